@@ -29,7 +29,7 @@ pub(crate) fn start<S: JobStore>(
         telling: Mutex::default(),
         lines: Mutex::default(),
     });
-    let crowd = Arc::new(office.crowd("webhooks")?);
+    let crowd = Arc::new(office.task_group("webhooks")?);
     office.spawn("watcher", move |stop| {
         Arc::clone(&watch).run(Arc::clone(&crowd), stop)
     })
@@ -113,7 +113,7 @@ impl<S: JobStore> NotifierState<S> {
         let Ok(_held) = line.acquire().await else {
             return Told::NotYet;
         };
-        webhook::tell(&self.hub, &hook, report).await
+        webhook::deliver(&self.hub, &hook, report).await
     }
 
     /// Each API has lines of its own: one that hangs delays nobody else's. All that the configuration does not

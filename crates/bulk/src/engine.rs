@@ -76,7 +76,7 @@ impl<S> EngineContext<S> {
     /// Tells whoever listens, and the log of the client what an operator wants to read; nobody need.
     pub(crate) fn emit(&self, news: BulkEvent) {
         let at = self.clock.now();
-        if let Some(what) = self.voice.of(&news, at) {
+        if let Some(what) = self.voice.classify(&news, at) {
             let api = "bulk".into();
             self.client.events().notify(&Event { api, at, what });
         }

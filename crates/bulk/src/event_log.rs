@@ -20,7 +20,7 @@ pub(crate) struct EventLog {
 
 impl EventLog {
     /// What there is to say of it.
-    pub(crate) fn of(&self, news: &BulkEvent, now: Nanos) -> Option<EventKind> {
+    pub(crate) fn classify(&self, news: &BulkEvent, now: Nanos) -> Option<EventKind> {
         let (event, words, alarming) = match news {
             BulkEvent::Submitted { .. } | BulkEvent::Settled { .. } => return None,
             BulkEvent::Trouble { words } if self.is_old(words, now) => return None,
@@ -97,7 +97,7 @@ mod tests {
             words: words.to_owned(),
         };
         let told = |words: &str, ms| {
-            let told = voice.of(&trouble(words), Nanos::from_millis(ms));
+            let told = voice.classify(&trouble(words), Nanos::from_millis(ms));
             usize::from(told.is_some())
         };
         let away: usize = (0..600).map(|n| told("away", n * 100)).sum();

@@ -31,7 +31,7 @@ struct StartCounts {
 
 impl FleetStarts {
     /// A claim brought so many, and by then the store had given out so many to everybody.
-    pub(crate) fn hear(&self, now: Nanos, ours: u64, given: u64) -> FleetShare {
+    pub(crate) fn record(&self, now: Nanos, ours: u64, given: u64) -> FleetShare {
         let mut kept = self.books.lock().unwrap_or_else(PoisonError::into_inner);
         let first = StartCounts {
             since: now,
@@ -85,12 +85,12 @@ mod tests {
         let mut part = FleetShare::ALL;
         for second in 0..30 {
             given += 30;
-            part = takings.hear(Nanos::from_secs(second), 10, given);
+            part = takings.record(Nanos::from_secs(second), 10, given);
         }
         assert_eq!(part, FleetShare::new(1, 3));
         for second in 30..42 {
             given += 10;
-            part = takings.hear(Nanos::from_secs(second), 10, given);
+            part = takings.record(Nanos::from_secs(second), 10, given);
         }
         assert_eq!(part, FleetShare::ALL);
     }
@@ -98,15 +98,18 @@ mod tests {
     #[test]
     fn a_store_that_begins_anew_counts_anew() {
         let takings = FleetStarts::default();
-        takings.hear(Nanos::from_secs(1), 10, 5_000);
-        assert_eq!(takings.hear(Nanos::from_secs(2), 3, 3), FleetShare::ALL);
+        takings.record(Nanos::from_secs(1), 10, 5_000);
+        assert_eq!(takings.record(Nanos::from_secs(2), 3, 3), FleetShare::ALL);
         assert_eq!(
-            takings.hear(Nanos::from_secs(3), 3, 12),
+            takings.record(Nanos::from_secs(3), 3, 12),
             FleetShare::new(1, 2)
         );
         let leap = 1_000_000_000;
-        assert_eq!(takings.hear(Nanos::from_secs(4), 3, leap), FleetShare::ALL);
-        let part = takings.hear(Nanos::from_secs(5), 3, leap + 9);
+        assert_eq!(
+            takings.record(Nanos::from_secs(4), 3, leap),
+            FleetShare::ALL
+        );
+        let part = takings.record(Nanos::from_secs(5), 3, leap + 9);
         assert_eq!(part, FleetShare::new(1, 2));
     }
 }

@@ -40,7 +40,7 @@ impl Lane {
 
     /// The door that jobs of this lane pass, and their place in it. A group that is not known any more is that of
     /// whatever no route names; a handler has none, nor an API that is gone.
-    pub(crate) fn door(&self, client: &Outflow) -> Option<(Upstream, Target)> {
+    pub(crate) fn upstream(&self, client: &Outflow) -> Option<(Upstream, Target)> {
         let Self::Api { api, group } = self else {
             return None;
         };

@@ -81,6 +81,6 @@ impl LaneExecutor {
     /// Joins the line at the API's door for a permit of this cost.
     pub(crate) fn line_up(&self, cost: Cost) -> Option<PermitWait> {
         let (door, target) = self.door.as_ref()?;
-        Some(PermitWait::at(door, *target, cost))
+        Some(PermitWait::new(door, *target, cost))
     }
 }

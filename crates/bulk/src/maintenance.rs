@@ -13,7 +13,7 @@ use crate::events::BulkEvent;
 use crate::pool::Autoscaler;
 use crate::scheduler::{trouble, until};
 use crate::session::UncertainSession;
-use crate::tenant_sampler::look;
+use crate::tenant_sampler::sample;
 
 /// Starts all of it.
 pub(crate) fn start<S: JobStore>(
@@ -32,7 +32,9 @@ pub(crate) fn start<S: JobStore>(
         lasting(stop, snapshots(with(&own)))
     })?;
     let own = with(hub);
-    office.spawn("look", move |stop| lasting(stop, look_around(with(&own))))?;
+    office.spawn("look", move |stop| {
+        lasting(stop, run_tenant_sampler(with(&own)))
+    })?;
     let own = with(hub);
     office.spawn("sweeper", move |stop| lasting(stop, sweep(with(&own))))
 }
@@ -117,7 +119,7 @@ async fn scale<S: JobStore>(hub: Arc<EngineContext<S>>) {
         };
         let crew = hub.settings.load().crew;
         let places = hub.places.all();
-        let wanted = scale.look(crew, tally.queued, places);
+        let wanted = scale.adjust(crew, tally.queued, places);
         if wanted != places {
             hub.places.resize(wanted);
         }
@@ -139,9 +141,9 @@ async fn snapshots<S: JobStore>(hub: Arc<EngineContext<S>>) {
 }
 
 /// Sees how all tenants stand.
-async fn look_around<S: JobStore>(hub: Arc<EngineContext<S>>) {
+async fn run_tenant_sampler<S: JobStore>(hub: Arc<EngineContext<S>>) {
     loop {
-        if let Err(error) = look(&hub).await {
+        if let Err(error) = sample(&hub).await {
             trouble(&hub, &error).await;
         }
         sleep(LOOK).await;

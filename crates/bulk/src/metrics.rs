@@ -89,8 +89,11 @@ impl<S> EngineContext<S> {
     }
 
     /// Takes in how all stand, and tells what is worth calling somebody for.
-    pub(crate) fn looked(&self, look: TenantSampler) {
-        let told = self.numbers.tenants.looked(self.clock.now(), &look.groups);
+    pub(crate) fn record_samples(&self, look: TenantSampler) {
+        let told = self
+            .numbers
+            .tenants
+            .record_samples(self.clock.now(), &look.groups);
         self.numbers.look.store(Arc::new(look));
         for (tenant, alert, change) in told {
             self.emit(BulkEvent::Alert {

@@ -40,7 +40,7 @@ impl StartPacer {
 
 /// How far apart calls of this cost are under these limits.
 pub(crate) fn apart(ceilings: &[EffectiveLimit], cost: Cost) -> Duration {
-    let spread = |limit: &EffectiveLimit| spread(limit.rate, limit.measure.toll().of(cost));
+    let spread = |limit: &EffectiveLimit| spread(limit.rate, limit.measure.toll().units(cost));
     ceilings.iter().map(spread).max().unwrap_or_default()
 }
 

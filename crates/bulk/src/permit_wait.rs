@@ -28,7 +28,7 @@ pub(crate) enum WaitResult {
 
 impl PermitWait {
     /// Joins the line.
-    pub(crate) fn at(door: &Upstream, target: Target, cost: Cost) -> Self {
+    pub(crate) fn new(door: &Upstream, target: Target, cost: Cost) -> Self {
         let by = door.now().saturating_add(LONGEST);
         let ask = AcquireOptions::new(target.costing(cost))
             .mode(WaitMode::Wait)

@@ -122,7 +122,7 @@ pub(crate) struct Autoscaler {
 
 impl Autoscaler {
     /// A look: so many jobs wait, and there are so many places.
-    pub(crate) fn look(&mut self, crew: WorkerSettings, waiting: u64, places: usize) -> usize {
+    pub(crate) fn adjust(&mut self, crew: WorkerSettings, waiting: u64, places: usize) -> usize {
         let each = waiting / u64::try_from(places.max(1)).unwrap_or(u64::MAX);
         self.above = if each > crew.depth { self.above + 1 } else { 0 };
         self.below = if each < crew.depth / 2 {
@@ -164,7 +164,7 @@ mod tests {
     fn the_crew_grows_by_half_while_work_piles_up() {
         let (mut scale, mut places, mut seen) = (Autoscaler::default(), 10, Vec::new());
         for _ in 0..15 {
-            places = scale.look(CREW, 10_000, places);
+            places = scale.adjust(CREW, 10_000, places);
             seen.push(places);
         }
         assert_eq!(
@@ -177,11 +177,11 @@ mod tests {
     fn the_crew_shrinks_slowly_and_never_below_its_least() {
         let (mut scale, mut places) = (Autoscaler::default(), 40);
         for _ in 0..3 {
-            places = scale.look(CREW, 0, places);
+            places = scale.adjust(CREW, 0, places);
         }
         assert_eq!(places, 36);
         for _ in 0..100 {
-            places = scale.look(CREW, 0, places);
+            places = scale.adjust(CREW, 0, places);
         }
         assert_eq!(places, 10);
     }
@@ -190,8 +190,8 @@ mod tests {
     fn one_look_moves_nothing() {
         let mut scale = Autoscaler::default();
         for _ in 0..10 {
-            assert_eq!(scale.look(CREW, 10_000, 10), 10);
-            assert_eq!(scale.look(CREW, 200, 10), 10);
+            assert_eq!(scale.adjust(CREW, 10_000, 10), 10);
+            assert_eq!(scale.adjust(CREW, 200, 10), 10);
         }
     }
 

@@ -76,7 +76,7 @@ impl<S> EngineContext<S> {
         if matches!(lane, Lane::Handler(_)) {
             return Some(Duration::ZERO);
         }
-        let (door, target) = lane.door(&self.client)?;
+        let (door, target) = lane.upstream(&self.client)?;
         match door.check(AcquireOptions::new(target)) {
             Decision::WaitUntil(Nanos::MAX) => None,
             Decision::WaitUntil(at) => Some(at.since(door.now())),

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
 use crate::pool::WorkerSlot;
-use crate::scheduler::{LOOK_AGAIN, tell_trouble, trouble};
+use crate::scheduler::{LOOK_AGAIN, emit_store_error, trouble};
 use crate::session::HeldJobs;
 
 /// How a claim ended.
@@ -94,11 +94,11 @@ async fn settle<S: JobStore>(
     let ends: Vec<_> = reports.iter().map(|one| one.settlement.clone()).collect();
     match written_down(hub, session, ends).await {
         Ok(settled) => {
-            tell(hub, reports, settled);
+            emit_reports(hub, reports, settled);
             Vec::new()
         }
         Err(error) if reports.len() == 1 => {
-            tell_trouble(hub, &error);
+            emit_store_error(hub, &error);
             reports.into_iter().map(|one| one.simpler(hub)).collect()
         }
         Err(_) => {
@@ -140,7 +140,7 @@ impl JobReport {
 }
 
 /// Tells what became of them.
-fn tell<S>(hub: &EngineContext<S>, reports: Vec<JobReport>, settled: Vec<SettleResult>) {
+fn emit_reports<S>(hub: &EngineContext<S>, reports: Vec<JobReport>, settled: Vec<SettleResult>) {
     let is_over = |how: &SettleResult| {
         matches!(
             how,

@@ -32,8 +32,8 @@ pub(crate) fn start<S: JobStore>(
     hub: &Arc<EngineContext<S>>,
     crew: &Tasks,
 ) -> Result<(), SpawnError> {
-    let crowd = Arc::new(crew.crowd("jobs")?);
-    let lanes = Arc::new(crew.crowd("lanes")?);
+    let crowd = Arc::new(crew.task_group("jobs")?);
+    let lanes = Arc::new(crew.task_group("lanes")?);
     let hub = Arc::clone(hub);
     crew.spawn("foreman", move |stop| {
         oversee(
@@ -227,7 +227,7 @@ impl<S: JobStore> LaneSchedule<S> {
             }),
             Lane::Api { .. } => Some(LaneExecutor {
                 doer: Executor::Client(self.hub.client.clone()),
-                door: Some(self.lane.door(&self.hub.client)?),
+                door: Some(self.lane.upstream(&self.hub.client)?),
             }),
         }
     }
@@ -239,7 +239,7 @@ impl<S: JobStore> LaneSchedule<S> {
         places: Vec<WorkerSlot>,
     ) -> Result<ClaimResult, StoreError> {
         let settings = self.hub.settings.load_full();
-        let asking = self.hub.sessions.ask();
+        let asking = self.hub.sessions.begin_claim();
         let mut ask = ClaimRequest {
             lane: self.name.clone(),
             session: asking.name().clone(),
@@ -256,13 +256,13 @@ impl<S: JobStore> LaneSchedule<S> {
                 }
                 ask.plan = Some(plan.clone());
                 let claims = self.take_as_planned(ask).await?;
-                self.tell_part(staff, &claims);
+                self.report_share(staff, &claims);
                 let clock = (&self.server, self.hub.clock.now());
                 let slots = ScheduledStart::new(&claims, plan, clock).map(StartPermission::At);
                 let leaves = slots.collect();
                 (claims, leaves, None)
             }
-            (SchedulerKind::Permit, None) => self.take_by_doors(ask, staff, &settings).await?,
+            (SchedulerKind::Permit, None) => self.take_by_upstreams(ask, staff, &settings).await?,
             (SchedulerKind::Fixed | SchedulerKind::Backoff, plan) => {
                 // Waited for under the scheduler before a reload: jobs ask for their own now.
                 self.in_hand = None;
@@ -282,7 +282,7 @@ impl<S: JobStore> LaneSchedule<S> {
     }
 
     /// Claims what the doors let go.
-    async fn take_by_doors(
+    async fn take_by_upstreams(
         &mut self,
         ask: ClaimRequest,
         staff: &LaneExecutor,
@@ -314,18 +314,18 @@ impl<S: JobStore> LaneSchedule<S> {
         let asked = self.hub.clock.now();
         let claims = self.take(ask, &mut AllowAll).await?;
         if let Some(decided) = claims.decided {
-            self.server.hear((asked, self.hub.clock.now()), decided);
+            self.server.update((asked, self.hub.clock.now()), decided);
         }
         Ok(claims)
     }
 
     /// Lets the door know how much it does not see.
-    fn tell_part(&self, staff: &LaneExecutor, claims: &ClaimBatch) {
+    fn report_share(&self, staff: &LaneExecutor, claims: &ClaimBatch) {
         let (Some((door, _)), Some(given)) = (&staff.door, claims.given) else {
             return;
         };
         let ours = u64::try_from(claims.jobs.len()).unwrap_or(u64::MAX);
-        door.set_fleet_share(self.hub.takings.hear(self.hub.clock.now(), ours, given));
+        door.set_fleet_share(self.hub.takings.record(self.hub.clock.now(), ours, given));
     }
 
     /// Claims. An error does not say whether anything was taken, so nothing more is claimed under the same
@@ -378,7 +378,7 @@ pub(crate) async fn until<T>(stop: &CancelToken, work: impl Future<Output = T>) 
 }
 
 /// Tells that the store could not do it.
-pub(crate) fn tell_trouble<S>(hub: &EngineContext<S>, error: &StoreError) {
+pub(crate) fn emit_store_error<S>(hub: &EngineContext<S>, error: &StoreError) {
     hub.numbers.store_failed();
     hub.note_loss(error);
     hub.emit(BulkEvent::Trouble {
@@ -388,7 +388,7 @@ pub(crate) fn tell_trouble<S>(hub: &EngineContext<S>, error: &StoreError) {
 
 /// The same, and lets it breathe.
 pub(crate) async fn trouble<S>(hub: &EngineContext<S>, error: &StoreError) {
-    tell_trouble(hub, error);
+    emit_store_error(hub, error);
     let pause = if error.is_passing() {
         SHORTEST * 10
     } else {

@@ -26,7 +26,7 @@ struct OffsetBounds {
 
 impl ServerClock {
     /// A question that was asked and answered at these instants was decided at this one there.
-    pub(crate) fn hear(&mut self, (asked, answered): (Nanos, Nanos), decided: Duration) {
+    pub(crate) fn update(&mut self, (asked, answered): (Nanos, Nanos), decided: Duration) {
         let there = nanos(decided);
         let heard = OffsetBounds {
             least: i128::from(asked.as_nanos()) - there,
@@ -75,9 +75,9 @@ mod tests {
     }
 
     /// The server's clock is a day ahead; the way takes this long, there and back.
-    fn heard(clock: &mut ServerClock, asked: u64, (there, back): (u64, u64)) {
+    fn update_clock(clock: &mut ServerClock, asked: u64, (there, back): (u64, u64)) {
         let decided = Duration::from_millis(asked + there) + DAY;
-        clock.hear((ms(asked), ms(asked + there + back)), decided);
+        clock.update((ms(asked), ms(asked + there + back)), decided);
     }
 
     /// How far the clock is wrong about an instant, in milliseconds.
@@ -93,9 +93,9 @@ mod tests {
     #[test]
     fn an_answer_that_was_read_late_does_not_move_the_clock() {
         let mut clock = ServerClock::default();
-        heard(&mut clock, 0, (1, 1));
-        heard(&mut clock, 100, (1, 41));
-        heard(&mut clock, 200, (41, 1));
+        update_clock(&mut clock, 0, (1, 1));
+        update_clock(&mut clock, 100, (1, 41));
+        update_clock(&mut clock, 200, (41, 1));
         assert!(error(&clock, 300).abs() <= 100, "{} us", error(&clock, 300));
     }
 
@@ -104,8 +104,8 @@ mod tests {
     fn machines_that_are_not_equally_far_away_agree() {
         let (mut near, mut far) = (ServerClock::default(), ServerClock::default());
         for n in 0..20 {
-            heard(&mut near, n * 100, (1, 1));
-            heard(&mut far, n * 100, (40, 40));
+            update_clock(&mut near, n * 100, (1, 1));
+            update_clock(&mut far, n * 100, (40, 40));
         }
         let between = error(&near, 2_500) - error(&far, 2_500);
         assert!(between.abs() <= 100, "{between} us");
@@ -115,9 +115,9 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_is_believed_at_once() {
         let mut clock = ServerClock::default();
-        heard(&mut clock, 0, (1, 1));
+        update_clock(&mut clock, 0, (1, 1));
         let earlier = Duration::from_hours(23);
-        clock.hear((ms(100), ms(102)), earlier + Duration::from_millis(101));
+        clock.update((ms(100), ms(102)), earlier + Duration::from_millis(101));
         let here = clock.here(earlier + Duration::from_millis(150));
         assert_eq!(here, Some(ms(150)));
     }
@@ -129,7 +129,7 @@ mod tests {
         for n in 0..100 {
             let (asked, drift) = (n * 1_000, Duration::from_micros(n * 100));
             let decided = Duration::from_millis(asked + 1) + DAY + drift;
-            clock.hear((ms(asked), ms(asked + 2)), decided);
+            clock.update((ms(asked), ms(asked + 2)), decided);
         }
         let there = Duration::from_secs(100) + DAY + Duration::from_millis(10);
         let here = clock.here(there).expect("heard").as_nanos();

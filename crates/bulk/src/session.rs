@@ -70,7 +70,7 @@ impl Sessions {
     }
 
     /// The name for the next claim, which lasts until all that it brought is held.
-    pub(crate) fn ask(self: &Arc<Self>) -> PendingClaim {
+    pub(crate) fn begin_claim(self: &Arc<Self>) -> PendingClaim {
         let mut books = self.books();
         let name = books.now.clone();
         *books.asking.entry(name.clone()).or_default() += 1;
@@ -230,14 +230,18 @@ mod tests {
     #[test]
     fn a_name_that_was_given_up_beats_until_its_known_jobs_are_over() {
         let sessions = Sessions::new().expect("a name");
-        let first = sessions.ask();
+        let first = sessions.begin_claim();
         assert_eq!(sessions.beating(), [], "nothing is held");
         let (one, other) = (first.hold(token(1)), first.hold(token(2)));
         sessions.give_up(first.name());
-        let second = sessions.ask();
+        let second = sessions.begin_claim();
         assert_ne!(first.name(), second.name());
         sessions.give_up(first.name());
-        assert_eq!(sessions.ask().name(), second.name(), "that was said before");
+        assert_eq!(
+            sessions.begin_claim().name(),
+            second.name(),
+            "that was said before"
+        );
         let third = second.hold(token(3));
         drop(one);
         assert_eq!(sessions.beating().len(), 2);
@@ -251,11 +255,11 @@ mod tests {
     #[test]
     fn a_name_that_was_lost_beats_no_more() {
         let sessions = Sessions::new().expect("a name");
-        let first = sessions.ask();
+        let first = sessions.begin_claim();
         let held = first.hold(token(1));
         sessions.lose(first.name());
         assert_eq!(sessions.beating(), []);
-        assert_ne!(sessions.ask().name(), first.name());
+        assert_ne!(sessions.begin_claim().name(), first.name());
         drop(held);
         assert!(sessions.books().lost.is_empty(), "nothing is left of it");
     }
@@ -265,7 +269,7 @@ mod tests {
     #[test]
     fn a_doubt_waits_for_claims_under_the_same_name() {
         let sessions = Sessions::new().expect("a name");
-        let (lost, slow) = (sessions.ask(), sessions.ask());
+        let (lost, slow) = (sessions.begin_claim(), sessions.begin_claim());
         let name = lost.name().clone();
         sessions.doubt(&name, Nanos::from_secs(10));
         drop(lost);

@@ -42,7 +42,7 @@ impl TenantLimiters {
         rate: Option<Rate>,
         cost: Cost,
     ) -> Result<Option<Permit>, Refusal> {
-        let Some(door) = rate.and_then(|rate| self.door(tenant, rate)) else {
+        let Some(door) = rate.and_then(|rate| self.limiter(tenant, rate)) else {
             return Ok(None);
         };
         let target = door.route(&http::Method::GET, "/").costing(cost);
@@ -69,7 +69,7 @@ impl TenantLimiters {
     }
 
     /// The tenant's door, at this rate.
-    fn door(&self, tenant: &Name, rate: Rate) -> Option<Upstream> {
+    fn limiter(&self, tenant: &Name, rate: Rate) -> Option<Upstream> {
         let now = self.timer.now();
         let mut doors = self.lock();
         if let Some(kept) = doors.get_mut(tenant) {

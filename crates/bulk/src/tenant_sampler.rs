@@ -40,11 +40,11 @@ pub(crate) struct TenantSample {
 }
 
 /// Looks at the store and takes in what it finds.
-pub(crate) async fn look<S: JobStore>(hub: &EngineContext<S>) -> Result<(), StoreError> {
+pub(crate) async fn sample<S: JobStore>(hub: &EngineContext<S>) -> Result<(), StoreError> {
     let ranking = rank(hub).await?;
     let mut groups: Vec<_> = ranking.first.into_iter().map(|(_, group)| group).collect();
     groups.sort_by(|one, other| one.name.cmp(&other.name));
-    hub.looked(TenantSampler {
+    hub.record_samples(TenantSampler {
         tally: hub.store.job_counts().await?,
         groups,
         rest: ranking.rest.map(|rest| TenantSample {

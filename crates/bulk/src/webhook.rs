@@ -61,7 +61,7 @@ struct WebhookBody<'a> {
 }
 
 /// Tells it.
-pub(crate) async fn tell<S: JobStore>(
+pub(crate) async fn deliver<S: JobStore>(
     hub: &EngineContext<S>,
     hook: &Webhook,
     report: &ActionReport,

@@ -25,7 +25,7 @@ use crate::scheduled_start::ScheduledStart;
 use crate::scheduler::SHORTEST;
 use crate::session::HeldJobs;
 use crate::settings::{EngineSettings, SchedulerKind};
-use start_check::{asked_now, in_time};
+use start_check::{check_now, in_time};
 
 /// Who does it.
 #[derive(Clone)]
@@ -114,7 +114,7 @@ async fn run_attempt<S: JobStore>(
     let permits = match leave {
         StartPermission::Go(permits) => permits,
         StartPermission::Never(words) => return failed(words),
-        StartPermission::Later(plan) => match asked_now(hub, (&settings, plan), doer, job).await {
+        StartPermission::Later(plan) => match check_now(hub, (&settings, plan), doer, job).await {
             Ok(permits) => permits,
             Err(end) => return end,
         },
@@ -201,7 +201,7 @@ async fn task<S>(
     match tokio::time::timeout(settings.timeout, handler.run(task)).await {
         Ok(Ok(body)) => JobEnd::Done {
             took: hub.clock.now().since(begun),
-            result: kept(settings, job, 0, body),
+            result: stored_result(settings, job, 0, body),
         },
         Ok(Err(HandlerError::Passing(words))) => again(settings, job, None, (words, None)),
         Ok(Err(HandlerError::Final(words))) => failed(words),
@@ -267,14 +267,14 @@ impl<S> JobAttempt<'_, S> {
             let words = format!("the API answered {code}");
             // The status is worth telling without a body that broke off.
             let body = answer.bytes().await.unwrap_or_default();
-            let result = kept(settings, job, code, body);
+            let result = stored_result(settings, job, code, body);
             return again(settings, job, asked, (words, result));
         }
         let body = match answer.bytes().await {
             Ok(body) => body,
             Err(error) => return again(settings, job, None, (error.to_string(), None)),
         };
-        let result = kept(settings, job, code, body);
+        let result = stored_result(settings, job, code, body);
         if code >= 400 {
             return JobEnd::Failed {
                 words: format!("the API answered {code}"),
@@ -375,7 +375,7 @@ const fn failed(words: String) -> JobEnd {
 }
 
 /// What is kept for whoever asks after the action; nobody asks after a job without one.
-fn kept(
+fn stored_result(
     settings: &EngineSettings,
     job: &ClaimedJob,
     status: u16,

@@ -72,7 +72,7 @@ pub(crate) fn open(station: &Arc<AppState>, listener: Listener) -> Result<(), Sp
         async move { permits.watch(&SystemClock::new(), stop).await }
     })?;
     bulk::pass_on(&admin)?;
-    let crowd = Arc::new(station.tasks().crowd("admin connections")?);
+    let crowd = Arc::new(station.tasks().task_group("admin connections")?);
     let door = Arc::new(AdminAcceptor {
         routes: routes(&admin),
         admin,
@@ -123,13 +123,13 @@ impl Admin {
     }
 
     /// The door of an API.
-    fn door(&self, api: &str) -> Result<Upstream, AdminProblem> {
+    fn upstream(&self, api: &str) -> Result<Upstream, AdminProblem> {
         let door = self.station.client().upstream(api);
         door.ok_or_else(AdminProblem::unknown_api)
     }
 
     /// All doors, by name.
-    fn doors(&self) -> Vec<Upstream> {
+    fn upstreams(&self) -> Vec<Upstream> {
         let mut doors: Vec<_> = self.station.client().upstreams().collect();
         doors.sort_by(|one, other| one.name().cmp(other.name()));
         doors

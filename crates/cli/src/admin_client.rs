@@ -43,18 +43,18 @@ impl AdminApi {
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
         let body = body.map(Value::to_string);
-        let answered = self.ask(method, path, body)?;
-        answered.map_err(|refused| self.told(&refused))
+        let answered = self.request(method, path, body)?;
+        answered.map_err(|refused| self.to_error(&refused))
     }
 
     /// The same with a body that is JSON already, and with what it is refused by.
-    pub(crate) fn ask(
+    pub(crate) fn request(
         &self,
         method: Method,
         path: &str,
         body: Option<String>,
     ) -> anyhow::Result<Result<Value, AdminError>> {
-        let request = self.request(method, path, body)?;
+        let request = self.build_request(method, path, body)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -63,7 +63,7 @@ impl AdminApi {
         self.read(&answer.map_err(|why| self.unanswered(why))?)
     }
 
-    fn request(
+    fn build_request(
         &self,
         method: Method,
         path: &str,
@@ -116,7 +116,7 @@ impl AdminApi {
     }
 
     /// Why it was refused, for whoever called.
-    pub(crate) fn told(&self, refused: &AdminError) -> anyhow::Error {
+    pub(crate) fn to_error(&self, refused: &AdminError) -> anyhow::Error {
         let AdminError { status, problem } = refused;
         let text = |key| problem.get(key).and_then(Value::as_str);
         let told = text("detail").or_else(|| text("title"));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use outflow::{Config, Outflow, SystemClock, Tasks};
 
 pub use crate::admin::fuzzing::AdminFuzz;
-pub use crate::commands::simulate::fuzzing::foresee;
+pub use crate::commands::simulate::fuzzing::forecast;
 pub use crate::sidecar::fuzzing::{
     BodyBytes, ParsedRequest, ParsedRequests, SidecarFuzz, parsed, read, route, steering,
 };

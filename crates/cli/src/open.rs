@@ -49,7 +49,7 @@ pub(crate) struct OpenStore {
 
 impl OpenStore {
     /// Opens the store.
-    pub(crate) async fn at(client: &Outflow, place: StoreLocation) -> Result<Self, OpenError> {
+    pub(crate) async fn open(client: &Outflow, place: StoreLocation) -> Result<Self, OpenError> {
         let events = client.events().clone();
         let storeroom = Tasks::new(OURSELVES, events, Arc::new(SystemClock::new()));
         let store = match place {
@@ -102,7 +102,7 @@ impl RunningEngine {
         let settings = EngineSettings::from_section(section).map_err(OpenError::Name)?;
         let place = StoreLocation::from_section(section);
         let earlier = PreviousRun::from_location(&place);
-        let opened = OpenStore::at(client, place).await?;
+        let opened = OpenStore::open(client, place).await?;
         opened.store().rest_until(earlier.over_by(config));
         let secret = section.webhook_secret.clone();
         opened.begin(client, settings, secret).await
@@ -135,7 +135,7 @@ impl RunningEngine {
 
     /// Starts no more jobs, waits for those under way, gives back the rest and closes the store. Says
     /// whether nothing had to be given back. What was done may be asked for until [`close`](Self::close).
-    pub(crate) async fn rest(&self) -> bool {
+    pub(crate) async fn wait_previous_window(&self) -> bool {
         self.engine.stop().await
     }
 
@@ -147,7 +147,7 @@ impl RunningEngine {
 
     /// Both, one after the other.
     pub(crate) async fn stop(&self) -> bool {
-        let rested = self.rest().await;
+        let rested = self.wait_previous_window().await;
         self.close().await && rested
     }
 }

@@ -129,7 +129,7 @@ impl Program {
         let Some(bulk) = &self.station.bulk else {
             return true;
         };
-        bulk.rest().await;
+        bulk.wait_previous_window().await;
         bulk.close().await
     }
 }

@@ -38,7 +38,7 @@ impl AppState {
     /// If it cannot be read or has mistakes. Everything is as before then.
     pub fn reload(&self) -> Result<ReloadChanges, ReloadError> {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
-        self.told(|| self.go_on_with(&mut runtime))
+        self.log_reload(|| self.go_on_with(&mut runtime))
     }
 
     /// Sets a variable of an API until the program ends: an operating variable by its name alone,
@@ -57,7 +57,7 @@ impl AppState {
         if self.config.load().api(api).is_none() {
             return Err(ReloadError::UnknownApi(api.to_owned()));
         }
-        self.told(|| {
+        self.log_reload(|| {
             let mut next = runtime.clone();
             next.set(api, variable, value);
             let changes = self.go_on_with(&mut next)?;
@@ -106,7 +106,7 @@ impl AppState {
     }
 
     /// Tells the supervisor that a reload is under way, and everybody how it went.
-    fn told(
+    fn log_reload(
         &self,
         reload: impl FnOnce() -> Result<ReloadChanges, ReloadError>,
     ) -> Result<ReloadChanges, ReloadError> {
@@ -114,7 +114,7 @@ impl AppState {
         let result = reload();
         self.supervisor.ready();
         if let Err(why) = &result {
-            self.tell_refused(why);
+            self.log_refused(why);
         }
         let (at, told) = (SystemClock::new().wall(), result.clone());
         self.last_reload
@@ -123,7 +123,7 @@ impl AppState {
     }
 
     /// The client tells what it refuses itself; what never came to it is told here.
-    fn tell_refused(&self, why: &ReloadError) {
+    fn log_refused(&self, why: &ReloadError) {
         let mistakes = match why {
             ReloadError::Client(_) => return,
             ReloadError::Config(mistakes) => mistakes.len(),

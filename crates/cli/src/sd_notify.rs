@@ -30,21 +30,21 @@ impl ServiceManager {
 
     /// Calls are taken.
     pub(crate) fn ready(&self) {
-        self.tell("READY=1");
+        self.notify("READY=1");
     }
 
     /// The configuration is being read again. Without the time a newer systemd ends the program.
     pub(crate) fn reloading(&self) {
         let micros = SystemClock::new().now().as_nanos() / 1_000;
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+        self.notify(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
     }
 
     /// No more calls are taken.
     pub(crate) fn stopping(&self) {
-        self.tell("STOPPING=1");
+        self.notify("STOPPING=1");
     }
 
-    fn tell(&self, words: &str) {
+    fn notify(&self, words: &str) {
         let Some(name) = &self.socket else {
             return;
         };

@@ -52,12 +52,12 @@ use crate::listener::{InboundConnection, ListenAddr, Listener, PeerAddr};
 
 /// Takes calls there until the program stops.
 pub(crate) fn open(station: &Arc<AppState>, listener: Listener) -> Result<(), SpawnError> {
-    let crowd = station.tasks().crowd("sidecar connections")?;
+    let crowd = station.tasks().task_group("sidecar connections")?;
     let turned_away = Arc::clone(station.turned_away());
     let gateway = ProxyHandler::new(
         Arc::clone(station),
         Arc::clone(&turned_away),
-        door(listener.address()),
+        exposure(listener.address()),
     );
     let entrance = Arc::new(Acceptor {
         station: Arc::clone(station),
@@ -73,7 +73,7 @@ pub(crate) fn open(station: &Arc<AppState>, listener: Listener) -> Result<(), Sp
     })
 }
 
-fn door(address: &ListenAddr) -> ListenerExposure {
+fn exposure(address: &ListenAddr) -> ListenerExposure {
     match address {
         ListenAddr::Tcp(address) if address.ip().is_loopback() => ListenerExposure::Loopback,
         ListenAddr::Tcp(_) | ListenAddr::Unix(_) => ListenerExposure::Elsewhere,

@@ -20,7 +20,7 @@ impl ShutdownSignals {
     }
 
     /// Waits for one.
-    pub(crate) async fn told(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         tokio::select! {
             _ = self.pressed.recv() => {}
             _ = self.terminated.recv() => {}

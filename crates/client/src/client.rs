@@ -135,7 +135,7 @@ impl Outflow {
         }
         let planned = ReloadPlan::new(apis, &self.inner.roster, &self.inner.parts);
         let plan = planned.inspect_err(|wrong| {
-            self.tell(ReloadEvent::Refused {
+            self.emit(ReloadEvent::Refused {
                 mistakes: wrong.count(),
             })
         })?;
@@ -151,11 +151,11 @@ impl Outflow {
             let keys = household.adopt_bulk(&config).into_iter();
             changes.changed.extend(keys.map(SmolStr::from));
         }
-        self.tell(ReloadEvent::applied(&changes));
+        self.emit(ReloadEvent::applied(&changes));
         Ok(changes)
     }
 
-    fn tell(&self, reload: ReloadEvent) {
+    fn emit(&self, reload: ReloadEvent) {
         let parts = &self.inner.parts;
         parts.events.emit(|| Event {
             api: services::OURSELVES,
@@ -256,7 +256,7 @@ impl Outflow {
 
     fn shut(&self) {
         *self.alone() = ClientState::Closed;
-        for door in self.inner.roster.doors() {
+        for door in self.inner.roster.upstreams() {
             door.close();
         }
     }
@@ -276,7 +276,7 @@ impl Outflow {
     /// Whether no call is being made and no answer is being read.
     fn is_idle(&self) -> bool {
         let none_made = self.inner.under_way.load(Ordering::Acquire) == 0;
-        none_made && self.inner.roster.doors().iter().all(Upstream::is_idle)
+        none_made && self.inner.roster.upstreams().iter().all(Upstream::is_idle)
     }
 
     pub(crate) async fn make(

@@ -207,7 +207,7 @@ fn apis(root: &TableReader<'_>, environment: &Environment, own: &ListenAddresses
     for (entry, item) in root.section("apis").entries() {
         let name = value_readers::name(&entry.name);
         let name = name.map_err(|wrong| root.book().report(entry.at, &item.key, wrong));
-        let fields = item.section().map_err(|wrong| item.tell(wrong));
+        let fields = item.section().map_err(|wrong| item.report(wrong));
         if let (Ok(name), Ok(fields)) = (name, fields) {
             let api = api::read(name, &fields, environment);
             apis.extend(api.inspect(|api| own.check(&fields, &api.base_url)));

@@ -93,7 +93,7 @@ impl Error {
         self
     }
 
-    pub(crate) fn asking_to_wait(mut self, retry_after: Option<Duration>) -> Self {
+    pub(crate) fn with_retry_after(mut self, retry_after: Option<Duration>) -> Self {
         self.inner.retry_after = retry_after;
         self
     }
@@ -197,7 +197,7 @@ impl Error {
     }
 
     /// Whether the call could not be made as written: an unknown API, a path that is none.
-    pub fn is_mistake(&self) -> bool {
+    pub fn is_invalid_request(&self) -> bool {
         matches!(self.inner.kind, ErrorKind::Mistake(_))
     }
 
@@ -285,7 +285,7 @@ impl Error {
     pub(crate) fn reason(&self) -> Option<FailureLabel> {
         match &self.inner.kind {
             ErrorKind::Failed(failure) => match failure.trouble {
-                FailureKind::Fault(fault) => Some(reason_of(fault)),
+                FailureKind::Fault(fault) => Some(failure_label(fault)),
                 FailureKind::Forbidden
                 | FailureKind::Deadline
                 | FailureKind::CalledOff
@@ -299,7 +299,7 @@ impl Error {
 }
 
 /// A fault, as metrics tell it.
-pub(crate) const fn reason_of(fault: Fault) -> FailureLabel {
+pub(crate) const fn failure_label(fault: Fault) -> FailureLabel {
     match fault {
         Fault::ConnectTimeout | Fault::ReadTimeout => FailureLabel::Timeout,
         Fault::Dns => FailureLabel::Dns,

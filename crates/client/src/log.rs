@@ -114,7 +114,8 @@ impl Log {
         });
         let teller = Arc::clone(&scribe);
         let (lines, pump) = LogSender::new(sink);
-        let pump = pump.telling_drops(move |dropped| teller.line(&format_event::dropped(dropped)));
+        let pump =
+            pump.with_drop_notice(move |dropped| teller.line(&format_event::dropped(dropped)));
         (Self { scribe, lines }, pump)
     }
 

@@ -125,7 +125,7 @@ impl CallState<'_> {
                     let verdict = ended.verdict;
                     return ended.result.map_err(|error| error.judged(verdict));
                 };
-                self.tell_retry(&ended, again.delay());
+                self.emit_retry(&ended, again.delay());
                 self.count(again);
                 before = Some(Box::new(ended.result));
                 if let RetryPlan::After(delay) = again {
@@ -189,18 +189,18 @@ impl CallState<'_> {
         }
     }
 
-    fn tell_retry(&self, ended: &FinishedAttempt, delay: Duration) {
+    fn emit_retry(&self, ended: &FinishedAttempt, delay: Duration) {
         let Some(reason) = ended.reason() else {
             return;
         };
-        self.tell(|| EventKind::Retrying {
+        self.emit(|| EventKind::Retrying {
             attempt: self.tally.attempts,
             delay,
             reason,
         });
     }
 
-    fn tell(&self, what: impl FnOnce() -> EventKind) {
+    fn emit(&self, what: impl FnOnce() -> EventKind) {
         let upstream = &self.outlet.upstream;
         upstream.events().emit(|| crate::event::Event {
             api: upstream.name().clone(),

@@ -125,7 +125,7 @@ impl Tasks {
     ) -> Result<(), SpawnError> {
         let (work, stop) = (Arc::new(work), self.stop());
         self.start(name, TaskKind::Lasting, move |place| {
-            let seat = place.seat();
+            let seat = place.handle();
             supervise(place, move || {
                 let (work, stop, seat) = (Arc::clone(&work), stop.clone(), seat.clone());
                 on_thread(name, move || {
@@ -141,7 +141,7 @@ impl Tasks {
     ///
     /// # Errors
     /// Outside of a runtime, and after a shutdown has begun.
-    pub fn crowd(&self, name: &'static str) -> Result<TaskGroup, SpawnError> {
+    pub fn task_group(&self, name: &'static str) -> Result<TaskGroup, SpawnError> {
         let runtime = Handle::try_current().map_err(|_| SpawnError::NoRuntime)?;
         let (crowd, guard) = TaskGroup::new(runtime, self.stop());
         self.start(name, TaskKind::Lasting, |place| guard(place).watch())?;
@@ -163,7 +163,7 @@ impl Tasks {
     /// From the call on nothing new is started.
     pub async fn shutdown(&self, within: Duration) -> ShutdownReport {
         let board = &self.shared.board;
-        board.tell_stop();
+        board.cancel_all();
         if tokio::time::timeout(within, board.empty()).await.is_ok() {
             return ShutdownReport { left: Vec::new() };
         }
@@ -190,7 +190,7 @@ impl Tasks {
         let runtime = Handle::try_current().map_err(|_| SpawnError::NoRuntime)?;
         let place =
             TaskRegistry::place(&self.shared.board, name, kind).ok_or(SpawnError::Stopping)?;
-        let seat = place.seat();
+        let seat = place.handle();
         let task = runtime.spawn(work(place));
         seat.is_aborted_by(task.abort_handle());
         Ok(())
@@ -251,7 +251,7 @@ struct TaskShared {
 
 impl Drop for TaskShared {
     fn drop(&mut self) {
-        self.board.tell_stop();
+        self.board.cancel_all();
         self.board.abort_all();
     }
 }

@@ -178,7 +178,7 @@ impl Upstream {
     /// if it could go now. As with [`check`](Self::check), nothing is taken and nothing promised.
     pub fn explain(&self, ask: AcquireOptions) -> Option<WaitEstimate> {
         let caller = self.caller(ask);
-        self.door.with(|gate, now| gate.foresee(caller, now))
+        self.door.with(|gate, now| gate.estimate_wait(caller, now))
     }
 
     /// The time by which deadlines are meant.
@@ -205,7 +205,7 @@ impl Upstream {
     /// How the fullest of the limits of a target stands; nothing if it has no limits.
     pub fn remaining(&self, target: Target) -> Option<RemainingQuota> {
         let lane = self.door.known.load().lane(target);
-        self.door.with(|gate, now| gate.room(lane, now))
+        self.door.with(|gate, now| gate.remaining(lane, now))
     }
 
     /// The limits that are in effect for a target, those of the whole API first: for whoever shares them

@@ -155,7 +155,7 @@ impl AdaptiveLimit {
                 self.clean_since = now;
                 self.throttled(now, sent, admitted)
             }
-            Evidence::Limit(told) => self.hear(now, told),
+            Evidence::Limit(told) => self.on_advertised(now, told),
             Evidence::QuotaUntil(until) => {
                 self.hold(until);
                 LimitChange::Unmoved
@@ -235,8 +235,8 @@ impl AdaptiveLimit {
         LimitChange::Shrunk
     }
 
-    fn hear(&mut self, now: Nanos, told: Rate) -> LimitChange {
-        let heard = AdvertisedLimit::at(now, told, self.configured).after(self.told);
+    fn on_advertised(&mut self, now: Nanos, told: Rate) -> LimitChange {
+        let heard = AdvertisedLimit::new(now, told, self.configured).after(self.told);
         let before = self.told.replace(heard);
         let told = heard.over(self.configured);
         if before.is_some_and(|before| self.is_lifted(now, before, told)) {

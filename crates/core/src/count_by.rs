@@ -93,7 +93,7 @@ pub struct UnitCost {
 impl UnitCost {
     /// What one call of this cost pays.
     #[inline]
-    pub const fn of(self, cost: Cost) -> Cost {
+    pub const fn units(self, cost: Cost) -> Cost {
         Cost::new(self.of_many(1, cost.units()))
     }
 

@@ -248,7 +248,7 @@ impl FairQueue {
 
     /// What the tenant waits for, none if it has left.
     pub fn awaits(&self, tenant: Tenant) -> Option<Eligibility> {
-        let seat = self.seats.of(tenant)?;
+        let seat = self.seats.get(tenant)?;
         Some(match seat.parked {
             _ if !seat.has_work => Eligibility::Work,
             _ if seat.paused => Eligibility::Resume,
@@ -277,7 +277,7 @@ impl FairQueue {
             }
             Some(Eligibility::Instant(until)) => {
                 self.withdraw(tenant);
-                let entry = self.seats.of(tenant).map_or(0, |seat| seat.entry);
+                let entry = self.seats.get(tenant).map_or(0, |seat| seat.entry);
                 self.parked.set(slot, (until, entry, slot));
             }
             Some(Eligibility::Work | Eligibility::Resume) | None => {

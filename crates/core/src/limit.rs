@@ -219,7 +219,7 @@ impl Limit {
     /// The same rule at another rate, as health or evidence demand. A bucket's burst shrinks with
     /// its rate and never below 1; an aligned window keeps its edges and may span several of them.
     #[must_use]
-    pub fn at(mut self, rate: Rate) -> Self {
+    pub fn with_rate(mut self, rate: Rate) -> Self {
         match &mut self.kind {
             LimitKind::Bucket { burst } => *burst = burst_at(*burst, self.rate, rate),
             LimitKind::Aligned => {
@@ -354,12 +354,12 @@ mod tests {
     #[test]
     fn a_slower_bucket_saves_less_and_never_nothing() {
         let bucket = Limit::bucket(rate("40/s"), 40).expect("valid");
-        assert_eq!(bucket.at(rate("20/s")).capacity(), 20);
-        assert_eq!(bucket.at(rate("1/h")).capacity(), 1);
-        assert_eq!(bucket.at(rate("80/s")).capacity(), 40);
+        assert_eq!(bucket.with_rate(rate("20/s")).capacity(), 20);
+        assert_eq!(bucket.with_rate(rate("1/h")).capacity(), 1);
+        assert_eq!(bucket.with_rate(rate("80/s")).capacity(), 40);
         let most = Rate::new(u64::MAX, Duration::from_nanos(u64::MAX)).expect("positive");
         let vast = Limit::bucket(most, u64::MAX).expect("valid");
-        let half = vast.at(most.scaled(510_000)).capacity();
+        let half = vast.with_rate(most.scaled(510_000)).capacity();
         assert!(half > u64::MAX / 2 && half < u64::MAX / 100 * 52, "{half}");
     }
 
@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn an_aligned_window_keeps_its_edges_when_it_slows_down() {
         let aligned = |text: &str| Limit::aligned(rate(text)).expect("even");
-        let slowed = |text: &str| aligned(text).at(rate(text).scaled(970_000)).rate();
+        let slowed = |text: &str| aligned(text).with_rate(rate(text).scaled(970_000)).rate();
         assert_eq!(slowed("1/s"), rate("1/2s"));
         assert_eq!(slowed("10/s"), rate("9/s"));
     }

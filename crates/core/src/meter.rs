@@ -238,7 +238,7 @@ impl Receipt {
 
     /// The same consumption as a limit counts it that takes this toll.
     pub(crate) const fn tolled(mut self, toll: UnitCost) -> Self {
-        self.cost = toll.of(self.cost);
+        self.cost = toll.units(self.cost);
         self
     }
 

@@ -46,7 +46,7 @@ impl MeterEventQueue {
     }
 
     /// Compares what remains with the limit's threshold.
-    pub(crate) fn look(&mut self, place: usize, limit: &Limit, standing: MeterStatus) {
+    pub(crate) fn observe(&mut self, place: usize, limit: &Limit, standing: MeterStatus) {
         let Some(share) = limit.warn_below() else {
             return;
         };

@@ -81,7 +81,7 @@ impl MeterSet {
         let all = self
             .slots
             .iter_mut()
-            .map(|slot| slot.meter.check(now, slot.toll.of(cost)));
+            .map(|slot| slot.meter.check(now, slot.toll.units(cost)));
         all.fold(Decision::Allow(()), |sum, one| sum.and(one).map(drop))
     }
 
@@ -102,7 +102,7 @@ impl MeterSet {
         let now = self.see(now);
         self.slots
             .iter_mut()
-            .map(move |slot| slot.meter.check(now, slot.toll.of(cost)))
+            .map(move |slot| slot.meter.check(now, slot.toll.units(cost)))
     }
 
     /// Whether so many units of whatever it counts fit the limit at `place` now; an unknown place
@@ -138,7 +138,7 @@ impl MeterSet {
             if let Some(receipt) = receipt.apply(slot.number, slot.toll) {
                 let arrived = journey.arrived_by(slot.limit.accounting(), floor);
                 slot.meter.land(now, &receipt, arrived);
-                slot.look(place, now);
+                slot.observe(place, now);
             }
         }
     }
@@ -147,9 +147,9 @@ impl MeterSet {
     pub fn charge(&mut self, now: Nanos, place: usize, units: u64) {
         let now = self.see(now);
         if let Some(slot) = self.slots.get_mut(place) {
-            slot.look(place, now);
+            slot.observe(place, now);
             slot.meter.charge(now, units);
-            slot.look(place, now);
+            slot.observe(place, now);
         }
     }
 
@@ -175,7 +175,7 @@ impl MeterSet {
             } else {
                 *slot = MeterSlot::new(next_number(&mut self.made), limit, moment);
             }
-            slot.look(place, now);
+            slot.observe(place, now);
         }
         let known = self.slots.len();
         self.extend(limits.get(known..).unwrap_or_default(), moment);
@@ -241,13 +241,13 @@ impl MeterSet {
         let now = self.see(now);
         let mut grant = ReceiptSet::new(now, cost);
         for (place, slot) in self.slots.iter_mut().enumerate() {
-            slot.look(place, now);
+            slot.observe(place, now);
             grant.postpone(slot.pause(place, now, cost));
         }
         for (place, slot) in self.slots.iter_mut().enumerate() {
-            let receipt = slot.meter.commit(slot.toll.of(cost), grant.send_at());
+            let receipt = slot.meter.commit(slot.toll.units(cost), grant.send_at());
             grant.hold(place, slot.number, &receipt);
-            slot.look(place, now);
+            slot.observe(place, now);
         }
         grant
     }
@@ -281,9 +281,10 @@ impl MeterSlot {
 
     /// Watches what remains, where the limit asks for it. Looking before and after a take sees a
     /// recovery that happened while nobody asked.
-    fn look(&mut self, place: usize, now: Nanos) {
+    fn observe(&mut self, place: usize, now: Nanos) {
         if self.limit.warn_below().is_some() {
-            self.watch.look(place, &self.limit, self.meter.status(now));
+            self.watch
+                .observe(place, &self.limit, self.meter.status(now));
         }
     }
 
@@ -291,7 +292,7 @@ impl MeterSlot {
         if self.limit.pacing() == Pacing::Off {
             return Duration::ZERO;
         }
-        let asked = self.meter.even_pause(now, self.toll.of(cost));
+        let asked = self.meter.even_pause(now, self.toll.units(cost));
         self.watch.cap(place, &self.limit, now, asked)
     }
 
@@ -322,7 +323,7 @@ impl MeterSlot {
     /// Takes what a call on its way costs, whether there is room or not.
     fn burden(&mut self, now: Nanos, grant: &ReceiptSet) -> Receipt {
         // Looking brings the meter to this instant; what it says does not matter here.
-        let cost = self.toll.of(grant.cost());
+        let cost = self.toll.units(grant.cost());
         let _room = self.meter.check(now, cost);
         self.meter.commit(cost, grant.send_at())
     }

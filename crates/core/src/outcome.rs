@@ -42,7 +42,7 @@ impl AttemptReport {
 
     /// The same attempt, whose response named a time to wait.
     #[must_use]
-    pub const fn asking_to_wait(mut self, retry_after: Duration) -> Self {
+    pub const fn with_retry_after(mut self, retry_after: Duration) -> Self {
         self.retry_after = Some(retry_after);
         self
     }
@@ -167,7 +167,7 @@ impl Outcome {
 
     /// The same outcome, with the server's word to stay away so long.
     #[must_use]
-    pub const fn asking_to_wait(mut self, retry_after: Duration) -> Self {
+    pub const fn with_retry_after(mut self, retry_after: Duration) -> Self {
         self.retry_after = Some(retry_after);
         self
     }

@@ -45,7 +45,7 @@ impl Policy {
         let outcome = Outcome::from_class(treatment.effect);
         Classification {
             outcome: match (treatment.waiting, attempt.retry_after()) {
-                (RetryAfterUse::Obey, Some(span)) => outcome.asking_to_wait(span),
+                (RetryAfterUse::Obey, Some(span)) => outcome.with_retry_after(span),
                 (RetryAfterUse::Obey, None) | (RetryAfterUse::Ignore, _) => outcome,
             },
             retry: treatment.retry,
@@ -320,7 +320,7 @@ mod tests {
             (AttemptReport::cancelled(), Cancelled, Pointless, Ignore),
         ];
         for (attempt, effect, retry, waiting) in cells {
-            let judged = Policy::default().classify(&attempt.asking_to_wait(WAIT));
+            let judged = Policy::default().classify(&attempt.with_retry_after(WAIT));
             let obeyed = (waiting == Obey).then_some(WAIT);
             assert_eq!(judged.outcome.effect(), effect, "{attempt:?}");
             assert_eq!(judged.retry, retry, "{attempt:?}");
@@ -366,8 +366,8 @@ mod tests {
             OutcomeClass::ServerFailed
         );
         assert_eq!(effect(AttemptReport::cancelled()), OutcomeClass::Success);
-        let slowed = policy.classify(&AttemptReport::status(429).asking_to_wait(WAIT));
-        assert_eq!(slowed.outcome, Outcome::NEUTRAL.asking_to_wait(WAIT));
+        let slowed = policy.classify(&AttemptReport::status(429).with_retry_after(WAIT));
+        assert_eq!(slowed.outcome, Outcome::NEUTRAL.with_retry_after(WAIT));
         assert_eq!(slowed.retry, Retryability::Worthwhile);
     }
 

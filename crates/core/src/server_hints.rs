@@ -76,7 +76,7 @@ impl Hints {
     /// The hints, in the order in which they were first met. Each tells a number at least: a name
     /// alone is no hint.
     pub fn iter(&self) -> impl Iterator<Item = &Hint> {
-        self.read.iter().flatten().filter(|hint| hint.tells())
+        self.read.iter().flatten().filter(|hint| hint.has_values())
     }
 
     /// How many headers could not be understood and were ignored.

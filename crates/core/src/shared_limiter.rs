@@ -80,7 +80,7 @@ impl SharedLimiter {
     ///
     /// # Errors
     /// If a quantity is above [`MAX_SHARED_UNITS`].
-    pub fn all_of(rates: &[Rate]) -> Result<Self, LimitTooLarge> {
+    pub fn with_rates(rates: &[Rate]) -> Result<Self, LimitTooLarge> {
         let rings: Result<_, _> = rates.iter().map(|rate| ring(*rate)).collect();
         Ok(Self::from_state(LimiterState::Rings(SharedRings::new(
             rings?,

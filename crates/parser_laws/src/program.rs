@@ -33,7 +33,7 @@ pub fn admin(input: &[u8]) {
             continue;
         };
         let (method, target) = (request.method().clone(), request.uri().clone());
-        if let Some(answer) = runtime.block_on(operators.ask(request)) {
+        if let Some(answer) = runtime.block_on(operators.request(request)) {
             // There is no sidecar here that could be ready, which is told in words of its own.
             if target.path() == "/readyz" && method == Method::GET {
                 continue;
@@ -99,7 +99,7 @@ pub fn replay(input: &[u8]) {
     let sources = Source::new("fuzz.toml", STOCK);
     let config = Config::read(&[sources], &Environment::empty()).expect("valid");
     let api = config.apis.first().expect("an API");
-    let Some((foreseen, read)) = fuzzing::foresee(api, &text) else {
+    let Some((foreseen, read)) = fuzzing::forecast(api, &text) else {
         return;
     };
     assert!(read > 0 && read <= text.lines().count());
@@ -110,7 +110,7 @@ pub fn replay(input: &[u8]) {
     assert_eq!(usize::try_from(calls), Ok(read), "{foreseen}");
     // A line that is none changes nothing, wherever it is.
     let more = format!("nonsense\n{text}\n{{}}\n");
-    assert_eq!(fuzzing::foresee(api, &more), Some((foreseen, read)));
+    assert_eq!(fuzzing::forecast(api, &more), Some((foreseen, read)));
 }
 
 /// What lies over the files is judged as they are, and what is set by hand is set where it was said or

@@ -121,7 +121,7 @@ pub struct FinishedQuery<'a> {
 
 impl FinishedQuery<'_> {
     /// What somebody asks who only looks, and leaves all of it to whoever tells it.
-    pub const fn look(most: usize) -> Self {
+    pub const fn peek(most: usize) -> Self {
         Self {
             most,
             lease: Duration::ZERO,

@@ -120,7 +120,7 @@ impl RedisStore {
     /// # Errors
     /// If the server cannot be reached.
     pub async fn reinitialize(&self) -> StoreResult<()> {
-        self.caller.begin_anew().await
+        self.caller.reinitialize().await
     }
 }
 
@@ -223,7 +223,7 @@ impl JobStore for RedisStore {
     }
 
     async fn remaining(&self, action: &Name) -> StoreResult<RemainingWork> {
-        remaining::left(&self.caller, action).await
+        remaining::remaining(&self.caller, action).await
     }
 
     async fn actions(&self, page: PageRequest) -> StoreResult<Vec<ActionReport>> {
@@ -237,7 +237,7 @@ impl JobStore for RedisStore {
     }
 
     async fn mark_notified(&self, action: &Name) -> StoreResult<()> {
-        actions::told(&self.caller, &self.lives, action).await
+        actions::mark_notified(&self.caller, &self.lives, action).await
     }
 
     async fn outcomes(

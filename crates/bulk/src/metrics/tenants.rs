@@ -70,7 +70,7 @@ impl TenantMetrics {
     }
 
     /// These have the most work now. Answers what is to be told.
-    pub(super) fn looked(&self, now: Nanos, groups: &[TenantSample]) -> Vec<Told> {
+    pub(super) fn record_samples(&self, now: Nanos, groups: &[TenantSample]) -> Vec<Told> {
         let mut places = self.lock();
         let mut told = places.leave(groups);
         for group in groups {
@@ -82,7 +82,7 @@ impl TenantMetrics {
             };
             let changes = place
                 .watch
-                .look(now, group.level, group.non_ready, group.throttles);
+                .observe_counts(now, group.level, group.non_ready, group.throttles);
             told.extend(changes.map(|(alert, change)| (name.clone(), alert, change)));
         }
         told
@@ -205,9 +205,9 @@ mod tests {
         wait(&tenants, &name(1));
         wait(&tenants, &name(2));
         let found = [group(&name(2), CongestionLevel::None)];
-        tenants.looked(Nanos::from_secs(5), &found);
+        tenants.record_samples(Nanos::from_secs(5), &found);
         assert_eq!(labels(&tenants.backoffs()), ["t001", "t002"]);
-        tenants.looked(Nanos::from_secs(10), &found);
+        tenants.record_samples(Nanos::from_secs(10), &found);
         assert_eq!(labels(&tenants.backoffs()), ["t002"]);
     }
 
@@ -219,13 +219,13 @@ mod tests {
         let mut told = Vec::new();
         for second in (0..=310).step_by(5) {
             let now = Nanos::from_secs(second);
-            let changes = tenants.looked(now, &found);
+            let changes = tenants.record_samples(now, &found);
             told.extend(changes.into_iter().map(|one| (second, one.1, one.2)));
         }
         let raised = (300, CongestionAlert::Critical, AlertChange::Raised);
         assert_eq!(told, [raised]);
-        assert_eq!(tenants.looked(Nanos::from_secs(315), &[]), []);
+        assert_eq!(tenants.record_samples(Nanos::from_secs(315), &[]), []);
         let over = (name(1), CongestionAlert::Critical, AlertChange::Cleared);
-        assert_eq!(tenants.looked(Nanos::from_secs(320), &[]), [over]);
+        assert_eq!(tenants.record_samples(Nanos::from_secs(320), &[]), [over]);
     }
 }

@@ -25,7 +25,7 @@ pub(super) async fn in_time(
         return Err(JobEnd::Returned);
     }
     let door = match who {
-        Executor::Client(client) => door_of(client, job),
+        Executor::Client(client) => find_upstream(client, job),
         Executor::Handler(_) => None,
     };
     let Some((door, target)) = door else {
@@ -48,7 +48,7 @@ pub(super) async fn in_time(
 
 /// Under the schedulers that try first: the permits if they are to be had, and otherwise by how much the
 /// job is put off.
-pub(super) async fn asked_now<S: JobStore>(
+pub(super) async fn check_now<S: JobStore>(
     hub: &EngineContext<S>,
     (settings, plan): (&EngineSettings, Option<Arc<SharedLimits>>),
     doer: &Executor,
@@ -107,7 +107,7 @@ async fn api_permit(
     job: &ClaimedJob,
     patience: Duration,
 ) -> Result<Option<Permit>, Refusal> {
-    let Some((door, target)) = door_of(client, job) else {
+    let Some((door, target)) = find_upstream(client, job) else {
         return Ok(None);
     };
     let permit = match door.try_acquire(AcquireOptions::new(target)) {
@@ -133,7 +133,7 @@ const fn lacks_a_place(refusal: &Refusal) -> bool {
 }
 
 /// The door that a job's call passes; none if it is no call, or nobody knows its API.
-fn door_of(client: &Outflow, job: &ClaimedJob) -> Option<(Upstream, Target)> {
+fn find_upstream(client: &Outflow, job: &ClaimedJob) -> Option<(Upstream, Target)> {
     let call = HttpCall::decode(job.payload.clone()).ok()?;
     let door = client.upstream(&call.api)?;
     let path = call.path.split('?').next().unwrap_or_default();

@@ -74,7 +74,7 @@ impl AuditLog {
             what: EventKind::Operated {
                 group: entry.group.clone(),
                 action: entry.action,
-                who: entry.told(),
+                who: entry.describe(),
             },
         });
     }
@@ -90,7 +90,7 @@ impl AuditLog {
 }
 
 impl AuditEntry {
-    fn told(&self) -> SmolStr {
+    fn describe(&self) -> SmolStr {
         match &self.reason {
             Some(reason) => format_smolstr!("{}: {reason}", self.who),
             None => self.who.clone(),

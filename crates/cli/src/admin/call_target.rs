@@ -47,7 +47,7 @@ impl CallTarget {
     /// # Errors
     /// If there is no such API or group, or the words contradict each other.
     pub(super) fn find(&self, admin: &Admin) -> Result<ResolvedCall, AdminProblem> {
-        let door = admin.door(&self.api)?;
+        let door = admin.upstream(&self.api)?;
         let target = match (&self.group, &self.path) {
             (Some(_), Some(_)) => {
                 return Err(AdminProblem::bad("name a group or a path, not both"));
@@ -79,7 +79,7 @@ impl CallTarget {
 
 impl ResolvedCall {
     /// What is asked of the door.
-    pub(super) const fn ask(&self) -> AcquireOptions {
+    pub(super) const fn acquire_options(&self) -> AcquireOptions {
         AcquireOptions::new(self.target).priority(self.priority)
     }
 }

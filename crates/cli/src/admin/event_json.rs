@@ -12,14 +12,14 @@ use super::labels;
 use super::millis::{millis, millis_up};
 
 /// The name of an event and what it says.
-pub(super) fn told(event: &Event) -> (&'static str, Value) {
+pub(super) fn to_json(event: &Event) -> (&'static str, Value) {
     let mut told = match &event.what {
         EventKind::Finished(call) => ("request", request(call)),
         EventKind::Waiting { .. } | EventKind::Admitted { .. } | EventKind::Refused { .. } => {
-            at_the_door(event)
+            admission_json(event)
         }
         EventKind::Settled { .. } | EventKind::Broken { .. } | EventKind::Refunded { .. } => {
-            afterwards(event)
+            other_json(event)
         }
         EventKind::Moved { .. } | EventKind::Cooling { .. } => of_health(event),
         EventKind::Meter { .. }
@@ -53,7 +53,7 @@ fn request(call: &CallFinished) -> Value {
     })
 }
 
-fn at_the_door(event: &Event) -> (&'static str, Value) {
+fn admission_json(event: &Event) -> (&'static str, Value) {
     match &event.what {
         EventKind::Waiting {
             group,
@@ -91,7 +91,7 @@ fn at_the_door(event: &Event) -> (&'static str, Value) {
     }
 }
 
-fn afterwards(event: &Event) -> (&'static str, Value) {
+fn other_json(event: &Event) -> (&'static str, Value) {
     match &event.what {
         EventKind::Settled {
             group,

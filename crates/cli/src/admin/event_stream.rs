@@ -69,14 +69,14 @@ impl Observer for EventStream {
         if self.lines.receiver_count() == 0 {
             return;
         }
-        let (name, facts) = event_json::told(event);
+        let (name, facts) = event_json::to_json(event);
         self.send(event.api.clone(), name, facts);
     }
 }
 
 impl EventStream {
     /// Tells something that is no event of a call.
-    pub(super) fn tell(&self, api: SmolStr, name: &'static str, facts: impl FnOnce() -> Value) {
+    pub(super) fn publish(&self, api: SmolStr, name: &'static str, facts: impl FnOnce() -> Value) {
         if self.lines.receiver_count() > 0 {
             self.send(api, name, facts());
         }

@@ -33,7 +33,7 @@ impl AdminFuzz {
     }
 
     /// The answer to a request; nothing if it would wait for a permit. A stream is not read.
-    pub async fn ask(&self, request: Request<Bytes>) -> Option<Response<Bytes>> {
+    pub async fn request(&self, request: Request<Bytes>) -> Option<Response<Bytes>> {
         let asked = self.service.call(request.map(Body::from));
         let answer = tokio::select! {
             biased;

@@ -62,7 +62,7 @@ pub(super) async fn force(
     ApiParam(api): ApiParam,
     json_body::JsonBody(force): json_body::JsonBody<ForceBody>,
 ) -> Result<Json<HealthViews>, AdminProblem> {
-    let door = admin.door(&api)?;
+    let door = admin.upstream(&api)?;
     let (hold, action) = force.state.hold()?;
     let group = group(&admin, &door, force.group.as_deref())?;
     door.force_health(group, hold);
@@ -84,7 +84,7 @@ pub(super) async fn release(
     query: Result<Query<ReleaseBody>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Json<HealthViews>, AdminProblem> {
     let Query(released) = query.map_err(|why| AdminProblem::bad(why.body_text()))?;
-    let door = admin.door(&api)?;
+    let door = admin.upstream(&api)?;
     let group = group(&admin, &door, released.group.as_deref())?;
     door.release_health(group);
     let change = AuditChange {

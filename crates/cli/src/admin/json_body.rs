@@ -19,7 +19,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, AdminProblem> {
         let detail = "the body is larger than 1 MiB or broke off: nothing here needs so much";
-        let bytes = whole(request, LARGEST, detail).await?;
+        let bytes = read_body(request, LARGEST, detail).await?;
         let value = serde_json::from_slice(&bytes);
         value
             .map(Self)
@@ -49,11 +49,11 @@ impl<S: Sync> FromRequest<S> for JobLines {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, AdminProblem> {
         let detail = "the body is larger than 16 MiB or broke off: send fewer jobs at once";
-        whole(request, LARGEST_BATCH, detail).await.map(Self)
+        read_body(request, LARGEST_BATCH, detail).await.map(Self)
     }
 }
 
-async fn whole(request: Request, most: usize, too_large: &str) -> Result<Bytes, AdminProblem> {
+async fn read_body(request: Request, most: usize, too_large: &str) -> Result<Bytes, AdminProblem> {
     let body = Limited::new(request.into_body(), most).collect();
     let Ok(read) = tokio::time::timeout(PATIENCE, body).await else {
         let detail = "the body took too long: send it at once";

@@ -98,7 +98,7 @@ async fn wait(
     aimed: &ResolvedCall,
     admin: &Admin,
 ) -> Result<Permit, AdminProblem> {
-    let mut ask = aimed.ask();
+    let mut ask = aimed.acquire_options();
     if let Some(span) = wish.max_wait_ms {
         let span = Duration::from_millis(span);
         ask = ask.deadline(aimed.door.now().saturating_add(span));

@@ -79,7 +79,11 @@ pub(super) async fn snapshot(State(admin): State<Arc<Admin>>) -> Json<ProgramSna
 
 /// The APIs, in a line each.
 pub(super) async fn apis(State(admin): State<Arc<Admin>>) -> Json<Value> {
-    let apis: Vec<_> = admin.doors().iter().map(ApiLine::from_upstream).collect();
+    let apis: Vec<_> = admin
+        .upstreams()
+        .iter()
+        .map(ApiLine::from_upstream)
+        .collect();
     Json(json!({ "apis": apis }))
 }
 
@@ -88,7 +92,7 @@ pub(super) async fn api(
     State(admin): State<Arc<Admin>>,
     ApiParam(name): ApiParam,
 ) -> Result<Json<ApiView>, AdminProblem> {
-    Ok(Json(ApiView::new(&admin, &admin.door(&name)?)))
+    Ok(Json(ApiView::new(&admin, &admin.upstream(&name)?)))
 }
 
 /// The limits of one API.
@@ -96,7 +100,7 @@ pub(super) async fn limits(
     State(admin): State<Arc<Admin>>,
     ApiParam(name): ApiParam,
 ) -> Result<Json<LimitsView>, AdminProblem> {
-    Ok(Json(LimitsView::new(&admin, &admin.door(&name)?)))
+    Ok(Json(LimitsView::new(&admin, &admin.upstream(&name)?)))
 }
 
 /// What would become of a call that came now.
@@ -104,7 +108,7 @@ pub(super) async fn explain(
     State(admin): State<Arc<Admin>>,
     query: Asked<CallTarget>,
 ) -> Result<Json<WaitView>, AdminProblem> {
-    let aim = asked(query)?;
+    let aim = parse_query(query)?;
     Ok(Json(WaitView::from_aimed(&aim.find(&admin)?)))
 }
 
@@ -142,7 +146,7 @@ pub(super) async fn events(
     State(admin): State<Arc<Admin>>,
     query: Asked<StreamQuery>,
 ) -> Result<Response, AdminProblem> {
-    let listen = asked(query)?;
+    let listen = parse_query(query)?;
     let snapshots = match listen.snapshot_ms {
         None => None,
         Some(span @ 100..=60_000) => Some(SnapshotStream::every(
@@ -165,7 +169,7 @@ pub(super) async fn events(
     ))
 }
 
-fn asked<T>(query: Asked<T>) -> Result<T, AdminProblem> {
+fn parse_query<T>(query: Asked<T>) -> Result<T, AdminProblem> {
     let Query(asked) = query.map_err(|why| AdminProblem::bad(why.body_text()))?;
     Ok(asked)
 }

@@ -41,7 +41,7 @@ impl ProgramSnapshot {
             version: env!("CARGO_PKG_VERSION"),
             uptime_ms: millis(now.since(admin.started)),
             apis: admin
-                .doors()
+                .upstreams()
                 .iter()
                 .map(|door| ApiView::new(admin, door))
                 .collect(),

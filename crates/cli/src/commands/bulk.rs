@@ -71,7 +71,7 @@ impl AdminTarget {
         self.admin.send(Method::POST, path, Some(body))
     }
 
-    fn tell(&self, document: &Value, table: impl Fn(&Value) -> String) -> anyhow::Result<Exit> {
+    fn print(&self, document: &Value, table: impl Fn(&Value) -> String) -> anyhow::Result<Exit> {
         if self.json {
             answer_json(document)?;
         } else {

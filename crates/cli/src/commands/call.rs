@@ -197,7 +197,7 @@ impl CallArgs {
             let mut interrupt = ShutdownSignals::listen()?;
             tokio::select! {
                 ended = self.make(method, quiet(config), terminal) => ended,
-                () = interrupt.told() => Ok(Exit::Interrupted),
+                () = interrupt.wait() => Ok(Exit::Interrupted),
             }
         })
     }

@@ -42,20 +42,20 @@ impl Check {
             Exit::Usage
         };
         if self.json {
-            tell_json(&sources, &read)?;
+            print_json(&sources, &read)?;
         } else {
-            tell(&sources, &read, terminal)?;
+            print_report(&sources, &read, terminal)?;
         }
         Ok(exit)
     }
 }
 
-fn tell(
+fn print_report(
     sources: &ConfigSources,
     read: &Result<Config, Diagnostics>,
     terminal: Terminal,
 ) -> anyhow::Result<()> {
-    let mistakes = mistakes(read);
+    let mistakes = diagnostics(read);
     if !mistakes.is_empty() {
         say!("{}\n", mistakes.render(terminal.style()));
     }
@@ -85,8 +85,8 @@ fn tell(
     ))
 }
 
-fn tell_json(sources: &ConfigSources, read: &Result<Config, Diagnostics>) -> anyhow::Result<()> {
-    let mistakes = mistakes(read);
+fn print_json(sources: &ConfigSources, read: &Result<Config, Diagnostics>) -> anyhow::Result<()> {
+    let mistakes = diagnostics(read);
     let (errors, warnings) = counts(mistakes);
     let advice: Vec<ConfigAdvice> = read.as_ref().map(advice::advice).unwrap_or_default();
     let files: Vec<_> = sources
@@ -103,7 +103,7 @@ fn tell_json(sources: &ConfigSources, read: &Result<Config, Diagnostics>) -> any
     }))
 }
 
-fn mistakes(read: &Result<Config, Diagnostics>) -> &Diagnostics {
+fn diagnostics(read: &Result<Config, Diagnostics>) -> &Diagnostics {
     match read {
         Ok(config) => &config.warnings,
         Err(mistakes) => mistakes,

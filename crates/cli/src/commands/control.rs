@@ -123,7 +123,7 @@ enum HealthArg {
 impl StatusCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let snapshot = self.asked.admin.get("/v1/snapshot")?;
-        self.asked.tell(&snapshot, tables::status)
+        self.asked.print(&snapshot, tables::status)
     }
 }
 
@@ -131,12 +131,12 @@ impl Limits {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let snapshot = self.asked.admin.get("/v1/snapshot")?;
         let Some(api) = self.api else {
-            return self.asked.tell(&snapshot, tables::limits);
+            return self.asked.print(&snapshot, tables::limits);
         };
         // Asked for by name, so that one that there is not is told so by the program that knows.
         let limits = self.asked.admin.get(&path([&"v1", &"apis", &api]))?;
         self.asked
-            .tell(&json!({ "apis": [limits] }), tables::limits)
+            .print(&json!({ "apis": [limits] }), tables::limits)
     }
 }
 
@@ -153,7 +153,7 @@ impl Explain {
             let _whole = write!(query, "&cost={cost}");
         }
         let outlook = self.asked.admin.get(&query)?;
-        self.asked.tell(&outlook, tables::outlook)
+        self.asked.print(&outlook, tables::outlook)
     }
 }
 
@@ -177,7 +177,7 @@ impl SetCommand {
         let body = json!({ "state": state, "group": self.group, "reason": self.reason });
         let place = path([&"v1", &"apis", &self.api, &"health"]);
         let health = self.asked.admin.send(Method::POST, &place, Some(&body))?;
-        self.asked.tell(&health, tables::health)
+        self.asked.print(&health, tables::health)
     }
 }
 
@@ -194,7 +194,7 @@ impl ReleaseCommand {
             let _whole = write!(place, "{mark}{name}={}", encoded(value));
         }
         let health = self.asked.admin.send(Method::DELETE, &place, None)?;
-        self.asked.tell(&health, tables::health)
+        self.asked.print(&health, tables::health)
     }
 }
 
@@ -204,12 +204,12 @@ impl Reload {
             .asked
             .admin
             .send(Method::POST, "/v1/reload", Some(&json!({})))?;
-        self.asked.tell(&told, tables::reload)
+        self.asked.print(&told, tables::reload)
     }
 }
 
 impl TargetArgs {
-    fn tell(&self, document: &Value, table: impl Fn(&Value) -> String) -> anyhow::Result<Exit> {
+    fn print(&self, document: &Value, table: impl Fn(&Value) -> String) -> anyhow::Result<Exit> {
         if self.json {
             answer_json(document)?;
         } else {

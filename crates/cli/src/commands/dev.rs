@@ -59,7 +59,7 @@ impl Dev {
             load::start(&program)?;
         }
         tokio::select! {
-            () = interrupt.told() => {}
+            () = interrupt.wait() => {}
             () = watch(&program, &world, terminal) => {}
         }
         terminal.progress("");

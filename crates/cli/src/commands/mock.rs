@@ -80,7 +80,7 @@ impl MockCommand {
                 server.url(),
                 limits.join(" and ")
             );
-            interrupt.told().await;
+            interrupt.wait().await;
             self.conclude(server.api())
         })
     }

@@ -62,11 +62,11 @@ impl Serve {
         runtime(&config)?.block_on(async move {
             let mut interrupt = ShutdownSignals::listen()?;
             let program = start(config, sources, watch).await?;
-            tell(&program, terminal);
+            print_started(&program, terminal);
             if offline {
                 say!("offline: no call is made, and the cache answers what it can");
             }
-            interrupt.told().await;
+            interrupt.wait().await;
             say!("finishing the calls under way; once more ends at once");
             tokio::select! {
                 all_finished = program.stop() => Ok(if all_finished {
@@ -74,7 +74,7 @@ impl Serve {
                 } else {
                     Exit::Failed
                 }),
-                () = interrupt.told() => Ok(Exit::Interrupted),
+                () = interrupt.wait() => Ok(Exit::Interrupted),
             }
         })
     }
@@ -135,7 +135,7 @@ async fn start(
     })
 }
 
-fn tell(program: &Program, terminal: Terminal) {
+fn print_started(program: &Program, terminal: Terminal) {
     let config = program.station().config();
     if !config.warnings.is_empty() {
         say!("{}\n", config.warnings.render(terminal.style()));

@@ -61,7 +61,7 @@ impl Simulate {
     /// Plays what was asked for and prints it.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         if self.forecast.is_one() {
-            return self.foresee();
+            return self.forecast();
         }
         let report = self.play()?;
         answer(&if self.json {
@@ -71,7 +71,7 @@ impl Simulate {
         })
     }
 
-    fn foresee(&self) -> anyhow::Result<()> {
+    fn forecast(&self) -> anyhow::Result<()> {
         let report = self.forecast.play(self.network(), self.seed)?;
         if self.json {
             return answer_json(&report.to_json());

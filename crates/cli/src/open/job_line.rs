@@ -89,11 +89,11 @@ impl JobLine {
     pub(crate) fn order(self, unnamed: Option<Name>) -> Result<JobSpec, String> {
         let mut wrong = LineError::default();
         let tenant = self.tenant.as_deref().unwrap_or(NOBODY);
-        let tenant = wrong.of("tenant", tenant.parse::<Name>());
+        let tenant = wrong.check("tenant", tenant.parse::<Name>());
         let id = self.id.as_deref().map(str::parse::<Name>);
-        let id = id.and_then(|id| wrong.of("id", id)).or(unnamed);
-        let not_before = wrong.of("not_before", instant(self.not_before.as_ref()));
-        let deadline = wrong.of("deadline", instant(self.deadline.as_ref()));
+        let id = id.and_then(|id| wrong.check("id", id)).or(unnamed);
+        let not_before = wrong.check("not_before", instant(self.not_before.as_ref()));
+        let deadline = wrong.check("deadline", instant(self.deadline.as_ref()));
         let (cost, priority) = (self.cost.map(Cost::new), self.urgency());
         let max_retries = self.max_retries;
         let call = self.call(&mut wrong);
@@ -135,19 +135,19 @@ impl JobLine {
     fn call(self, wrong: &mut LineError) -> Option<HttpCall> {
         let method = self.method.as_deref().unwrap_or("GET").to_uppercase();
         let method = Method::from_bytes(method.as_bytes());
-        let method = wrong.of("method", method.map_err(|_| "use one such as GET or POST"));
-        let api = wrong.of("api", self.api.as_deref().ok_or("say which API is called"));
+        let method = wrong.check("method", method.map_err(|_| "use one such as GET or POST"));
+        let api = wrong.check("api", self.api.as_deref().ok_or("say which API is called"));
         let path = self
             .path
             .as_deref()
             .ok_or("say what is called, such as /orders/7");
-        let path = wrong.of("path", path);
+        let path = wrong.check("path", path);
         let mut headers = headers(&self.headers, wrong);
-        let body = wrong.of("body", self.body());
+        let body = wrong.check("body", self.body());
         if self.json.is_some() && !headers.contains_key(CONTENT_TYPE) {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        let timeout = wrong.of("timeout", span(self.timeout.as_deref()));
+        let timeout = wrong.check("timeout", span(self.timeout.as_deref()));
         let mut call = HttpCall::new(api?, method?, path?);
         call.headers = headers;
         call.body = body?;
@@ -178,7 +178,7 @@ struct LineError {
 
 impl LineError {
     /// The value, or nothing and a note.
-    fn of<T, E: Display>(&mut self, field: &str, value: Result<T, E>) -> Option<T> {
+    fn check<T, E: Display>(&mut self, field: &str, value: Result<T, E>) -> Option<T> {
         match value {
             Ok(value) => Some(value),
             Err(why) => {
@@ -220,7 +220,7 @@ fn headers(written: &BTreeMap<String, String>, wrong: &mut LineError) -> HeaderM
             .zip(HeaderValue::from_str(value).ok());
         // Not the value itself: it may be a key.
         let advice = format!("{name:?} is no header, or its value holds a control character");
-        if let Some((name, value)) = wrong.of("headers", read.ok_or(advice)) {
+        if let Some((name, value)) = wrong.check("headers", read.ok_or(advice)) {
             headers.append(name, value);
         }
     }

@@ -47,7 +47,7 @@ impl CallOverrides {
             let values: Vec<HeaderValue> = headers.get_all(&name).iter().cloned().collect();
             headers.remove(&name);
             let advice = match values.as_slice() {
-                [value] => steering.hear(name.as_str(), value),
+                [value] => steering.apply_header(name.as_str(), value),
                 _ => Err("send it once".to_owned()),
             };
             advice.map_err(|advice| InvalidControl {
@@ -87,20 +87,20 @@ impl CallOverrides {
         self.cache == CacheDirective::Bypass
     }
 
-    fn hear(&mut self, name: &str, value: &HeaderValue) -> Result<(), String> {
+    fn apply_header(&mut self, name: &str, value: &HeaderValue) -> Result<(), String> {
         let value = value.to_str().unwrap_or_default().trim();
         match name {
             "outflow-cost" => self.cost = Some(cost(value)?),
-            "outflow-priority" => self.priority = Some(one_of(value, &PRIORITIES)?),
+            "outflow-priority" => self.priority = Some(parse_choice(value, &PRIORITIES)?),
             "outflow-deadline" | "outflow-timeout" => {
                 let span = span(value)?;
                 self.within = Some(self.within.map_or(span, |other| other.min(span)));
             }
             "outflow-max-wait" => self.max_wait = Some(config::duration(value)?),
             "outflow-group" => self.group = Some(group(value)?),
-            "outflow-idempotent" => self.idempotent = one_of(value, &TRUTHS)?,
-            "outflow-cache" => self.cache = one_of(value, &CACHES)?,
-            "outflow-mode" => self.mode = Some(one_of(value, &MODES)?),
+            "outflow-idempotent" => self.idempotent = parse_choice(value, &TRUTHS)?,
+            "outflow-cache" => self.cache = parse_choice(value, &CACHES)?,
+            "outflow-mode" => self.mode = Some(parse_choice(value, &MODES)?),
             _ => return Err(format!("there is no such header: known are {KNOWN}")),
         }
         Ok(())
@@ -134,7 +134,7 @@ fn group(value: &str) -> Result<SmolStr, String> {
     Ok(value.into())
 }
 
-fn one_of<T: Copy>(value: &str, words: &[(&str, T)]) -> Result<T, String> {
+fn parse_choice<T: Copy>(value: &str, words: &[(&str, T)]) -> Result<T, String> {
     let known = words.iter().find(|(word, _)| *word == value);
     known.map(|(_, meaning)| *meaning).ok_or_else(|| {
         let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
@@ -166,7 +166,7 @@ const KNOWN: &str = "Outflow-Cost, Outflow-Priority, Outflow-Deadline, Outflow-T
 mod tests {
     use super::*;
 
-    fn heard(name: &'static str, value: &'static str) -> Result<CallOverrides, InvalidControl> {
+    fn parse(name: &'static str, value: &'static str) -> Result<CallOverrides, InvalidControl> {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_static(value));
         headers.insert("accept", HeaderValue::from_static("*/*"));
@@ -206,10 +206,10 @@ mod tests {
             ("outflow-cache", "no", "write default or bypass or only"),
             ("outflow-mode", "Wait", "write wait or reject"),
         ] {
-            let mistaken = heard(name, value).expect_err(value);
+            let mistaken = parse(name, value).expect_err(value);
             assert_eq!((&*mistaken.header, &*mistaken.advice), (name, advice));
         }
-        let mistaken = heard("outflow-prority", "high").expect_err("no such header");
+        let mistaken = parse("outflow-prority", "high").expect_err("no such header");
         assert!(mistaken.advice.contains("Outflow-Priority"), "{mistaken:?}");
     }
 

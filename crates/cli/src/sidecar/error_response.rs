@@ -111,7 +111,7 @@ fn failed(error: &Error) -> ProxyProblem {
     if error.is_method_not_allowed() {
         return mistake(StatusCode::METHOD_NOT_ALLOWED, "method").advice("add it to `methods`");
     }
-    if error.is_mistake() {
+    if error.is_invalid_request() {
         return mistake(StatusCode::BAD_REQUEST, "path");
     }
     if error.is_cache_miss() {

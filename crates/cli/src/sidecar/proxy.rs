@@ -90,7 +90,7 @@ impl ProxyHandler {
             BodyShape::Flowing => call.send_streaming().await,
         };
         match (ended, breach.why()) {
-            (Ok(answer), _) => Ok(self.told(route.api, answer, trailers)),
+            (Ok(answer), _) => Ok(self.build_response(route.api, answer, trailers)),
             (Err(_), Some(broken)) => Err(error_response::body(route.api, broken)),
             (Err(error), None) if error.is_upload() => {
                 Err(error_response::body(route.api, BodyError::Slow))
@@ -111,7 +111,7 @@ impl ProxyHandler {
     }
 
     /// The answer of the API, with what belongs to its connection left out and our own words added.
-    fn told(
+    fn build_response(
         &self,
         api: &str,
         answer: outflow::Response,
@@ -192,7 +192,7 @@ async fn loaded(
         return Err(BodyError::TooLarge);
     }
     if upload.is_small() && !waits_for_leave {
-        return Ok(call.body(upload.whole().await?));
+        return Ok(call.body(upload.collect().await?));
     }
     if let Some(names) = announced {
         call = call.trailers(names);

@@ -15,7 +15,7 @@ pub struct RejectionCounts {
 
 impl RejectionCounts {
     /// Connections for which there was no place at all.
-    pub fn crowded(&self) -> u64 {
+    pub fn too_many_connections(&self) -> u64 {
         self.crowded.load(Ordering::Relaxed)
     }
 

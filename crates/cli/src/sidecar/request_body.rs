@@ -96,7 +96,7 @@ impl RequestBody {
     }
 
     /// All of it.
-    pub(super) async fn whole(mut self) -> Result<Bytes, BodyError> {
+    pub(super) async fn collect(mut self) -> Result<Bytes, BodyError> {
         self.measures = BodyTimers::Whole;
         let Some(first) = self.data().await? else {
             return Ok(Bytes::new());
@@ -159,7 +159,7 @@ impl Body for RequestBody {
                     .map(|()| hop_by_hop::trailing(frame, self.key.as_ref()))
             }
         };
-        Poll::Ready(Some(frame.inspect_err(|why| self.broken.tell(*why))))
+        Poll::Ready(Some(frame.inspect_err(|why| self.broken.report(*why))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -177,7 +177,7 @@ impl BodyBreach {
         self.0.get().copied()
     }
 
-    fn tell(&self, why: BodyError) {
+    fn report(&self, why: BodyError) {
         // The first thing that went wrong is the one that matters.
         let _known = self.0.set(why);
     }

@@ -36,7 +36,7 @@ pub(super) fn annotate(
         return;
     }
     if let Some(room) = upstream.remaining(answer.target) {
-        tell(headers, &room);
+        add_limit_headers(headers, &room);
     }
 }
 
@@ -69,7 +69,7 @@ impl From<&Response> for ResponseFacts {
 }
 
 /// Tells how the fullest limit stands, as the IETF's draft writes it.
-fn tell(headers: &mut HeaderMap, room: &RemainingQuota) {
+fn add_limit_headers(headers: &mut HeaderMap, room: &RemainingQuota) {
     let name = room.rate;
     let window = whole_seconds(room.rate.per());
     let policy = format!("\"{name}\";q={};w={window}", room.capacity);
@@ -124,7 +124,7 @@ mod tests {
             left: 3,
             more_in: Some(Duration::from_millis(200)),
         };
-        tell(&mut headers, &room);
+        add_limit_headers(&mut headers, &room);
         assert_eq!(headers[RATE_LIMIT_POLICY], "\"10/s\";q=10;w=1");
         assert_eq!(headers[RATE_LIMIT], "\"10/s\";r=3;t=1");
         assert_eq!(seconds(Duration::from_micros(900)), "0");

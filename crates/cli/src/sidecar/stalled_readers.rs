@@ -70,11 +70,11 @@ impl StalledReaders {
                 self.shared.first.notified().await;
             }
             tokio::time::sleep(patience / LOOKS).await;
-            self.look();
+            self.check();
         }
     }
 
-    fn look(&self) {
+    fn check(&self) {
         let mut given_up = Vec::new();
         lock(&self.shared.answers).retain(|answer| {
             let Some(answer) = answer.upgrade() else {

@@ -76,7 +76,7 @@ impl CacheFaults {
     }
 
     /// Enters the counts into a report.
-    pub(super) fn told_in(&self, report: CacheReport) -> CacheReport {
+    pub(super) fn fill(&self, report: CacheReport) -> CacheReport {
         let failing = self.failing.load(Ordering::Relaxed);
         CacheReport {
             state: match report.state {

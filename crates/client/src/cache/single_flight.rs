@@ -233,7 +233,7 @@ impl<T: Clone> Future for FollowFuture<T> {
     type Output = FollowResult<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<FollowResult<T>> {
-        let seen = self.seats.look(self.seat, context.waker());
+        let seen = self.seats.poll(self.seat, context.waker());
         seen.map(|landed| match landed {
             Some(FlightResult::Shared(answer)) => FollowResult::Shared(answer),
             Some(FlightResult::Apart) => FollowResult::Alone,

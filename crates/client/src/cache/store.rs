@@ -264,7 +264,7 @@ impl CacheStore {
 
     pub(super) fn report(&self) -> CacheReport {
         let ledger = self.ledger();
-        self.faults.told_in(CacheReport {
+        self.faults.fill(CacheReport {
             entries: ledger.keys.len(),
             memory: self.shelf.bytes(),
             disk: ledger.index.bytes(),

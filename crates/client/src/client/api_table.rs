@@ -35,7 +35,7 @@ impl ApiTable {
     }
 
     /// Every door, those of removed APIs last: calls may still be in flight behind them.
-    pub(super) fn doors(&self) -> Vec<Upstream> {
+    pub(super) fn upstreams(&self) -> Vec<Upstream> {
         let open = self.outlets.load_full();
         let mut doors: Vec<_> = open
             .values()

@@ -62,7 +62,7 @@ impl Body {
         }
     }
 
-    pub(crate) const fn whole(bytes: Bytes) -> Self {
+    pub(crate) const fn full(bytes: Bytes) -> Self {
         Self {
             source: BodySource::Whole(bytes),
         }
@@ -91,7 +91,7 @@ impl Body {
         };
         if flowing.incoming.is_end_stream() {
             flowing.finish();
-            return Self::whole(Bytes::new());
+            return Self::full(Bytes::new());
         }
         Self {
             source: BodySource::Flowing(Box::new(flowing)),
@@ -122,7 +122,7 @@ pub(crate) async fn gather(
     tail: Option<PendingBody>,
     largest: u64,
 ) -> Result<Bytes, BrokenBody> {
-    match incoming.whole(largest).await {
+    match incoming.collect(largest).await {
         Ok(bytes) => {
             if let Some(tail) = tail {
                 tail.finished();

@@ -138,12 +138,14 @@ impl Call {
         V: TryInto<HeaderValue>,
     {
         match (name.try_into(), value.try_into()) {
-            (Ok(name), Ok(_)) if is_the_connections(&name) => self.mistaken(ErrorReason::OwnHeader),
+            (Ok(name), Ok(_)) if is_the_connections(&name) => {
+                self.with_error(ErrorReason::OwnHeader)
+            }
             (Ok(name), Ok(value)) => {
                 self.wish.headers.append(name, value);
                 self
             }
-            _ => self.mistaken(ErrorReason::Header),
+            _ => self.with_error(ErrorReason::Header),
         }
     }
 
@@ -202,7 +204,7 @@ impl Call {
                 self.wish.headers.entry(CONTENT_TYPE).or_insert(json);
                 self.body(bytes)
             }
-            Err(_) => self.mistaken(ErrorReason::Json),
+            Err(_) => self.with_error(ErrorReason::Json),
         }
     }
 
@@ -306,7 +308,7 @@ impl Call {
     /// Makes it part of a trace, given as a W3C `traceparent`. The call becomes a span of its own.
     pub fn trace_parent(self, written: &str) -> Self {
         if TraceContext::parse(written).is_none() {
-            return self.mistaken(ErrorReason::Trace);
+            return self.with_error(ErrorReason::Trace);
         }
         self.header("traceparent", written)
     }
@@ -329,7 +331,7 @@ impl Call {
         self.client.make(self.wish, ResponseShape::Flowing).await
     }
 
-    fn mistaken(mut self, mistake: ErrorReason) -> Self {
+    fn with_error(mut self, mistake: ErrorReason) -> Self {
         self.wish.mistake.get_or_insert(mistake);
         self
     }

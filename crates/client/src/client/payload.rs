@@ -37,7 +37,7 @@ impl RequestPayload {
     /// went fails when it is read.
     pub(crate) fn outgoing(&mut self) -> OutgoingBody {
         let lent = match self {
-            Self::Whole(bytes) => return OutgoingBody::whole(bytes.clone()),
+            Self::Whole(bytes) => return OutgoingBody::full(bytes.clone()),
             Self::Streamed(lent) | Self::Given(lent) => lent.clone(),
         };
         *self = Self::Given(lent.clone());

@@ -92,7 +92,7 @@ impl Response {
         if self.status.is_client_error() || self.status.is_server_error() {
             return Err(Error::new(ErrorKind::Status(self.status.as_u16()))
                 .after(self.facts.attempts)
-                .asking_to_wait(self.facts.retry_after));
+                .with_retry_after(self.facts.retry_after));
         }
         Ok(self)
     }

@@ -48,7 +48,7 @@ pub(super) struct BackgroundServices {
 impl BackgroundServices {
     /// A client as it is configured, and what runs beside it.
     pub(super) fn start(mut config: Config) -> Result<(Outflow, Self), InitError> {
-        let cache = Cache::open(kept(&config.cache)).map_err(InitError::Cache)?;
+        let cache = Cache::open(cache_settings(&config.cache)).map_err(InitError::Cache)?;
         let apis = std::mem::take(&mut config.apis);
         let household = Self::new(&apis, config)?;
         let (tasks, events) = (&household.tasks, &household.events);
@@ -58,7 +58,7 @@ impl BackgroundServices {
         let client = apis.fold(builder, super::OutflowBuilder::api).build();
         let client = client.map_err(InitError::Client)?;
         let roster = Arc::clone(&client.inner.roster);
-        household.ask(Arc::clone(&roster));
+        household.add_gauges(Arc::clone(&roster));
         keep_house(tasks, roster)?;
         write_answers(tasks, cache, events.clone())?;
         Ok((client, household))
@@ -91,7 +91,7 @@ impl BackgroundServices {
     }
 
     /// Has the metrics ask the doors how they stand, and the writers what they dropped.
-    fn ask(&self, roster: Arc<ApiTable>) {
+    fn add_gauges(&self, roster: Arc<ApiTable>) {
         self.metrics.add_source(Arc::new(UpstreamGauges(roster)));
         if let Some(log) = &self.log {
             self.metrics.add_source(Arc::new(log.clone()));
@@ -176,7 +176,7 @@ impl Drop for BackgroundServices {
     }
 }
 
-fn kept(configured: &crate::config::CacheSection) -> CacheSettings {
+fn cache_settings(configured: &crate::config::CacheSection) -> CacheSettings {
     let usual = CacheSettings::default();
     let in_memory = configured.dir.is_none();
     CacheSettings {

@@ -25,7 +25,7 @@ pub(super) fn read(
     let rules = rules::read(fields, timeouts.attempt);
     let credential = credential::read(fields, environment);
     let retry = retry(fields);
-    let (cache, stale_if_error) = kept(fields);
+    let (cache, stale_if_error) = read_cache(fields);
     let methods = fields.read("methods", |item| Ok(item.each(method)));
     let methods = methods.unwrap_or_default();
     let proxy = fields.read("proxy", proxy);
@@ -160,7 +160,7 @@ fn ttl(item: &FieldValue<'_>) -> Result<Duration, ValueError> {
 }
 
 /// Whether answers are kept, and how long they are good for when the API fails.
-fn kept(fields: &TableReader<'_>) -> (CacheMode, Duration) {
+fn read_cache(fields: &TableReader<'_>) -> (CacheMode, Duration) {
     let mode = fields.read("cache", cache).unwrap_or_default();
     let stale = fields.read("stale_if_error", duration).unwrap_or_default();
     if mode == CacheMode::Off && stale > Duration::ZERO {
@@ -217,7 +217,7 @@ fn trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
         ],
     )?;
     if *trusted == TlsTrust::Anybody {
-        item.tell(
+        item.report(
             ValueError::warning(
                 "anybody on the way can read the keys and answer in the API's name",
             )

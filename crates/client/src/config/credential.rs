@@ -62,7 +62,7 @@ pub(super) fn read(fields: &TableReader<'_>, environment: &Environment) -> Optio
         && fields.book().is_own(key.node.at)
     {
         let wrong = ValueError::warning("this says how a key is sent, and there is no key");
-        key.tell(wrong.help("name its variable in `api_key_env`"));
+        key.report(wrong.help("name its variable in `api_key_env`"));
     }
     let secret = secret?;
     let place = place.unwrap_or(CredentialPlacement::Bearer);
@@ -104,7 +104,7 @@ fn refuse_inline(fields: &TableReader<'_>, named: SecretKeys) {
             "put it into a variable and name that: `{variable} = \"{EXAMPLE}\"`, or into a file: \
              `{file}`; and replace the key, it is known now"
         );
-        item.tell(wrong.help(help));
+        item.report(wrong.help(help));
     }
 }
 

@@ -25,12 +25,12 @@ pub(super) fn read(fields: &TableReader<'_>, rules: &mut Rules, portion: RateSha
     for (entry, item) in &written {
         let named = name(&entry.name);
         let named = named.map_err(|wrong| fields.book().report(entry.at, &item.key, wrong));
-        let group = group(item, portion).map_err(|wrong| item.tell(wrong));
+        let group = group(item, portion).map_err(|wrong| item.report(wrong));
         if let (Ok(name), Ok(group)) = (named, group) {
             rules.groups.push(Group { name, ..group });
         }
     }
-    tell_clashes(&written);
+    report_clashes(&written);
     let routes = fields.read("routes", |item| Ok(item.each(|item| route(item, rules))));
     rules.routes = routes.unwrap_or_default();
     if let Some(item) = fields.item("routes") {
@@ -130,7 +130,7 @@ fn target(item: &FieldValue<'_>, rules: &Rules) -> Result<SmolStr, ValueError> {
 }
 
 /// Every name and alias stands for one group.
-fn tell_clashes(groups: &[(&TreeEntry, FieldValue<'_>)]) {
+fn report_clashes(groups: &[(&TreeEntry, FieldValue<'_>)]) {
     let names = groups.iter().map(|(entry, _)| entry.name.as_str());
     let mut taken: HashSet<&str> = names.collect();
     for (_, item) in groups {
@@ -139,7 +139,7 @@ fn tell_clashes(groups: &[(&TreeEntry, FieldValue<'_>)]) {
             let Ok(name) = text(&alias) else { continue };
             if !taken.insert(name) {
                 let wrong = ValueError::new(format!("the name `{}` is taken", printable(name)));
-                alias.tell(wrong.help("give each group and alias a name of its own"));
+                alias.report(wrong.help("give each group and alias a name of its own"));
             }
         }
     }
@@ -154,7 +154,7 @@ fn check_route(item: &FieldValue<'_>, rules: &Rules) {
         return;
     };
     if let Some(wrong) = never_passes(rules, group_named(rules, group), cost) {
-        cost_item.tell(wrong);
+        cost_item.report(wrong);
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn read(api: &TableReader<'_>, rules: &mut Rules) {
         Err(_) if api.book().count() > before => {}
         Err(invalid) => {
             for mistake in invalid.all() {
-                tell(api, &fields, *mistake);
+                report(api, &fields, *mistake);
             }
         }
     }
@@ -178,7 +178,7 @@ fn or_never<T>(
 }
 
 /// Puts a mistake at the key that was written, or at the first of those it is about.
-fn tell(api: &TableReader<'_>, fields: &TableReader<'_>, mistake: HealthConfigError) {
+fn report(api: &TableReader<'_>, fields: &TableReader<'_>, mistake: HealthConfigError) {
     let wrong = match mistake {
         HealthConfigError::CacheOnlyAtOnce | HealthConfigError::AutoRecoverAtOnce => {
             ValueError::new("this must be above 0").help("say \"never\" to do without")

@@ -76,7 +76,7 @@ fn parsed(source: &Source, book: &DiagnosticCollector) -> TreeTable {
         book.report(
             at,
             "",
-            syntax_hints::mistake(source.text(), span, error.message()),
+            syntax_hints::explain_syntax(source.text(), span, error.message()),
         );
     }
     canonical(
@@ -117,7 +117,7 @@ fn rename(api: &mut TreeTable, from: &[&str], to: &[&str], told: (&DiagnosticCol
     let Some(entry) = api.remove_at(from) else {
         return;
     };
-    if api.at(to).is_some() {
+    if api.entry_at(to).is_some() {
         let (book, prefix) = told;
         let (from, to) = (from.join("."), to.join("."));
         let wrong = ValueError::new(format!("`{from}` and `{to}` say the same"));

@@ -15,7 +15,7 @@ pub(super) fn read(api: &TableReader<'_>) -> Policy {
     for (entry, item) in fields.entries() {
         let when = when(&entry.name);
         let when = when.map_err(|wrong| api.book().report(entry.at, &item.key, wrong));
-        let then = treatment(&item).map_err(|wrong| item.tell(wrong));
+        let then = treatment(&item).map_err(|wrong| item.report(wrong));
         api.book().note(&item.key, Some(item.node.at));
         if let (Ok(when), Ok(then)) = (when, then) {
             rules.push(PolicyRule { when, then });

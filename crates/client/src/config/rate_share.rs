@@ -44,7 +44,7 @@ impl RateShare {
     /// The limit that is left, rounded down and never nothing.
     pub(super) fn apply(self, limit: Limit) -> Limit {
         match self.of_rate(limit.rate()) {
-            Some(rate) if self != Self::ALL => limit.at(rate),
+            Some(rate) if self != Self::ALL => limit.with_rate(rate),
             _ => limit,
         }
     }

@@ -73,7 +73,7 @@ pub(super) struct FieldValue<'a> {
 
 impl<'a> FieldValue<'a> {
     /// Notes what is wrong here.
-    pub(super) fn tell(&self, wrong: ValueError) {
+    pub(super) fn report(&self, wrong: ValueError) {
         self.book.report(self.node.at, &self.key, wrong);
     }
 
@@ -120,7 +120,7 @@ impl<'a> FieldValue<'a> {
         &self,
         read: impl Fn(&FieldValue<'a>) -> Result<T, ValueError>,
     ) -> Vec<T> {
-        let read = |item: &FieldValue<'a>| read(item).map_err(|wrong| item.tell(wrong)).ok();
+        let read = |item: &FieldValue<'a>| read(item).map_err(|wrong| item.report(wrong)).ok();
         self.items().iter().filter_map(read).collect()
     }
 }
@@ -180,13 +180,13 @@ impl<'a> TableReader<'a> {
             self.book.note(&self.key_of(name), at);
         }
         let item = item?;
-        read(&item).map_err(|wrong| item.tell(wrong)).ok()
+        read(&item).map_err(|wrong| item.report(wrong)).ok()
     }
 
     /// The table of a name, or an empty one in its place.
     pub(super) fn section(&self, name: &'static str) -> TableReader<'a> {
         let item = self.item(name);
-        let fields = item.and_then(|item| item.section().map_err(|wrong| item.tell(wrong)).ok());
+        let fields = item.and_then(|item| item.section().map_err(|wrong| item.report(wrong)).ok());
         fields.unwrap_or_else(|| TableReader::new(self.book, EMPTY, self.at, &self.key_of(name)))
     }
 

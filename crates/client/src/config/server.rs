@@ -118,7 +118,7 @@ impl std::fmt::Display for ListenTarget {
 pub(super) fn server(root: &TableReader<'_>, environment: &Environment) -> ServerConfig {
     let fields = root.section("server");
     let usual = ServerConfig::default();
-    let (listen, token) = door(&fields, environment, usual.listen);
+    let (listen, token) = read_listener(&fields, environment, usual.listen);
     let workers = fields.read("workers", |item| whole(item, 1..=MOST_WORKERS));
     let header_timeout = fields.read("header_timeout", span);
     let body_timeout = fields.read("body_timeout", span);
@@ -157,13 +157,13 @@ pub(super) fn server(root: &TableReader<'_>, environment: &Environment) -> Serve
 
 pub(super) fn admin(root: &TableReader<'_>, environment: &Environment) -> AdminConfig {
     let fields = root.section("admin");
-    let (listen, token) = door(&fields, environment, AdminConfig::default().listen);
+    let (listen, token) = read_listener(&fields, environment, AdminConfig::default().listen);
     fields.finish();
     AdminConfig { listen, token }
 }
 
 /// Where to listen and what to ask of those who come. Whoever can be reached from elsewhere asks.
-fn door(
+fn read_listener(
     fields: &TableReader<'_>,
     environment: &Environment,
     usual: ListenTarget,

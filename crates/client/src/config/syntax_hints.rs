@@ -8,7 +8,7 @@ use std::ops::{Range, RangeInclusive};
 use super::reader::{ValueError, printable};
 
 /// What the parser says, in our words where it says little.
-pub(super) fn mistake(text: &str, span: Range<usize>, message: &str) -> ValueError {
+pub(super) fn explain_syntax(text: &str, span: Range<usize>, message: &str) -> ValueError {
     let written = text.get(span.clone()).unwrap_or_default();
     if message == "duplicate key" {
         let wrong = ValueError::new(format!("`{}` is written twice", printable(written)));

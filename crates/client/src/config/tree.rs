@@ -104,11 +104,11 @@ impl TreeTable {
     }
 
     /// The entry at the end of some levels.
-    pub(super) fn at(&self, levels: &[&str]) -> Option<&TreeEntry> {
+    pub(super) fn entry_at(&self, levels: &[&str]) -> Option<&TreeEntry> {
         match levels {
             [] => None,
             [name] => self.entry(name),
-            [first, rest @ ..] => self.table(first)?.at(rest),
+            [first, rest @ ..] => self.table(first)?.entry_at(rest),
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) fn check(routes: &FieldValue<'_>, rules: &Rules) {
                 "no call reaches this route: `{}` comes first",
                 shadow.pattern
             );
-            item.tell(ValueError::warning(message).help("put the narrower route in front"));
+            item.report(ValueError::warning(message).help("put the narrower route in front"));
         }
     }
 }
@@ -43,7 +43,9 @@ pub(super) fn check_prefix(routes: &FieldValue<'_>, prefix: &str) {
         });
         if repeats {
             let message = format!("the base URL already ends in `{prefix}`");
-            path.tell(ValueError::warning(message).help("routes match the path that a call names"));
+            path.report(
+                ValueError::warning(message).help("routes match the path that a call names"),
+            );
         }
     }
 }
@@ -59,7 +61,7 @@ pub(super) fn check_methods(routes: &FieldValue<'_>, rules: &Rules, allowed: &[M
         if !route.methods.is_empty() && !route.methods.iter().any(usable) {
             let wrong =
                 ValueError::warning("no call reaches this route: its methods may not be used");
-            item.tell(wrong.help("add one of them to the API's `methods`, or drop the route"));
+            item.report(wrong.help("add one of them to the API's `methods`, or drop the route"));
         }
     }
 }

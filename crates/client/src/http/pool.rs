@@ -96,7 +96,11 @@ impl Pool {
 
     /// The way of an answer that has begun on this connection: one that many use is put back now, and
     /// any other with the end of the answer's body.
-    pub(super) fn way(&self, origin: Arc<PoolOrigin>, link: PooledConnection) -> BodyFraming {
+    pub(super) fn body_framing(
+        &self,
+        origin: Arc<PoolOrigin>,
+        link: PooledConnection,
+    ) -> BodyFraming {
         if let PooledConnection::Shared(_, doubt) = &link {
             let doubt = doubt.clone();
             self.give_back(&origin, link);

@@ -43,20 +43,20 @@ impl LentBody {
 
     /// Whether nobody has taken it yet.
     pub(crate) fn is_whole(&self) -> bool {
-        self.look(|body| body.is_some())
+        self.with_body(|body| body.is_some())
     }
 
     fn take(&self) -> Option<Streamed> {
-        self.look(Option::take)
+        self.with_body(Option::take)
     }
 
-    fn look<R>(&self, look: impl FnOnce(&mut Option<Streamed>) -> R) -> R {
+    fn with_body<R>(&self, look: impl FnOnce(&mut Option<Streamed>) -> R) -> R {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl OutgoingBody {
-    pub(crate) fn whole(bytes: Bytes) -> Self {
+    pub(crate) fn full(bytes: Bytes) -> Self {
         let progress = (!bytes.is_empty()).then(BodyProgress::default);
         Self {
             kind: OutgoingKind::Whole(bytes),
@@ -116,7 +116,7 @@ impl Body for OutgoingBody {
             OutgoingKind::Whole(rest) => rest.is_empty(),
             OutgoingKind::Streamed(body) => body.is_end_stream(),
             OutgoingKind::Lent(lent) => {
-                lent.look(|body| body.as_ref().is_some_and(Body::is_end_stream))
+                lent.with_body(|body| body.as_ref().is_some_and(Body::is_end_stream))
             }
             OutgoingKind::Gone => false,
         }
@@ -129,7 +129,7 @@ impl Body for OutgoingBody {
             }
             OutgoingKind::Streamed(body) => body.size_hint(),
             OutgoingKind::Lent(lent) => {
-                lent.look(|body| body.as_ref().map(Body::size_hint).unwrap_or_default())
+                lent.with_body(|body| body.as_ref().map(Body::size_hint).unwrap_or_default())
             }
             OutgoingKind::Gone => SizeHint::default(),
         }

@@ -55,7 +55,7 @@ impl IncomingBody {
     }
 
     /// All of it, if it is no larger than that.
-    pub(crate) async fn whole(mut self, largest: u64) -> Result<Bytes, BodyReadError> {
+    pub(crate) async fn collect(mut self, largest: u64) -> Result<Bytes, BodyReadError> {
         let read = self.read(largest).await;
         if read == Err(BodyReadError::TooLarge) {
             self.distrust();

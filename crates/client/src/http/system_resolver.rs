@@ -27,10 +27,10 @@ type Look = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
 impl SystemResolver {
     pub(super) fn new() -> Self {
-        Self::asking(Arc::new(look))
+        Self::with_lookup(Arc::new(resolve_blocking))
     }
 
-    fn asking(look: Arc<Look>) -> Self {
+    fn with_lookup(look: Arc<Look>) -> Self {
         let places = Arc::new(Semaphore::new(PLACES));
         Self { places, look }
     }
@@ -53,7 +53,7 @@ impl Resolve for SystemResolver {
     }
 }
 
-fn look(name: &str) -> io::Result<Vec<IpAddr>> {
+fn resolve_blocking(name: &str) -> io::Result<Vec<IpAddr>> {
     let found = (name, 0).to_socket_addrs()?;
     Ok(found.map(|address| address.ip()).collect())
 }
@@ -82,7 +82,7 @@ mod tests {
             let _ended = told.lock().unwrap_or_else(PoisonError::into_inner).recv();
             Ok(vec![IpAddr::from([192, 0, 2, 1])])
         };
-        (SystemResolver::asking(Arc::new(look)), alive, asked)
+        (SystemResolver::with_lookup(Arc::new(look)), alive, asked)
     }
 
     // A hundred ask and give up; a thread for other work is free all the while, and when the system

@@ -92,7 +92,7 @@ impl Transport {
             }
             match answered? {
                 Ok(response) => {
-                    let way = self.pool.way(origin, link);
+                    let way = self.pool.body_framing(origin, link);
                     return self.incoming(response, end, way);
                 }
                 Err(UnansweredRequest {

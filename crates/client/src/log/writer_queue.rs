@@ -132,7 +132,7 @@ impl QueueShared {
     }
 
     /// Lets lines gather, unless no more will come.
-    fn rest(&self) {
+    fn wait_for_lines(&self) {
         let open = |queue: &mut LineQueue| !queue.is_closed;
         let rested = self.bell.wait_timeout_while(self.lock(), BREATH, open);
         drop(rested);
@@ -174,7 +174,10 @@ type Notice = Box<dyn Fn(u64) -> String + Send>;
 impl LogWriter {
     /// The same pump, which writes such a line after it had to drop some.
     #[must_use]
-    pub(crate) fn telling_drops(mut self, notice: impl Fn(u64) -> String + Send + 'static) -> Self {
+    pub(crate) fn with_drop_notice(
+        mut self,
+        notice: impl Fn(u64) -> String + Send + 'static,
+    ) -> Self {
         self.notice = Some(Box::new(notice));
         self
     }
@@ -184,7 +187,7 @@ impl LogWriter {
     pub fn run(&mut self) {
         while self.shared.awaits_line() {
             self.drain();
-            self.shared.rest();
+            self.shared.wait_for_lines();
         }
     }
 
@@ -208,10 +211,10 @@ impl LogWriter {
         if self.batch.capacity() > MOST_KEPT {
             self.batch = String::new();
         }
-        self.tell_drops();
+        self.write_drops();
     }
 
-    fn tell_drops(&mut self) {
+    fn write_drops(&mut self) {
         let dropped = self.shared.dropped.load(Ordering::Acquire);
         let Some(notice) = self.notice.as_ref().filter(|_| dropped > self.told) else {
             return;

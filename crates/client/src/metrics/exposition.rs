@@ -35,7 +35,7 @@ impl Collector for MetricsBoard {
         };
         page.calls()?;
         page.state()?;
-        page.door()?;
+        page.admission()?;
         page.cache()?;
         page.process(self)?;
         page.further(self)
@@ -77,7 +77,7 @@ impl ExpositionPage<'_, '_> {
         self.tallies(super::TRANSITIONS, |api| &api.transitions)
     }
 
-    fn door(&mut self) -> fmt::Result {
+    fn admission(&mut self) -> fmt::Result {
         self.readings(super::WAITING, |api| whole(api.waiting))?;
         self.readings(super::IN_FLIGHT, |api| whole(api.in_flight))?;
         self.group_counters(super::ADMITTED, |group| group.admitted.total())?;
@@ -288,12 +288,13 @@ fn describe<'s>(
     metric: Metric,
 ) -> Result<SeriesWriter<'s>, fmt::Error> {
     let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
-    let encoder = encoder.encode_descriptor(name, metric.help, None, metric.kind.told())?;
+    let encoder =
+        encoder.encode_descriptor(name, metric.help, None, metric.kind.to_metric_type())?;
     Ok(SeriesWriter { encoder })
 }
 
 impl MetricKind {
-    const fn told(self) -> MetricType {
+    const fn to_metric_type(self) -> MetricType {
         match self {
             Self::Counter => MetricType::Counter,
             Self::Gauge => MetricType::Gauge,

@@ -43,7 +43,7 @@ pub(super) const fn reason_of_code(code: u16) -> Option<FailureLabel> {
 impl CallState<'_> {
     /// Makes one attempt, or is turned away.
     pub(super) async fn attempt(&mut self, now: Nanos) -> Result<FinishedAttempt, Refusal> {
-        let mut ask = self.order.ask(self.patient_until(now));
+        let mut ask = self.order.acquire_options(self.patient_until(now));
         if self.tally.turn == QueuePosition::Kept {
             ask = ask.returning();
         }
@@ -87,7 +87,7 @@ impl CallState<'_> {
 
     fn failed(&self, permit: Option<Permit>, failure: AttemptFailure) -> FinishedAttempt {
         if let Some(why) = failure.unresolved() {
-            self.tell(|| EventKind::Unresolved { why });
+            self.emit(|| EventKind::Unresolved { why });
         }
         failed(permit, failure)
     }
@@ -136,7 +136,7 @@ impl CallState<'_> {
             return self.ended(parts, Body::flowing(incoming, tail), verdict);
         }
         match gather(incoming, tail, self.outlet.api.largest_body).await {
-            Ok(bytes) => self.ended(parts, Body::whole(bytes), verdict),
+            Ok(bytes) => self.ended(parts, Body::full(bytes), verdict),
             // It may be repeated, and if it is not, its caller wants the head all the same.
             Err(broken) if self.shape == ResponseShape::Flowing => {
                 self.ended(parts, Body::lost(broken.error), verdict)

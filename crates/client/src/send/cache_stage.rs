@@ -88,7 +88,7 @@ impl CacheStage<'_> {
             CacheLookup::Fresh(stored) => Ok(given(trip, stored, CacheLabel::Hit)),
             _ if self.query().is_only_if_cached() => Err(missed(trip)),
             CacheLookup::NotCacheable(_) => self.passed(trip).await,
-            CacheLookup::Missing => self.asked(trip, None).await,
+            CacheLookup::Missing => self.fetch(trip, None).await,
             CacheLookup::Stale {
                 stored,
                 revalidate,
@@ -99,7 +99,7 @@ impl CacheStage<'_> {
                     conditions: revalidate,
                     usable_on_error,
                 };
-                self.asked(trip, Some(old)).await
+                self.fetch(trip, Some(old)).await
             }
         }
     }
@@ -116,7 +116,7 @@ impl CacheStage<'_> {
     }
 
     /// Asks the server, in the shape that the caller wants.
-    async fn asked(
+    async fn fetch(
         &self,
         trip: &mut CallState<'_>,
         old: Option<StaleEntry>,
@@ -138,7 +138,7 @@ impl CacheStage<'_> {
                 Ok(given(trip, old.stored, CacheLabel::Stale))
             }
             (Ok(mut answer), old) => {
-                tell(trip, CacheLabel::Miss);
+                emit_lookup(trip, CacheLabel::Miss);
                 let status = CacheStatus::forwarded(why(old.as_ref()));
                 let code = answer.status.as_u16();
                 mark(&mut answer.headers, status.answered(code));
@@ -166,7 +166,7 @@ impl CacheStage<'_> {
         if let Some(key) = self.began {
             match shared_result::joined(trip, key).await {
                 Ok(None) => {}
-                Ok(Some(Ok(answer))) => return Ok(instead_of(trip, answer, old)),
+                Ok(Some(Ok(answer))) => return Ok(stale_response(trip, answer, old)),
                 Ok(Some(Err(kind))) => return self.instead(trip, Error::new(kind), old),
                 Err(late) => return self.instead(trip, late, old),
             }
@@ -179,7 +179,7 @@ impl CacheStage<'_> {
                 Ok(given(trip, old.stored, CacheLabel::Stale))
             }
             (Ok(answer), _) => {
-                tell(trip, answer.facts.from_cache.unwrap_or(CacheLabel::Miss));
+                emit_lookup(trip, answer.facts.from_cache.unwrap_or(CacheLabel::Miss));
                 Ok(answer)
             }
             (Err(error), old) => self.instead(trip, error, old),
@@ -201,10 +201,10 @@ impl CacheStage<'_> {
             Some(old) if answer.status == StatusCode::NOT_MODIFIED => {
                 match self.confirmed(trip, &answer, old) {
                     Some(stored) => Ok(as_given(trip, stored, CacheLabel::Revalidated)),
-                    None => self.asked_again(trip, start, old).await,
+                    None => self.revalidate(trip, start, old).await,
                 }
             }
-            _ => Ok(self.kept(trip, answer, old)),
+            _ => Ok(self.store(trip, answer, old)),
         }
     }
 
@@ -226,7 +226,7 @@ impl CacheStage<'_> {
 
     /// Asks without conditions, and from where the call began: headers that another origin must not
     /// see were put there for the first address and for no other.
-    async fn asked_again(
+    async fn revalidate(
         &self,
         trip: &mut CallState<'_>,
         start: CallStart,
@@ -235,11 +235,11 @@ impl CacheStage<'_> {
         trip.order.return_to(start);
         trip.tally.hops = 0;
         let answer = trip.fetched(self.now()).await?;
-        Ok(self.kept(trip, answer, Some(old)))
+        Ok(self.store(trip, answer, Some(old)))
     }
 
     /// Offers the cache what the server said, unless that is worse than what it has.
-    fn kept(
+    fn store(
         &self,
         trip: &CallState<'_>,
         mut answer: Response,
@@ -331,7 +331,7 @@ fn why(old: Option<&StaleEntry>) -> ForwardReason {
 
 /// Nothing is kept that may be given, and nothing may be sent.
 fn missed(trip: &CallState<'_>) -> Error {
-    tell(trip, CacheLabel::Miss);
+    emit_lookup(trip, CacheLabel::Miss);
     Error::new(ErrorKind::CacheMiss)
 }
 
@@ -345,7 +345,7 @@ fn offered<'a>(trip: &CallState<'_>, answer: &'a Response) -> CacheableResponse<
 }
 
 /// The answer to an equal call, or what is better than it.
-fn instead_of(trip: &CallState<'_>, answer: SharedCall, old: Option<StaleEntry>) -> Response {
+fn stale_response(trip: &CallState<'_>, answer: SharedCall, old: Option<StaleEntry>) -> Response {
     match old {
         Some(old) if old.beats(answer.status) => given(trip, old.stored, CacheLabel::Stale),
         _ => shared_result::shared(trip, answer),
@@ -354,7 +354,7 @@ fn instead_of(trip: &CallState<'_>, answer: SharedCall, old: Option<StaleEntry>)
 
 /// A kept answer as the caller gets it, told.
 fn given(trip: &CallState<'_>, stored: CachedResponse, lookup: CacheLabel) -> Response {
-    tell(trip, lookup);
+    emit_lookup(trip, lookup);
     as_given(trip, stored, lookup)
 }
 
@@ -367,7 +367,7 @@ fn as_given(trip: &CallState<'_>, stored: CachedResponse, lookup: CacheLabel) ->
     Response {
         status: parts.status,
         headers,
-        body: Body::whole(body),
+        body: Body::full(body),
         facts: ResponseStats {
             from_cache: Some(lookup),
             ..trip.facts()
@@ -380,8 +380,8 @@ fn mark(headers: &mut HeaderMap, status: CacheStatus) {
     headers.append(CACHE_STATUS, value);
 }
 
-fn tell(trip: &CallState<'_>, lookup: CacheLabel) {
-    trip.tell(|| EventKind::Cache { lookup });
+fn emit_lookup(trip: &CallState<'_>, lookup: CacheLabel) {
+    trip.emit(|| EventKind::Cache { lookup });
 }
 
 const CACHE_STATUS: &str = "cache-status";

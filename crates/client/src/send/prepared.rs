@@ -106,7 +106,7 @@ impl PreparedRequest {
     }
 
     /// What the door is asked.
-    pub(super) fn ask(&self, until: Nanos) -> AcquireOptions {
+    pub(super) fn acquire_options(&self, until: Nanos) -> AcquireOptions {
         let ask = AcquireOptions::new(self.target)
             .priority(self.wish.priority)
             .deadline(until);

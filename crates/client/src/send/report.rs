@@ -12,12 +12,12 @@ use crate::trace::RequestId;
 
 /// Tells whoever listens that a call is over.
 pub(super) fn finished(trip: &CallState<'_>, ended: &Result<Response, Error>) {
-    trip.tell(|| EventKind::Finished(Box::new(line(trip, outcome(ended)))));
+    trip.emit(|| EventKind::Finished(Box::new(line(trip, outcome(ended)))));
 }
 
 /// Tells whoever listens that a call's caller has left.
 pub(super) fn abandoned(trip: &CallState<'_>) {
-    trip.tell(|| EventKind::Finished(Box::new(line(trip, (StatusLabel::Cancelled, None, None)))));
+    trip.emit(|| EventKind::Finished(Box::new(line(trip, (StatusLabel::Cancelled, None, None)))));
 }
 
 /// How a call ended, with which code, and why it failed.

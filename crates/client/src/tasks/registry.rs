@@ -93,7 +93,7 @@ impl TaskRegistry {
     /// A place for new work, unless a shutdown has begun.
     pub(super) fn place(board: &Arc<Self>, name: &'static str, kind: TaskKind) -> Option<TaskSlot> {
         let id = board.enter(name, kind)?;
-        board.tell(name, TaskState::Running);
+        board.emit(name, TaskState::Running);
         let board = Arc::clone(board);
         Some(TaskSlot(SlotHandle { board, id }))
     }
@@ -107,7 +107,7 @@ impl TaskRegistry {
     }
 
     /// Gives the word, and wakes the threads that are parked.
-    pub(super) fn tell_stop(&self) {
+    pub(super) fn cancel_all(&self) {
         let threads: Vec<_> = {
             let mut table = self.table();
             table.gate = table.gate.max(SpawnGate::Stopping);
@@ -163,7 +163,7 @@ impl TaskRegistry {
             row.report.turn(state, since);
             row.report.name
         };
-        self.tell(name, state);
+        self.emit(name, state);
     }
 
     fn leave(&self, id: u64) {
@@ -181,7 +181,7 @@ impl TaskRegistry {
     }
 
     /// An observer that panics must not end what it observes.
-    fn tell(&self, name: &'static str, state: TaskState) {
+    fn emit(&self, name: &'static str, state: TaskState) {
         caught_here(|| {
             self.events.emit(|| Event {
                 api: self.api.clone(),
@@ -234,7 +234,7 @@ impl TaskSlot {
         self.0.board.stop()
     }
 
-    pub(super) fn seat(&self) -> SlotHandle {
+    pub(super) fn handle(&self) -> SlotHandle {
         self.0.clone()
     }
 

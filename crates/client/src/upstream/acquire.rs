@@ -54,8 +54,8 @@ impl Future for Acquire {
             return Poll::Pending;
         };
         let reply = match self.step {
-            AcquireStep::First(caller) => door.ask(caller, context.waker()),
-            AcquireStep::Waiting(key) => door.look(key, context.waker()),
+            AcquireStep::First(caller) => door.enqueue(caller, context.waker()),
+            AcquireStep::Waiting(key) => door.poll(key, context.waker()),
         };
         match reply {
             AcquireResult::Wait(key) => {

@@ -82,10 +82,10 @@ impl Circuit {
                     until: Nanos::MAX,
                 })
             }
-            HealthDecision::Go(ticket) if self.in_flight >= self.caution.most(now) => {
+            HealthDecision::Go(ticket) if self.in_flight >= self.caution.max_in_flight(now) => {
                 self.health.abandon(now, ticket);
                 Err(BlockReason::Full {
-                    most: self.caution.most(now),
+                    most: self.caution.max_in_flight(now),
                     until: self.caution.ends,
                 })
             }

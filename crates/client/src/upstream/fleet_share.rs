@@ -60,14 +60,14 @@ pub(super) struct ShareEstimate {
 
 impl ShareEstimate {
     /// Nobody has told anything.
-    pub(super) const NOTHING: Self = Self::told(FleetShare::ALL, Nanos::ZERO);
+    pub(super) const NOTHING: Self = Self::new(FleetShare::ALL, Nanos::ZERO);
 
-    pub(super) const fn told(part: FleetShare, now: Nanos) -> Self {
+    pub(super) const fn new(part: FleetShare, now: Nanos) -> Self {
         Self { part, told: now }
     }
 
     /// What holds at this instant.
-    pub(super) fn at(self, now: Nanos) -> FleetShare {
+    pub(super) fn current(self, now: Nanos) -> FleetShare {
         if now.since(self.told) > BELIEVED {
             return FleetShare::ALL;
         }
@@ -103,9 +103,9 @@ mod tests {
 
     #[test]
     fn what_nobody_repeats_is_not_believed_for_long() {
-        let seen = ShareEstimate::told(FleetShare::new(1, 3), Nanos::from_secs(5));
-        assert_eq!(seen.at(Nanos::from_secs(15)), FleetShare::new(1, 3));
-        assert_eq!(seen.at(Nanos::from_secs(16)), FleetShare::ALL);
+        let seen = ShareEstimate::new(FleetShare::new(1, 3), Nanos::from_secs(5));
+        assert_eq!(seen.current(Nanos::from_secs(15)), FleetShare::new(1, 3));
+        assert_eq!(seen.current(Nanos::from_secs(16)), FleetShare::ALL);
     }
 
     #[test]

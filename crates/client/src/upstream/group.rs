@@ -106,7 +106,7 @@ impl GroupState {
             return limits.slowest(now);
         }
         let limits = self.configured.iter();
-        let in_effect = limits.map(|limit| limit.at(health.effective(limit.rate())).rate());
+        let in_effect = limits.map(|limit| limit.with_rate(health.effective(limit.rate())).rate());
         limits::slowest(in_effect)
     }
 

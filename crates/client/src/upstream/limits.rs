@@ -73,12 +73,12 @@ impl ScopeLimits {
             stamped_at_send: false,
             counts_arrivals: false,
         };
-        limits.look_at_the_limits();
+        limits.refresh_limits();
         limits
     }
 
     /// Works out what follows from the configured limits alone.
-    fn look_at_the_limits(&mut self) {
+    fn refresh_limits(&mut self) {
         let counts_sending = |limit: &Limit| limit.accounting() == Accounting::Send;
         self.most = smallest_capacity(&self.configured);
         self.largest = self.most;
@@ -124,7 +124,7 @@ impl ScopeLimits {
         let decision = self.meters.take(now, cost);
         if decision.is_allow() {
             for moving in &mut self.moving {
-                moving.ledger.taken(moving.toll.of(cost));
+                moving.ledger.taken(moving.toll.units(cost));
             }
         }
         decision.map(Some)
@@ -136,9 +136,11 @@ impl ScopeLimits {
         let limits = self.meters.standings(now);
         let wanted = limits.map(|(limit, _)| {
             let toll = limit.measure().toll();
-            match toll.of(cost) {
+            match toll.units(cost) {
                 Cost::ZERO => 0,
-                all => (all.units().min(limit.capacity())).saturating_add(self.overhang.at(toll)),
+                all => {
+                    (all.units().min(limit.capacity())).saturating_add(self.overhang.units(toll))
+                }
             }
         });
         let wanted: Vec<u64> = wanted.collect();
@@ -175,7 +177,7 @@ impl ScopeLimits {
 
     fn charge(&mut self, now: Nanos, overhang: Overdraft) {
         for (place, moving) in self.moving.iter().enumerate() {
-            self.meters.charge(now, place, overhang.at(moving.toll));
+            self.meters.charge(now, place, overhang.units(moving.toll));
         }
     }
 
@@ -194,7 +196,7 @@ impl ScopeLimits {
     }
 
     /// How the fullest of them stands.
-    pub(super) fn room(&mut self, now: Nanos) -> Option<RemainingQuota> {
+    pub(super) fn remaining(&mut self, now: Nanos) -> Option<RemainingQuota> {
         let rooms = self.meters.standings(now).map(|(limit, standing)| {
             let expiry = standing
                 .oldest
@@ -232,7 +234,7 @@ impl ScopeLimits {
     pub(super) fn retune(&mut self, moment: ClockPair, health: Option<&Health>) {
         let scaled = |(limit, moving): (&Limit, &LimitState)| {
             let learned = moving.learned.effective();
-            limit.at(health.map_or(learned, |health| health.effective(learned)))
+            limit.with_rate(health.map_or(learned, |health| health.effective(learned)))
         };
         let effective: Vec<Limit> = self
             .configured
@@ -282,7 +284,7 @@ impl ScopeLimits {
     pub(super) fn passed(&mut self, now: Nanos, cost: Cost, part: FleetShare) -> bool {
         let mut grew = false;
         for moving in &mut self.moving {
-            moving.passed.add(now, moving.toll.of(cost).units());
+            moving.passed.add(now, moving.toll.units(cost).units());
             let before = moving.learned.effective();
             let seen = part.at_most(moving.passed.surely_within(now));
             moving.learned.clean(now, seen);
@@ -373,7 +375,7 @@ pub(super) fn slowest(rates: impl Iterator<Item = Rate>) -> Option<Rate> {
 
 /// The first of these limits that a cost can never pass.
 pub(super) fn impossible(limits: &[Limit], cost: Cost) -> Option<Rate> {
-    let too_small = |limit: &&Limit| limit.capacity() < limit.measure().toll().of(cost).units();
+    let too_small = |limit: &&Limit| limit.capacity() < limit.measure().toll().units(cost).units();
     limits.iter().find(too_small).map(Limit::rate)
 }
 

@@ -91,7 +91,7 @@ impl RouteTable {
     }
 
     pub(super) fn group_name(&self, target: Target) -> SmolStr {
-        let group = self.at(self.lane(target));
+        let group = self.group_info(self.lane(target));
         group.map_or(SmolStr::new_static(DEFAULT_GROUP), |group| {
             group.name.clone()
         })
@@ -106,12 +106,12 @@ impl RouteTable {
     }
 
     fn target(&self, lane: u32) -> Target {
-        let cost = self.at(lane).map_or(Cost::ONE, |group| group.cost);
+        let cost = self.group_info(lane).map_or(Cost::ONE, |group| group.cost);
         Target { lane, cost }
     }
 
     #[inline]
-    fn at(&self, lane: u32) -> Option<&GroupInfo> {
+    fn group_info(&self, lane: u32) -> Option<&GroupInfo> {
         self.groups.get(place(lane))?.as_ref()
     }
 }

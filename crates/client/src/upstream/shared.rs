@@ -64,11 +64,11 @@ impl SharedState {
     }
 
     #[inline]
-    pub(super) fn ask(&self, caller: AcquireRequest, waker: &Waker) -> AcquireResult {
-        self.with(|gate, now| gate.ask(caller, now, waker))
+    pub(super) fn enqueue(&self, caller: AcquireRequest, waker: &Waker) -> AcquireResult {
+        self.with(|gate, now| gate.enqueue(caller, now, waker))
     }
 
-    pub(super) fn look(&self, key: usize, waker: &Waker) -> AcquireResult {
+    pub(super) fn poll(&self, key: usize, waker: &Waker) -> AcquireResult {
         self.with(|gate, now| gate.poll(key, now, waker))
     }
 
@@ -108,7 +108,7 @@ impl SharedState {
     ) -> Option<(Verdict, ResponseInProgress)> {
         self.with(|gate, now| {
             if let Some(headers) = answer.headers() {
-                gate.look_at_the_wall(&*self.timer, headers, now);
+                gate.read_wall_clock(&*self.timer, headers, now);
             }
             gate.answered(flight, sent, answer, now)
         })
@@ -123,7 +123,7 @@ impl SharedState {
     ) -> Option<Verdict> {
         self.with(|gate, now| {
             if let Some(headers) = answer.headers() {
-                gate.look_at_the_wall(&*self.timer, headers, now);
+                gate.read_wall_clock(&*self.timer, headers, now);
             }
             let (verdict, open) = gate.answered(flight, sent, answer, now)?;
             gate.ended(open, now);

@@ -36,7 +36,7 @@ impl SlowStart {
 
     /// How many may be in flight.
     #[inline]
-    pub(super) fn most(&self, now: Nanos) -> u32 {
+    pub(super) fn max_in_flight(&self, now: Nanos) -> u32 {
         if now >= self.ends {
             return u32::MAX;
         }
@@ -87,20 +87,24 @@ mod tests {
         let rules = Rules::with_limit("200/s".parse().expect("valid"));
         let mut caution = SlowStart::with(&rules);
         let at = Nanos::from_millis;
-        assert_eq!(caution.most(at(400)), 4);
+        assert_eq!(caution.max_in_flight(at(400)), 4);
         caution.sets_out(at(500));
         caution.sets_out(at(900));
         (0..50).for_each(|_| caution.passed());
-        assert_eq!(caution.most(at(1_499)), 10);
-        assert_eq!(caution.most(at(1_500)), u32::MAX);
+        assert_eq!(caution.max_in_flight(at(1_499)), 10);
+        assert_eq!(caution.max_in_flight(at(1_500)), u32::MAX);
         caution.begin_again(at(2_000));
         assert_eq!(
-            caution.most(at(2_999)),
+            caution.max_in_flight(at(2_999)),
             4,
             "what passed before says nothing"
         );
         caution.end();
-        assert_eq!(caution.most(at(2_000)), u32::MAX, "not for who cannot wait");
+        assert_eq!(
+            caution.max_in_flight(at(2_000)),
+            u32::MAX,
+            "not for who cannot wait"
+        );
     }
 
     #[test]
@@ -111,7 +115,7 @@ mod tests {
             ..Rules::with_default_limit()
         };
         for rules in [unlimited, fixed] {
-            assert_eq!(SlowStart::with(&rules).most(Nanos::ZERO), u32::MAX);
+            assert_eq!(SlowStart::with(&rules).max_in_flight(Nanos::ZERO), u32::MAX);
         }
     }
 }

@@ -278,21 +278,21 @@ impl AdmissionState {
         }
     }
 
-    fn tell_meters(&mut self, lane: u32) {
+    fn emit_meter_events(&mut self, lane: u32) {
         if !self.after.heard {
             return;
         }
         while let Some(event) = self.lane(lane).poll_event() {
             let group = Some(self.lane(lane).name.clone());
-            self.tell(EventKind::Meter { group, event });
+            self.emit(EventKind::Meter { group, event });
         }
         while let Some(event) = self.shared.poll_event() {
-            self.tell(EventKind::Meter { group: None, event });
+            self.emit(EventKind::Meter { group: None, event });
         }
     }
 
     #[inline]
-    fn tell(&mut self, what: EventKind) {
+    fn emit(&mut self, what: EventKind) {
         if self.after.heard {
             self.after.told.push(what);
         }
@@ -341,7 +341,7 @@ impl AdmissionState {
         clippy::indexing_slicing,
         reason = "a ward's number was given by this gate"
     )]
-    fn ward(&mut self, ward: usize) -> &mut Circuit {
+    fn circuit_mut(&mut self, ward: usize) -> &mut Circuit {
         &mut self.wards[ward]
     }
 
@@ -354,9 +354,9 @@ impl AdmissionState {
         &self.wards[ward]
     }
 
-    fn ward_of(&mut self, lane: u32) -> &mut Circuit {
+    fn circuit_for(&mut self, lane: u32) -> &mut Circuit {
         let ward = self.lane(lane).ward;
-        self.ward(ward)
+        self.circuit_mut(ward)
     }
 
     /// The group that a ward is about, where each group has its own.

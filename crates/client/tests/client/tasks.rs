@@ -459,7 +459,7 @@ async fn an_observer_that_panics_does_not_end_the_work() {
 #[tokio::test(start_paused = true)]
 async fn a_crowd_has_one_row_and_is_waited_for() {
     let (tasks, _, _) = office();
-    let crowd = tasks.crowd("connections").expect("a runtime");
+    let crowd = tasks.task_group("connections").expect("a runtime");
     for span in 1..=1_000 {
         let work = sleep(Duration::from_millis(span));
         crowd.spawn(work).expect("nobody stops");
@@ -474,7 +474,7 @@ async fn a_crowd_has_one_row_and_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_does_not_leave_is_sent_away_and_named() {
     let (tasks, _, _) = office();
-    let crowd = tasks.crowd("connections").expect("a runtime");
+    let crowd = tasks.task_group("connections").expect("a runtime");
     let gone = Arc::new(AtomicBool::new(false));
     let flag = DropFlag(Arc::clone(&gone));
     let stays = async move {
@@ -492,7 +492,7 @@ async fn a_crowd_that_does_not_leave_is_sent_away_and_named() {
 #[tokio::test(start_paused = true)]
 async fn one_of_a_crowd_may_panic_and_the_rest_goes_on() {
     let (tasks, _, _) = office();
-    let crowd = tasks.crowd("connections").expect("a runtime");
+    let crowd = tasks.task_group("connections").expect("a runtime");
     let reached = Arc::new(AtomicU32::new(0));
     for number in 0..10 {
         let reached = Arc::clone(&reached);

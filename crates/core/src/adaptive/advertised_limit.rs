@@ -20,7 +20,7 @@ pub(super) struct AdvertisedLimit {
 
 impl AdvertisedLimit {
     /// Heard at `now`, where `configured` was thought to be the limit.
-    pub(super) fn at(now: Nanos, rate: Rate, configured: Rate) -> Self {
+    pub(super) fn new(now: Nanos, rate: Rate, configured: Rate) -> Self {
         let windows = rate.per().max(configured.per()).saturating_mul(WINDOWS);
         Self {
             rate,

@@ -119,12 +119,12 @@ impl CongestionWatch {
         level: CongestionLevel,
         stats: &CongestionStats,
     ) -> impl Iterator<Item = (CongestionAlert, AlertChange)> + use<> {
-        self.look(now, level, stats.non_ready(), stats.throttles())
+        self.observe_counts(now, level, stats.non_ready(), stats.throttles())
     }
 
     /// The same for whoever keeps the numbers elsewhere: how many jobs wait, and how often those that
     /// are done had been put back.
-    pub fn look(
+    pub fn observe_counts(
         &mut self,
         now: Nanos,
         level: CongestionLevel,

@@ -70,7 +70,7 @@ impl SlotTable {
 
     /// Frees the tenant's seat, if it is still its own.
     pub(super) fn vacate(&mut self, tenant: Tenant) {
-        if self.of(tenant).is_none() {
+        if self.get(tenant).is_none() {
             return;
         }
         if let Some(slot) = self.slots.get_mut(index(tenant.slot)) {
@@ -80,7 +80,7 @@ impl SlotTable {
         }
     }
 
-    pub(super) fn of(&self, tenant: Tenant) -> Option<&TenantSlot> {
+    pub(super) fn get(&self, tenant: Tenant) -> Option<&TenantSlot> {
         let slot = self.slots.get(index(tenant.slot))?;
         let seat = slot.seat.as_ref();
         seat.filter(|_| slot.generation == tenant.generation)

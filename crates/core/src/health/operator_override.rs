@@ -51,7 +51,7 @@ impl Health {
         let settings = config.settings();
         self.ramp = self
             .ramp
-            .and_then(|ramp| ramp.at(now, old.settings()))
+            .and_then(|ramp| ramp.current(now, old.settings()))
             .and_then(|ramp| ramp.under(now, settings));
         self.window
             .resize(settings.window, settings.window_length, now);

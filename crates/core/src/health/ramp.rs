@@ -31,7 +31,7 @@ impl Ramp {
     }
 
     /// The same ramp after all steps that are due, or nothing when it has reached the top.
-    pub(super) fn at(mut self, now: Nanos, settings: &HealthSettings) -> Option<Self> {
+    pub(super) fn current(mut self, now: Nanos, settings: &HealthSettings) -> Option<Self> {
         while self.next <= now {
             self = self
                 .step(settings.ramp_factor, settings.ramp_every)
@@ -99,6 +99,6 @@ mod tests {
     fn a_ramp_at_the_end_of_time_stops_climbing() {
         let settings = HealthSettings::default();
         let ramp = Ramp::start(Nanos::MAX, &settings).expect("half is left");
-        assert!(ramp.at(Nanos::MAX, &settings).is_some());
+        assert!(ramp.current(Nanos::MAX, &settings).is_some());
     }
 }

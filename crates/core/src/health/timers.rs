@@ -24,7 +24,7 @@ impl Health {
             )),
             HealthState::CacheOnly => Some(self.auto_recovery(now, entropy)),
             HealthState::HalfOpen => Some(self.timed_out_probe(now, entropy)),
-            HealthState::Normal | HealthState::Throttle => self.look_again(now, entropy),
+            HealthState::Normal | HealthState::Throttle => self.recheck(now, entropy),
         };
         if step.is_none() {
             self.reschedule();
@@ -69,9 +69,9 @@ impl Health {
         self.failed_recovery(now, step)
     }
 
-    fn look_again(&mut self, now: Nanos, entropy: u64) -> Option<HealthStep> {
+    fn recheck(&mut self, now: Nanos, entropy: u64) -> Option<HealthStep> {
         let settings = self.config.settings();
-        self.ramp = self.ramp.and_then(|ramp| ramp.at(now, settings));
+        self.ramp = self.ramp.and_then(|ramp| ramp.current(now, settings));
         self.window.refresh(now);
         let (to, reason) = self.evaluate(now)?;
         let until = match to {

@@ -69,7 +69,7 @@ impl MeterSet {
             };
             let mut slot = kept.unwrap_or_else(|| self.fresh(&limit, heritage, moment));
             slot.adopt(&limit, moment);
-            slot.look(place, now);
+            slot.observe(place, now);
             self.slots.push(slot);
         }
         Ok(())

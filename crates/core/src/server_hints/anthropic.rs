@@ -15,7 +15,7 @@ pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Op
         window: Some(Duration::from_mins(1)),
         ..Hint::about(Dialect::Anthropic, unit)
     };
-    let read = part.of(hint, value, reading.now());
+    let read = part.apply(hint, value, reading.now());
     Some(read.map(|hint| reading.note(hint)))
 }
 

@@ -57,7 +57,7 @@ impl Hint {
         self.used.or_else(by_rest)
     }
 
-    pub(super) const fn tells(&self) -> bool {
+    pub(super) const fn has_values(&self) -> bool {
         self.limit.is_some()
             || self.remaining.is_some()
             || self.used.is_some()

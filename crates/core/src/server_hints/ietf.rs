@@ -20,7 +20,7 @@ pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Op
         RateLimitField::Named => each(reading, value, named_or_keyed),
         RateLimitField::Quotas => quotas(reading, value, Dialect::Ietf),
         RateLimitField::Single(part) => part
-            .of(about(), value, reading.now())
+            .apply(about(), value, reading.now())
             .map(|hint| reading.note(hint)),
     })
 }

@@ -48,7 +48,7 @@ fn go_duration(value: &[u8]) -> Option<Duration> {
     let mut total = Duration::ZERO;
     while !scan.is_done() {
         let number = decimal(&mut scan)?;
-        total = total.checked_add(unit(&mut scan)?.of(number)?)?;
+        total = total.checked_add(unit(&mut scan)?.span(number)?)?;
     }
     (!value.is_empty()).then_some(total)
 }
@@ -71,7 +71,7 @@ enum SpanUnit {
 }
 
 impl SpanUnit {
-    fn of(self, number: Duration) -> Option<Duration> {
+    fn span(self, number: Duration) -> Option<Duration> {
         match self {
             Self::Seconds(each) => number.checked_mul(each),
             Self::PerSecond(parts) => number.checked_div(parts),

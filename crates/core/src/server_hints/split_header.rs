@@ -16,7 +16,7 @@ pub(super) enum HintPart {
 
 impl HintPart {
     /// Puts the value of a header into a hint.
-    pub(super) fn of(
+    pub(super) fn apply(
         self,
         mut hint: Hint,
         value: &[u8],

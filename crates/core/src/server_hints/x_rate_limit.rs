@@ -19,7 +19,7 @@ pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Op
     if matches!((part, about), (HintPart::Limit, HeaderField::Calls)) {
         return Some(ietf::quotas(reading, value, hint.dialect));
     }
-    let read = part.of(hint, value, reading.now());
+    let read = part.apply(hint, value, reading.now());
     Some(read.map(|hint| reading.note(hint)))
 }
 

@@ -60,11 +60,11 @@ impl SharedRing {
     }
 
     pub(crate) fn remaining(&self, flag: &SpinLock, now: u64) -> u64 {
-        flag.with(|| self.left(now))
+        flag.with(|| self.free_units(now))
     }
 
     /// Under the flag: how many units have returned.
-    pub(super) fn left(&self, now: u64) -> u64 {
+    pub(super) fn free_units(&self, now: u64) -> u64 {
         let now = self.clamp(now);
         let (mut left, mut taken) = (self.empty.load(Relaxed), self.len());
         // Slots are ordered by time: bisect for the oldest that still counts.

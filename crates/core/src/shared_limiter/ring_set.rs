@@ -56,7 +56,7 @@ impl SharedRings {
         flag.with(|| {
             self.rings
                 .iter()
-                .map(|ring| ring.left(now))
+                .map(|ring| ring.free_units(now))
                 .min()
                 .unwrap_or(u64::MAX)
         })

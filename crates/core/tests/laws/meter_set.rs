@@ -66,7 +66,7 @@ outflow_testkit::laws! {
     fn a_shared_set_passes_when_all_pass / fn stress_a_shared_set_passes_when_all_pass
         ((prop::collection::vec((1..8_u64, 1..25_u64), 0..4), steps(false))) = |(shapes, history)| {
             let rates: Vec<_> = shapes.iter().map(|(q, w)| rate(*q, *w)).collect();
-            let limiter = SharedLimiter::all_of(&rates).expect("small");
+            let limiter = SharedLimiter::with_rates(&rates).expect("small");
             let mut oracles: Vec<_> = shapes.iter().map(|(q, w)| SlidingOracle::new(*q, *w)).collect();
             let mut held = Vec::new();
             let mut now = 50_u64;
@@ -338,7 +338,7 @@ fn what_is_sent_beyond_an_edge_counts_on_both_sides() {
 // back what one of the limits still counts opens it again.
 #[test]
 fn a_shared_set_opens_when_it_promised_and_when_something_is_given_back() {
-    let limiter = SharedLimiter::all_of(&[rate(2, 10), rate(3, 100)]).expect("small");
+    let limiter = SharedLimiter::with_rates(&[rate(2, 10), rate(3, 100)]).expect("small");
     let first = limiter
         .take(at(0), Cost::new(2))
         .allowed()

@@ -33,7 +33,7 @@ impl StoreState {
             action.expires = moment.now.saturating_add(left);
             action.state.spec = spec;
         }
-        self.tell_action(id);
+        self.record_action(id);
     }
 
     /// An action gets no more jobs.
@@ -42,19 +42,19 @@ impl StoreState {
         if !action.state.closed {
             action.state.closed = true;
             self.urgent = true;
-            self.tell_action(id);
+            self.record_action(id);
             self.close_action(Some(id), moment.wall);
         }
         Ok(())
     }
 
     /// The end of an action was told.
-    pub(super) fn told(&mut self, name: &Name) -> Result<(), StoreError> {
+    pub(super) fn mark_notified(&mut self, name: &Name) -> Result<(), StoreError> {
         let (id, action) = self.known_action(name)?;
         if action.is_ripe() {
             action.state.told = true;
             self.urgent = true;
-            self.tell_action(id);
+            self.record_action(id);
             return Ok(());
         }
         let stage = action.stage();
@@ -79,10 +79,10 @@ impl StoreState {
     }
 
     /// Writes an action's state.
-    pub(super) fn tell_action(&mut self, id: u32) {
+    pub(super) fn record_action(&mut self, id: u32) {
         if let Some(action) = self.actions.get(&id) {
             let state = action.state.clone();
-            self.tell(WriteOp::Action(Box::new(ActionRow { id, state })));
+            self.record(WriteOp::Action(Box::new(ActionRow { id, state })));
         }
     }
 
@@ -126,7 +126,7 @@ impl StoreState {
         }
         for id in &ended {
             self.urgent = true;
-            self.tell_action(*id);
+            self.record_action(*id);
         }
     }
 

@@ -77,7 +77,7 @@ impl StoreState {
                 action.state.fate = ActionEnd::Cancelled;
                 action.state.closed = true;
                 action.state.ended = Some(moment.wall);
-                self.tell_action(id);
+                self.record_action(id);
                 (CancelScope::Action(id), count)
             }
         };
@@ -120,7 +120,7 @@ impl StoreState {
             }
         }
         for mark in marks {
-            self.tell(WriteOp::Mark(mark));
+            self.record(WriteOp::Mark(mark));
         }
     }
 

@@ -105,7 +105,7 @@ impl StoreState {
         let slot = usize::try_from(handle.slot()).unwrap_or(usize::MAX);
         let tenant = lane.slots.get(slot).copied().unwrap_or(0);
         let Some((seq, place)) = self.head(lane_id, tenant)? else {
-            self.settle_seat(lane_id, tenant);
+            self.update_lane_tenant(lane_id, tenant);
             return Ok(JobCheck::Passed);
         };
         if let Some(turn) = self.divert(seq, place, moment)? {
@@ -116,7 +116,7 @@ impl StoreState {
             self.wait_alone(place, moment.now);
             return Ok(JobCheck::Over);
         }
-        let turn = match self.ask(gate, seq, place) {
+        let turn = match self.decide_claim(gate, seq, place) {
             ClaimDecision::Take => JobCheck::Given(seq, place),
             ClaimDecision::Park(until) => {
                 let soon = moment.now.saturating_add(Duration::from_nanos(1));
@@ -134,7 +134,7 @@ impl StoreState {
     }
 
     /// Asks whether a job may go.
-    fn ask(&self, gate: &mut dyn ClaimFilter, seq: u64, place: JobPosition) -> ClaimDecision {
+    fn decide_claim(&self, gate: &mut dyn ClaimFilter, seq: u64, place: JobPosition) -> ClaimDecision {
         let tenant = self.tenants.get(&place.tenant);
         let first = self.line(place).and_then(|line| line.front.get(&seq));
         let (Some(tenant), Some(first)) = (tenant, first) else {
@@ -150,13 +150,13 @@ impl StoreState {
     /// The first job of a tenant in a lane, read from the disk if it is not here.
     fn head(&mut self, lane: u32, tenant: u32) -> Result<Option<(u64, JobPosition)>, StoreError> {
         loop {
-            let Some(seat) = self.seat_mut(lane, tenant) else {
+            let Some(seat) = self.lane_tenant_mut(lane, tenant) else {
                 return Ok(None);
             };
             let Some(class) = seat.turn() else {
                 return Ok(None);
             };
-            let of_class = seat.lines.of_mut(class);
+            let of_class = seat.lines.get_mut(class);
             let place = JobPosition {
                 line: of_class.id,
                 lane,
@@ -177,7 +177,7 @@ impl StoreState {
         if let Some(body) = entry.body.take() {
             self.weight = self.weight.saturating_sub(body.weight());
         }
-        self.settle_seat(place.lane, place.tenant);
+        self.update_lane_tenant(place.lane, place.tenant);
         Some(entry)
     }
 
@@ -224,7 +224,7 @@ impl StoreState {
     fn charge(&mut self, seq: u64, place: JobPosition) -> Option<outflow_core::FairCharge> {
         let lane = self.lanes.get_mut(&place.lane)?;
         let seat = lane.seats.get_mut(&place.tenant)?;
-        let cost = seat.lines.of(place.class).front.get(&seq)?.cost;
+        let cost = seat.lines.get(place.class).front.get(&seq)?.cost;
         seat.classes.charge(place.class, cost);
         lane.order.charge(seat.handle, cost)
     }
@@ -253,8 +253,8 @@ impl StoreState {
             tally.queued -= 1;
             tally.in_flight += 1;
         });
-        self.count_seat(entry.place, |queued| *queued = queued.saturating_sub(1));
-        self.tell(WriteOp::Mark(JobMark {
+        self.count_lane_tenant(entry.place, |queued| *queued = queued.saturating_sub(1));
+        self.record(WriteOp::Mark(JobMark {
             seq,
             state: MarkState::Claimed,
             tries: entry.tries,
@@ -270,7 +270,7 @@ impl StoreState {
         if action.state.started.is_none() {
             action.state.started = Some(moment.wall);
             let state = action.state.clone();
-            self.tell(WriteOp::Action(Box::new(ActionRow { id, state })));
+            self.record(WriteOp::Action(Box::new(ActionRow { id, state })));
         }
     }
 

@@ -73,21 +73,21 @@ impl LaneTenant {
 
     /// The class whose turn it is.
     pub(super) fn turn(&self) -> Option<Priority> {
-        self.classes.first(|class| self.lines.of(class).waits())
+        self.classes.first(|class| self.lines.get(class).waits())
     }
 
     /// The best class that has work.
     pub(super) fn best_waiting(&self) -> Option<Priority> {
-        let waits = |class: &Priority| self.lines.of(*class).waits();
+        let waits = |class: &Priority| self.lines.get(*class).waits();
         CLASSES.into_iter().find(waits)
     }
 
     /// Puts a job into its line.
     pub(super) fn insert(&mut self, seq: u64, entry: JobEntry) {
         let class = entry.place.class;
-        if !self.lines.of(class).waits() {
+        if !self.lines.get(class).waits() {
             self.classes.arrive(class);
         }
-        self.lines.of_mut(class).front.insert(seq, entry);
+        self.lines.get_mut(class).front.insert(seq, entry);
     }
 }

@@ -63,7 +63,7 @@ impl StoreState {
             swept: Arc::default(),
         };
         let swept = Arc::clone(&sweep.swept);
-        self.tell(WriteOp::Tidy(sweep));
+        self.record(WriteOp::Tidy(sweep));
         swept
     }
 
@@ -130,7 +130,7 @@ impl StoreState {
             };
             if let Some(seat) = lane.seats.remove(&id) {
                 lane.order.leave(seat.handle);
-                let ids = CLASSES.map(|class| seat.lines.of(class).id);
+                let ids = CLASSES.map(|class| seat.lines.get(class).id);
                 lines.extend(ids.into_iter().filter(|line| *line != 0));
             }
         }

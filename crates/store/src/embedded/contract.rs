@@ -33,7 +33,7 @@ impl JobStore for EmbeddedStore {
         let (reply, answer) = oneshot::channel();
         drop(self.change(|memory, _| {
             let submission = Box::new(PendingSubmission { batch, reply });
-            memory.tell_urgently(WriteOp::Submit(submission));
+            memory.record_synced(WriteOp::Submit(submission));
             Ok(())
         })?);
         answer.await.unwrap_or_else(|_| Err(StoreError::closed()))
@@ -85,7 +85,7 @@ impl JobStore for EmbeddedStore {
     }
 
     async fn lanes(&self) -> StoreResult<Vec<Name>> {
-        self.look(|memory| Ok(memory.busy_lanes()))
+        self.read(|memory| Ok(memory.busy_lanes()))
     }
 
     async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
@@ -145,15 +145,15 @@ impl JobStore for EmbeddedStore {
     }
 
     async fn action(&self, id: &Name) -> StoreResult<Option<ActionReport>> {
-        self.look(|memory| memory.action_report(id).map_err(failed))
+        self.read(|memory| memory.action_report(id).map_err(failed))
     }
 
     async fn remaining(&self, action: &Name) -> StoreResult<RemainingWork> {
-        self.look(|memory| memory.left(action).map_err(failed))
+        self.read(|memory| memory.remaining(action).map_err(failed))
     }
 
     async fn actions(&self, page: PageRequest) -> StoreResult<Vec<ActionReport>> {
-        self.look(|memory| memory.action_reports(&page).map_err(failed))
+        self.read(|memory| memory.action_reports(&page).map_err(failed))
     }
 
     async fn take_finished(&self, ask: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
@@ -177,7 +177,7 @@ impl JobStore for EmbeddedStore {
     }
 
     async fn mark_notified(&self, action: &Name) -> StoreResult<()> {
-        written(self.change(|memory, _| memory.told(action))).await
+        written(self.change(|memory, _| memory.mark_notified(action))).await
     }
 
     async fn outcomes(
@@ -186,23 +186,23 @@ impl JobStore for EmbeddedStore {
         after: u64,
         most: usize,
     ) -> StoreResult<Vec<JobOutcome>> {
-        self.look(|memory| memory.outcomes(action, after, most).map_err(failed))
+        self.read(|memory| memory.outcomes(action, after, most).map_err(failed))
     }
 
     async fn job_counts(&self) -> StoreResult<JobCounts> {
-        self.look(|memory| Ok(memory.total))
+        self.read(|memory| Ok(memory.total))
     }
 
     async fn active_tenants(&self) -> StoreResult<u64> {
-        self.look(|memory| Ok(memory.active))
+        self.read(|memory| Ok(memory.active))
     }
 
     async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        self.look(|memory| Ok(memory.tenant_report(name)))
+        self.read(|memory| Ok(memory.tenant_report(name)))
     }
 
     async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
-        self.look(|memory| Ok(memory.tenant_reports(&page)))
+        self.read(|memory| Ok(memory.tenant_reports(&page)))
     }
 
     async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
@@ -218,7 +218,7 @@ impl JobStore for EmbeddedStore {
         tenant: &Name,
         most: usize,
     ) -> StoreResult<Vec<CongestionSample>> {
-        self.look(|memory| Ok(memory.history(tenant, most)))
+        self.read(|memory| Ok(memory.history(tenant, most)))
     }
 
     async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
@@ -226,13 +226,13 @@ impl JobStore for EmbeddedStore {
     }
 
     async fn dead_letters(&self, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
-        self.look(|memory| memory.dead(after, most).map_err(failed))
+        self.read(|memory| memory.dead(after, most).map_err(failed))
     }
 
     async fn requeue(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
         let _turn = self.shared.letters.lock().await;
         self.caught_up().await?;
-        let pick = self.look(|memory| Ok(memory.pick_of(pick)))?;
+        let pick = self.read(|memory| Ok(memory.pick_of(pick)))?;
         self.each_letter(&pick, LetterAction::Revive, u64::MAX)
             .await
     }
@@ -240,7 +240,7 @@ impl JobStore for EmbeddedStore {
     async fn purge(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
         let _turn = self.shared.letters.lock().await;
         self.caught_up().await?;
-        let pick = self.look(|memory| Ok(memory.pick_of(pick)))?;
+        let pick = self.read(|memory| Ok(memory.pick_of(pick)))?;
         self.each_letter(&pick, LetterAction::Purge, u64::MAX).await
     }
 
@@ -304,7 +304,7 @@ impl EmbeddedStore {
     }
 
     /// Looks at memory after its time has caught up.
-    fn look<T>(&self, see: impl FnOnce(&StoreState) -> Result<T, StoreError>) -> StoreResult<T> {
+    fn read<T>(&self, see: impl FnOnce(&StoreState) -> Result<T, StoreError>) -> StoreResult<T> {
         let mut memory = self.shared.enter()?;
         memory.catch_up(self.shared.clock.moment());
         see(&memory)
@@ -344,7 +344,7 @@ impl EmbeddedStore {
                 if picked > 0 {
                     match what {
                         LetterAction::Revive => {
-                            memory.tell_urgently(WriteOp::Letters(LetterOp::Revived(letters)));
+                            memory.record_synced(WriteOp::Letters(LetterOp::Revived(letters)));
                         }
                         LetterAction::Purge => memory.purge(letters),
                     }

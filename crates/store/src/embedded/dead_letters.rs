@@ -173,7 +173,7 @@ impl StoreState {
                 tally.failed += 1;
             });
         }
-        self.tell_urgently(WriteOp::Letters(LetterOp::Purged(letters)));
+        self.record_synced(WriteOp::Letters(LetterOp::Purged(letters)));
     }
 
     /// Lets a letter stand in line again, once the disk has it there.
@@ -190,7 +190,7 @@ impl StoreState {
             tally.queued += 1;
         });
         let place = entry.place;
-        self.count_seat(place, |queued| *queued += 1);
+        self.count_lane_tenant(place, |queued| *queued += 1);
         if let Some(line) = self.line_mut(place) {
             line.live += 1;
         }

@@ -59,7 +59,7 @@ impl StoreFiles {
         if database == 0 && (files.seal.is_set() || journal > 0) {
             return Err(files.emptied());
         }
-        match JournalExtent::look(&dir.join(JOURNAL)).map_err(ours)? {
+        match JournalExtent::read(&dir.join(JOURNAL)).map_err(ours)? {
             JournalExtent::Whole => {}
             JournalExtent::Broken => files.broken.store(true, Ordering::Relaxed),
             JournalExtent::Headless => return Err(files.damaged("the head of its journal")),

@@ -25,7 +25,7 @@ impl OpenRuns {
 
     /// A job is over. Answers its run if it was the last.
     pub(super) fn ended(&mut self, seq: u64) -> Option<IdRun> {
-        let Some((run, left)) = self.of(seq) else {
+        let Some((run, left)) = self.find(seq) else {
             self.gone.insert(seq);
             return None;
         };
@@ -41,7 +41,7 @@ impl OpenRuns {
     /// A job that was over is not.
     pub(super) fn revived(&mut self, seq: u64) {
         self.gone.remove(&seq);
-        match self.of(seq) {
+        match self.find(seq) {
             Some((_, left)) => *left += 1,
             None => {
                 self.apart.insert(seq);
@@ -54,7 +54,7 @@ impl OpenRuns {
         !self.gone.contains(&seq) && !self.apart.contains(&seq)
     }
 
-    fn of(&mut self, seq: u64) -> Option<(&mut IdRun, &mut u64)> {
+    fn find(&mut self, seq: u64) -> Option<(&mut IdRun, &mut u64)> {
         let (_, (run, left)) = self.read.range_mut(..=seq).next_back()?;
         (seq < run.end()).then_some((run, left))
     }

@@ -179,7 +179,7 @@ impl StoreState {
         if let Some(lane) = self.lanes.get_mut(&place.lane) {
             lane.open += jobs;
         }
-        self.count_seat(place, |queued| *queued += jobs);
+        self.count_lane_tenant(place, |queued| *queued += jobs);
     }
 
     fn read_marks(&mut self, moment: ClockPair) -> rusqlite::Result<()> {
@@ -210,7 +210,7 @@ impl StoreState {
         let until = match state {
             MarkState::Back => return self.stand(seq, entry),
             MarkState::Claimed | MarkState::Doomed => {
-                self.count_seat(entry.place, |queued| *queued = queued.saturating_sub(1));
+                self.count_lane_tenant(entry.place, |queued| *queued = queued.saturating_sub(1));
                 return self.claims.insert(ClaimState {
                     seq,
                     number: 0,
@@ -258,7 +258,7 @@ impl StoreState {
             line.runs.push_back(run);
         }
         for place in touched {
-            self.settle_seat(place.lane, place.tenant);
+            self.update_lane_tenant(place.lane, place.tenant);
         }
         Ok(())
     }

@@ -57,7 +57,7 @@ impl StoreState {
             .into_iter()
             .flat_map(|of| &of.lanes);
         let seats = lanes.filter_map(move |lane| self.lanes.get(lane)?.seats.get(&tenant));
-        seats.flat_map(|seat| CLASSES.map(|class| seat.lines.of(class)))
+        seats.flat_map(|seat| CLASSES.map(|class| seat.lines.get(class)))
     }
 
     fn is_in_run(&self, action: u32, run: IdRun) -> rusqlite::Result<bool> {

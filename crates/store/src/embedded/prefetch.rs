@@ -53,7 +53,7 @@ impl StoreState {
             self.runs.apart.remove(&seq);
         }
         if left == 0 {
-            self.tell(WriteOp::RunOver(run));
+            self.record(WriteOp::RunOver(run));
         } else {
             self.runs.opened(run, left);
         }

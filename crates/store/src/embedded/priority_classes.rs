@@ -14,7 +14,7 @@ pub(super) struct ByClass<T> {
 }
 
 impl<T> ByClass<T> {
-    pub(super) const fn of(&self, class: Priority) -> &T {
+    pub(super) const fn get(&self, class: Priority) -> &T {
         match class {
             Priority::High => &self.high,
             Priority::Normal => &self.normal,
@@ -22,7 +22,7 @@ impl<T> ByClass<T> {
         }
     }
 
-    pub(super) const fn of_mut(&mut self, class: Priority) -> &mut T {
+    pub(super) const fn get_mut(&mut self, class: Priority) -> &mut T {
         match class {
             Priority::High => &mut self.high,
             Priority::Normal => &mut self.normal,
@@ -42,25 +42,25 @@ impl ClassOrder {
     /// The class whose turn it is, of those that wait.
     pub(super) fn first(&self, waits: impl Fn(Priority) -> bool) -> Option<Priority> {
         let waiting = CLASSES.into_iter().filter(|class| waits(*class));
-        waiting.min_by_key(|class| *self.places.of(*class))
+        waiting.min_by_key(|class| *self.places.get(*class))
     }
 
     /// A class has work again.
     pub(super) fn arrive(&mut self, class: Priority) {
-        let place = self.places.of_mut(class);
+        let place = self.places.get_mut(class);
         *place = self.clock.max(*place);
     }
 
     /// A job of this class was taken.
     pub(super) fn charge(&mut self, class: Priority, cost: Cost) {
-        let place = self.places.of_mut(class);
+        let place = self.places.get_mut(class);
         self.clock = self.clock.max(*place);
         *place += step(class, cost);
     }
 
     /// It was not served after all.
     pub(super) fn refund(&mut self, class: Priority, cost: Cost) {
-        let place = self.places.of_mut(class);
+        let place = self.places.get_mut(class);
         *place = place.saturating_sub(step(class, cost));
     }
 }

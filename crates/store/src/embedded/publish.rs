@@ -38,7 +38,7 @@ impl StoreState {
                     *of = place;
                 }
             }
-            self.settle_seat(place.lane, place.tenant);
+            self.update_lane_tenant(place.lane, place.tenant);
         }
         self.close_action(action, moment.wall);
         SubmitResult {
@@ -56,11 +56,11 @@ impl StoreState {
     }
 
     fn push_run(&mut self, place: JobPosition, run: IdRun) {
-        if let Some(seat) = self.seat_mut(place.lane, place.tenant) {
-            if !seat.lines.of(place.class).waits() {
+        if let Some(seat) = self.lane_tenant_mut(place.lane, place.tenant) {
+            if !seat.lines.get(place.class).waits() {
                 seat.classes.arrive(place.class);
             }
-            seat.lines.of_mut(place.class).runs.push_back(run);
+            seat.lines.get_mut(place.class).runs.push_back(run);
         }
     }
 
@@ -88,7 +88,7 @@ impl StoreState {
         if let Some(lane) = self.lanes.get_mut(&place.lane) {
             lane.open += 1;
         }
-        self.count_seat(place, |queued| *queued += 1);
+        self.count_lane_tenant(place, |queued| *queued += 1);
         let entry = entry_of(&job, place, action);
         match start {
             Some(at) => {
@@ -109,14 +109,14 @@ impl StoreState {
                 };
                 self.weight += body.weight();
                 let body = Some(body);
-                if let Some(seat) = self.seat_mut(place.lane, place.tenant) {
+                if let Some(seat) = self.lane_tenant_mut(place.lane, place.tenant) {
                     seat.insert(seq, JobEntry { body, ..entry });
                 }
             }
             None => {}
         }
         self.last_seq = self.last_seq.max(seq);
-        self.seat_mut(place.lane, place.tenant)
+        self.lane_tenant_mut(place.lane, place.tenant)
             .map_or(0, |seat| seat.queued)
     }
 
@@ -129,7 +129,7 @@ impl StoreState {
         if action.stage() == ActionStage::Aggregating && action.state.ended.is_none() {
             action.state.ended = Some(at);
             let state = action.state.clone();
-            self.tell(WriteOp::Action(Box::new(ActionRow { id, state })));
+            self.record(WriteOp::Action(Box::new(ActionRow { id, state })));
         }
     }
 }

@@ -23,7 +23,7 @@ type Found = HashMap<(u32, u32), (u64, u64)>;
 
 impl StoreState {
     /// What the jobs of an action that wait still want.
-    pub(super) fn left(&self, action: &Name) -> rusqlite::Result<RemainingWork> {
+    pub(super) fn remaining(&self, action: &Name) -> rusqlite::Result<RemainingWork> {
         let Some(id) = self.action_ids.get(action) else {
             return Ok(RemainingWork::default());
         };
@@ -38,7 +38,7 @@ impl StoreState {
         let mut looks = RUNS_LOOKED_AT;
         for seat in self.lanes.values().flat_map(|lane| lane.seats.values()) {
             for class in CLASSES {
-                let line = seat.lines.of(class);
+                let line = seat.lines.get(class);
                 self.left_in(line, *id, (&mut found, &mut looks))?;
             }
         }

@@ -118,7 +118,7 @@ impl StoreState {
         entry.tries.throttles += 1;
         let (place, action) = (entry.place, entry.action);
         self.count(place, action, |tally| tally.throttles += 1);
-        self.tell(WriteOp::Throttled {
+        self.record(WriteOp::Throttled {
             tenant: place.tenant,
             action,
         });
@@ -197,7 +197,7 @@ impl StoreState {
             (tenant.last_backoff, tenant.speed) = (backoff, speed);
             tenant.last_update = Some(moment.wall);
         }
-        self.tell(WriteOp::Congested {
+        self.record(WriteOp::Congested {
             tenant,
             backoff,
             speed,
@@ -222,7 +222,7 @@ impl StoreState {
             MarkState::PutOff => JobCountState::PutOff,
             _ => JobCountState::Delayed,
         };
-        self.tell(WriteOp::Mark(JobMark {
+        self.record(WriteOp::Mark(JobMark {
             seq: claim.seq,
             state,
             tries: entry.tries,
@@ -259,7 +259,7 @@ impl StoreState {
                 span: None,
             })
         };
-        self.tell(change);
+        self.record(change);
         self.count_return(&claim, JobCountState::InLine);
         self.stand(seq, entry);
         self.refund(&mut claim);
@@ -272,7 +272,7 @@ impl StoreState {
             tally.in_flight -= 1;
             count_as(tally, standing);
         });
-        self.count_seat(entry.place, |queued| *queued += 1);
+        self.count_lane_tenant(entry.place, |queued| *queued += 1);
     }
 
     /// Gives a turn back.
@@ -299,7 +299,7 @@ impl StoreState {
     }
 
     pub(super) fn mishap(&mut self, seq: u64, words: String, moment: ClockPair) {
-        self.tell(WriteOp::Mishap {
+        self.record(WriteOp::Mishap {
             seq,
             at: moment.wall,
             words,

@@ -52,7 +52,7 @@ impl StoreShared {
     pub(super) fn enter(&self) -> Result<MutexGuard<'_, StoreState>, StoreError> {
         let mut memory = self.lock();
         if memory.phase == StorePhase::Astray {
-            self.read_anew(&mut memory, Vec::new());
+            self.reload(&mut memory, Vec::new());
         }
         match memory.phase {
             StorePhase::Open => Ok(memory),
@@ -70,7 +70,7 @@ impl StoreShared {
     }
 
     /// Reads everything from the disk again, and keeps what only memory knows: who holds which claim.
-    pub(super) fn read_anew(&self, memory: &mut StoreState, undo: Vec<ClaimState>) {
+    pub(super) fn reload(&self, memory: &mut StoreState, undo: Vec<ClaimState>) {
         let Ok(reader) = self.files.reading() else {
             return;
         };

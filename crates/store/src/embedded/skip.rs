@@ -95,7 +95,7 @@ impl StoreState {
                 left -= 1;
                 let lines = lane.seats.get(tenant).map(|seat| &seat.lines);
                 places.extend(CLASSES.into_iter().filter_map(|class| {
-                    let line = lines?.of(class).id;
+                    let line = lines?.get(class).id;
                     Some(JobPosition {
                         line,
                         lane: *id,

@@ -116,14 +116,14 @@ impl StoreState {
     }
 
     /// Tells what happened.
-    pub(super) fn tell(&mut self, change: WriteOp) {
+    pub(super) fn record(&mut self, change: WriteOp) {
         self.pending.push(WriteStep::from(change));
     }
 
     /// Something that is to be on the disk before the answer.
-    pub(super) fn tell_urgently(&mut self, change: WriteOp) {
+    pub(super) fn record_synced(&mut self, change: WriteOp) {
         self.urgent = true;
-        self.tell(change);
+        self.record(change);
     }
 
     /// A number for a lane, a tenant, a line or an action.
@@ -139,7 +139,7 @@ impl StoreState {
         let id = self.fresh_id();
         self.lane_ids.insert(name.clone(), id);
         self.lanes.insert(id, LaneState::new(name.clone()));
-        self.tell(WriteOp::Lane(id, name.clone()));
+        self.record(WriteOp::Lane(id, name.clone()));
         id
     }
 
@@ -151,14 +151,14 @@ impl StoreState {
         self.tenant_ids.insert(name.clone(), id);
         let tenant = TenantState::new(name.clone(), self.usual.clone());
         self.tenants.insert(id, tenant);
-        self.tell(WriteOp::Tenant(id, name.clone()));
+        self.record(WriteOp::Tenant(id, name.clone()));
         id
     }
 
     /// The line of a class of a tenant in a lane.
     pub(super) fn place_of(&mut self, lane: u32, tenant: u32, class: Priority) -> JobPosition {
-        let seat = self.seat_mut(lane, tenant);
-        let known = seat.map_or(0, |seat| seat.lines.of(class).id);
+        let seat = self.lane_tenant_mut(lane, tenant);
+        let known = seat.map_or(0, |seat| seat.lines.get(class).id);
         let mut place = JobPosition {
             line: known,
             lane,
@@ -170,7 +170,7 @@ impl StoreState {
         }
         place.line = self.fresh_id();
         self.add_place(place);
-        self.tell(WriteOp::Line(place));
+        self.record(WriteOp::Line(place));
         place
     }
 
@@ -196,22 +196,22 @@ impl StoreState {
             tenant.lanes.push(place.lane);
             LaneTenant::new(handle)
         });
-        seat.lines.of_mut(place.class).id = place.line;
+        seat.lines.get_mut(place.class).id = place.line;
         self.arrange(place.tenant);
     }
 
-    pub(super) fn seat_mut(&mut self, lane: u32, tenant: u32) -> Option<&mut LaneTenant> {
+    pub(super) fn lane_tenant_mut(&mut self, lane: u32, tenant: u32) -> Option<&mut LaneTenant> {
         self.lanes.get_mut(&lane)?.seats.get_mut(&tenant)
     }
 
     pub(super) fn line(&self, place: JobPosition) -> Option<&ClassQueue> {
         let seat = self.lanes.get(&place.lane)?.seats.get(&place.tenant)?;
-        Some(seat.lines.of(place.class))
+        Some(seat.lines.get(place.class))
     }
 
     pub(super) fn line_mut(&mut self, place: JobPosition) -> Option<&mut ClassQueue> {
-        let seat = self.seat_mut(place.lane, place.tenant)?;
-        Some(seat.lines.of_mut(place.class))
+        let seat = self.lane_tenant_mut(place.lane, place.tenant)?;
+        Some(seat.lines.get_mut(place.class))
     }
 
     /// Puts a tenant aside in a lane until an instant.
@@ -247,7 +247,7 @@ impl StoreState {
 
     /// Puts a tenant's seat in a lane in order after its lines changed: whether it has work, and with
     /// which claim.
-    pub(super) fn settle_seat(&mut self, lane: u32, tenant: u32) {
+    pub(super) fn update_lane_tenant(&mut self, lane: u32, tenant: u32) {
         let Some(lane) = self.lanes.get_mut(&lane) else {
             return;
         };

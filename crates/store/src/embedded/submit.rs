@@ -182,7 +182,7 @@ impl StoreState {
             self.actions.remove(&old);
         }
         self.actions.insert(id, action);
-        self.tell(WriteOp::Action(Box::new(row)));
+        self.record(WriteOp::Action(Box::new(row)));
         id
     }
 

@@ -33,7 +33,7 @@ impl StoreState {
             tenant.ruled = true;
         }
         self.entitle(id, rule.clone());
-        self.tell_urgently(WriteOp::Rule(id, Some(Box::new(rule))));
+        self.record_synced(WriteOp::Rule(id, Some(Box::new(rule))));
     }
 
     /// Serves a tenant as all others.
@@ -44,7 +44,7 @@ impl StoreState {
         if let Some(tenant) = self.tenants.get_mut(&id).filter(|tenant| tenant.ruled) {
             tenant.ruled = false;
             self.entitle(id, self.usual.clone());
-            self.tell_urgently(WriteOp::Rule(id, None));
+            self.record_synced(WriteOp::Rule(id, None));
         }
     }
 
@@ -85,7 +85,7 @@ impl StoreState {
             tenant.paused = pause == PauseWrite::Stopped;
         }
         self.arrange(id);
-        self.tell_urgently(WriteOp::Paused(id, pause));
+        self.record_synced(WriteOp::Paused(id, pause));
     }
 
     fn pause_action(&mut self, name: &Name, pause: PauseWrite) -> Result<(), StoreError> {
@@ -96,7 +96,7 @@ impl StoreState {
             PauseWrite::Running => std::mem::take(&mut action.held),
         };
         self.urgent = true;
-        self.tell_action(id);
+        self.record_action(id);
         for (seq, entry) in held {
             self.stand(seq, entry);
         }
@@ -121,7 +121,7 @@ impl StoreState {
         for seq in freed {
             let tries = self.waiting.get(&seq).map(|waiting| waiting.entry.tries);
             self.line_up(seq);
-            self.tell_urgently(WriteOp::Mark(JobMark {
+            self.record_synced(WriteOp::Mark(JobMark {
                 seq,
                 state: MarkState::Back,
                 tries: tries.unwrap_or_default(),
@@ -191,7 +191,7 @@ impl StoreState {
             )));
         }
         tenant.reset();
-        self.tell_urgently(WriteOp::Reset(id));
+        self.record_synced(WriteOp::Reset(id));
         Ok(())
     }
 
@@ -202,9 +202,9 @@ impl StoreState {
             return;
         };
         let before = (tenant.tally, tenant.last_update);
-        tenant.count_anew();
+        tenant.recount();
         if before != (tenant.tally, tenant.last_update) {
-            self.tell(WriteOp::Reset(id));
+            self.record(WriteOp::Reset(id));
         }
     }
 
@@ -232,12 +232,12 @@ impl TenantState {
     }
 
     fn reset(&mut self) {
-        self.count_anew();
+        self.recount();
         self.history.clear();
     }
 
     /// Jobs that are there stay counted, dead letters too.
-    fn count_anew(&mut self) {
+    fn recount(&mut self) {
         let tally = &mut self.tally;
         (tally.done, tally.failed, tally.cancelled) = (0, 0, 0);
         (tally.throttles, tally.busy) = (0, Duration::ZERO);

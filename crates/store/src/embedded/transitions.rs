@@ -53,10 +53,10 @@ impl StoreState {
     pub(super) fn stand(&mut self, seq: u64, entry: JobEntry) {
         let place = entry.place;
         self.rings = true;
-        if let Some(seat) = self.seat_mut(place.lane, place.tenant) {
+        if let Some(seat) = self.lane_tenant_mut(place.lane, place.tenant) {
             seat.insert(seq, entry);
         }
-        self.settle_seat(place.lane, place.tenant);
+        self.update_lane_tenant(place.lane, place.tenant);
     }
 
     /// Lets a job wait for an instant. It was counted already.
@@ -137,8 +137,8 @@ impl StoreState {
     }
 
     /// A job of this place begins or stops waiting.
-    pub(super) fn count_seat(&mut self, place: JobPosition, change: impl Fn(&mut u64)) {
-        if let Some(seat) = self.seat_mut(place.lane, place.tenant) {
+    pub(super) fn count_lane_tenant(&mut self, place: JobPosition, change: impl Fn(&mut u64)) {
+        if let Some(seat) = self.lane_tenant_mut(place.lane, place.tenant) {
             change(&mut seat.queued);
         }
     }
@@ -161,7 +161,7 @@ impl StoreState {
             }
         });
         if from != JobCountState::InFlight {
-            self.count_seat(entry.place, |queued| *queued = queued.saturating_sub(1));
+            self.count_lane_tenant(entry.place, |queued| *queued = queued.saturating_sub(1));
         }
         self.forget(seq, entry.place);
         let tenant = self.tenants.get(&entry.place.tenant);
@@ -179,7 +179,7 @@ impl StoreState {
             took,
             kept: ending.kept,
         };
-        self.tell(WriteOp::Over(Box::new(over)));
+        self.record(WriteOp::Over(Box::new(over)));
         self.close_action(entry.action, ending.at);
     }
 
@@ -192,7 +192,7 @@ impl StoreState {
             lane.open = lane.open.saturating_sub(1);
         }
         if let Some(run) = self.runs.ended(seq) {
-            self.tell(WriteOp::RunOver(run));
+            self.record(WriteOp::RunOver(run));
         }
     }
 }

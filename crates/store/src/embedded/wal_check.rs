@@ -26,15 +26,15 @@ pub(super) enum JournalExtent {
 
 impl JournalExtent {
     /// Looks at the journal there, if there is one.
-    pub(super) fn look(path: &Path) -> io::Result<Self> {
+    pub(super) fn read(path: &Path) -> io::Result<Self> {
         match fs::read(path) {
-            Ok(bytes) => Ok(Self::read(&bytes)),
+            Ok(bytes) => Ok(Self::parse(&bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Whole),
             Err(error) => Err(error),
         }
     }
 
-    fn read(bytes: &[u8]) -> Self {
+    fn parse(bytes: &[u8]) -> Self {
         let Some((head, rest)) = bytes.split_first_chunk::<HEAD>() else {
             return Self::Whole;
         };
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_before_the_last_frame_is_found() {
         let (whole, frame) = written();
-        assert_eq!(JournalExtent::read(&whole), JournalExtent::Whole);
+        assert_eq!(JournalExtent::parse(&whole), JournalExtent::Whole);
         let last = whole.len() - frame;
         for bit in 0..whole.len() * 8 {
             let mut bytes = whole.clone();
@@ -168,7 +168,7 @@ mod tests {
                 byte if byte < last => JournalExtent::Broken,
                 _ => JournalExtent::Whole,
             };
-            assert_eq!(JournalExtent::read(&bytes), expected, "bit {bit}");
+            assert_eq!(JournalExtent::parse(&bytes), expected, "bit {bit}");
         }
     }
 
@@ -178,7 +178,7 @@ mod tests {
         let (whole, frame) = written();
         for length in 0..whole.len() {
             assert_eq!(
-                JournalExtent::read(&whole[..length]),
+                JournalExtent::parse(&whole[..length]),
                 JournalExtent::Whole,
                 "{length}"
             );
@@ -189,6 +189,6 @@ mod tests {
         for old in rest.chunks_exact_mut(frame) {
             old[8] ^= 0xFF;
         }
-        assert_eq!(JournalExtent::read(&over), JournalExtent::Whole);
+        assert_eq!(JournalExtent::parse(&over), JournalExtent::Whole);
     }
 }

@@ -346,7 +346,7 @@ impl Writer {
             }
         }
         memory.phase = memory.phase.max(StorePhase::Astray);
-        self.shared.read_anew(&mut memory, undo);
+        self.shared.reload(&mut memory, undo);
         drop(memory);
         for reply in unanswered {
             let _ = reply.send(Err(error.again()));

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::action_epoch::ActionEpochs;
 use super::error_map::strange;
 use super::job_codec::{byte, instant, micros, name, number, part, small, wall, words};
-use super::paging::{self, PAGE, ask, reports};
+use super::paging::{self, PAGE, query_call, reports};
 use super::reply::{self, ScriptReply};
 use super::scope_ops::{forget, places, resume_held, sweep_action};
 use super::script_call::{ScriptCall, ScriptRunner};
@@ -64,7 +64,7 @@ fn unknown(action: &Name) -> StoreError {
     ))
 }
 
-pub(super) async fn told(
+pub(super) async fn mark_notified(
     caller: &ScriptRunner,
     lives: &ActionEpochs,
     action: &Name,
@@ -114,7 +114,7 @@ pub(super) async fn clean(caller: &ScriptRunner, action: &Name) -> StoreResult<u
 }
 
 pub(super) async fn action(caller: &ScriptRunner, id: &Name) -> StoreResult<Option<ActionReport>> {
-    let call = ask(caller, "action").arg(id.as_str());
+    let call = query_call(caller, "action").arg(id.as_str());
     let reply = ScriptReply::maybe(caller.run(call).await?)?;
     reply.map_or(Ok(None), report)
 }
@@ -136,7 +136,7 @@ pub(super) async fn ripe(
     if taken.is_empty() {
         return finished.map(|()| Vec::new());
     }
-    let mut call = ask(caller, "these");
+    let mut call = query_call(caller, "these");
     while !taken.is_empty() {
         call.push(taken.name()?.as_str());
     }
@@ -157,7 +157,7 @@ async fn finish_begun(caller: &ScriptRunner, most: usize) -> StoreResult<()> {
 }
 
 async fn standing(caller: &ScriptRunner, what: &str, most: usize) -> StoreResult<Vec<Name>> {
-    let mut reply = ScriptReply::new(caller.run(ask(caller, what).arg(most)).await?)?;
+    let mut reply = ScriptReply::new(caller.run(query_call(caller, what).arg(most)).await?)?;
     let mut names = Vec::with_capacity(reply.len());
     while !reply.is_empty() {
         names.push(reply.name()?);
@@ -198,7 +198,7 @@ pub(super) async fn outcomes(
     let (mut outcomes, mut place) = (Vec::new(), after);
     // A page may hold nothing but places of jobs that were tried anew.
     while outcomes.is_empty() {
-        let call = ask(caller, "outcomes")
+        let call = query_call(caller, "outcomes")
             .arg(action.as_str())
             .arg(place)
             .arg(most.clamp(1, PAGE));

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use outflow_core::WallTime;
 
 use super::job_codec::{instant, micros, read_entry};
-use super::paging::ask;
+use super::paging::query_call;
 use super::reply::{self, ScriptReply};
 use super::script_call::ScriptRunner;
 use crate::contract::StoreResult;
@@ -24,7 +24,7 @@ pub(super) async fn list(
     after: u64,
     most: usize,
 ) -> StoreResult<Vec<DeadLetter>> {
-    let call = ask(caller, "dead")
+    let call = query_call(caller, "dead")
         .arg(after)
         .arg(most.clamp(1, MOST_LETTERS));
     let mut reply = ScriptReply::new(caller.run(call).await?)?;

@@ -33,7 +33,7 @@ impl Failover {
     }
 
     /// Whether there is something to tell, once.
-    pub(super) fn tell(&self) -> bool {
+    pub(super) fn take_notice(&self) -> bool {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut met.untold)
     }
@@ -58,16 +58,16 @@ mod tests {
         let takeover = Failover::default();
         let told = |run: &str, last: &str| {
             takeover.meet(run.to_owned(), last);
-            takeover.tell()
+            takeover.take_notice()
         };
         assert!(!told("a", "a"), "a queue that was made here");
         assert!(told("b", "a"), "the first to come");
         assert!(!told("b", "b"));
         assert!(told("c", "c"), "somebody else was there before");
         assert!(told("b", "b"), "one of before");
-        assert!(!takeover.tell(), "once");
+        assert!(!takeover.take_notice(), "once");
         let newcomer = Failover::default();
         newcomer.meet("b".to_owned(), "a");
-        assert!(newcomer.tell(), "nobody used it since");
+        assert!(newcomer.take_notice(), "nobody used it since");
     }
 }

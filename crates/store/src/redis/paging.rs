@@ -7,7 +7,7 @@ use crate::name::Name;
 use crate::tenant::PageRequest;
 
 /// A question, to which arguments may be added.
-pub(super) fn ask<'a>(caller: &'a ScriptRunner, what: &str) -> ScriptCall<'a> {
+pub(super) fn query_call<'a>(caller: &'a ScriptRunner, what: &str) -> ScriptCall<'a> {
     caller.call(&caller.scripts.tell).arg(what)
 }
 
@@ -19,7 +19,7 @@ pub(super) async fn page<T>(
     read: Read<T>,
 ) -> StoreResult<Vec<T>> {
     let most = if page.most == 0 { PAGE } else { page.most };
-    let call = ask(caller, what)
+    let call = query_call(caller, what)
         .arg(page.after.as_ref().map_or("", Name::as_str))
         .arg(most.min(PAGE));
     reports(ScriptReply::new(caller.run(call).await?)?, read)

@@ -1,15 +1,15 @@
 //! What an action has left: the places where it put jobs, and how many wait there.
 
 use super::job_codec::wall;
-use super::paging::ask;
+use super::paging::query_call;
 use super::reply::ScriptReply;
 use super::script_call::ScriptRunner;
 use crate::action::{RemainingInLane, RemainingWork};
 use crate::contract::StoreResult;
 use crate::name::Name;
 
-pub(super) async fn left(caller: &ScriptRunner, action: &Name) -> StoreResult<RemainingWork> {
-    let call = ask(caller, "left").arg(action.as_str());
+pub(super) async fn remaining(caller: &ScriptRunner, action: &Name) -> StoreResult<RemainingWork> {
+    let call = query_call(caller, "left").arg(action.as_str());
     let mut reply = ScriptReply::new(caller.run(call).await?)?;
     let (queued, latest) = (reply.number()?, reply.number()?);
     let mut places = Vec::with_capacity(reply.len());

@@ -2,7 +2,7 @@
 
 use super::actions::{clean, step};
 use super::error_map::strange;
-use super::paging::ask;
+use super::paging::query_call;
 use super::reply::{ScriptReply, number};
 use super::script_call::ScriptRunner;
 use super::tenants::{lanes, set_paused};
@@ -32,7 +32,7 @@ pub(super) async fn resume_held(caller: &ScriptRunner, action: &Name) -> StoreRe
     loop {
         let found = places(caller, action, cursor).await?;
         for place in &found.places {
-            let piece = SweepPiece::new(&place.tenant, "resume").of(action);
+            let piece = SweepPiece::new(&place.tenant, "resume").with_action(action);
             piece.to_the_end(caller).await?;
         }
         cursor = found.next;
@@ -71,8 +71,8 @@ async fn cancel_tenant(caller: &ScriptRunner, tenant: &Name) -> StoreResult<u64>
     piece("doom").run(caller, (0, 0)).await?;
     let mut ended = 0;
     for lane in lanes(caller).await? {
-        ended += piece("delayed").at(&lane).to_the_end(caller).await?;
-        ended += piece("cancel").at(&lane).to_the_end(caller).await?;
+        ended += piece("delayed").in_lane(&lane).to_the_end(caller).await?;
+        ended += piece("cancel").in_lane(&lane).to_the_end(caller).await?;
     }
     ended += piece("held").to_the_end(caller).await?;
     piece("mark").run(caller, (0, 0)).await?;
@@ -110,7 +110,9 @@ pub(super) async fn places(
     action: &Name,
     cursor: u64,
 ) -> StoreResult<JobPlaces> {
-    let call = ask(caller, "places").arg(action.as_str()).arg(cursor);
+    let call = query_call(caller, "places")
+        .arg(action.as_str())
+        .arg(cursor);
     let mut reply = ScriptReply::new(caller.run(call).await?)?;
     let next = reply.written_number()?;
     let mut found = reply.list()?;
@@ -138,10 +140,12 @@ pub(super) async fn sweep_action(
     let mut lanes: Vec<&Name> = Vec::new();
     for JobPlace { lane, tenant } in places {
         ended += SweepPiece::new(tenant, "held")
-            .of(action)
+            .with_action(action)
             .to_the_end(caller)
             .await?;
-        let piece = SweepPiece::new(tenant, "cancel").of(action).at(lane);
+        let piece = SweepPiece::new(tenant, "cancel")
+            .with_action(action)
+            .in_lane(lane);
         ended += piece.to_the_end(caller).await?;
         if !lanes.contains(&lane) {
             lanes.push(lane);
@@ -149,8 +153,8 @@ pub(super) async fn sweep_action(
     }
     for lane in lanes {
         ended += SweepPiece::everybody("delayed")
-            .of(action)
-            .at(lane)
+            .with_action(action)
+            .in_lane(lane)
             .to_the_end(caller)
             .await?;
     }
@@ -205,12 +209,12 @@ impl<'a> SweepPiece<'a> {
         }
     }
 
-    fn of(self, action: &'a Name) -> Self {
+    fn with_action(self, action: &'a Name) -> Self {
         let action = action.as_str();
         Self { action, ..self }
     }
 
-    fn at(self, lane: &'a Name) -> Self {
+    fn in_lane(self, lane: &'a Name) -> Self {
         let lane = lane.as_str();
         Self { lane, ..self }
     }

@@ -103,7 +103,7 @@ impl ScriptRunner {
     /// What befell the queue without anybody's call failing, once.
     pub(super) fn warning(&self) -> Option<String> {
         let words = self.wait.map_or(UNCONFIRMED, |_| CONFIRMED);
-        self.takeover.tell().then(|| words.to_owned())
+        self.takeover.take_notice().then(|| words.to_owned())
     }
 
     /// Connects, if there is no connection.
@@ -111,7 +111,7 @@ impl ScriptRunner {
         self.send(&cmd("PING")).await.map(drop)
     }
 
-    pub(super) async fn begin_anew(&self) -> StoreResult<()> {
+    pub(super) async fn reinitialize(&self) -> StoreResult<()> {
         self.loss.allow();
         let open = self.connection.ready(self).await?;
         self.connection.drop_if(&open).await;
@@ -159,7 +159,7 @@ impl ScriptRunner {
     async fn begin_by_itself(&self) -> StoreResult<()> {
         let _alone = self.loss.beginning.lock().await;
         match self.loss.standing() {
-            QueueState::Over => self.begin_anew().await,
+            QueueState::Over => self.reinitialize().await,
             QueueState::Whole | QueueState::Mourned => Ok(()),
         }
     }
@@ -284,7 +284,7 @@ impl ConnectionSetup for ScriptRunner {
         if id == "LOST" {
             self.loss.notice();
             // Next to that it is nothing.
-            self.takeover.tell();
+            self.takeover.take_notice();
             return Ok(());
         }
         self.set_epoch(id);

@@ -88,24 +88,24 @@ impl SettleForm {
     fn from_end(end: &JobEnd) -> Self {
         match end {
             JobEnd::Done { took, result } => {
-                Self::new(1, [micros(*took), 0, 0], kept(result.as_ref()))
+                Self::new(1, [micros(*took), 0, 0], encode_result(result.as_ref()))
             }
             JobEnd::Retry {
                 after,
                 words,
                 result,
             } => {
-                let (length, rest) = told_and_kept(words, result.as_ref());
+                let (length, rest) = encode_outcome(words, result.as_ref());
                 Self::new(2, [length, micros(*after), 0], rest)
             }
             JobEnd::RetryPutOff { by, words, result } => {
-                let (length, told) = told_and_kept(words, result.as_ref());
+                let (length, told) = encode_outcome(words, result.as_ref());
                 let mut rest = seven(length).to_vec();
                 rest.extend(told);
                 Self::new(8, put_off(*by), rest)
             }
             JobEnd::Failed { words, result } => {
-                let (length, rest) = told_and_kept(words, result.as_ref());
+                let (length, rest) = encode_outcome(words, result.as_ref());
                 Self::new(3, [length, 0, 0], rest)
             }
             JobEnd::Throttled { after, park } => {
@@ -137,7 +137,7 @@ fn put_off(by: Defer) -> [u64; 3] {
 }
 
 /// What is kept: its number, for how long, and the body.
-fn kept(result: Option<&StoredResult>) -> Vec<u8> {
+fn encode_result(result: Option<&StoredResult>) -> Vec<u8> {
     let Some(kept) = result else {
         return Vec::new();
     };
@@ -149,10 +149,10 @@ fn kept(result: Option<&StoredResult>) -> Vec<u8> {
 }
 
 /// Words about a failure and how long they are, then what is kept.
-fn told_and_kept(words: &str, result: Option<&StoredResult>) -> (u64, Vec<u8>) {
+fn encode_outcome(words: &str, result: Option<&StoredResult>) -> (u64, Vec<u8>) {
     let mut rest = encode_error(words);
     let length = u64::try_from(rest.len()).unwrap_or(0);
-    rest.extend(kept(result));
+    rest.extend(encode_result(result));
     (length, rest)
 }
 

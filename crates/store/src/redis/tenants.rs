@@ -7,7 +7,7 @@ use outflow_core::{Priority, Rate, Weight};
 
 use super::error_map::strange;
 use super::job_codec::{class, instant, micros, number, priority, wall};
-use super::paging::{self, PAGE, ask};
+use super::paging::{self, PAGE, query_call};
 use super::reply::{self, ScriptReply};
 use super::script_call::{ScriptCall, ScriptRunner};
 use crate::action::JobCounts;
@@ -21,7 +21,8 @@ pub(super) async fn lanes(caller: &ScriptRunner) -> StoreResult<Vec<Name>> {
     let mut lanes: Vec<Name> = Vec::new();
     loop {
         let after = lanes.last().map_or("", Name::as_str);
-        let mut reply = ScriptReply::new(caller.run(ask(caller, "lanes").arg(after)).await?)?;
+        let mut reply =
+            ScriptReply::new(caller.run(query_call(caller, "lanes").arg(after)).await?)?;
         let full = reply.len() == PAGE;
         while !reply.is_empty() {
             lanes.push(reply.name()?);
@@ -90,25 +91,25 @@ fn with_rule<'a>(call: ScriptCall<'a>, rule: &TenantRule) -> ScriptCall<'a> {
 }
 
 pub(super) async fn tally(caller: &ScriptRunner) -> StoreResult<JobCounts> {
-    let mut reply = ScriptReply::new(caller.run(ask(caller, "tally")).await?)?;
+    let mut reply = ScriptReply::new(caller.run(query_call(caller, "tally")).await?)?;
     read_tally(&mut reply)
 }
 
 /// What was counted as jobs moved, without regard to those whose time has come.
 pub(super) async fn books(caller: &ScriptRunner) -> StoreResult<JobCounts> {
-    let mut reply = ScriptReply::new(caller.run(ask(caller, "books")).await?)?;
+    let mut reply = ScriptReply::new(caller.run(query_call(caller, "books")).await?)?;
     read_tally(&mut reply)
 }
 
 pub(super) async fn active(caller: &ScriptRunner) -> StoreResult<u64> {
-    reply::number(&caller.run(ask(caller, "active")).await?)
+    reply::number(&caller.run(query_call(caller, "active")).await?)
 }
 
 pub(super) async fn tenant(
     caller: &ScriptRunner,
     name: &Name,
 ) -> StoreResult<Option<TenantReport>> {
-    let call = ask(caller, "tenant").arg(name.as_str());
+    let call = query_call(caller, "tenant").arg(name.as_str());
     let reply = ScriptReply::maybe(caller.run(call).await?)?;
     reply.map_or(Ok(None), report)
 }
@@ -144,7 +145,7 @@ pub(super) async fn history(
     if most == 0 {
         return Ok(Vec::new());
     }
-    let call = ask(caller, "history")
+    let call = query_call(caller, "history")
         .arg(tenant.as_str())
         .arg(most.min(MOST_HISTORY));
     let mut reply = ScriptReply::new(caller.run(call).await?)?;

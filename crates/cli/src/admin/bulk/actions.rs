@@ -29,7 +29,7 @@ pub(in crate::admin) async fn list(
     let next = actions.last().map(|action| action.spec.id.to_string());
     let mut told = Vec::with_capacity(actions.len());
     for report in &actions {
-        told.push(admin.told(report).await?);
+        told.push(admin.action_view(report).await?);
     }
     Ok(Json(json!({ "actions": told, "next": next })))
 }
@@ -78,7 +78,7 @@ pub(in crate::admin) async fn open(
         reason: open.reason,
     };
     admin.note_jobs("bulk_open", of_action(&id), (why, &who));
-    Ok(Json(admin.told(&admin.action(&id).await?).await?))
+    Ok(Json(admin.action_view(&admin.action(&id).await?).await?))
 }
 
 /// A span that somebody can mean.
@@ -98,7 +98,7 @@ pub(in crate::admin) async fn one(
     ApiParam(action): ApiParam,
 ) -> Result<Json<Value>, AdminProblem> {
     let report = admin.action(&name(&action)?).await?;
-    Ok(Json(admin.told(&report).await?))
+    Ok(Json(admin.action_view(&report).await?))
 }
 
 /// Says that it gets no more jobs.
@@ -154,7 +154,7 @@ impl Admin {
     /// Where an action's end is told, if that is a place.
     fn webhook(&self, hook: WebhookParam) -> Result<Webhook, AdminProblem> {
         let WebhookParam { api, path } = hook;
-        self.door(&api)?;
+        self.upstream(&api)?;
         let known = self.station.client().api(&api);
         let known = known.ok_or_else(AdminProblem::unknown_api)?;
         let joined = known.base_url.join(&path);
@@ -164,7 +164,7 @@ impl Admin {
         Ok(Webhook { api, path })
     }
 
-    async fn told(&self, report: &ActionReport) -> Result<Value, AdminProblem> {
+    async fn action_view(&self, report: &ActionReport) -> Result<Value, AdminProblem> {
         let progress = self.bulk()?.engine().progress_of(report).await?;
         Ok(views::action(report, &progress))
     }

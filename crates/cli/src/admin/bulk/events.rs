@@ -35,8 +35,8 @@ async fn listen(admin: Arc<Admin>, stop: CancelToken) {
         };
         match heard {
             Ok(news) => {
-                if let Some((name, facts)) = told(&news) {
-                    admin.feed.tell(JOBS, name, || facts);
+                if let Some((name, facts)) = event_json(&news) {
+                    admin.feed.publish(JOBS, name, || facts);
                 }
             }
             Err(RecvError::Lagged(_)) => {}
@@ -45,7 +45,7 @@ async fn listen(admin: Arc<Admin>, stop: CancelToken) {
     }
 }
 
-fn told(news: &BulkEvent) -> Option<(&'static str, Value)> {
+fn event_json(news: &BulkEvent) -> Option<(&'static str, Value)> {
     Some(match news {
         BulkEvent::Submitted { action, jobs } => {
             let action = action.as_ref().map(outflow_store::Name::as_str);

@@ -81,20 +81,20 @@ impl BulkStatusCommand {
             let told = self
                 .asked
                 .get(&path([&"v1", &"bulk", &"actions", action]))?;
-            return self.asked.tell(&told, tables::action);
+            return self.asked.print(&told, tables::action);
         }
         let mut told = self.asked.get("/v1/bulk")?;
         for list in ["tenants", "actions"] {
-            let whole = self.whole(list)?;
+            let whole = self.fetch_all(list)?;
             if let Some(told) = told.as_object_mut() {
                 told.insert(list.to_owned(), whole.into());
             }
         }
-        self.asked.tell(&told, tables::status)
+        self.asked.print(&told, tables::status)
     }
 
     /// All of a list, a page at a time; those that have work first.
-    fn whole(&self, list: &str) -> anyhow::Result<Vec<Value>> {
+    fn fetch_all(&self, list: &str) -> anyhow::Result<Vec<Value>> {
         let (mut whole, mut after) = (Vec::new(), String::new());
         loop {
             let page = self
@@ -134,7 +134,7 @@ impl ReleaseDeferred {
         let place = path([&"v1", &"bulk", &"tenants", &self.tenant, &"release"]);
         let body = json!({ "most": self.most, "reason": self.reason });
         let told = self.asked.post(&place, &body)?;
-        self.asked.tell(&told, tables::deed)
+        self.asked.print(&told, tables::control_result)
     }
 }
 
@@ -146,7 +146,7 @@ impl BulkControl {
         };
         let place = path([&"v1", &"bulk", &kind, &name, &what]);
         let told = self.asked.post(&place, &json!({ "reason": self.reason }))?;
-        self.asked.tell(&told, tables::deed)
+        self.asked.print(&told, tables::control_result)
     }
 }
 

@@ -90,7 +90,7 @@ impl List {
         {
             told.insert("all".to_owned(), more);
         }
-        self.asked.tell(&told, tables::dead)
+        self.asked.print(&told, tables::dead)
     }
 
     /// How many there are in all, if there are any behind these.
@@ -118,6 +118,6 @@ impl LetterFilter {
             "reason": self.reason,
         });
         let told = self.asked.post(&format!("/v1/bulk/dead/{what}"), &body)?;
-        self.asked.tell(&told, tables::deed)
+        self.asked.print(&told, tables::control_result)
     }
 }

@@ -79,7 +79,7 @@ impl JobInput {
 
     /// What the job of a line is called when it is tried anew after it failed for good: a name that was
     /// used is known, and would be taken for the first.
-    pub(super) fn name_anew(&self, line: u64, round: u32) -> Option<Name> {
+    pub(super) fn retry_name(&self, line: u64, round: u32) -> Option<Name> {
         Name::new(&format!("{}-{line}.{round}", self.mark)).ok()
     }
 
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(found, [(1, true), (3, false), (4, false)]);
         let name = input.name(3).expect("a name");
         assert_eq!(input.line(&name), Some((3, 1)));
-        let anew = input.name_anew(3, 2).expect("a name");
+        let anew = input.retry_name(3, 2).expect("a name");
         assert_eq!(input.line(&anew), Some((3, 2)));
         assert_eq!(input.line(&"3".parse().expect("a name")), None);
     }

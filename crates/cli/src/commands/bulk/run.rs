@@ -137,7 +137,7 @@ impl RunCommand {
         let jobs = StoreLocation::Dir(dir.join("jobs"));
         let earlier = PreviousRun::from_location(&jobs);
         // The lock of the jobs is that of everything in the directory, and of the results.
-        let opened = OpenStore::at(shift.client, jobs).await.map_err(in_use)?;
+        let opened = OpenStore::open(shift.client, jobs).await.map_err(in_use)?;
         let ledger = Checkpoint::open(&dir, &input.stem, &input.mark)?;
         let tally = opened.store().job_counts().await?;
         ledger.fits(tally.submitted())?;
@@ -210,7 +210,7 @@ impl RunContext<'_> {
         let mut interrupt = ShutdownSignals::listen()?;
         tokio::select! {
             () = wait_out(over) => {}
-            () = interrupt.told() => {
+            () = interrupt.wait() => {
                 opened.close().await;
                 return Ok(LoopEnd::Interrupted);
             }
@@ -220,21 +220,21 @@ impl RunContext<'_> {
             .await?;
         let worked = tokio::select! {
             ended = sitting.work(&bulk, self.all, self.terminal) => ended,
-            () = interrupt.told() => Ok(LoopEnd::Interrupted),
+            () = interrupt.wait() => Ok(LoopEnd::Interrupted),
         };
         if worked.is_err() {
             // What is under way comes to its end, so that the next run need not send it again.
             tokio::select! {
                 _ = bulk.stop() => {}
-                () = interrupt.told() => {}
+                () = interrupt.wait() => {}
             }
         }
         let mut ended = worked?;
         if ended == LoopEnd::Interrupted {
             say!("finishing the calls under way; once more ends at once");
             tokio::select! {
-                _ = bulk.rest() => sitting.write_results().await?,
-                () = interrupt.told() => return Ok(ended),
+                _ = bulk.wait_previous_window() => sitting.write_results().await?,
+                () = interrupt.wait() => return Ok(ended),
             }
             if !sitting.has_work().await? {
                 ended = LoopEnd::Finished;

@@ -73,12 +73,12 @@ impl Submit {
         }
         let own = || own_action(&input);
         let action = self.action.clone().unwrap_or_else(own);
-        let taken = match self.crowded_out(&action, &batches)? {
+        let taken = match self.queue_full(&action, &batches)? {
             Some(refused) => refused,
             None => self.submit(&action, &batches, terminal)?,
         };
         let known = taken.accepted > 0 || self.is_known(&action)?;
-        self.tell(known.then_some(&action), &taken)
+        self.print(known.then_some(&action), &taken)
     }
 
     /// Hands all of it over to an action that is what it is said to be. One that is over keeps what came of it
@@ -98,8 +98,8 @@ impl Submit {
         if !said {
             return self.hand_over(action, (batches, rest), terminal);
         }
-        let place = place_of(action);
-        let known = self.asked.admin.ask(Method::GET, &place, None)?;
+        let place = action_path(action);
+        let known = self.asked.admin.request(Method::GET, &place, None)?;
         if !known.is_ok_and(|known| is_over(&known)) {
             self.open(action)?;
             return self.hand_over(action, (batches, rest), terminal);
@@ -107,7 +107,7 @@ impl Submit {
         let taken = self.hand_over(action, (batches, BatchPosition::More), terminal)?;
         if taken.accepted > 0 {
             self.open(action)?;
-            if rest == BatchPosition::Last && !taken.is_crowded_out() {
+            if rest == BatchPosition::Last && !taken.is_queue_full() {
                 self.asked.post(&format!("{place}/close"), &json!({}))?;
             }
         }
@@ -117,10 +117,10 @@ impl Submit {
     /// Whether there is such an action: one that nobody opened and that got no job is none.
     fn is_known(&self, action: &str) -> anyhow::Result<bool> {
         let admin = &self.asked.admin;
-        match admin.ask(Method::GET, &place_of(action), None)? {
+        match admin.request(Method::GET, &action_path(action), None)? {
             Ok(_) => Ok(true),
             Err(refused) if refused.status == StatusCode::NOT_FOUND => Ok(false),
-            Err(refused) => Err(admin.told(&refused)),
+            Err(refused) => Err(admin.to_error(&refused)),
         }
     }
 
@@ -143,7 +143,7 @@ impl Submit {
 
     /// That nothing is handed over, if the queue has not room for all of it. An action that is open may have
     /// got a part of the file before, which needs no room again: how much, only the program finds out.
-    fn crowded_out(
+    fn queue_full(
         &self,
         action: &str,
         batches: &[JobBatch],
@@ -170,7 +170,10 @@ impl Submit {
     }
 
     fn is_open(&self, action: &str) -> anyhow::Result<bool> {
-        let known = self.asked.admin.ask(Method::GET, &place_of(action), None)?;
+        let known = self
+            .asked
+            .admin
+            .request(Method::GET, &action_path(action), None)?;
         Ok(known.is_ok_and(|known| !is_over(&known)))
     }
 
@@ -178,7 +181,7 @@ impl Submit {
     fn check(&self, batches: &[JobBatch]) -> anyhow::Result<LineErrors> {
         let mut wrong = LineErrors::default();
         for batch in batches {
-            let checked = self.asked.admin.ask(
+            let checked = self.asked.admin.request(
                 Method::POST,
                 "/v1/bulk/jobs?check=true",
                 Some(batch.body()),
@@ -186,7 +189,7 @@ impl Submit {
             if let Err(refused) = checked {
                 let found = batch.lines_of(&refused.problem);
                 if found.told.is_empty() {
-                    return Err(self.asked.admin.told(&refused));
+                    return Err(self.asked.admin.to_error(&refused));
                 }
                 wrong.add(found);
             }
@@ -217,15 +220,16 @@ impl Submit {
             let last = number == batches.len() && rest == BatchPosition::Last;
             let place = format!("/v1/bulk/jobs?action={}&last={last}", encoded(action));
             let admin = &self.asked.admin;
-            let answered = admin.ask(Method::POST, &place, Some(batch.body()));
-            let answered = answered.and_then(|told| told.map_err(|refused| admin.told(&refused)));
+            let answered = admin.request(Method::POST, &place, Some(batch.body()));
+            let answered =
+                answered.and_then(|told| told.map_err(|refused| admin.to_error(&refused)));
             taken.add(&answered.map_err(|why| taken.so_far(action, all, why))?);
             handed += batch.len();
             if batches.len() > 1 {
                 terminal.progress(&format!("{handed} of {all} jobs handed over"));
             }
             // What comes later may find room, and would close the action before these.
-            if taken.is_crowded_out() {
+            if taken.is_queue_full() {
                 let all = u64::try_from(all).unwrap_or(u64::MAX);
                 taken.rejected = all.saturating_sub(taken.accepted + taken.duplicates);
                 break;
@@ -236,7 +240,7 @@ impl Submit {
     }
 
     /// Says what became of it, with the action if there is one.
-    fn tell(&self, action: Option<&String>, taken: &AcceptedCounts) -> anyhow::Result<Exit> {
+    fn print(&self, action: Option<&String>, taken: &AcceptedCounts) -> anyhow::Result<Exit> {
         if self.asked.json {
             answer_json(&json!({
                 "action": action, "accepted": taken.accepted,
@@ -248,7 +252,7 @@ impl Submit {
         }
         Ok(match &taken.reason {
             // What found no room now will later; an action that takes no more never does.
-            Some(_) if taken.is_crowded_out() => Exit::Blocked,
+            Some(_) if taken.is_queue_full() => Exit::Blocked,
             Some(_) => Exit::Failed,
             None => Exit::Done,
         })
@@ -268,7 +272,7 @@ impl AcceptedCounts {
     }
 
     /// Whether some found no room in the queue.
-    fn is_crowded_out(&self) -> bool {
+    fn is_queue_full(&self) -> bool {
         let reason = self.reason.as_deref();
         reason.is_some_and(|reason| reason.starts_with(CAPACITY))
     }
@@ -301,20 +305,20 @@ impl AcceptedCounts {
             let _whole = write!(text, ", {} not: {reason}", count(rejected, "was", "were"));
         }
         let _whole = match action {
-            Some(action) if self.is_crowded_out() => writeln!(
+            Some(action) if self.is_queue_full() => writeln!(
                 text,
                 "\nthe action stays open for the rest: submit the same again when there is room, and it goes \
                  on where it stopped\nwatch them with `outflow bulk watch {action}`"
             ),
             Some(action) => writeln!(text, "\nwatch them with `outflow bulk watch {action}`"),
-            None if self.is_crowded_out() => writeln!(text),
+            None if self.is_queue_full() => writeln!(text),
             None => writeln!(text, ", and no action was opened: {NO_ACTION}"),
         };
         text
     }
 }
 
-fn place_of(action: &str) -> String {
+fn action_path(action: &str) -> String {
     format!("/v1/bulk/actions/{}", encoded(action))
 }
 

@@ -103,7 +103,7 @@ fn of_actions(actions: &[Value]) -> String {
             failed(jobs).to_string(),
             plain(part(jobs, "cancelled")),
             plain(part(jobs, "throttles")),
-            left(action),
+            remaining(action),
         ]);
     }
     table.text()
@@ -124,12 +124,12 @@ pub(super) fn line(action: &Value) -> String {
         percent(part(action, "over_ppm")),
         plain(part(jobs, "done")),
         plain(part(jobs, "total")),
-        left(action)
+        remaining(action)
     )
 }
 
 /// What was done, and to how many.
-pub(super) fn deed(told: &Value) -> String {
+pub(super) fn control_result(told: &Value) -> String {
     let jobs = part(told, "jobs").as_u64();
     let counted = |one, many| {
         let jobs = jobs.and_then(|jobs| usize::try_from(jobs).ok());
@@ -208,7 +208,7 @@ fn held(action: &Value) -> String {
     }
 }
 
-fn left(action: &Value) -> String {
+fn remaining(action: &Value) -> String {
     let left = part(action, "eta_ms").as_u64();
     left.map_or_else(dash, |millis| spoken(Duration::from_millis(millis)))
 }
@@ -293,6 +293,6 @@ mod tests {
     fn what_is_not_told_is_a_dash() {
         assert!(status(&Value::Null).starts_with("- queued"));
         assert_eq!(dead(&Value::Null), "no dead letters\n");
-        assert_eq!(deed(&Value::Null), "done\n");
+        assert_eq!(control_result(&Value::Null), "done\n");
     }
 }

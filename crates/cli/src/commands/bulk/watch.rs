@@ -45,7 +45,7 @@ impl Watch {
             let told = self.asked.get(&place)?;
             if is_over(&told) && !has_open(&told) {
                 terminal.progress("");
-                self.asked.tell(&told, tables::action)?;
+                self.asked.print(&told, tables::action)?;
                 return Ok(exit(&told));
             }
             let line = tables::line(&told);

@@ -91,7 +91,7 @@ impl CallOutcome {
             Ok(answer) if check_status && answer.status.is_client_error() => Exit::RefusedByServer,
             Ok(answer) if check_status && answer.status.is_server_error() => Exit::ServerFailed,
             Ok(_) => Exit::Done,
-            Err(error) if error.is_mistake() || can_never_go(error) => Exit::Usage,
+            Err(error) if error.is_invalid_request() || can_never_go(error) => Exit::Usage,
             Err(error) if is_blocked(error) => Exit::Blocked,
             Err(_) => Exit::Failed,
         }

@@ -18,7 +18,7 @@ use crate::program::Program;
 /// Begins to call, until the program stops.
 pub(super) fn start(program: &Program) -> Result<(), SpawnError> {
     let tasks = program.station().tasks();
-    let crowd = Arc::new(tasks.crowd("load calls")?);
+    let crowd = Arc::new(tasks.task_group("load calls")?);
     let place = match program.sidecar() {
         ListenAddr::Tcp(address) => HttpTarget::Tcp(address.to_string()),
         ListenAddr::Unix(path) => HttpTarget::Unix(path.clone()),

@@ -75,8 +75,8 @@ impl LoadArgs {
                     bytes.with_context(|| format!("`{}` cannot be read", file.display()))?;
                 // What clients call themselves is in such logs, and may be anything.
                 let text = String::from_utf8_lossy(&bytes);
-                let (report, read) = foresee(&api, network, &text)?;
-                tell_unread(&text, read);
+                let (report, read) = forecast(&api, network, &text)?;
+                warn_unread(&text, read);
                 Ok(report)
             }
             (None, Some(rate)) => {
@@ -116,7 +116,7 @@ impl LoadArgs {
 }
 
 /// Plays a log against an API to its end. Answers how many of its lines could be read, too.
-pub(super) fn foresee(
+pub(super) fn forecast(
     api: &Api,
     network: Network,
     log: &str,
@@ -129,7 +129,7 @@ pub(super) fn foresee(
 }
 
 /// A load that is smaller than the real one foresees too little.
-fn tell_unread(text: &str, read: usize) {
+fn warn_unread(text: &str, read: usize) {
     let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     let lines = text.lines().filter(says).count();
     let unread = lines.saturating_sub(read);

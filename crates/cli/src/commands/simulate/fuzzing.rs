@@ -10,8 +10,8 @@ use super::{Network, forecast};
 /// What is foreseen for this log at this API, and how many of its lines were read; nothing if none could
 /// be.
 #[must_use]
-pub fn foresee(api: &Api, log: &str) -> Option<(Value, usize)> {
+pub fn forecast(api: &Api, log: &str) -> Option<(Value, usize)> {
     let network = Network::new(Duration::from_millis(20), Duration::from_millis(2), 1);
-    let (report, read) = forecast::foresee(api, network, log).ok()?;
+    let (report, read) = forecast::forecast(api, network, log).ok()?;
     Some((report.to_json(), read))
 }

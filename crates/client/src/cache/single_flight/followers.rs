@@ -120,7 +120,7 @@ impl<T> Followers<T> {
 
 impl<T: Clone> Followers<T> {
     /// What a follower sees: how it ended, nothing yet, or `None`: it leads now.
-    pub(super) fn look(&self, seat: u64, waker: &Waker) -> Poll<Option<FlightResult<T>>> {
+    pub(super) fn poll(&self, seat: u64, waker: &Waker) -> Poll<Option<FlightResult<T>>> {
         let mut inner = self.locked();
         if let Some(landed) = &inner.landed {
             return Poll::Ready(Some(landed.clone()));

@@ -17,7 +17,7 @@ pub(super) struct UpstreamGauges(pub(super) Arc<ApiTable>);
 
 impl GaugeSource for UpstreamGauges {
     fn read(&self, tell: &mut dyn FnMut(&str, GaugeSnapshot)) {
-        for door in self.0.doors() {
+        for door in self.0.upstreams() {
             tell(door.name(), reading(&door.report()));
         }
     }

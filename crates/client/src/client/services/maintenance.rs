@@ -35,7 +35,7 @@ pub(super) fn keep_house(tasks: &Tasks, roster: Arc<ApiTable>) -> Result<(), Ini
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(rhythm(&roster)) => {}
                 }
-                roster.doors().iter().for_each(Upstream::prune);
+                roster.upstreams().iter().for_each(Upstream::prune);
             }
         }
     };
@@ -47,7 +47,7 @@ pub(super) fn keep_house(tasks: &Tasks, roster: Arc<ApiTable>) -> Result<(), Ini
 pub(super) fn write_answers(tasks: &Tasks, cache: Cache, events: Events) -> Result<(), InitError> {
     let first = cache.report().state;
     if !matches!(first, DiskState::None | DiskState::Used) {
-        tell_disk(&events, first);
+        emit_disk_state(&events, first);
     }
     let write = move |stop: &CancelToken| {
         let mut known = first;
@@ -55,7 +55,7 @@ pub(super) fn write_answers(tasks: &Tasks, cache: Cache, events: Events) -> Resu
             cache.flush();
             let state = cache.report().state;
             if std::mem::replace(&mut known, state) != state {
-                tell_disk(&events, state);
+                emit_disk_state(&events, state);
             }
             std::thread::park_timeout(WRITE_EVERY);
         }
@@ -64,7 +64,7 @@ pub(super) fn write_answers(tasks: &Tasks, cache: Cache, events: Events) -> Resu
     tasks.thread("cache", write).map_err(InitError::Tasks)
 }
 
-fn tell_disk(events: &Events, state: DiskState) {
+fn emit_disk_state(events: &Events, state: DiskState) {
     events.emit(|| Event {
         api: OURSELVES,
         at: SystemClock::new().now(),

@@ -26,12 +26,12 @@ pub(super) fn store(bulk: &TableReader<'_>, environment: &Environment) -> BulkSt
         .any(|key| fields.has(key));
     if word != Some(RedisWord::Redis) {
         if says_where && (word.is_some() || !bulk.has("store")) {
-            tell_unused(bulk, "redis", "say `store = \"redis\"`, or leave it out");
+            report_unused(bulk, "redis", "say `store = \"redis\"`, or leave it out");
         }
         return BulkStore::Embedded;
     }
     if bulk.has("dir") {
-        tell_unused(bulk, "dir", "leave it out: a server keeps the jobs");
+        report_unused(bulk, "dir", "leave it out: a server keeps the jobs");
     }
     if !says_where {
         let wrong = ValueError::new("nothing says where Redis is");
@@ -50,7 +50,7 @@ pub(super) fn store(bulk: &TableReader<'_>, environment: &Environment) -> BulkSt
     url.map_or(BulkStore::Embedded, |url| BulkStore::Redis(redis(url)))
 }
 
-fn tell_unused(bulk: &TableReader<'_>, key: &str, help: &str) {
+fn report_unused(bulk: &TableReader<'_>, key: &str, help: &str) {
     let wrong = ValueError::warning("this is of no use with the store that is chosen");
     bulk.tell(key, wrong.help(help));
 }

@@ -14,7 +14,7 @@ pub(super) fn read(bulk: &TableReader<'_>, section: &mut BulkConfig) {
     for (entry, item) in bulk.section("tenants").entries() {
         let name = name(&entry.name);
         let name = name.map_err(|wrong| bulk.book().report(entry.at, &item.key, wrong));
-        let fields = item.fields().map_err(|wrong| item.tell(wrong));
+        let fields = item.fields().map_err(|wrong| item.report(wrong));
         if let (Ok(name), Ok(fields)) = (name, fields) {
             let own = rule(&fields, section.tenant);
             section.tenants.insert(name, own);

@@ -89,7 +89,7 @@ impl IdlePool {
     pub(super) fn give_back(self: &Arc<Self>, origin: &Arc<PoolOrigin>, link: PooledConnection) {
         // One that many use was never taken away, but now it is known to live.
         let PooledConnection::Single(mut sender) = link else {
-            return self.heard(origin);
+            return self.on_response(origin);
         };
         if sender.is_ready() {
             return self.keep(origin, sender);
@@ -128,13 +128,13 @@ impl IdlePool {
             used: now,
             unanswered: Some(now),
         });
-        self.look_after(kept);
-        self.tell_freed();
+        self.spawn_sweeper(kept);
+        self.notify_freed();
         PooledConnection::Shared(sender, doubt)
     }
 
     /// Somebody was answered over the connection that many use.
-    fn heard(&self, origin: &PoolOrigin) {
+    fn on_response(&self, origin: &PoolOrigin) {
         let mut kept = self.lock();
         if let Some(shared) = kept.find(origin).and_then(|here| here.shared.as_mut()) {
             shared.unanswered = None;
@@ -151,11 +151,11 @@ impl IdlePool {
             sender,
             since: Instant::now(),
         });
-        self.look_after(kept);
-        self.tell_freed();
+        self.spawn_sweeper(kept);
+        self.notify_freed();
     }
 
-    fn tell_freed(&self) {
+    fn notify_freed(&self) {
         if self.making.load(Ordering::Acquire) > 0 {
             self.freed.notify_waiters();
         }
@@ -163,7 +163,7 @@ impl IdlePool {
 
     /// Has somebody look after what is kept. The lock is free by then: a runtime that is ending drops
     /// the sweeper at once, and that takes the lock.
-    fn look_after(self: &Arc<Self>, mut kept: MutexGuard<'_, KeptConnection>) {
+    fn spawn_sweeper(self: &Arc<Self>, mut kept: MutexGuard<'_, KeptConnection>) {
         let before = std::mem::replace(&mut kept.sweeping, SweeperState::Yes);
         drop(kept);
         if before == SweeperState::No {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
 
-use super::{CACHE_STATUS, mark, tell};
+use super::{CACHE_STATUS, emit_lookup, mark};
 use crate::cache::{
     CacheStatus, FlightKey, FlightRole, FollowFuture, FollowResult, ForwardReason, LeadGuard,
 };
@@ -90,7 +90,7 @@ pub(super) fn landed(
 
 /// The answer to an equal call.
 pub(super) fn shared(trip: &CallState<'_>, answer: SharedCall) -> Response {
-    tell(trip, CacheLabel::Coalesced);
+    emit_lookup(trip, CacheLabel::Coalesced);
     let mut headers = answer.headers;
     let name = HeaderName::from_static(CACHE_STATUS);
     let mut said: Vec<HeaderValue> = headers.get_all(&name).iter().cloned().collect();
@@ -105,7 +105,7 @@ pub(super) fn shared(trip: &CallState<'_>, answer: SharedCall) -> Response {
     Response {
         status: answer.status,
         headers,
-        body: Body::whole(answer.body),
+        body: Body::full(answer.body),
         facts: ResponseStats {
             from_cache: Some(CacheLabel::Coalesced),
             ..trip.facts()

@@ -90,7 +90,7 @@ impl ScopeLimits {
         let Some((limit, standing)) = standing.map(|(limit, standing)| (*limit, standing)) else {
             return (when.from, None);
         };
-        let total = all.at(limit.measure().toll());
+        let total = all.units(limit.measure().toll());
         if total == 0 {
             return (when.from, None);
         }
@@ -115,7 +115,7 @@ impl ScopeLimits {
 
 impl QueueAhead {
     /// What they come to at a limit of this toll.
-    const fn at(self, toll: UnitCost) -> u64 {
+    const fn units(self, toll: UnitCost) -> u64 {
         toll.of_many(self.count, self.cost)
     }
 

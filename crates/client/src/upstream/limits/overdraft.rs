@@ -12,7 +12,7 @@ pub(in crate::upstream) struct Overdraft {
 
 impl Overdraft {
     /// Of a call that took nothing.
-    pub(in crate::upstream) const fn whole(cost: Cost) -> Self {
+    pub(in crate::upstream) const fn full(cost: Cost) -> Self {
         Self {
             calls: 1,
             cost: cost.units(),
@@ -51,7 +51,7 @@ impl Overdraft {
     }
 
     /// What it comes to at a limit of this toll.
-    pub(super) const fn at(self, toll: UnitCost) -> u64 {
+    pub(super) const fn units(self, toll: UnitCost) -> u64 {
         toll.of_many(self.calls, self.cost)
     }
 }

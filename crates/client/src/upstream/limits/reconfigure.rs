@@ -102,7 +102,7 @@ impl ScopeLimits {
         self.configured = next.limits.to_vec();
         let back = |known: &Limit| next.limits.iter().any(|limit| same_window(known, limit));
         self.gone.retain(|(limit, _)| !back(limit));
-        self.look_at_the_limits();
+        self.refresh_limits();
         if had_none {
             self.charge(next.moment.now, past.landed);
         }
@@ -149,7 +149,7 @@ impl ScopeLimits {
         self.moving.clear();
         self.configured.clear();
         (self.parked, self.parked_by) = (Nanos::ZERO, None);
-        self.look_at_the_limits();
+        self.refresh_limits();
         used
     }
 

@@ -35,7 +35,7 @@ impl AdmissionState {
         if known.is_empty() {
             self.busy.retain(|busy| *busy != lane);
         }
-        self.ward_of(lane).waiting -= 1;
+        self.circuit_for(lane).waiting -= 1;
         self.tidy_deadlines(lane);
         Some((lane, waker))
     }
@@ -91,7 +91,7 @@ impl AdmissionState {
         if let Some(lane) = lanes.get_mut(super::place(lane)) {
             lane.line_mut(class).return_to(waiters, key, waker);
         }
-        self.ward_of(lane).waiting += 1;
+        self.circuit_for(lane).waiting += 1;
         self.expect(key);
     }
 
@@ -108,7 +108,7 @@ impl AdmissionState {
         };
         waiter.expected = true;
         let (lane, deadline, number) = (waiter.lane, waiter.deadline, waiter.number);
-        let ward = self.ward_of(lane);
+        let ward = self.circuit_for(lane);
         ward.expect_by(deadline, number, key);
         let first = ward.first_deadline();
         self.consider(first);
@@ -116,7 +116,7 @@ impl AdmissionState {
 
     /// Turns away those whose deadline is before `end`.
     pub(super) fn turn_away_the_late(&mut self, ward: usize, end: Nanos, now: Nanos) {
-        while let Some((number, key)) = self.ward(ward).late(end) {
+        while let Some((number, key)) = self.circuit_mut(ward).late(end) {
             let Self { lanes, waiters, .. } = self;
             // Its group may have become part of another, where it is expected too.
             let is_here = |lane| {

@@ -68,7 +68,7 @@ impl AdmissionState {
 
     fn health_report(&mut self, ward: usize, now: Nanos) -> HealthReport {
         let group = self.ward_group(ward);
-        let ward = self.ward(ward);
+        let ward = self.circuit_mut(ward);
         HealthReport {
             group,
             snapshot: ward.health.snapshot(now),
@@ -79,14 +79,18 @@ impl AdmissionState {
 
     /// The state that calls of a lane meet.
     pub(in crate::upstream) fn state(&mut self, lane: u32) -> HealthState {
-        self.ward_of(self.current(lane)).health.state()
+        self.circuit_for(self.current(lane)).health.state()
     }
 
     /// The limit with the smallest part left, of those that a lane's calls count against.
-    pub(in crate::upstream) fn room(&mut self, lane: u32, now: Nanos) -> Option<RemainingQuota> {
+    pub(in crate::upstream) fn remaining(
+        &mut self,
+        lane: u32,
+        now: Nanos,
+    ) -> Option<RemainingQuota> {
         let lane = self.current(lane);
-        let shared = self.shared.room(now);
-        let own = self.own(lane, now).room(now);
+        let shared = self.shared.remaining(now);
+        let own = self.own(lane, now).remaining(now);
         own.into_iter().chain(shared).reduce(RemainingQuota::fuller)
     }
 
@@ -109,7 +113,7 @@ impl AdmissionState {
             }
         }
         for alert in alerts {
-            self.tell(alert);
+            self.emit(alert);
         }
         self.weigh(now);
         self.wards.iter_mut().for_each(super::Circuit::tidy);
@@ -135,7 +139,7 @@ impl AdmissionState {
         };
         if std::mem::replace(&mut self.swollen, heavy) != heavy {
             let raised = heavy == Alerted::Yes;
-            self.tell(EventKind::Memory { raised, bytes });
+            self.emit(EventKind::Memory { raised, bytes });
         }
     }
 
@@ -160,7 +164,7 @@ impl AdmissionState {
     }
 
     /// What a call would wait for, if it could not go now.
-    pub(in crate::upstream) fn foresee(
+    pub(in crate::upstream) fn estimate_wait(
         &mut self,
         caller: AcquireRequest,
         now: Nanos,

@@ -47,7 +47,7 @@ impl AdmissionState {
         {
             let (permit, lane) = (known.id, known.lane);
             let group = self.lane(lane).name.clone();
-            self.tell(EventKind::Refunded { group, permit });
+            self.emit(EventKind::Refunded { group, permit });
         }
         self.hand_back(flight, now);
         self.call_those_who_may_go(now);
@@ -83,7 +83,7 @@ impl AdmissionState {
             self.record(&mut open, judged.outcome, now);
         }
         // What is told of a refusal counts that refusal.
-        self.tell_settled(sent, attempt, effect, now);
+        self.emit_settled(sent, attempt, effect, now);
         if let Some(headers) = answer.headers() {
             self.read_hints(sent, headers, flight.marks.as_deref(), (effect, now));
         }
@@ -115,7 +115,7 @@ impl AdmissionState {
         let judged = self.rules.policy.classify(&attempt);
         let effect = judged.outcome.effect();
         self.record(&mut open, judged.outcome, now);
-        self.tell_broken(&open, attempt, effect, now);
+        self.emit_broken(&open, attempt, effect, now);
         self.leave(&open, now);
         Verdict {
             effect,
@@ -132,7 +132,7 @@ impl AdmissionState {
     }
 
     fn leave(&mut self, open: &ResponseInProgress, now: Nanos) {
-        let ward = self.ward(open.ward);
+        let ward = self.circuit_mut(open.ward);
         ward.in_flight = ward.in_flight.saturating_sub(1);
         self.call_if_freed(now);
     }
@@ -142,7 +142,7 @@ impl AdmissionState {
             return;
         };
         let entropy = self.random.u64(..);
-        let ward = self.ward(open.ward);
+        let ward = self.circuit_mut(open.ward);
         let change = ward.health.record(now, ticket, outcome, entropy);
         self.changed(open.ward, change, now);
     }
@@ -204,7 +204,7 @@ impl AdmissionState {
         if wait.is_none() && answer.ended() == AttemptEnd::Status(403) {
             return self.forbidden(answer);
         }
-        let attempt = wait.map_or(attempt, |wait| attempt.asking_to_wait(wait));
+        let attempt = wait.map_or(attempt, |wait| attempt.with_retry_after(wait));
         if answer.shows_a_limit() || wait.is_some() {
             return attempt.with_rate_limit_signs();
         }
@@ -226,7 +226,7 @@ impl AdmissionState {
             (Some(hint), _) => {
                 let longest = WaitBounds::default().max_honour();
                 let wait = hint.resets_in.map(|span| span.min(longest));
-                let attempt = wait.map_or(attempt, |wait| attempt.asking_to_wait(wait));
+                let attempt = wait.map_or(attempt, |wait| attempt.with_retry_after(wait));
                 attempt.with_rate_limit_signs()
             }
         }
@@ -259,7 +259,7 @@ impl AdmissionState {
         }
     }
 
-    fn tell_broken(
+    fn emit_broken(
         &mut self,
         open: &ResponseInProgress,
         attempt: AttemptReport,
@@ -271,7 +271,7 @@ impl AdmissionState {
                 self.lane(open.lane).name.clone(),
                 self.vitals(open.ward, now),
             );
-            self.tell(EventKind::Broken {
+            self.emit(EventKind::Broken {
                 group,
                 permit: open.id,
                 attempt,
@@ -281,7 +281,7 @@ impl AdmissionState {
         }
     }
 
-    fn tell_settled(
+    fn emit_settled(
         &mut self,
         sent: SentAttempt,
         attempt: AttemptReport,
@@ -299,7 +299,7 @@ impl AdmissionState {
             OutcomeClass::Success | OutcomeClass::Neutral | OutcomeClass::Cancelled
         );
         let vitals = badly.then(|| self.vitals(ward, now));
-        self.tell(EventKind::Settled {
+        self.emit(EventKind::Settled {
             group,
             permit: sent.id,
             attempt,
@@ -307,6 +307,6 @@ impl AdmissionState {
             round_trip: answered.then(|| now.since(sent.at)),
             vitals,
         });
-        self.tell_meters(sent.lane);
+        self.emit_meter_events(sent.lane);
     }
 }

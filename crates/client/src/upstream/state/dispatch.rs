@@ -61,7 +61,7 @@ impl AdmissionState {
         let ward = self.lane(lane).ward;
         let due = self.ward_ref(ward).health.next_wakeup();
         if due.is_some_and(|due| due <= now) {
-            self.wake_ward(ward, now);
+            self.wake_circuit(ward, now);
             self.call_those_who_may_go(now);
         }
     }
@@ -115,7 +115,7 @@ impl AdmissionState {
         if self.busy.is_empty() {
             return;
         }
-        self.wake_wards(now);
+        self.wake_circuits(now);
         let mut next = Nanos::MAX;
         let mut skipped = SkippedGroups::default();
         while let Some((lane, key)) = self.whose_turn(&skipped) {
@@ -282,7 +282,7 @@ impl AdmissionState {
         self.lane(lane).admitted += 1;
         if self.after.heard {
             let group = self.lane(lane).name.clone();
-            self.tell(EventKind::Admitted {
+            self.emit(EventKind::Admitted {
                 group,
                 permit: id,
                 cost,

@@ -77,7 +77,7 @@ pub(in crate::upstream) enum CountsFrom {
 
 impl AdmissionState {
     /// A call asks for the first time.
-    pub(in crate::upstream) fn ask(
+    pub(in crate::upstream) fn enqueue(
         &mut self,
         mut caller: AcquireRequest,
         now: Nanos,
@@ -97,9 +97,9 @@ impl AdmissionState {
         }
         // A state that ends calls those back who were called in it, and they come first.
         let ward = self.lane(caller.lane).ward;
-        self.wake_ward(ward, now);
+        self.wake_circuit(ward, now);
         if caller.mode == WaitMode::Reject {
-            self.ward(ward).caution.end();
+            self.circuit_mut(ward).caution.end();
         }
         if self.busy.is_empty()
             && let Ok(flight) = self.take(caller.lane, caller.cost, now)
@@ -180,7 +180,7 @@ impl AdmissionState {
             RefusalReason::QueueFull
         } else {
             self.expect(key);
-            self.tell_waiting(caller, forecast);
+            self.emit_waiting(caller, forecast);
             return AcquireResult::Wait(key);
         };
         self.forget(key, now);
@@ -190,7 +190,7 @@ impl AdmissionState {
 
     fn join(&mut self, caller: AcquireRequest, now: Nanos, waker: Waker) -> usize {
         let key = self.arrive(caller, now);
-        self.ward_of(caller.lane).waiting += 1;
+        self.circuit_for(caller.lane).waiting += 1;
         self.mark_busy(caller.lane);
         let Self { lanes, waiters, .. } = self;
         if let Some(lane) = lanes.get_mut(super::place(caller.lane)) {
@@ -222,10 +222,10 @@ impl AdmissionState {
         })
     }
 
-    fn tell_waiting(&mut self, caller: AcquireRequest, explanation: WaitEstimate) {
+    fn emit_waiting(&mut self, caller: AcquireRequest, explanation: WaitEstimate) {
         if self.after.heard {
             let group = self.lane(caller.lane).name.clone();
-            self.tell(EventKind::Waiting {
+            self.emit(EventKind::Waiting {
                 group,
                 cost: caller.cost,
                 explanation,
@@ -244,7 +244,7 @@ impl AdmissionState {
         let refusal = Refusal { cause, retry_after };
         if self.after.heard {
             let group = self.lane(lane).name.clone();
-            self.tell(EventKind::Refused {
+            self.emit(EventKind::Refused {
                 group,
                 refusal: refusal.clone(),
                 waited,

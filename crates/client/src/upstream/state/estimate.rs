@@ -111,7 +111,7 @@ impl AdmissionState {
     pub(super) fn closed(&mut self, ward: usize, now: Nanos) -> Option<BlockReason> {
         match self.ticket(ward, now) {
             Ok(ticket) => {
-                self.ward(ward).health.abandon(now, ticket);
+                self.circuit_mut(ward).health.abandon(now, ticket);
                 None
             }
             Err(closed) => Some(closed),

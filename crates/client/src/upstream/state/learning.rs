@@ -13,7 +13,7 @@ use super::{AdmissionState, EventKind, Hinting, LimitMarks, Nanos};
 impl AdmissionState {
     /// From now on so much of what uses these limits is seen here.
     pub(in crate::upstream) const fn sees(&mut self, part: FleetShare, now: Nanos) {
-        self.seen = ShareEstimate::told(part, now);
+        self.seen = ShareEstimate::new(part, now);
     }
 
     /// What the server said of its limits.
@@ -25,7 +25,7 @@ impl AdmissionState {
         (effect, now): (OutcomeClass, Nanos),
     ) {
         let hints = self.hints(headers);
-        self.tell_malformed(headers, hints.malformed());
+        self.emit_malformed(headers, hints.malformed());
         if hints.iter().next().is_some() {
             self.hints = Hinting::Yes;
         }
@@ -41,21 +41,21 @@ impl AdmissionState {
         }
     }
 
-    fn tell_malformed(&mut self, headers: &HeaderMap, hints: u32) {
+    fn emit_malformed(&mut self, headers: &HeaderMap, hints: u32) {
         if !self.after.heard {
             return;
         }
         let garbage = matches!(self.retry_after(headers), Some(RetryAfter::Ignored(_)));
         let headers = hints.saturating_add(garbage.into());
         if headers > 0 {
-            self.tell(EventKind::Malformed { headers });
+            self.emit(EventKind::Malformed { headers });
         }
     }
 
     fn apply_hints(&mut self, lane: u32, group: Option<SmolStr>, heard: HintResult, now: Nanos) {
         if heard.correction.foreign > 0 {
             let units = heard.correction.foreign;
-            self.tell(EventKind::Foreign { group, units });
+            self.emit(EventKind::Foreign { group, units });
         }
         match heard.reaction {
             LimitChange::Shrunk => self.shrunk(lane, now),
@@ -89,7 +89,7 @@ impl AdmissionState {
             }
             _ => return LimitFeedback::None,
         };
-        let part = self.seen.at(now);
+        let part = self.seen.current(now);
         let own = self.own(sent.lane, now).fullness(now);
         let reaction = if self.shared.fullness(now) > own {
             self.shared.accused(now, &charge, part)
@@ -111,8 +111,8 @@ impl AdmissionState {
     }
 
     fn grow(&mut self, sent: SentAttempt, now: Nanos) {
-        self.ward_of(sent.lane).caution.passed();
-        let part = self.seen.at(now);
+        self.circuit_for(sent.lane).caution.passed();
+        let part = self.seen.current(now);
         let own = self.own(sent.lane, now).passed(now, sent.cost, part);
         let shared = self.shared.passed(now, sent.cost, part);
         if own || shared {
@@ -123,19 +123,19 @@ impl AdmissionState {
     fn grown(&mut self, lane: u32, now: Nanos) {
         let ward = self.lane(lane).ward;
         self.retune(ward, now);
-        self.tell_drift(now);
+        self.emit_drift(now);
     }
 
     /// A limit shrank: what is still in flight was sent under the old one and says nothing new.
     fn shrunk(&mut self, lane: u32, now: Nanos) {
         let ward = self.lane(lane).ward;
-        self.ward(ward).health.begin_wave(now);
-        self.ward(ward).lowered(now);
+        self.circuit_mut(ward).health.begin_wave(now);
+        self.circuit_mut(ward).lowered(now);
         self.retune(ward, now);
-        self.tell_drift(now);
+        self.emit_drift(now);
     }
 
-    fn tell_drift(&mut self, now: Nanos) {
+    fn emit_drift(&mut self, now: Nanos) {
         if !self.after.heard {
             return;
         }
@@ -148,7 +148,7 @@ impl AdmissionState {
             news.extend(own.map(|drift| (Some(name.clone()), drift)));
         }
         for (group, drift) in news {
-            self.tell(EventKind::Drifting { group, drift });
+            self.emit(EventKind::Drifting { group, drift });
         }
     }
 }

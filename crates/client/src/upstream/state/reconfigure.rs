@@ -36,7 +36,7 @@ impl AdmissionState {
         for ward in 0..self.wards.len() {
             self.recall(ward, now);
         }
-        let lanes = self.seats(groups, rules, moment);
+        let lanes = self.assign_groups(groups, rules, moment);
         self.change_limits(groups, &lanes, rules, moment);
         let scope = self.rules.scope;
         self.rules = AdmissionSettings {
@@ -47,7 +47,7 @@ impl AdmissionState {
         self.renew_grants(now);
         (self.held_until, self.freed) = (Nanos::ZERO, FreedBy::by(&rules.limits, groups));
         for ward in 0..self.wards.len() {
-            self.ward(ward).configure(&rules.health, moment);
+            self.circuit_mut(ward).configure(&rules.health, moment);
             self.retune(ward, now);
         }
         self.turn_away_the_impossible(now);
@@ -71,7 +71,7 @@ impl AdmissionState {
     }
 
     /// The lane of each group: the one that it had, under this name or another, or a new one.
-    fn seats(&mut self, groups: &[Group], rules: &Rules, moment: ClockPair) -> Vec<u32> {
+    fn assign_groups(&mut self, groups: &[Group], rules: &Rules, moment: ClockPair) -> Vec<u32> {
         let mut seats: Vec<Option<u32>> = vec![None; groups.len()];
         for same in [by_name, by_alias, by_limits] {
             for (place, group) in groups.iter().enumerate() {
@@ -208,7 +208,7 @@ impl AdmissionState {
         if let Some(lane) = lanes.get_mut(super::place(to)) {
             lane.line_mut(class).return_to(waiters, key, waker);
         }
-        self.ward_of(to).waiting += 1;
+        self.circuit_for(to).waiting += 1;
         self.expect(key);
     }
 

@@ -22,7 +22,7 @@ impl AdmissionState {
                 self.next_permit += 1;
                 let marks = self.marks(lane, now);
                 self.set_out(ward, &ticket, now);
-                self.tell_meters(lane);
+                self.emit_meter_events(lane);
                 Ok(self.flights.insert(InFlightAttempt {
                     id,
                     lane,
@@ -38,7 +38,7 @@ impl AdmissionState {
                 }))
             }
             Err(obstacle) => {
-                self.ward(ward).health.abandon(now, ticket);
+                self.circuit_mut(ward).health.abandon(now, ticket);
                 Err(obstacle)
             }
         }
@@ -48,8 +48,8 @@ impl AdmissionState {
         // A timer that is due may lead to a state with a timer that is due; more often than there
         // are states it cannot.
         for _ in 0..8 {
-            match self.ward(ward).admission(now) {
-                Err(BlockReason::Overdue) => self.wake_ward(ward, now),
+            match self.circuit_mut(ward).admission(now) {
+                Err(BlockReason::Overdue) => self.wake_circuit(ward, now),
                 answer => return answer,
             }
         }
@@ -82,9 +82,9 @@ impl AdmissionState {
     fn set_out(&mut self, ward: usize, ticket: &HealthTicket, now: Nanos) {
         if self.ward_ref(ward).is_releasing(now) {
             let entropy = self.random.u64(..);
-            self.ward(ward).gone(now, entropy);
+            self.circuit_mut(ward).gone(now, entropy);
         }
-        let ward = self.ward(ward);
+        let ward = self.circuit_mut(ward);
         ward.sets_out(now, ticket);
         let wakeup = ward.health.next_wakeup();
         self.consider(wakeup.unwrap_or(Nanos::MAX));
@@ -179,7 +179,7 @@ impl AdmissionState {
         let Some(known) = self.flights.get_mut(flight) else {
             return;
         };
-        let (lane, all) = (known.lane, Overdraft::whole(known.cost));
+        let (lane, all) = (known.lane, Overdraft::full(known.cost));
         known.rest = ExcessCost {
             own: all,
             shared: all,
@@ -196,7 +196,7 @@ impl AdmissionState {
         self.own(flight.lane, now).refund(now, flight.own);
         self.shared.refund(now, flight.shared);
         self.rest_landed(flight.lane, flight.rest, ArrivalCount::Never, now);
-        let ward = self.ward(flight.ward);
+        let ward = self.circuit_mut(flight.ward);
         ward.stays(now, flight.ticket, flight.granted);
     }
 

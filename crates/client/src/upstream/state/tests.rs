@@ -33,7 +33,7 @@ fn ask(gate: &mut AdmissionState, lane: u32, now: Nanos) -> AcquireResult {
         mode: WaitMode::Reject,
         standing: QueueStanding::New,
     };
-    gate.ask(caller, now, Waker::noop())
+    gate.enqueue(caller, now, Waker::noop())
 }
 
 fn kept(gate: &mut AdmissionState) -> usize {

@@ -15,7 +15,7 @@ impl AdmissionState {
     /// The timer rang.
     pub(in crate::upstream) fn ring(&mut self, now: Nanos) {
         self.alarm.rang(now);
-        self.wake_wards(now);
+        self.wake_circuits(now);
         self.call_paced(now);
         self.call_those_who_may_go(now);
         // A deadline of now is kept by going now, and missed by all who did not. Whoever stood behind
@@ -28,21 +28,21 @@ impl AdmissionState {
         self.consider(next.unwrap_or(Nanos::MAX));
     }
 
-    pub(super) fn wake_wards(&mut self, now: Nanos) {
+    pub(super) fn wake_circuits(&mut self, now: Nanos) {
         for ward in 0..self.wards.len() {
-            self.wake_ward(ward, now);
+            self.wake_circuit(ward, now);
         }
     }
 
     /// Serves a ward's timer, if it is due.
     #[inline]
-    pub(super) fn wake_ward(&mut self, ward: usize, now: Nanos) {
+    pub(super) fn wake_circuit(&mut self, ward: usize, now: Nanos) {
         let due = self.ward_ref(ward).health.next_wakeup();
         if due.is_none_or(|due| due > now) {
             return;
         }
         let entropy = self.random.u64(..);
-        let moved = self.ward(ward).health.wake(now, entropy);
+        let moved = self.circuit_mut(ward).health.wake(now, entropy);
         match moved {
             Some(transition) => self.moved(ward, transition, now),
             None => self.retune(ward, now),
@@ -63,20 +63,20 @@ impl AdmissionState {
     fn moved(&mut self, ward: usize, transition: HealthTransition, now: Nanos) {
         self.retune(ward, now);
         let entropy = self.random.u64(..);
-        let known = self.ward(ward);
+        let known = self.circuit_mut(ward);
         if let Some(until) = known.health.snapshot(now).cooling_until {
             known.cool(until, entropy);
         }
         if self.after.heard {
             let (group, vitals) = (self.ward_group(ward), self.vitals(ward, now));
-            self.tell(EventKind::Moved {
+            self.emit(EventKind::Moved {
                 group,
                 transition,
                 vitals,
             });
         }
         self.recall(ward, now);
-        if self.ward(ward).health.snapshot(now).circuit == outflow_core::CircuitState::Open {
+        if self.circuit_mut(ward).health.snapshot(now).circuit == outflow_core::CircuitState::Open {
             self.call_off(ward);
         }
         self.rouse(ward, now);
@@ -85,11 +85,11 @@ impl AdmissionState {
     fn cooled(&mut self, ward: usize, until: Nanos, now: Nanos) {
         self.held_until = Nanos::ZERO;
         let entropy = self.random.u64(..);
-        self.ward(ward).cool(until, entropy);
+        self.circuit_mut(ward).cool(until, entropy);
         if self.after.heard {
             let (group, vitals) = (self.ward_group(ward), self.vitals(ward, now));
             let wait = until.since(now);
-            self.tell(EventKind::Cooling {
+            self.emit(EventKind::Cooling {
                 group,
                 until,
                 wait,
@@ -104,7 +104,7 @@ impl AdmissionState {
     /// Nobody is to go who has not gone yet, a permit in hand or not.
     fn call_off(&mut self, ward: usize) {
         let number = self.next_permit;
-        self.ward(ward).called_off = number;
+        self.circuit_mut(ward).called_off = number;
         self.called_off.fetch_max(number, Ordering::Release);
     }
 
@@ -117,7 +117,7 @@ impl AdmissionState {
 
     /// While nothing goes, those who would wait in vain are told at once.
     fn rouse(&mut self, ward: usize, now: Nanos) {
-        let snapshot = self.ward(ward).health.snapshot(now);
+        let snapshot = self.circuit_mut(ward).health.snapshot(now);
         if snapshot.circuit != outflow_core::CircuitState::Open {
             return;
         }
@@ -173,16 +173,16 @@ impl AdmissionState {
         hold: HealthOverride,
         now: Nanos,
     ) {
-        for ward in self.wards_of(lane) {
-            let change = self.ward(ward).health.force(now, hold);
+        for ward in self.circuits_for(lane) {
+            let change = self.circuit_mut(ward).health.force(now, hold);
             self.operated(ward, Some(change), now);
         }
     }
 
     /// Lets go of what an operator held.
     pub(in crate::upstream) fn release(&mut self, lane: Option<u32>, now: Nanos) {
-        for ward in self.wards_of(lane) {
-            let change = self.ward(ward).health.release(now);
+        for ward in self.circuits_for(lane) {
+            let change = self.circuit_mut(ward).health.release(now);
             self.operated(ward, change, now);
         }
     }
@@ -195,7 +195,7 @@ impl AdmissionState {
         self.call_those_who_may_go(now);
     }
 
-    fn wards_of(&self, lane: Option<u32>) -> Vec<usize> {
+    fn circuits_for(&self, lane: Option<u32>) -> Vec<usize> {
         match lane {
             Some(lane) => vec![self.lane_ref(self.current(lane)).ward],
             None => (0..self.wards.len()).collect(),
@@ -245,7 +245,7 @@ impl AdmissionState {
 
     /// The civil time, which only a few rules need and nobody reads for each call: between two looks
     /// it goes on as the other clock does. Where a server may have named a date, it is read.
-    pub(in crate::upstream) fn look_at_the_wall(
+    pub(in crate::upstream) fn read_wall_clock(
         &mut self,
         clock: &dyn Clock,
         headers: &HeaderMap,
@@ -268,7 +268,7 @@ impl AdmissionState {
     }
 
     pub(super) fn vitals(&mut self, ward: usize, now: Nanos) -> HealthGauges {
-        let snapshot = self.ward(ward).health.snapshot(now);
+        let snapshot = self.circuit_mut(ward).health.snapshot(now);
         let rate = self.slowest(ward, now);
         let sleep = snapshot
             .until

@@ -96,7 +96,7 @@ impl Api {
     /// A ban of a minute.
     pub(crate) fn asleep() -> Self {
         let mut api = Self::usual();
-        let change = api.call(Outcome::BANNED.asking_to_wait(Duration::from_mins(1)));
+        let change = api.call(Outcome::BANNED.with_retry_after(Duration::from_mins(1)));
         assert_eq!(
             moved(change),
             Some((HealthState::Sleep, TransitionReason::Banned))

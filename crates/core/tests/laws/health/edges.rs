@@ -22,7 +22,7 @@ fn table(from: HealthState, rows: &[Row]) {
 }
 
 fn refused_for(seconds: u64) -> Outcome {
-    Outcome::THROTTLED.asking_to_wait(Duration::from_secs(seconds))
+    Outcome::THROTTLED.with_retry_after(Duration::from_secs(seconds))
 }
 
 /// So many calls, each `every` milliseconds, of which the first `failing` in ten fail.
@@ -140,7 +140,7 @@ fn normal_leaves_by_the_servers_word() {
             ),
             (
                 "a ban with a short time",
-                |a| moved(a.call(Outcome::BANNED.asking_to_wait(SECOND))),
+                |a| moved(a.call(Outcome::BANNED.with_retry_after(SECOND))),
                 Some((HealthState::Sleep, TransitionReason::Banned)),
             ),
             (
@@ -150,7 +150,7 @@ fn normal_leaves_by_the_servers_word() {
             ),
             (
                 "six seconds asked by a failing server",
-                |a| moved(a.call(Outcome::SERVER_FAILED.asking_to_wait(SECOND * 6))),
+                |a| moved(a.call(Outcome::SERVER_FAILED.with_retry_after(SECOND * 6))),
                 Some((HealthState::Sleep, TransitionReason::RetryAfter)),
             ),
             (
@@ -160,7 +160,7 @@ fn normal_leaves_by_the_servers_word() {
             ),
             (
                 "an hour asked of what does not count",
-                |a| moved(a.call(Outcome::NEUTRAL.asking_to_wait(SECOND * 3_600))),
+                |a| moved(a.call(Outcome::NEUTRAL.with_retry_after(SECOND * 3_600))),
                 None,
             ),
             (

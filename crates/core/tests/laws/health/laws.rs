@@ -233,7 +233,7 @@ fn legal(
 const LONG: Duration = Duration::from_mins(1);
 
 fn alphabet() -> Vec<Event> {
-    let asked = |outcome: Outcome, seconds| outcome.asking_to_wait(Duration::from_secs(seconds));
+    let asked = |outcome: Outcome, seconds| outcome.with_retry_after(Duration::from_secs(seconds));
     vec![
         Event::Send,
         Event::Answer(Outcome::SUCCESS),
@@ -408,7 +408,7 @@ fn stress_random_histories_move_by_legal_edges_and_can_be_healed() {
 // Whatever is done, no request goes while a ban of a minute lasts.
 fn no_history_cuts_a_ban_short(cases: u32) {
     run(cases, |mut world, events| {
-        let ban = Outcome::BANNED.asking_to_wait(LONG);
+        let ban = Outcome::BANNED.with_retry_after(LONG);
         world.step(Event::Answer(ban));
         let until = world.now.saturating_add(LONG);
         for event in events {

@@ -191,7 +191,7 @@ fn the_first_of_several_probes_times_out_first() {
 fn a_servers_time_replaces_our_cooldown() {
     let mut api = Api::half_open();
     let slept = api
-        .call(Outcome::THROTTLED.asking_to_wait(SECOND))
+        .call(Outcome::THROTTLED.with_retry_after(SECOND))
         .transition();
     assert_eq!(
         slept.and_then(|t| t.until),

@@ -14,7 +14,7 @@ fn a_short_wait_is_waited_out_in_the_same_state() {
     let mut api = Api::usual();
     let until = api.now.saturating_add(SECOND * 2);
     let refused =
-        Policy::default().classify(&AttemptReport::status(429).asking_to_wait(SECOND * 2));
+        Policy::default().classify(&AttemptReport::status(429).with_retry_after(SECOND * 2));
     assert_eq!(api.call(refused.outcome), HealthChange::Cooling { until });
     assert_eq!(api.state(), HealthState::Normal);
     api.now = until.saturating_sub(Duration::from_nanos(1));
@@ -166,12 +166,12 @@ fn a_new_wave_does_not_lose_a_probe() {
 fn a_late_ban_is_obeyed_by_maximum() {
     let mut api = Api::usual();
     let (first, late, short) = (api.send(), api.send(), api.send());
-    api.answer(first, Outcome::BANNED.asking_to_wait(SECOND * 60));
+    api.answer(first, Outcome::BANNED.with_retry_after(SECOND * 60));
     let until = api.now.saturating_add(SECOND * 600);
-    let change = api.answer(late, Outcome::BANNED.asking_to_wait(SECOND * 600));
+    let change = api.answer(late, Outcome::BANNED.with_retry_after(SECOND * 600));
     assert_eq!(change, HealthChange::Cooling { until });
     assert_eq!(
-        api.answer(short, Outcome::BANNED.asking_to_wait(SECOND)),
+        api.answer(short, Outcome::BANNED.with_retry_after(SECOND)),
         HealthChange::None
     );
     assert_eq!(api.health.next_wakeup(), Some(until));
@@ -183,11 +183,11 @@ fn a_late_ban_is_obeyed_by_maximum() {
 fn a_wait_that_is_known_is_no_news() {
     let mut api = Api::usual();
     let (first, second, third) = (api.send(), api.send(), api.send());
-    let refused = Outcome::THROTTLED.asking_to_wait(SECOND * 3);
+    let refused = Outcome::THROTTLED.with_retry_after(SECOND * 3);
     let until = api.now.saturating_add(SECOND * 3);
     assert_eq!(api.answer(first, refused), HealthChange::Cooling { until });
     assert_eq!(api.answer(second, refused), HealthChange::None);
-    let at_once = Outcome::SERVER_FAILED.asking_to_wait(Duration::ZERO);
+    let at_once = Outcome::SERVER_FAILED.with_retry_after(Duration::ZERO);
     assert_eq!(api.answer(third, at_once), HealthChange::None);
     let mut fresh = Api::usual();
     assert_eq!(fresh.call(at_once), HealthChange::None);
@@ -199,7 +199,7 @@ fn a_late_ban_stops_a_state_that_it_does_not_change() {
     let late = api.send();
     api.calls(3, Outcome::THROTTLED);
     let until = api.now.saturating_add(SECOND * 60);
-    let change = api.answer(late, Outcome::BANNED.asking_to_wait(SECOND * 60));
+    let change = api.answer(late, Outcome::BANNED.with_retry_after(SECOND * 60));
     assert_eq!(change, HealthChange::Cooling { until });
     assert_eq!(api.state(), HealthState::Throttle);
     assert_eq!(
@@ -233,7 +233,7 @@ fn an_absurd_wait_is_capped_at_a_day() {
     let mut api = Api::usual();
     let year = SECOND * 86_400 * 365;
     let slept = api
-        .call(Outcome::THROTTLED.asking_to_wait(year))
+        .call(Outcome::THROTTLED.with_retry_after(year))
         .transition();
     let day = api.now.saturating_add(SECOND * 86_400);
     assert_eq!(slept.and_then(|t| t.until), Some(day));
@@ -243,7 +243,7 @@ fn an_absurd_wait_is_capped_at_a_day() {
 fn a_servers_hour_is_not_cut_to_our_longest_sleep() {
     let mut api = Api::usual();
     let slept = api
-        .call(Outcome::THROTTLED.asking_to_wait(SECOND * 3_600))
+        .call(Outcome::THROTTLED.with_retry_after(SECOND * 3_600))
         .transition();
     let hour = api.now.saturating_add(SECOND * 3_600);
     assert_eq!(slept.and_then(|t| t.until), Some(hour));
@@ -261,7 +261,7 @@ fn a_servers_time_is_not_stretched_to_our_shortest_sleep() {
     for (settings, outcome, seconds) in cases {
         let mut api = Api::new(&settings);
         let asked = SECOND * seconds;
-        let slept = api.call(outcome.asking_to_wait(asked)).transition();
+        let slept = api.call(outcome.with_retry_after(asked)).transition();
         let until = Some(api.now.saturating_add(asked));
         assert_eq!(
             slept.map(|t| (t.to, t.until)),
@@ -289,7 +289,7 @@ fn the_last_defence_is_no_shorter_than_the_readers_cap() {
 fn nobody_who_waited_into_a_sleep_sends() {
     let mut api = Api::usual();
     let last = api.send();
-    api.answer(last, Outcome::BANNED.asking_to_wait(SECOND * 60));
+    api.answer(last, Outcome::BANNED.with_retry_after(SECOND * 60));
     for waiter in 0..100 {
         api.pass_millis(waiter);
         assert!(matches!(
@@ -326,7 +326,7 @@ fn a_held_normal_moves_for_nothing_and_still_obeys_the_server() {
     api.pass(SECOND);
     assert_eq!(api.wake(), None);
     let until = api.now.saturating_add(SECOND * 60);
-    let change = api.call(Outcome::BANNED.asking_to_wait(SECOND * 60));
+    let change = api.call(Outcome::BANNED.with_retry_after(SECOND * 60));
     assert_eq!(change, HealthChange::Cooling { until });
     assert_eq!(
         api.health.admission(api.now),
@@ -403,7 +403,7 @@ fn the_ends_of_time_are_ordinary() {
         for outcome in [
             Outcome::SUCCESS,
             Outcome::SERVER_FAILED,
-            Outcome::BANNED.asking_to_wait(Duration::MAX),
+            Outcome::BANNED.with_retry_after(Duration::MAX),
         ] {
             if let HealthDecision::Go(ticket) = health.admission(Nanos::MAX) {
                 health.record(Nanos::MAX, ticket, outcome, entropy);
@@ -590,7 +590,7 @@ fn a_wait_told_by_a_clock_that_stepped_back_is_not_shorter() {
     let ticket = api.send();
     let latest = api.now;
     api.now = Nanos::ZERO;
-    api.answer(ticket, Outcome::BANNED.asking_to_wait(SECOND * 60));
+    api.answer(ticket, Outcome::BANNED.with_retry_after(SECOND * 60));
     let until = latest.saturating_add(SECOND * 60);
     assert_eq!(api.health.next_wakeup(), Some(until));
 }

@@ -19,7 +19,7 @@ fn outcome(weather: u64, entropy: u64) -> Outcome {
         0 if percent < 30 => Outcome::THROTTLED,
         1 if percent < 90 => Outcome::SERVER_FAILED,
         2 => Outcome::NETWORK_FAILED,
-        3 if percent < 2 => Outcome::THROTTLED.asking_to_wait(Duration::from_mins(1)),
+        3 if percent < 2 => Outcome::THROTTLED.with_retry_after(Duration::from_mins(1)),
         4 if percent < 50 => Outcome::NEUTRAL,
         _ => Outcome::SUCCESS,
     }

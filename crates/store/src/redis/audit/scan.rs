@@ -19,7 +19,7 @@ pub(super) async fn walk(caller: &ScriptRunner, books: &StoredCounts) -> StoreRe
         found: ScanTotals::default(),
     };
     for lane in books.lanes.keys() {
-        walk.seats(lane).await?;
+        walk.scan_tenants(lane).await?;
         walk.delayed(lane).await?;
     }
     for tenant in books.tenants.keys() {
@@ -27,7 +27,7 @@ pub(super) async fn walk(caller: &ScriptRunner, books: &StoredCounts) -> StoreRe
     }
     walk.sessions().await?;
     walk.dead().await?;
-    walk.told().await?;
+    walk.scan_notified().await?;
     Ok(walk.found)
 }
 
@@ -102,7 +102,7 @@ impl KeyScan<'_> {
         self.note(&seen, &entry.record);
     }
 
-    async fn seats(&mut self, lane: &Name) -> StoreResult<()> {
+    async fn scan_tenants(&mut self, lane: &Name) -> StoreResult<()> {
         let key = self.caller.key(&format!("w:{lane}"));
         let mut cursor = 0;
         loop {
@@ -212,7 +212,7 @@ impl KeyScan<'_> {
         Ok(())
     }
 
-    async fn told(&mut self) -> StoreResult<()> {
+    async fn scan_notified(&mut self) -> StoreResult<()> {
         for action in self.books.actions.keys() {
             let mut command = cmd("LLEN");
             command.arg(self.caller.key(&format!("r:{action}")));

@@ -23,7 +23,7 @@ async fn stage(store: &impl JobStore, action: &str) -> ActionStage {
 
 async fn ripe(store: &impl JobStore) -> Vec<String> {
     let ripe = store
-        .take_finished(FinishedQuery::look(9))
+        .take_finished(FinishedQuery::peek(9))
         .await
         .expect("read");
     ripe.iter().map(|of| of.spec.id.to_string()).collect()

@@ -312,7 +312,7 @@ pub(crate) async fn a_cancellation_that_two_ask_for_counts_once(world: &impl Wor
             store.cancel(&scope),
             store.cancel(&scope),
             settle(store, &under_way, done()),
-            store.take_finished(FinishedQuery::look(9)),
+            store.take_finished(FinishedQuery::peek(9)),
         );
         one.and(other).expect("cancelled");
         ripe.expect("looked");

@@ -206,7 +206,7 @@ pub(crate) async fn a_revived_job_leaves_an_end_that_is_being_told_as_it_is(worl
     settle(store, &job, failed()).await;
     assert_eq!(
         store
-            .take_finished(FinishedQuery::look(9))
+            .take_finished(FinishedQuery::peek(9))
             .await
             .expect("read")
             .len(),
@@ -220,7 +220,7 @@ pub(crate) async fn a_revived_job_leaves_an_end_that_is_being_told_as_it_is(worl
         1
     );
     let ripe = store
-        .take_finished(FinishedQuery::look(9))
+        .take_finished(FinishedQuery::peek(9))
         .await
         .expect("read");
     assert_eq!(ripe.len(), 1, "its end is still to be told");
@@ -251,7 +251,7 @@ pub(crate) async fn a_revived_job_counts_in_an_action_that_goes_on(world: &impl 
     assert_eq!((tally.done, tally.dead, tally.failed), (2, 0, 0));
     assert_eq!(
         store
-            .take_finished(FinishedQuery::look(9))
+            .take_finished(FinishedQuery::peek(9))
             .await
             .expect("read")
             .len(),

@@ -143,7 +143,7 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
         assert_eq!((last.id.as_str(), last.throttles), ("b-2", 1));
         settle(store, &last, done()).await;
         let ripe = store
-            .take_finished(FinishedQuery::look(9))
+            .take_finished(FinishedQuery::peek(9))
             .await
             .expect("read");
         assert_eq!(ripe.len(), 1);

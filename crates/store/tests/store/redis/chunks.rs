@@ -168,7 +168,7 @@ async fn an_action_that_was_half_resumed_is_resumed_to_the_end() {
     ask(&["ZADD", "{outflow}:resuming", "XX", "1", "act"]);
     let ripe = room
         .store
-        .take_finished(outflow_store::FinishedQuery::look(9))
+        .take_finished(outflow_store::FinishedQuery::peek(9))
         .await;
     assert_eq!(ripe.expect("asked"), []);
     assert_eq!(room.claim(9).await.jobs.len(), 2);

@@ -389,7 +389,7 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
     ];
     assert!(
         room.store
-            .take_finished(FinishedQuery::look(9))
+            .take_finished(FinishedQuery::peek(9))
             .await
             .expect("ripe")
             .is_empty()
@@ -398,7 +398,7 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
     assert_eq!(stage().await, ActionStage::Aggregating);
     let ripe = room
         .store
-        .take_finished(FinishedQuery::look(9))
+        .take_finished(FinishedQuery::peek(9))
         .await
         .expect("ripe");
     assert_eq!(
@@ -425,7 +425,7 @@ async fn an_action_ends_when_it_is_closed_and_its_jobs_are_over() {
     assert_eq!(stage().await, ActionStage::Completed);
     assert!(
         room.store
-            .take_finished(FinishedQuery::look(9))
+            .take_finished(FinishedQuery::peek(9))
             .await
             .expect("ripe")
             .is_empty()

@@ -154,7 +154,7 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
     let jobs = room.claim(1).await.jobs;
     assert!(
         room.store
-            .take_finished(FinishedQuery::look(9))
+            .take_finished(FinishedQuery::peek(9))
             .await
             .expect("ripe")
             .is_empty()
@@ -162,7 +162,7 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
     tokio::time::sleep(Duration::from_millis(450)).await;
     let early = room
         .store
-        .take_finished(FinishedQuery::look(9))
+        .take_finished(FinishedQuery::peek(9))
         .await
         .expect("ripe");
     assert!(early.is_empty(), "one is under way");
@@ -173,7 +173,7 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
     for _ in 0..2 {
         let ripe = room
             .store
-            .take_finished(FinishedQuery::look(9))
+            .take_finished(FinishedQuery::peek(9))
             .await
             .expect("ripe");
         assert_eq!(
@@ -185,7 +185,7 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
     room.store.mark_notified(&name("mail")).await.expect("told");
     assert!(
         room.store
-            .take_finished(FinishedQuery::look(9))
+            .take_finished(FinishedQuery::peek(9))
             .await
             .expect("ripe")
             .is_empty()

@@ -124,7 +124,7 @@ async fn a_job_that_was_cancelled_with_its_tenant_leaves_its_action() {
     assert_eq!((tally.in_flight, tally.cancelled), (0, 1));
     assert_eq!(
         room.store
-            .take_finished(FinishedQuery::look(9))
+            .take_finished(FinishedQuery::peek(9))
             .await
             .expect("ripe")
             .len(),

@@ -131,21 +131,23 @@ impl<'a> LineResults<'a> {
         let is_over = order.id.as_ref().is_some_and(|id| self.over.contains(id));
         match (is_over, failed, self.failed.get(&line)) {
             (false, _, _) => Some(order),
-            (true, FailedLines::TriedAnew, Some(last)) => Some(self.anew(line, last.round, order)),
+            (true, FailedLines::TriedAnew, Some(last)) => {
+                Some(self.retry_spec(line, last.round, order))
+            }
             (true, _, _) => None,
         }
     }
 
     /// The same call under another name; the API knows it by the same key, whether that was said, stands
     /// among the headers, or was the first name.
-    fn anew(&self, line: u64, round: u32, mut order: JobSpec) -> JobSpec {
+    fn retry_spec(&self, line: u64, round: u32, mut order: JobSpec) -> JobSpec {
         if let JobWork::Call(call) = &mut order.work
             && !call.headers.contains_key(IDEMPOTENCY_KEY)
         {
             let first = order.id.as_ref().map(Name::to_string);
             call.idempotency_key = call.idempotency_key.take().or(first);
         }
-        order.id = self.input.name_anew(line, round.saturating_add(1));
+        order.id = self.input.retry_name(line, round.saturating_add(1));
         order
     }
 
@@ -160,7 +162,7 @@ impl<'a> LineResults<'a> {
             let mut lines = String::new();
             for outcome in &page {
                 if outcome.place > self.results.written() {
-                    lines.push_str(&self.told(outcome));
+                    lines.push_str(&self.describe(outcome));
                 }
                 self.note(outcome);
             }
@@ -193,7 +195,7 @@ impl<'a> LineResults<'a> {
         own.or_else(|| self.input.line(name))
     }
 
-    fn told(&self, outcome: &JobOutcome) -> String {
+    fn describe(&self, outcome: &JobOutcome) -> String {
         let mut told = views::outcome(outcome);
         if let (Some((line, round)), Some(told)) = (self.line(&outcome.id), told.as_object_mut()) {
             told.insert("line".to_owned(), line.into());

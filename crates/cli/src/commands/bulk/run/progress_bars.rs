@@ -137,7 +137,7 @@ impl ProgressBars {
             show(&format_args!("{}{text}", above(self.lines)));
             self.lines = rows.len();
         } else {
-            let text: String = rows.iter().map(ProgressBar::told).collect();
+            let text: String = rows.iter().map(ProgressBar::render).collect();
             show(&text);
         }
     }

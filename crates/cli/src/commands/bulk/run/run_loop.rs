@@ -120,7 +120,7 @@ impl<'a> RunLoop<'a> {
 
     /// Whether there is anything to do.
     pub(super) async fn has_work(&self) -> anyhow::Result<bool> {
-        Ok(self.left().demand.jobs() > 0 || self.open().await? > 0)
+        Ok(self.remaining().demand.jobs() > 0 || self.open().await? > 0)
     }
 
     /// How many jobs wait or are under way.
@@ -134,7 +134,7 @@ impl<'a> RunLoop<'a> {
     }
 
     /// The lines that are not over.
-    fn left(&self) -> RemainingLines {
+    fn remaining(&self) -> RemainingLines {
         let mut left = RemainingLines::default();
         for (line, read) in self.orders() {
             if let Ok((order, standing)) = read
@@ -159,7 +159,7 @@ impl<'a> RunLoop<'a> {
         self.begun = self.clock.now();
         let wall = self.clock.wall();
         let settings = bulk.engine().settings();
-        let left = self.left();
+        let left = self.remaining();
         let forecast = TenantBounds::new(&left.demand, self.client, &settings, wall);
         self.begin(all, &left.anew).await?;
         let mut board = ProgressBars::new(terminal, all, &forecast);

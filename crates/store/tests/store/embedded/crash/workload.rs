@@ -199,7 +199,7 @@ pub(crate) async fn work_to_the_end(room: &Room, tell: fn(&str)) -> usize {
 async fn forget(room: &Room) {
     for report in room
         .store
-        .take_finished(FinishedQuery::look(9))
+        .take_finished(FinishedQuery::peek(9))
         .await
         .expect("read")
     {

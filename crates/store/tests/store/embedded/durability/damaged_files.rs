@@ -79,7 +79,7 @@ fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
         is_told(lost[0].error.as_deref().expect("a reason"));
         assert_eq!(
             store
-                .take_finished(FinishedQuery::look(9))
+                .take_finished(FinishedQuery::peek(9))
                 .await
                 .expect("read")
                 .len(),

@@ -49,7 +49,7 @@ impl ProgressBar {
     }
 
     /// A line for a log.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn render(&self) -> String {
         format!("{}: {}\n", self.name, self.facts())
     }
 
@@ -162,21 +162,21 @@ mod tests {
             ..row("acme")
         };
         assert!(
-            slow.told().ends_with("2.5/s, 3 min 0 s left\n"),
+            slow.render().ends_with("2.5/s, 3 min 0 s left\n"),
             "{}",
-            slow.told()
+            slow.render()
         );
     }
 
     #[test]
     fn a_line_says_how_far_how_fast_and_how_long() {
         assert_eq!(
-            row("acme").told(),
+            row("acme").render(),
             "acme: 25/100, 2 not done, 2.5/s, 30.0 s left\n"
         );
         let both = row("acme").plus(row("bolt"));
         assert_eq!(
-            both.told(),
+            both.render(),
             "acme: 50/200, 4 not done, 5.0/s, 30.0 s left\n"
         );
     }
