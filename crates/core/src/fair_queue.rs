@@ -77,7 +77,7 @@ impl FairQueue {
         Self::favouring(Cost::ZERO)
     }
 
-    /// An order in which a tenant may be [favoured](Self::favour) by up to `most` of its own cost.
+    /// An order in which a tenant may be [favoured](Self::boost_by_progress) by up to `most` of its own cost.
     /// The bound on fairness widens by as much; leave it at zero unless finishing what is almost
     /// done is worth a newcomer's wait.
     pub const fn favouring(most: Cost) -> Self {
@@ -98,7 +98,7 @@ impl FairQueue {
         self.seats.give(TenantShare::new(weight, priority))
     }
 
-    /// Forgets a tenant, and what it owes. For one that only ran out of work, [`rest`](Self::rest)
+    /// Forgets a tenant, and what it owes. For one that only ran out of work, [`rest`](Self::set_idle)
     /// is right: it would otherwise come back as a newcomer after every large job.
     pub fn leave(&mut self, tenant: Tenant) {
         self.set_idle(tenant);

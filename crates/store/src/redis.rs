@@ -108,7 +108,7 @@ impl RedisStore {
 
     /// Whether the queue was lost while it was in use: the server was emptied, or replaced by one that
     /// does not know it. Every call fails for two seconds, so that nobody takes it for the end of the work;
-    /// the first call after that [begins anew](Self::begin_anew), and is the last one to fail.
+    /// the first call after that [begins anew](Self::reinitialize), and is the last one to fail.
     pub fn lost(&self) -> bool {
         self.caller.lost()
     }

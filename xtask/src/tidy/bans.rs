@@ -157,8 +157,8 @@ const OWNERS: [&str; 6] = [
     "crates/client/src/clock.rs",
     "crates/client/src/tasks.rs",
     "crates/store/src/boot_clock.rs",
-    "crates/upstream/src/clock.rs",
-    "crates/upstream/src/tasks.rs",
+    "crates/mock/src/clock.rs",
+    "crates/mock/src/tasks.rs",
     "xtask/src/stopwatch.rs",
 ];
 

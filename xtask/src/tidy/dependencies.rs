@@ -156,12 +156,7 @@ const ROOMS: [Room; 9] = [
             "tracing",
             "tracing-subscriber",
         ],
-        tests: &[
-            "proptest",
-            "outflow-testkit",
-            "outflow-upstream",
-            "tempfile",
-        ],
+        tests: &["proptest", "outflow-testkit", "outflow-mock", "tempfile"],
     },
     Room {
         name: "outflow-bulk",
@@ -180,12 +175,7 @@ const ROOMS: [Room; 9] = [
             "serde_json",
             "tokio",
         ],
-        tests: &[
-            "proptest",
-            "outflow-testkit",
-            "outflow-upstream",
-            "tempfile",
-        ],
+        tests: &["proptest", "outflow-testkit", "outflow-mock", "tempfile"],
     },
     Room {
         name: "outflow-cli",
@@ -194,7 +184,7 @@ const ROOMS: [Room; 9] = [
             "outflow-store",
             "outflow",
             "outflow-bulk",
-            "outflow-upstream",
+            "outflow-mock",
             "anyhow",
             "arc-swap",
             "axum",
@@ -226,7 +216,7 @@ const ROOMS: [Room; 9] = [
         tests: &["proptest", "outflow-testkit", "tempfile"],
     },
     Room {
-        name: "outflow-upstream",
+        name: "outflow-mock",
         product: &[
             "outflow-core",
             "bytes",
@@ -265,7 +255,7 @@ const ROOMS: [Room; 9] = [
             "outflow-core",
             "outflow",
             "outflow-cli",
-            "outflow-upstream",
+            "outflow-mock",
             "bytes",
             "http",
             "serde_json",
@@ -311,7 +301,7 @@ mod tests {
             ("outflow-store", "outflow"),
             ("outflow", "outflow-bulk"),
             ("outflow-bulk", "outflow-cli"),
-            ("outflow-upstream", "outflow-store"),
+            ("outflow-mock", "outflow-store"),
             ("outflow", "outflow-testkit"),
         ] {
             assert_eq!(found(by, of, &Value::Null).len(), 1, "{by} on {of}");

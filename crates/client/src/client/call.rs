@@ -262,7 +262,7 @@ impl Call {
     }
 
     /// Lets each of its attempts take so long, in silence too, if that is more than the API's timeouts say. For a
-    /// call that is known to be slow; a shorter time is [`within`](Self::within).
+    /// call that is known to be slow; a shorter time is [`within`](Self::timeout).
     pub const fn attempt_timeout(mut self, span: Duration) -> Self {
         self.wish.granted = Some(span);
         self
@@ -286,7 +286,7 @@ impl Call {
         self
     }
 
-    /// Goes with this permit of the API's own door, and [once](Self::once). If the permit is called off
+    /// Goes with this permit of the API's own door, and [once](Self::no_retry). If the permit is called off
     /// before the first byte has left, the call is refused and may be made again.
     pub fn with_permit(mut self, permit: Permit) -> Self {
         self.wish.permit = Some(permit);

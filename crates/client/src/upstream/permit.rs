@@ -60,7 +60,7 @@ impl Permit {
     }
 
     /// Whether, after it was given, the server asked everybody to wait, the state began to let nobody
-    /// go, or the [time](Self::within) for it passed. Whoever took long to get ready, with a connection
+    /// go, or the [time](Self::expire_after) for it passed. Whoever took long to get ready, with a connection
     /// perhaps, looks at this before the first byte leaves, drops the permit if so and asks again. What
     /// was sent cannot be called off.
     pub fn is_revoked(&self) -> bool {
