@@ -1,13 +1,13 @@
-//! The limit that a server really has, as far as its answers tell.
+//! The limit that a server really enforces, as far as its responses show it.
 //!
-//! Configuration can be wrong: providers lower a limit without notice, and share a key among
-//! programs. Sending at the configured rate and retrying would then be refused for ever; asking
-//! health to sort it out would stop everything for what a slightly lower rate cures. So evidence
-//! shrinks the limit in effect at once, to what the server let through, and time without evidence
-//! lets it grow back slowly: it rests where it was last refused before it tries that again, and
-//! longer each time. It never goes above what was configured, and it does not park anyone: waiting
-//! for a ban or a quota to end is the cooldown's part, here they only say that nothing was learned
-//! meanwhile.
+//! Configuration can be wrong: providers lower a limit without notice, and programs share a key.
+//! Sending at the configured rate would then be throttled for ever. Leaving it to health would stop
+//! all calls where a slightly lower rate is enough.
+//!
+//! So evidence lowers the effective limit at once, to the amount the server let through. Time
+//! without evidence raises it slowly. Growth rests just below the last throttled rate before it
+//! tries that rate again, and longer each time. The limit never exceeds the configured one. It
+//! blocks no caller: waiting for a ban or a quota to end is the cooldown's task.
 
 use core::fmt;
 use core::time::Duration;
@@ -26,56 +26,56 @@ mod upper_bound;
 
 pub use snapshot::AdaptiveSnapshot;
 
-/// How far evidence may move a limit.
+/// Degree to which evidence may change a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AdaptiveMode {
-    /// The configured limit holds whatever happens.
+    /// The configured limit holds; evidence is ignored.
     Off,
     /// Evidence lowers the limit for a while, never raises it.
     #[default]
     Guard,
-    /// No limit is known: what was configured is where the search begins.
+    /// No limit is known: the configured rate is where the search begins.
     Learn,
 }
 
-/// Something that a server did or said about its limit.
+/// Something a server did or said about its limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Evidence {
-    /// It refused a call: slow down.
+    /// The server throttled a call.
     Throttled {
-        /// When the refused call was sent.
+        /// Time at which the throttled call was sent.
         sent: Nanos,
-        /// What it let through in the window before, in units.
+        /// Units let through in the window before.
         admitted: u64,
     },
-    /// It told its limit, which is believed for ten windows and at least ten minutes unless it is
-    /// told again.
+    /// The server advertised its limit. It is believed for ten windows and at least ten minutes,
+    /// unless it is repeated.
     Limit(Rate),
-    /// A quota is used up until then; the rate itself was right.
+    /// A quota is used up until this instant; the rate itself was right.
     QuotaUntil(Nanos),
-    /// It banned us until then: we were far too fast.
+    /// The server banned the client until an instant: the rate was far too high.
     Ban {
-        /// When the call that was answered with the ban was sent.
+        /// Time at which the banned call was sent.
         sent: Nanos,
-        /// When the ban ends.
+        /// End of the ban.
         until: Nanos,
     },
 }
 
-/// What a piece of evidence changed.
+/// Effect of a piece of evidence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitChange {
     /// The limit shrank: a new generation begins.
     Shrunk,
-    /// The limit grew, because the server said so.
+    /// The limit grew, because the server raised its advertised limit.
     Raised,
-    /// It was about a call sent before the last shrink, and so is answered already.
+    /// The call was sent before the last shrink, so the limit reacted to it already.
     SameWave,
-    /// It is remembered, or not to be learned from; the limit stays.
+    /// The limit stays: the evidence is stored or carries no information about the rate.
     Unmoved,
 }
 
-/// A limit in effect, moved by evidence.
+/// An effective limit that follows evidence.
 ///
 /// ```
 /// use outflow_core::{Adaptive, Evidence, Learned, Nanos, Rate};
@@ -93,11 +93,11 @@ pub struct AdaptiveLimit {
     mode: AdaptiveMode,
     configured: Rate,
     level: FineRate,
-    /// Where the last refusal came.
+    /// Rate of the last throttle.
     ceiling: Option<UpperBound>,
     told: Option<AdvertisedLimit>,
     shrunk: Option<Nanos>,
-    /// The last refusal that lowered the rate, while its wave may still be coming in.
+    /// The last throttle that lowered the rate, while its burst may still be coming in.
     wave: Option<ThrottleBurst>,
     clean_since: Nanos,
     held_until: Nanos,
@@ -105,7 +105,7 @@ pub struct AdaptiveLimit {
     last: Nanos,
 }
 
-/// Since when in this process, and how long in those before.
+/// Duration of a drift: its start in this process, and its length in earlier ones.
 #[derive(Clone, Copy, Debug)]
 struct DriftSpan {
     since: Nanos,
@@ -113,12 +113,12 @@ struct DriftSpan {
 }
 
 impl AdaptiveLimit {
-    /// So many let through are enough to go by: of eight, one more or less is about the blur that there
-    /// always is. Fewer may be chance.
+    /// Eight units let through are enough to count by: one more or less is about the usual blur.
+    /// Fewer may be chance.
     pub const TELLING: u64 = 8;
 
-    /// Begins at the configured rate. With [`AdaptiveMode::Learn`] that is only the first guess: choose
-    /// one that is surely low enough.
+    /// Starts at the configured rate. With [`AdaptiveMode::Learn`] that is only the first guess:
+    /// choose one that is surely low enough.
     pub const fn new(mode: AdaptiveMode, configured: Rate, now: Nanos) -> Self {
         Self {
             mode,
@@ -135,7 +135,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// The rate to keep to.
+    /// Returns the rate to keep to.
     pub fn effective(&self) -> Rate {
         if self.level == FineRate::from_rate(self.configured) {
             return self.configured;
@@ -143,8 +143,8 @@ impl AdaptiveLimit {
         self.level.rate(self.configured)
     }
 
-    /// Takes a piece of evidence. Only one raises the rate: a server that tells a higher limit than it
-    /// told before, and never above what was configured.
+    /// Applies a piece of evidence. Only one kind raises the rate: a server that advertises a
+    /// higher limit than before, and never above the configured one.
     pub fn evidence(&mut self, now: Nanos, evidence: Evidence) -> LimitChange {
         let now = self.advance(now);
         if self.mode == AdaptiveMode::Off {
@@ -170,10 +170,12 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Takes a success, with what the server let through in the window before it. Once a whole
-    /// window was clean the rate grows one step, but not beyond twice what was let through: a rate
-    /// that nobody used was not tried. A success of the wave that was just refused is no growth but
-    /// a better count of what got through, and corrects the shrink at once.
+    /// Applies a success, with the units that the server let through in the window before it. After
+    /// a clean window the rate grows one step, but not beyond twice the units let through: an
+    /// unused rate was not tested.
+    ///
+    /// A success of the burst that was just throttled is no growth. It improves the count of units
+    /// let through and corrects the shrink at once.
     pub fn clean(&mut self, now: Nanos, admitted: u64) {
         let now = self.advance(now);
         if self.mode == AdaptiveMode::Off || now < self.held_until {
@@ -188,7 +190,7 @@ impl AdaptiveLimit {
         }
         let tried = FineRate::units(admitted).doubled();
         if tried <= self.level {
-            // Of a burst that has only begun little has passed yet: those behind it say more.
+            // Little of a burst that has only begun has passed yet; later successes count more.
             return;
         }
         self.clean_since = now;
@@ -196,8 +198,8 @@ impl AdaptiveLimit {
         self.rise_to(self.level.max(grown));
     }
 
-    /// How far the rate in effect is from the configured one, if it is; there is nothing to differ
-    /// from while learning.
+    /// Returns the distance between the effective and the configured rate, if they differ. While
+    /// learning there is no configured rate to compare with.
     pub fn drift(&self, now: Nanos) -> Option<LimitDrift> {
         let drifting = self.drifting.filter(|_| self.mode == AdaptiveMode::Guard)?;
         let here = now.max(self.last).since(drifting.since);
@@ -208,8 +210,8 @@ impl AdaptiveLimit {
         })
     }
 
-    /// Brings it to `now`, or leaves it at the latest time seen. What was told and not repeated is
-    /// no longer a bound then, only the likeliest place of the next refusal.
+    /// Moves the state to `now`, or keeps the latest time seen. An advertised limit that was not
+    /// repeated is no longer a bound then, only the likeliest rate of the next throttle.
     fn advance(&mut self, now: Nanos) -> Nanos {
         self.last = self.last.max(now);
         if let Some(lapsed) = self.told.take_if(|told| told.until <= self.last) {
@@ -219,7 +221,7 @@ impl AdaptiveLimit {
         self.last
     }
 
-    /// Calls sent before the last shrink are the rest of the wave that caused it.
+    /// Lowers the rate. Calls sent before the last shrink belong to the burst that caused it.
     fn step_down(&mut self, now: Nanos, sent: Nanos, to: FineRate) -> LimitChange {
         if self.shrunk.is_some_and(|shrunk| sent <= shrunk) {
             return LimitChange::SameWave;
@@ -228,7 +230,7 @@ impl AdaptiveLimit {
         self.ceiling = Some(UpperBound::hit(now, self.level, before, self.window()));
         self.shrunk = Some(now);
         if to == self.level {
-            // As low as refusals alone go: it is not the rate that is wrong.
+            // Throttles alone lower the rate no further: the rate is not the cause.
             return LimitChange::Unmoved;
         }
         self.lower(now, to);
@@ -252,13 +254,13 @@ impl AdaptiveLimit {
         LimitChange::Shrunk
     }
 
-    /// Whether a limit that stood for a while is now told to be higher. Servers behind one name that
-    /// contradict each other lift nothing.
+    /// Returns true if a limit that held for a while is now advertised higher. Contradicting
+    /// servers behind one name raise nothing.
     fn is_lifted(&self, now: Nanos, before: AdvertisedLimit, told: FineRate) -> bool {
         told > before.over(self.configured) && now.since(before.since) >= self.window()
     }
 
-    /// The server lifted what it had told, so whatever it refused before, it refused under another limit.
+    /// Forgets earlier throttles: the server raised its limit, so they happened under another one.
     fn raise(&mut self) -> LimitChange {
         (self.ceiling, self.wave) = (None, None);
         let raised = self.top();
@@ -303,7 +305,7 @@ impl AdaptiveLimit {
         self.configured.per().max(SHORTEST_WINDOW)
     }
 
-    /// The highest that growth may reach.
+    /// Returns the highest rate that growth may reach.
     fn top(&self) -> FineRate {
         let configured = match self.mode {
             AdaptiveMode::Learn => FineRate::MAX,
@@ -314,21 +316,21 @@ impl AdaptiveLimit {
         })
     }
 
-    /// Refusals alone never lower the rate below this: slower, there would be too few calls to
-    /// learn from that the server has healed.
+    /// Returns the lowest rate that throttles alone can cause. Below it, too few calls would show
+    /// that the server has recovered.
     const fn floor(&self) -> FineRate {
         FineRate::from_rate(self.configured).share(FLOOR)
     }
 }
 
-/// The limit in effect is not the one that was configured.
+/// Difference between the effective and the configured limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LimitDrift {
-    /// What was configured.
+    /// The configured rate.
     pub configured: Rate,
-    /// What the evidence allows.
+    /// The rate that the evidence allows.
     pub evidence: Rate,
-    /// For how long they have differed, restarts included.
+    /// Duration of the difference, restarts included.
     pub lasting: Duration,
 }
 
@@ -342,13 +344,13 @@ impl fmt::Display for LimitDrift {
     }
 }
 
-/// Shorter windows tell nothing that the network does not blur.
+/// The network blurs counts over shorter windows.
 const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
 /// Growth per clean window, in parts per million. At 3 % a halved rate is back after 24 windows,
-/// and a limit that is found anew is overstepped by little.
+/// and growth overshoots a new limit only slightly.
 const STEP: u32 = 30_000;
-/// Growth near the last refusal, the likeliest place of the next: six times as many windows pass
-/// between one overstepping and another.
+/// Growth near the last throttle, the likeliest rate of the next: six times more windows pass
+/// between two throttles.
 const CAREFUL_STEP: u32 = 5_000;
 /// One per cent of the configured rate, in parts per million.
 const FLOOR: u32 = 10_000;

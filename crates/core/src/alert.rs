@@ -1,8 +1,8 @@
-//! When to call someone: once, after trouble has lasted, and again only after it was over.
+//! Alerts that fire once after a condition has lasted, and again only after recovery.
 //!
-//! A threshold alone calls at every crossing, and a value that trembles around it calls all night.
-//! So trouble must hold for a while before it is told, and it counts as over only when it has gone
-//! clearly below where it began. Nothing here sends anything: it says what changed.
+//! A threshold alone fires at every crossing, and a value that oscillates around it fires all
+//! night. So a condition must hold for a while before it is reported. It ends only when the value
+//! is clearly below the threshold. This module sends nothing: it reports changes.
 
 mod congestion;
 
@@ -12,7 +12,7 @@ use core::time::Duration;
 use crate::{Nanos, Share, Usage};
 pub use congestion::{AlertSeverity, CongestionAlert, CongestionWatch};
 
-/// Holds back until a condition has lasted, and remembers that it has told.
+/// Delays a condition until it has lasted, and remembers that it was reported.
 ///
 /// ```
 /// use core::time::Duration;
@@ -32,7 +32,7 @@ pub struct Alert {
 }
 
 impl Alert {
-    /// An alert for what has lasted `hold`; zero tells at once.
+    /// Builds an alert for conditions that last `hold`; zero reports at once.
     pub const fn new(hold: Duration) -> Self {
         Self {
             hold,
@@ -41,7 +41,7 @@ impl Alert {
         }
     }
 
-    /// Takes in how things look now, and answers what is to be told, if anything.
+    /// Records an observation and returns the change to report, if any.
     pub fn observe(&mut self, now: Nanos, sight: Observation) -> Option<AlertChange> {
         self.over_since = match sight {
             Observation::Over => Some(self.over_since.unwrap_or(now)),
@@ -61,33 +61,33 @@ impl Alert {
         None
     }
 
-    /// True from the moment it was raised until it is cleared.
+    /// Returns true from the moment the alert is raised until it is cleared.
     pub const fn is_raised(&self) -> bool {
         self.raised
     }
 }
 
-/// How things look, against a threshold and the lower point at which they count as recovered.
+/// Position of a value relative to a threshold and the lower recovery point.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Observation {
     /// At the threshold or beyond.
     Over,
-    /// Neither in trouble nor recovered.
+    /// Below the threshold, not yet recovered.
     Between,
     /// Recovered.
     Under,
 }
 
-/// What is to be told.
+/// Change of an alert.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AlertChange {
-    /// Trouble has lasted.
+    /// The condition has lasted.
     Raised,
-    /// It is over.
+    /// The condition has ended.
     Cleared,
 }
 
-/// Watches how much of a limit is used.
+/// Watches the used share of a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UsageAlert {
     threshold: Share,
@@ -96,11 +96,12 @@ pub struct UsageAlert {
 }
 
 impl UsageAlert {
-    /// Tells when `threshold` of a limit has been used for as long as `hold`, and again only after
-    /// use was below `recovery`. Choose the two a few times further apart than use trembles.
+    /// Builds an alert that is raised after the used share was at `threshold` for `hold`. It can be
+    /// raised again only after the share was below `recovery`. Choose the two a few times further
+    /// apart than the share oscillates.
     ///
     /// # Errors
-    /// If recovery is not below the threshold: the alert would never rest or never end.
+    /// If recovery is not below the threshold: the alert would never settle or never end.
     pub fn new(threshold: Share, recovery: Share, hold: Duration) -> Result<Self, InvalidAlert> {
         if recovery >= threshold {
             return Err(InvalidAlert);
@@ -112,7 +113,7 @@ impl UsageAlert {
         })
     }
 
-    /// Takes in a meter's use, and answers what is to be told, if anything.
+    /// Records a meter's usage and returns the change to report, if any.
     pub fn observe(&mut self, now: Nanos, usage: &Usage) -> Option<AlertChange> {
         let sight = if usage.reaches(self.threshold) {
             Observation::Over
@@ -124,14 +125,14 @@ impl UsageAlert {
         self.alert.observe(now, sight)
     }
 
-    /// True from the moment it was raised until it is cleared.
+    /// Returns true from the moment the alert is raised until it is cleared.
     pub const fn is_raised(&self) -> bool {
         self.alert.is_raised()
     }
 }
 
 impl Default for UsageAlert {
-    /// At 80 %, held for 10 s, over below 70 %.
+    /// At 80 % for 10 s; cleared below 70 %.
     fn default() -> Self {
         Self {
             threshold: Share::percent(80),
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(told(&[(0, 90), (9, 79), (10, 90), (19, 90)]), []);
     }
 
-    // 70 % is neither trouble nor recovery; 69 % is recovery.
+    // 70 % is neither over nor recovered; 69 % is recovered.
     #[test]
     fn tells_again_only_after_recovery() {
         let trembling = [(0, 90), (10, 90), (11, 70), (12, 90), (30, 90), (31, 70)];

@@ -1,41 +1,41 @@
-//! When a request counts at the server.
+//! The time at which a request counts at the server.
 //!
-//! A server counts a request when it arrives, somewhere between our sending it and its response. A
-//! window that runs from the sending is therefore wrong by the network's jitter. Here is the one
-//! place that says how late a request can have arrived: [`RequestTiming::arrived_by`].
+//! A server counts a request when it arrives, somewhere between its sending and its response. A
+//! window that runs from the sending is therefore wrong by the network's jitter. Only
+//! [`RequestTiming::arrived_by`] computes the latest possible arrival.
 //!
-//! Why subtracting the lowest round trip is right: let the way there take at least *a* and the way
-//! back at least *b*. A request answered at *t* arrived at `t − b` or before; one sent at *s*
-//! arrives at `s + a` or after. They are a window apart if `s ≥ t − (a + b) + window`, and `a + b`
-//! is the lowest round trip.
+//! Subtracting the lowest round trip is right: let the way there take at least *a* and the way back
+//! at least *b*. A request answered at *t* arrived at `t − b` or before; one sent at *s* arrives at
+//! `s + a` or after. They are a window apart if `s ≥ t − (a + b) + window`, and `a + b` is the
+//! lowest round trip.
 
 use core::time::Duration;
 
 use crate::time::span_nanos;
 use crate::{Accounting, Nanos};
 
-/// What the sender knows of one request's way.
+/// Timing of one request, as the sender knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestTiming {
     /// A response came back.
     Answered {
-        /// When the request was sent.
+        /// Time at which the request was sent.
         sent: Nanos,
-        /// When the first byte of its response was read.
+        /// Time at which the first byte of its response was read.
         answered: Nanos,
     },
-    /// No response came back: it timed out, was cut off, or the caller left.
+    /// No response came back: it timed out, was cut off, or was cancelled by the caller.
     Lost {
-        /// The last moment at which it can still arrive: the later of now and the end of its
-        /// timeout is a good choice.
+        /// Last moment at which it can still arrive. A good choice is the later of now and the end
+        /// of its timeout.
         until: Nanos,
     },
 }
 
 impl RequestTiming {
-    /// The latest moment at which the request can have reached the server, on a clock that is
-    /// ahead of ours by the lowest way there. `floor` is the lowest round trip, `None` while it is
-    /// not known well enough to be relied on.
+    /// Returns the latest moment at which the request can have reached the server, on a clock that
+    /// is ahead by the shortest way there. `floor` is the lowest round trip, `None` while it is not
+    /// reliable.
     pub fn arrived_by(self, accounting: Accounting, floor: Option<Duration>) -> Nanos {
         match (self, accounting, floor) {
             (Self::Lost { until }, ..) => until,
@@ -47,10 +47,10 @@ impl RequestTiming {
     }
 }
 
-/// The lowest round trip of a path over the last five minutes.
+/// Lowest round trip of a path over the last five minutes.
 ///
-/// It is kept in eleven slots of thirty seconds, which is memory of at least five minutes in
-/// constant space: a longer memory holds a lower floor, which is the careful side.
+/// Eleven slots of thirty seconds remember at least five minutes in constant space. A longer memory
+/// keeps a lower floor, which is the careful side.
 ///
 /// ```
 /// use core::time::Duration;
@@ -70,10 +70,10 @@ impl RequestTiming {
 #[derive(Debug, Clone)]
 pub struct MinRtt {
     slots: [RttSlot; SLOTS],
-    /// All slots together, so that an answer need not look at each.
+    /// Summary of all slots, so that a query does not visit each.
     all: RttSlot,
     newest: u64,
-    /// When the first of them came back.
+    /// Time of the first response.
     first: Option<Nanos>,
 }
 
@@ -96,15 +96,15 @@ impl Default for MinRtt {
 }
 
 impl MinRtt {
-    /// Notes one round trip that ended at `now`; answers the lowest, itself included, once enough
-    /// of them were seen.
+    /// Records a round trip that ended at `now`. Returns the lowest, itself included, once there
+    /// are enough samples.
     pub fn observe(&mut self, now: Nanos, round_trip: Duration) -> Option<Duration> {
         self.turn_to(now);
         let index = Self::index(self.newest);
         let nanos = span_nanos(round_trip);
         let first = *self.first.get_or_insert(now);
-        // Those that left before anything came back may all have set up a connection and waited for each
-        // other: their number says nothing about how low the path can go.
+        // Requests sent before the first response may all have waited for a new connection. Their
+        // number does not show how low the path can go.
         let seen = u32::from(now.saturating_sub(round_trip) >= first);
         if let Some(slot) = self.slots.get_mut(index) {
             slot.note(nanos, seen);
@@ -113,7 +113,7 @@ impl MinRtt {
         self.known()
     }
 
-    /// The lowest round trip, if enough were seen of late.
+    /// Returns the lowest round trip, if there are enough recent samples.
     pub fn floor(&mut self, now: Nanos) -> Option<Duration> {
         self.turn_to(now);
         self.known()
@@ -123,8 +123,8 @@ impl MinRtt {
         (self.all.seen > WARM_UP).then_some(Duration::from_nanos(self.all.lowest))
     }
 
-    /// Forgets slots that are too old. After a spell of few responses the path has to show itself
-    /// again: one slow answer a minute says nothing about its base.
+    /// Drops old slots. After a period of few responses the path must be measured again: one slow
+    /// response a minute does not show its base.
     fn turn_to(&mut self, now: Nanos) {
         let newest = now.as_nanos() / SLOT_NANOS;
         if newest <= self.newest {
@@ -157,7 +157,7 @@ impl RttSlot {
     }
 }
 
-/// Ten slots are the five minutes, the eleventh is the one being filled.
+/// Ten slots are the five minutes; the eleventh is being filled.
 const SLOTS: usize = 11;
 const SLOTS_U64: u64 = 11;
 const SLOT_NANOS: u64 = span_nanos(Duration::from_secs(30));
@@ -166,8 +166,8 @@ const EMPTY: RttSlot = RttSlot {
     seen: 0,
 };
 
-/// With so many samples the lowest is close to the path's base; all refusals in simulations of this
-/// rule fell before that.
+/// With this many samples the lowest is close to the path's base. In simulations, every throttle
+/// under this rule came earlier.
 const WARM_UP: u32 = 50;
 
 #[cfg(test)]
@@ -184,7 +184,7 @@ mod tests {
         trips
     }
 
-    // 5 min 30 s is when the eleventh slot after the sample begins.
+    // The eleventh slot after the sample begins at 5 min 30 s.
     #[test]
     fn a_floor_is_remembered_for_five_minutes() {
         let mut trips = warm();
@@ -202,8 +202,8 @@ mod tests {
         assert_eq!(trips.observe(Nanos::from_secs(3_600), 40 * MS), None);
     }
 
-    // A hundred calls leave at once on new connections, and each waits for those before it: the lowest of
-    // them took 20 ms on a path of 1 ms. Of the second hundred, the fifty-first shows the floor.
+    // A hundred calls leave at once on new connections, and each waits for those before it. The
+    // lowest takes 20 ms on a path of 1 ms. Of the second hundred, the fifty-first shows the floor.
     #[test]
     fn a_first_heap_does_not_show_how_low_the_path_can_go() {
         let mut trips = MinRtt::default();
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    // One slow answer every 200 s: the base is no longer known, whatever the few of them say.
+    // With one slow response every 200 s the base is no longer known.
     #[test]
     fn thin_traffic_is_not_relied_on() {
         let mut trips = warm();

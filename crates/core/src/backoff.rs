@@ -1,16 +1,16 @@
-//! How long to wait before trying again when the server did not say.
+//! Wait before a retry when the server named no time.
 //!
 //! The whole wait is random, not a fixed wait with a little noise: callers that failed together
-//! would otherwise come back together. Randomness comes in as 64 bits of entropy and the wait is
-//! whole nanoseconds, drawn by one multiplication: no floating point that a large attempt turns into
-//! an infinity. It knows nothing of budgets or deadlines.
+//! would otherwise return together. Randomness comes in as 64 bits of entropy, and the wait is
+//! whole nanoseconds, drawn by one multiplication. Floating point would turn a large attempt number
+//! into infinity. This file knows no budgets or deadlines.
 
 use core::fmt;
 use core::time::Duration;
 
 use crate::time::span_nanos;
 
-/// A rule for the wait before each retry.
+/// Rule for the wait before each retry.
 ///
 /// ```
 /// use core::time::Duration;
@@ -35,8 +35,8 @@ enum JitterSpread {
 }
 
 impl Backoff {
-    /// Anything from nothing to `base`, doubled with each retry up to `cap`, evenly likely. The
-    /// usual choice.
+    /// Waits between zero and `base`, doubled with each retry up to `cap`, uniformly distributed.
+    /// The default choice.
     ///
     /// # Errors
     /// If `base` is zero or above `cap`.
@@ -44,8 +44,8 @@ impl Backoff {
         Self::new(base, cap, JitterSpread::Full)
     }
 
-    /// `base`, doubled with each retry up to `cap`, and on top anything up to `jitter`. Choose it
-    /// where a least wait is wanted; callers that failed together stay together within `jitter`.
+    /// Waits `base`, doubled with each retry up to `cap`, plus up to `jitter`. Choose it where a
+    /// minimum wait is needed; callers that failed together stay together within `jitter`.
     ///
     /// # Errors
     /// If `base` is zero or above `cap`.
@@ -57,7 +57,7 @@ impl Backoff {
         Self::new(base, cap, JitterSpread::Added(jitter))
     }
 
-    /// The wait before the `retry`th retry, the first being 1 (0 is taken as 1).
+    /// Returns the wait before the `retry`th retry, the first being 1 (0 counts as 1).
     pub fn delay(&self, retry: u32, entropy: u64) -> Duration {
         let grown = doubled(span_nanos(self.base), retry.saturating_sub(1));
         let grown = grown.min(span_nanos(self.cap));
@@ -81,8 +81,8 @@ impl Backoff {
 }
 
 impl Default for Backoff {
-    /// Full jitter from 1.5 s up to 30 s: the third retry is already spread over six seconds, and
-    /// nobody waits longer than a user's patience.
+    /// Full jitter from 1.5 s up to 30 s: the third retry already spreads over six seconds, and no
+    /// wait exceeds a user's patience.
     fn default() -> Self {
         Self {
             base: Duration::from_millis(1_500),
@@ -92,14 +92,13 @@ impl Default for Backoff {
     }
 }
 
-/// A whole number from 0 to `most`, both included, evenly likely as far as 64 bits can be split
-/// evenly.
+/// Returns a whole number from 0 to `max`, both included, as uniformly as 64 bits allow.
 pub(crate) fn uniform(most: u64, entropy: u64) -> u64 {
     let wide = u128::from(entropy) * (u128::from(most) + 1);
     u64::try_from(wide >> 64).unwrap_or(most)
 }
 
-/// `value × 2^times`, or the largest number.
+/// Returns `value × 2^times`, or the largest number.
 fn doubled(value: u64, times: u32) -> u64 {
     match 1_u64.checked_shl(times) {
         Some(factor) => value.saturating_mul(factor),
@@ -107,10 +106,10 @@ fn doubled(value: u64, times: u32) -> u64 {
     }
 }
 
-/// Why a backoff cannot be built.
+/// Reason that a backoff cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidBackoff {
-    /// A base of nothing doubles to nothing.
+    /// The base is zero and would never grow.
     NoBase,
     /// The cap is below the base.
     CapBelowBase,
@@ -156,7 +155,7 @@ mod tests {
         }
     }
 
-    // Half a second, doubled three times, is 4 s; up to 100 ms come on top.
+    // Half a second, doubled three times, is 4 s; up to 100 ms are added.
     #[test]
     fn added_jitter_lies_on_top_of_a_least_wait() {
         let (base, jitter) = (Duration::from_millis(500), Duration::from_millis(100));

@@ -1,11 +1,10 @@
-//! Reads bytes from left to right, for the small grammars that servers speak.
+//! A byte reader for the small grammars of response headers.
 //!
-//! Header values are bytes, not text, and come from strangers: every step here either takes exactly
-//! what it names or answers `None` and leaves the rest untouched. Numbers are plain ASCII digits, so
-//! that a sign, a space, an exponent or another script's digits never slip through as they do with
-//! the standard library's parser.
+//! Header values are untrusted bytes, not text. Each step either takes exactly the named bytes or
+//! returns `None` and leaves the rest untouched. Numbers are plain ASCII digits: the standard
+//! parser would accept a sign, and other parsers a space, an exponent or other digits.
 
-/// What is left to read of a value.
+/// The unread rest of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByteCursor<'a> {
     rest: &'a [u8],
@@ -24,7 +23,7 @@ impl<'a> ByteCursor<'a> {
         self.rest.first().copied()
     }
 
-    /// Takes one byte that `wanted` likes.
+    /// Takes one byte that `wanted` accepts.
     pub(crate) fn byte(&mut self, wanted: impl Fn(u8) -> bool) -> Option<u8> {
         let (&first, rest) = self.rest.split_first()?;
         if !wanted(first) {
@@ -34,7 +33,7 @@ impl<'a> ByteCursor<'a> {
         Some(first)
     }
 
-    /// Takes this text, in any case.
+    /// Takes this text, case-insensitively.
     pub(crate) fn text(&mut self, wanted: &[u8]) -> Option<()> {
         let (head, rest) = self.rest.split_at_checked(wanted.len())?;
         if !head.eq_ignore_ascii_case(wanted) {
@@ -44,7 +43,7 @@ impl<'a> ByteCursor<'a> {
         Some(())
     }
 
-    /// Takes the longest run of bytes that `wanted` likes, perhaps none.
+    /// Takes the longest run of bytes that `wanted` accepts, perhaps none.
     pub(crate) fn run(&mut self, wanted: impl Fn(u8) -> bool) -> &'a [u8] {
         let end = self.rest.iter().position(|b| !wanted(*b));
         let (head, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
@@ -60,7 +59,7 @@ impl<'a> ByteCursor<'a> {
         Some(number)
     }
 
-    /// Takes one of `names`, in any case, and answers its place among them.
+    /// Takes one of `names`, case-insensitively, and returns its index.
     pub(crate) fn name(&mut self, names: &[&str]) -> Option<u32> {
         let found = (0..)
             .zip(names)
@@ -68,7 +67,7 @@ impl<'a> ByteCursor<'a> {
         found.map(|(place, _)| place)
     }
 
-    /// Takes exactly `length` bytes, whatever they are.
+    /// Takes exactly `length` bytes.
     pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
@@ -81,7 +80,7 @@ impl<'a> ByteCursor<'a> {
     }
 }
 
-/// A whole number of ASCII digits alone; `None` also when it does not fit.
+/// Parses a whole number of ASCII digits only; `None` also if it does not fit.
 pub(crate) fn whole(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -91,7 +90,7 @@ pub(crate) fn whole(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// A whole number of ASCII digits alone, however many; what does not fit is the largest number.
+/// Parses a whole number of any count of ASCII digits, saturating.
 pub(crate) fn whole_saturating(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -102,7 +101,8 @@ pub(crate) fn whole_saturating(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// The digits after a point as nanoseconds, rounded up: a wait is never shorter than it was told.
+/// Parses the digits after a decimal point as nanoseconds, rounded up: a wait is never shorter than
+/// the server asked.
 pub(crate) fn fraction_nanos(digits: &[u8]) -> Option<u32> {
     let (kept, beyond) = digits.split_at(digits.len().min(9));
     if digits.is_empty() || !beyond.iter().all(u8::is_ascii_digit) {
@@ -114,7 +114,7 @@ pub(crate) fn fraction_nanos(digits: &[u8]) -> Option<u32> {
     u32::try_from(nanos).ok()
 }
 
-/// The value without the blanks around it, which are no part of it.
+/// Returns the value without surrounding blanks.
 pub(crate) fn trimmed(value: &[u8]) -> &[u8] {
     let start = value.iter().position(|b| !is_blank(*b));
     let end = value.iter().rposition(|b| !is_blank(*b));

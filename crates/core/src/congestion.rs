@@ -1,9 +1,9 @@
-//! How congested a tenant is, and how long a job that found no room should wait.
+//! Congestion of a tenant, and the wait of a job that found no quota.
 //!
-//! The answer is a guess from a count: one base wait, and one second more for every second's worth
-//! of jobs that already wait. Guessing is what this formula is for: it estimates, it reserves
-//! nothing, and a job that comes back when told to may be refused again. Whoever can take a permit
-//! first should, and use this for what it is good at: levels, estimates and alerts.
+//! The wait is an estimate from a count: one base wait, and one second more for each second's worth
+//! of waiting jobs. It reserves nothing: a job that returns on time may be deferred again. Callers
+//! that can acquire a permit first should do so, and use this formula for levels, estimates and
+//! alerts.
 
 mod stats;
 
@@ -12,7 +12,7 @@ use core::time::Duration;
 
 pub use stats::{CongestionSnapshot, CongestionStats, StatsWindow, StillWaiting, ThrottleCounts};
 
-/// The shortest and the longest wait.
+/// Bounds of the wait.
 ///
 /// ```
 /// use core::time::Duration;
@@ -30,9 +30,9 @@ pub struct CongestionRule {
 }
 
 impl CongestionRule {
-    /// Waits from `base` to `max`. Choose the window of the rate limit for the base: nothing returns
-    /// sooner. The maximum is how late a job may be; a low one makes all that wait longer come back
-    /// at the same instant.
+    /// Builds a rule with waits from `base` to `max`. Choose the window of the rate limit for the
+    /// base: nothing returns sooner. The maximum is the longest acceptable delay; with a low one,
+    /// all longer waits end at one instant.
     ///
     /// # Errors
     /// If the maximum is below the base.
@@ -43,8 +43,8 @@ impl CongestionRule {
         Ok(Self { base, max })
     }
 
-    /// What a job meets that enters as the `non_ready`th of its tenant (itself included), where the
-    /// tenant is served `speed` jobs a second. A speed of 0 counts as 1.
+    /// Returns the congestion of a job that enters as the `non_ready`th of its tenant (itself
+    /// included). The tenant is served `speed` jobs a second; a speed of 0 counts as 1.
     pub fn reading(&self, non_ready: u64, speed: u64) -> Congestion {
         let backoff = self.uncut(non_ready, speed).min(self.max);
         Congestion {
@@ -55,7 +55,8 @@ impl CongestionRule {
         }
     }
 
-    /// What every job meets while congestion control is off: the base wait, and nothing counted.
+    /// Returns the congestion of every job while congestion control is off: the base wait, with
+    /// nothing counted.
     pub const fn off(&self) -> Congestion {
         Congestion {
             backoff: self.base,
@@ -65,18 +66,18 @@ impl CongestionRule {
         }
     }
 
-    /// True if the wait would be longer without the maximum. A rule whose bounds are the same waits
-    /// as it was told to, and cuts nothing off.
+    /// Returns true if the wait would be longer without the maximum. A rule with equal bounds waits
+    /// as configured and cuts nothing off.
     pub fn cuts_off(&self, congestion: &Congestion) -> bool {
         self.base < self.max && self.uncut(congestion.non_ready, congestion.speed) > self.max
     }
 
-    /// The shortest wait.
+    /// Returns the shortest wait.
     pub const fn base(&self) -> Duration {
         self.base
     }
 
-    /// The longest wait.
+    /// Returns the longest wait.
     pub const fn max(&self) -> Duration {
         self.max
     }
@@ -96,20 +97,20 @@ impl Default for CongestionRule {
     }
 }
 
-/// What one job met.
+/// Congestion that one job met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Congestion {
-    /// How long it should wait.
+    /// Recommended wait.
     pub backoff: Duration,
-    /// How many of its tenant wait, itself included.
+    /// Number of waiting jobs of its tenant, itself included.
     pub non_ready: u64,
-    /// The speed that was reckoned with, in jobs per second.
+    /// Speed used in the formula, in jobs per second.
     pub speed: u64,
-    /// How bad that is.
+    /// Severity of the wait.
     pub level: CongestionLevel,
 }
 
-/// How many times the base a wait has become.
+/// Size of a wait as a multiple of the base.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum CongestionLevel {
     /// No longer than the base.
@@ -135,8 +136,8 @@ impl CongestionLevel {
         Self::Critical,
     ];
 
-    /// The level of a wait of `backoff` where the shortest is `base`. Without a base there is
-    /// nothing to compare with, and no congestion.
+    /// Returns the level of a wait of `backoff` where the shortest is `base`. Without a base there
+    /// is no comparison, and no congestion.
     pub const fn new(backoff: Duration, base: Duration) -> Self {
         let (backoff, base) = (backoff.as_nanos(), base.as_nanos());
         if base == 0 || backoff <= base {
@@ -152,7 +153,7 @@ impl CongestionLevel {
         }
     }
 
-    /// The level as metrics and answers spell it.
+    /// Returns the name used in metrics and responses.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "NONE",
@@ -170,7 +171,7 @@ impl fmt::Display for CongestionLevel {
     }
 }
 
-/// The speed that is reported for each of `active` tenants of a rate of `global` per second: an even
+/// Returns the reported speed for each of `active` tenants at `global` jobs per second: an even
 /// part, rounded down, at least 1. Scheduling does not use it, since the parts do not add up.
 pub const fn rate_limit_speed(global: u64, active: u64) -> u64 {
     let tenants = if active == 0 { 1 } else { active };
@@ -180,25 +181,25 @@ pub const fn rate_limit_speed(global: u64, active: u64) -> u64 {
     }
 }
 
-/// When the last of `non_ready` jobs will have been served at `speed` a second, in whole seconds
-/// from now. A speed of 0 counts as 1.
+/// Estimates the time until the last of `non_ready` jobs is served at `speed` a second, in whole
+/// seconds. A speed of 0 counts as 1.
 pub const fn estimate_completion(non_ready: u64, speed: u64) -> Duration {
     let speed = if speed == 0 { 1 } else { speed };
     Duration::from_secs(non_ready.div_ceil(speed))
 }
 
-/// The window of the usual rate limit.
+/// The window of the default rate limit.
 const DEFAULT_BASE: Duration = Duration::from_secs(1);
 
-/// As late as a job of the usual bulk action may be.
+/// The longest acceptable delay of a typical bulk job.
 const DEFAULT_MAX: Duration = Duration::from_mins(2);
 
-/// Why congestion cannot be reckoned like that.
+/// Reason that congestion cannot be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidCongestion {
     /// The longest wait is shorter than the shortest.
     MaxBelowBase,
-    /// Snapshots at no distance.
+    /// The interval between snapshots is zero.
     NoInterval,
 }
 
@@ -223,7 +224,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    // The worked examples of the design: count, speed, wait, and the speed that is reported.
+    // The worked examples of the design: count, speed, wait, and the reported speed.
     #[test]
     fn the_wait_grows_by_a_second_per_second_of_backlog() {
         let rule = CongestionRule::default();
@@ -304,7 +305,7 @@ mod tests {
         assert_eq!(estimate_completion(u64::MAX, 1).as_secs(), u64::MAX);
     }
 
-    // 100 tenants that join 2 at 10,000/s leave each of them 98.
+    // 100 tenants that join 2 at 10,000/s leave 98 for each.
     #[test]
     fn the_reported_speed_is_an_even_part_and_never_zero() {
         for (global, active, speed) in [

@@ -1,16 +1,15 @@
-//! What a limit counts of a call.
+//! The quantity of a call that a limit counts.
 //!
-//! Providers of language models limit calls and tokens at once, and exchanges weights and calls. A
-//! call carries one cost all the same: of what providers count, calls need no number and the rest
-//! is the cost, or not known before the answer. A cost for each measure would be one more thing
-//! for every caller to say and for every limit to look up.
+//! Providers of language models limit calls and tokens at once, and exchanges weights and calls.
+//! One cost per call is still enough. Calls need no number, and other units are the cost or not
+//! known before the response. A cost per unit would burden every caller and every lookup.
 
 use crate::{Cost, HintUnit};
 
-/// What a limit counts of a call, and which of a server's headers speak of it.
+/// Quantity that a limit counts, and the server headers that report it.
 ///
-/// A call is a call: where calls are counted, one that costs nothing counts too. Only where costs
-/// are counted does a cost of zero take nothing and always pass.
+/// Where calls are counted, a call with a cost of zero counts too. Only where costs are counted
+/// does a cost of zero take nothing and always pass.
 ///
 /// ```
 /// use outflow_core::{Accounting, Cost, Decision, Limit, Measure, MeterSet, Moment, Nanos};
@@ -30,23 +29,23 @@ use crate::{Cost, HintUnit};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum CountBy {
-    /// What the call costs, whatever that stands for. Where every call costs one these are calls,
-    /// so headers about requests speak of it, and those about weights.
+    /// The cost of the call. Where every call costs one these are calls, so headers about requests
+    /// apply, and those about weights.
     #[default]
     Cost,
-    /// Calls, whatever they cost.
+    /// Calls, independent of their cost.
     Calls,
-    /// Tokens of a language model, both ways. The call's cost is how many.
+    /// Tokens of a language model, both ways. The call's cost is their number.
     Tokens,
-    /// Tokens of the question. The call's cost is how many.
+    /// Tokens of the prompt. The call's cost is their number.
     InputTokens,
-    /// Tokens of the answer, which nobody knows before it: each call counts one, the fewest that an
-    /// answer can have, and the server's headers tell of the rest.
+    /// Tokens of the response, whose number is not known in advance. Each call counts one, the
+    /// fewest possible, and the server's headers report the rest.
     OutputTokens,
 }
 
 impl CountBy {
-    /// True if a server that counts this unit speaks of limits measured so.
+    /// Returns true if a server that counts this unit reports limits of this kind.
     pub fn is_reported_in(self, unit: HintUnit) -> bool {
         match self {
             Self::Cost => matches!(unit, HintUnit::Requests | HintUnit::Weight),
@@ -57,7 +56,7 @@ impl CountBy {
         }
     }
 
-    /// What calls pay where this is counted.
+    /// Returns the units that calls pay where this is counted.
     pub const fn toll(self) -> UnitCost {
         match self {
             Self::Cost | Self::Tokens | Self::InputTokens => UnitCost {
@@ -72,8 +71,8 @@ impl CountBy {
     }
 }
 
-/// What calls pay at one limit: their cost, or one for each of them. Worked out once for a limit, so
-/// that asking takes no branch.
+/// Units that calls pay at one limit: their cost, or one each. Computed once per limit, so that a
+/// check takes no branch.
 ///
 /// ```
 /// use outflow_core::{Cost, Measure};
@@ -83,7 +82,7 @@ impl CountBy {
 /// assert_eq!(calls.of(Cost::ZERO), Cost::ONE, "a call is a call");
 /// assert_eq!((cost.of_many(3, 20), calls.of_many(3, 20)), (20, 3));
 /// ```
-// Masks of which one is empty: whatever is counted, both are applied and the results joined.
+// Two masks, one of them empty: both apply to every call, and the results are joined.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct UnitCost {
     of_cost: u64,
@@ -91,19 +90,19 @@ pub struct UnitCost {
 }
 
 impl UnitCost {
-    /// What one call of this cost pays.
+    /// Returns the units that one call of this cost pays.
     #[inline]
     pub const fn units(self, cost: Cost) -> Cost {
         Cost::new(self.of_many(1, cost.units()))
     }
 
-    /// What so many calls pay that cost so much together.
+    /// Returns the units that several calls with this total cost pay.
     #[inline]
     pub const fn of_many(self, calls: u64, cost: u64) -> u64 {
         (cost & self.of_cost) | (calls & self.of_calls)
     }
 
-    /// True if what a call costs makes a difference here.
+    /// Returns true if the cost of a call matters here.
     pub const fn counts_cost(self) -> bool {
         self.of_cost != 0
     }

@@ -1,34 +1,34 @@
-//! The answer to "may this go now?".
+//! The answer of a limit to a request.
 //!
 //! A refusal is an answer, not an error: the caller learns when to come back, or that it need not.
 
 use crate::Nanos;
 
-/// What a limit says to a request.
+/// Answer of a limit to a request.
 ///
-/// `T` is what an allowed request holds in its hands afterwards: a receipt when something was
-/// taken, nothing when it was only asked.
+/// `T` is the value that an allowed request holds afterwards: a receipt if units were taken,
+/// nothing if it was only a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a decision that is not looked at is a request sent without leave"]
 pub enum Decision<T = ()> {
-    /// It may go.
+    /// The request may go.
     Allow(T),
-    /// It may not go now; ask again at this instant, which is always in the future. If nothing in
-    /// flight stands in the way it is the very first instant that passes. Nobody knows when what is
-    /// in flight comes back: where that is waited for the instant is an estimate, and whoever waits
-    /// asks again when something settles or is given back.
+    /// The request may not go now; ask again at this instant, which is always in the future.
+    /// Without requests in flight it is the very first instant that passes. The end of a request in
+    /// flight is not known: there the instant is an estimate, and a waiter asks again when a
+    /// request settles or is refunded.
     WaitUntil(Nanos),
-    /// It can never go: it costs more than the whole limit, or time would end first.
+    /// The request can never go: it costs more than the whole limit, or the timeline ends first.
     Never,
 }
 
 impl<T> Decision<T> {
-    /// True for [`Decision::Allow`].
+    /// Returns true for [`Decision::Allow`].
     pub const fn is_allow(&self) -> bool {
         matches!(self, Self::Allow(_))
     }
 
-    /// What was allowed, if it was.
+    /// Returns the allowed value, if any.
     pub fn allowed(self) -> Option<T> {
         match self {
             Self::Allow(value) => Some(value),
@@ -36,7 +36,7 @@ impl<T> Decision<T> {
         }
     }
 
-    /// The same answer with something else in its hands.
+    /// Maps the allowed value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Decision<U> {
         match self {
             Self::Allow(value) => Decision::Allow(f(value)),
@@ -45,7 +45,7 @@ impl<T> Decision<T> {
         }
     }
 
-    /// The stricter of two answers: `Never` before the later wait before `Allow`.
+    /// Combines two answers into the stricter: `Never` before the later wait before `Allow`.
     pub fn and<U>(self, other: Decision<U>) -> Decision<(T, U)> {
         match (self, other) {
             (Self::Never, _) | (_, Decision::Never) => Decision::Never,

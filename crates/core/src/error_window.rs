@@ -1,10 +1,11 @@
-//! The recent outcomes of an API, and how many of them were failures.
+//! The recent outcomes of an API, and the number of failures among them.
 //!
-//! An outcome counts while it is at most the window's span old **and** among the last so many. Age
-//! alone would let a busy API drown in its own past second; number alone would let a quiet API be
-//! judged by yesterday. Counts are kept as outcomes come and go, so recording costs one push and
-//! asking costs a comparison of whole numbers. Neutral outcomes are not entered at all: if they took
-//! places among the last three hundred, a flood of 404s would push the failures out.
+//! An outcome counts while it is at most the window's span old **and** among the last `length`. Age
+//! alone would let a busy API be judged by far too many calls; number alone would judge a quiet API
+//! by yesterday.
+//!
+//! Counts are updated as outcomes come and go, so recording costs one push and a query compares
+//! whole numbers. Neutral outcomes are not entered: a flood of 404s would push the failures out.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -13,7 +14,7 @@ use crate::outcome::OutcomeClass;
 use crate::time::span_nanos;
 use crate::{Nanos, Share};
 
-/// A window over the outcomes that count.
+/// Window over the outcomes that count.
 ///
 /// ```
 /// use core::time::Duration;
@@ -31,18 +32,18 @@ use crate::{Nanos, Share};
 pub struct ErrorWindow {
     /// Oldest first.
     entries: VecDeque<WindowEntry>,
-    /// How many entries bear each mark, by its code.
+    /// Number of entries of each mark, by its code.
     tally: [u32; 5],
     opened: u64,
-    /// The latest time seen, counted from opening.
+    /// Latest time seen, counted from opening.
     latest: u64,
     span: u64,
     length: usize,
 }
 
 impl ErrorWindow {
-    /// An empty window over the last `length` outcomes no older than `span`. All memory it will ever
-    /// need is taken now. A length of 0 is taken as 1.
+    /// Builds an empty window over the last `length` outcomes no older than `span`. All memory is
+    /// allocated now. A length of 0 counts as 1.
     pub fn new(span: Duration, length: u16, now: Nanos) -> Self {
         let length = usize::from(length.max(1));
         Self {
@@ -55,7 +56,7 @@ impl ErrorWindow {
         }
     }
 
-    /// Enters an outcome; a neutral one leaves no trace. Time that runs backwards stands still.
+    /// Records an outcome, unless it is neutral. A time before the latest one counts as the latest.
     #[inline]
     pub fn record(&mut self, now: Nanos, effect: OutcomeClass) {
         let Some(mark) = EntryMark::from_class(effect) else {
@@ -72,12 +73,12 @@ impl ErrorWindow {
         self.entries.push_back(entry);
     }
 
-    /// Drops what has grown too old.
+    /// Drops outcomes that are too old.
     pub fn refresh(&mut self, now: Nanos) {
         self.expire(now);
     }
 
-    /// Begins anew.
+    /// Removes all outcomes and restarts at `now`.
     pub fn clear(&mut self, now: Nanos) {
         self.entries.clear();
         self.tally = [0; 5];
@@ -85,7 +86,7 @@ impl ErrorWindow {
         self.latest = 0;
     }
 
-    /// Goes on with another span and length, keeping what still counts.
+    /// Changes span and length, keeping the outcomes that still count.
     pub fn resize(&mut self, span: Duration, length: u16, now: Nanos) {
         self.span = span_nanos(span);
         self.length = usize::from(length.max(1));
@@ -97,19 +98,19 @@ impl ErrorWindow {
             .reserve_exact(self.length.saturating_sub(self.entries.len()));
     }
 
-    /// How many outcomes count.
+    /// Returns the number of outcomes that count.
     pub fn total(&self) -> u32 {
         // The length has 16 bits.
         u32::try_from(self.entries.len()).unwrap_or(u32::MAX)
     }
 
-    /// How many of them are failures.
+    /// Returns the number of failures.
     pub fn failures(&self) -> u32 {
         let [successes, ..] = self.tally;
         self.total() - successes
     }
 
-    /// How many of each sort.
+    /// Returns the number of each class.
     pub const fn counts(&self) -> OutcomeCounts {
         let [success, throttled, server, network, other] = self.tally;
         OutcomeCounts {
@@ -121,13 +122,13 @@ impl ErrorWindow {
         }
     }
 
-    /// True if the failures are at least this share of all; an empty window has no failures.
+    /// Returns true if failures are at least this share of all; an empty window has none.
     pub fn at_least(&self, share: Share) -> bool {
         let total = self.total();
         total > 0 && !share.is_above(self.failures().into(), total.into())
     }
 
-    /// Drops what is too old, and tells the time since opening; it never runs backwards.
+    /// Drops old outcomes and returns the time since opening, which never runs backwards.
     #[inline]
     fn expire(&mut self, now: Nanos) -> u64 {
         let age = now.as_nanos().saturating_sub(self.opened);
@@ -149,23 +150,24 @@ impl ErrorWindow {
     }
 }
 
-/// How many outcomes of each sort a window holds.
+/// Number of outcomes of each class in a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OutcomeCounts {
     /// Successes, 2xx and 3xx.
     pub success: u32,
-    /// Refusals for the server's limits, bans among them.
+    /// Throttled calls, bans included.
     pub throttled: u32,
-    /// Failures of the server, 5xx.
+    /// Server failures, 5xx.
     pub server: u32,
-    /// Failures on the way to it.
+    /// Network failures.
     pub network: u32,
     /// Other failures that were configured to count.
     pub other: u32,
 }
 
 impl OutcomeCounts {
-    /// The share of failures among all that count, of a million; 0 if nothing counts.
+    /// Returns the share of failures among all that count, in parts per million; 0 if nothing
+    /// counts.
     pub fn failure_ppm(&self) -> u32 {
         let failed = [self.throttled, self.server, self.network, self.other];
         let failed: u64 = failed.iter().map(|count| u64::from(*count)).sum();
@@ -175,14 +177,14 @@ impl OutcomeCounts {
     }
 }
 
-/// When an outcome came, counted from the opening of its window, and what it was; packed, so that
-/// three hundred of them stay within 2.4 KB.
+/// Time of an outcome since its window opened, and its mark; packed, so that three hundred of them
+/// stay within 2.4 KB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct WindowEntry(u64);
 
 impl WindowEntry {
-    /// The latest time that fits beside a mark, 73 years after opening. A window open for longer
-    /// goes by number alone.
+    /// The latest time that fits next to a mark, 73 years after opening. Later, the window goes by
+    /// number alone.
     const LAST: u64 = u64::MAX >> Self::MARK_BITS;
     const MARK_BITS: u32 = 3;
 
@@ -194,14 +196,14 @@ impl WindowEntry {
         self.0 >> Self::MARK_BITS
     }
 
-    /// The code of its mark.
+    /// Returns the code of its mark.
     fn code(self) -> usize {
         let [low, ..] = self.0.to_le_bytes();
         usize::from(low & 0b111)
     }
 }
 
-/// What an entry counts as.
+/// Class of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum EntryMark {
     Success,
@@ -223,7 +225,7 @@ impl EntryMark {
         }
     }
 
-    /// Its place in the tally.
+    /// Returns its index in the counts.
     const fn code(self) -> u64 {
         match self {
             Self::Success => 0,
@@ -245,7 +247,7 @@ mod tests {
         ErrorWindow::new(SPAN, 300, Nanos::ZERO)
     }
 
-    // 35 calls a second for a minute, one every 28 571 428 ns: the number rules, and 300 of them
+    // 35 calls a second for a minute, one every 28 571 428 ns: the number decides, and 300 of them
     // are the last 8.6 s.
     #[test]
     fn a_busy_api_is_judged_by_its_last_outcomes() {
@@ -261,7 +263,7 @@ mod tests {
         assert_eq!((window.failures(), window.total()), (0, 300));
     }
 
-    // One call a second: the age rules, and both ends of 30 s count, which makes 31.
+    // One call a second: the age decides, and both ends of 30 s count, which makes 31.
     #[test]
     fn a_quiet_api_is_judged_by_its_last_seconds() {
         let mut window = window();
@@ -275,7 +277,7 @@ mod tests {
         assert_eq!(window.total(), 0, "a nanosecond older does not");
     }
 
-    // A hundred times as many 404s as all else together leave 30 of 100 visible.
+    // A hundred times more 404s than other outcomes leave 30 of 100 visible.
     #[test]
     fn a_flood_of_neutral_outcomes_hides_no_failure() {
         let mut window = window();

@@ -1,23 +1,22 @@
-//! Whose turn it is: start-time fair queueing over tenants.
+//! Start-time fair queueing over tenants.
 //!
-//! Every tenant has a place on a virtual clock that moves, with each service, by cost over weight;
-//! the one furthest behind is next. Queues that are served in turns would be fair per job and not
-//! per cost, and a bonus for progress would let the largest tenant starve a newcomer for as long as
-//! it runs. A tenant without work saves nothing up: it comes back at the clock's present time.
+//! Each tenant has a place on a virtual clock that moves, with each service, by cost over weight;
+//! the tenant furthest behind is next. Round-robin queues would be fair per job and not per cost. A
+//! bonus for progress would let the largest tenant starve a newcomer. An idle tenant accumulates
+//! nothing: it returns at the clock's present time.
 //!
-//! Between two tenants that could be served all the time, service divided by claim never differs by
-//! more than one largest service of each: `|s₁/w₁ − s₂/w₂| ≤ c₁/w₁ + c₂/w₂`. Somebody is always
-//! next as long as anybody may be served, and a newcomer waits for at most one service of each
-//! tenant that was there before it, whatever their backlogs.
+//! Between two tenants that can be served all the time, service divided by share never differs by
+//! more than one largest service of each: `|s₁/w₁ − s₂/w₂| ≤ c₁/w₁ + c₂/w₂`. The queue has a next
+//! tenant as long as one may be served. A newcomer waits for at most one service of each earlier
+//! tenant, independent of their backlogs.
 //!
-//! A charge that is taken back can put a tenant behind the clock, but never by more than one of its
-//! services, and at least half of what it is charged stays, however much is taken back. So with
-//! refunds, in any history, the difference is at most two largest services of each and what the one
-//! ahead was given back meanwhile, or half of its service and one more if that is less; and a
-//! newcomer waits for at most three services of each.
+//! A refund can put a tenant behind the clock, but never by more than one of its services, and at
+//! least half of its charges stay. With refunds the difference is at most two largest services of
+//! each, plus the refunds of the tenant ahead, or one and a half of its services if that is less. A
+//! newcomer waits for at most three services of each tenant.
 //!
-//! Jobs are not here. The caller keeps them, first in first out per tenant, and says who has work,
-//! who must pause and what was served.
+//! The caller keeps the jobs, first in first out per tenant. It reports which tenants have work,
+//! which must pause and which were served.
 
 mod heap;
 mod order_key;
@@ -34,7 +33,7 @@ use slot_table::{SlotTable, TenantSlot};
 pub use tenant::{InvalidWeight, Priority, Tenant, Weight};
 use virtual_time::{TenantShare, VirtualTime};
 
-/// The order in which tenants are served.
+/// Order in which tenants are served.
 ///
 /// ```
 /// use outflow_core::{Cost, FairOrder, Nanos, Priority, Weight};
@@ -59,12 +58,12 @@ use virtual_time::{TenantShare, VirtualTime};
 pub struct FairQueue {
     seats: SlotTable,
     ready: SlotHeap<OrderKey>,
-    /// By the instant of return; of those that return together, who came to its place earlier. The
-    /// slot decides between those that never had a place, so that a run can be repeated.
+    /// Ordered by the instant of return, then by arrival at the place. The slot decides between
+    /// tenants that never had a place, so that a run can be repeated.
     parked: SlotHeap<(Nanos, u64, u32)>,
-    /// The virtual time: the place of the tenant served last.
+    /// Virtual time: the place of the tenant served last.
     clock: u128,
-    /// The furthest place that anyone has reached.
+    /// The furthest place that any tenant has reached.
     furthest: u128,
     entries: u64,
     working: usize,
@@ -72,14 +71,14 @@ pub struct FairQueue {
 }
 
 impl FairQueue {
-    /// An order that only service and weights decide.
+    /// Builds a queue ordered by service and weights alone.
     pub const fn new() -> Self {
         Self::favouring(Cost::ZERO)
     }
 
-    /// An order in which a tenant may be [favoured](Self::boost_by_progress) by up to `most` of its own cost.
-    /// The bound on fairness widens by as much; leave it at zero unless finishing what is almost
-    /// done is worth a newcomer's wait.
+    /// Builds a queue in which [`boost_by_progress`](Self::boost_by_progress) moves a tenant ahead
+    /// by up to `limit` of its own cost. The fairness bound widens equally. Keep it at zero unless
+    /// finishing nearly complete work is worth a newcomer's wait.
     pub const fn favouring(most: Cost) -> Self {
         Self {
             seats: SlotTable::new(),
@@ -93,19 +92,19 @@ impl FairQueue {
         }
     }
 
-    /// Gives a tenant a place. It has no work yet.
+    /// Adds a tenant without work.
     pub fn join(&mut self, weight: Weight, priority: Priority) -> Tenant {
         self.seats.give(TenantShare::new(weight, priority))
     }
 
-    /// Forgets a tenant, and what it owes. For one that only ran out of work, [`rest`](Self::set_idle)
-    /// is right: it would otherwise come back as a newcomer after every large job.
+    /// Removes a tenant and its debt. If it only ran out of work, use [`set_idle`](Self::set_idle):
+    /// otherwise it would return as a newcomer after every large job.
     pub fn leave(&mut self, tenant: Tenant) {
         self.set_idle(tenant);
         self.seats.vacate(tenant);
     }
 
-    /// The tenant has work.
+    /// Marks the tenant as having work.
     pub fn enter(&mut self, tenant: Tenant) {
         if let Some(seat) = self.seats.of_mut(tenant)
             && !seat.has_work
@@ -116,8 +115,8 @@ impl FairQueue {
         }
     }
 
-    /// The tenant has no work left. What it had no use for is not saved up for it, nor what it was
-    /// owed; what it owes is remembered as long as anybody works.
+    /// Marks the tenant as idle. Unused service and refunds due are dropped; its debt stays as long
+    /// as another tenant has work.
     pub fn set_idle(&mut self, tenant: Tenant) {
         if let Some(seat) = self.seats.of_mut(tenant)
             && seat.has_work
@@ -128,14 +127,14 @@ impl FairQueue {
             self.arrange(tenant);
         }
         if self.working == 0 {
-            // With nobody left to be fair to, old debts end: all begin together again, for those
-            // that rest are owed nothing.
+            // With no working tenant left, old debts end: all start together again, since idle
+            // tenants are owed nothing.
             self.clock = self.clock.max(self.furthest);
         }
     }
 
-    /// The tenant whose turn it is, of those that have work and are neither paused nor parked
-    /// beyond `now`. It stays first until it is charged, parked or put aside.
+    /// Returns the tenant to serve next, among those with work that are neither paused nor blocked
+    /// beyond `now`. It stays first until it is charged, blocked or paused.
     pub fn next(&mut self, now: Nanos) -> Option<Tenant> {
         while let Some(((until, ..), slot)) = self.parked.first()
             && until <= now
@@ -146,16 +145,16 @@ impl FairQueue {
         self.seats.holder(slot)
     }
 
-    /// When the next parked tenant returns: the instant to ask [`next`](Self::next) again if it
-    /// said that nobody can be served.
+    /// Returns the time at which the next blocked tenant returns: call [`next`](Self::next) again
+    /// then if it returned `None`.
     pub fn next_wakeup(&self) -> Option<Nanos> {
         self.parked.first().map(|((until, ..), _)| until)
     }
 
-    /// Counts a service of `cost` to the tenant, and answers what undoes it. A turn is never free:
-    /// a cost of zero counts as one, or a tenant of free jobs would be first for ever.
+    /// Charges a service of `cost` and returns the charge, which can be refunded. A service is
+    /// never free: a cost of zero counts as one, or a tenant of free jobs would always be first.
     ///
-    /// None if the tenant has left.
+    /// Returns `None` if the tenant has left.
     pub fn charge(&mut self, tenant: Tenant, cost: Cost) -> Option<FairCharge> {
         if let Some((first, _)) = self.ready.first() {
             self.clock = self.clock.max(first.point());
@@ -174,13 +173,13 @@ impl FairQueue {
         })
     }
 
-    /// Takes a charge back because the job was not served after all: the tenant stands where it
-    /// would stand without it. If it has to wait before it can try again, that is kept for it; if
-    /// it has no work, it is not, so let it [`enter`](Self::enter) first.
+    /// Refunds a charge because the job was not served: the tenant returns to its place without the
+    /// charge. A tenant that must wait keeps the refund; an idle one does not, so call
+    /// [`enter`](Self::enter) first.
     ///
-    /// Of several charges that are taken back only a part is given: as much as leaves the tenant
-    /// one service behind its turn, and until it has been charged twice as much again, less. Or one
-    /// whose every job is refused would be next for ever.
+    /// Several refunds are granted only in part. The tenant gets at most one service behind its
+    /// place, and less until it was charged twice that amount again. Otherwise a tenant whose every
+    /// job is refused would always be next.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "the tag is used up: a charge is given back once"
@@ -193,7 +192,7 @@ impl FairQueue {
         });
     }
 
-    /// Puts a tenant aside until an instant: its own limit, a cap or the server says so. Of several
+    /// Blocks a tenant until an instant, for its own limit, a cap or a cooldown. Of several
     /// instants the last holds.
     pub fn block_until(&mut self, tenant: Tenant, until: Nanos) {
         if let Some(seat) = self.seats.of_mut(tenant) {
@@ -202,7 +201,7 @@ impl FairQueue {
         }
     }
 
-    /// Lets a parked tenant return at once.
+    /// Unblocks a tenant at once.
     pub fn unpark(&mut self, tenant: Tenant) {
         if let Some(seat) = self.seats.of_mut(tenant) {
             seat.parked = None;
@@ -210,7 +209,7 @@ impl FairQueue {
         }
     }
 
-    /// Puts a tenant aside until it is [resumed](Self::resume).
+    /// Pauses a tenant until [`resume`](Self::resume).
     pub fn pause(&mut self, tenant: Tenant) {
         if let Some(seat) = self.seats.of_mut(tenant) {
             seat.paused = true;
@@ -218,7 +217,7 @@ impl FairQueue {
         }
     }
 
-    /// Ends a pause. If the tenant is parked as well, it stays so.
+    /// Ends a pause. A blocked tenant stays blocked.
     pub fn resume(&mut self, tenant: Tenant) {
         if let Some(seat) = self.seats.of_mut(tenant) {
             seat.paused = false;
@@ -226,8 +225,8 @@ impl FairQueue {
         }
     }
 
-    /// Changes a tenant's claim. Its distance from the clock, ahead or behind, stays the same in
-    /// service and is measured anew in time, so that the next turn already follows the new share.
+    /// Changes a tenant's share. Its distance from the clock stays equal in service and is rescaled
+    /// in time, so that the next service already follows the new share.
     pub fn reweight(&mut self, tenant: Tenant, weight: Weight, priority: Priority) {
         let claim = TenantShare::new(weight, priority);
         self.shift(tenant, |seat, clock| {
@@ -235,8 +234,8 @@ impl FairQueue {
         });
     }
 
-    /// Lets a tenant go ahead of its turn by the done part of its work, within the bound that the
-    /// order was [made with](Self::favouring).
+    /// Moves a tenant ahead by the completed part of its work, within the bound given to
+    /// [`favouring`](Self::favouring).
     pub fn boost_by_progress(&mut self, tenant: Tenant, done: u64, remaining: u64) {
         let most = u128::from(self.most_favour.units());
         let all = (u128::from(done) + u128::from(remaining)).max(1);
@@ -246,7 +245,7 @@ impl FairQueue {
         });
     }
 
-    /// What the tenant waits for, none if it has left.
+    /// Returns the condition that the tenant waits for, `None` if it has left.
     pub fn awaits(&self, tenant: Tenant) -> Option<Eligibility> {
         let seat = self.seats.get(tenant)?;
         Some(match seat.parked {
@@ -257,17 +256,17 @@ impl FairQueue {
         })
     }
 
-    /// How many tenants have work, whether or not they may be served now.
+    /// Returns the number of tenants with work, including those that may not be served now.
     pub const fn working(&self) -> usize {
         self.working
     }
 
-    /// How many tenants could be served at once.
+    /// Returns the number of tenants that could be served at once.
     pub fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// Puts the tenant where it belongs by what it waits for.
+    /// Puts the tenant into the structure that matches its eligibility.
     fn arrange(&mut self, tenant: Tenant) {
         let slot = tenant.slot;
         match self.awaits(tenant) {
@@ -287,7 +286,7 @@ impl FairQueue {
         }
     }
 
-    /// Brings a tenant that could not be served up to the clock, and into the order.
+    /// Brings a returning tenant up to the clock and into the order.
     fn admit(&mut self, tenant: Tenant) {
         if self.ready.contains(tenant.slot) {
             return;
@@ -315,7 +314,8 @@ impl FairQueue {
         }
     }
 
-    /// Lets `change` move a tenant, told the clock, and follows it wherever it waits.
+    /// Applies `change` to a tenant's slot and updates its position in the order or among blocked
+    /// tenants.
     fn shift<T>(
         &mut self,
         tenant: Tenant,
@@ -344,7 +344,7 @@ impl Default for FairQueue {
     }
 }
 
-/// One charge, to be given back if the service did not take place. It can be given back once.
+/// One charge. It can be refunded once if the service did not take place.
 #[derive(PartialEq, Eq, Debug)]
 pub struct FairCharge {
     tenant: Tenant,
@@ -353,22 +353,22 @@ pub struct FairCharge {
 }
 
 impl FairCharge {
-    /// Who was charged.
+    /// Returns the charged tenant.
     pub const fn tenant(&self) -> Tenant {
         self.tenant
     }
 }
 
-/// What a tenant waits for.
+/// Condition that a tenant waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Eligibility {
-    /// Work: it has none.
+    /// It has no work.
     Work,
-    /// Its turn.
+    /// It waits for its service.
     Turn,
-    /// This instant: it is parked.
+    /// It is blocked until this instant.
     Instant(Nanos),
-    /// An operator who resumes it: it is paused.
+    /// It is paused until an operator resumes it.
     Resume,
 }
 

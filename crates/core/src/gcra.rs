@@ -1,12 +1,12 @@
 //! The arithmetic of a token bucket.
 //!
 //! Time is scaled by the rate's quantity, so that a token is a whole number of units (the rate's
-//! span in nanoseconds) and nothing is ever rounded. Products of two 64-bit numbers fit 128 bits;
-//! everything here compares backlogs instead of sums, because a sum of two such products would not.
+//! span in nanoseconds) and nothing is rounded. Products of two 64-bit numbers fit 128 bits. All
+//! comparisons use backlogs instead of sums, because a sum of two such products would not fit.
 
 use crate::{Limit, Rate};
 
-/// A bucket's rule: `quantity` tokens per `per` nanoseconds, up to `burst` saved.
+/// Rule of a bucket: `quantity` tokens per `per` nanoseconds, up to `burst` saved.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gcra {
     pub(crate) quantity: u64,
@@ -14,7 +14,8 @@ pub(crate) struct Gcra {
     pub(crate) burst: u64,
 }
 
-/// What a bucket answers: when it is full again if the cost is taken now, or when to come back.
+/// Answer of a bucket: the time at which it is full again after the cost is taken, or the time to
+/// come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BucketLevel {
     Enough { full_at: u128 },
@@ -35,7 +36,7 @@ impl Gcra {
         Self::new(limit.rate(), limit.capacity())
     }
 
-    /// Whether `cost` can be taken at `now` from a bucket that is full at `full_at`.
+    /// Decides if `cost` can be taken at `now` from a bucket that is full at `full_at`.
     #[inline]
     pub(crate) fn level(self, full_at: u128, now: u64, cost: u64) -> BucketLevel {
         let Some(spare) = self.burst.checked_sub(cost) else {
@@ -56,22 +57,22 @@ impl Gcra {
         }
     }
 
-    /// An instant in scaled time.
+    /// Converts an instant to scaled time.
     pub(crate) fn scale(self, now: u64) -> u128 {
         u128::from(now) * u128::from(self.quantity)
     }
 
-    /// How long `tokens` take to refill, in scaled time.
+    /// Returns the refill time of `tokens`, in scaled time.
     pub(crate) fn span_of(self, tokens: u64) -> u128 {
         u128::from(tokens) * u128::from(self.per)
     }
 
-    /// How long one token takes to refill in nanoseconds, rounded up.
+    /// Returns the refill time of one token in nanoseconds, rounded up.
     pub(crate) const fn token_nanos(self) -> u64 {
         self.per.div_ceil(self.quantity)
     }
 
-    /// What has not refilled yet of `cost` tokens behind which `behind` more were taken. Tokens
+    /// Returns the unfilled part of `cost` tokens with `behind` more taken after them. Tokens
     /// refill in the order in which they were taken, so the end of the backlog is not theirs.
     pub(crate) fn unfilled(self, backlog: u128, behind: u64, cost: u64) -> u128 {
         backlog
@@ -79,7 +80,7 @@ impl Gcra {
             .min(self.span_of(cost))
     }
 
-    /// The same number of missing tokens, in the scale of another rule; never fewer of them.
+    /// Converts a backlog to the scale of another rule, with the missing tokens rounded up.
     pub(crate) fn rescale(self, backlog: u128, other: Self) -> u128 {
         let (ours, theirs) = (u128::from(self.per), u128::from(other.per));
         let (tokens, rest) = (backlog / ours, backlog % ours);

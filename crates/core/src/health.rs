@@ -1,14 +1,15 @@
-//! What state an API is in, and what may therefore be sent to it.
+//! The health state of an API, and the calls it permits.
 //!
-//! One machine per API watches every outcome and answers three questions: may this go, how fast, and
-//! when to look again. A circuit breaker beside a throttle would be two machines watching the same
+//! One machine per API watches every outcome. It decides if a call may go, at which rate, and when
+//! to check again. A circuit breaker next to a throttle would be two machines that watch the same
 //! responses until they disagree; here the circuit is a view of the state.
 //!
-//! Nothing waits in here. Recording an outcome answers at once, a wait is an answer to the next
-//! sender, and a timer is an instant that [`Health::next_wakeup`] names and [`Health::wake`] serves.
-//! Outcomes of requests sent before the last move change no state: one overload wave, however many
-//! were in flight, is one step. The machine scales rates and never raises one, and it does not count
-//! requests against limits; that is a [`Meter`](crate::Meter)'s work.
+//! Nothing waits in here. Recording an outcome returns at once, and a wait is an answer to the next
+//! caller. A timer is an instant that [`Health::next_wakeup`] names and [`Health::wake`] serves.
+//!
+//! Outcomes of requests sent before the last transition change no state: one overload burst,
+//! however large, is one step. The machine scales rates and never raises one. It does not count
+//! requests against limits; that is the task of a [`Meter`](crate::Meter).
 
 mod config;
 mod cooldown;
@@ -37,7 +38,7 @@ use cooldown::Cooldown;
 use probe::ProbeSlots;
 use ramp::Ramp;
 
-/// The health of one API.
+/// Health of one API.
 ///
 /// ```
 /// use core::time::Duration;
@@ -60,13 +61,13 @@ pub struct Health {
     state: HealthState,
     hold: Option<HealthOverride>,
     generation: u64,
-    /// The latest time seen; time that runs backwards stands still.
+    /// Latest time seen; earlier times count as this one.
     latest: Nanos,
-    /// When a timer is due, [`Nanos::MAX`] if none is running.
+    /// Time of the next timer, [`Nanos::MAX`] if none is running.
     due: Nanos,
-    /// Until when the server wants nobody to call, whatever the state.
+    /// End of the cooldown that the server asked for, in any state.
     cooling_until: Nanos,
-    /// When a timer leaves this state, [`Nanos::MAX`] if none does.
+    /// Time at which a timer leaves this state, [`Nanos::MAX`] if none does.
     until: Nanos,
     since: Nanos,
     reason: Option<TransitionReason>,
@@ -82,7 +83,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// A machine in Normal, at full speed, that has seen nothing.
+    /// Builds a machine in Normal, at full speed, without outcomes.
     pub fn new(config: HealthConfig, now: Nanos) -> Self {
         let settings = config.settings();
         Self {
@@ -107,7 +108,7 @@ impl Health {
         }
     }
 
-    /// Whether a request may be sent now. Ask before waiting for a limit and again right before
+    /// Decides if a request may be sent now. Ask before waiting for a limit and again right before
     /// sending: the state may have changed in between.
     #[inline]
     pub fn admission(&mut self, now: Nanos) -> HealthDecision {
@@ -123,37 +124,37 @@ impl Health {
         }
     }
 
-    /// The state now.
+    /// Returns the state.
     pub const fn state(&self) -> HealthState {
         self.state
     }
 
-    /// The state in the words of a circuit breaker.
+    /// Returns the state in the terms of a circuit breaker.
     pub const fn circuit(&self) -> CircuitState {
         self.state.circuit()
     }
 
-    /// The variables it runs on.
+    /// Returns the configuration.
     pub const fn config(&self) -> &HealthConfig {
         &self.config
     }
 
-    /// What is left of a configured rate in this state. Ask again after every transition, every
-    /// wake-up and every change of the variables.
+    /// Returns the part of a configured rate that this state leaves. Ask again after every
+    /// transition, wake-up and configuration change.
     #[must_use]
     pub fn effective(&self, rate: Rate) -> Rate {
         match (self.state, self.ramp) {
             (HealthState::Normal, None) => rate,
             (HealthState::Normal, Some(ramp)) => self.slowed(rate, ramp.multiple()),
             (HealthState::Throttle, _) => self.slowed(rate, WHOLE),
-            // While nothing goes, the rate is already that of the probes to come.
+            // While nothing may go, the rate is already that of the coming probes.
             (HealthState::HalfOpen | HealthState::Sleep | HealthState::CacheOnly, _) => {
                 rate.at_most(self.settings().probe_rate)
             }
         }
     }
 
-    /// How many requests may be in flight in this state.
+    /// Returns the number of requests that may be in flight in this state.
     pub fn concurrency(&self) -> u32 {
         let settings = self.settings();
         match self.state {
@@ -168,16 +169,16 @@ impl Health {
         }
     }
 
-    /// A random delay for one caller who is let go after a wait that the server asked for, so that
-    /// not all go at once.
+    /// Draws a random delay for one caller that is released after a server's wait, so that callers
+    /// do not go all at once.
     pub fn release_jitter(&self, entropy: u64) -> Duration {
         let most = span_nanos(self.settings().release_jitter);
         Duration::from_nanos(uniform(most, entropy))
     }
 
-    /// Begins a new wave without a move: a limit was just lowered because of a refusal, so the
-    /// refusals of all that is still in flight say nothing new and push the state no further.
-    /// While probes are out nothing changes: each of them decides by itself.
+    /// Starts a new generation without a transition: a limit was just lowered because of a
+    /// throttle. Throttles of requests still in flight are no news then and do not push the state
+    /// further. With probes in flight nothing changes: each of them decides by itself.
     pub fn begin_wave(&mut self, now: Nanos) {
         self.clamped(now);
         if matches!(self.state, HealthState::Normal | HealthState::Throttle) {
@@ -185,12 +186,13 @@ impl Health {
         }
     }
 
-    /// When [`Health::wake`] has something to do, if nothing else happens before.
+    /// Returns the time of the next timer for [`Health::wake`], if nothing else happens before.
     pub fn next_wakeup(&self) -> Option<Nanos> {
         (self.due < Nanos::MAX).then_some(self.due)
     }
 
-    /// The answer where not everyone may go; apart, so that the way of a healthy request is short.
+    /// Decides in states that restrict calls; separate, so that the path of a healthy request is
+    /// short.
     fn restricted(&mut self, now: Nanos) -> HealthDecision {
         match self.state {
             HealthState::Sleep | HealthState::CacheOnly => self.blocked(),
@@ -218,7 +220,7 @@ impl Health {
         HealthDecision::Go(HealthTicket::probe(self.generation, slot))
     }
 
-    /// Throttle's rate times `multiple` millionths.
+    /// Returns Throttle's rate times `multiple` millionths.
     fn slowed(&self, rate: Rate, multiple: u64) -> Rate {
         let settings = self.settings();
         let share = u64::from(settings.throttle_share.as_parts_per_million());
@@ -246,7 +248,7 @@ impl Health {
         now >= self.due && self.due < Nanos::MAX
     }
 
-    /// Goes to another state, where everything begins anew.
+    /// Enters another state and resets everything that belongs to one state.
     fn enter(&mut self, now: Nanos, step: HealthStep) -> HealthTransition {
         let from = core::mem::replace(&mut self.state, step.to);
         self.generation = self.generation.wrapping_add(1);
@@ -272,7 +274,7 @@ impl Health {
         }
     }
 
-    /// When a timer leaves this state, if one does.
+    /// Returns the time at which a timer leaves this state, if one does.
     fn leaves_at(&self) -> Option<Nanos> {
         (self.until < Nanos::MAX).then_some(self.due)
     }
@@ -281,7 +283,7 @@ impl Health {
         let settings = self.config.settings();
         self.failed_recoveries = 0;
         self.cooldown = Cooldown::first(settings);
-        // An operator who says Normal means full speed.
+        // An operator who forces Normal wants full speed.
         if matches!(
             reason,
             TransitionReason::ProbesOk | TransitionReason::ProbesAnswered
@@ -291,7 +293,7 @@ impl Health {
     }
 }
 
-/// A ratio that was seen and must persist before it is believed.
+/// An error ratio that was seen and must persist before it is believed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ConfirmingRatio {
     reason: TransitionReason,
@@ -299,7 +301,7 @@ struct ConfirmingRatio {
     held: Duration,
 }
 
-/// Where to go, why, and when a timer leaves it.
+/// Target of a transition, its reason, and the time at which a timer leaves it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct HealthStep {
     to: HealthState,
@@ -308,7 +310,7 @@ struct HealthStep {
 }
 
 impl HealthStep {
-    /// A step into a state that no timer leaves.
+    /// Builds a step into a state that no timer leaves.
     const fn to(to: HealthState, reason: TransitionReason) -> Self {
         Self {
             to,
@@ -318,5 +320,5 @@ impl HealthStep {
     }
 }
 
-/// All of a rate, in millionths.
+/// The full rate, in millionths.
 const WHOLE: u64 = 1_000_000;

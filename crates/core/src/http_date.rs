@@ -1,11 +1,12 @@
-//! A date as HTTP writes it, in any of its three forms.
+//! An HTTP date in any of its three forms.
 //!
-//! The rule of reading: what tells the instant must be right, what only repeats it is not looked
-//! at. So digits stand where the form wants them and the day must exist, while a weekday that does
-//! not match, lower case, and the zones `UTC` and `+0000` for `GMT` are read as they are meant: a
-//! server that sends them wants us to wait, and treating them as noise would send the call early. A
-//! second of 60 is the first of the next minute. Years have two or four digits, as the form says;
-//! local zones and ISO 8601 are refused, for here they are no date at all.
+//! Fields that define the instant must be right; redundant fields are not checked. Digits must
+//! stand in the places of the form, and the day must exist. A wrong weekday, lower case, and the
+//! zones `UTC` and `+0000` for `GMT` are accepted: the server wants a wait, and ignoring it would
+//! send the call early.
+//!
+//! A second of 60 is the first of the next minute. Years have two or four digits, as the form says.
+//! Local zones and ISO 8601 are not HTTP dates.
 
 use core::fmt;
 
@@ -13,7 +14,7 @@ use crate::WallTime;
 use crate::byte_cursor::{ByteCursor, trimmed};
 use crate::utc_date::{InvalidDate, LAST_SECOND, UtcDate, wall, weekday};
 
-/// A point in civil time, to the second, that HTTP can write.
+/// Point in civil time, to the second, that HTTP can write.
 ///
 /// ```
 /// use outflow_core::{HttpDate, WallTime};
@@ -30,11 +31,11 @@ use crate::utc_date::{InvalidDate, LAST_SECOND, UtcDate, wall, weekday};
 pub struct HttpDate(WallTime);
 
 impl HttpDate {
-    /// Reads a header value, blanks around it allowed. `now` only decides the century of a year of
-    /// two digits: it is the latest that is at most 50 years ahead.
+    /// Parses a header value, with surrounding blanks allowed. `now` only decides the century of a
+    /// two-digit year: the latest that is at most 50 years ahead.
     ///
     /// # Errors
-    /// If it is in none of the three forms, there is no such time, or it is before 1970.
+    /// If the value has none of the three forms, there is no such time, or it is before 1970.
     pub fn read(value: &[u8], now: WallTime) -> Result<Self, InvalidHttpDate> {
         let value = trimmed(value);
         let fields = imf_fixdate(ByteCursor::new(value))
@@ -48,19 +49,19 @@ impl HttpDate {
         }
     }
 
-    /// The last whole second up to `at`, or the last one of the year 9999.
+    /// Rounds `at` down to a whole second, at most the last one of the year 9999.
     pub fn from_at(at: WallTime) -> Self {
         let secs = at.as_duration().as_secs();
         Self(WallTime::from_unix_secs(secs.min(LAST_SECOND)))
     }
 
-    /// The point in civil time.
+    /// Returns the point in civil time.
     pub const fn at(self) -> WallTime {
         self.0
     }
 }
 
-/// Written in the one form that senders should use.
+/// Writes the one form that senders should use.
 impl fmt::Display for HttpDate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let date = UtcDate::from_at(self.0);
@@ -78,20 +79,20 @@ impl fmt::Display for HttpDate {
     }
 }
 
-/// When a response was made, by the only two clocks that can tell.
+/// Time of a response, by the server's clock or ours.
 ///
-/// The server's own `Date` is preferred: dates in the same response were read off the same clock,
-/// so their difference is right however wrong our clock is.
+/// The server's own `Date` is preferred: dates in one response come from one clock, so their
+/// difference is right however wrong our clock is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResponseTime<'a> {
-    /// The value of the response's `Date` header, if it had one.
+    /// Value of the response's `Date` header, if it had one.
     pub date: Option<&'a [u8]>,
-    /// Our own civil time when the response came.
+    /// Our own civil time at the response.
     pub wall: WallTime,
 }
 
 impl ResponseTime<'_> {
-    /// The time by the server's clock, or by ours if it does not tell its own.
+    /// Returns the time by the server's clock, or by ours if there is no valid `Date`.
     pub fn at_server(self) -> WallTime {
         self.date
             .and_then(|value| HttpDate::read(value, self.wall).ok())
@@ -146,7 +147,7 @@ fn asctime(mut scan: ByteCursor<'_>) -> Option<UtcDate> {
     scan.is_done().then(|| time.on(year, month, day))
 }
 
-/// The latest year with these last two digits that is at most 50 years ahead.
+/// Returns the latest year with these last two digits that is at most 50 years ahead.
 fn full_year(two_digits: u32, this_year: u32) -> u32 {
     let latest = this_year + 50;
     latest - (latest % 100 + 100 - two_digits) % 100
@@ -209,14 +210,14 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// Why a value is no date.
+/// Reason that a value is no date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidHttpDate {
     /// It has none of the three forms.
     UnknownForm,
     /// It has a form, but there is no such day or time of day.
     NoSuchTime,
-    /// It is before 1970, which is long past whatever it was meant for.
+    /// It is before 1970, which is long past in any case.
     BeforeEpoch,
 }
 

@@ -1,9 +1,8 @@
-//! Decides, given the time and what happened, whether a call may go, how long to wait and what
-//! state an API is in.
+//! Decides if a call may go, how long it waits and which health state an API is in.
 //!
-//! Nothing here reads a clock, opens a socket, spawns a task or draws a random number: time and
-//! entropy come in as arguments, so every decision can be replayed and every law tested. Decisions
-//! cannot fail, they can only refuse.
+//! This crate reads no clock, opens no socket, spawns no task and draws no random number. Time and
+//! entropy are arguments, so every decision can be replayed and every law tested. Decisions cannot
+//! fail; they can only refuse.
 
 #![no_std]
 

@@ -1,7 +1,8 @@
-//! A rule that a provider sets, and that cannot be built wrong.
+//! A provider's rule, valid by construction.
 //!
-//! A [`Limit`] is configuration: how much of what, over how long, counted how. Its live state is a
-//! [`Meter`](crate::Meter). Keeping the two apart lets a running meter be given another limit.
+//! A [`Limit`] is configuration: a quantity, a window, and how both are counted. Its live state is
+//! a
+//! [`Meter`](crate::Meter). The separation lets a running meter take another limit.
 
 use core::fmt;
 use core::time::Duration;
@@ -9,22 +10,22 @@ use core::time::Duration;
 use crate::time::span_nanos;
 use crate::{CountBy, Rate};
 
-/// The weight of one request, in whatever its limits count: calls, points, tokens.
+/// Weight of one request, in the unit of its limits: calls, points, tokens.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Cost(u64);
 
 impl Cost {
-    /// Costs nothing, and always passes where costs are counted.
+    /// A free request, which always passes where costs are counted.
     pub const ZERO: Self = Self(0);
     /// An ordinary request.
     pub const ONE: Self = Self(1);
 
-    /// A request of this weight.
+    /// Builds the cost of a request with this weight.
     pub const fn new(units: u64) -> Self {
         Self(units)
     }
 
-    /// The weight in units.
+    /// Returns the weight in units.
     pub const fn units(self) -> u64 {
         self.0
     }
@@ -36,7 +37,7 @@ impl Default for Cost {
     }
 }
 
-/// How the quantity of a limit returns.
+/// Way in which the quantity of a limit returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitKind {
     /// Each unit returns one window after it was taken. Never more than the limit in **any** window;
@@ -48,47 +49,47 @@ pub enum LimitKind {
     Aligned,
     /// Units return one by one, evenly; up to `burst` of them can be saved.
     Bucket {
-        /// The most that can be saved up, at least 1.
+        /// Maximum number of saved units, at least 1.
         burst: u64,
     },
 }
 
-/// Which moment of a request counts against a limit.
+/// Moment of a request that counts against a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Accounting {
     /// The moment of sending: simple, and wrong by the network's jitter.
     Send,
     /// All the time in flight, and one window from the response: never over the limit at the
-    /// server, whatever the network does.
+    /// server, on any network.
     Safe,
-    /// All the time in flight, and one window from the latest moment at which it can have arrived
-    /// given the lowest round trip seen: the promise of `Safe` while the path's base latency is
-    /// stable, at almost full speed.
+    /// All the time in flight, and one window from the latest possible arrival, given the lowest
+    /// round trip. Keeps the promise of `Safe` while the path's base latency is stable, at almost
+    /// full speed.
     #[default]
     Tight,
 }
 
-/// Whether an allowed request is also asked to keep a distance from the one before.
+/// Distance between allowed requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pacing {
     /// Send as soon as it is allowed.
     #[default]
     Off,
-    /// Spread what is left over the time left, waiting at most this long for it.
+    /// Spread the remaining quantity over the remaining time, waiting at most `max_delay`.
     Soft {
-        /// The longest wait that pacing may add.
+        /// Longest wait that pacing may add.
         max_delay: Duration,
     },
 }
 
 impl Pacing {
-    /// Soft pacing with the usual cap of half a second.
+    /// Soft pacing with the default cap of half a second.
     pub const SOFT: Self = Self::Soft {
         max_delay: Duration::from_millis(500),
     };
 }
 
-/// A share between 0 and 1, in parts per million.
+/// Share between 0 and 1, in parts per million.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Share(u32);
 
@@ -98,12 +99,12 @@ impl Share {
     /// All of it.
     pub const ALL: Self = Self(1_000_000);
 
-    /// `percent` hundredths; more than 100 is 100.
+    /// Builds a share of `percent` hundredths; more than 100 is 100.
     pub const fn percent(percent: u32) -> Self {
         Self::parts_per_million(percent.saturating_mul(10_000))
     }
 
-    /// `parts` in a million; more than a million is a million.
+    /// Builds a share of `parts` in a million; more than a million is a million.
     pub const fn parts_per_million(parts: u32) -> Self {
         if parts > 1_000_000 {
             Self::ALL
@@ -112,19 +113,19 @@ impl Share {
         }
     }
 
-    /// The share as parts per million.
+    /// Returns the share in parts per million.
     pub const fn as_parts_per_million(self) -> u32 {
         self.0
     }
 
-    /// True if `part` of `whole` is less than this share. Nothing of nothing is less than any.
+    /// Returns true if `part` of `whole` is less than this share. Zero of zero is less than any.
     pub fn is_above(self, part: u64, whole: u64) -> bool {
         u128::from(part) * 1_000_000 < u128::from(whole) * u128::from(self.0)
             || (whole == 0 && self.0 > 0)
     }
 }
 
-/// A validated rule: a quantity per window, how it returns and how it is counted.
+/// Valid rule: a quantity per window, how it returns and how it is counted.
 ///
 /// ```
 /// use outflow_core::{Accounting, Limit};
@@ -145,22 +146,22 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// An exact sliding window. When in doubt, this one: whatever windows the server uses, it stays
-    /// within them.
+    /// Builds an exact sliding window. Choose it when in doubt: it stays within any windows the
+    /// server may use.
     pub const fn sliding(rate: Rate) -> Self {
         Self::new(rate, LimitKind::Sliding)
     }
 
-    /// A window that begins with its first use.
+    /// Builds a window that begins with its first use.
     pub const fn fixed(rate: Rate) -> Self {
         Self::new(rate, LimitKind::Fixed)
     }
 
-    /// A window that begins at whole multiples of its length in UTC, as with APIs that reset at
-    /// `:00`.
+    /// Builds a window that begins at whole multiples of its length in UTC, as with APIs that reset
+    /// at `:00`.
     ///
     /// # Errors
-    /// If a day is not a whole number of windows: such a window has no agreed beginning.
+    /// If a day is not a whole number of windows: such a window has no defined start.
     pub const fn aligned(rate: Rate) -> Result<Self, InvalidLimit> {
         if !DAY_NANOS.is_multiple_of(rate.per_nanos()) {
             return Err(InvalidLimit::Unalignable);
@@ -168,11 +169,11 @@ impl Limit {
         Ok(Self::new(rate, LimitKind::Aligned))
     }
 
-    /// A token bucket that refills at `rate` and saves up to `burst`. In one window it lets through
-    /// up to `burst` plus the rate; put a sliding limit beside it where that is too much.
+    /// Builds a token bucket that refills at `rate` and saves up to `burst`. In one window it
+    /// passes up to `burst` plus the rate; add a sliding limit where that is too much.
     ///
     /// # Errors
-    /// If `burst` is zero: nothing could ever pass.
+    /// If `burst` is zero: no request could pass.
     pub const fn bucket(rate: Rate, burst: u64) -> Result<Self, InvalidLimit> {
         if burst == 0 {
             return Err(InvalidLimit::NoBurst);
@@ -180,44 +181,44 @@ impl Limit {
         Ok(Self::new(rate, LimitKind::Bucket { burst }))
     }
 
-    /// The same limit, counted at another moment of the request.
+    /// Sets the moment of a request that counts.
     #[must_use]
     pub const fn counted(mut self, accounting: Accounting) -> Self {
         self.accounting = accounting;
         self
     }
 
-    /// The same limit, counting something else than costs.
+    /// Sets the quantity that counts, instead of costs.
     #[must_use]
     pub const fn measured_in(mut self, measure: CountBy) -> Self {
         self.measure = measure;
         self
     }
 
-    /// The same limit with another margin for [`Accounting::Tight`]. Choose about the jitter of the
-    /// machine's own timers; 2 ms by default.
+    /// Sets the margin of [`Accounting::Tight`]. Choose about the jitter of the machine's timers; 2
+    /// ms by default.
     #[must_use]
     pub const fn guarded(mut self, guard: Duration) -> Self {
         self.guard = guard;
         self
     }
 
-    /// The same limit, paced.
+    /// Sets the pacing.
     #[must_use]
     pub const fn paced(mut self, pacing: Pacing) -> Self {
         self.pacing = pacing;
         self
     }
 
-    /// The same limit, telling once when less than this share remains.
+    /// Sets the share of remaining quota below which one warning is reported.
     #[must_use]
     pub const fn warning_below(mut self, share: Share) -> Self {
         self.warn_below = Some(share);
         self
     }
 
-    /// The same rule at another rate, as health or evidence demand. A bucket's burst shrinks with
-    /// its rate and never below 1; an aligned window keeps its edges and may span several of them.
+    /// Changes the rate, as health or evidence demand. A bucket's burst shrinks with its rate,
+    /// never below 1. An aligned window keeps its edges and may span several of them.
     #[must_use]
     pub fn with_rate(mut self, rate: Rate) -> Self {
         match &mut self.kind {
@@ -234,42 +235,43 @@ impl Limit {
         self
     }
 
-    /// The quantity and its window.
+    /// Returns the quantity and its window.
     pub const fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// How the quantity returns.
+    /// Returns how the quantity returns.
     pub const fn kind(&self) -> LimitKind {
         self.kind
     }
 
-    /// Which moment of a request counts.
+    /// Returns the moment of a request that counts.
     pub const fn accounting(&self) -> Accounting {
         self.accounting
     }
 
-    /// What of a call counts.
+    /// Returns the quantity that counts.
     pub const fn measure(&self) -> CountBy {
         self.measure
     }
 
-    /// The margin added by [`Accounting::Tight`].
+    /// Returns the margin of [`Accounting::Tight`].
     pub const fn guard(&self) -> Duration {
         self.guard
     }
 
-    /// Whether allowed requests are spread out.
+    /// Returns the pacing.
     pub const fn pacing(&self) -> Pacing {
         self.pacing
     }
 
-    /// The share below which a warning is due.
+    /// Returns the share below which a warning is due.
     pub const fn warn_below(&self) -> Option<Share> {
         self.warn_below
     }
 
-    /// The most that can be taken at one instant. A request of which more counts can never pass.
+    /// Returns the maximum that can be taken at one instant. A request that counts more can never
+    /// pass.
     pub const fn capacity(&self) -> u64 {
         match self.kind {
             LimitKind::Bucket { burst } => burst,
@@ -298,7 +300,7 @@ fn burst_at(burst: u64, from: Rate, to: Rate) -> u64 {
     let faster = u128::from(from.quantity()) * u128::from(to.per_nanos());
     let scaled = match u128::from(burst).checked_mul(slower) {
         Some(product) => product / faster,
-        // Too large to multiply: half of the bits tell the ratio well enough, rounded down.
+        // Too large to multiply: half of the bits give the ratio well enough, rounded down.
         None => u128::from(burst) * (slower >> 64) / ((faster >> 64) + 1),
     };
     u64::try_from(scaled).unwrap_or(u64::MAX).clamp(1, burst)
@@ -309,12 +311,12 @@ const DEFAULT_GUARD: Duration = Duration::from_millis(2);
 
 const DAY_NANOS: u64 = span_nanos(Duration::from_hours(24));
 
-/// Why a limit cannot be built.
+/// Reason that a limit cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidLimit {
     /// A bucket that holds nothing.
     NoBurst,
-    /// A window of which a day holds no whole number.
+    /// A day is not a whole number of these windows.
     Unalignable,
 }
 
@@ -363,8 +365,8 @@ mod tests {
         assert!(half > u64::MAX / 2 && half < u64::MAX / 100 * 52, "{half}");
     }
 
-    // 0.97 of one a second is one in two seconds where the server's seconds have edges; of ten it is
-    // nine within the same edges.
+    // 0.97 of one a second is one in two seconds where the server's seconds have edges; of ten it
+    // is nine within the original edges.
     #[test]
     fn an_aligned_window_keeps_its_edges_when_it_slows_down() {
         let aligned = |text: &str| Limit::aligned(rate(text)).expect("even");

@@ -1,15 +1,15 @@
 //! The live state of one limit.
 //!
-//! A meter is handed the time and a cost and answers with a [`Decision`]; what it allows it has
-//! taken in the same step, so there is nothing to check first and lose afterwards. Which meter a
-//! limit gets is decided here, once, from its configuration: a closed enum, because callers choose
-//! limits at run time and should not carry a type parameter for it.
+//! A meter takes the time and a cost and returns a [`Decision`]. Allowing and taking are one step,
+//! so there is no check whose result can be lost. The kind of meter is chosen here, once, from the
+//! limit. It is a closed enum, because callers choose limits at run time and should not carry a
+//! type parameter.
 //!
-//! A meter counts numbers, and knows nothing of what its limit measures: whoever holds several
-//! says to each what a request comes to there.
+//! A meter counts plain numbers and does not know the unit of its limit: the owner of several
+//! converts a request's cost for each.
 //!
-//! Time may step backwards: a meter lives at the latest time it was ever shown, so a step back
-//! refuses more and never grants more.
+//! Time may step backwards: a meter stays at the latest time it has seen, so a step back refuses
+//! more and never grants more.
 
 mod fixed_window;
 mod in_flight;
@@ -27,7 +27,7 @@ use token_bucket::TokenBucket;
 
 use crate::{Accounting, ClockPair, Cost, Decision, Limit, LimitKind, Nanos, UnitCost};
 
-/// The live state of one limit, of whichever kind.
+/// Live state of one limit of any kind.
 ///
 /// ```
 /// use outflow_core::{Accounting, Cost, Decision, Limit, Meter, Moment, Nanos};
@@ -46,8 +46,8 @@ use crate::{Accounting, ClockPair, Cost, Decision, Limit, LimitKind, Nanos, Unit
 #[derive(Debug, Clone)]
 pub struct Meter {
     live: MeterKind,
-    /// When it became another kind of meter. What was taken from the kind before is part of what
-    /// was taken over, and can no longer be told apart to be given back.
+    /// Time at which it became another kind of meter. Units taken from the earlier kind are part of
+    /// the inherited usage and can no longer be refunded one by one.
     changed_at: Option<Nanos>,
 }
 
@@ -58,7 +58,7 @@ enum MeterKind {
     Bucket(TokenBucket),
 }
 
-/// Calls the same method of whichever meter it is.
+/// Calls one method of the actual meter.
 macro_rules! each {
     ($live:expr, $meter:ident => $call:expr) => {
         match $live {
@@ -70,11 +70,11 @@ macro_rules! each {
 }
 
 impl Meter {
-    /// A meter of which nothing was used. `moment` places wall-aligned windows on the timeline.
+    /// Builds an unused meter. `moment` places wall-aligned windows on the timeline.
     ///
-    /// A fixed window that begins with use and is counted by arrival becomes a sliding one: the
-    /// server's window begins at an arrival that we cannot know, and only a sliding window stays
-    /// within every place it can have.
+    /// A fixed window that begins with use and is counted by arrival becomes a sliding one. The
+    /// server's window begins at an unknown arrival, and only a sliding window stays within every
+    /// possible one.
     pub fn new(limit: &Limit, moment: ClockPair) -> Self {
         let live = match (limit.kind(), WindowStart::from_limit(limit)) {
             (LimitKind::Bucket { .. }, _) => MeterKind::Bucket(TokenBucket::new(limit)),
@@ -91,7 +91,7 @@ impl Meter {
         }
     }
 
-    /// Whether `cost` fits now; takes nothing.
+    /// Checks if `cost` fits now; takes nothing.
     #[inline]
     pub fn check(&mut self, now: Nanos, cost: Cost) -> Decision {
         each!(&mut self.live, meter => meter.check(now, cost))
@@ -102,18 +102,18 @@ impl Meter {
         self.check(now, cost).map(|()| self.commit(cost, now))
     }
 
-    /// Takes what [`check`](Self::check) has just allowed, to be sent at `send_at`.
+    /// Takes a cost that [`check`](Self::check) has just allowed, to be sent at `send_at`.
     #[inline]
     pub(crate) fn commit(&mut self, cost: Cost, send_at: Nanos) -> Receipt {
         each!(&mut self.live, meter => meter.commit(cost, send_at))
     }
 
-    /// Removes that consumption if it still counts; tells whether it did. Give a receipt back to the
-    /// meter that gave it, and only for what provably never left: what may have reached the server
-    /// is to be settled instead.
+    /// Removes the consumption if it still counts, and returns true if it did. Refund a receipt to
+    /// its own meter, and only if the request provably never left; a request that may have reached
+    /// the server is settled instead.
     ///
-    /// Tokens of a bucket refill in the order in which they were taken: of one given back, what has
-    /// refilled meanwhile is not returned twice.
+    /// Tokens of a bucket refill in the order in which they were taken: the refilled part of a
+    /// refunded cost is not returned twice.
     pub fn refund(&mut self, now: Nanos, receipt: Receipt) -> bool {
         self.give_back(now, &receipt)
     }
@@ -126,8 +126,8 @@ impl Meter {
         each!(&mut self.live, meter => meter.refund(now, receipt))
     }
 
-    /// Removes a consumption known by its time (within a millisecond) and cost alone, for callers
-    /// that kept no receipt. A sliding window removes the latest match; the other kinds ignore the
+    /// Removes a consumption known only by its time (within a millisecond) and cost, for callers
+    /// without a receipt. A sliding window removes the latest match; the other kinds ignore the
     /// time. Only limits counted from sending know their entries by time.
     pub fn refund_at(&mut self, at: Nanos, cost: Cost) -> bool {
         match &mut self.live {
@@ -137,8 +137,8 @@ impl Meter {
         }
     }
 
-    /// Ends a request's time in flight: it reached the server at `arrived` at the latest, which may
-    /// still be to come if the request was given up. Limits counted from sending have nothing to
+    /// Ends a request's time in flight. It reached the server at `arrived` at the latest, which may
+    /// be in the future if the request was given up. Limits counted from sending have nothing to
     /// settle.
     pub fn settle(&mut self, now: Nanos, receipt: Receipt, arrived: Nanos) {
         self.land(now, &receipt, arrived);
@@ -151,14 +151,14 @@ impl Meter {
         }
     }
 
-    /// Counts units that were used whether we like it or not: by someone else with the same key,
-    /// say. The meter may stand above its limit afterwards.
+    /// Counts units that were used without asking, for example by another program with this key.
+    /// Usage may exceed the limit afterwards.
     pub fn charge(&mut self, now: Nanos, units: u64) {
         each!(&mut self.live, meter => meter.charge(now, units));
     }
 
-    /// Adopts another limit and keeps what was used. A limit of another kind takes over all that
-    /// still counts as if it had been used just now.
+    /// Applies another limit and keeps the usage. A limit of another kind takes over all usage that
+    /// still counts as if it had happened just now.
     pub fn reconfigure(&mut self, moment: ClockPair, limit: &Limit) {
         let now = Nanos::from_nanos(each!(&self.live, meter => meter.latest())).max(moment.now);
         let moment = ClockPair {
@@ -185,38 +185,39 @@ impl Meter {
         }
     }
 
-    /// Forgets what is in flight and will be settled by others; what was given up and may yet arrive
-    /// stays.
+    /// Drops requests in flight that another meter will settle; requests that were given up and may
+    /// yet arrive stay.
     pub(crate) fn forget_held(&mut self, now: Nanos) {
         let _brought_to_now = self.status(now);
         each!(&mut self.live, meter => meter.in_flight_mut().forget_held());
     }
 
-    /// Places wall-aligned windows anew after the civil clock was set; others do not care.
+    /// Places wall-aligned windows again after the civil clock was set; other kinds ignore it.
     pub fn realign(&mut self, moment: ClockPair) {
         if let MeterKind::Fixed(meter) = &mut self.live {
             meter.realign(moment);
         }
     }
 
-    /// When something returns next; `None` if nothing was used or time ends first.
+    /// Returns the time at which units return next; `None` if nothing was used or the timeline ends
+    /// first.
     pub fn recovery(&mut self, now: Nanos) -> Option<Nanos> {
         each!(&mut self.live, meter => meter.recovery(now))
     }
 
-    /// Where the meter stands.
+    /// Returns the meter's status.
     pub fn status(&mut self, now: Nanos) -> MeterStatus {
         each!(&mut self.live, meter => meter.standing(now))
     }
 
-    /// Gives unused memory back. Housekeeping: no decision depends on it.
+    /// Releases unused memory. No decision depends on it.
     pub fn prune(&mut self, now: Nanos) {
         each!(&mut self.live, meter => meter.tidy(now));
     }
 }
 
-/// Proof of one consumption: what to give back, or to settle. It is used up by either, so nothing
-/// can be given back twice.
+/// Proof of one consumption, to be refunded or settled. Either one consumes it, so nothing is
+/// refunded twice.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a receipt is settled or refunded; dropped, its cost is never seen to arrive"]
 pub struct Receipt {
@@ -236,7 +237,7 @@ impl Receipt {
         }
     }
 
-    /// The same consumption as a limit counts it that takes this toll.
+    /// Converts the consumption to the units that a limit counts.
     pub(crate) const fn tolled(mut self, toll: UnitCost) -> Self {
         self.cost = toll.units(self.cost);
         self
@@ -247,12 +248,12 @@ impl Receipt {
         self
     }
 
-    /// When it was taken.
+    /// Returns the time of the consumption.
     pub const fn at(&self) -> Nanos {
         self.at
     }
 
-    /// What was taken.
+    /// Returns the consumed cost.
     pub const fn cost(&self) -> Cost {
         self.cost
     }
@@ -266,7 +267,7 @@ impl Receipt {
     }
 }
 
-/// From which moment an entry's window runs.
+/// Start of an entry's window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WindowStart {
     FromSend,
@@ -281,7 +282,7 @@ impl WindowStart {
         }
     }
 
-    /// What is added to the window because the arrival is estimated and not known.
+    /// Returns the extension of the window for an arrival that is estimated, not known.
     pub(crate) const fn margin(limit: &Limit) -> Duration {
         match limit.accounting() {
             Accounting::Tight => limit.guard(),
@@ -290,44 +291,44 @@ impl WindowStart {
     }
 }
 
-/// Where a meter stands at one instant.
+/// Status of a meter at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeterStatus {
-    /// The instant: the one asked about, or the latest seen if the clock stepped back.
+    /// The requested instant, or the latest seen if the clock stepped back.
     pub at: Nanos,
-    /// The most that can be used.
+    /// Maximum that can be used.
     pub capacity: u64,
-    /// What counts now, in flight included. Above the capacity after a limit shrank.
+    /// Usage that counts now, in flight included. It exceeds the capacity after a limit shrank.
     pub used: u128,
-    /// What was sent and has not come back, when arrivals are counted.
+    /// Usage sent and not finished, when arrivals are counted.
     pub in_flight: u128,
-    /// How many requests that is, as far as the meter keeps them apart: those in its log and those
-    /// in flight. Fixed windows and buckets keep none of what has landed.
+    /// Number of these requests, as far as the meter stores them: those in its log and those in
+    /// flight. Fixed windows and buckets store no finished requests.
     pub requests: usize,
-    /// The most that ever counted at once.
+    /// Highest usage so far.
     pub peak: u128,
-    /// The oldest entry that counts, of those that have landed.
+    /// Oldest finished entry that counts.
     pub oldest: Option<Nanos>,
-    /// The newest entry that counts, of those that have landed.
+    /// Newest finished entry that counts.
     pub newest: Option<Nanos>,
-    /// Since when entries count.
+    /// Start of the period in which entries count.
     pub window_start: Nanos,
-    /// Until when: the instant itself, or the next reset of a fixed window.
+    /// End of that period: the instant itself, or the next reset of a fixed window.
     pub window_end: Nanos,
-    /// How many entries (or windows) have expired so far.
+    /// Number of entries (or windows) that have expired so far.
     pub expired: u64,
     /// Bytes on the heap.
     pub memory: usize,
 }
 
 impl MeterStatus {
-    /// What is left.
+    /// Returns the remaining quota.
     pub fn remaining(&self) -> u64 {
         let used = u64::try_from(self.used).unwrap_or(u64::MAX);
         self.capacity.saturating_sub(used)
     }
 
-    /// What is left as a part of the whole, from 0.0 to 1.0.
+    /// Returns the remaining quota as a fraction of the capacity, from 0.0 to 1.0.
     #[expect(
         clippy::as_conversions,
         clippy::cast_precision_loss,

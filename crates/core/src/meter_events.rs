@@ -1,33 +1,33 @@
-//! What a meter has to tell besides its decisions: that little remains, and that it is paced.
+//! Events of a meter apart from its decisions: low quota and capped pacing.
 //!
-//! Events wait here until somebody polls them, at most one of each sort, so a meter that nobody
-//! listens to neither grows nor slows down. A condition that lasts is told once.
+//! Events wait here until the owner polls them, at most one of each kind. A meter without an
+//! observer neither grows nor slows down. A lasting condition is reported once.
 
 use core::time::Duration;
 
 use crate::{Limit, MeterStatus, Nanos, Pacing};
 
-/// Something about a limit that an operator may want to know. `limit` is its place in the set.
+/// Event about a limit for an operator. `limit` is its index in the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeterEvent {
-    /// Less remains than the limit's threshold; told again only after it had recovered.
+    /// Less remains than the limit's threshold; reported again only after a recovery.
     Low {
-        /// Which limit.
+        /// Index of the limit.
         limit: usize,
-        /// What is left.
+        /// Remaining quota.
         remaining: u64,
-        /// Of how much.
+        /// Capacity of the limit.
         capacity: u64,
     },
-    /// Pacing asked for more than its cap allows; told at most once a minute.
+    /// Pacing asked for more than its cap allows; reported at most once a minute.
     PacingCapped {
-        /// Which limit.
+        /// Index of the limit.
         limit: usize,
         /// The window that is being spread.
         window: Duration,
-        /// The pause that would spread it evenly.
+        /// Pause that would spread it evenly.
         asked: Duration,
-        /// The pause that was given.
+        /// Pause that was granted.
         cap: Duration,
     },
 }
@@ -45,7 +45,7 @@ impl MeterEventQueue {
         self.low.take().or_else(|| self.capped.take())
     }
 
-    /// Compares what remains with the limit's threshold.
+    /// Compares the remaining quota with the limit's threshold.
     pub(crate) fn observe(&mut self, place: usize, limit: &Limit, standing: MeterStatus) {
         let Some(share) = limit.warn_below() else {
             return;
@@ -62,7 +62,7 @@ impl MeterEventQueue {
         self.is_low = is_low;
     }
 
-    /// The pause that the limit's pacing gives of what was asked for.
+    /// Returns the pause that the limit's pacing grants.
     pub(crate) fn cap(
         &mut self,
         place: usize,

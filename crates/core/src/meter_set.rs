@@ -1,11 +1,11 @@
 //! Several limits at once, all or nothing.
 //!
-//! `10/s` **and** `100/min` **and** `1000/h`: a request passes if every limit has room, and then
-//! takes from all of them; if one refuses, none was touched. Asking the limits one after the other
-//! and taking as one goes would lose what was taken when a later one refuses.
+//! `10/s` **and** `100/min` **and** `1000/h`: a request passes if every limit has quota, and then
+//! takes from all of them; if one refuses, none changes. Taking from one limit after the other
+//! would lose units when a later one refuses.
 //!
-//! Limits may count different things of a request, its cost or the request itself. What it pays at
-//! each is worked out here, for the meters know numbers only.
+//! Limits may count different quantities of a request: its cost or the request itself. The set
+//! computes the units for each, because meters know plain numbers only.
 
 mod reconfigure;
 
@@ -22,7 +22,7 @@ use crate::{
     UnitCost, Usage,
 };
 
-/// The meters of all limits that one request has to pass.
+/// Meters of all limits that one request has to pass.
 ///
 /// ```
 /// use outflow_core::{Cost, Decision, Limit, MeterSet, Moment, Nanos};
@@ -37,9 +37,9 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct MeterSet {
     slots: Vec<MeterSlot>,
-    /// The latest time seen: all meters live at the same one, so that one time identifies a grant.
+    /// Latest time seen. All meters share it, so that one time identifies a receipt set.
     latest: Nanos,
-    /// How many slots were ever made: a slot's number is never given again.
+    /// Number of slots ever made: a slot's number is never reused.
     made: u32,
     admitted: u64,
     refused: u64,
@@ -55,8 +55,8 @@ struct MeterSlot {
 }
 
 impl MeterSet {
-    /// Untouched meters for these limits, which are known by their place in the list from then on.
-    /// No limit at all lets everything pass.
+    /// Builds unused meters for these limits, which are identified by their index from then on. An
+    /// empty list lets every request pass.
     ///
     /// # Errors
     /// If there are more than [`MAX_LIMITS`].
@@ -75,7 +75,8 @@ impl MeterSet {
         Ok(set)
     }
 
-    /// Whether a request of this cost passes all limits now; takes nothing. The wait is the longest of theirs.
+    /// Checks if a request of this cost passes all limits now; takes nothing. The wait is the
+    /// longest of theirs.
     pub fn check(&mut self, now: Nanos, cost: Cost) -> Decision {
         let now = self.see(now);
         let all = self
@@ -97,7 +98,7 @@ impl MeterSet {
         decision.map(|()| self.commit(now, cost))
     }
 
-    /// What each limit says on its own, in their order: the explanation of a wait.
+    /// Returns each limit's own decision, in order: the explanation of a wait.
     pub fn explain(&mut self, now: Nanos, cost: Cost) -> impl Iterator<Item = Decision> {
         let now = self.see(now);
         self.slots
@@ -105,8 +106,8 @@ impl MeterSet {
             .map(move |slot| slot.meter.check(now, slot.toll.units(cost)))
     }
 
-    /// Whether so many units of whatever it counts fit the limit at `place` now; an unknown place
-    /// has room for anything. Takes nothing.
+    /// Checks if units fit the limit at `place` now, in its own unit; an unknown place fits
+    /// anything. Takes nothing.
     pub fn check_units(&mut self, now: Nanos, place: usize, units: u64) -> Decision {
         let now = self.see(now);
         match self.slots.get_mut(place) {
@@ -115,7 +116,7 @@ impl MeterSet {
         }
     }
 
-    /// Gives a grant back to all limits, for a request that provably never left.
+    /// Refunds a receipt set to all limits, for a request that provably never left.
     pub fn refund(&mut self, now: Nanos, grant: ReceiptSet) {
         let now = self.see(now);
         for (slot, receipt) in self.slots.iter_mut().zip(grant.receipts()) {
@@ -125,7 +126,7 @@ impl MeterSet {
         }
     }
 
-    /// Tells all limits how the request went. `floor` is the path's lowest round trip, if known.
+    /// Settles the request with all limits. `floor` is the path's lowest round trip, if known.
     pub fn settle(
         &mut self,
         now: Nanos,
@@ -143,7 +144,7 @@ impl MeterSet {
         }
     }
 
-    /// Counts units that someone else used of the limit at `place`; an unknown place is ignored.
+    /// Counts units that another program used of the limit at `place`; an unknown place is ignored.
     pub fn charge(&mut self, now: Nanos, place: usize, units: u64) {
         let now = self.see(now);
         if let Some(slot) = self.slots.get_mut(place) {
@@ -153,12 +154,12 @@ impl MeterSet {
         }
     }
 
-    /// Adopts other limits and keeps what was used of those at the same place. Outstanding grants
-    /// stay good; additional limits begin untouched, and so do those that count something else than
-    /// the one before: so many calls say nothing of so many tokens.
+    /// Applies other limits and keeps the usage of those at equal places. Outstanding receipts stay
+    /// valid. Additional limits start unused, and so do limits with another unit: a number of calls
+    /// is no number of tokens.
     ///
     /// # Errors
-    /// If there are more than [`MAX_LIMITS`]; nothing was changed then.
+    /// If there are more than [`MAX_LIMITS`]; nothing changes then.
     pub fn reconfigure(
         &mut self,
         moment: ClockPair,
@@ -182,7 +183,7 @@ impl MeterSet {
         Ok(())
     }
 
-    /// Places wall-aligned windows anew after the civil clock was set.
+    /// Places wall-aligned windows again after the civil clock was set.
     pub fn realign(&mut self, moment: ClockPair) {
         self.see(moment.now);
         for slot in &mut self.slots {
@@ -190,7 +191,7 @@ impl MeterSet {
         }
     }
 
-    /// The limits in force, each with where it stands.
+    /// Returns the limits in force, each with its status.
     pub fn standings(&mut self, now: Nanos) -> impl Iterator<Item = (&Limit, MeterStatus)> {
         let now = self.see(now);
         self.slots
@@ -198,8 +199,8 @@ impl MeterSet {
             .map(move |slot| (&slot.limit, slot.meter.status(now)))
     }
 
-    /// The facts of each limit for people and metrics, in their order. Who waits is known to the
-    /// caller alone.
+    /// Returns the usage of each limit for people and metrics, in order. Only the caller knows the
+    /// number of waiters.
     pub fn usage(&mut self, now: Nanos, waiting: u64) -> impl Iterator<Item = Usage> {
         let (now, counts) = (self.see(now), self.counts());
         self.slots.iter_mut().map(move |slot| Usage {
@@ -210,7 +211,7 @@ impl MeterSet {
         })
     }
 
-    /// How many requests were let through and turned away so far.
+    /// Returns the number of allowed and refused requests so far.
     pub const fn counts(&self) -> DecisionCounts {
         DecisionCounts {
             admitted: self.admitted,
@@ -218,12 +219,12 @@ impl MeterSet {
         }
     }
 
-    /// The next event that nobody has looked at yet.
+    /// Returns the next event that was not polled yet.
     pub fn poll_event(&mut self) -> Option<MeterEvent> {
         self.slots.iter_mut().find_map(|slot| slot.watch.poll())
     }
 
-    /// Gives unused memory back. Housekeeping: no decision depends on it.
+    /// Releases unused memory. No decision depends on it.
     pub fn tidy(&mut self, now: Nanos) {
         let now = self.see(now);
         for slot in &mut self.slots {
@@ -231,7 +232,7 @@ impl MeterSet {
         }
     }
 
-    /// The time to decide at: `now`, or the latest seen if the clock stepped back.
+    /// Returns the time to decide at: `now`, or the latest seen if the clock stepped back.
     fn see(&mut self, now: Nanos) -> Nanos {
         self.latest = self.latest.max(now);
         self.latest
@@ -252,7 +253,7 @@ impl MeterSet {
         grant
     }
 
-    /// Exactly as many slots as there are limits: each is half a kilobyte, and most sets have one.
+    /// Reserves exactly one slot per limit: each is half a kilobyte, and most sets have one.
     fn extend(&mut self, limits: &[Limit], moment: ClockPair) {
         self.slots.reserve_exact(limits.len());
         for limit in limits {
@@ -262,7 +263,7 @@ impl MeterSet {
     }
 }
 
-/// A number that no slot has had.
+/// Returns a number that no slot has had.
 fn next_number(made: &mut u32) -> u32 {
     *made = made.wrapping_add(1).max(1);
     *made
@@ -279,8 +280,8 @@ impl MeterSlot {
         }
     }
 
-    /// Watches what remains, where the limit asks for it. Looking before and after a take sees a
-    /// recovery that happened while nobody asked.
+    /// Watches the remaining quota, where the limit asks for it. Observing before and after a take
+    /// sees a recovery that happened between requests.
     fn observe(&mut self, place: usize, now: Nanos) {
         if self.limit.warn_below().is_some() {
             self.watch
@@ -320,9 +321,9 @@ impl MeterSlot {
         }
     }
 
-    /// Takes what a call on its way costs, whether there is room or not.
+    /// Takes the cost of a call in flight, with or without remaining quota.
     fn burden(&mut self, now: Nanos, grant: &ReceiptSet) -> Receipt {
-        // Looking brings the meter to this instant; what it says does not matter here.
+        // The check moves the meter to this instant; its decision does not matter here.
         let cost = self.toll.units(grant.cost());
         let _room = self.meter.check(now, cost);
         self.meter.commit(cost, grant.send_at())
@@ -336,12 +337,12 @@ impl MeterSlot {
     }
 }
 
-/// How many requests a set has decided on.
+/// Number of requests that a set has decided on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DecisionCounts {
-    /// Let through.
+    /// Allowed requests.
     pub admitted: u64,
-    /// Turned away, to wait or for good.
+    /// Refused requests, to wait or for good.
     pub refused: u64,
 }
 

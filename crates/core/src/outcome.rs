@@ -1,13 +1,13 @@
-//! What one attempt ended in, and what that means.
+//! The end of one attempt, and its meaning.
 //!
-//! An [`AttemptReport`] is fact: a status or a fault, and what the response said about waiting. An
-//! [`Outcome`] is judgement: what the fact does to an API's health. The [`Policy`](crate::Policy)
-//! stands between the two, so that "is this a failure?" has one answer for health, for retries and
-//! for the circuit. Nothing here reads a header: whoever sent the request did.
+//! An [`AttemptReport`] is fact: a status or a fault, and the server's wait. An
+//! [`Outcome`] is judgement: the effect of the fact on an API's health. The
+//! [`Policy`](crate::Policy) stands between the two, so that health, retries and the circuit agree
+//! on failures. Nothing here reads a header: the sender does.
 
 use core::time::Duration;
 
-/// The facts of one finished attempt.
+/// Facts of one finished attempt.
 ///
 /// ```
 /// use core::time::Duration;
@@ -25,47 +25,47 @@ pub struct AttemptReport {
 }
 
 impl AttemptReport {
-    /// A complete response with this status.
+    /// Reports a complete response with this status.
     pub const fn status(code: u16) -> Self {
         Self::ending(AttemptEnd::Status(code))
     }
 
-    /// No complete response.
+    /// Reports an attempt without a complete response.
     pub const fn fault(fault: Fault) -> Self {
         Self::ending(AttemptEnd::Fault(fault))
     }
 
-    /// Given up by the caller before it ended.
+    /// Reports an attempt that the caller cancelled.
     pub const fn cancelled() -> Self {
         Self::ending(AttemptEnd::Cancelled)
     }
 
-    /// The same attempt, whose response named a time to wait.
+    /// Adds the wait that the response named.
     #[must_use]
     pub const fn with_retry_after(mut self, retry_after: Duration) -> Self {
         self.retry_after = Some(retry_after);
         self
     }
 
-    /// The same attempt, whose response bears the signs of a rate limit whatever its status: a
-    /// remaining quota of zero, a `Retry-After` on a 403, a body that says so.
+    /// Marks the response as rate limited independent of its status: a remaining quota of zero, a
+    /// `Retry-After` on a 403, a body that says so.
     #[must_use]
     pub const fn with_rate_limit_signs(mut self) -> Self {
         self.signs = Signs::RateLimit;
         self
     }
 
-    /// How it ended.
+    /// Returns the end of the attempt.
     pub const fn ended(&self) -> AttemptEnd {
         self.ended
     }
 
-    /// How long the server asked to wait, if it did.
+    /// Returns the wait that the server asked for, if any.
     pub const fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// Whether the response looks like a rate limit apart from its status.
+    /// Returns true if the response looks rate limited apart from its status.
     pub const fn signs(&self) -> Signs {
         self.signs
     }
@@ -79,18 +79,18 @@ impl AttemptReport {
     }
 }
 
-/// How an attempt ended.
+/// End of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AttemptEnd {
-    /// With a complete response of this status.
+    /// A complete response with this status.
     Status(u16),
-    /// Without one.
+    /// No complete response.
     Fault(Fault),
-    /// The caller gave it up.
+    /// The caller cancelled it.
     Cancelled,
 }
 
-/// Why there was no complete response.
+/// Reason that there was no complete response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// No connection in time.
@@ -111,7 +111,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// In one word, as logs and reports write it.
+    /// Returns the name used in logs and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ConnectTimeout => "connect_timeout",
@@ -134,7 +134,7 @@ pub enum Signs {
     RateLimit,
 }
 
-/// What an attempt does to the health of its API.
+/// Effect of an attempt on the health of its API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
     effect: OutcomeClass,
@@ -142,22 +142,22 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// All is well.
+    /// A success.
     pub const SUCCESS: Self = Self::from_class(OutcomeClass::Success);
-    /// An answer that says neither good nor bad of the API.
+    /// A response that says neither good nor bad of the API.
     pub const NEUTRAL: Self = Self::from_class(OutcomeClass::Neutral);
-    /// No answer that anybody waited for.
+    /// The caller cancelled the attempt.
     pub const CANCELLED: Self = Self::from_class(OutcomeClass::Cancelled);
-    /// The server refused for its limits and gave no time.
+    /// The server throttled and gave no time.
     pub const THROTTLED: Self = Self::from_class(OutcomeClass::Throttled);
-    /// The server shut us out and gave no time.
+    /// The server banned the client and gave no time.
     pub const BANNED: Self = Self::from_class(OutcomeClass::Banned);
     /// The server failed.
     pub const SERVER_FAILED: Self = Self::from_class(OutcomeClass::ServerFailed);
-    /// The way to the server failed.
+    /// The network failed.
     pub const NETWORK_FAILED: Self = Self::from_class(OutcomeClass::NetworkFailed);
 
-    /// An outcome of this effect, with no time to wait.
+    /// Builds an outcome of this class, without a wait.
     pub const fn from_class(effect: OutcomeClass) -> Self {
         Self {
             effect,
@@ -165,42 +165,43 @@ impl Outcome {
         }
     }
 
-    /// The same outcome, with the server's word to stay away so long.
+    /// Adds the wait that the server asked for.
     #[must_use]
     pub const fn with_retry_after(mut self, retry_after: Duration) -> Self {
         self.retry_after = Some(retry_after);
         self
     }
 
-    /// What it does to health.
+    /// Returns the class.
     pub const fn effect(&self) -> OutcomeClass {
         self.effect
     }
 
-    /// How long the server wants us away, if it said so and is to be obeyed.
+    /// Returns the wait that the server asked for, if it is to be obeyed.
     pub const fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 }
 
-/// What an outcome counts as.
+/// Class of an outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OutcomeClass {
     /// A success.
     Success,
-    /// A refusal for the server's limits.
+    /// The server throttled the call.
     Throttled,
     /// A failure of the server.
     ServerFailed,
-    /// A failure on the way to the server.
+    /// A network failure.
     NetworkFailed,
     /// A failure of another kind that was configured to count, such as 401.
     OtherFailed,
-    /// Shut out: nothing may be sent until the server's time, or for a cooldown if it gave none.
+    /// The server banned the client: nothing may be sent until the server's time, or for a cooldown
+    /// if it gave none.
     Banned,
-    /// An answer that counts as neither a success nor a failure and ends no streak. It does show
-    /// that the API is there: probes that get nothing else end in recovery all the same.
+    /// A response that counts as neither success nor failure and ends no streak. It shows that the
+    /// API responds: probes that get nothing else still end in recovery.
     Neutral,
-    /// Given up before it was answered: counts as nothing at all.
+    /// Cancelled before a response: counts as nothing at all.
     Cancelled,
 }

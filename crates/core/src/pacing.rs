@@ -1,34 +1,34 @@
-//! Spreading what is left over the time left.
+//! Even distribution of the remaining quota over the remaining time.
 //!
 //! A limit of 10 per minute can be used up in the first second. Soft pacing suggests a pause before
-//! each request so that the rest of the quantity lasts until some of it returns. It is a
-//! suggestion, told apart from the hard wait: a paced request is already allowed.
+//! each request so that the rest lasts until units return. It is a suggestion, distinct from the
+//! hard wait: a paced request is already allowed.
 
 use core::time::Duration;
 
 use crate::{Cost, Decision, Meter, Nanos};
 
-/// How long a request should wait, and whether it has to.
+/// Wait of a request, soft or hard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitTime {
-    /// It may go now; an even spread would have it wait this long.
+    /// The request may go now; an even spread would wait this long.
     Soft {
         /// The pause, capped.
         delay: Duration,
         /// The pause before the cap.
         asked: Duration,
     },
-    /// It may not go before this instant.
+    /// The request may not go before this instant.
     Hard(Nanos),
-    /// It can never go.
+    /// The request can never go.
     Never,
 }
 
 impl Meter {
-    /// How long `cost` should wait, pausing `max_delay` at most for the sake of an even spread.
+    /// Returns the wait of `cost`, with at most `max_delay` for an even spread.
     ///
-    /// A cost of zero never has to wait: while nothing remains, the instant it is told is that of
-    /// the next recovery, as information.
+    /// A cost of zero never has to wait: while nothing remains, the returned instant is that of the
+    /// next recovery, as information.
     ///
     /// ```
     /// use core::time::Duration;
@@ -61,8 +61,8 @@ impl Meter {
         }
     }
 
-    /// The pause that spreads what remains over the time until something returns. An untouched
-    /// meter asks for none.
+    /// Returns the pause that spreads the remaining quota over the time until units return. An
+    /// unused meter asks for none.
     pub(crate) fn even_pause(&mut self, now: Nanos, cost: Cost) -> Duration {
         let Some(recovery) = self.recovery(now) else {
             return Duration::ZERO;

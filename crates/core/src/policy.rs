@@ -1,15 +1,15 @@
-//! The one table that says what an attempt's end means.
+//! The table that maps an attempt's end to its handling.
 //!
-//! Health, retries and the circuit all ask this table. Three classifiers would agree on the day they
-//! were written and not on the next. A row names what it matches and how that is treated; an API
-//! overrides rows, and the last override that matches wins. It decides nothing about budgets,
-//! deadlines or idempotency: "worth another attempt" is not yet leave to make one.
+//! Health, retries and the circuit all use this table. Three classifiers would soon disagree. A row
+//! names its match and the handling; an API overrides rows, and the last override that matches
+//! wins. The table knows no budgets, deadlines or idempotency: a retryable attempt still needs a
+//! permit for its retry.
 
 use alloc::vec::Vec;
 
 use crate::outcome::{AttemptEnd, AttemptReport, Fault, Outcome, OutcomeClass, Signs};
 
-/// How each end of an attempt is treated.
+/// Handling of each end of an attempt.
 ///
 /// ```
 /// use outflow_core::{Attempt, Effect, Policy, Retry, Rule, Treatment, When};
@@ -32,14 +32,15 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The usual table with these rows laid over it; of two that match, the later one wins.
+    /// Builds the default table with these rows laid over it; of two that match, the later one
+    /// wins.
     pub fn with(overrides: &[PolicyRule]) -> Self {
         Self {
             overrides: overrides.to_vec(),
         }
     }
 
-    /// Judges an attempt. Allocates nothing.
+    /// Classifies an attempt. Allocates nothing.
     pub fn classify(&self, attempt: &AttemptReport) -> Classification {
         let treatment = self.treatment(attempt);
         let outcome = Outcome::from_class(treatment.effect);
@@ -52,7 +53,7 @@ impl Policy {
         }
     }
 
-    /// How an attempt that ended so is treated.
+    /// Returns the handling of an attempt.
     pub fn treatment(&self, attempt: &AttemptReport) -> Handling {
         self.overrides
             .iter()
@@ -63,25 +64,25 @@ impl Policy {
     }
 }
 
-/// What the table makes of one attempt.
+/// Classification of one attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Classification {
-    /// What it does to health.
+    /// Effect on health.
     pub outcome: Outcome,
-    /// Whether another attempt could end better.
+    /// Retryability of the attempt.
     pub retry: Retryability,
 }
 
-/// One row of the table.
+/// Row of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PolicyRule {
-    /// What the row is about.
+    /// Match of the row.
     pub when: RuleMatch,
-    /// What is done about it.
+    /// Handling of a match.
     pub then: Handling,
 }
 
-/// What a row matches.
+/// Match of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RuleMatch {
     /// This status.
@@ -92,7 +93,7 @@ pub enum RuleMatch {
     RateLimited(u16),
     /// This fault.
     Fault(Fault),
-    /// The caller gave up.
+    /// The caller cancelled.
     Cancelled,
 }
 
@@ -113,14 +114,14 @@ impl RuleMatch {
     }
 }
 
-/// What a row does.
+/// Handling of a match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handling {
-    /// What it counts as.
+    /// Class of the outcome.
     pub effect: OutcomeClass,
-    /// Whether another attempt could end better.
+    /// Retryability of the attempt.
     pub retry: Retryability,
-    /// Whether the server's `Retry-After` is obeyed.
+    /// Use of the server's `Retry-After`.
     pub waiting: RetryAfterUse,
 }
 
@@ -129,17 +130,17 @@ impl Handling {
     pub const SUCCESS: Self = Self::without_retry(OutcomeClass::Success);
     /// Counts as neither good nor bad.
     pub const NEUTRAL: Self = Self::without_retry(OutcomeClass::Neutral);
-    /// Counts as nothing, not even as an answer.
+    /// Counts as nothing, not even as a response.
     pub const CANCELLED: Self = Self::without_retry(OutcomeClass::Cancelled);
-    /// Shut out until the server's time. Knocking again only lengthens most bans.
+    /// Banned until the server's time. Further attempts only lengthen most bans.
     pub const BAN: Self = Self::without_retry(OutcomeClass::Banned).obeying();
-    /// Refused for the server's limits.
+    /// Throttled by the server.
     pub const THROTTLED: Self = Self::failing(OutcomeClass::Throttled).obeying();
-    /// A refusal that is obeyed and tried again but held against nobody: what a plain circuit
-    /// breaker makes of a 429, which tells of our speed and not of the server's state.
+    /// A throttle that is obeyed and retried but does not count against health. A plain circuit
+    /// breaker treats a 429 so, because it reports our speed and not the server's state.
     pub const SLOW_DOWN: Self = Self::failing(OutcomeClass::Neutral).obeying();
 
-    /// Counts as `effect` and is worth another attempt.
+    /// Counts as `effect` and is retryable.
     pub const fn failing(effect: OutcomeClass) -> Self {
         Self {
             effect,
@@ -148,14 +149,14 @@ impl Handling {
         }
     }
 
-    /// The same, obeying the server's `Retry-After`.
+    /// Obeys the server's `Retry-After`.
     #[must_use]
     pub const fn obeying(mut self) -> Self {
         self.waiting = RetryAfterUse::Obey;
         self
     }
 
-    /// The same, without another attempt.
+    /// Disables retries.
     #[must_use]
     pub const fn not_retryable(mut self) -> Self {
         self.retry = Retryability::Pointless;
@@ -167,21 +168,21 @@ impl Handling {
     }
 }
 
-/// Whether another attempt could end better.
+/// Prospect of another attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retryability {
-    /// It could.
+    /// Another attempt could end better.
     Worthwhile,
-    /// It would end the same way, or there is nothing to improve.
+    /// Another attempt would end the same way, or nothing needs to improve.
     Pointless,
 }
 
-/// What becomes of a `Retry-After`.
+/// Use of a `Retry-After`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RetryAfterUse {
     /// It is obeyed.
     Obey,
-    /// It is none that binds us: on a redirect or a success it means something else.
+    /// It is ignored: on a redirect or a success it has another meaning.
     Ignore,
 }
 
@@ -189,19 +190,19 @@ const fn row(when: RuleMatch, then: Handling) -> PolicyRule {
     PolicyRule { when, then }
 }
 
-/// The usual table; the first row that matches wins. What no row names (1xx, other 4xx, codes
-/// beyond 599) is neutral.
+/// The default table; the first row that matches wins. Ends without a row (1xx, other 4xx, codes
+/// beyond 599) are neutral.
 const USUAL: [PolicyRule; 15] = [
     row(RuleMatch::Statuses(200, 399), Handling::SUCCESS),
     row(RuleMatch::Status(429), Handling::THROTTLED),
     row(RuleMatch::Status(418), Handling::BAN),
     row(RuleMatch::RateLimited(403), Handling::BAN),
-    // The one server error that may say how long it lasts.
+    // The only server error with a defined wait.
     row(
         RuleMatch::Status(503),
         Handling::failing(OutcomeClass::ServerFailed).obeying(),
     ),
-    // A circle of gateways: nobody is ill, and another attempt would only go round again.
+    // A loop of gateways: no server is failing, and another attempt would repeat the loop.
     row(RuleMatch::Status(508), Handling::NEUTRAL),
     row(
         RuleMatch::Statuses(500, 599),
@@ -235,8 +236,8 @@ mod tests {
 
     const WAIT: Duration = Duration::from_secs(7);
 
-    // One line per cell: what ended, what it counts as, whether it is tried again, whether a
-    // Retry-After of 7 s is obeyed. 226, 399, 501, 505 and 599 are the ends and gaps of the ranges.
+    // One line per cell: the end, its class, its retryability, and if a Retry-After of 7 s is
+    // obeyed. 226, 399, 501, 505 and 599 are the ends and gaps of the ranges.
     #[test]
     fn every_cell_of_the_usual_table_holds() {
         use OutcomeClass::{
@@ -334,7 +335,7 @@ mod tests {
         assert_eq!(judged.outcome, Outcome::THROTTLED);
     }
 
-    // The other reading of the same table: refused credentials count, a refusal for speed does not.
+    // The opposite reading of the table: refused credentials count, a throttle does not.
     #[test]
     fn an_override_changes_its_row_and_no_other() {
         let policy = Policy::with(&[

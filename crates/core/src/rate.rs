@@ -1,15 +1,15 @@
 //! A quantity per span of time, such as `10/s` or `1 per 2s`.
 //!
-//! Kept as the two whole numbers that were written, never as a fraction: `100/min` and `5/3s` stay
-//! exact, and rates are compared by cross-multiplication. It says nothing about how the quantity is
-//! metered; that is a [`Limit`](crate::Limit).
+//! The two whole numbers are stored as written, never as a fraction: `100/min` and `5/3s` stay
+//! exact, and rates are compared by cross-multiplication. A [`Limit`](crate::Limit) defines how the
+//! quantity is metered.
 
 use core::cmp::Ordering;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-/// A positive quantity per positive span.
+/// Positive quantity per positive span.
 ///
 /// ```
 /// use outflow_core::Rate;
@@ -28,7 +28,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// `quantity` per `per`.
+    /// Builds a rate of `quantity` per `per`.
     ///
     /// # Errors
     /// If either is zero, or the span is longer than the timeline (584 years).
@@ -46,7 +46,7 @@ impl Rate {
         }
     }
 
-    /// `quantity` per second.
+    /// Builds a rate of `quantity` per second.
     ///
     /// # Errors
     /// If the quantity is zero.
@@ -54,7 +54,7 @@ impl Rate {
         Self::new(quantity, Duration::from_secs(1))
     }
 
-    /// `quantity` per second, for constants; 0 is taken as 1.
+    /// Builds a constant rate of `quantity` per second; 0 counts as 1.
     pub(crate) const fn per_second_const(quantity: u64) -> Self {
         Self {
             quantity: if quantity == 0 { 1 } else { quantity },
@@ -62,12 +62,12 @@ impl Rate {
         }
     }
 
-    /// How much, at least 1.
+    /// Returns the quantity, at least 1.
     pub const fn quantity(self) -> u64 {
         self.quantity
     }
 
-    /// Per how long, at least 1 ns.
+    /// Returns the span, at least 1 ns.
     pub const fn per(self) -> Duration {
         Duration::from_nanos(self.per_nanos)
     }
@@ -76,7 +76,7 @@ impl Rate {
         self.per_nanos
     }
 
-    /// The rate multiplied by `parts` in a million, rounded down. The span is kept while a whole
+    /// Multiplies the rate by `parts` in a million, rounded down. The span is kept while a whole
     /// quantity is left in it and stretched to one unit otherwise, so that no rate becomes zero.
     ///
     /// ```
@@ -101,8 +101,8 @@ impl Rate {
         }
     }
 
-    /// This rate brought down to `ceiling` if it is above it, metered over the same span where that
-    /// leaves a whole quantity and over the time of one unit otherwise.
+    /// Lowers this rate to `ceiling` if it is above. The span is kept where that leaves a whole
+    /// quantity and becomes the time of one unit otherwise.
     #[must_use]
     pub fn at_most(self, ceiling: Self) -> Self {
         if self.cmp_speed(ceiling).is_le() {
@@ -120,7 +120,7 @@ impl Rate {
         }
     }
 
-    /// This rate over a span that is a whole number of the other's, rounded up.
+    /// Converts this rate to a span that is a whole number of the other's, rounded up.
     pub(crate) const fn in_whole_spans_of(self, other: Self) -> Self {
         let spans = self.per_nanos.div_ceil(other.per_nanos);
         Self {
@@ -129,7 +129,7 @@ impl Rate {
         }
     }
 
-    /// Compares by speed: `60/min` is as fast as `1/s`, though it is another rate. Rates have no
+    /// Compares by speed: `60/min` equals `1/s` in speed, though it is another rate. Rates have no
     /// `Ord` for that reason.
     pub fn cmp_speed(self, other: Self) -> Ordering {
         let ours = u128::from(self.quantity) * u128::from(other.per_nanos);
@@ -137,7 +137,7 @@ impl Rate {
         ours.cmp(&theirs)
     }
 
-    /// Units per second, for people and metrics; decisions never use it.
+    /// Returns units per second, for people and metrics; decisions never use it.
     #[expect(
         clippy::as_conversions,
         clippy::cast_precision_loss,
@@ -169,7 +169,7 @@ impl fmt::Display for Rate {
 impl FromStr for Rate {
     type Err = InvalidRate;
 
-    /// Reads `10/s`, `100/min`, `5000/1h`, `1 per 2s`, `1_000 / day`.
+    /// Parses `10/s`, `100/min`, `5000/1h`, `1 per 2s`, `1_000 / day`.
     fn from_str(text: &str) -> Result<Self, InvalidRate> {
         let (quantity, span) = text
             .split_once('/')
@@ -179,7 +179,7 @@ impl FromStr for Rate {
     }
 }
 
-/// Reads `2s`, `min`, `1h`: a unit, with how many of it in front if not one.
+/// Parses `2s`, `min`, `1h`: a unit, with an optional number before it.
 fn span_from(text: &str) -> Result<Duration, InvalidRate> {
     let digits = text
         .bytes()
@@ -266,10 +266,10 @@ const UNITS: [RateUnit; 7] = [
     },
 ];
 
-/// Why a rate cannot be built.
+/// Reason that a rate cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidRate {
-    /// Nothing stands between the quantity and its span.
+    /// No separator stands between the quantity and its span.
     NoSeparator,
     /// The quantity is zero.
     NoQuantity,
@@ -281,7 +281,7 @@ pub enum InvalidRate {
     QuantityTooLarge,
     /// The span is longer than 584 years.
     SpanTooLong,
-    /// The unit of time is none that we know.
+    /// The unit of time is unknown.
     UnknownUnit,
 }
 

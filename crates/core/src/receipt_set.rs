@@ -1,14 +1,14 @@
-//! What an allowed request holds of every limit it passed.
+//! Receipts of an allowed request, one for every limit it passed.
 //!
-//! It knows each limit by the number of its slot, not by its place alone: limits may be changed while
-//! requests are in flight, and what was taken from one must not be given back to another.
+//! Each receipt names its limit by slot number, not by index alone: limits may change while
+//! requests are in flight, and units of one must not be refunded to another.
 
 use core::time::Duration;
 
 use crate::meter::WindowStart;
 use crate::{Cost, Nanos, Receipt, UnitCost};
 
-/// Leave to send once, taken from every limit of a set. It is used up by settling or refunding.
+/// Right to send once, taken from every limit of a set. Settling or refunding consumes it.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a grant is settled or refunded; dropped, its cost is never seen to arrive"]
 pub struct ReceiptSet {
@@ -32,22 +32,23 @@ impl ReceiptSet {
         }
     }
 
-    /// When it was taken.
+    /// Returns the time at which it was taken.
     pub const fn at(&self) -> Nanos {
         self.at
     }
 
-    /// When to send: at once, or a little later where a limit is paced. It counts from then on.
+    /// Returns the time to send: at once, or a little later where a limit is paced. It counts from
+    /// then on.
     pub const fn send_at(&self) -> Nanos {
         self.send_at
     }
 
-    /// What was taken from each limit that counts costs.
+    /// Returns the cost taken from each limit that counts costs.
     pub const fn cost(&self) -> Cost {
         self.cost
     }
 
-    /// The same leave, of no limit yet.
+    /// Returns a copy without receipts.
     pub(crate) const fn emptied(&self) -> Self {
         let mut empty = Self::new(self.at, self.cost);
         empty.send_at = self.send_at;
@@ -85,24 +86,24 @@ impl ReceiptSet {
     }
 }
 
-/// A receipt and the slot it is for: the limit at its place may be another one by now.
+/// Receipt and its slot: another limit may be at that index by now.
 pub(crate) struct SlotReceipt {
     slot: u32,
     receipt: Receipt,
 }
 
 impl SlotReceipt {
-    /// What it stands for at the slot of this number, which takes this toll.
+    /// Returns the receipt for the slot of this number, in the units it counts.
     pub(crate) fn apply(self, slot: u32, toll: UnitCost) -> Option<Receipt> {
         (self.slot == slot).then(|| self.receipt.tolled(toll))
     }
 
-    /// The same, to look at.
+    /// Returns a reference to the receipt for the slot of this number.
     pub(crate) fn shown_to(&self, slot: u32) -> Option<&Receipt> {
         (self.slot == slot).then_some(&self.receipt)
     }
 }
 
-/// The most limits that one request may have to pass. Real providers publish up to five at once;
-/// a grant stays small enough to live on the stack.
+/// Maximum number of limits of one request. Real providers publish up to five at once; a receipt
+/// set stays small enough for the stack.
 pub const MAX_LIMITS: usize = 8;

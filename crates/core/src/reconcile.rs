@@ -1,14 +1,13 @@
-//! A server's hint against what we know ourselves.
+//! Comparison of a server's hint with our own usage.
 //!
-//! A header is old when it is read: the server wrote it when our request arrived, and since then
-//! others of ours have gone out. Taking it at its word would count those as someone else's, or
-//! forget them. So everything of ours that the server can possibly have counted is subtracted
-//! first, and only what is still left over was used by others of the same key: a lower bound, never
-//! an accusation. It moves no meter and parks nobody; it says what the caller should do.
+//! A header is old when it is read: the server wrote it when our request arrived, and further
+//! requests have left since. Taking it literally would count those as foreign or forget them. So
+//! all own usage that the server can have counted is subtracted first. Only the rest was used by
+//! other programs with this key: a lower bound. This module moves no meter and blocks no caller; it
+//! returns corrections.
 //!
-//! Several responses in flight tell of the same strangers. So what was charged for strangers is
-//! from then on as good as ours: it is subtracted like the rest, and a [`UsageLedger`] sees to it that
-//! nobody has to remember that.
+//! Several responses in flight report the same foreign usage. So charged foreign usage counts as
+//! ours from then on and is subtracted like the rest; a [`UsageLedger`] tracks it.
 
 mod ledger;
 
@@ -18,24 +17,24 @@ pub use ledger::{UsageLedger, UsageMark};
 
 use crate::{Accounting, Hint, Limit, Nanos, Rate};
 
-/// Our side of the comparison, for the limit that the hint is about: all that needs no stranger to
-/// explain it. A [`UsageLedger`] adds it up.
+/// Our side of the comparison, for the limit of the hint: all usage that needs no foreign program
+/// to explain it. A [`UsageLedger`] adds it up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LocalUsage {
     /// The limit as we know it.
     pub limit: Limit,
-    /// What counted against it when the request that brought the hint was sent: this request,
-    /// everything in flight, and whatever was charged for strangers and still counts.
+    /// Usage that counted when the request with the hint was sent: this request, everything in
+    /// flight, and foreign usage charged so far.
     pub counted_at_send: u64,
-    /// What was added since then, up to the response: taken by us or charged for strangers. Without
-    /// the charges, each response in flight would accuse the same strangers again.
+    /// Usage added since then, up to the response: taken by us or charged as foreign. Without the
+    /// charges, each response in flight would charge it again.
     pub added_since: u64,
 }
 
 impl LocalUsage {
-    /// The most that the server can have counted without a stranger we do not know of: it counted
-    /// at some moment between our send and its response, and whatever it counted then was either
-    /// counted here at the send or added since.
+    /// Returns the most that the server can have counted without unknown foreign usage. It counted
+    /// between our send and its response, so all it counted was counted here at the send or added
+    /// since.
     const fn at_most(&self) -> u64 {
         self.counted_at_send.saturating_add(self.added_since)
     }
@@ -45,7 +44,7 @@ impl LocalUsage {
     }
 }
 
-/// What follows from a hint.
+/// Consequences of a hint.
 ///
 /// ```
 /// use outflow_core::{Correction, Dialects, Hints, Limit, Nanos, Ours, ResponseTime, WallTime};
@@ -68,19 +67,18 @@ impl LocalUsage {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UsageCorrection {
-    /// What others of the same key have used, at least, beyond what was charged for them already.
+    /// Minimum usage by other programs with this key, beyond the charges so far.
     pub foreign: u64,
-    /// The server's limit, where it tells one with its window. That it is ours is news too, after it was
-    /// another for a while.
+    /// Server's limit, where it reports one with its window. Its return to our limit is news too.
     pub limit: Option<Rate>,
     /// Nothing is left: do not send before this instant, which is in the future.
     pub until: Option<Nanos>,
-    /// When the server's window ends, for a meter that follows it.
+    /// End of the server's window, for a meter that follows it.
     pub realign: Option<Nanos>,
 }
 
 impl UsageCorrection {
-    /// Compares a hint, read at `now`, with the limit of ours that it is about.
+    /// Compares a hint, read at `now`, with our limit that it describes.
     pub fn new(hint: &Hint, ours: &LocalUsage, now: Nanos) -> Self {
         Self {
             foreign: foreign(hint, ours),
@@ -103,11 +101,11 @@ fn foreign(hint: &Hint, ours: &LocalUsage) -> u64 {
     used.unwrap_or(0).saturating_sub(ours.at_most())
 }
 
-/// True if the server looks back no further than our meter does. If it did, it would count what we
-/// have forgotten, and the difference would say nothing about others. A limit counted from sending
-/// forgets a call before the server does, by its way there. A server that does not tell
-/// its window is taken to have ours only if it has our limit too: the time to its reset is no help,
-/// for that is short at the end of any window.
+/// Returns true if the server looks back no further than our meter. Otherwise it counts calls that
+/// our meter dropped, and the difference proves no foreign usage. A limit counted from sending
+/// drops a call earlier than the server, by its travel time. A server without a window is assumed
+/// to have ours only if its limit is ours too. The time to its reset is no help: that is short at
+/// the end of any window.
 fn counts_alike(hint: &Hint, ours: &LocalUsage) -> bool {
     let fits = |span: Option<Duration>| span.is_none_or(|span| span <= ours.window());
     let told = hint.window.is_some() || hint.limit == Some(ours.limit.capacity());
@@ -128,7 +126,7 @@ fn until(hint: &Hint, ours: &LocalUsage, now: Nanos) -> Option<Nanos> {
     (exhausted && at > now).then_some(at)
 }
 
-/// The longest that one header is believed; whatever it then says is asked for again with one call.
+/// The longest that one header is believed; after that, one call asks again.
 const LONGEST_PARK: Duration = Duration::from_hours(24);
 
 #[cfg(test)]
@@ -160,7 +158,7 @@ mod tests {
 
     const NOW: Nanos = Nanos::from_secs(100);
 
-    // Upbit says only what is left; the limit it is left of is ours.
+    // Upbit reports only the remaining quota, which refers to our limit.
     #[test]
     fn what_is_left_is_left_of_our_limit_if_the_server_tells_none() {
         let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
@@ -174,7 +172,7 @@ mod tests {
         );
     }
 
-    // GitHub's hour against our minute: what we did 59 minutes ago is no stranger.
+    // GitHub's hour against our minute: a call 59 minutes ago is not foreign.
     #[test]
     fn a_longer_window_than_ours_accuses_nobody() {
         let by_window = hint(&[
@@ -199,8 +197,8 @@ mod tests {
         );
     }
 
-    // 600 a minute, one second before its end, against our 10 a second: the 599 that were used are
-    // our own of the last minute. A single number left, or used, tells even less.
+    // 600 a minute, one second before its end, against our 10 a second: the 599 used are our own of
+    // the last minute. A single remaining or used number says even less.
     #[test]
     fn a_server_that_does_not_tell_its_window_accuses_nobody() {
         let (limit, reset) = (("X-RateLimit-Limit", "600"), ("X-RateLimit-Reset", "1"));
@@ -217,7 +215,7 @@ mod tests {
         }
     }
 
-    // Sent at 0, arrived at 100 ms, asked at 1 s: the server still counts what we do not.
+    // Sent at 0, arrived at 100 ms, asked at 1 s: the server still counts a call that we do not.
     #[test]
     fn a_limit_counted_from_sending_accuses_nobody() {
         let hint = hint(&[("X-RateLimit-Limit", "10"), ("X-RateLimit-Remaining", "8")]);
@@ -230,7 +228,7 @@ mod tests {
         assert_eq!(UsageCorrection::new(&hint, &by_sending, NOW).foreign, 0);
     }
 
-    // What is left of a second is not left of our minute.
+    // The rest of a second is not the rest of our minute.
     #[test]
     fn what_is_left_of_a_shorter_window_is_not_left_of_ours() {
         let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
@@ -273,7 +271,7 @@ mod tests {
         }
     }
 
-    // With a reset, with only a window, with neither, and with a reset that nobody would believe.
+    // With a reset, with only a window, with neither, and with an unbelievable reset.
     #[test]
     fn nothing_left_parks_until_something_returns() {
         let until = |headers: &[(&str, &str)]| {

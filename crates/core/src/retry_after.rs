@@ -1,11 +1,12 @@
-//! What a server means by `Retry-After`.
+//! Meaning of a `Retry-After` value.
 //!
-//! The value is a number of seconds or a date, and in the wild neither. It is read by the cautious
-//! rule: whatever can be understood is obeyed, within bounds; whatever cannot is ignored, so that
-//! the caller falls back to its own backoff, and never taken for zero. Numbers are digits alone:
-//! the usual integer parsers let `+5` through and wrap or fail on long ones, here they saturate and
-//! are capped. A date is compared with the response's own `Date`, so a wrong clock on our side does
-//! not matter. Which responses deserve obedience is for the policy to say, not for this file.
+//! The value is a number of seconds or a date, and in practice sometimes neither. A value that can
+//! be understood is obeyed within bounds. Any other is ignored, never taken for zero, so that the
+//! caller uses its own backoff. Numbers are digits alone: common integer parsers accept `+5` and
+//! wrap or fail on long ones; here they saturate and are capped.
+//!
+//! A date is compared with the response's own `Date`, so a wrong local clock does not matter. The
+//! policy decides which responses are obeyed.
 
 use core::fmt;
 use core::time::Duration;
@@ -13,7 +14,7 @@ use core::time::Duration;
 use crate::byte_cursor::{ByteCursor, fraction_nanos, is_blank, trimmed, whole_saturating};
 use crate::http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 
-/// How long a server asked us to wait, and what we make of it.
+/// Wait that a server asked for, within our bounds.
 ///
 /// ```
 /// use core::time::Duration;
@@ -29,25 +30,25 @@ use crate::http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum RetryAfter {
-    /// Wait as long as was asked.
+    /// Wait exactly as long as asked.
     Wait(Duration),
-    /// Less was asked than the shortest wait, or a time in the past: wait the shortest.
+    /// The server asked for less than the shortest wait, or for a past time: wait the shortest.
     Floored(Duration),
-    /// More was asked than is ever honoured: wait the longest, and warn.
+    /// The server asked for more than the longest wait: wait the longest, and warn.
     Capped {
-        /// How long to wait.
+        /// Actual wait.
         wait: Duration,
-        /// How long was asked, saturated.
+        /// Requested wait, saturated.
         asked: Duration,
     },
-    /// It makes no sense: use one's own backoff, and count it.
+    /// The value is malformed: use the own backoff, and count it.
     Ignored(MalformedRetryAfter),
 }
 
-/// Why a value makes no sense.
+/// Reason that a value is malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MalformedRetryAfter {
-    /// There is nothing in it.
+    /// It is empty.
     Empty,
     /// It is neither seconds nor a date.
     NeitherSecondsNorDate,
@@ -56,9 +57,9 @@ pub enum MalformedRetryAfter {
 }
 
 impl RetryAfter {
-    /// Reads one header value. If it is a list, as some proxies join repeated headers, its longest
-    /// wait counts, and a list with a member that makes no sense is ignored. So is `1,000`, which is
-    /// a thousand to one reader and a list to the other; `120,120` is a list to both.
+    /// Parses one header value. Of a list, as some proxies join repeated headers, the longest wait
+    /// counts; a list with a malformed member is ignored. So is `1,000`, which could be a thousand
+    /// or a list; `120,120` is always a list.
     pub fn read(value: &[u8], came: ResponseTime<'_>, bounds: WaitBounds) -> Self {
         let value = trimmed(value);
         if value.is_empty() {
@@ -73,8 +74,8 @@ impl RetryAfter {
         }
     }
 
-    /// Reads all the headers of that name in a response; the longest wait wins, for sending too
-    /// late is the lesser harm. `None` if there was none.
+    /// Parses all headers of that name in a response. The longest wait wins, because sending too
+    /// late is the lesser harm. Returns `None` if there was none.
     pub fn read_all<'a>(
         values: impl IntoIterator<Item = &'a [u8]>,
         came: ResponseTime<'_>,
@@ -86,7 +87,7 @@ impl RetryAfter {
             .reduce(|a, b| if b.wait() > a.wait() { b } else { a })
     }
 
-    /// How long to wait, or `None` if the value was ignored.
+    /// Returns the wait, or `None` if the value was ignored.
     pub const fn wait(&self) -> Option<Duration> {
         match *self {
             Self::Wait(wait) | Self::Floored(wait) | Self::Capped { wait, .. } => Some(wait),
@@ -95,7 +96,7 @@ impl RetryAfter {
     }
 }
 
-/// The shortest and the longest wait that a server can ask for.
+/// Shortest and longest wait that a server can ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitBounds {
     min_sleep: Duration,
@@ -103,8 +104,9 @@ pub struct WaitBounds {
 }
 
 impl WaitBounds {
-    /// Waits are raised to `min_sleep` and cut to `max_honour`. Choose the first above the time in
-    /// which a server can change its mind, the second as the longest you would believe.
+    /// Builds bounds that raise waits to `min_sleep` and cut them to `max_honour`. Choose the first
+    /// above the time in which a server can change its mind, the second as the longest credible
+    /// wait.
     ///
     /// # Errors
     /// If the shortest wait is zero or longer than the longest.
@@ -121,12 +123,12 @@ impl WaitBounds {
         })
     }
 
-    /// The shortest wait.
+    /// Returns the shortest wait.
     pub const fn min_sleep(self) -> Duration {
         self.min_sleep
     }
 
-    /// The longest wait.
+    /// Returns the longest wait.
     pub const fn max_honour(self) -> Duration {
         self.max_honour
     }
@@ -146,8 +148,8 @@ impl WaitBounds {
 }
 
 impl Default for WaitBounds {
-    /// From 1 s, below which a refused call is only repeated, to 24 h, above which a mistake is
-    /// likelier than a wish.
+    /// From 1 s, below which a retry is throttled again, to 24 h, above which an error is more
+    /// likely than an intention.
     fn default() -> Self {
         Self {
             min_sleep: Duration::from_secs(1),
@@ -156,7 +158,7 @@ impl Default for WaitBounds {
     }
 }
 
-/// Why bounds cannot be built.
+/// Reason that bounds cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidWaitBounds {
     /// The shortest wait is zero.
@@ -176,7 +178,7 @@ impl fmt::Display for InvalidWaitBounds {
 
 impl core::error::Error for InvalidWaitBounds {}
 
-/// What the value asks for; nothing for a time that is past.
+/// Returns the requested wait; zero for a past time.
 fn asked(value: &[u8], came: ResponseTime<'_>) -> Result<Duration, MalformedRetryAfter> {
     if let Some(seconds) = seconds(value) {
         return Ok(seconds);
@@ -190,7 +192,7 @@ fn asked(value: &[u8], came: ResponseTime<'_>) -> Result<Duration, MalformedRetr
     }
 }
 
-/// `120`, `1.5`; nothing for `-5`, which is past.
+/// Parses `120` or `1.5`; zero for `-5`, which is past.
 fn seconds(value: &[u8]) -> Option<Duration> {
     let mut scan = ByteCursor::new(value);
     let negative = scan.text(b"-").is_some();
@@ -209,13 +211,13 @@ fn seconds(value: &[u8]) -> Option<Duration> {
     Some(Duration::from_secs(whole).saturating_add(fraction))
 }
 
-/// What the members of a list ask for at most; `None` if one of them makes no sense.
+/// Returns the longest wait of the list's members; `None` if one of them is malformed.
 fn longest_of_list(value: &[u8], came: ResponseTime<'_>) -> Option<Duration> {
     if is_grouped(value) {
         return None;
     }
     let (mut longest, mut rest) = (None, value);
-    // Members that are empty are no members.
+    // Empty members are skipped.
     while let Some(start) = rest.iter().position(|b| !is_blank(*b) && *b != b',') {
         let (asked, after) = first_member(rest.get(start..)?, came)?;
         longest = longest.max(Some(asked));
@@ -224,8 +226,8 @@ fn longest_of_list(value: &[u8], came: ResponseTime<'_>) -> Option<Duration> {
     longest
 }
 
-/// What the first member asks for, and what follows it. Two of the forms of a date have one comma
-/// in them, so a member ends at the first comma or at the second.
+/// Parses the first member and returns the rest. Two of the date forms contain one comma, so a
+/// member ends at the first comma or at the second.
 fn first_member<'a>(list: &'a [u8], came: ResponseTime<'_>) -> Option<(Duration, &'a [u8])> {
     let commas = list.iter().enumerate().filter(|(_, b)| **b == b',');
     let mut ends = commas.map(|(end, _)| end).chain([list.len()]).take(2);
@@ -236,7 +238,7 @@ fn first_member<'a>(list: &'a [u8], came: ResponseTime<'_>) -> Option<(Duration,
     })
 }
 
-/// True for digits with commas where thousands have them, unless they repeat one number.
+/// Returns true for digits grouped by thousands, unless they repeat one number.
 fn is_grouped(value: &[u8]) -> bool {
     let whole = value.split(|b| *b == b'.').next().unwrap_or_default();
     let mut groups = whole.split(|b| *b == b',');

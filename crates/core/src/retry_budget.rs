@@ -1,12 +1,11 @@
-//! How many retries an API's calls have earned.
+//! The number of retries that an API's calls have earned.
 //!
-//! Retries multiply an outage: with two per call, a server that fails is asked three times as often.
-//! So every call earns a share of a retry, for a while, and a small steady allowance is there for
-//! quiet times. A retry is withdrawn in one step that decides and takes; a sum that is looked at and
-//! then taken from lets two callers spend the same coin. The obvious other way, one sum over the last
-//! ten seconds, would save the allowance up to a burst of a hundred.
+//! Retries multiply an outage: with two per call, a failing server gets three times the calls. So
+//! every call earns a share of a retry, for a while, and a small steady allowance covers quiet
+//! times. Deciding and taking a retry are one step, so two callers never spend one retry. One sum
+//! over the last ten seconds would save the allowance up to a burst of a hundred.
 //!
-//! The law: in any span, retries ≤ share × (calls in the span and the `ttl` before it) + per second ×
+//! In any span, retries ≤ share × (calls in the span and the `ttl` before it) + per second ×
 //! (seconds of the span + 1). Hedged requests withdraw like retries.
 
 use core::fmt;
@@ -15,7 +14,7 @@ use core::time::Duration;
 use crate::time::span_nanos;
 use crate::{Nanos, Share};
 
-/// The retries that may still be made.
+/// Retries that may still be made.
 ///
 /// ```
 /// use outflow_core::{Nanos, RetryBudget};
@@ -41,11 +40,11 @@ pub struct RetryBudget {
 }
 
 impl RetryBudget {
-    /// A budget with its first second's allowance and nothing earned.
+    /// Builds a budget with its first second's allowance and nothing earned.
     ///
     /// # Errors
-    /// If calls earn nothing and nothing is allowed: say that no call is retried instead; or if what
-    /// is earned expires at once.
+    /// If calls earn nothing and nothing is allowed: disable retries instead; or if earned retries
+    /// expire at once.
     pub fn new(settings: RetryBudgetSettings, now: Nanos) -> Result<Self, InvalidRetryBudget> {
         if settings.share == Share::NONE && settings.per_second == 0 {
             return Err(InvalidRetryBudget::NothingAllowed);
@@ -62,8 +61,8 @@ impl RetryBudget {
         })
     }
 
-    /// The same budget under other settings: what was taken of the allowance stays taken, and what
-    /// calls have earned is kept unless it now keeps for another time.
+    /// Applies other settings. Used allowance stays used, and earned retries stay unless their
+    /// lifetime changes.
     ///
     /// # Errors
     /// As [`RetryBudget::new`].
@@ -81,48 +80,48 @@ impl RetryBudget {
         Ok(next)
     }
 
-    /// Notes a call (a first attempt), which earns its share of a retry.
+    /// Records a call (a first attempt), which earns its share of a retry.
     pub fn deposit(&mut self, now: Nanos) {
         let now = self.clamped(now);
         self.earned.add(now, self.share);
     }
 
-    /// Takes one retry, or says that there is none.
+    /// Takes one retry; returns false if there is none.
     #[must_use = "a retry without leave is what the budget is there to prevent"]
     pub fn withdraw(&mut self, now: Nanos) -> bool {
         let now = self.clamped(now);
-        // The allowance first: what is earned keeps for longer.
+        // The allowance first: earned retries last longer.
         self.allowance.take(now) || self.earned.take(now)
     }
 
-    /// Whole retries that could be taken now.
+    /// Returns the number of whole retries that could be taken now.
     pub fn balance(&self, now: Nanos) -> u64 {
         let now = now.max(self.latest);
         let earned = self.earned.at(now) / RETRY;
         self.allowance.at(now).saturating_add(earned)
     }
 
-    /// Time that runs backwards stands still: it neither earns nor expires anything twice.
+    /// Keeps time from running backwards: nothing is earned or expires twice.
     fn clamped(&mut self, now: Nanos) -> Nanos {
         self.latest = self.latest.max(now);
         self.latest
     }
 }
 
-/// What a budget is made of.
+/// Settings of a budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetryBudgetSettings {
-    /// The part of a retry that each call earns.
+    /// Part of a retry that each call earns.
     pub share: Share,
-    /// The retries that are allowed each second whatever is earned; one second's worth is saved.
+    /// Retries allowed each second in addition; one second's worth is saved.
     pub per_second: u32,
-    /// How long what is earned keeps, at most.
+    /// Maximum lifetime of earned retries.
     pub ttl: Duration,
 }
 
 impl Default for RetryBudgetSettings {
-    /// One retry for five calls and ten a second besides: an outage sees a fifth more calls than a
-    /// good day, and a quiet program may still try again.
+    /// One retry for five calls and ten a second on top: an outage sees a fifth more calls than a
+    /// good day, and a quiet program may still retry.
     fn default() -> Self {
         Self {
             share: Share::percent(20),
@@ -132,7 +131,7 @@ impl Default for RetryBudgetSettings {
     }
 }
 
-/// A steady trickle of which one second's worth is saved, as the time at which it would be full.
+/// Steady allowance of which one second's worth is saved, as the time at which it would be full.
 #[derive(Clone, Debug)]
 struct SteadyAllowance {
     /// Nanoseconds per retry, rounded up; 0 if there is no allowance.
@@ -169,18 +168,18 @@ impl SteadyAllowance {
             return false;
         }
         self.full_at = self.full_at.max(now.as_nanos()).saturating_add(self.each);
-        // At the end of the timeline nothing more can be noted, so nothing more is given.
+        // At the end of the timeline no more can be recorded, so no more is granted.
         self.full_at < u64::MAX
     }
 }
 
-/// What calls have earned, by the tenth of the `ttl` in which they came. A tenth is forgotten as a
-/// whole when its first moment is `ttl` old, so that nothing keeps for longer.
+/// Earned retries, by the tenth of the `ttl` in which their calls came. A tenth is dropped as a
+/// whole when its first moment is `ttl` old, so that none lasts longer.
 #[derive(Clone, Debug)]
 struct EarnedRetries {
     slot: u64,
     opened: u64,
-    /// The number of the newest slot, counted from opening.
+    /// Number of the newest slot, counted from opening.
     newest: u64,
     /// The newest slot first.
     parts: [u64; 10],
@@ -216,7 +215,7 @@ impl EarnedRetries {
         if self.at(now) < RETRY {
             return false;
         }
-        // From the oldest, which is the next to be forgotten.
+        // From the oldest, which expires next.
         let mut due = RETRY;
         for part in self.parts.iter_mut().rev() {
             let taken = due.min(*part);
@@ -239,7 +238,7 @@ impl EarnedRetries {
         }
     }
 
-    /// How many slots began since the newest one that was used, more than all being all.
+    /// Returns the number of slots begun since the newest used one, at most all.
     fn passed(&self, now: Nanos) -> usize {
         let passed = self.number(now).saturating_sub(self.newest);
         usize::try_from(passed).map_or(self.parts.len(), |passed| passed.min(self.parts.len()))
@@ -250,15 +249,15 @@ impl EarnedRetries {
     }
 }
 
-/// One retry, in the parts per million that a share is told in.
+/// One retry, in the parts per million of a share.
 const RETRY: u64 = 1_000_000;
 
 const SECOND: u64 = span_nanos(Duration::from_secs(1));
 
-/// A `ttl` is kept to a tenth of itself: finer would cost memory for a difference nobody sees.
+/// A `ttl` is exact to a tenth: finer would cost memory for no visible difference.
 const SLOTS: u64 = 10;
 
-/// Why a budget cannot be built.
+/// Reason that a budget cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidRetryBudget {
     /// Neither a share nor an allowance.
@@ -288,7 +287,7 @@ mod tests {
         RetryBudget::new(RetryBudgetSettings::default(), Nanos::ZERO).expect("valid")
     }
 
-    // 200 calls a second, all failing, each ready to try twice more, for ten minutes: 120 000 calls
+    // 200 calls a second, all failing, each ready to retry twice, for ten minutes: 120 000 calls
     // may cause 24 000 earned retries, 6 000 allowed ones and the first second's 10.
     #[test]
     fn a_total_outage_is_not_multiplied() {
@@ -322,7 +321,7 @@ mod tests {
     }
 
     // Fifty calls earn ten retries. The slots are a second long and the calls come at 0.5 s, so
-    // they are forgotten at 10 s, never later than ten seconds after they came.
+    // they are dropped at 10 s, never later than ten seconds after they came.
     #[test]
     fn what_is_earned_is_forgotten_in_time() {
         let mut budget = usual();
@@ -333,8 +332,8 @@ mod tests {
         assert_eq!(budget.balance(Nanos::from_secs(10)), 10);
     }
 
-    // All ten of this second are taken and five calls have earned one: other settings bring neither
-    // the ten back nor lose the one, unless it is to keep for another time.
+    // All ten of this second are taken and five calls have earned one. Other settings neither
+    // return the ten nor lose the one, unless its lifetime changes.
     #[test]
     fn other_settings_give_nothing_back() {
         let (now, settings) = (Nanos::from_secs(1), RetryBudgetSettings::default());

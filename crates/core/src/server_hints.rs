@@ -1,11 +1,11 @@
-//! What a server says about its limits, in whichever dialect, as one kind of [`Hint`].
+//! Server headers about limits, in any dialect, as one kind of [`Hint`].
 //!
-//! Every provider has its own header names, units and ways to write a time, so each family is one
-//! small file, as a table where it can be, and yields partial hints: a name, a number. Partial
-//! hints that speak of the same thing and contradict each other nowhere are one hint. Nothing here
-//! decides: a [`UsageCorrection`](crate::UsageCorrection) compares a hint with what we know. Headers come from
-//! strangers, so what is malformed is ignored and counted, and what is too much is left out; no
-//! value makes it fail or allocate.
+//! Every provider has its own header names, units and time formats. So each family is one small
+//! file, a table where possible, and yields partial hints: a name, a number. Partial hints about
+//! one limit without contradiction become one hint. Nothing here decides: a
+//! [`UsageCorrection`](crate::UsageCorrection) compares a hint with our usage. Headers are
+//! untrusted, so malformed ones are ignored and counted, and surplus ones are left out; no value
+//! makes it fail or allocate.
 
 use crate::{ResponseTime, WallTime};
 
@@ -29,7 +29,7 @@ pub use label::HintLabel;
 
 use split_header::HintPart;
 
-/// All that one response said about limits.
+/// All hints of one response.
 ///
 /// ```
 /// use core::time::Duration;
@@ -56,7 +56,7 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// Reads the headers of a response, in any order, names in any case.
+    /// Parses the headers of a response, in any order, names case-insensitively.
     pub fn read<'a>(
         headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
         dialects: Dialects,
@@ -73,18 +73,18 @@ impl Hints {
         reading.hints
     }
 
-    /// The hints, in the order in which they were first met. Each tells a number at least: a name
-    /// alone is no hint.
+    /// Returns the hints in order of first appearance. Each has at least one number: a name alone
+    /// is no hint.
     pub fn iter(&self) -> impl Iterator<Item = &Hint> {
         self.read.iter().flatten().filter(|hint| hint.has_values())
     }
 
-    /// How many headers could not be understood and were ignored.
+    /// Returns the number of malformed headers that were ignored.
     pub const fn malformed(&self) -> u32 {
         self.malformed
     }
 
-    /// How many hints there was no room for.
+    /// Returns the number of hints beyond the capacity.
     pub const fn left_out(&self) -> u32 {
         self.left_out
     }
@@ -106,16 +106,16 @@ impl Hints {
     }
 }
 
-/// Twice what the most talkative provider sends: requests and three kinds of tokens.
+/// Twice the most that any provider sends: requests and three kinds of tokens.
 const MOST_HINTS: usize = 8;
 
-/// A header that is ours to read and makes no sense.
+/// Malformed header of a known dialect.
 struct MalformedHint;
 
-/// What becomes of one header: noted, or malformed and as if it had not been sent.
+/// Result of one header: recorded, or malformed and ignored.
 type Noted = Result<(), MalformedHint>;
 
-/// The state of reading one response.
+/// State while one response is read.
 struct HintReader<'a> {
     hints: Hints,
     dialects: Dialects,
@@ -123,7 +123,7 @@ struct HintReader<'a> {
 }
 
 impl HintReader<'_> {
-    /// The server's time. Read where a hint needs it: most responses hold none.
+    /// Returns the server's time. Computed on demand: most responses need none.
     fn now(&self) -> WallTime {
         self.came.at_server()
     }
@@ -156,13 +156,13 @@ impl HintReader<'_> {
     }
 }
 
-/// What stands behind `prefix`, in any case.
+/// Returns the part after `prefix`, case-insensitively.
 fn after<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     let (head, rest) = name.split_at_checked(prefix.len())?;
     head.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// The row of `table` whose name this is, in any case.
+/// Returns the row of `table` with this name, case-insensitively.
 fn named<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     table
         .iter()

@@ -1,14 +1,13 @@
 //! One exact limit that many threads share.
 //!
-//! A ring of the last N sendings answers in one comparison: a request passes if the sending that
-//! is N back has left the window. A refusal costs one atomic load and takes no lock. What changes
-//! the ring does so under a one-byte flag held for a few instructions; the ring is made of atomics,
-//! so this needs no `unsafe`. In prototypes with eight
-//! threads on free cores (`docs/benchmarks.md`) a mutex around a queue, and a ring that is claimed
-//! slot by slot without a lock, took four to five times as long as a flag that waits between looks.
+//! A ring of the last N sendings decides with one comparison: a request passes if the sending N
+//! back has left the window. A refusal costs one atomic load and takes no lock. Changes hold a
+//! one-byte lock for a few instructions; the ring is made of atomics, so this needs no `unsafe`. In
+//! prototypes with eight threads on free cores (`docs/benchmarks.md`), a mutex around a queue and a
+//! lock-free ring took four to five times longer than a backing-off spin lock.
 //!
-//! It counts sendings only. Where arrivals count, where limits of several kinds must pass together,
-//! or where a limit is so large that a slot for each unit would waste memory, use a
+//! It counts sendings only. Use another type where arrivals count, where limits of several kinds
+//! must pass together, or where one slot per unit would waste memory:
 //! [`MeterSet`](crate::MeterSet).
 
 mod bucket;
@@ -26,7 +25,7 @@ use spin_lock::SpinLock;
 use crate::meter::WindowStart;
 use crate::{Cost, Decision, InvalidLimit, Nanos, Rate, Receipt};
 
-/// An exact limit shared by threads through `&self`.
+/// Exact limit shared by threads through `&self`.
 ///
 /// ```
 /// use outflow_core::{Cost, Decision, Limiter, Nanos};
@@ -40,7 +39,7 @@ use crate::{Cost, Decision, InvalidLimit, Nanos, Rate, Receipt};
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]
-// A line of its own: a neighbour's takes would otherwise evict it, and half of it would be a second
+// One cache line: a neighbour's takes would otherwise evict it, and half of it would be a second
 // miss where there are many limiters.
 #[repr(align(64))]
 pub struct SharedLimiter {
@@ -56,7 +55,7 @@ enum LimiterState {
 }
 
 impl SharedLimiter {
-    /// An exact sliding window. Its memory is 8 bytes for each unit of the quantity, taken at once.
+    /// Builds an exact sliding window. It allocates 8 bytes per unit of the quantity at once.
     ///
     /// # Errors
     /// If the quantity is above [`MAX_SHARED_UNITS`].
@@ -64,8 +63,8 @@ impl SharedLimiter {
         Ok(Self::from_state(LimiterState::Ring(ring(rate)?)))
     }
 
-    /// Several exact sliding windows that a request must pass all at once; if one refuses, none was
-    /// touched, and the wait is the longest of theirs.
+    /// Builds several exact sliding windows that a request must pass all at once; if one refuses,
+    /// none changes, and the wait is the longest of theirs.
     ///
     /// ```
     /// use outflow_core::{Cost, Decision, Limiter, Nanos};
@@ -87,7 +86,7 @@ impl SharedLimiter {
         ))))
     }
 
-    /// A token bucket that refills at `rate` and saves up to `burst`.
+    /// Builds a token bucket that refills at `rate` and saves up to `burst`.
     ///
     /// # Errors
     /// If `burst` is zero.
@@ -100,8 +99,8 @@ impl SharedLimiter {
         ))))
     }
 
-    /// The same limiter, with what a thread does when another one holds the flag for long: its
-    /// holder has then lost the processor. Give it the system's `yield`; by default it spins.
+    /// Sets the function that a thread calls when another one holds the lock for long: the holder
+    /// has then lost its processor. Pass the system's `yield`; by default it spins.
     #[must_use]
     pub fn waiting_with(mut self, pause: fn()) -> Self {
         self.flag = SpinLock::pausing_with(pause);
@@ -123,7 +122,7 @@ impl SharedLimiter {
         })
     }
 
-    /// Removes that consumption if it still counts; tells whether it did.
+    /// Removes the consumption if it still counts, and returns true if it did.
     pub fn refund(&self, now: Nanos, receipt: Receipt) -> bool {
         match &self.state {
             _ if receipt.cost() == Cost::ZERO => false,
@@ -133,7 +132,7 @@ impl SharedLimiter {
         }
     }
 
-    /// What is left at `now`.
+    /// Returns the remaining quota at `now`.
     pub fn remaining(&self, now: Nanos) -> u64 {
         match &self.state {
             LimiterState::Ring(ring) => ring.remaining(&self.flag, now.as_nanos()),
@@ -157,7 +156,7 @@ fn ring(rate: Rate) -> Result<SharedRing, LimitTooLarge> {
     }
 }
 
-/// The largest quantity of a shared sliding limit: 128 MiB of slots.
+/// Largest quantity of a shared sliding limit: 128 MiB of slots.
 pub const MAX_SHARED_UNITS: u32 = 1 << 24;
 
 /// A sliding quantity above [`MAX_SHARED_UNITS`].

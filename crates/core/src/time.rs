@@ -1,10 +1,10 @@
 //! Points in time.
 //!
-//! Every decision in this crate is a function of the time it is handed: nothing here reads a clock,
-//! so a test can be at any instant it likes and a year passes in a loop. [`Nanos`] is a point on
-//! one monotonic timeline whose origin means nothing; [`WallTime`] is a point in civil time, needed
-//! only where a server speaks of dates. Spans are [`Duration`]s. Arithmetic saturates or says that
-//! it cannot: no time of 64 bits makes it overflow.
+//! Every decision in this crate is a function of the time passed in. Nothing reads a clock, so a
+//! test can use any instant, and a year passes in a loop. [`Nanos`] is a point on one monotonic
+//! timeline with an arbitrary origin; [`WallTime`] is a point in civil time, needed only for dates
+//! from servers. Spans are [`Duration`]s. Arithmetic saturates or returns `None`: no 64-bit time
+//! overflows.
 
 use alloc::sync::Weak;
 use core::fmt;
@@ -13,7 +13,7 @@ use core::time::Duration;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// A point on a monotonic timeline, in whole nanoseconds since an origin of the clock's choosing.
+/// Point on a monotonic timeline, in whole nanoseconds since an origin that the clock chooses.
 ///
 /// ```
 /// use core::time::Duration;
@@ -30,41 +30,41 @@ pub struct Nanos(u64);
 impl Nanos {
     /// The origin of the timeline.
     pub const ZERO: Self = Self(0);
-    /// The last point that can be told, 584 years after the origin.
+    /// The last point, 584 years after the origin.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A point so many nanoseconds after the origin.
+    /// Builds a point from nanoseconds after the origin.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// A point so many milliseconds after the origin; saturates at [`Nanos::MAX`].
+    /// Builds a point from milliseconds after the origin; saturates at [`Nanos::MAX`].
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
 
-    /// A point so many seconds after the origin; saturates at [`Nanos::MAX`].
+    /// Builds a point from seconds after the origin; saturates at [`Nanos::MAX`].
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(NANOS_PER_SEC))
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The span since `earlier`, zero if `earlier` is in fact later.
+    /// Returns the span since `earlier`, zero if `earlier` is in fact later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The point `span` later, or the end of the timeline.
+    /// Returns the point `span` later, or the end of the timeline.
     #[must_use]
     pub const fn saturating_add(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span_nanos(span)))
     }
 
-    /// The point `span` later, or `None` beyond the end of the timeline.
+    /// Returns the point `span` later, or `None` beyond the end of the timeline.
     pub const fn checked_add(self, span: Duration) -> Option<Self> {
         match self.0.checked_add(span_nanos(span)) {
             Some(nanos) => Some(Self(nanos)),
@@ -72,7 +72,7 @@ impl Nanos {
         }
     }
 
-    /// The point `span` earlier, or the origin.
+    /// Returns the point `span` earlier, or the origin.
     #[must_use]
     pub const fn saturating_sub(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(span_nanos(span)))
@@ -85,7 +85,7 @@ impl fmt::Debug for Nanos {
     }
 }
 
-/// A point in civil time (UTC): the span since the Unix epoch. Nothing before 1970 can be told.
+/// Point in civil time (UTC): the span since the Unix epoch. It cannot represent times before 1970.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct WallTime(Duration);
 
@@ -93,41 +93,41 @@ impl WallTime {
     /// 1970-01-01T00:00:00Z.
     pub const EPOCH: Self = Self(Duration::ZERO);
 
-    /// The point so long after the Unix epoch.
+    /// Builds a point from the span since the Unix epoch.
     pub const fn since_epoch(span: Duration) -> Self {
         Self(span)
     }
 
-    /// The point so many whole seconds after the Unix epoch.
+    /// Builds a point from whole seconds since the Unix epoch.
     pub const fn from_unix_secs(secs: u64) -> Self {
         Self(Duration::from_secs(secs))
     }
 
-    /// The span since the Unix epoch.
+    /// Returns the span since the Unix epoch.
     pub const fn as_duration(self) -> Duration {
         self.0
     }
 
-    /// The span since `earlier`, zero if `earlier` is in fact later.
+    /// Returns the span since `earlier`, zero if `earlier` is in fact later.
     pub const fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The point `span` later, or the last one that can be told.
+    /// Returns the point `span` later, or the last one.
     #[must_use]
     pub const fn saturating_add(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span))
     }
 }
 
-/// Where the time comes from. Programs hand in a clock once; this crate only ever sees its answers.
+/// Source of time. Programs provide one clock; this crate only sees its values.
 pub trait Clock {
-    /// The monotonic time.
+    /// Returns the monotonic time.
     fn now(&self) -> Nanos;
-    /// The civil time.
+    /// Returns the civil time.
     fn wall(&self) -> WallTime;
 
-    /// Both, read together.
+    /// Returns both, read together.
     fn moment(&self) -> ClockPair {
         ClockPair {
             now: self.now(),
@@ -136,30 +136,30 @@ pub trait Clock {
     }
 }
 
-/// A clock that can also be waited for. Programs hand it in beside their decisions; nothing in this
-/// crate calls it.
+/// Clock with timers. Programs use it next to their decisions; nothing in this crate calls it.
 pub trait Timer: Clock {
-    /// Has the alarm rung at this instant or soon after, unless it is gone by then. It may ring too
-    /// early, too late or more often than asked: whoever is rung looks at the clock.
+    /// Fires the callback at this instant or soon after, unless it was dropped. It may fire early,
+    /// late or more often than asked: the callback checks the clock.
     fn ring_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>);
 }
 
-/// Something that is told when its time has come.
+/// Callback of a timer.
 pub trait TimerCallback: Send + Sync {
-    /// The time may have come. Called from wherever the timer lives, so it neither blocks nor waits.
+    /// Handles a timer that may be due. Called on the timer's thread, so it neither blocks nor
+    /// waits.
     fn fire(&self);
 }
 
-/// One instant on both timelines: what ties a server's dates to our own clock.
+/// One instant on both timelines: ties a server's dates to our own clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClockPair {
     /// The instant in monotonic time.
     pub now: Nanos,
-    /// The same instant in civil time.
+    /// The instant in civil time.
     pub wall: WallTime,
 }
 
-/// A clock that stands still until it is told to move.
+/// Clock that stands still until a test moves it.
 ///
 /// ```
 /// use core::time::Duration;
@@ -177,7 +177,8 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows these two times. Civil time is kept in nanoseconds, up to the year 2554.
+    /// Builds a clock that shows these two times. Civil time is stored in nanoseconds, up to the
+    /// year 2554.
     pub const fn new(now: Nanos, wall: WallTime) -> Self {
         Self {
             now: AtomicU64::new(now.0),
@@ -192,12 +193,12 @@ impl ManualClock {
         self.set_wall(self.wall().saturating_add(by));
     }
 
-    /// Sets the monotonic time, backwards too: what a broken clock does to us.
+    /// Sets the monotonic time, also backwards like a broken clock.
     pub fn set_now(&self, now: Nanos) {
         self.now.store(now.0, Ordering::Release);
     }
 
-    /// Steps the civil time alone, as an operator or NTP does.
+    /// Sets the civil time alone, as an operator or NTP does.
     pub fn set_wall(&self, wall: WallTime) {
         self.wall.store(span_nanos(wall.0), Ordering::Release);
     }
@@ -213,7 +214,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// A span in nanoseconds, saturated: 584 years is for ever.
+/// Converts a span to nanoseconds, saturating at 584 years.
 pub(crate) const fn span_nanos(span: Duration) -> u64 {
     span.as_secs()
         .saturating_mul(NANOS_PER_SEC)

@@ -1,13 +1,13 @@
-//! Where use is heading: the last windows, what the next may bring, and what the series looks like.
+//! Trend of usage: the last windows, a prediction for the next, and the shape of the series.
 //!
-//! A mean that forgets answers quickly to a new level but lags behind a slope; a straight line
-//! through the points follows a slope but is thrown off by one burst. So the line is believed only
-//! where the points lie near it. All of this is information for people: floating point is fine
-//! here, and no decision may depend on it.
+//! A moving average adapts quickly to a new level but lags behind a slope. A straight line follows
+//! a slope but is thrown off by one burst. So the line is believed only where the points lie near
+//! it. All of this is information for people: floating point is fine here, and no decision may
+//! depend on it.
 
 use alloc::collections::VecDeque;
 
-/// The use of recent windows.
+/// Usage of recent windows.
 ///
 /// ```
 /// use outflow_core::{Pattern, Trend};
@@ -28,7 +28,7 @@ pub struct Trend {
 }
 
 impl Trend {
-    /// Enough to tell a slope from noise, few enough to forget yesterday.
+    /// Enough to separate a slope from noise, few enough to forget yesterday.
     pub const DEFAULT_WINDOWS: usize = 60;
 
     /// Remembers the last `windows`, at least 2: one point has no direction.
@@ -41,7 +41,7 @@ impl Trend {
         }
     }
 
-    /// A window ended in which so much was used.
+    /// Records the usage of a finished window.
     pub fn record(&mut self, used: u64) {
         self.smoothed = if self.windows.is_empty() {
             real(used)
@@ -55,27 +55,27 @@ impl Trend {
         self.peak = self.peak.max(used);
     }
 
-    /// The highest use of any window so far, remembered or not.
+    /// Returns the highest usage of any window so far.
     pub const fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// The windows that are remembered, the oldest first.
+    /// Returns the remembered windows, oldest first.
     pub fn windows(&self) -> impl ExactSizeIterator<Item = u64> {
         self.windows.iter().copied()
     }
 
-    /// The mean in which recent windows count most; none before the first window.
+    /// Returns the mean in which recent windows count most; `None` before the first window.
     pub fn smoothed(&self) -> Option<f64> {
         (!self.windows.is_empty()).then_some(self.smoothed)
     }
 
-    /// By how much use changes from window to window, along the line that fits best.
+    /// Returns the change of usage per window, along the best line.
     pub fn slope(&self) -> f64 {
         self.line().slope
     }
 
-    /// What the next window will use if things go on as they do; none before the first window.
+    /// Predicts the usage of the next window; `None` before the first window.
     pub fn prediction(&self) -> Option<u64> {
         let level = self.smoothed()?;
         Some(whole(match self.pattern() {
@@ -86,13 +86,13 @@ impl Trend {
         }))
     }
 
-    /// What the series looks like. Nothing looks steady.
+    /// Returns the shape of the series. An empty series is steady.
     pub fn pattern(&self) -> TrendShape {
         let line = self.line();
         if line.mean <= 0.0 {
             return TrendShape::Steady;
         }
-        // Compared as squares, which spares a root.
+        // Comparing squares avoids a root.
         if line.scatter > line.mean * line.mean * BURSTY * BURSTY {
             return TrendShape::Bursty;
         }
@@ -106,7 +106,7 @@ impl Trend {
         }
     }
 
-    /// The straight line with the least squares.
+    /// Fits the straight line with the least squares.
     fn line(&self) -> TrendLine {
         let count = real_len(self.windows.len().max(1));
         let middle = (count - 1.0) / 2.0;
@@ -138,17 +138,17 @@ impl Default for Trend {
     }
 }
 
-/// What a series looks like.
+/// Shape of a series.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum TrendShape {
-    /// About the same in every window.
+    /// About equal in every window.
     #[default]
     Steady,
-    /// More and more.
+    /// Growing.
     Rising,
-    /// Less and less.
+    /// Shrinking.
     Falling,
-    /// Much in some windows, little in others.
+    /// High in some windows, low in others.
     Bursty,
 }
 
@@ -156,7 +156,7 @@ struct TrendLine {
     mean: f64,
     middle: f64,
     slope: f64,
-    /// The mean square of the distances from the line.
+    /// Mean square of the distances from the line.
     scatter: f64,
 }
 
@@ -179,7 +179,7 @@ fn real_len(value: usize) -> f64 {
     real(u64::try_from(value).unwrap_or(u64::MAX))
 }
 
-/// The nearest whole number, from zero up.
+/// Rounds to the nearest whole number, from zero up.
 #[expect(
     clippy::as_conversions,
     clippy::cast_possible_truncation,
@@ -190,7 +190,7 @@ fn whole(value: f64) -> u64 {
     (value + 0.5) as u64
 }
 
-/// The weight of the newest window: half of the mean is made of the last two to three.
+/// Weight of the newest window: half of the mean consists of the last two to three.
 const SMOOTHING: f64 = 0.25;
 
 /// A series moves if the line through it changes by a fifth of the mean.

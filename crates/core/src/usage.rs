@@ -1,57 +1,57 @@
-//! What one meter looks like at one instant.
+//! Facts about one meter at one instant.
 //!
-//! Plain facts for people and metrics, filled in by whoever holds the meter. Nothing decides on
-//! them: by the time they are read, they were true.
+//! Plain facts for people and metrics, filled in by the owner of the meter. No decision uses them:
+//! they are out of date when read.
 
 use core::time::Duration;
 
 use crate::{Nanos, Share};
 
-/// The facts of one meter.
+/// Facts about one meter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
-    /// Requests that count now, as far as the meter keeps them apart.
+    /// Number of requests that count now, as far as the meter stores them.
     pub count: u64,
     /// Their cost.
     pub weight: u64,
-    /// The most that may count at once.
+    /// Maximum that may count at once.
     pub limit: u64,
     /// The highest weight so far.
     pub peak: u64,
-    /// When the oldest request that counts was taken.
+    /// Time of the oldest request that counts.
     pub oldest: Option<Nanos>,
-    /// When the newest was.
+    /// Time of the newest.
     pub newest: Option<Nanos>,
-    /// Where the window begins that is counted.
+    /// Start of the counted window.
     pub window_start: Nanos,
-    /// Where it ends.
+    /// End of it.
     pub window_end: Nanos,
-    /// What the meter holds in memory.
+    /// Memory of the meter.
     pub memory_bytes: u64,
-    /// Requests that no longer count and were removed.
+    /// Number of expired requests.
     pub expired: u64,
-    /// Callers that wait for room.
+    /// Number of waiting callers.
     pub waiting: u64,
-    /// How long a request of cost one would wait now; nothing if it never could go.
+    /// Wait of a request of cost one now; `None` if it can never go.
     pub predicted_delay: Option<Duration>,
-    /// Requests let through so far.
+    /// Allowed requests so far.
     pub admitted: u64,
     /// Requests refused so far.
     pub refused: u64,
 }
 
 impl Usage {
-    /// What is left of the limit.
+    /// Returns the remaining quota.
     pub const fn remaining(&self) -> u64 {
         self.limit.saturating_sub(self.weight)
     }
 
-    /// True if this share of the limit or more is used.
+    /// Returns true if this share of the limit or more is used.
     pub fn reaches(&self, share: Share) -> bool {
         !share.is_above(self.weight, self.limit)
     }
 
-    /// The used part of the limit, for people: 1.0 is all of it.
+    /// Returns the used part of the limit, for display: 1.0 is all of it.
     #[expect(
         clippy::as_conversions,
         clippy::cast_precision_loss,

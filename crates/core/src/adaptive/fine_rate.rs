@@ -1,8 +1,8 @@
-//! A rate in finer grains than whole units.
+//! A rate in finer steps than whole units.
 //!
-//! Three per cent of 10/s is less than one call, and a rate that can only be whole would never
-//! grow. So a level counts millionths of a unit over the configured span, and becomes a whole rate,
-//! rounded down, only when it is asked for.
+//! Three per cent of 10/s is less than one call, so a whole-number rate would never grow. A fine
+//! rate counts millionths of a unit over the configured span. It becomes a whole rate, rounded
+//! down, only on request.
 
 use core::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::Rate;
 pub(super) struct FineRate(u128);
 
 impl FineRate {
-    /// The most units that a rate can have.
+    /// The highest quantity that a rate can have.
     pub(super) const MAX: Self = Self::units(u64::MAX);
 
-    /// So many whole units.
+    /// Builds a rate of whole units.
     #[expect(
         clippy::as_conversions,
         reason = "u64 to u128 in a const fn, where `From` cannot be called"
@@ -25,12 +25,12 @@ impl FineRate {
         Self(units as u128 * MILLION)
     }
 
-    /// A rate over its own span.
+    /// Builds a fine rate over the rate's own span.
     pub(super) const fn from_rate(rate: Rate) -> Self {
         Self::units(rate.quantity())
     }
 
-    /// Something kept earlier; never nothing, for nothing could not grow.
+    /// Builds a stored rate; never zero, because zero cannot grow.
     pub(super) fn from_millionths(millionths: u128) -> Self {
         Self(millionths.max(1)).min(Self::MAX)
     }
@@ -39,16 +39,17 @@ impl FineRate {
         self.0
     }
 
-    /// The same speed over the span of another rate, rounded down.
+    /// Converts to an equal speed over the span of another rate, rounded down.
     pub(super) fn over(self, from: Rate, to: Rate) -> Self {
         let (from, to) = (from.per().as_nanos(), to.per().as_nanos());
-        // Dividing first keeps it within 128 bits: both spans have at most 64.
+        // Dividing first keeps the product within 128 bits: both spans have at most 64.
         let whole = (self.0 / from).saturating_mul(to);
         let rest = self.0 % from * to / from;
         Self::from_millionths(whole.saturating_add(rest))
     }
 
-    /// The whole rate over the span of `like`; over the time of one unit if less than one is left.
+    /// Returns the whole rate over the span of `like`, or over the time of one unit if less than
+    /// one is left.
     pub(super) fn rate(self, like: Rate) -> Rate {
         let units = u64::try_from(self.0 / MILLION).unwrap_or(u64::MAX);
         let stretched = || {
@@ -61,8 +62,8 @@ impl FineRate {
             .unwrap_or(like)
     }
 
-    /// What was let through, where that is far less. Otherwise between a twentieth and a tenth less:
-    /// responses on their way blur the count, so it cannot be trusted further. Nothing goes below
+    /// Returns the units let through where they are far below this rate. Otherwise returns a rate a
+    /// twentieth to a tenth lower: responses in flight blur the count. Never returns less than
     /// `floor`.
     pub(super) fn shrunk_to(self, admitted: u64, floor: Self) -> Self {
         let admitted = Self::units(admitted);
@@ -74,17 +75,17 @@ impl FineRate {
         target.max(floor).min(self)
     }
 
-    /// So much less that no blur explains it.
+    /// Returns true if the difference is too large to be blur.
     pub(super) fn is_far_below(self, other: Self) -> bool {
         self < other.share(FAR_LESS)
     }
 
-    /// The least that one refusal takes.
+    /// Returns the rate after the smallest cut of one throttle.
     pub(super) const fn eased(self) -> Self {
         self.share(TWENTIETH_LESS)
     }
 
-    /// Half of it, not below `floor`.
+    /// Returns half of the rate, not below `floor`.
     pub(super) fn halved(self, floor: Self) -> Self {
         Self(self.0 / 2).max(floor).min(self)
     }
@@ -97,25 +98,26 @@ impl FineRate {
         Self(self.0.saturating_mul(2)).min(Self::MAX)
     }
 
-    /// So many parts in a million more, and always a little.
+    /// Adds a share in parts per million, and always at least one grain.
     pub(super) fn plus(self, parts_per_million: u32) -> Self {
         let step = self.share(parts_per_million).0.max(1);
         Self(self.0.saturating_add(step)).min(Self::MAX)
     }
 
-    /// So many parts in a million of it, at least a grain.
+    /// Returns a share in parts per million, at least one grain.
     #[expect(
         clippy::as_conversions,
         reason = "u32 to u128 in a const fn, where `From` cannot be called"
     )]
     pub(super) const fn share(self, parts_per_million: u32) -> Self {
-        // A level has at most 84 bits, so 128 are enough.
+        // A fine rate has at most 84 bits, so 128 are enough.
         let share = self.0 * parts_per_million as u128 / MILLION;
         Self(if share == 0 { 1 } else { share })
     }
 
-    /// Within one step of growth of the other, so that no step can leap over it; and within a call and
-    /// a little, which is more where there are few: the next whole one is the one that is refused.
+    /// Returns true within one growth step of the other rate, so that no step skips it. Also true
+    /// within a call and a little more, which matters for low rates: the next whole call is
+    /// throttled.
     pub(super) fn is_near(self, other: Self) -> bool {
         let call = CALL.min(other.share(FEW).0);
         self.0.abs_diff(other.0) <= other.share(NEAR).0.max(call)
@@ -123,15 +125,15 @@ impl FineRate {
 }
 
 const MILLION: u128 = 1_000_000;
-/// Shares in parts per million. Twice the blur is more than it can explain.
+/// In parts per million. Twice the blur is more than blur can explain.
 const FAR_LESS: u32 = 800_000;
 /// About the blur of a count with ten calls in flight at a hundred a second.
 const TENTH_LESS: u32 = 900_000;
-/// As long as the longest step.
+/// The size of the largest growth step.
 const NEAR: u32 = 30_000;
-/// A call and what a careful step may pass it by.
+/// One call, and the distance by which a careful step may pass it.
 const CALL: u128 = MILLION + MILLION / 4;
-/// Of fewer than four, one more is no neighbourhood.
+/// With fewer than four units, one more is no neighbourhood.
 const FEW: u32 = 300_000;
 /// More than one step of growth, so that the next window is clean.
 const TWENTIETH_LESS: u32 = 950_000;

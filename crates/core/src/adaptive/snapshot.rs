@@ -1,7 +1,7 @@
-//! What was learned, kept over a restart.
+//! Adaptive state that survives a restart.
 //!
-//! A speed and the places it came from, not the clock readings of a process that has ended: what was
-//! learned holds on, how long it was rested does not.
+//! A snapshot holds speeds, not clock readings of a process that has ended. The learned rate
+//! survives; the time it rested does not.
 
 use core::time::Duration;
 
@@ -11,27 +11,27 @@ use super::upper_bound::UpperBound;
 use super::{AdaptiveLimit, AdaptiveMode, DriftSpan};
 use crate::{Nanos, Rate};
 
-/// What was learned, as plain data for whoever keeps it.
+/// Adaptive state as plain data, for a caller that stores it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AdaptiveSnapshot {
-    /// The configuration under which it was learned.
+    /// The configured rate at the time of learning.
     pub configured: Rate,
-    /// The rate in effect, in millionths of a unit per configured span.
+    /// The effective rate, in millionths of a unit per configured span.
     pub level: u128,
-    /// Where the last refusal came, likewise.
+    /// Rate of the last throttle, in the same unit.
     pub ceiling: Option<u128>,
-    /// What the server last told as its limit.
+    /// The limit that the server last advertised.
     pub told: Option<Rate>,
-    /// How much longer that is believed.
+    /// Remaining time for which the advertised limit is believed.
     pub told_for: Duration,
-    /// How much longer a ban or a spent quota lasts.
+    /// Remaining time of a ban or a spent quota.
     pub held_for: Duration,
-    /// How long the rate has differed from the configured one.
+    /// Time since the effective rate has differed from the configured one.
     pub drifting_for: Option<Duration>,
 }
 
 impl AdaptiveSnapshot {
-    /// The same after lying on disk for so long.
+    /// Ages the snapshot by the time it was stored.
     #[must_use]
     pub fn aged(mut self, by: Duration) -> Self {
         self.told_for = self.told_for.saturating_sub(by);
@@ -42,7 +42,7 @@ impl AdaptiveSnapshot {
 }
 
 impl AdaptiveLimit {
-    /// All that is worth keeping over a restart, as plain data.
+    /// Returns everything worth keeping over a restart, as plain data.
     pub fn snapshot(&self, now: Nanos) -> AdaptiveSnapshot {
         let mut kept = self.clone();
         let now = kept.advance(now);
@@ -61,8 +61,8 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Goes on from a snapshot, perhaps with another configuration: what was learned is a speed and
-    /// is kept as one.
+    /// Continues from a snapshot, perhaps under another configuration: the learned rate is a speed
+    /// and stays one.
     pub fn restore(
         mode: AdaptiveMode,
         configured: Rate,

@@ -1,8 +1,8 @@
-//! What a refusal says about the rate.
+//! Evidence of a throttle about the rate.
 //!
-//! That it was too high, and what was let through before says by how much, as far as that can be counted.
-//! Halving at each refusal instead would pass the real limit from above as often as from below. It says
-//! nothing about the refusals of one wave but the first, unless they tell more of the same count.
+//! The rate was too high, and the units let through before show by how much, as far as they can be
+//! counted. Halving at each throttle would overshoot downwards as often as it helps. Of one burst
+//! only the first throttle counts, unless a later one brings a better count.
 
 use core::time::Duration;
 
@@ -11,12 +11,12 @@ use super::upper_bound::UpperBound;
 use super::{AdaptiveLimit, LimitChange, SHORTEST_WINDOW};
 use crate::Nanos;
 
-/// A refusal that lowered the rate.
+/// A throttle that lowered the rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ThrottleBurst {
     pub(super) since: Nanos,
     refused_at: FineRate,
-    /// What was let through when it came, in units.
+    /// Units let through before it.
     admitted: u64,
 }
 
@@ -39,8 +39,8 @@ impl AdaptiveLimit {
         }
     }
 
-    /// The first refusal of a wave may overtake what was let through before it, so that there was too
-    /// little to count by. Another of the same wave then tells more.
+    /// Recounts within a burst. The first throttle may overtake successes that were sent before it,
+    /// so its count is too low; a later one of the same burst then has a better count.
     fn count_on(&mut self, now: Nanos, wave: ThrottleBurst, admitted: u64) -> LimitChange {
         let counted = wave.refused_at.shrunk_to(admitted, self.floor());
         let news = !self.is_telling(wave.admitted) && self.is_telling(admitted);
@@ -53,14 +53,14 @@ impl AdaptiveLimit {
         LimitChange::Shrunk
     }
 
-    /// Whether so much was let through that it can be counted by.
+    /// Returns true if enough units were let through to count by.
     fn is_telling(&self, admitted: u64) -> bool {
         admitted >= Self::TELLING && self.configured.per() <= LONGEST_COUNTED
     }
 
-    /// What one refusal leaves. It may mislead, so it takes three quarters at most, unless enough was
-    /// let through to count by: then the count itself is the limit that the server has. A refusal that
-    /// was looked for, where the last one came, says nothing new.
+    /// Returns the rate after one throttle. A single throttle may mislead, so it leaves at least a
+    /// quarter. With enough units let through, the count itself is the server's limit. An expected
+    /// throttle near the last one carries no new information.
     fn shrunk_to(&self, admitted: u64) -> FineRate {
         let tried = |ceiling: UpperBound| ceiling.is_tried_at(self.last, self.level);
         if self.ceiling.is_some_and(tried) {
@@ -74,7 +74,8 @@ impl AdaptiveLimit {
         self.level.shrunk_to(admitted, least)
     }
 
-    /// What got through of a wave that was refused, and still a step below where it was.
+    /// Raises the rate to the units that the throttled burst got through, one step below its old
+    /// rate.
     pub(super) fn recount(&mut self, wave: ThrottleBurst, admitted: u64) {
         let most = wave.refused_at.eased().min(self.top());
         let counted = FineRate::units(admitted).min(most);
@@ -84,8 +85,8 @@ impl AdaptiveLimit {
         }
     }
 
-    /// The ceiling is where the refusal came, unless what was let through can be counted by and is far
-    /// below that: then it is there, for nothing between the two was ever let through.
+    /// Places the upper bound at the throttled rate. If the count is reliable and far below, it
+    /// goes there: no rate between the two was ever let through.
     fn place_ceiling(&mut self, refused_at: FineRate, admitted: u64) {
         let counted = self.is_telling(admitted)
             && self.level == FineRate::units(admitted)
@@ -96,6 +97,6 @@ impl AdaptiveLimit {
     }
 }
 
-/// Over a longer span, what stopped us may be another limit with a shorter window: a burst that is cut
-/// short says nothing about an hour.
+/// Over a longer span the throttle may come from another limit with a shorter window. A burst that
+/// is cut short does not describe an hour.
 const LONGEST_COUNTED: Duration = SHORTEST_WINDOW;

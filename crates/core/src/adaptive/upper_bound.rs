@@ -1,27 +1,27 @@
-//! Where a server refused, and how long nothing is tried there.
+//! The rate at which a server throttled, and the time during which growth stays below it.
 //!
-//! Whoever finds a limit by being refused has to try again, or would never see that it was raised. Each
-//! try costs a refusal and, where the server asks for a wait, about a window in which nobody goes. So
-//! growth ends below the place of the last refusal and rests there first, and each refusal at the same
-//! place doubles the rest. Growing on as before would be refused every few windows for ever.
+//! A client that finds a limit by being throttled must try again, or it would never notice a raise.
+//! Each try costs a throttle and, where the server asks for a wait, about one window without calls.
+//! So growth stops below the last throttled rate and rests there; each further throttle at that
+//! rate doubles the rest. Growing at a steady pace would be throttled every few windows for ever.
 
 use core::time::Duration;
 
 use super::fine_rate::FineRate;
 use crate::Nanos;
 
-/// The place of a refusal.
+/// Rate of a throttle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UpperBound {
     pub(super) at: FineRate,
-    /// Nothing is tried near it before this instant.
+    /// Growth stays away from the bound before this instant.
     rests_until: Nanos,
-    /// How often it was found at about the same place before.
+    /// Number of earlier throttles at about this rate.
     found: u32,
 }
 
 impl UpperBound {
-    /// One that is only remembered: nobody was refused there just now.
+    /// Builds a bound from stored state, without a recent throttle.
     pub(super) const fn remembered(at: FineRate) -> Self {
         Self {
             at,
@@ -30,7 +30,7 @@ impl UpperBound {
         }
     }
 
-    /// A refusal at this level, after another that is still known.
+    /// Builds the bound of a throttle at this rate, after an earlier bound that is still known.
     pub(super) fn hit(now: Nanos, at: FineRate, before: Option<Self>, window: Duration) -> Self {
         let same = before.filter(|before| at.is_near(before.at));
         let found = same.map_or(0, |before| before.found.saturating_add(1));
@@ -43,22 +43,23 @@ impl UpperBound {
         }
     }
 
-    /// Whether this level is too near to it to be raised now.
+    /// Returns true if the rate is too near to the bound to grow now.
     pub(super) fn holds(&self, now: Nanos, level: FineRate) -> bool {
         level.is_near(self.at) && now < self.rests_until
     }
 
-    /// Whether it is being tried again, so that a refusal has to be expected.
+    /// Returns true if growth is testing the bound, so that a throttle is expected.
     pub(super) fn is_tried_at(&self, now: Nanos, level: FineRate) -> bool {
         level.is_near(self.at) && now >= self.rests_until
     }
 }
 
-/// In windows. With the few careful steps after it one try in 25 windows: a refusal costs one of them
-/// where the server asks for a wait, and a quarter more until everybody is let back, so a twentieth of
-/// the time is spent on trying.
+/// In windows. With the few careful steps after it, growth tests the bound once in 25 windows.
+/// Where the server asks for a wait, a throttle costs one window and a quarter of recovery: a
+/// twentieth of the time.
 const REST: u32 = 20;
-/// Up to 80 windows: a server that healed is noticed a good minute later where it counts by the second.
+/// Up to 80 windows: with limits per second, the client notices a recovered server within two
+/// minutes.
 const DOUBLINGS: u32 = 2;
-/// Ten windows of a minute; a window of an hour is a rest of its own.
+/// Ten windows of a minute; a window of an hour is a rest by itself.
 const LONGEST_REST: Duration = Duration::from_mins(10);

@@ -1,9 +1,9 @@
-//! The four things about bulk work that are worth calling someone for.
+//! The four alerts about bulk work.
 //!
-//! Each is a number of what happened and not of what is configured: a level that lasts, jobs that
-//! are put back again and again, a backlog that only grows, waits that hit their cap. They look at
-//! whole minutes, as the shipped Prometheus rules do, so that both tell the same story. A share or a
-//! mean of a handful is chance and calls nobody: it takes twenty to count.
+//! Each watches measurements, not configuration: a lasting level, repeated deferrals, a growing
+//! backlog, waits that hit their cap. They evaluate whole minutes, as the shipped Prometheus rules
+//! do, so both report equally. A share or a mean of fewer than twenty samples is chance and raises
+//! nothing.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -13,12 +13,12 @@ use crate::{
     Congestion, CongestionLevel, CongestionRule, CongestionStats, Nanos, Share, ThrottleCounts,
 };
 
-/// What can be wrong with a tenant's bulk work.
+/// Problem with a tenant's bulk work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum CongestionAlert {
     /// The level has been critical for five minutes.
     Critical,
-    /// Completed jobs, twenty or more, were put back more than five times on average.
+    /// Completed jobs, twenty or more, were deferred more than five times on average.
     Throttled,
     /// More jobs wait than a minute before, five minutes in a row, and a fifth more in all.
     Growing,
@@ -30,7 +30,7 @@ impl CongestionAlert {
     /// All four.
     pub const ALL: [Self; 4] = [Self::Critical, Self::Throttled, Self::Growing, Self::Capped];
 
-    /// How bad it is.
+    /// Returns the severity.
     pub const fn severity(self) -> AlertSeverity {
         match self {
             Self::Critical => AlertSeverity::Critical,
@@ -38,7 +38,7 @@ impl CongestionAlert {
         }
     }
 
-    /// What to call it in rules and logs.
+    /// Returns the name used in rules and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Critical => "congestion_critical",
@@ -48,7 +48,7 @@ impl CongestionAlert {
         }
     }
 
-    /// What the operator should look at.
+    /// Returns the operator's next step.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::Critical => {
@@ -73,13 +73,13 @@ impl CongestionAlert {
     const fn hold(self) -> Duration {
         match self {
             Self::Critical => Duration::from_mins(5),
-            // These look back over minutes by themselves.
+            // These evaluate several minutes by themselves.
             Self::Throttled | Self::Growing | Self::Capped => Duration::ZERO,
         }
     }
 }
 
-/// How bad an alert is.
+/// Severity of an alert.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum AlertSeverity {
     /// Look at it today.
@@ -88,7 +88,7 @@ pub enum AlertSeverity {
     Critical,
 }
 
-/// Watches one tenant for the four.
+/// Watches one tenant for all four alerts.
 #[derive(Clone, Debug)]
 pub struct CongestionWatch {
     alerts: [Alert; 4],
@@ -97,7 +97,7 @@ pub struct CongestionWatch {
 }
 
 impl CongestionWatch {
-    /// Nothing has been seen yet.
+    /// Builds a watch without history.
     pub fn new() -> Self {
         Self {
             alerts: CongestionAlert::ALL.map(|alert| Alert::new(alert.hold())),
@@ -106,13 +106,13 @@ impl CongestionWatch {
         }
     }
 
-    /// A job was told to wait.
+    /// Records the wait of a deferred job.
     pub fn waited(&mut self, now: Nanos, congestion: &Congestion, rule: &CongestionRule) {
         self.waits.count(minute(now), rule.cuts_off(congestion));
     }
 
-    /// Takes in how the tenant stands, and answers what is to be told. Ask at least once a minute:
-    /// a minute that nobody looked at ends a rise.
+    /// Records the tenant's state and returns the changes to report. Call it at least once a
+    /// minute: a minute without observation ends a rise.
     pub fn observe(
         &mut self,
         now: Nanos,
@@ -122,8 +122,8 @@ impl CongestionWatch {
         self.observe_counts(now, level, stats.non_ready(), stats.throttles())
     }
 
-    /// The same for whoever keeps the numbers elsewhere: how many jobs wait, and how often those that
-    /// are done had been put back.
+    /// Records counts that the caller stores elsewhere: the number of waiting jobs, and how often
+    /// completed jobs had been deferred.
     pub fn observe_counts(
         &mut self,
         now: Nanos,
@@ -146,7 +146,7 @@ impl CongestionWatch {
         changes.into_iter().flatten()
     }
 
-    /// Those that were raised and have not been cleared.
+    /// Returns the alerts that were raised and have not been cleared.
     pub fn raised(&self) -> impl Iterator<Item = CongestionAlert> {
         let alerts = self.alerts.iter().zip(CongestionAlert::ALL);
         alerts
@@ -181,7 +181,7 @@ fn throttle_sight(throttles: ThrottleCounts) -> Observation {
     }
 }
 
-/// How many jobs waited at the beginning of each recent minute.
+/// Number of waiting jobs at the start of each recent minute.
 #[derive(Clone, Debug, Default)]
 struct BacklogHistory {
     samples: VecDeque<u64>,
@@ -221,7 +221,7 @@ impl BacklogHistory {
     }
 }
 
-/// How many waits each recent minute gave, and how many of them were cut off.
+/// Number of waits in each recent minute, and how many were cut off.
 #[derive(Clone, Debug, Default)]
 struct WaitHistory {
     minutes: VecDeque<WaitMinute>,
@@ -279,10 +279,10 @@ const fn minute(now: Nanos) -> u64 {
     now.as_nanos() / 60_000_000_000
 }
 
-/// Of fewer than twenty, a fifth is three or less, which can be one burst.
+/// With fewer than twenty, a fifth is three or less, which can be one burst.
 const FEWEST: u64 = 20;
 
-/// More than five refusals per job cost more than the job.
+/// More than five deferrals per job cost more than the job.
 const MOST_THROTTLES: u64 = 5;
 
 /// One minute of growth is a burst; five in a row are a trend.
@@ -291,10 +291,10 @@ const RISING_MINUTES: usize = 5;
 /// Growth that is not noise.
 const GROWTH_PERCENT: u128 = 20;
 
-/// Long enough for waits at the usual cap of two minutes to come round a few times.
+/// Long enough to see waits at the default cap of two minutes several times.
 const CAPPED_MINUTES: u64 = 10;
 
-/// One wait in five cut off makes a herd.
+/// One capped wait in five synchronises the retries of a tenant.
 const CAPPED: Share = Share::percent(20);
 
 /// Half of that is over.
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
     use crate::StatsWindow;
 
-    /// Watches a tenant whose state each second is what `at` says.
+    /// Watches a tenant whose state each second is set by `at`.
     fn told(
         seconds: u64,
         mut at: impl FnMut(u64, &mut CongestionStats, &mut CongestionWatch) -> CongestionLevel,
@@ -353,7 +353,7 @@ mod tests {
             stats.completed(if second < 30 { 6 } else { 0 });
             CongestionLevel::None
         });
-        // The 20th is enough to tell; 180 throttles are 4 per job at the 45th.
+        // The 20th is enough to count; 180 throttles are 4 per job at the 45th.
         assert_eq!(
             told,
             [
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(told, []);
     }
 
-    // Nineteen jobs, each put back a thousand times; nineteen waits, all of them cut off.
+    // Nineteen jobs, each deferred a thousand times; nineteen waits, all of them cut off.
     #[test]
     fn a_handful_is_silent() {
         let rule = CongestionRule::default();
@@ -449,7 +449,8 @@ mod tests {
             watch.waited(Nanos::from_secs(second), &rule.reading(jobs, 1), &rule);
             CongestionLevel::None
         });
-        // The 20th is enough to tell, and the 4th at the cap. From 10:00 on none is; at 15:00 four of the ten minutes had 12 each: 48 of 541.
+        // The 20th wait is enough to count, and the 4th at the cap. From 10:00 on none is; at 15:00
+        // four of the ten minutes had 12 each: 48 of 541.
         assert_eq!(
             told,
             [
@@ -477,8 +478,8 @@ mod tests {
         );
     }
 
-    // At 119 jobs and one a second the wait is exactly the maximum; a rule without room between its
-    // bounds, and one that is switched off, cut nothing off.
+    // At 119 jobs and one a second the wait is exactly the maximum. A rule with equal bounds, and
+    // one that is switched off, cut nothing off.
     #[test]
     fn a_wait_that_only_reaches_the_cap_is_silent() {
         let (usual, second) = (CongestionRule::default(), Duration::from_secs(1));

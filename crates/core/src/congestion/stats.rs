@@ -1,8 +1,8 @@
-//! What one tenant's congestion was, and is.
+//! Past and present congestion of one tenant.
 //!
-//! Averages are kept as a sum and a count and divided when read: a mean that is kept and rounded
-//! freezes after some thousand jobs, whatever comes after. Everything is forgotten together, and
-//! not while jobs wait, so that no number outlives what it counts.
+//! Averages are kept as a sum and a count and divided on read: a rounded mean freezes after some
+//! thousand jobs. All numbers are reset together, and never while jobs wait, so that no number
+//! outlives the jobs it counts.
 
 use alloc::collections::VecDeque;
 use core::fmt;
@@ -11,7 +11,7 @@ use core::time::Duration;
 use super::{Congestion, InvalidCongestion};
 use crate::Nanos;
 
-/// One tenant's numbers.
+/// Congestion numbers of one tenant.
 #[derive(Clone, Debug)]
 pub struct CongestionStats {
     window: StatsWindow,
@@ -24,7 +24,7 @@ pub struct CongestionStats {
 }
 
 impl CongestionStats {
-    /// Nothing has happened yet.
+    /// Builds empty statistics.
     pub const fn new(window: StatsWindow) -> Self {
         Self {
             window,
@@ -37,7 +37,7 @@ impl CongestionStats {
         }
     }
 
-    /// A job was put to wait with this reading, whose count becomes the tenant's.
+    /// Records a deferred job with its congestion, whose count becomes the tenant's.
     pub const fn entered(&mut self, now: Nanos, congestion: &Congestion) {
         self.non_ready = congestion.non_ready;
         self.speed = congestion.speed;
@@ -45,14 +45,14 @@ impl CongestionStats {
         self.last_update = Some(now);
     }
 
-    /// So many jobs wait no longer. Answers how many still do, never below zero.
+    /// Records jobs that wait no longer. Returns the number that still waits, never below zero.
     pub const fn released(&mut self, now: Nanos, jobs: u64) -> u64 {
         self.non_ready = self.non_ready.saturating_sub(jobs);
         self.last_update = Some(now);
         self.non_ready
     }
 
-    /// A job was completed that had been put back so many times.
+    /// Records a completed job with its number of deferrals.
     pub const fn completed(&mut self, throttles: u64) {
         self.throttles.record(throttles);
     }
@@ -75,16 +75,16 @@ impl CongestionStats {
         });
     }
 
-    /// The last `limit` snapshots, the oldest of them first.
+    /// Returns the last `limit` snapshots, oldest first.
     pub fn history(&self, limit: usize) -> impl ExactSizeIterator<Item = &CongestionSnapshot> {
         let skipped = self.history.len().saturating_sub(limit);
         self.history.range(skipped..)
     }
 
-    /// Forgets all of it.
+    /// Resets all numbers.
     ///
     /// # Errors
-    /// If jobs still wait: they would come back to a tenant that never had them.
+    /// If jobs still wait: they would return to a tenant without any record of them.
     pub fn reset(&mut self) -> Result<(), StillWaiting> {
         if self.non_ready > 0 {
             return Err(StillWaiting(self.non_ready));
@@ -93,33 +93,33 @@ impl CongestionStats {
         Ok(())
     }
 
-    /// How many jobs wait.
+    /// Returns the number of waiting jobs.
     pub const fn non_ready(&self) -> u64 {
         self.non_ready
     }
 
-    /// The speed that was last reckoned with.
+    /// Returns the last speed used in the formula.
     pub const fn speed(&self) -> u64 {
         self.speed
     }
 
-    /// The wait that was last given.
+    /// Returns the last recommended wait.
     pub const fn last_backoff(&self) -> Duration {
         self.last_backoff
     }
 
-    /// When a job last entered or left.
+    /// Returns the last time at which a job entered or left.
     pub const fn last_update(&self) -> Option<Nanos> {
         self.last_update
     }
 
-    /// How often completed jobs had been put back.
+    /// Returns the deferrals of completed jobs.
     pub const fn throttles(&self) -> ThrottleCounts {
         self.throttles
     }
 }
 
-/// How long snapshots are kept, and how far apart.
+/// Retention and interval of snapshots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatsWindow {
     interval: Duration,
@@ -127,7 +127,8 @@ pub struct StatsWindow {
 }
 
 impl StatsWindow {
-    /// Snapshots every `interval`, for as long as `retention`; at least one is kept.
+    /// Builds a window with a snapshot every `interval`, kept for `retention`; at least one is
+    /// kept.
     ///
     /// # Errors
     /// If the interval is zero.
@@ -142,7 +143,7 @@ impl StatsWindow {
         })
     }
 
-    /// The most snapshots that are kept.
+    /// Returns the maximum number of kept snapshots.
     pub const fn entries(&self) -> usize {
         self.entries
     }
@@ -158,20 +159,20 @@ impl Default for StatsWindow {
     }
 }
 
-/// A tenant's numbers at one instant.
+/// Numbers of a tenant at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CongestionSnapshot {
     /// The instant.
     pub at: Nanos,
-    /// How many jobs waited.
+    /// Number of waiting jobs.
     pub non_ready: u64,
-    /// The speed that was reckoned with.
+    /// Speed used in the formula.
     pub speed: u64,
-    /// The wait that was last given.
+    /// Last recommended wait.
     pub backoff: Duration,
 }
 
-/// How often jobs were put back before they were done.
+/// Deferrals of completed jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ThrottleCounts {
     sum: u64,
@@ -179,31 +180,31 @@ pub struct ThrottleCounts {
 }
 
 impl ThrottleCounts {
-    /// No job is done yet.
+    /// No completed jobs.
     pub const NONE: Self = Self { sum: 0, jobs: 0 };
 
-    /// So many throttles of so many jobs that are done.
+    /// Builds counts from a number of throttles and of completed jobs.
     pub const fn new(sum: u64, jobs: u64) -> Self {
         Self { sum, jobs }
     }
 
-    /// One more job is done, after so many throttles.
+    /// Records one completed job with its throttles.
     pub const fn record(&mut self, throttles: u64) {
         self.sum = self.sum.saturating_add(throttles);
         self.jobs = self.jobs.saturating_add(1);
     }
 
-    /// All throttles of completed jobs.
+    /// Returns the throttles of all completed jobs.
     pub const fn sum(self) -> u64 {
         self.sum
     }
 
-    /// How many jobs are done.
+    /// Returns the number of completed jobs.
     pub const fn jobs(self) -> u64 {
         self.jobs
     }
 
-    /// Throttles per completed job, for people; zero before the first.
+    /// Returns the throttles per completed job, for display; zero before the first.
     #[expect(
         clippy::as_conversions,
         clippy::cast_precision_loss,
@@ -213,13 +214,13 @@ impl ThrottleCounts {
         self.sum as f64 / self.jobs.max(1) as f64
     }
 
-    /// True if a completed job was put back more than `most` times on average.
+    /// Returns true if completed jobs were deferred more than `max` times on average.
     pub fn is_above(self, most: u64) -> bool {
         u128::from(self.sum) > u128::from(self.jobs) * u128::from(most)
     }
 }
 
-/// The statistics cannot be forgotten: so many jobs wait.
+/// The statistics cannot be reset: this many jobs wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StillWaiting(pub u64);
 
@@ -246,7 +247,7 @@ mod tests {
         CongestionStats::new(window.expect("valid"))
     }
 
-    // 5,000 jobs at 0 and 10,000 at 4: a mean kept to two digits stays 0 for ever.
+    // 5,000 jobs at 0 and 10,000 at 4: a mean kept to two digits would stay 0.
     #[test]
     fn the_mean_does_not_freeze() {
         let mut stats = stats(3_600, 1);
@@ -268,7 +269,7 @@ mod tests {
         assert_eq!((throttles.sum(), throttles.jobs()), (u64::MAX, 2));
     }
 
-    // Ten seconds every two: five are kept, and those in between are not taken.
+    // Ten seconds, one snapshot every two: five are kept, and none is taken in between.
     #[test]
     fn history_is_bounded_and_oldest_first() {
         let mut stats = stats(10, 2);

@@ -1,13 +1,13 @@
-//! A heap in which every slot knows its place.
+//! An indexed heap: each slot knows its position.
 //!
-//! A tenant's key changes with every pick, and it may pause or leave from anywhere in the order. A
-//! plain binary heap would have to be searched or filled with stale entries for that; here a slot's
-//! position is kept beside it, so any entry moves or leaves in O(log n). Four children per node
-//! make the tree half as deep, and the four lie next to each other in memory.
+//! A tenant's key changes with every pick, and it may pause or leave from any position. A plain
+//! binary heap would need a search or stale entries. Here each slot stores its position, so any
+//! entry moves or leaves in O(log n). Four children per node halve the depth, and the four are
+//! adjacent in memory.
 
 use alloc::vec::Vec;
 
-/// The smallest key first; at most one key per slot.
+/// Heap with the smallest key first and at most one key per slot.
 #[derive(Clone, Debug)]
 pub(super) struct SlotHeap<K> {
     entries: Vec<HeapEntry<K>>,
@@ -36,12 +36,12 @@ impl<K: Ord + Copy> SlotHeap<K> {
         self.place(slot).is_some()
     }
 
-    /// The slot with the smallest key.
+    /// Returns the slot with the smallest key.
     pub(super) fn first(&self) -> Option<(K, u32)> {
         self.entries.first().map(|entry| (entry.key, entry.slot))
     }
 
-    /// Gives `slot` this key, whether or not it had one.
+    /// Sets the key of `slot`, new or not.
     pub(super) fn set(&mut self, slot: u32, key: K) {
         let entry = HeapEntry { key, slot };
         let place = self.place(slot).unwrap_or_else(|| {
@@ -51,7 +51,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
         self.settle(place, entry);
     }
 
-    /// Takes `slot` out, if it is in.
+    /// Removes `slot`, if present.
     pub(super) fn remove(&mut self, slot: u32) {
         let Some(place) = self.place(slot) else {
             return;
@@ -69,10 +69,10 @@ impl<K: Ord + Copy> SlotHeap<K> {
         (place != ABSENT).then(|| index(place))
     }
 
-    /// Puts `entry` where it belongs, starting from a free `place`.
+    /// Moves `entry` into position, starting from a free `place`.
     ///
-    /// Most entries come from the top with a key that belongs near the bottom, so the gap is first
-    /// moved all the way down and the entry then rises to its place: one comparison less per level.
+    /// Most entries come from the top with a key that belongs near the bottom. So the gap first
+    /// moves all the way down and the entry then rises: one comparison less per level.
     fn settle(&mut self, place: usize, entry: HeapEntry<K>) {
         let mut gap = self.rise(place, entry.key, 0);
         if gap == place {
@@ -85,7 +85,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
         self.note(entry.slot, gap);
     }
 
-    /// Moves a gap up, no further than `top`, past all that come after `key`.
+    /// Moves a gap up, no further than `top`, past all entries that sort after `key`.
     fn rise(&mut self, mut gap: usize, key: K, top: usize) -> usize {
         while gap > top {
             let above = (gap - 1) / CHILDREN;
@@ -98,7 +98,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
         gap
     }
 
-    /// Moves a gap down to where there are no children.
+    /// Moves a gap down to a node without children.
     fn sink(&mut self, mut gap: usize) -> usize {
         while let Some(below) = self.least_child(gap) {
             self.shift(below, gap);
@@ -111,7 +111,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
         let from = place * CHILDREN + 1;
         let least = match self.entries.get(from..)? {
             [] => return None,
-            // Two pairs and a final: comparisons that need not wait for each other.
+            // Two pairs and a final: independent comparisons run in parallel.
             [a, b, c, d, ..] => {
                 let left = if b.key < a.key { (b, 1) } else { (a, 0) };
                 let right = if d.key < c.key { (d, 3) } else { (c, 2) };
@@ -150,7 +150,8 @@ impl<K: Ord + Copy> SlotHeap<K> {
     }
 }
 
-/// A slot as an index. Slots are handed out from zero, so memory ends long before 32 bits do.
+/// Converts a slot to an index. Slots are allocated from zero, so memory ends long before 32 bits
+/// do.
 pub(super) fn index(slot: u32) -> usize {
     usize::try_from(slot).unwrap_or(usize::MAX)
 }
@@ -158,7 +159,7 @@ pub(super) fn index(slot: u32) -> usize {
 /// Four keys of 32 bytes fill two cache lines, and halve the depth of a binary heap.
 const CHILDREN: usize = 4;
 
-/// The place of a slot that is not in the heap.
+/// Position of a slot that is not in the heap.
 const ABSENT: u32 = u32::MAX;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What the order is sorted by: the place on the virtual clock, then who came to it first.
+//! The sort key of tenants: the place on the virtual clock, then the order of arrival there.
 //!
-//! The point is kept as two halves. As one number of 128 bits it would align every entry of the
-//! heap to 16 bytes and make it half as large again; most of a pick is the wait for that memory.
+//! The place is stored as two halves. One number of 128 bits would align every heap entry to 16
+//! bytes and make it half as large again; most of a pick is the wait for that memory.
 
 use core::cmp::Ordering;
 
@@ -21,7 +21,7 @@ impl OrderKey {
         }
     }
 
-    /// The low half and the entry as one number, which takes one comparison.
+    /// Combines the low half and the entry into one number, which takes one comparison.
     const fn fine(self) -> u128 {
         join(self.low, self.entry)
     }
@@ -42,8 +42,8 @@ impl PartialOrd for OrderKey {
         Some(self.cmp(other))
     }
 
-    /// Which of two turns is earlier is as good as random, and a branch on it would be guessed wrong
-    /// half of the time. Only the high halves are branched on: in practice they are the same.
+    /// The order of two keys is close to random, so a branch on it would be mispredicted half of
+    /// the time. Only the high halves are branched on: in practice they are equal.
     fn lt(&self, other: &Self) -> bool {
         if self.high != other.high {
             return self.high < other.high;
@@ -68,7 +68,8 @@ mod tests {
 
     use super::*;
 
-    // Few values, and those around the seam of the two halves, so that ties and carries are common.
+    // Few values, and values around the seam of the two halves, so that ties and carries are
+    // common.
     fn turns() -> impl Strategy<Value = OrderKey> {
         let half = u128::from(u64::MAX);
         let point = proptest::sample::select(vec![0, 1, half, half + 1, half + 2, u128::MAX]);

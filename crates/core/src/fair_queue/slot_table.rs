@@ -1,7 +1,7 @@
-//! Where tenants sit: what the order knows of each, and whose seat it is.
+//! Per-tenant state of the order, in reusable slots.
 //!
-//! Seats are used again, so a handle carries the generation of its seat, and one that is out of
-//! date finds nothing.
+//! Slots are reused, so a handle carries the generation of its slot, and an outdated handle finds
+//! nothing.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use super::tenant::Tenant;
 use super::virtual_time::{TenantShare, VirtualTime};
 use crate::Nanos;
 
-/// All seats, taken and free.
+/// All slots, used and free.
 #[derive(Clone, Debug)]
 pub(super) struct SlotTable {
     slots: Vec<SlotEntry>,
@@ -24,22 +24,22 @@ struct SlotEntry {
     seat: Option<TenantSlot>,
 }
 
-/// What is known of one tenant.
+/// State of one tenant.
 #[derive(Clone, Debug)]
 pub(super) struct TenantSlot {
     pub(super) claim: TenantShare,
-    /// Where its next service begins.
+    /// Place at which its next service begins.
     pub(super) place: VirtualTime,
-    /// How far it was behind the clock when it was put aside, which only a refund can bring about.
-    /// It is kept for its return: the service was charged and not given.
+    /// Distance behind the clock when it left the order, which only a refund can cause. It is kept
+    /// for its return: the service was charged and not given.
     pub(super) owed: u128,
-    /// How much service it must be charged before refunds are given in full again: twice what was
-    /// given, so that half of every charge stays whatever is taken back.
+    /// Service that must be charged before refunds are granted in full again. It is twice the
+    /// refunds, so that half of every charge stays.
     pub(super) unearned: u64,
-    /// By how much it may go ahead of its place.
+    /// Distance by which it may go ahead of its place.
     pub(super) lead: u128,
-    /// When it came to its place: of two tenants at one place, the earlier is next. Zero if not
-    /// yet.
+    /// Order of arrival at its place: of two tenants at one place, the earlier is next. Zero if it
+    /// has not arrived.
     pub(super) entry: u64,
     pub(super) has_work: bool,
     pub(super) paused: bool,
@@ -54,7 +54,7 @@ impl SlotTable {
         }
     }
 
-    /// Seats someone with this claim.
+    /// Allocates a slot for a tenant with this share.
     pub(super) fn give(&mut self, claim: TenantShare) -> Tenant {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(SlotEntry::default());
@@ -68,7 +68,7 @@ impl SlotTable {
         Tenant { slot, generation }
     }
 
-    /// Frees the tenant's seat, if it is still its own.
+    /// Frees the tenant's slot, if the handle is current.
     pub(super) fn vacate(&mut self, tenant: Tenant) {
         if self.get(tenant).is_none() {
             return;
@@ -92,7 +92,7 @@ impl SlotTable {
         seat.filter(|_| slot.generation == tenant.generation)
     }
 
-    /// Who sits there now.
+    /// Returns the current tenant of a slot.
     pub(super) fn holder(&self, slot: u32) -> Option<Tenant> {
         let generation = self.slots.get(index(slot))?.generation;
         Some(Tenant { slot, generation })
@@ -114,14 +114,14 @@ impl TenantSlot {
         }
     }
 
-    /// Moves it by a service of `cost`.
+    /// Advances it by a service of `cost`.
     pub(super) fn serve(&mut self, cost: u64) {
         self.place.advance(self.claim.stretch(cost));
         self.unearned = self.unearned.saturating_sub(cost);
     }
 
-    /// Moves it back for a service of `cost` that it did not have, by no more than leaves this one
-    /// unearned. Answers how much of the cost was given back.
+    /// Moves it back for a service of `cost` that did not take place, limited to the amount that
+    /// leaves this one unearned. Returns the refunded part of the cost.
     pub(super) fn give_back(&mut self, cost: u64) -> u64 {
         let given = cost.saturating_sub(self.unearned.div_ceil(2));
         self.unearned = self.unearned.saturating_add(given.saturating_mul(2));
@@ -129,7 +129,7 @@ impl TenantSlot {
         given
     }
 
-    /// Changes its claim, and measures all that was measured by the old one anew.
+    /// Changes its share and rescales all distances that depend on it.
     pub(super) fn reclaim(&mut self, claim: TenantShare, clock: u128) {
         let anew = |distance| claim.rescale(distance, self.claim);
         let ahead = anew(self.place.whole.saturating_sub(clock));
@@ -139,8 +139,8 @@ impl TenantSlot {
         self.claim = claim;
     }
 
-    /// Notes what it is owed while it is out of the order, at this time of the clock. Who has no
-    /// work is owed nothing.
+    /// Stores its refund while it is out of the order, at this clock time. An idle tenant is owed
+    /// nothing.
     pub(super) const fn bank(&mut self, clock: u128) {
         self.owed = if self.has_work {
             clock.saturating_sub(self.place.whole)
@@ -149,8 +149,8 @@ impl TenantSlot {
         };
     }
 
-    /// Brings its place up to the clock, but for what it is owed. If that moves it, it has yet to
-    /// come to its new place.
+    /// Moves its place up to the clock, minus the refund due. If it moves, it has not yet arrived
+    /// at its new place.
     pub(super) fn catch_up(&mut self, clock: u128) {
         let floor = clock.saturating_sub(self.owed);
         if self.place.whole < floor {
@@ -159,7 +159,7 @@ impl TenantSlot {
         }
     }
 
-    /// What it is sorted by.
+    /// Returns its sort key.
     pub(super) fn turn(&self) -> OrderKey {
         OrderKey::new(self.place.whole.saturating_sub(self.lead), self.entry)
     }

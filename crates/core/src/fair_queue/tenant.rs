@@ -1,11 +1,11 @@
-//! Who stands in the order, and with what claim.
+//! Tenants of the order, their weights and priorities.
 
 use core::fmt;
 
-/// Names a tenant that has joined a [`FairQueue`](crate::FairQueue).
+/// Handle of a tenant that has joined a [`FairQueue`](crate::FairQueue).
 ///
-/// A handle outlives its tenant harmlessly: once the tenant has left, every call with it changes
-/// nothing, even when its place has been given to someone else.
+/// A handle may outlive its tenant: once the tenant has left, every call with it changes nothing,
+/// even after its slot was reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Tenant {
     pub(super) slot: u32,
@@ -13,22 +13,23 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// A small number that no other present tenant has: an index for what the caller knows of it.
+    /// Returns a small number that no other present tenant has: an index for the caller's own
+    /// tables.
     pub const fn slot(self) -> u32 {
         self.slot
     }
 }
 
-/// How much of the service a tenant may claim, beside others of its priority: twice the weight is
-/// twice the service.
+/// Relative share of the service among tenants of equal priority: twice the weight is twice the
+/// service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Weight(u32);
 
 impl Weight {
-    /// The claim of an ordinary tenant.
+    /// The weight of an ordinary tenant.
     pub const ONE: Self = Self(1);
 
-    /// A claim of `weight`. Choose small numbers such as 3 : 2 : 1; only their ratio matters.
+    /// Builds a weight. Choose small numbers such as 3 : 2 : 1; only their ratio matters.
     ///
     /// # Errors
     /// If the weight is zero: such a tenant would never be served.
@@ -39,7 +40,7 @@ impl Weight {
         Ok(Self(weight))
     }
 
-    /// The claim as a number, at least 1.
+    /// Returns the weight as a number, at least 1.
     pub const fn as_u32(self) -> u32 {
         self.0
     }
@@ -51,7 +52,7 @@ impl Default for Weight {
     }
 }
 
-/// A weight of zero was asked for.
+/// The weight is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidWeight;
 
@@ -63,16 +64,16 @@ impl fmt::Display for InvalidWeight {
 
 impl core::error::Error for InvalidWeight {}
 
-/// How urgent a tenant's work is.
+/// Priority of a tenant's work.
 ///
 /// A priority multiplies the weight instead of going first: strict levels would let a busy high
-/// tenant hold a low one back for ever. So a low tenant's turn comes nearer with every service that
-/// others receive, and its share never falls below its part of the sum of all claims.
+/// tenant block a low one for ever. So every service of other tenants brings a low tenant closer,
+/// and its share never falls below its part of the sum of all shares.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Priority {
     /// A quarter of the service of a normal tenant of the same weight.
     Low,
-    /// The usual.
+    /// The default.
     #[default]
     Normal,
     /// Four times the service of a normal tenant of the same weight.
@@ -80,8 +81,8 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// By how much a weight counts. Four apart is plainly felt, and one low tenant beside one high
-    /// one still gets a seventeenth.
+    /// Returns the multiplier of the weight. A factor of four is clearly noticeable, and one low
+    /// tenant next to one high one still gets a seventeenth.
     pub(super) const fn factor(self) -> u64 {
         match self {
             Self::Low => 1,

@@ -37,7 +37,7 @@ fn weights_and_priorities_multiply() {
     );
 }
 
-// A million turns of one tenant would be a million turns of credit for the other.
+// A million services of one tenant would be a million services of credit for the other.
 #[test]
 fn what_was_not_used_is_not_saved_up() {
     let mut order = FairQueue::new();
@@ -106,7 +106,7 @@ fn pause_park_and_work_are_independent() {
     assert_eq!((order.next(NOW), order.ready()), (Some(tenant), 1));
 }
 
-/// Serves, and keeps what undoes the charges of one tenant.
+/// Serves, and keeps the charges of one tenant.
 fn charged(order: &mut FairQueue, turns: usize, whose: Tenant) -> Vec<FairCharge> {
     (0..turns)
         .map_while(|_| {
@@ -123,8 +123,8 @@ fn take_back(order: &mut FairQueue, tags: impl IntoIterator<Item = FairCharge>) 
     }
 }
 
-// Ten services charged and not given while the other had eleven, then a wait in which it has
-// 100: one of the ten is still due, and nothing for the time of waiting.
+// Ten services are charged and refunded while the other tenant has eleven, then a wait in which it
+// has 100. One of the ten is still due, and nothing for the time of waiting.
 #[test]
 fn what_was_given_back_survives_a_wait() {
     let mut order = FairQueue::new();
@@ -140,8 +140,8 @@ fn what_was_given_back_survives_a_wait() {
     assert_eq!((count(&turns, refused), count(&turns, other)), (11, 10));
 }
 
-// Every job of one tenant is refused ten services after it was sent, and it goes on: it has two
-// turns where it would have one, and the other keeps a third.
+// Every job of one tenant is refused ten services after it was sent, and it goes on. It gets two
+// services instead of one, and the other keeps a third.
 #[test]
 fn one_whose_every_job_is_refused_does_not_starve_the_other() {
     let mut order = FairQueue::new();
@@ -163,7 +163,7 @@ fn one_whose_every_job_is_refused_does_not_starve_the_other() {
     assert!((990..=1_010).contains(&served), "{served} of 3,000");
 }
 
-// Refused and tried again at once, for ever: the other's turn comes after every second try.
+// Refused and retried at once, for ever: the other tenant follows every second attempt.
 #[test]
 fn a_turn_is_restored_once() {
     let mut order = FairQueue::new();
@@ -195,7 +195,7 @@ fn a_handle_of_one_who_left_changes_nothing() {
     assert_eq!((order.next(NOW), order.awaits(gone)), (Some(heir), None));
 }
 
-// From 1 : 1 to 3 : 1 in mid-service; 40 more turns must split 30 to 10.
+// From 1 : 1 to 3 : 1 in mid-service; 40 more services must split 30 to 10.
 #[test]
 fn a_new_weight_holds_from_the_next_turn() {
     let mut order = FairQueue::new();
@@ -208,8 +208,8 @@ fn a_new_weight_holds_from_the_next_turn() {
     assert!(count(&turns, other).abs_diff(10) <= 1, "{turns:?}");
 }
 
-// What was due to one before it rested would be a turn before the other, who entered first. It
-// rests from the order or from a wait, and is given a charge back before or after.
+// A refund due before a tenant went idle would put it before the other, which entered first. It
+// goes idle from the order or from a block, and is refunded before or after.
 #[test]
 fn all_begin_together_when_nobody_worked() {
     for (parked, late) in [(false, 0), (true, 0), (false, 1), (true, 10)] {
@@ -233,7 +233,7 @@ fn all_begin_together_when_nobody_worked() {
     }
 }
 
-// One service is due; a thousand times the weight must not make a thousand of it.
+// One service is due; a thousand times the weight must not multiply it.
 #[test]
 fn a_new_weight_does_not_multiply_what_is_owed() {
     for parked in [false, true] {
@@ -256,7 +256,7 @@ fn a_new_weight_does_not_multiply_what_is_owed() {
     }
 }
 
-// A favour of 8 at a weight of 1 is 8 services at a weight of 4 too.
+// A boost of 8 at a weight of 1 is 8 services at a weight of 4 too.
 #[test]
 fn a_new_weight_does_not_multiply_a_favour() {
     let mut order = FairQueue::favouring(Cost::new(8));
@@ -270,7 +270,7 @@ fn a_new_weight_does_not_multiply_a_favour() {
     assert_eq!(ahead.count(), 8, "{turns:?}");
 }
 
-// Of 101 turns of two equals, the first in the order has one more by itself.
+// Of 101 services of two equals, the first in the order gets one more by itself.
 #[test]
 fn a_favour_is_bounded_and_off_by_default() {
     for (most, ahead) in [(0, 1), (7, 7)] {

@@ -1,12 +1,12 @@
-//! Virtual time: how much service a tenant has had, divided by its claim.
+//! Virtual time: the service of a tenant divided by its share.
 //!
-//! Kept in whole units so fine that every weight up to 16 divides them evenly, in every priority;
-//! other weights carry their remainder from charge to charge, so that nothing drifts however long
-//! the service lasts. Floating point would favour whoever joined early once the numbers are large.
+//! Whole units are so fine that every weight up to 16 divides them evenly, in every priority. Other
+//! weights carry their remainder from charge to charge, so nothing drifts. With large numbers,
+//! floating point would favour tenants that joined early.
 
 use super::tenant::{Priority, Weight};
 
-/// A tenant's part of the service: its weight, multiplied by its priority.
+/// Share of a tenant: its weight multiplied by its priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TenantShare(u64);
 
@@ -15,7 +15,7 @@ impl TenantShare {
         Self(u64::from(weight.as_u32()) * priority.factor())
     }
 
-    /// `distance` as it is for someone with this claim, if it was measured for someone with `other`.
+    /// Rescales a distance that was measured for the share `other`.
     pub(super) fn rescale(self, distance: u128, other: Self) -> u128 {
         let (ours, theirs) = (u128::from(self.0), u128::from(other.0));
         match distance.checked_mul(theirs) {
@@ -24,7 +24,7 @@ impl TenantShare {
         }
     }
 
-    /// How far a service of `cost` moves this tenant.
+    /// Returns the distance that a service of `cost` moves this tenant.
     pub(super) fn stretch(self, cost: u64) -> VirtualSpan {
         let claim = u128::from(self.0);
         let units = u128::from(cost) * UNIT;
@@ -36,7 +36,7 @@ impl TenantShare {
     }
 }
 
-/// A distance in virtual time: whole units and `parts` of a `claim`.
+/// Distance in virtual time: whole units and `parts` of a `share`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct VirtualSpan {
     pub(super) whole: u128,
@@ -44,7 +44,7 @@ pub(super) struct VirtualSpan {
     claim: u64,
 }
 
-/// A point in virtual time. Orders by whole units; the parts only wait to become one.
+/// Point in virtual time. Ordered by whole units; the parts accumulate to one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct VirtualTime {
     pub(super) whole: u128,
@@ -52,8 +52,8 @@ pub(super) struct VirtualTime {
 }
 
 impl VirtualTime {
-    /// Where everyone begins: so far from both ends that neither a favour nor a refund reaches the
-    /// one, nor a billion years of service the other.
+    /// Start of every tenant: so far from both ends that neither a boost or a refund nor a billion
+    /// years of service reaches them.
     pub(super) const ORIGIN: Self = Self::at(1 << 127);
 
     pub(super) const fn at(whole: u128) -> Self {
@@ -80,8 +80,8 @@ impl VirtualTime {
     }
 }
 
-/// The virtual length of one unit of cost at a claim of one. The first factor is the least common
-/// multiple of 1 to 16; the second makes it longer than the largest claim, so that every service
+/// Virtual length of one unit of cost at a share of one. The first factor is the least common
+/// multiple of 1 to 16. The second makes it longer than the largest share, so that every service
 /// moves its tenant.
 pub(super) const UNIT: u128 = 720_720 << 17;
 

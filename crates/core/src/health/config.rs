@@ -1,96 +1,95 @@
-//! The variables of the health machine, checked together.
+//! Configuration of the health machine, checked as a whole.
 //!
-//! [`HealthSettings`] is what people write; [`HealthConfig`] is what the machine runs on, and can
-//! only be had from settings that make sense. Durations, shares and factors are types, so that no
-//! variable needs its unit in its name.
+//! Users write [`HealthSettings`]; the machine runs on [`HealthConfig`], which can only be built
+//! from valid settings. Durations, shares and factors are types, so that no field needs its unit in
+//! its name.
 
 use core::time::Duration;
 
 use super::invalid_config::InvalidHealth;
 use crate::{Rate, Share};
 
-/// All variables of the machine, as written. Every one can be changed while it runs.
+/// All settings of the machine, as written. Every one can be changed at run time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HealthSettings {
-    /// How old an outcome may be and still count.
+    /// Maximum age of an outcome that counts.
     pub window: Duration,
-    /// How many of the latest outcomes count.
+    /// Number of latest outcomes that count.
     pub window_length: u16,
-    /// How many outcomes must count before their ratio can be held against the API.
+    /// Minimum number of outcomes before their ratio counts.
     pub min_samples: u16,
-    /// The share of failures at which Normal is left.
+    /// Share of failures at which Normal is left.
     pub p_throttle: Share,
-    /// The streak at which Normal is left.
+    /// Streak at which Normal is left.
     pub n_throttle: u32,
-    /// What makes a streak.
+    /// Outcomes that form a streak.
     pub streak: StreakRule,
-    /// Where Normal goes in trouble.
+    /// Target of a transition from Normal after failures.
     pub escalation: Escalation,
-    /// The share of failures below which Throttle may be left for the better.
+    /// Share of failures below which Throttle may return to Normal.
     pub p_recover: Share,
-    /// The successes it takes to leave Throttle for the better.
+    /// Number of successes that Throttle needs to return to Normal.
     pub s_recover: u32,
-    /// The streak at which Throttle gives way to Sleep.
+    /// Streak at which Throttle becomes Sleep.
     pub n_cacheonly: u32,
-    /// The share of failures at which Throttle gives way to Sleep, if held for long.
+    /// Share of failures at which Throttle becomes Sleep, if it lasts.
     pub p_sleep: Share,
-    /// How long it must be held.
+    /// Time for which it must last.
     pub p_sleep_held: Duration,
-    /// How long a ratio must persist before it is believed.
+    /// Time for which a ratio must persist before it is believed.
     pub confirm_after: Duration,
     /// The longest `Retry-After` that is waited out without leaving the state.
     pub short_retry_after: Duration,
-    /// The longest `Retry-After` that is obeyed, whoever read it. A header is brought within its
-    /// floor and its cap by [`WaitBounds`](crate::WaitBounds), where it is read; this is the last
-    /// defence, for outcomes that came another way. Choose it no shorter than that cap, or the
-    /// server is told one time and kept to another.
+    /// The longest `Retry-After` that is obeyed. [`WaitBounds`](crate::WaitBounds) already bounds a
+    /// header where it is read; this is the last defence, for outcomes from other sources. Choose
+    /// it no shorter than that cap, or the reported and the actual wait differ.
     pub max_retry_after: Duration,
-    /// The shortest Sleep of our own choosing; the server's own word may be shorter.
+    /// The shortest Sleep without a server's time; the server may ask for less.
     pub sleep_min: Duration,
-    /// The longest Sleep of our own choosing; the server's own word may be longer.
+    /// The longest Sleep without a server's time; the server may ask for more.
     pub sleep_max: Duration,
-    /// How much longer than its cooldown a Sleep may randomly be, so that several machines do not
+    /// Random extension of a Sleep as a share of its cooldown, so that several processes do not
     /// wake together.
     pub sleep_jitter: Share,
-    /// By how much the cooldown grows with each recovery that fails.
+    /// Growth of the cooldown with each failed recovery.
     pub cooldown_factor: RateFactor,
-    /// The share of each rate that is left in Throttle.
+    /// Share of each rate that is left in Throttle.
     pub throttle_share: Share,
-    /// The speed that Throttle leaves to every rate that had it.
+    /// Minimum speed in Throttle of every rate that had it.
     pub throttle_floor: Rate,
-    /// How many requests may be in flight in Normal.
+    /// Maximum number of requests in flight in Normal.
     pub concurrency: u32,
-    /// How many probes must succeed.
+    /// Number of probes that must succeed.
     pub probe_success: u32,
-    /// How many neutral answers weigh as much as one success of a probe: so many times
-    /// `probe_success` of them, and no failure, end in Normal. An API that answers every probe with
-    /// 404 neither throttles nor fails, and waiting for a success would probe it for ever.
+    /// Number of neutral responses that weigh like one successful probe: this number times
+    /// `probe_success`, and no failure, lead to Normal. An API that answers every probe with 404
+    /// neither throttles nor fails; waiting for a success would probe it for ever.
     pub neutral_per_success: u32,
-    /// How many probes may be out together, at most 8.
+    /// Maximum number of probes in flight, at most 8.
     pub probe_concurrency: u32,
-    /// The fastest that probes are sent.
+    /// Maximum rate of probes.
     pub probe_rate: Rate,
-    /// How long a probe may stay out before it counts as failed. Choose it longer than one attempt
-    /// can take.
+    /// Time after which a probe without a response counts as failed. Choose it longer than one
+    /// attempt can take.
     pub probe_timeout: Duration,
-    /// By how much the rate grows at each step of the ramp after a recovery.
+    /// Growth of the rate at each step of the ramp after a recovery.
     pub ramp_factor: RateFactor,
-    /// How long each step of the ramp lasts.
+    /// Duration of each step of the ramp.
     pub ramp_every: Duration,
-    /// How many recoveries in a row must fail for `CacheOnly`; `None` never goes there by itself.
+    /// Number of failed recoveries in a row that lead to `CacheOnly`; `None` disables it.
     pub cache_only_after: Option<u32>,
-    /// How often a `CacheOnly` that was entered by itself tries to recover by itself. What no person
-    /// began must not need a person to end, so there is a period unless it is taken away: `None`
-    /// leaves the way out to an operator, for an API that must not be called again unseen. A
-    /// `CacheOnly` that an operator holds has no period.
+    /// Period after which an automatic `CacheOnly` tries to recover. A state that began without an
+    /// operator must not need one to end, so there is a period by default. `None` leaves the exit
+    /// to an operator, for an API that must not be called again unattended. A forced `CacheOnly`
+    /// has no period.
     pub auto_recover: Option<Duration>,
-    /// The longest random delay added to a release after a wait the server asked for.
+    /// The longest random delay added to a release after a server's wait.
     pub release_jitter: Duration,
 }
 
 impl HealthSettings {
-    /// A plain circuit breaker: no Throttle between closed and open, any failure makes a streak,
-    /// and three trial calls decide after thirty seconds.
+    /// A plain circuit breaker: no Throttle between closed and open, any failure extends the
+    /// streak, and three probes decide after thirty seconds.
     pub const BREAKER: Self = Self {
         p_throttle: Share::percent(50),
         n_throttle: 5,
@@ -104,7 +103,7 @@ impl HealthSettings {
         ..Self::ADAPTIVE
     };
 
-    /// The usual machine of five states.
+    /// The default machine of five states.
     pub const ADAPTIVE: Self = Self {
         window: Duration::from_secs(30),
         window_length: 300,
@@ -122,7 +121,7 @@ impl HealthSettings {
         // At 35 calls a second two outcomes are 28 ms apart, which confirms nothing.
         confirm_after: Duration::from_millis(250),
         short_retry_after: Duration::from_secs(5),
-        // A quota that returns tomorrow is obeyed; a longer time is a mistake or an attack.
+        // A quota that returns tomorrow is obeyed; a longer time is an error or an attack.
         max_retry_after: Duration::from_hours(24),
         sleep_min: Duration::from_secs(2),
         sleep_max: Duration::from_mins(5),
@@ -132,7 +131,7 @@ impl HealthSettings {
         throttle_floor: FIVE_A_SECOND,
         concurrency: 4,
         probe_success: 5,
-        // Twenty answers at three a second take 7 s, which is less than one probe may hang.
+        // Twenty responses at three a second take 7 s, which is less than one probe timeout.
         neutral_per_success: 4,
         probe_concurrency: 1,
         probe_rate: THREE_A_SECOND,
@@ -141,8 +140,8 @@ impl HealthSettings {
         ramp_factor: RateFactor::percent(110),
         ramp_every: Duration::from_mins(5),
         cache_only_after: Some(5),
-        // Five failed recoveries take a minute or more, so one try in a quarter of an hour is rare
-        // enough for an API that is down and soon enough for the people who wait for it.
+        // Five failed recoveries take a minute or more. One try in a quarter of an hour is rare
+        // enough for an API that is down and soon enough for its users.
         auto_recover: Some(Duration::from_mins(15)),
         release_jitter: Duration::from_secs(1),
     };
@@ -154,7 +153,7 @@ impl Default for HealthSettings {
     }
 }
 
-/// Settings that make sense together.
+/// Valid settings.
 ///
 /// ```
 /// use outflow_core::{HealthConfig, HealthMistake, HealthSettings, Share};
@@ -177,7 +176,7 @@ impl HealthConfig {
     /// Checks settings as a whole.
     ///
     /// # Errors
-    /// With every [`HealthConfigError`](super::HealthConfigError) that the settings make.
+    /// With every [`HealthConfigError`](super::HealthConfigError) in the settings.
     pub fn new(settings: HealthSettings) -> Result<Self, InvalidHealth> {
         match InvalidHealth::from_settings(&settings) {
             Some(invalid) => Err(invalid),
@@ -185,12 +184,12 @@ impl HealthConfig {
         }
     }
 
-    /// The profile of [`HealthSettings::BREAKER`].
+    /// Returns the profile of [`HealthSettings::BREAKER`].
     pub const fn breaker() -> Self {
         Self(HealthSettings::BREAKER)
     }
 
-    /// The settings it was made of.
+    /// Returns the settings.
     pub const fn settings(&self) -> &HealthSettings {
         &self.0
     }
@@ -202,25 +201,25 @@ impl Default for HealthConfig {
     }
 }
 
-/// What makes a streak.
+/// Outcomes that form a streak.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreakRule {
-    /// Refusals for the server's limits; any other outcome that counts ends it.
+    /// Throttled calls; any other outcome that counts ends the streak.
     Throttled,
     /// Failures of any kind; a success ends it.
     Failures,
 }
 
-/// Where Normal goes in trouble.
+/// Target of a transition from Normal after failures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Escalation {
-    /// To half speed.
+    /// To a reduced rate.
     Throttle,
-    /// Straight to a stop, as a circuit breaker does.
+    /// To a full stop, as a circuit breaker does.
     Sleep,
 }
 
-/// A number to multiply by, in parts per million.
+/// Multiplier, in parts per million.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct RateFactor(u32);
 
@@ -228,22 +227,22 @@ impl RateFactor {
     /// Changes nothing.
     pub const ONE: Self = Self(1_000_000);
 
-    /// So many hundredths: 200 doubles. The largest is 4 294.
+    /// Builds a factor from hundredths: 200 doubles. The largest is 4 294.
     pub const fn percent(percent: u32) -> Self {
         Self(percent.saturating_mul(10_000))
     }
 
-    /// So many millionths: 1 500 000 makes half as much again.
+    /// Builds a factor from millionths: 1 500 000 adds a half.
     pub const fn parts_per_million(parts: u32) -> Self {
         Self(parts)
     }
 
-    /// The factor in millionths.
+    /// Returns the factor in millionths.
     pub const fn as_parts_per_million(self) -> u32 {
         self.0
     }
 
-    /// `value` times this, rounded down, or the largest number.
+    /// Returns `value` times this factor, rounded down and saturating.
     pub(crate) fn times(self, value: u64) -> u64 {
         u64::try_from(u128::from(value) * u128::from(self.0) / 1_000_000).unwrap_or(u64::MAX)
     }
@@ -252,7 +251,7 @@ impl RateFactor {
 /// Below this the API is slow enough, and only its concurrency is cut.
 const FIVE_A_SECOND: Rate = Rate::per_second_const(5);
 
-/// Enough to find out within two seconds, too little to hurt.
+/// Enough to decide within two seconds, too little to harm.
 const THREE_A_SECOND: Rate = Rate::per_second_const(3);
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The sleeps of our own choosing, which grow while recoveries fail.
+//! Sleep durations without a server's time, which grow while recoveries fail.
 //!
-//! A sleep is the cooldown and up to a share more, drawn at random so that several machines do not
-//! wake together; never below the shortest sleep and never above the longest. What the server asks
-//! for is not shortened or jittered here.
+//! A sleep is the cooldown plus a random share, so that several processes do not wake together. It
+//! stays between the shortest and the longest sleep. A wait that the server asked for is not
+//! shortened or jittered here.
 
 use core::time::Duration;
 
@@ -10,22 +10,22 @@ use super::config::HealthSettings;
 use crate::backoff::uniform;
 use crate::time::span_nanos;
 
-/// How long the next sleep is, before its jitter.
+/// Duration of the next sleep, before its jitter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cooldown(u64);
 
 impl Cooldown {
-    /// The shortest sleep.
+    /// Returns the shortest sleep.
     pub(super) fn first(settings: &HealthSettings) -> Self {
         Self(span_nanos(settings.sleep_min))
     }
 
-    /// Grown by the factor, up to the longest sleep.
+    /// Grows by the factor, up to the longest sleep.
     pub(super) fn grown(self, settings: &HealthSettings) -> Self {
         Self(settings.cooldown_factor.times(self.0)).within(settings)
     }
 
-    /// Brought within other settings.
+    /// Clamps to other settings.
     pub(super) fn within(self, settings: &HealthSettings) -> Self {
         let (least, most) = bounds(settings);
         Self(self.0.clamp(least, most))
@@ -35,7 +35,7 @@ impl Cooldown {
         Duration::from_nanos(self.0)
     }
 
-    /// A sleep of this cooldown. At the longest, the share is taken off below instead of put on top.
+    /// Draws a sleep of this cooldown. At the longest, the share is subtracted instead of added.
     pub(super) fn draw(self, settings: &HealthSettings, entropy: u64) -> Duration {
         let (least, most) = bounds(settings);
         let share = u128::from(settings.sleep_jitter.as_parts_per_million());
@@ -48,7 +48,7 @@ impl Cooldown {
     }
 }
 
-/// The shortest and the longest sleep; checked settings have them in this order.
+/// Returns the shortest and the longest sleep; valid settings have them in this order.
 fn bounds(settings: &HealthSettings) -> (u64, u64) {
     let least = span_nanos(settings.sleep_min);
     (least, span_nanos(settings.sleep_max).max(least))
@@ -60,7 +60,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    // With 280 s and 300 s for bounds, a quarter off the longest would be 240 s.
+    // With bounds of 280 s and 300 s, a quarter off the longest would be 240 s.
     #[test]
     fn no_draw_is_shorter_or_longer_than_allowed() {
         for (least, most) in [(2, 300), (280, 300), (300, 300)] {

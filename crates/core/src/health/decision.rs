@@ -1,37 +1,36 @@
-//! What the machine says to a sender, and what it takes back.
+//! Decisions of the health machine, and the tickets it takes back.
 
 use super::probe::ProbeSlot;
 use super::state::{HealthState, HealthTransition};
 use crate::Nanos;
 
-/// Whether a request may be sent.
+/// Decision of the health machine about a request.
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "an admission that is not looked at is a request sent without leave"]
 pub enum HealthDecision {
-    /// It may go, and how it ended must be told with the ticket.
+    /// The request may go; its outcome must be reported with the ticket.
     Go(HealthTicket),
-    /// The server asked for a short wait; the state has not changed. Nobody goes before this
+    /// The server asked for a short wait; the state has not changed. No request may go before this
     /// instant, which is in the future.
     Cooling {
-        /// When to ask again.
+        /// Time to ask again.
         until: Nanos,
     },
-    /// The state lets nothing go, or all probes are out. If an instant is known at which that can
-    /// change by itself it is told, and is in the future; an operator may change it sooner, and a
-    /// probe that comes back will.
+    /// The state permits no request, or all probes are in flight. The instant, if known, is in the
+    /// future. An operator may change the state sooner, and a returning probe will.
     Blocked {
         /// The state that blocks.
         state: HealthState,
-        /// When to ask again.
+        /// Time to ask again.
         until: Option<Nanos>,
     },
-    /// A timer is due that was not served yet: [`wake`](super::Health::wake), then ask again.
+    /// A timer is due and was not served: call [`wake`](super::Health::wake), then ask again.
     Overdue,
 }
 
-/// Leave to send one request. It is handed back with the outcome, or abandoned.
+/// Binds one request to the state it was sent in. It is returned with the outcome, or abandoned.
 ///
-/// It cannot be copied, so an outcome cannot be told twice.
+/// A ticket cannot be copied, so an outcome cannot be reported twice.
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "a probe that is neither recorded nor abandoned blocks the next one until it times out"]
 pub struct HealthTicket {
@@ -54,7 +53,7 @@ impl HealthTicket {
         }
     }
 
-    /// Uses the ticket up.
+    /// Consumes the ticket.
     pub(super) fn redeem(self, generation: u64) -> TicketStatus {
         match self.slot {
             _ if self.generation != generation => TicketStatus::Stale,
@@ -63,16 +62,16 @@ impl HealthTicket {
         }
     }
 
-    /// True if the request is one of the few that find out whether the API is well.
+    /// Returns true if the request is a probe.
     pub const fn is_probe(&self) -> bool {
         self.slot.is_some()
     }
 }
 
-/// What a ticket is worth when it comes back.
+/// Value of a returned ticket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TicketStatus {
-    /// Sent before the last move: its outcome says nothing about this state.
+    /// Sent before the last transition: its outcome does not describe this state.
     Stale,
     /// An ordinary request of this state.
     Plain,
@@ -80,22 +79,22 @@ pub(super) enum TicketStatus {
     Probe(ProbeSlot),
 }
 
-/// What an outcome changed.
+/// Effect of an outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HealthChange {
-    /// Nothing that others need to know.
+    /// No visible effect.
     None,
-    /// The server asked to wait: the state is as it was, and nobody goes before this instant.
+    /// The server asked for a wait: the state stays, and no request may go before this instant.
     Cooling {
-        /// When the wait is over.
+        /// End of the wait.
         until: Nanos,
     },
-    /// The state.
+    /// The state changed.
     Moved(HealthTransition),
 }
 
 impl HealthChange {
-    /// The move, if it was one.
+    /// Returns the transition, if there was one.
     pub const fn transition(self) -> Option<HealthTransition> {
         match self {
             Self::Moved(transition) => Some(transition),

@@ -1,7 +1,7 @@
-//! Everything that can be wrong with the settings of a health machine.
+//! Every possible error in the settings of a health machine.
 //!
-//! The mistakes are a list that is gone through in full, so that all are told at once: fixing a file
-//! one error at a time is a conversation nobody wants with a program.
+//! All conditions are checked, so that all errors are reported at once: a user should not have to
+//! fix a file one error at a time.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -10,12 +10,12 @@ use super::config::{HealthSettings, RateFactor};
 use super::probe::MOST_PROBES;
 use crate::Share;
 
-/// All that is wrong with some settings.
+/// All errors in some settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvalidHealth(Vec<HealthConfigError>);
 
 impl InvalidHealth {
-    /// What is wrong with these settings, if anything is.
+    /// Collects the errors in these settings, if there are any.
     pub(super) fn from_settings(settings: &HealthSettings) -> Option<Self> {
         let mistakes: Vec<_> = HealthConfigError::ALL
             .into_iter()
@@ -24,7 +24,7 @@ impl InvalidHealth {
         (!mistakes.is_empty()).then_some(Self(mistakes))
     }
 
-    /// Every mistake, in the order of the settings.
+    /// Returns every error, in the order of the settings.
     pub fn all(&self) -> &[HealthConfigError] {
         &self.0
     }
@@ -41,22 +41,22 @@ impl fmt::Display for InvalidHealth {
 
 impl core::error::Error for InvalidHealth {}
 
-/// One thing that is wrong with some settings.
+/// One error in the settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HealthConfigError {
     /// The error window spans no time.
     NoWindow,
-    /// More samples are asked for than the window holds, or none.
+    /// The window holds fewer samples than required, or none are required.
     SamplesOutsideWindow,
-    /// A share of failures of 0 % would trip on success.
+    /// A failure share of 0 % would trip on success.
     TripsOnNothing,
-    /// A streak of 0 would trip on nothing.
+    /// A streak of 0 would trip at once.
     NoStreak,
-    /// `p_recover` is above `p_throttle`: the states would chase each other.
+    /// `p_recover` is above `p_throttle`: the states would alternate.
     RecoversAboveThrottle,
     /// `p_throttle` is above `p_sleep`.
     ThrottlesAboveSleep,
-    /// Throttle is left after no success at all.
+    /// Throttle would be left without any success.
     NoRecovery,
     /// `short_retry_after` is above `max_retry_after`.
     ShortAboveMax,
@@ -66,19 +66,19 @@ pub enum HealthConfigError {
     SleepMinAboveMax,
     /// The cooldown shrinks with each failure.
     CooldownShrinks,
-    /// Throttle would leave nothing.
+    /// Throttle would leave no rate.
     ThrottlesToNothing,
     /// No request may be in flight.
     NoConcurrency,
-    /// Normal would return after no success, or after no answer at all.
+    /// Normal would return without any success or response.
     NoProbes,
-    /// The number of probes out together is not 1 to 8.
+    /// The number of concurrent probes is not 1 to 8.
     ProbeConcurrencyOutOfRange,
-    /// A probe fails the moment it is sent.
+    /// A probe would fail the moment it is sent.
     NoProbeTime,
     /// The ramp grows by less than 1 % a step, or takes no time.
     NoRamp,
-    /// `CacheOnly` after no failure at all.
+    /// `CacheOnly` would start without any failure.
     CacheOnlyAtOnce,
     /// `CacheOnly` would recover without pause.
     AutoRecoverAtOnce,
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    // A window of no length holds no sample, and a ratio of nothing is below that of recovery.
+    // A window of length zero holds no sample, and a ratio of zero is below that of recovery.
     #[test]
     fn a_mistake_that_entails_another_is_told_with_it() {
         use HealthConfigError as M;
@@ -262,7 +262,7 @@ mod tests {
         );
     }
 
-    // Each setting at the last value that makes sense beside its neighbour.
+    // Each setting at the last value that is valid next to its neighbour.
     #[test]
     fn what_is_just_enough_is_no_mistake() {
         let enough = [

@@ -1,7 +1,7 @@
-//! What an outcome does to the machine.
+//! Effects of an outcome on the machine.
 //!
-//! First the server is obeyed, always: a time it named binds whatever state the request was sent in.
-//! Then, if the request was sent in this state, the outcome is counted and judged.
+//! A server's wait is always obeyed, in any state the request was sent in. If the request was sent
+//! in this state, the outcome is then counted and judged.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::outcome::{Outcome, OutcomeClass};
 use crate::{Nanos, Share};
 
 impl Health {
-    /// Takes the outcome of a request that was let go. Answers at once, whatever it changes.
+    /// Records the outcome of a request. Returns at once.
     pub fn record(
         &mut self,
         now: Nanos,
@@ -33,7 +33,7 @@ impl Health {
         }
     }
 
-    /// Takes back a ticket whose request was never sent, or whose end nobody waited for.
+    /// Takes back a ticket whose request was never sent, or whose end was not awaited.
     pub fn abandon(&mut self, now: Nanos, ticket: HealthTicket) {
         self.clamped(now);
         self.take_back(ticket);
@@ -48,7 +48,7 @@ impl Health {
         standing
     }
 
-    /// Parks every caller for as long as the server wants, merged by maximum.
+    /// Starts a cooldown for all callers as long as the server asks, merged by maximum.
     fn obey(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> HealthChange {
         let Some(wait) = self.wait_asked(outcome, entropy) else {
             return HealthChange::None;
@@ -148,7 +148,7 @@ impl Health {
         ))
     }
 
-    /// A neutral answer moves nothing but a state that waits for answers.
+    /// Judges a neutral response, which moves only a state that waits for responses.
     fn judge_neutral(&mut self) -> Option<HealthStep> {
         if self.state != HealthState::HalfOpen {
             return None;
@@ -164,7 +164,7 @@ impl Health {
         ))
     }
 
-    /// Counts a failed recovery: another Sleep, or `CacheOnly` if there were too many.
+    /// Counts a failed recovery: returns another Sleep, or `CacheOnly` if there were too many.
     pub(super) fn failed_recovery(&mut self, now: Nanos, sleep: HealthStep) -> HealthStep {
         self.failed_recoveries = self.failed_recoveries.saturating_add(1);
         match self.settings().cache_only_after {
@@ -177,7 +177,7 @@ impl Health {
         }
     }
 
-    /// Whether the server itself said to stop.
+    /// Returns the reason to stop, if the server itself asked for it.
     fn order_to_stop(&self, outcome: Outcome) -> Option<TransitionReason> {
         let short = self.settings().short_retry_after;
         if outcome.effect() == OutcomeClass::Banned {
@@ -189,8 +189,8 @@ impl Health {
         }
     }
 
-    /// The end of a Sleep that this outcome causes: the server's time if it named one, neither
-    /// earlier nor later; else ours.
+    /// Returns the end of a Sleep that this outcome causes: exactly the server's time if it named
+    /// one, else our own.
     fn sleep_until(&self, now: Nanos, outcome: Outcome, entropy: u64) -> Nanos {
         let wait = self
             .wait_asked(outcome, entropy)
@@ -207,7 +207,7 @@ impl Health {
         (self.streak >= most).then_some((to, TransitionReason::Streak))
     }
 
-    /// Looks at the ratio once: a condition is believed when it holds again later, with nothing
+    /// Evaluates the ratio once: a condition is believed when it holds again later, with nothing
     /// contrary between.
     pub(super) fn evaluate(&mut self, now: Nanos) -> Option<(HealthState, TransitionReason)> {
         let Some((to, reason, held)) = self.condition() else {
@@ -232,7 +232,7 @@ impl Health {
         }
     }
 
-    /// The move that the ratio calls for, and how long it must call.
+    /// Returns the transition that the ratio calls for, and how long it must last.
     pub(super) fn condition(&self) -> Option<(HealthState, TransitionReason, Duration)> {
         let settings = self.settings();
         let confirm = settings.confirm_after;

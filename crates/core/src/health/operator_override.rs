@@ -1,4 +1,4 @@
-//! What people do to the machine: hold it, let it go, change its variables.
+//! Operator control: override a state, release it, change the configuration.
 
 use super::{
     ConfirmingRatio, Health, HealthConfig, HealthOverride, HealthState, HealthStep,
@@ -7,16 +7,16 @@ use super::{
 use crate::Nanos;
 
 impl Health {
-    /// Holds the API in a state until [`Health::release`]. No timer and no outcome leaves it; what
-    /// the server asks to wait is still waited.
+    /// Forces a state until [`Health::release`]. No timer and no outcome leaves it; a server's wait
+    /// is still obeyed.
     pub fn force(&mut self, now: Nanos, hold: HealthOverride) -> HealthTransition {
         let now = self.clamped(now);
         self.hold = Some(hold);
         self.enter(now, HealthStep::to(hold.state(), TransitionReason::Forced))
     }
 
-    /// Lets the API go, if it was held. A held Normal or Throttle goes on from there; from a stop
-    /// the way leads through probes, after the rest of what the server asked to wait.
+    /// Releases an override, if there is one. A forced Normal or Throttle continues from there. A
+    /// forced stop continues through probes, after the rest of the server's wait.
     pub fn release(&mut self, now: Nanos) -> Option<HealthTransition> {
         let now = self.clamped(now);
         let step = match self.hold.take()? {
@@ -40,11 +40,10 @@ impl Health {
         Some(self.enter(now, step))
     }
 
-    /// Goes on with other variables. The state, its timer, the outcomes that still count and the
-    /// tickets that are out stay as they are; a Sleep that has begun is not shortened. A ratio that
-    /// is being confirmed goes on if it still holds, and must hold for as long as is now asked. A
-    /// ramp goes on from where it is, in the new steps. Ask for [`effective`](Health::effective)
-    /// again.
+    /// Applies another configuration. The state, its timer, counted outcomes and open tickets stay;
+    /// a Sleep that has begun is not shortened. A ratio that is being confirmed continues if it
+    /// still holds, for the new duration. A ramp continues from its position in the new steps. Ask
+    /// for [`effective`](Health::effective) again.
     pub fn configure(&mut self, now: Nanos, config: HealthConfig) {
         let now = self.clamped(now);
         let old = core::mem::replace(&mut self.config, config);
@@ -63,9 +62,8 @@ impl Health {
         self.reschedule();
     }
 
-    /// What was seen under the old variables, if the new ones see it too. It goes on from when it
-    /// was first seen: a reload every few minutes would otherwise put off for ever what must be
-    /// held for five.
+    /// Keeps a ratio that the new configuration sees too, from when it was first seen. Otherwise a
+    /// reload every few minutes would postpone a condition of five minutes for ever.
     fn still_confirming(&self, seen: ConfirmingRatio) -> Option<ConfirmingRatio> {
         let (_, reason, held) = self.condition()?;
         (seen.reason == reason).then_some(ConfirmingRatio { held, ..seen })

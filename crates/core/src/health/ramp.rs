@@ -1,26 +1,26 @@
-//! The way back to full speed after a recovery.
+//! The return to full speed after a recovery.
 //!
-//! It starts at Throttle's rate and grows by a factor at each step. The machine knows the share that
-//! Throttle leaves, not the rates it is a share of, so the ramp is a multiple that all rates of the
-//! API have in common; it ends when that multiple makes up for the share.
+//! It starts at Throttle's rate and grows by a factor at each step. The machine knows Throttle's
+//! share, not the rates. So the ramp is a multiple that all rates of the API have in common; it
+//! ends when that multiple compensates the share.
 
 use core::time::Duration;
 
 use super::config::{HealthSettings, RateFactor};
 use crate::{Nanos, Share};
 
-/// A ramp that is under way.
+/// A ramp in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ramp {
-    /// How many times Throttle's rate it is at, in millionths.
+    /// Multiple of Throttle's rate, in millionths.
     multiple: u64,
-    /// When the step it is on began.
+    /// Start of the current step.
     stepped: Nanos,
     next: Nanos,
 }
 
 impl Ramp {
-    /// At Throttle's rate, now.
+    /// Starts a ramp at Throttle's rate.
     pub(super) fn start(now: Nanos, settings: &HealthSettings) -> Option<Self> {
         Self {
             multiple: WHOLE,
@@ -30,7 +30,7 @@ impl Ramp {
         .unless_done(settings.throttle_share)
     }
 
-    /// The same ramp after all steps that are due, or nothing when it has reached the top.
+    /// Applies all steps that are due; returns `None` at the top.
     pub(super) fn current(mut self, now: Nanos, settings: &HealthSettings) -> Option<Self> {
         while self.next <= now {
             self = self
@@ -43,9 +43,9 @@ impl Ramp {
         Some(self)
     }
 
-    /// The same ramp under other settings, or nothing if it has reached the top by them. It keeps
-    /// what it has climbed, and the step it is on lasts as long as steps do now. Time that is past
-    /// makes one step due, not many: the climb of an hour is not made up for at a stroke.
+    /// Applies other settings; returns `None` if the ramp is at the top by them. It keeps its
+    /// multiple, and the current step gets the new duration. Past time makes at most one step due,
+    /// so a reload never jumps.
     pub(super) fn under(self, now: Nanos, settings: &HealthSettings) -> Option<Self> {
         Self {
             next: self.stepped.saturating_add(settings.ramp_every).max(now),
@@ -54,12 +54,12 @@ impl Ramp {
         .unless_done(settings.throttle_share)
     }
 
-    /// How many times Throttle's rate it is at, in millionths.
+    /// Returns the multiple of Throttle's rate, in millionths.
     pub(super) const fn multiple(self) -> u64 {
         self.multiple
     }
 
-    /// When the next step is due.
+    /// Returns the time of the next step.
     pub(super) const fn next(self) -> Nanos {
         self.next
     }
@@ -85,7 +85,7 @@ const WHOLE: u64 = 1_000_000;
 mod tests {
     use super::*;
 
-    // Where Throttle leaves everything there is nothing to climb.
+    // With a Throttle share of 100 % there is nothing to ramp.
     #[test]
     fn a_share_of_all_needs_no_ramp() {
         let settings = HealthSettings {

@@ -1,58 +1,58 @@
-//! The machine at a glance, for logs, metrics and people.
+//! The machine at one instant, for logs, metrics and people.
 
 use core::time::Duration;
 
 use super::{CircuitState, Health, HealthOverride, HealthState, TransitionReason};
 use crate::{Nanos, OutcomeCounts};
 
-/// Everything that can be told about an API's health at one instant.
+/// All facts about an API's health at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HealthSnapshot {
     /// The state.
     pub state: HealthState,
-    /// The same in the words of a circuit breaker.
+    /// The state in the terms of a circuit breaker.
     pub circuit: CircuitState,
-    /// Since when.
+    /// Start of the state.
     pub since: Nanos,
-    /// When a timer leaves it, if one will.
+    /// Time at which a timer leaves it, if one will.
     pub until: Option<Nanos>,
-    /// What led here; nothing has yet if it is `None`.
+    /// Reason of the last transition; `None` if there was none.
     pub reason: Option<TransitionReason>,
-    /// The operator's hold, if there is one.
+    /// The operator's override, if there is one.
     pub hold: Option<HealthOverride>,
-    /// Until when nobody calls because the server asked, if that is in the future.
+    /// End of the cooldown that the server asked for, if in the future.
     pub cooling_until: Option<Nanos>,
     /// The outcomes of this state that count.
     pub counts: OutcomeCounts,
-    /// Refusals in a row, or failures where those make the streak.
+    /// Throttled calls in a row, or failures where those form the streak.
     pub streak: u32,
-    /// How long the next Sleep of our own choosing is, before its jitter.
+    /// Duration of the next Sleep without a server's time, before its jitter.
     pub cooldown: Duration,
     /// Recoveries that failed in a row.
     pub failed_recoveries: u32,
-    /// How many waves began so far. Each state entered begins one, and so does a limit that was
-    /// lowered without a move; outcomes of requests sent in an earlier wave change nothing.
+    /// Number of generations so far. Each transition starts one, and so does a lowered limit
+    /// without a transition. Outcomes of requests from an earlier generation change nothing.
     pub generation: u64,
-    /// How far a ramp to full speed has come.
+    /// Progress of a ramp to full speed.
     pub ramp: RampStage,
-    /// Probes that are out.
+    /// Number of probes in flight.
     pub probes_out: u32,
 }
 
-/// Whether Normal is already at full speed.
+/// Progress of Normal to full speed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RampStage {
-    /// No ramp is under way.
+    /// No ramp is running.
     None,
     /// The rate grows until this next step and beyond.
     Ramping {
-        /// When it grows next.
+        /// Time of the next step.
         next: Nanos,
     },
 }
 
 impl Health {
-    /// The machine as it is now.
+    /// Returns the machine's state at `now`.
     pub fn snapshot(&mut self, now: Nanos) -> HealthSnapshot {
         let now = self.clamped(now);
         self.window.refresh(now);

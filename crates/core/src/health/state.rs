@@ -1,28 +1,28 @@
-//! The states of an API and the moves between them.
+//! The health states of an API and the transitions between them.
 //!
-//! Names that reach logs and metrics are fixed here and nowhere else.
+//! Names that reach logs and metrics are defined only here.
 
 use core::fmt;
 
 use crate::Nanos;
 
-/// What state an API is in.
+/// Health state of an API.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum HealthState {
     /// Calls go at the configured rates, or at a ramp towards them.
     Normal,
     /// Calls go at a reduced rate.
     Throttle,
-    /// No call goes until a time.
+    /// No call goes until an instant.
     Sleep,
-    /// A few probes find out whether the API is well.
+    /// A few probes test the API.
     HalfOpen,
-    /// No call goes; answers come from the cache.
+    /// No call goes; responses come from the cache.
     CacheOnly,
 }
 
 impl HealthState {
-    /// The same state in the words of a circuit breaker.
+    /// Returns the state in the terms of a circuit breaker.
     pub const fn circuit(self) -> CircuitState {
         match self {
             Self::Normal | Self::Throttle => CircuitState::Closed,
@@ -31,7 +31,7 @@ impl HealthState {
         }
     }
 
-    /// The name in logs and metrics.
+    /// Returns the name used in logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -49,7 +49,7 @@ impl fmt::Display for HealthState {
     }
 }
 
-/// A state in the words of a circuit breaker: a view of the one machine, not a second one.
+/// Health state in the terms of a circuit breaker: a view of the one machine, not a second one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CircuitState {
     /// Calls go.
@@ -61,7 +61,7 @@ pub enum CircuitState {
 }
 
 impl CircuitState {
-    /// The name in logs and metrics.
+    /// Returns the name used in logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Closed => "CLOSED",
@@ -71,21 +71,21 @@ impl CircuitState {
     }
 }
 
-/// A state in which an operator holds an API until it is released; no timer and no outcome leaves it.
+/// State that an operator forces until it is released; no timer and no outcome leaves it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum HealthOverride {
-    /// Full speed whatever happens; what the server asks to wait is still waited.
+    /// Full speed; a server's wait is still obeyed.
     Normal,
     /// Reduced speed.
     Throttle,
     /// Offline: no call is made.
     Sleep,
-    /// No call is made and the cache answers.
+    /// No call is made; responses come from the cache.
     CacheOnly,
 }
 
 impl HealthOverride {
-    /// The state in which it holds.
+    /// Returns the forced state.
     pub const fn state(self) -> HealthState {
         match self {
             Self::Normal => HealthState::Normal,
@@ -96,58 +96,58 @@ impl HealthOverride {
     }
 }
 
-/// A move from one state to another.
+/// Transition from one state to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HealthTransition {
     /// The state that was left.
     pub from: HealthState,
     /// The state that was entered.
     pub to: HealthState,
-    /// What moved it.
+    /// Reason of the transition.
     pub reason: TransitionReason,
-    /// When.
+    /// Time of the transition.
     pub at: Nanos,
-    /// When a timer will leave the new state, if one will.
+    /// Time at which a timer leaves the new state, if one will.
     pub until: Option<Nanos>,
 }
 
-/// What moved an API from one state to another.
+/// Reason of a transition.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TransitionReason {
     /// Too large a share of the calls failed.
     ErrorRatio,
-    /// Too many in a row were refused, or failed where failures make the streak.
+    /// Too many calls in a row were throttled, or failed where failures form the streak.
     Streak,
-    /// The server asked for a longer wait than is waited out in passing.
+    /// The server asked for a longer wait than `short_retry_after`.
     RetryAfter,
-    /// The server shut us out.
+    /// The server banned the client.
     Banned,
-    /// Very many of the calls failed for long.
+    /// Very many calls failed for a long time.
     ErrorRatioHeld,
     /// Enough calls succeeded and few failed.
     SuccessWindowOk,
-    /// The time to sleep is over.
+    /// The Sleep has ended.
     SleepOver,
     /// All probes succeeded.
     ProbesOk,
-    /// No probe failed, and so many were answered that the API must be there.
+    /// No probe failed, and enough were answered to show that the API responds.
     ProbesAnswered,
     /// A probe failed.
     ProbeFailed,
-    /// A probe stayed out for too long.
+    /// A probe got no response in time.
     ProbeTimedOut,
     /// Too many recoveries in a row failed.
     RecoveriesExhausted,
-    /// It is time to try to recover.
+    /// `CacheOnly` lasted for its recovery period.
     AutoRecover,
-    /// An operator holds it here.
+    /// An operator forced the state.
     Forced,
-    /// An operator let it go.
+    /// An operator released the state.
     Released,
 }
 
 impl TransitionReason {
-    /// The name in logs and metrics.
+    /// Returns the name used in logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ErrorRatio => "error_ratio",

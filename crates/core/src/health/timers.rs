@@ -1,7 +1,7 @@
 //! The timers of the machine.
 //!
-//! There is one instant at which something is due. It is worked out when something changes, not when
-//! somebody asks, so that the way of a healthy request is one comparison.
+//! One field holds the next due instant. It is computed on changes, not on queries, so that a
+//! healthy request costs one comparison.
 
 use super::cooldown::Cooldown;
 use super::ramp::Ramp;
@@ -9,8 +9,8 @@ use super::{Health, HealthState, HealthStep, HealthTransition, TransitionReason}
 use crate::Nanos;
 
 impl Health {
-    /// Serves the timer that is due, if one is. Without it a Sleep would only end when somebody
-    /// asks. Rates may have changed even where the state has not: ask for
+    /// Serves the timer that is due, if one is. Without it a Sleep would only end with the next
+    /// request. Rates may have changed even where the state has not: ask for
     /// [`effective`](Health::effective) again.
     pub fn wake(&mut self, now: Nanos, entropy: u64) -> Option<HealthTransition> {
         let now = self.clamped(now);
@@ -32,7 +32,7 @@ impl Health {
         step.map(|step| self.enter(now, step))
     }
 
-    /// Works out when a timer is due.
+    /// Computes the time of the next timer.
     pub(super) fn reschedule(&mut self) {
         self.due = match self.state {
             _ if self.until < Nanos::MAX => self.until.max(self.cooling_until),
@@ -41,14 +41,14 @@ impl Health {
         };
     }
 
-    /// When `CacheOnly`, entered at `since`, tries to recover by itself.
+    /// Returns the time at which `CacheOnly`, entered at `since`, tries to recover.
     pub(super) fn auto_recover_at(&self, since: Nanos) -> Nanos {
         self.settings()
             .auto_recover
             .map_or(Nanos::MAX, |every| since.saturating_add(every))
     }
 
-    /// `CacheOnly` was long enough a rest: the Sleep on the way is the shortest.
+    /// `CacheOnly` was a long rest, so the Sleep after it is the shortest.
     fn auto_recovery(&self, now: Nanos, entropy: u64) -> HealthStep {
         let sleep = Cooldown::first(self.settings()).draw(self.settings(), entropy);
         HealthStep {

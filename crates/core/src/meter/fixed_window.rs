@@ -1,14 +1,14 @@
-//! A fixed window: all of the quantity returns at once.
+//! A fixed window: the whole quantity returns at once.
 //!
 //! The window begins with its first use, or at whole multiples of its length in UTC. Across the
 //! edge of two windows twice the limit can pass; that is the provider's rule, not an error here.
-//! Windows that went by unused are skipped by division, never by a loop.
+//! Unused windows are skipped by division, never by a loop.
 
 use crate::meter::in_flight::InFlight;
 use crate::meter::{MeterStatus, Receipt, WindowStart};
 use crate::{ClockPair, Cost, Decision, Limit, LimitKind, Nanos};
 
-/// The live state of a fixed or aligned limit.
+/// Live state of a fixed or aligned limit.
 ///
 /// Counted by arrival, a cost is charged to the window of sending, to every window it is in flight
 /// in, and to that of its response.
@@ -17,9 +17,9 @@ pub(crate) struct FixedWindow {
     quantity: u64,
     window: u64,
     counting: WindowStart,
-    /// Where aligned windows begin, as a remainder of the window; `None` if they begin with use.
+    /// Start of aligned windows, as a remainder of the window; `None` if they begin with use.
     phase: Option<u64>,
-    /// When the current window began and how long it is; `None` while untouched.
+    /// Start and length of the current window; `None` before the first use.
     current: Option<FixedSpan>,
     spent: u128,
     requests: usize,
@@ -33,12 +33,12 @@ pub(crate) struct FixedWindow {
 struct FixedSpan {
     start: u64,
     length: u64,
-    /// When `spent` was last zero; a receipt from before it has nothing left to give back.
+    /// Time at which `spent` was last zero; an earlier receipt has nothing left to refund.
     opened: u64,
 }
 
 impl FixedWindow {
-    /// A window of which nothing was used. `moment` places aligned windows on the timeline.
+    /// Builds an unused window. `moment` places aligned windows on the timeline.
     pub(crate) fn new(limit: &Limit, moment: ClockPair) -> Self {
         let mut fixed = Self {
             quantity: limit.rate().quantity(),
@@ -75,14 +75,14 @@ impl FixedWindow {
             })
     }
 
-    /// Takes what [`check`](Self::check) has just allowed, to be sent at `send_at`.
+    /// Takes a cost that [`check`](Self::check) has just allowed, to be sent at `send_at`.
     pub(crate) fn commit(&mut self, cost: Cost, send_at: Nanos) -> Receipt {
         let (units, send_at) = (cost.units(), send_at.as_nanos());
         let beyond = self.reset_at().is_some_and(|edge| send_at >= edge);
         match self.counting {
             _ if units == 0 => {}
             WindowStart::FromArrival => self.in_flight.hold(units),
-            // Sent after the edge it counts on both sides of it.
+            // A request sent after the edge counts on both sides of it.
             WindowStart::FromSend if beyond => self.in_flight.lose(send_at, units),
             WindowStart::FromSend => self.spend(units),
         }
@@ -116,7 +116,7 @@ impl FixedWindow {
         this_window
     }
 
-    /// Gives back without a receipt, whenever it was taken; never more than the limit remains.
+    /// Refunds without a receipt, taken at any time; never more than the usage.
     pub(crate) fn refund_at(&mut self, cost: Cost) -> bool {
         let before = self.spent;
         self.spent = self.spent.saturating_sub(u128::from(cost.units()));
@@ -131,8 +131,8 @@ impl FixedWindow {
         if cost == 0 || !lands {
             return;
         }
-        // Sent while sendings were counted and the limit was changed since: it may have arrived in
-        // this window though it was sent in the one before.
+        // Sent while sendings were counted, and the limit changed since. The request may have
+        // arrived in this window though it was sent in the one before.
         self.refund(now, receipt);
         if arrived > self.latest {
             self.in_flight.lose(arrived, cost);
@@ -154,8 +154,8 @@ impl FixedWindow {
         }
     }
 
-    /// Places aligned windows anew after the civil clock was set. What was spent stays spent until
-    /// the next edge, wherever that is now.
+    /// Places aligned windows again after the civil clock was set. Spent units stay spent until the
+    /// next edge, wherever it now is.
     pub(crate) fn realign(&mut self, moment: ClockPair) {
         self.advance(moment.now);
         if self.phase.is_some() {
@@ -168,7 +168,7 @@ impl FixedWindow {
         &mut self.in_flight
     }
 
-    /// Goes on counting where another kind of meter left off.
+    /// Continues from the usage of another kind of meter.
     pub(crate) fn inherit(&mut self, standing: &MeterStatus) {
         (self.peak, self.expired) = (standing.peak, standing.expired);
     }
@@ -245,7 +245,7 @@ impl FixedWindow {
         }
     }
 
-    /// Moves the edges of a window in use, keeping what was spent in it.
+    /// Moves the edges of a window in use, keeping its usage.
     fn relocate(&mut self) {
         let Some(old) = self.current else { return };
         if self.phase.is_some() {
@@ -259,12 +259,12 @@ impl FixedWindow {
                 ..old
             });
         } else {
-            // The shorter window is over already, and what was spent just now must not be forgotten.
+            // The shorter window is over already, and recent usage must not be forgotten.
             self.restart();
         }
     }
 
-    /// Begins the window now, as if all that was spent in it had been spent now.
+    /// Restarts the window now, as if all its usage had happened now.
     fn restart(&mut self) {
         if let Some(old) = self.current {
             self.current = Some(FixedSpan {
@@ -295,8 +295,8 @@ impl FixedWindow {
         }
     }
 
-    /// When `cost` fits: at the next edge, or at that of the window into which the last of those in
-    /// its way can still fall.
+    /// Returns the time at which `cost` fits: the next edge, or that of the window into which the
+    /// last blocking request can still fall.
     fn returns(&self, cost: u128) -> Option<u64> {
         let over = (self.in_flight.weight() + cost).saturating_sub(u128::from(self.quantity));
         match self.in_flight.landed_by(over) {
@@ -322,11 +322,11 @@ impl FixedWindow {
     }
 }
 
-/// The mark of a receipt for what is sent beyond the edge: it cannot be given back.
+/// Mark of a receipt for a request sent beyond the edge: it cannot be refunded.
 const KEPT: u64 = 1;
 
-/// The remainder, by the window, of every instant at which the civil clock shows a whole multiple
-/// of the window.
+/// Returns the remainder, by the window, of every instant at which the civil clock shows a whole
+/// multiple of the window.
 fn phase_of(window: u64, moment: ClockPair) -> u64 {
     let window = u128::from(window);
     let into = moment.wall.as_duration().as_nanos() % window;

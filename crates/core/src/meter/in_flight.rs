@@ -1,8 +1,8 @@
-//! What was sent and has not come back.
+//! Requests sent and not finished.
 //!
 //! When a limit counts arrivals, a request in flight may reach the server at any moment, so it
-//! counts all the time. A request that was given up may still be under way: it stays in flight
-//! until the last moment at which it can arrive, and is charged to that moment.
+//! counts all the time. A request that was given up may still arrive. It stays in flight until the
+//! last moment at which it can, and is charged to that moment.
 
 use alloc::collections::VecDeque;
 use core::mem::size_of;
@@ -11,20 +11,20 @@ use core::mem::size_of;
 pub(crate) struct InFlight {
     held: u128,
     requests: usize,
-    /// Given up, by the last moment at which each can arrive. Most are given up after the same
-    /// time, so a new one belongs at the end or close to it.
+    /// Requests that were given up, by the last moment at which each can arrive. Most have equal
+    /// timeouts, so a new one belongs at or near the end.
     lost: VecDeque<(u64, u64)>,
     lost_weight: u128,
 }
 
 impl InFlight {
-    /// The weight of all that may still arrive.
+    /// Returns the weight of all that may still arrive.
     #[inline]
     pub(crate) const fn weight(&self) -> u128 {
         self.held + self.lost_weight
     }
 
-    /// How many requests that is.
+    /// Returns the number of these requests.
     pub(crate) fn requests(&self) -> usize {
         self.requests + self.lost.len()
     }
@@ -41,19 +41,19 @@ impl InFlight {
         self.requests = self.requests.saturating_sub(1);
     }
 
-    /// Forgets those that somebody else will see come back.
+    /// Drops requests that another meter will settle.
     pub(crate) const fn forget_held(&mut self) {
         (self.held, self.requests) = (0, 0);
     }
 
-    /// A released request that can arrive until `by`.
+    /// Records a given-up request that can arrive until `by`.
     pub(crate) fn lose(&mut self, by: u64, cost: u64) {
         self.lost_weight += u128::from(cost);
         let place = self.lost.partition_point(|(other, _)| *other <= by);
         self.lost.insert(place, (by, cost));
     }
 
-    /// The next lost request whose last moment is not after `now`, oldest first.
+    /// Returns the next given-up request whose last moment is not after `now`, oldest first.
     #[inline]
     pub(crate) fn overdue(&mut self, now: u64) -> Option<(u64, u64)> {
         let (by, cost) = *self.lost.front()?;
@@ -65,8 +65,8 @@ impl InFlight {
         Some((by, cost))
     }
 
-    /// When `weight` of what is in flight will have landed: `None` if that needs a request of which
-    /// nobody knows when it comes back.
+    /// Returns the time at which `weight` of the requests in flight will have landed; `None` if
+    /// that needs a request without a known end.
     pub(crate) fn landed_by(&self, weight: u128) -> Option<u64> {
         let mut rest = weight.checked_sub(self.held).filter(|rest| *rest > 0)?;
         self.lost.iter().find_map(|(by, cost)| {
@@ -88,8 +88,8 @@ impl InFlight {
 mod tests {
     use super::*;
 
-    // Held requests come back first as far as anyone knows; then the lost ones by their last moment,
-    // whatever the order in which they were given up.
+    // Held requests are assumed to finish first; then the given-up ones by their last moment, in
+    // any order of giving up.
     #[test]
     fn lost_requests_land_in_the_order_of_their_last_moments() {
         let mut in_flight = InFlight::default();

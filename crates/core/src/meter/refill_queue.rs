@@ -1,7 +1,7 @@
-//! The tokens that were taken from a bucket, in the order in which they refill.
+//! Tokens taken from a bucket, in the order in which they refill.
 //!
-//! The bucket itself is one integer and does not know whose tokens are missing. To give exactly one
-//! request's tokens back, all that is needed is how many were taken after them: those refill last.
+//! The bucket itself is one integer and does not know which tokens are missing. To refund exactly
+//! one request's tokens it needs the number taken after them: those refill last.
 
 use alloc::collections::VecDeque;
 use core::mem::size_of;
@@ -11,12 +11,12 @@ use crate::Receipt;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RefillQueue {
     taken: u64,
-    /// Tokens given back from the middle, as (mark, cost), by their marks: they refill no more.
+    /// Tokens refunded from the middle, as (mark, cost), by their marks: they refill no more.
     holes: VecDeque<(u64, u64)>,
 }
 
 impl RefillQueue {
-    /// Where the next tokens will stand: the mark of their receipt.
+    /// Returns the position of the next tokens: the mark of their receipt.
     pub(crate) const fn end(&self) -> u64 {
         self.taken
     }
@@ -25,13 +25,13 @@ impl RefillQueue {
         self.taken = self.taken.saturating_add(cost);
     }
 
-    /// All have refilled: nobody asks for a place again.
+    /// Resets the queue after all tokens have refilled: no position is needed again.
     pub(crate) fn forget(&mut self) {
         self.holes.clear();
     }
 
-    /// How many tokens stand behind those of a receipt that is given back. `None` once the count
-    /// is full, after 2⁶⁴ tokens: then nobody's place is known, and nothing can be given back.
+    /// Removes a refunded receipt and returns the number of tokens behind it. Returns `None` once
+    /// the counter is full, after 2⁶⁴ tokens: positions are lost then, and nothing can be refunded.
     pub(crate) fn leave(&mut self, receipt: &Receipt) -> Option<u64> {
         let (mark, cost) = (receipt.mark(), receipt.cost().units());
         let end = mark.saturating_add(cost);
@@ -52,7 +52,7 @@ impl RefillQueue {
         Some(behind.saturating_sub(gone))
     }
 
-    /// The end goes back to `mark`, and over the holes before it.
+    /// Moves the end back to `mark`, and over the holes before it.
     fn shorten(&mut self, mark: u64) {
         self.taken = mark;
         while let Some(&(hole, cost)) = self.holes.back() {
@@ -65,7 +65,7 @@ impl RefillQueue {
     }
 
     fn dig(&mut self, place: usize, mark: u64, cost: u64) {
-        // Forgetting the oldest returns less to those before it, never more.
+        // Dropping the oldest refunds less to those before it, never more.
         if self.holes.len() == MOST_HOLES && place > 0 {
             self.holes.pop_front();
             self.holes.insert(place - 1, (mark, cost));
@@ -79,7 +79,7 @@ impl RefillQueue {
     }
 }
 
-/// More refunds than this out of order within one refill are rare; memory stays bounded.
+/// More refunds out of order within one refill are rare; memory stays bounded.
 const MOST_HOLES: usize = 256;
 
 #[cfg(test)]
@@ -97,8 +97,8 @@ mod tests {
         receipt
     }
 
-    // Five of costs 1 to 5: the third and the first leave, so that only what is still there stands
-    // behind the others; when the last two have left, the end is that of the second.
+    // Five costs from 1 to 5: the third and the first leave, so that only present tokens stand
+    // behind the others. When the last two have left, the end is that of the second.
     #[test]
     fn those_that_left_stand_behind_nobody() {
         let mut queue = RefillQueue::default();
@@ -137,8 +137,8 @@ mod tests {
         assert_eq!((queue.end(), queue.holes.len()), (2, 0));
     }
 
-    // One more hole than are kept: the oldest is forgotten, and only those before it are told more
-    // than stands behind them.
+    // One more hole than are stored: the oldest is dropped, and only receipts before it see more
+    // tokens behind them than there are.
     #[test]
     fn memory_is_bounded_and_the_oldest_hole_goes_first() {
         let mut queue = RefillQueue::default();

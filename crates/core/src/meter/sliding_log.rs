@@ -1,14 +1,14 @@
-//! The entries of a sliding window, oldest first: when each was taken and what it cost.
+//! The entries of a sliding window, oldest first: time and cost of each.
 //!
-//! Two rings side by side instead of one ring of pairs: most logs hold unit costs only, and those
-//! keep no costs at all (8 bytes an entry); small costs take one byte more. Entries are ordered by
-//! time, so what has expired is found by bisection and dropped in one step: a log that slept
-//! through its window is emptied at once, however long it was. It knows no limit and no window.
+//! Two parallel rings instead of one ring of pairs: most logs hold unit costs only and store no
+//! costs at all (8 bytes an entry); small costs take one byte more. Entries are ordered by time, so
+//! expired ones are found by bisection and dropped in one step. A log that was idle for its window
+//! is emptied at once. It knows no limit and no window.
 
 use alloc::collections::VecDeque;
 use core::mem::size_of;
 
-/// A log of (time, cost), ordered by time.
+/// Log of (time, cost), ordered by time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SlidingLog {
     times: VecDeque<u64>,
@@ -21,7 +21,7 @@ impl SlidingLog {
         self.times.len()
     }
 
-    /// The sum of all costs.
+    /// Returns the sum of all costs.
     pub(crate) const fn weight(&self) -> u128 {
         self.weight
     }
@@ -34,8 +34,9 @@ impl SlidingLog {
         self.times.back().copied()
     }
 
-    /// Adds an entry. `most` is how many entries the log can ever need, so that it never reserves
-    /// more. Responses come back in almost any order, so an entry may belong before the newest few.
+    /// Adds an entry. `max_entries` is the most entries the log can ever need, so that it never
+    /// reserves more. Responses arrive in almost any order, so an entry may belong before the
+    /// newest few.
     #[inline]
     pub(crate) fn add(&mut self, time: u64, cost: u64, most: u64) {
         let len = self.times.len();
@@ -54,8 +55,8 @@ impl SlidingLog {
         self.weight += u128::from(cost);
     }
 
-    /// Adds to the newest entry and moves it to `time`: for use that must count although the log
-    /// holds as many entries as its limit needs.
+    /// Adds to the newest entry and moves it to `time`: for usage that must count although the log
+    /// holds the maximum number of entries.
     pub(crate) fn merge(&mut self, time: u64, cost: u64) {
         let Some(newest) = self.newest() else {
             return self.add(time, cost, u64::MAX);
@@ -66,8 +67,8 @@ impl SlidingLog {
         self.add(newest.max(time), last.saturating_add(cost), u64::MAX);
     }
 
-    /// Drops the entries for which `expired` holds, which must be the oldest ones; tells how many.
-    /// A busy log loses one or two at a time; only a log that slept has more, and bisects.
+    /// Drops the entries for which `expired` holds, which must be the oldest ones; returns their
+    /// number. A busy log loses one or two at a time; only an idle log has more, and bisects.
     #[inline]
     pub(crate) fn expire(&mut self, expired: impl Fn(u64) -> bool) -> usize {
         for count in 0..FEW {
@@ -91,13 +92,13 @@ impl SlidingLog {
         count
     }
 
-    /// The time of the entry with which the entries up to it weigh at least `weight`.
+    /// Returns the time of the first entry at which the running sum reaches `weight`.
     pub(crate) fn time_of_weight(&self, weight: u128) -> Option<u64> {
         let index = self.costs.index_of_weight(weight, self.times.len())?;
         self.times.get(index).copied()
     }
 
-    /// Removes the latest entry that was taken at `time` and has this cost.
+    /// Removes the latest entry with this time and cost.
     pub(crate) fn remove(&mut self, time: u64, cost: u64) -> bool {
         let end = self.times.partition_point(|&t| t <= time);
         let found = (0..end)
@@ -123,13 +124,13 @@ impl SlidingLog {
         self.remove_at(found)
     }
 
-    /// Gives memory back that an idle or shrunken log no longer needs.
+    /// Releases memory that an idle or shrunken log no longer needs.
     pub(crate) fn shrink(&mut self) {
         self.times.shrink_to_fit();
         self.costs.shrink();
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(crate) fn memory(&self) -> usize {
         self.times.capacity() * size_of::<u64>() + self.costs.memory()
     }
@@ -144,7 +145,7 @@ impl SlidingLog {
 
     fn remove_at(&mut self, index: Option<usize>) -> bool {
         let Some(index) = index else { return false };
-        // The ring moves whichever side is shorter, and what is given back is nearly always recent.
+        // The ring moves the shorter side, and refunds are nearly always recent.
         self.times.remove(index);
         self.weight -= u128::from(self.costs.remove(index));
         true
@@ -162,13 +163,13 @@ impl SlidingLog {
     }
 }
 
-/// How many entries are dropped one by one before it pays to look for the last of them.
+/// Number of entries dropped one by one before bisection pays off.
 const FEW: usize = 4;
 
 /// Small enough for a limit of a few calls, large enough not to grow at every one.
 const SMALLEST_STEP: usize = 16;
 
-/// The costs of a log, as narrow as they allow.
+/// Costs of a log, as narrow as possible.
 #[derive(Debug, Clone, Default)]
 enum EntryCosts {
     /// Every entry costs 1 and nothing is stored.
@@ -180,7 +181,7 @@ enum EntryCosts {
 }
 
 impl EntryCosts {
-    /// Widens the costs of a log that has `len` entries until `cost` fits beside them.
+    /// Widens the costs of a log that has `len` entries until `cost` fits.
     #[inline]
     fn fit(&mut self, cost: u64, len: usize) {
         let fits = match self {
@@ -223,7 +224,7 @@ impl EntryCosts {
         } else {
             Self::Wide(all.collect())
         };
-        // As much room as an entry has time: growing by itself it would double.
+        // Equal to the capacity for times: growing by itself it would double.
         self.reserve(len / 8 + 1);
     }
 
@@ -237,7 +238,7 @@ impl EntryCosts {
         }
     }
 
-    /// Drops the first `count` costs and tells what they weighed.
+    /// Drops the first `count` costs and returns their sum.
     fn drop_front(&mut self, count: usize) -> u128 {
         match self {
             Self::Unit => as_weight(count),
@@ -268,7 +269,7 @@ impl EntryCosts {
         }
     }
 
-    /// An empty log may hold unit costs again, but keeps its ring for the next ones.
+    /// Clears the log. It may hold unit costs again, but keeps its ring for the next ones.
     fn clear(&mut self) {
         match self {
             Self::Unit => {}
@@ -318,7 +319,7 @@ fn insert<T: TryFrom<u64> + Default>(costs: &mut VecDeque<T>, index: usize, cost
     }
 }
 
-/// A cost in a type that it was made sure to fit.
+/// Converts a cost to a type that it is known to fit.
 fn narrow<T: TryFrom<u64> + Default>(cost: u64) -> T {
     T::try_from(cost).unwrap_or_default()
 }

@@ -1,9 +1,8 @@
-//! An exact sliding window: in no window of its length does more than the limit count.
+//! An exact sliding window: no window of its length counts more than the limit.
 //!
-//! The obvious cheaper designs (two counters blended, or a bucket) either let twice the limit
-//! through or refuse what would be allowed. This one keeps every entry that counts, needs no
-//! background cleaning, and refuses to forget: memory is bounded because an exact log never needs
-//! more entries than its limit.
+//! Cheaper designs (two blended counters, or a bucket) either pass twice the limit or refuse
+//! allowed requests. This one stores every entry that counts and needs no background cleaning.
+//! Memory is bounded because an exact log never needs more entries than its limit.
 
 use crate::meter::in_flight::InFlight;
 use crate::meter::sliding_log::SlidingLog;
@@ -11,7 +10,7 @@ use crate::meter::{MeterStatus, Receipt, WindowStart};
 use crate::time::span_nanos;
 use crate::{Cost, Decision, Limit, Nanos};
 
-/// The live state of a sliding limit.
+/// Live state of a sliding limit.
 ///
 /// An entry taken at *t* counts while `now < t + window`; at `now = t + window` it is gone.
 #[derive(Debug, Clone)]
@@ -27,7 +26,7 @@ pub(crate) struct SlidingWindow {
 }
 
 impl SlidingWindow {
-    /// A window of which nothing was used.
+    /// Builds an unused window.
     pub(crate) fn new(limit: &Limit) -> Self {
         let (quantity, window, counting) = Self::rule(limit);
         Self {
@@ -57,7 +56,7 @@ impl SlidingWindow {
         })
     }
 
-    /// Takes what [`check`](Self::check) has just allowed, to be sent at `send_at`.
+    /// Takes a cost that [`check`](Self::check) has just allowed, to be sent at `send_at`.
     #[inline]
     pub(crate) fn commit(&mut self, cost: Cost, send_at: Nanos) -> Receipt {
         let at = self.latest.max(send_at.as_nanos());
@@ -113,15 +112,16 @@ impl SlidingWindow {
         }
     }
 
-    /// Whether the receipt's arrival is to be counted now; its time in flight, or its entry at the
-    /// moment of sending if the limit was changed to count arrivals since, ends here.
+    /// Returns true if the receipt's arrival is to be counted now. Ends its time in flight, or
+    /// removes its entry at the moment of sending if the limit has changed to count arrivals since.
     fn lands(&mut self, now: Nanos, receipt: &Receipt) -> bool {
         let counted = receipt.counting() == WindowStart::FromArrival;
         (counted || self.counting == WindowStart::FromArrival) && self.refund(now, receipt)
     }
 
     pub(crate) fn reconfigure(&mut self, now: Nanos, limit: &Limit) {
-        // What has expired under the old window stays expired; what still counts, counts on.
+        // Entries expired under the old window stay expired; entries that still count keep
+        // counting.
         self.advance(now);
         (self.quantity, self.window, self.counting) = Self::rule(limit);
         self.advance(now);
@@ -131,7 +131,7 @@ impl SlidingWindow {
         &mut self.in_flight
     }
 
-    /// Goes on counting where another kind of meter left off.
+    /// Continues from the usage of another kind of meter.
     pub(crate) fn inherit(&mut self, standing: &MeterStatus) {
         (self.peak, self.expired) = (standing.peak, standing.expired);
     }
@@ -178,7 +178,7 @@ impl SlidingWindow {
         (limit.rate().quantity(), window, counting)
     }
 
-    /// Brings the window to `now`, or to the latest time seen if the clock stepped back.
+    /// Moves the window to `now`, or to the latest time seen if the clock stepped back.
     fn advance(&mut self, now: Nanos) {
         self.latest = self.latest.max(now.as_nanos());
         while let Some((by, cost)) = self.in_flight.overdue(self.latest) {
@@ -197,8 +197,8 @@ impl SlidingWindow {
         self.log.weight() + self.in_flight.weight()
     }
 
-    /// When `weight` more will have returned, `None` if time ends first. What is in flight has yet
-    /// to start its window: at the earliest now, as far as anyone knows.
+    /// Returns the time at which `weight` more will have returned, `None` if the timeline ends
+    /// first. Requests in flight have yet to start their window: at the earliest now.
     fn returns(&self, weight: u128) -> Option<u64> {
         let last = self.log.time_of_weight(weight).unwrap_or_else(|| {
             let beyond = weight.saturating_sub(self.log.weight());
@@ -208,5 +208,5 @@ impl SlidingWindow {
     }
 }
 
-/// Refunds by time match within a millisecond, the grain in which such callers keep time.
+/// Refunds by time match within a millisecond, the resolution of such callers.
 const REFUND_SLACK: u64 = 1_000_000;

@@ -11,18 +11,18 @@ use crate::meter::{MeterStatus, Receipt, WindowStart};
 use crate::time::span_nanos;
 use crate::{Cost, Decision, Limit, Nanos};
 
-/// The live state of a bucket limit.
+/// Live state of a bucket limit.
 ///
-/// Counted by arrival, a token is gone while its request is in flight and starts to refill at the
+/// Counted by arrival, a token is gone while its request is in flight. It starts to refill at the
 /// latest moment at which the request can have arrived.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenBucket {
     rule: Gcra,
     counting: WindowStart,
     margin: u64,
-    /// When the bucket is full again, in scaled time.
+    /// Time at which the bucket is full again, in scaled time.
     full_at: u128,
-    /// A receipt's place in the queue for refilling.
+    /// Positions of receipts in the order of refilling.
     queue: RefillQueue,
     in_flight: InFlight,
     latest: u64,
@@ -30,7 +30,7 @@ pub(crate) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Builds a full bucket.
     pub(crate) fn new(limit: &Limit) -> Self {
         Self {
             rule: Gcra::from_limit(limit),
@@ -55,7 +55,7 @@ impl TokenBucket {
         }
         let wanted = u64::try_from(self.in_flight.weight() + u128::from(cost)).unwrap_or(u64::MAX);
         if let Some(over) = wanted.checked_sub(self.rule.burst).filter(|over| *over > 0) {
-            // Only what is in flight stands in the way: a token of it is back no sooner than this.
+            // Only requests in flight block: a token of theirs is back no sooner than this.
             let landed = self
                 .in_flight
                 .landed_by(u128::from(over))
@@ -72,7 +72,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes what [`check`](Self::check) has just allowed, to be sent at `send_at`.
+    /// Takes a cost that [`check`](Self::check) has just allowed, to be sent at `send_at`.
     pub(crate) fn commit(&mut self, cost: Cost, send_at: Nanos) -> Receipt {
         let receipt = Receipt::new(Nanos::from_nanos(self.latest), cost, self.counting);
         let receipt = receipt.marked(self.queue.end());
@@ -93,7 +93,7 @@ impl TokenBucket {
         self.peak = self.peak.max(self.used());
     }
 
-    /// Gives back what has not refilled of it yet.
+    /// Refunds the part that has not refilled yet.
     pub(crate) fn refund(&mut self, now: Nanos, receipt: &Receipt) -> bool {
         self.advance(now);
         let cost = receipt.cost().units();
@@ -110,7 +110,7 @@ impl TokenBucket {
         self.give_back(self.rule.unfilled(self.backlog(), behind, cost))
     }
 
-    /// Gives back up to `cost` tokens, never beyond a full bucket.
+    /// Refunds up to `cost` tokens, never beyond a full bucket.
     pub(crate) fn refund_at(&mut self, cost: Cost) -> bool {
         self.give_back(self.rule.unfilled(self.backlog(), 0, cost.units()))
     }
@@ -130,7 +130,7 @@ impl TokenBucket {
         }
     }
 
-    /// Adopts another rate and burst. Tokens that were gone stay gone, to the last fraction.
+    /// Applies another rate and burst. Missing tokens stay missing, to the last fraction.
     pub(crate) fn reconfigure(&mut self, now: Nanos, limit: &Limit) {
         self.advance(now);
         let backlog = self.rule.rescale(self.backlog(), Gcra::from_limit(limit));
@@ -163,7 +163,7 @@ impl TokenBucket {
             return None;
         }
         let token = self.rule.span_of(1);
-        // One token less is missing once all but so many have refilled.
+        // One token less is missing once all others have refilled.
         let others = self.backlog().div_ceil(token).saturating_sub(1) * token;
         let refilled = self.full_at.max(self.rule.scale(self.latest)) - others;
         match u64::try_from(refilled.div_ceil(u128::from(self.rule.quantity))) {
@@ -217,7 +217,7 @@ impl TokenBucket {
         scaled > 0
     }
 
-    /// The whole tokens that are gone; a token that is refilling is gone until it is back.
+    /// Returns the missing whole tokens; a token that is refilling is missing until it is back.
     fn used(&self) -> u128 {
         self.backlog().div_ceil(u128::from(self.rule.per)) + self.in_flight.weight()
     }

@@ -1,12 +1,12 @@
-//! Other limits for a set that is in use: which goes on from which.
+//! New limits for a set in use, and the state each one carries over.
 //!
-//! A limit is not its place in a list: one may be added before it, and it is still the same. So
-//! whoever changes a list says for each new limit what it goes on from. What goes on from nothing
-//! would let a whole limit through beside what was sent a moment ago; that is why a limit that is
-//! really new begins with a copy of a meter that knows that moment.
+//! A limit is not its index in a list: another may be added before it. So the caller says for each
+//! new limit which state it continues. Without any state a new limit would grant its full quota on
+//! top of requests sent a moment ago. That is why a really new limit starts with a copy of a meter
+//! that has seen them.
 //!
-//! What is in flight has a grant of the old list. It is renewed: it keeps what it holds of limits that
-//! stay, takes from those that are new, however full they are, and forgets those that are gone.
+//! A request in flight holds receipts of the old list, which must be renewed. It keeps the receipts
+//! of limits that stay, takes from new ones, however full, and drops those of removed limits.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,21 +16,21 @@ use super::{MeterSet, MeterSlot, TooManyLimits};
 use crate::receipt_set::{MAX_LIMITS, ReceiptSet};
 use crate::{ClockPair, Cost, Limit, Meter, Nanos};
 
-/// What a limit of a new list goes on from.
+/// State that a limit of a new list continues.
 #[derive(Debug, Clone)]
 pub enum CarryOver {
-    /// It is the limit at this place of the old list, perhaps with other numbers.
+    /// The limit at this index of the old list, perhaps with other numbers.
     Keeps(usize),
-    /// It is new, and counts what this meter counts, as [`MeterSet::landed`] gives it.
+    /// A new limit that starts with the usage of this meter, as returned by [`MeterSet::landed`].
     Learns(Box<Meter>),
-    /// It is new, and nothing is known.
+    /// A new limit without usage.
     Nothing,
 }
 
 impl MeterSet {
-    /// Adopts another list of limits, each with what it goes on from. Two cannot keep the same one:
-    /// the second begins with nothing. Outstanding grants must be [renewed](Self::renew), or they hold
-    /// nothing of what changed its place.
+    /// Applies another list of limits, each with its carried state. Two cannot keep the same one:
+    /// the second starts unused. Outstanding receipts must be [renewed](Self::renew), or they lose
+    /// limits that moved.
     ///
     /// ```
     /// use outflow_core::{Accounting, Cost, Heritage, Limit, MeterSet, Moment, Nanos};
@@ -49,7 +49,7 @@ impl MeterSet {
     /// ```
     ///
     /// # Errors
-    /// If there are more than [`MAX_LIMITS`]; nothing was changed then.
+    /// If there are more than [`MAX_LIMITS`]; nothing changes then.
     pub fn succeed(
         &mut self,
         moment: ClockPair,
@@ -75,8 +75,8 @@ impl MeterSet {
         Ok(())
     }
 
-    /// The meter at a place without what its calls in flight hold: what a new limit learns from. Those
-    /// calls are counted by the new limit when their grants are renewed.
+    /// Returns the meter at an index without its requests in flight: the state that a new limit
+    /// learns from. The new limit counts those requests when their receipts are renewed.
     pub fn landed(&mut self, now: Nanos, place: usize) -> Option<Meter> {
         let now = self.see(now);
         let mut meter = self.slots.get(place)?.meter.clone();
@@ -84,7 +84,7 @@ impl MeterSet {
         Some(meter)
     }
 
-    /// The same grant, of the limits that there are now.
+    /// Converts a receipt set to the current limits.
     #[must_use = "a grant is settled or refunded; dropped, its cost is never seen to arrive"]
     pub fn renew(&mut self, now: Nanos, grant: ReceiptSet) -> ReceiptSet {
         let now = self.see(now);
@@ -102,7 +102,7 @@ impl MeterSet {
         next
     }
 
-    /// A grant for a call that is on its way already, however full the limits are.
+    /// Builds a receipt set for a call already in flight, however full the limits are.
     #[must_use = "a grant is settled or refunded; dropped, its cost is never seen to arrive"]
     pub fn burden(&mut self, now: Nanos, cost: Cost) -> ReceiptSet {
         let now = self.see(now);

@@ -1,13 +1,13 @@
-//! Everything that was added to one meter, by whomever, so that a late hint can be compared.
+//! Running total of all units added to one meter, for the comparison with a late hint.
 //!
-//! A meter knows what counts now; a hint needs what was added between two instants, and a meter
-//! has forgotten part of that by then. Adding it up beside the meter takes one number, where
-//! remembering each request in flight would take a list. It decides nothing and moves no meter.
+//! A meter knows the usage now; a hint needs the usage added between two instants, part of which
+//! the meter has dropped by then. A running total takes one number, a list of requests in flight
+//! would take more. It decides nothing and moves no meter.
 
 use super::{LocalUsage, UsageCorrection};
 use crate::{Cost, Hint, Limit, MeterStatus, Nanos};
 
-/// The running total of one limit, and what follows from hints about it.
+/// Running total of one limit, and the corrections from hints about it.
 ///
 /// ```
 /// use outflow_core::{
@@ -40,7 +40,7 @@ pub struct UsageLedger {
     added: u64,
 }
 
-/// Where a ledger and its meter stood when a request was sent.
+/// Position of a ledger and its meter when a request was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UsageMark {
     counted: u64,
@@ -48,14 +48,14 @@ pub struct UsageMark {
 }
 
 impl UsageLedger {
-    /// Notes what was taken from the meter. What is given back later stays noted: an excess only
-    /// makes the next comparison more careful.
+    /// Records units taken from the meter. A later refund stays recorded: an excess only makes the
+    /// next comparison more careful.
     pub const fn taken(&mut self, cost: Cost) {
         self.add(cost.units());
     }
 
-    /// Where things stand as a request is sent, right after its cost was taken and noted. It goes
-    /// with the request until its response.
+    /// Returns the mark of a request, right after its cost was taken and recorded. The caller keeps
+    /// it until the response.
     pub fn mark(&self, standing: &MeterStatus) -> UsageMark {
         UsageMark {
             counted: u64::try_from(standing.used).unwrap_or(u64::MAX),
@@ -63,9 +63,9 @@ impl UsageLedger {
         }
     }
 
-    /// Compares a hint, read at `now`, that came with the response of the marked request. Its
-    /// [`foreign`](UsageCorrection::foreign) units are noted as charged, so charge the meter with them at
-    /// once: before any other request is marked.
+    /// Compares a hint, read at `now`, from the response of the marked request. Its
+    /// [`foreign`](UsageCorrection::foreign) units are recorded as charged, so charge the meter
+    /// with them at once, before the next request is marked.
     #[must_use = "the foreign units are to be charged to the meter"]
     pub fn correct(
         &mut self,
@@ -84,7 +84,7 @@ impl UsageLedger {
         correction
     }
 
-    /// Only differences are ever looked at, and they are right across the wrap.
+    /// Only differences matter, and they are right across the wrap.
     const fn add(&mut self, units: u64) {
         self.added = self.added.wrapping_add(units);
     }

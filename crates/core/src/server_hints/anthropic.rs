@@ -1,5 +1,5 @@
-//! Anthropic's `Anthropic-RateLimit-…`: what is counted, then what is told of it, and resets as
-//! dates of RFC 3339. All its limits are of a minute, though no header says so.
+//! Anthropic's `Anthropic-RateLimit-…`: the unit, then the quantity, with resets as RFC 3339 dates.
+//! All its limits are per minute, though no header says so.
 
 use core::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Binance's `X-MBX-USED-WEIGHT-1M`, which tells the window in the name.
+//! Binance's `X-MBX-USED-WEIGHT-1M`, with the window in the name.
 //!
-//! An old name without a window says the same as the one per minute and is passed over: without its
-//! window it would look like another limit.
+//! An old name without a window repeats the one per minute and is skipped: without its window it
+//! would look like another limit.
 
 use core::time::Duration;
 
@@ -46,7 +46,7 @@ struct WeightCounter {
     group: Option<&'static [u8]>,
 }
 
-/// The margin endpoints count addresses and accounts apart.
+/// The margin endpoints count addresses and accounts separately.
 const COUNTERS: [WeightCounter; 4] = [
     WeightCounter {
         name: "x-mbx-used-weight-",

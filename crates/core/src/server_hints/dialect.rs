@@ -1,6 +1,6 @@
-//! The families of headers, and which of them to listen to.
+//! The families of headers, and the set to read.
 
-/// Which family of headers a hint was read from.
+/// Family of headers that a hint was read from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Dialect {
@@ -21,7 +21,7 @@ pub enum Dialect {
     Shopify,
 }
 
-/// A set of dialects to listen to.
+/// Set of dialects to read.
 ///
 /// ```
 /// use outflow_core::{Dialect, Dialects};
@@ -34,19 +34,18 @@ pub enum Dialect {
 pub struct Dialects(u8);
 
 impl Dialects {
-    /// Listens to nothing.
+    /// Reads no dialect.
     pub const NONE: Self = Self(0);
-    /// Listens to all. No two dialects claim the same header, so this is safe when the provider is
-    /// unknown.
+    /// Reads all dialects. No two claim the same header, so this is safe for an unknown provider.
     pub const ALL: Self = Self(0b0111_1111);
 
-    /// The set with one more.
+    /// Adds a dialect.
     #[must_use]
     pub const fn with(self, dialect: Dialect) -> Self {
         Self(self.0 | bit(dialect))
     }
 
-    /// True if the dialect is listened to.
+    /// Returns true if the dialect is in the set.
     pub const fn contains(self, dialect: Dialect) -> bool {
         self.0 & bit(dialect) != 0
     }

@@ -1,13 +1,13 @@
-//! What a server said about one of its limits, whatever the dialect.
+//! A server's statement about one of its limits, in any dialect.
 //!
-//! All fields are optional because every dialect leaves something out; a missing number is never
-//! guessed here, for only the reader of a hint knows which guess would be the safe one.
+//! All fields are optional because every dialect leaves something out. A missing number is never
+//! guessed here: only the reader of a hint knows the safe guess.
 
 use core::time::Duration;
 
 use super::{Dialect, HintLabel};
 
-/// What a limit counts.
+/// Unit that a limit counts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum HintUnit {
@@ -15,9 +15,9 @@ pub enum HintUnit {
     Requests,
     /// Tokens of a language model, both ways.
     Tokens,
-    /// Tokens of the question.
+    /// Tokens of the prompt.
     InputTokens,
-    /// Tokens of the answer.
+    /// Tokens of the response.
     OutputTokens,
     /// Points that calls cost, by endpoint.
     Weight,
@@ -25,33 +25,33 @@ pub enum HintUnit {
     Orders,
     /// Bytes of content.
     Bytes,
-    /// Calls at the same time.
+    /// Concurrent calls.
     Concurrent,
 }
 
-/// What a server said about one of its limits. What it did not say is `None`.
+/// Statement of a server about one of its limits. Missing parts are `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hint {
-    /// The most that may be used in a window.
+    /// Maximum usage in a window.
     pub limit: Option<u64>,
-    /// How much is left of it.
+    /// Remaining quota.
     pub remaining: Option<u64>,
-    /// How much was used of it.
+    /// Used quota.
     pub used: Option<u64>,
-    /// How long a window is.
+    /// Length of a window.
     pub window: Option<Duration>,
-    /// How long until all of it, or with a sliding limit some of it, returns.
+    /// Time until the whole quota, or with a sliding limit some of it, returns.
     pub resets_in: Option<Duration>,
-    /// Which of the provider's limits it is.
+    /// Provider's name of the limit.
     pub group: Option<HintLabel>,
-    /// What it counts.
+    /// Unit it counts.
     pub unit: HintUnit,
-    /// Where it was read.
+    /// Family of the header.
     pub dialect: Dialect,
 }
 
 impl Hint {
-    /// How much the server counted as used, said outright or by what remains.
+    /// Returns the usage that the server counted, direct or computed from the remaining quota.
     pub fn server_used(&self) -> Option<u64> {
         let by_rest = || Some(self.limit?.saturating_sub(self.remaining?));
         self.used.or_else(by_rest)
@@ -77,7 +77,7 @@ impl Hint {
         }
     }
 
-    /// Both as one, if they speak of the same limit and nowhere contradict each other.
+    /// Merges both if they describe one limit without contradiction.
     pub(super) fn merged(self, other: Self) -> Result<Self, HintConflict> {
         if (self.dialect, self.unit) != (other.dialect, other.unit) {
             return Err(HintConflict);
@@ -94,10 +94,10 @@ impl Hint {
     }
 }
 
-/// Two partial hints speak of different limits.
+/// Two partial hints describe different limits.
 pub(super) struct HintConflict;
 
-/// What either says, unless they say different things.
+/// Returns the value of either, unless they differ.
 fn either<T: PartialEq>(a: Option<T>, b: Option<T>) -> Result<Option<T>, HintConflict> {
     match (a, b) {
         (Some(a), Some(b)) if a != b => Err(HintConflict),

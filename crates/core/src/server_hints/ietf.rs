@@ -2,8 +2,8 @@
 //!
 //! Three generations are in use: separate `RateLimit-Limit`, `-Remaining` and `-Reset`; then
 //! `RateLimit: limit=100, remaining=50, reset=5`; then named policies, `"burst";r=50;t=30` with
-//! their quotas in `RateLimit-Policy: "burst";q=100;w=60`. They are told apart by their form, not
-//! by configuration, for servers mix them.
+//! their quotas in `RateLimit-Policy: "burst";q=100;w=60`. The form identifies them, not
+//! configuration, because servers mix them.
 
 use core::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Op
     })
 }
 
-/// `100`, `100;w=60` or `10, 10;w=1, 50;w=60`: the one in force, and perhaps all that there are.
+/// Parses `100`, `100;w=60` or `10, 10;w=1, 50;w=60`: the quota in force, and perhaps all quotas.
 pub(super) fn quotas(reading: &mut HintReader<'_>, value: &[u8], dialect: Dialect) -> Noted {
     each(reading, value, |member| match member.value {
         BareItem::Whole(_) => policy(member).map(|hint| Hint { dialect, ..hint }),
@@ -48,7 +48,7 @@ const FIELDS: [(&str, RateLimitField); 5] = [
     ("-reset", RateLimitField::Single(HintPart::Reset)),
 ];
 
-/// Notes every member, or none if one of them makes no sense.
+/// Records every member, or none if one is malformed.
 fn each(
     reading: &mut HintReader<'_>,
     value: &[u8],
@@ -76,7 +76,7 @@ fn named_or_keyed(member: &FieldMember<'_>) -> Result<Hint, MalformedHint> {
     }
 }
 
-/// `limit=100` of the second generation; keys that we do not know say nothing.
+/// Parses `limit=100` of the second generation; unknown keys are skipped.
 fn keyed(key: &[u8], value: BareItem<'_>) -> Result<Hint, MalformedHint> {
     let number = whole(Some(value))?;
     let mut hint = about();
@@ -89,7 +89,7 @@ fn keyed(key: &[u8], value: BareItem<'_>) -> Result<Hint, MalformedHint> {
     Ok(hint)
 }
 
-/// The parameters of a policy, and a number that stands for its quota.
+/// Parses the parameters of a policy, with an optional leading number for its quota.
 fn policy(member: &FieldMember<'_>) -> Result<Hint, MalformedHint> {
     let param = |name: &[u8]| whole(member.param(name));
     let quota = match member.value {
@@ -115,7 +115,7 @@ fn unit(quota_unit: Option<BareItem<'_>>) -> Result<HintUnit, MalformedHint> {
     }
 }
 
-/// A whole number where there is a value at all.
+/// Parses a whole number if there is a value.
 fn whole(value: Option<BareItem<'_>>) -> Result<Option<u64>, MalformedHint> {
     match value {
         None => Ok(None),

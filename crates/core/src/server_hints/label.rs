@@ -1,8 +1,8 @@
 //! A short name that a server gave one of its limits.
 //!
-//! It ends up in logs, metrics and tables, and comes from a stranger: so it is short, printable and
-//! kept in place, without an allocation. A name that does not fit is refused rather than cut, since
-//! two cut names might be the same.
+//! It ends up in logs, metrics and tables and is untrusted. So it is short, printable and stored in
+//! place, without an allocation. A name that does not fit is rejected rather than cut, since two
+//! cut names might be equal.
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ pub struct HintLabel {
 }
 
 impl HintLabel {
-    /// A name, or `None` if it is empty, too long or could break out of a line of log.
+    /// Builds a label; `None` if it is empty, too long or not printable.
     pub fn new(name: &[u8]) -> Option<Self> {
         let printable = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\');
         if name.is_empty() || !name.iter().all(printable) {
@@ -26,7 +26,7 @@ impl HintLabel {
         Some(Self { bytes, length })
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         let name = self.bytes.get(..usize::from(self.length));
         name.and_then(|name| core::str::from_utf8(name).ok())
@@ -46,7 +46,7 @@ impl fmt::Debug for HintLabel {
     }
 }
 
-/// The longest name met at a provider has 21.
+/// The longest name of a known provider has 21.
 const MOST_BYTES: usize = 32;
 
 #[cfg(test)]

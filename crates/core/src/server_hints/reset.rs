@@ -1,16 +1,17 @@
-//! When a limit resets, in all the ways in which servers write it.
+//! Time until a limit resets, in all formats that servers use.
 //!
-//! The form tells them apart. A date has a `-` behind its fourth digit; a duration has a unit
-//! behind every number (`6m0s`, `20ms`); a bare number is told by its size:
+//! The form identifies the format. A date has a `-` after its fourth digit; a duration has a unit
+//! after every number (`6m0s`, `20ms`); a bare number is classified by its size:
 //!
 //! | number | is |
 //! |---|---|
-//! | below 1,000,000,000 | seconds from now: no limit is told 31 years ahead, no epoch in use is before 2001 |
+//! | below 1,000,000,000 | seconds from now: no limit resets in 31 years, no epoch in use is before
+//! 2001 |
 //! | below 100,000,000,000 | seconds since 1970, up to the year 5138 |
 //! | below 100,000,000,000,000 | milliseconds since 1970 |
-//! | more | nothing that we know |
+//! | more | unknown |
 //!
-//! A point that is past resets now.
+//! A past point resets now.
 
 use core::time::Duration;
 
@@ -18,7 +19,7 @@ use super::rfc3339;
 use crate::WallTime;
 use crate::byte_cursor::{ByteCursor, fraction_nanos, whole};
 
-/// How long until the reset, by the server's clock `now`.
+/// Returns the time until the reset, by the server's clock `now`.
 pub(super) fn read(value: &[u8], now: WallTime) -> Option<Duration> {
     bare_number(value, now)
         .or_else(|| go_duration(value))
@@ -42,7 +43,7 @@ fn bare_number(value: &[u8], now: WallTime) -> Option<Duration> {
     }
 }
 
-/// `6m0s`, `1h2m3.5s`, `20ms`.
+/// Parses `6m0s`, `1h2m3.5s`, `20ms`.
 fn go_duration(value: &[u8]) -> Option<Duration> {
     let mut scan = ByteCursor::new(value);
     let mut total = Duration::ZERO;
@@ -53,7 +54,7 @@ fn go_duration(value: &[u8]) -> Option<Duration> {
     (!value.is_empty()).then_some(total)
 }
 
-/// `12` or `12.5`, counted as seconds.
+/// Parses `12` or `12.5` as seconds.
 fn decimal(scan: &mut ByteCursor<'_>) -> Option<Duration> {
     let secs = whole(scan.run(|b| b.is_ascii_digit()))?;
     let nanos = match scan.text(b".") {
@@ -63,7 +64,7 @@ fn decimal(scan: &mut ByteCursor<'_>) -> Option<Duration> {
     Duration::from_secs(secs).checked_add(Duration::from_nanos(u64::from(nanos)))
 }
 
-/// A unit of time as a share of, or so many, seconds.
+/// Unit of time as a fraction or a multiple of a second.
 #[derive(Clone, Copy)]
 enum SpanUnit {
     Seconds(u32),
@@ -80,7 +81,7 @@ impl SpanUnit {
 }
 
 fn unit(scan: &mut ByteCursor<'_>) -> Option<SpanUnit> {
-    // `ms` before `m`: the longer name would never be met otherwise.
+    // `ms` before `m`: the longer name would never match otherwise.
     const NAMES: [&str; 8] = ["ms", "us", "µs", "ns", "d", "h", "m", "s"];
     match scan.name(&NAMES)? {
         0 => Some(SpanUnit::PerSecond(1_000)),
@@ -97,7 +98,7 @@ fn unit(scan: &mut ByteCursor<'_>) -> Option<SpanUnit> {
 const FIRST_EPOCH: u64 = 1_000_000_000;
 /// 1973-03-03 as milliseconds since 1970, the year 5138 as seconds.
 const FIRST_EPOCH_MILLIS: u64 = 100_000_000_000;
-/// The year 5138 as milliseconds: larger numbers are micro- or nanoseconds, which nobody sends.
+/// The year 5138 as milliseconds: larger numbers are micro- or nanoseconds, which no server sends.
 const TOO_MUCH: u64 = 100_000_000_000_000;
 
 #[cfg(test)]

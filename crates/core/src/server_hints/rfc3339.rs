@@ -1,7 +1,7 @@
-//! A date as RFC 3339 writes it, such as `2023-11-14T22:13:20.5Z`.
+//! An RFC 3339 date, such as `2023-11-14T22:13:20.5Z`.
 //!
-//! Read by the same rule as dates of HTTP: digits where the form wants them, a day that exists, any
-//! offset. Without a zone it would be a local time of we know not where, so that is refused.
+//! Read like HTTP dates: digits in the places of the form, a day that exists, any offset. A date
+//! without a zone would be local to an unknown place, so it is rejected.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::WallTime;
 use crate::byte_cursor::{ByteCursor, fraction_nanos};
 use crate::utc_date::{UtcDate, wall};
 
-/// The point in time, or `None` if it is no such date or before 1970.
+/// Parses the point in time; `None` if it is malformed or before 1970.
 pub(super) fn read(value: &[u8]) -> Option<WallTime> {
     let mut scan = ByteCursor::new(value);
     let secs = date_and_time(&mut scan)?.unix_secs().ok()?;
@@ -59,7 +59,7 @@ impl UtcOffset {
     }
 }
 
-/// `Z`, `+09:00`, `-05:30`, and nothing behind it.
+/// Parses `Z`, `+09:00` or `-05:30`, with nothing after it.
 fn offset(mut scan: ByteCursor<'_>) -> Option<UtcOffset> {
     if scan.text(b"Z").is_some() {
         return scan.is_done().then_some(UtcOffset::West(Duration::ZERO));
@@ -81,7 +81,7 @@ fn offset(mut scan: ByteCursor<'_>) -> Option<UtcOffset> {
 mod tests {
     use super::*;
 
-    // All are 1700000000, in the places where the providers' people live.
+    // All are 1700000000, in the zones of the providers.
     #[test]
     fn every_zone_tells_the_same_instant() {
         for text in [

@@ -1,5 +1,5 @@
-//! Shopify's `X-Shopify-Shop-Api-Call-Limit: 32/40`: what is in the leaky bucket and what it holds.
-//! It has no window; how fast the bucket leaks is known from its plan alone.
+//! Shopify's `X-Shopify-Shop-Api-Call-Limit: 32/40`: level and capacity of the leaky bucket. It has
+//! no window; only the plan defines how fast the bucket leaks.
 
 use super::{Dialect, Hint, HintReader, HintUnit, MalformedHint, Noted};
 use crate::byte_cursor::{trimmed, whole};

@@ -1,10 +1,10 @@
-//! One header that tells one part of a hint, as in the dialects that split a limit over several.
+//! A header with one part of a hint, as in dialects that split a limit over several.
 
 use super::{Hint, HintLabel, MalformedHint, reset};
 use crate::WallTime;
 use crate::byte_cursor::{trimmed, whole};
 
-/// Which part of a hint a header tells, in the dialects that use one header for each.
+/// Part of a hint that a header carries, in the dialects with one header for each.
 #[derive(Clone, Copy)]
 pub(super) enum HintPart {
     Limit,
@@ -15,7 +15,7 @@ pub(super) enum HintPart {
 }
 
 impl HintPart {
-    /// Puts the value of a header into a hint.
+    /// Parses the value of a header into a hint.
     pub(super) fn apply(
         self,
         mut hint: Hint,

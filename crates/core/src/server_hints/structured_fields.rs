@@ -1,16 +1,16 @@
-//! Structured fields (RFC 9651), as much of them as rate limits need.
+//! Structured fields (RFC 9651), limited to the parts that rate limits need.
 //!
-//! A field is a list or a dictionary of members, each a bare value with parameters. This reads both
-//! as one thing, since the drafts of `RateLimit` changed from one to the other, and keeps nothing:
-//! members are handed out one after the other, straight from the bytes. Inner lists, dates and
-//! display strings are refused, for no draft uses them.
+//! A field is a list or a dictionary of members, each a bare value with parameters. The drafts of
+//! `RateLimit` changed from one to the other, so this reads both. It stores nothing: members are
+//! returned one after the other, straight from the bytes. Inner lists, dates and display strings
+//! are rejected, because no draft uses them.
 
 use crate::byte_cursor::{ByteCursor, whole};
 
-/// A bare value.
+/// Bare value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BareItem<'a> {
-    /// A whole number that is not negative.
+    /// A whole, non-negative number.
     Whole(u64),
     /// A string or a token.
     Name(&'a [u8]),
@@ -18,7 +18,7 @@ pub(super) enum BareItem<'a> {
     Other,
 }
 
-/// One member of a list or dictionary.
+/// Member of a list or dictionary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldMember<'a> {
     /// Its key in a dictionary.
@@ -28,7 +28,7 @@ pub(super) struct FieldMember<'a> {
 }
 
 impl<'a> FieldMember<'a> {
-    /// The last parameter of that name, as the standard has it.
+    /// Returns the last parameter of that name, as the standard requires.
     pub(super) fn param(&self, name: &[u8]) -> Option<BareItem<'a>> {
         let mut scan = self.params;
         let mut found = None;
@@ -41,7 +41,7 @@ impl<'a> FieldMember<'a> {
     }
 }
 
-/// The members of a field, or `None` if any of it is malformed: half a field is not trusted.
+/// Returns the members of a field, or `None` if any part is malformed: half a field is not trusted.
 pub(super) fn members(value: &[u8]) -> Option<impl Iterator<Item = FieldMember<'_>>> {
     let members = MemberIter {
         scan: ByteCursor::new(crate::byte_cursor::trimmed(value)),
@@ -105,7 +105,7 @@ impl<'a> MemberIter<'a> {
     }
 }
 
-/// `limit=`, taken only if the `=` is there.
+/// Parses `limit=`, only if the `=` is there.
 fn dictionary_key<'a>(scan: &mut ByteCursor<'a>) -> Option<&'a [u8]> {
     let mut ahead = *scan;
     let key = key(&mut ahead)?;
@@ -114,7 +114,7 @@ fn dictionary_key<'a>(scan: &mut ByteCursor<'a>) -> Option<&'a [u8]> {
     Some(key)
 }
 
-/// `;w=60`, or `;flag` which is as good as true.
+/// Parses `;w=60`, or `;flag`, which means true.
 fn param<'a>(scan: &mut ByteCursor<'a>) -> Option<(&'a [u8], BareItem<'a>)> {
     scan.text(b";")?;
     scan.blanks();
@@ -142,7 +142,7 @@ fn bare<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
     }
 }
 
-/// What is between the quotes, escapes left as they are: a name with escapes is refused later.
+/// Parses a quoted string and leaves escapes as they are: a name with escapes is rejected later.
 fn string<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
     scan.text(b"\"")?;
     let mut ahead = *scan;

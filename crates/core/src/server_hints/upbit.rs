@@ -1,7 +1,7 @@
 //! Upbit's `Remaining-Req: group=default; min=1800; sec=29`.
 //!
-//! What is left of this second, by group. The provider's documentation calls `min` a fixed number
-//! without meaning, so it is passed over, though it must still be a number.
+//! The quota left in this second, by group. The provider's documentation calls `min` a fixed number
+//! without meaning, so it is skipped, though it must still be a number.
 
 use core::time::Duration;
 

@@ -1,8 +1,8 @@
 //! `X-RateLimit-…`, which every provider writes a little differently.
 //!
-//! The name is `X-RateLimit-`, what it tells, and perhaps what it is about: `-Requests` and
-//! `-Tokens` of `OpenAI`, Kong's `-Second` to `-Day`. Names with more dashes (`X-Rate-Limit-Limit`)
-//! are the same. So a name is taken apart by three tables instead of being listed.
+//! The name is `X-RateLimit-`, a quantity, and perhaps a subject: `-Requests` and `-Tokens` of
+//! `OpenAI`, Kong's `-Second` to `-Day`. Names with more dashes (`X-Rate-Limit-Limit`) are equal.
+//! So three tables parse a name instead of one long list.
 
 use core::time::Duration;
 

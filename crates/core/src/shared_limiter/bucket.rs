@@ -1,7 +1,7 @@
-//! A token bucket in a few atomics, changed under a flag.
+//! A token bucket in a few atomics, changed under a lock.
 //!
-//! It keeps no time but that at which it is full: asked with an earlier time than before, it finds
-//! more missing and refuses, and what it takes is taken from the same backlog.
+//! Its only time is that at which it is full. Asked with an earlier time than before, it sees more
+//! missing tokens and refuses; takes come from the same backlog.
 
 use alloc::boxed::Box;
 
@@ -16,9 +16,9 @@ use crate::{Decision, Nanos, Rate, Receipt};
 
 #[derive(Debug)]
 pub(crate) struct SharedBucket {
-    /// Apart: it never changes, and the rest then fits the line of the flag.
+    /// Boxed: it never changes, and the rest then fits the cache line of the lock.
     rule: Box<Gcra>,
-    /// Until when not even one token is there. Read without the flag, as in the ring.
+    /// Time before which not even one token is there. Read without the lock, as in the ring.
     closed_until: AtomicU64,
     full_at: [AtomicU64; 2],
     taken: AtomicU64,
@@ -34,7 +34,7 @@ impl SharedBucket {
         }
     }
 
-    /// Answers the time that was logged and the place in the queue for refilling.
+    /// Takes `cost`; returns the recorded time and the position in the refill order.
     #[inline]
     pub(crate) fn take(&self, flag: &SpinLock, now: u64, cost: u64) -> Decision<(u64, u64)> {
         let closed_until = self.closed_until.load(Relaxed);
@@ -44,13 +44,13 @@ impl SharedBucket {
         flag.with(|| self.take_held(now, cost))
     }
 
-    /// Gives back what has not refilled of it yet. In the order of taking or in reverse nothing is
-    /// lost; in a mixed order it may keep some until that has refilled, and never returns too much.
+    /// Refunds the part that has not refilled yet. In the order of taking or in reverse nothing is
+    /// lost. In a mixed order it may keep some until that has refilled, and never returns too much.
     pub(crate) fn refund(&self, flag: &SpinLock, now: u64, receipt: &Receipt) -> bool {
         flag.with(|| {
             let (cost, taken) = (receipt.cost().units(), self.taken.load(Relaxed));
             let end = receipt.mark().saturating_add(cost);
-            // After 2^64 tokens nobody's place is known any more.
+            // After 2^64 tokens positions are lost.
             let Some(behind) = taken.checked_sub(end).filter(|_| taken < u64::MAX) else {
                 return false;
             };

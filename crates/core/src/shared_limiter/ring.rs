@@ -1,7 +1,7 @@
 //! The last N sendings as a ring of atomics.
 //!
 //! A request of cost *c* passes if the *c* oldest slots are empty or have left the window, and then
-//! overwrites them: one comparison decides, whatever the cost, and nothing ever has to be expired.
+//! overwrites them. One comparison decides for any cost, and nothing ever has to be expired.
 
 use alloc::boxed::Box;
 
@@ -13,17 +13,17 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use super::spin_lock::SpinLock;
 use crate::{Decision, Nanos, Receipt};
 
-/// The fields fill what a cache line leaves beside the flag, so that a take touches this line and
-/// one of the slots' and no other.
+/// The fields fill the cache line next to the lock, so that a take touches this line and one of the
+/// slots' lines only.
 #[derive(Debug)]
 pub(crate) struct SharedRing {
     window: u64,
-    /// Until when not even one unit passes, as the last refusal found it. Read without the flag: a
-    /// stale value was true a moment ago, which is all that a refusal claims.
+    /// Time before which not even one unit passes, as the last refusal found it. Read without the
+    /// lock: a stale value was true a moment ago, which is enough for a refusal.
     closed_until: AtomicU64,
-    /// The oldest slot, which is the next to be overwritten. Slots are ordered by time from here.
+    /// The oldest slot, which is overwritten next. Slots are ordered by time from here.
     next: AtomicU32,
-    /// How many slots are empty. They are the oldest ones.
+    /// Number of empty slots. They are the oldest ones.
     empty: AtomicU32,
     slots: Box<[AtomicU64]>,
 }
@@ -39,7 +39,7 @@ impl SharedRing {
         }
     }
 
-    /// Answers the time that was logged: never before the newest one.
+    /// Takes `cost`; returns the recorded time, never before the newest one.
     #[inline]
     pub(crate) fn take(&self, flag: &SpinLock, now: u64, cost: u64) -> Decision<u64> {
         if cost == 1 {
@@ -63,7 +63,7 @@ impl SharedRing {
         flag.with(|| self.free_units(now))
     }
 
-    /// Under the flag: how many units have returned.
+    /// Under the lock: returns the number of returned units.
     pub(super) fn free_units(&self, now: u64) -> u64 {
         let now = self.clamp(now);
         let (mut left, mut taken) = (self.empty.load(Relaxed), self.len());
@@ -80,7 +80,7 @@ impl SharedRing {
         u64::from(left)
     }
 
-    /// The way of nearly every request.
+    /// Takes one unit: the path of nearly every request.
     #[inline]
     fn take_one(&self, now: u64) -> Decision<u64> {
         let now = self.clamp(now);
@@ -107,13 +107,13 @@ impl SharedRing {
         })
     }
 
-    /// Under the flag: the time to decide at, never before the newest sending.
+    /// Under the lock: returns the time to decide at, never before the newest sending.
     #[inline]
     pub(super) fn clamp(&self, now: u64) -> u64 {
         now.max(self.newest())
     }
 
-    /// Under the flag: whether the oldest slots have left the window at a clamped time.
+    /// Under the lock: checks if the oldest slots have left the window at a clamped time.
     pub(super) fn check(&self, now: u64, cost: u32) -> Decision {
         if cost > self.len() {
             return Decision::Never;
@@ -128,7 +128,7 @@ impl SharedRing {
         self.returns(last)
     }
 
-    /// Under the flag: takes what [`check`](Self::check) has just allowed.
+    /// Under the lock: takes a cost that [`check`](Self::check) has just allowed.
     pub(super) fn commit(&self, now: u64, cost: u32) {
         let (next, empty) = (self.next.load(Relaxed), self.empty.load(Relaxed));
         for offset in 0..cost {
@@ -153,8 +153,7 @@ impl SharedRing {
         }
     }
 
-    /// Under the flag: removes what the receipt stands for if it still counts, moving the newer
-    /// slots up.
+    /// Under the lock: removes the receipt's units if they still count, moving the newer slots up.
     pub(super) fn remove(&self, now: u64, receipt: &Receipt) -> bool {
         let at = receipt.at().as_nanos();
         let cost = u32::try_from(receipt.cost().units()).unwrap_or(u32::MAX);
@@ -193,7 +192,7 @@ impl SharedRing {
         }
     }
 
-    /// The time in the `index`-th oldest slot.
+    /// Returns the time in the `index`-th oldest slot.
     #[inline]
     fn oldest(&self, index: u32) -> u64 {
         let position = self.next.load(Relaxed) + index;
@@ -210,8 +209,7 @@ impl SharedRing {
         &self.slots[position as usize]
     }
 
-    /// A position below twice the length, brought below the length; a division would cost more
-    /// than the rest of a take.
+    /// Wraps a position below twice the length; a division would cost more than the rest of a take.
     #[inline]
     fn wrap(&self, position: u32) -> u32 {
         if position >= self.len() {

@@ -1,4 +1,4 @@
-//! Several rings under one flag: all of them pass, or none is touched.
+//! Several rings under one lock: all of them pass, or none changes.
 
 use alloc::boxed::Box;
 
@@ -14,7 +14,8 @@ use crate::{Decision, Nanos, Receipt};
 #[derive(Debug)]
 pub(crate) struct SharedRings {
     rings: Box<[SharedRing]>,
-    /// Until when not even one unit passes all of them; read without the flag, as in one ring.
+    /// Time before which not even one unit passes all of them; read without the lock, as in one
+    /// ring.
     closed_until: AtomicU64,
 }
 
@@ -26,7 +27,7 @@ impl SharedRings {
         }
     }
 
-    /// Answers the time that was logged, which is the same in all rings.
+    /// Takes `cost`; returns the recorded time, equal in all rings.
     #[inline]
     pub(crate) fn take(&self, flag: &SpinLock, now: u64, cost: u64) -> Decision<u64> {
         let closed_until = self.closed_until.load(Relaxed);
@@ -39,7 +40,7 @@ impl SharedRings {
         }
     }
 
-    /// True if any of them still counted it.
+    /// Refunds in all rings; returns true if any of them still counted it.
     pub(crate) fn refund(&self, flag: &SpinLock, now: u64, receipt: &Receipt) -> bool {
         flag.with(|| {
             self.closed_until.store(0, Relaxed);

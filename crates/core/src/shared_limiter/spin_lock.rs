@@ -1,8 +1,8 @@
 //! A one-byte lock for state that is made of atomics.
 //!
-//! What it guards can be read without it, racily and safely; whoever changes it holds the flag. It
-//! is held for a few instructions, so waiting threads spin; a thread that spins for long calls the
-//! `pause` it was given, because the holder has then lost its processor.
+//! The guarded state can be read without it, racily and safely; changes need the lock. It is held
+//! for a few instructions, so waiting threads spin. A thread that spins for long calls the given
+//! `pause`, because the holder has then lost its processor.
 
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -32,13 +32,13 @@ impl SpinLock {
         }
     }
 
-    /// Runs `f` while no other thread runs one under this flag.
+    /// Runs `f` under the lock.
     #[inline]
     pub(crate) fn with<T>(&self, f: impl FnOnce() -> T) -> T {
         if !self.raise() {
             self.wait();
         }
-        // Lowered on the way out, even if `f` should panic.
+        // Released on the way out, even if `f` panics.
         let _lowered = SpinGuard(&self.held);
         f()
     }
@@ -49,8 +49,8 @@ impl SpinLock {
         self.held.compare_exchange(false, true, taken, seen).is_ok()
     }
 
-    /// Looks again ever later: whoever holds the flag then takes several times while the line is
-    /// its own, instead of fighting over it at each.
+    /// Backs off exponentially: the holder then takes several times while it owns the cache line,
+    /// instead of losing it at each.
     #[cold]
     fn wait(&self) {
         let mut spins = FIRST_SPINS;
@@ -68,7 +68,7 @@ impl SpinLock {
         }
     }
 
-    /// The model checker may keep a relaxed load stale for ever, so there it goes to the swap.
+    /// The model checker may keep a relaxed load stale for ever, so under it the swap decides.
     fn seems_held(&self) -> bool {
         cfg!(not(loom)) && self.held.load(Ordering::Relaxed)
     }
@@ -93,17 +93,17 @@ fn spin() {
     loom::thread::yield_now();
 }
 
-/// Two waiting threads could yield to each other for ever, and nothing new would happen meanwhile.
+/// Two waiting threads could yield to each other for ever without a new state.
 #[cfg(loom)]
 fn spin_unexplored() {
     loom::skip_branch();
     loom::thread::yield_now();
 }
 
-/// Chosen among seven settings by short runs on one machine of two cores: looking again after a
-/// single spin cost two threads 105 ns a take, this 45; with 64 the slowest in a thousand takes
-/// passed 5 µs. Another machine may want another number.
+/// Chosen among seven settings by short runs on one machine of two cores: retrying after a single
+/// spin cost two threads 105 ns a take, this 45. With 64 the slowest in a thousand takes passed 5
+/// µs. Another machine may want another number.
 const FIRST_SPINS: u32 = if cfg!(loom) { 1 } else { 48 };
 
-/// After three looks the holder has lost its processor: no running thread holds the flag so long.
+/// After three tries the holder has lost its processor: no running thread holds the lock so long.
 const MOST_SPINS: u32 = FIRST_SPINS * 4;
