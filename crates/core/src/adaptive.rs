@@ -70,7 +70,7 @@ pub enum LimitChange {
     /// The limit grew, because the server raised its advertised limit.
     Raised,
     /// The call was sent before the last shrink, so the limit reacted to it already.
-    SameWave,
+    SameBurst,
     /// The limit stays: the evidence is stored or carries no information about the rate.
     Unmoved,
 }
@@ -78,9 +78,9 @@ pub enum LimitChange {
 /// An effective limit that follows evidence.
 ///
 /// ```
-/// use outflow_core::{Adaptive, Evidence, Learned, Nanos, Rate};
+/// use outflow_core::{AdaptiveMode, Evidence, AdaptiveLimit, Nanos, Rate};
 ///
-/// let mut learned = Learned::new(Adaptive::Guard, "50/s".parse()?, Nanos::ZERO);
+/// let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, "50/s".parse()?, Nanos::ZERO);
 /// let now = Nanos::from_secs(10);
 /// learned.evidence(now, Evidence::Throttled { sent: Nanos::from_secs(9), admitted: 30 });
 /// assert_eq!(learned.effective().to_string(), "30/s");
@@ -94,11 +94,11 @@ pub struct AdaptiveLimit {
     configured: Rate,
     level: FineRate,
     /// Rate of the last throttle.
-    ceiling: Option<UpperBound>,
-    told: Option<AdvertisedLimit>,
+    upper_bound: Option<UpperBound>,
+    advertised: Option<AdvertisedLimit>,
     shrunk: Option<Nanos>,
     /// The last throttle that lowered the rate, while its burst may still be coming in.
-    wave: Option<ThrottleBurst>,
+    burst: Option<ThrottleBurst>,
     clean_since: Nanos,
     held_until: Nanos,
     drifting: Option<DriftSpan>,
@@ -115,7 +115,7 @@ struct DriftSpan {
 impl AdaptiveLimit {
     /// Eight units let through are enough to count by: one more or less is about the usual blur.
     /// Fewer may be chance.
-    pub const TELLING: u64 = 8;
+    pub const MIN_COUNTED: u64 = 8;
 
     /// Starts at the configured rate. With [`AdaptiveMode::Learn`] that is only the first guess:
     /// choose one that is surely low enough.
@@ -124,10 +124,10 @@ impl AdaptiveLimit {
             mode,
             configured,
             level: FineRate::from_rate(configured),
-            ceiling: None,
-            told: None,
+            upper_bound: None,
+            advertised: None,
             shrunk: None,
-            wave: None,
+            burst: None,
             clean_since: now,
             held_until: Nanos::ZERO,
             drifting: None,
@@ -155,7 +155,7 @@ impl AdaptiveLimit {
                 self.clean_since = now;
                 self.throttled(now, sent, admitted)
             }
-            Evidence::Limit(told) => self.on_advertised(now, told),
+            Evidence::Limit(advertised) => self.on_advertised(now, advertised),
             Evidence::QuotaUntil(until) => {
                 self.hold(until);
                 LimitChange::Unmoved
@@ -163,7 +163,7 @@ impl AdaptiveLimit {
             Evidence::Ban { sent, until } => {
                 self.clean_since = now;
                 self.hold(until);
-                self.wave = None;
+                self.burst = None;
                 let shrunk = self.level.halved(self.floor());
                 self.step_down(now, sent, shrunk)
             }
@@ -182,8 +182,8 @@ impl AdaptiveLimit {
             return;
         }
         let span = self.window();
-        if let Some(wave) = self.wave.filter(|wave| now.since(wave.since) < span) {
-            self.recount(wave, admitted);
+        if let Some(burst) = self.burst.filter(|burst| now.since(burst.since) < span) {
+            self.recount(burst, admitted);
         }
         if now.since(self.clean_since) < span {
             return;
@@ -214,9 +214,12 @@ impl AdaptiveLimit {
     /// repeated is no longer a bound then, only the likeliest rate of the next throttle.
     fn advance(&mut self, now: Nanos) -> Nanos {
         self.last = self.last.max(now);
-        if let Some(lapsed) = self.told.take_if(|told| told.until <= self.last) {
+        if let Some(lapsed) = self
+            .advertised
+            .take_if(|advertised| advertised.until <= self.last)
+        {
             let at = lapsed.over(self.configured);
-            self.ceiling = self.ceiling.or(Some(UpperBound::remembered(at)));
+            self.upper_bound = self.upper_bound.or(Some(UpperBound::remembered(at)));
         }
         self.last
     }
@@ -224,10 +227,10 @@ impl AdaptiveLimit {
     /// Lowers the rate. Calls sent before the last shrink belong to the burst that caused it.
     fn step_down(&mut self, now: Nanos, sent: Nanos, to: FineRate) -> LimitChange {
         if self.shrunk.is_some_and(|shrunk| sent <= shrunk) {
-            return LimitChange::SameWave;
+            return LimitChange::SameBurst;
         }
-        let before = self.ceiling.take();
-        self.ceiling = Some(UpperBound::hit(now, self.level, before, self.window()));
+        let before = self.upper_bound.take();
+        self.upper_bound = Some(UpperBound::hit(now, self.level, before, self.window()));
         self.shrunk = Some(now);
         if to == self.level {
             // Throttles alone lower the rate no further: the rate is not the cause.
@@ -237,32 +240,32 @@ impl AdaptiveLimit {
         LimitChange::Shrunk
     }
 
-    fn on_advertised(&mut self, now: Nanos, told: Rate) -> LimitChange {
-        let heard = AdvertisedLimit::new(now, told, self.configured).after(self.told);
-        let before = self.told.replace(heard);
-        let told = heard.over(self.configured);
-        if before.is_some_and(|before| self.is_lifted(now, before, told)) {
+    fn on_advertised(&mut self, now: Nanos, advertised: Rate) -> LimitChange {
+        let heard = AdvertisedLimit::new(now, advertised, self.configured).after(self.advertised);
+        let before = self.advertised.replace(heard);
+        let advertised = heard.over(self.configured);
+        if before.is_some_and(|before| self.is_lifted(now, before, advertised)) {
             return self.raise();
         }
-        if told >= self.level {
+        if advertised >= self.level {
             return LimitChange::Unmoved;
         }
         self.clean_since = now;
-        self.wave = None;
+        self.burst = None;
         self.shrunk = Some(now);
-        self.lower(now, told);
+        self.lower(now, advertised);
         LimitChange::Shrunk
     }
 
     /// Returns true if a limit that held for a while is now advertised higher. Contradicting
     /// servers behind one name raise nothing.
-    fn is_lifted(&self, now: Nanos, before: AdvertisedLimit, told: FineRate) -> bool {
-        told > before.over(self.configured) && now.since(before.since) >= self.window()
+    fn is_lifted(&self, now: Nanos, before: AdvertisedLimit, advertised: FineRate) -> bool {
+        advertised > before.over(self.configured) && now.since(before.since) >= self.window()
     }
 
     /// Forgets earlier throttles: the server raised its limit, so they happened under another one.
     fn raise(&mut self) -> LimitChange {
-        (self.ceiling, self.wave) = (None, None);
+        (self.upper_bound, self.burst) = (None, None);
         let raised = self.top();
         if raised <= self.level {
             return LimitChange::Unmoved;
@@ -293,10 +296,12 @@ impl AdaptiveLimit {
     }
 
     fn grown(&self, now: Nanos) -> FineRate {
-        match self.ceiling {
+        match self.upper_bound {
             None if self.mode == AdaptiveMode::Learn => self.level.doubled(),
-            Some(ceiling) if ceiling.holds(now, self.level) => self.level,
-            Some(ceiling) if self.level.is_near(ceiling.at) => self.level.plus(CAREFUL_STEP),
+            Some(upper_bound) if upper_bound.holds(now, self.level) => self.level,
+            Some(upper_bound) if self.level.is_near(upper_bound.at) => {
+                self.level.plus(CAREFUL_STEP)
+            }
             _ => self.level.plus(STEP),
         }
     }
@@ -311,8 +316,8 @@ impl AdaptiveLimit {
             AdaptiveMode::Learn => FineRate::MAX,
             AdaptiveMode::Off | AdaptiveMode::Guard => FineRate::from_rate(self.configured),
         };
-        self.told.map_or(configured, |told| {
-            configured.min(told.over(self.configured))
+        self.advertised.map_or(configured, |advertised| {
+            configured.min(advertised.over(self.configured))
         })
     }
 

@@ -16,13 +16,13 @@ pub use congestion::{AlertSeverity, CongestionAlert, CongestionWatch};
 ///
 /// ```
 /// use core::time::Duration;
-/// use outflow_core::{Alert, AlertChange, Nanos, Sight};
+/// use outflow_core::{Alert, AlertChange, Nanos, Observation};
 ///
 /// let mut alert = Alert::new(Duration::from_secs(10));
-/// assert_eq!(alert.observe(Nanos::from_secs(0), Sight::Over), None);
-/// assert_eq!(alert.observe(Nanos::from_secs(10), Sight::Over), Some(AlertChange::Raised));
-/// assert_eq!(alert.observe(Nanos::from_secs(11), Sight::Between), None);
-/// assert_eq!(alert.observe(Nanos::from_secs(12), Sight::Under), Some(AlertChange::Cleared));
+/// assert_eq!(alert.observe(Nanos::from_secs(0), Observation::Over), None);
+/// assert_eq!(alert.observe(Nanos::from_secs(10), Observation::Over), Some(AlertChange::Raised));
+/// assert_eq!(alert.observe(Nanos::from_secs(11), Observation::Between), None);
+/// assert_eq!(alert.observe(Nanos::from_secs(12), Observation::Under), Some(AlertChange::Cleared));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alert {
@@ -42,12 +42,12 @@ impl Alert {
     }
 
     /// Records an observation and returns the change to report, if any.
-    pub fn observe(&mut self, now: Nanos, sight: Observation) -> Option<AlertChange> {
-        self.over_since = match sight {
+    pub fn observe(&mut self, now: Nanos, observation: Observation) -> Option<AlertChange> {
+        self.over_since = match observation {
             Observation::Over => Some(self.over_since.unwrap_or(now)),
             Observation::Between | Observation::Under => None,
         };
-        if self.raised && sight == Observation::Under {
+        if self.raised && observation == Observation::Under {
             self.raised = false;
             return Some(AlertChange::Cleared);
         }
@@ -115,14 +115,14 @@ impl UsageAlert {
 
     /// Records a meter's usage and returns the change to report, if any.
     pub fn observe(&mut self, now: Nanos, usage: &Usage) -> Option<AlertChange> {
-        let sight = if usage.reaches(self.threshold) {
+        let observation = if usage.reaches(self.threshold) {
             Observation::Over
         } else if usage.reaches(self.recovery) {
             Observation::Between
         } else {
             Observation::Under
         };
-        self.alert.observe(now, sight)
+        self.alert.observe(now, observation)
     }
 
     /// Returns true from the moment the alert is raised until it is cleared.
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    fn told(series: &[(u64, u64)]) -> alloc::vec::Vec<(u64, AlertChange)> {
+    fn changes(series: &[(u64, u64)]) -> alloc::vec::Vec<(u64, AlertChange)> {
         let mut alert = UsageAlert::default();
         series
             .iter()
@@ -178,24 +178,24 @@ mod tests {
     }
 
     #[test]
-    fn tells_once_when_four_fifths_have_been_used_for_ten_seconds() {
+    fn raises_once_after_ten_seconds_at_80_percent() {
         let series = [(0, 80), (5, 95), (9, 80), (10, 80), (11, 99), (60, 80)];
-        assert_eq!(told(&series), [(10, AlertChange::Raised)]);
+        assert_eq!(changes(&series), [(10, AlertChange::Raised)]);
     }
 
     #[test]
-    fn is_silent_when_use_dips_before_the_hold_ends() {
-        assert_eq!(told(&[(0, 90), (9, 79), (10, 90), (19, 90)]), []);
+    fn a_dip_before_the_hold_ends_prevents_the_alert() {
+        assert_eq!(changes(&[(0, 90), (9, 79), (10, 90), (19, 90)]), []);
     }
 
     // 70 % is neither over nor recovered; 69 % is recovered.
     #[test]
-    fn tells_again_only_after_recovery() {
+    fn raises_again_only_after_recovery() {
         let trembling = [(0, 90), (10, 90), (11, 70), (12, 90), (30, 90), (31, 70)];
-        assert_eq!(told(&trembling), [(10, AlertChange::Raised)]);
+        assert_eq!(changes(&trembling), [(10, AlertChange::Raised)]);
         let recovered = [(0, 90), (10, 90), (11, 69), (12, 90), (21, 90), (22, 90)];
         assert_eq!(
-            told(&recovered),
+            changes(&recovered),
             [
                 (10, AlertChange::Raised),
                 (11, AlertChange::Cleared),
@@ -215,8 +215,8 @@ mod tests {
     fn a_clock_that_steps_back_does_not_shorten_the_hold() {
         let mut alert = Alert::new(Duration::from_secs(10));
         for (second, change) in [(100, None), (50, None), (109, None), (110, Some(()))] {
-            let told = alert.observe(Nanos::from_secs(second), Observation::Over);
-            assert_eq!(told.map(|_| ()), change, "at {second} s");
+            let changes = alert.observe(Nanos::from_secs(second), Observation::Over);
+            assert_eq!(changes.map(|_| ()), change, "at {second} s");
         }
     }
 }

@@ -54,18 +54,18 @@ impl RequestTiming {
 ///
 /// ```
 /// use core::time::Duration;
-/// use outflow_core::{Nanos, RoundTrips};
+/// use outflow_core::{Nanos, MinRtt};
 ///
-/// let mut trips = RoundTrips::default();
+/// let mut min_rtt = MinRtt::default();
 /// for n in 1..=50 {
-///     let floor = trips.observe(Nanos::from_secs(n), Duration::from_millis(20 + n));
-///     assert_eq!(floor, None, "the first fifty are not relied on");
+///     let floor = min_rtt.observe(Nanos::from_secs(n), Duration::from_millis(20 + n));
+///     assert_eq!(floor, None, "fifty are too few");
 /// }
 /// for n in 51..=52 {
-///     let floor = trips.observe(Nanos::from_secs(n), Duration::from_millis(90));
-///     assert_eq!(floor.is_some(), n == 52, "and the very first left before any came back");
+///     let floor = min_rtt.observe(Nanos::from_secs(n), Duration::from_millis(90));
+///     assert_eq!(floor.is_some(), n == 52, "the first was sent before any response");
 /// }
-/// assert_eq!(trips.floor(Nanos::from_secs(53)), Some(Duration::from_millis(21)));
+/// assert_eq!(min_rtt.floor(Nanos::from_secs(53)), Some(Duration::from_millis(21)));
 /// ```
 #[derive(Debug, Clone)]
 pub struct MinRtt {
@@ -177,53 +177,56 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn warm() -> MinRtt {
-        let mut trips = MinRtt::default();
+        let mut min_rtt = MinRtt::default();
         for _ in 0..50 {
-            trips.observe(Nanos::ZERO, 30 * MS);
+            min_rtt.observe(Nanos::ZERO, 30 * MS);
         }
-        trips
+        min_rtt
     }
 
     // The eleventh slot after the sample begins at 5 min 30 s.
     #[test]
     fn a_floor_is_remembered_for_five_minutes() {
-        let mut trips = warm();
-        let busy = |trips: &mut MinRtt, secs| trips.observe(Nanos::from_secs(secs), 80 * MS);
+        let mut min_rtt = warm();
+        let busy = |min_rtt: &mut MinRtt, secs| min_rtt.observe(Nanos::from_secs(secs), 80 * MS);
         for secs in 1..=329 {
-            assert_eq!(busy(&mut trips, secs), Some(30 * MS), "at {secs} s");
+            assert_eq!(busy(&mut min_rtt, secs), Some(30 * MS), "at {secs} s");
         }
-        assert_eq!(busy(&mut trips, 330), Some(80 * MS));
+        assert_eq!(busy(&mut min_rtt, 330), Some(80 * MS));
     }
 
     #[test]
-    fn after_a_quiet_spell_the_path_must_show_itself_again() {
-        let mut trips = warm();
-        assert_eq!(trips.observe(Nanos::from_secs(1), 40 * MS), Some(30 * MS));
-        assert_eq!(trips.observe(Nanos::from_secs(3_600), 40 * MS), None);
+    fn after_a_quiet_period_the_floor_is_measured_again() {
+        let mut min_rtt = warm();
+        assert_eq!(min_rtt.observe(Nanos::from_secs(1), 40 * MS), Some(30 * MS));
+        assert_eq!(min_rtt.observe(Nanos::from_secs(3_600), 40 * MS), None);
     }
 
     // A hundred calls leave at once on new connections, and each waits for those before it. The
     // lowest takes 20 ms on a path of 1 ms. Of the second hundred, the fifty-first shows the floor.
     #[test]
-    fn a_first_heap_does_not_show_how_low_the_path_can_go() {
-        let mut trips = MinRtt::default();
+    fn an_initial_burst_does_not_set_the_floor() {
+        let mut min_rtt = MinRtt::default();
         for n in 0..100 {
             let late = Duration::from_millis(20 + n);
-            assert_eq!(trips.observe(Nanos::ZERO.saturating_add(late), late), None);
+            assert_eq!(
+                min_rtt.observe(Nanos::ZERO.saturating_add(late), late),
+                None
+            );
         }
         for n in 1..=51 {
-            let floor = trips.observe(Nanos::from_secs(1).saturating_add(n * MS), n * MS);
+            let floor = min_rtt.observe(Nanos::from_secs(1).saturating_add(n * MS), n * MS);
             assert_eq!(floor, (n == 51).then_some(MS), "{n}");
         }
     }
 
     // With one slow response every 200 s the base is no longer known.
     #[test]
-    fn thin_traffic_is_not_relied_on() {
-        let mut trips = warm();
+    fn sparse_traffic_gives_no_floor() {
+        let mut min_rtt = warm();
         for secs in [200, 400, 600] {
             assert_eq!(
-                trips.observe(Nanos::from_secs(secs), 520 * MS).is_some(),
+                min_rtt.observe(Nanos::from_secs(secs), 520 * MS).is_some(),
                 secs == 200
             );
         }
@@ -231,19 +234,19 @@ mod tests {
 
     #[test]
     fn a_clock_that_steps_back_forgets_nothing() {
-        let mut trips = warm();
-        trips.observe(Nanos::from_secs(100), 90 * MS);
-        assert_eq!(trips.observe(Nanos::ZERO, 90 * MS), Some(30 * MS));
-        assert_eq!(trips.floor(Nanos::MAX), None);
+        let mut min_rtt = warm();
+        min_rtt.observe(Nanos::from_secs(100), 90 * MS);
+        assert_eq!(min_rtt.observe(Nanos::ZERO, 90 * MS), Some(30 * MS));
+        assert_eq!(min_rtt.floor(Nanos::MAX), None);
     }
 
     #[test]
-    fn a_request_arrived_no_earlier_than_it_was_sent() {
-        let journey = RequestTiming::Answered {
+    fn an_arrival_is_never_before_the_send() {
+        let timing = RequestTiming::Answered {
             sent: Nanos::from_secs(5),
             answered: Nanos::from_secs(6),
         };
-        let by = |accounting, floor| journey.arrived_by(accounting, floor);
+        let by = |accounting, floor| timing.arrived_by(accounting, floor);
         assert_eq!(by(Accounting::Safe, Some(MS)), Nanos::from_secs(6));
         assert_eq!(by(Accounting::Tight, None), Nanos::from_secs(6));
         assert_eq!(

@@ -93,9 +93,9 @@ impl Default for Backoff {
 }
 
 /// Returns a whole number from 0 to `max`, both included, as uniformly as 64 bits allow.
-pub(crate) fn uniform(most: u64, entropy: u64) -> u64 {
-    let wide = u128::from(entropy) * (u128::from(most) + 1);
-    u64::try_from(wide >> 64).unwrap_or(most)
+pub(crate) fn uniform(max: u64, entropy: u64) -> u64 {
+    let wide = u128::from(entropy) * (u128::from(max) + 1);
+    u64::try_from(wide >> 64).unwrap_or(max)
 }
 
 /// Returns `value × 2^times`, or the largest number.
@@ -157,7 +157,7 @@ mod tests {
 
     // Half a second, doubled three times, is 4 s; up to 100 ms are added.
     #[test]
-    fn added_jitter_lies_on_top_of_a_least_wait() {
+    fn added_jitter_extends_the_minimum_wait() {
         let (base, jitter) = (Duration::from_millis(500), Duration::from_millis(100));
         let backoff = Backoff::added_jitter(base, jitter, Duration::from_secs(30)).expect("valid");
         assert_eq!(backoff.delay(1, 0), base);
@@ -167,10 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_of_a_draw_are_reached() {
-        for most in [0, 1, 2, 1_000, u64::MAX] {
-            assert_eq!(uniform(most, 0), 0);
-            assert_eq!(uniform(most, u64::MAX), most);
+    fn a_draw_reaches_both_bounds() {
+        for max in [0, 1, 2, 1_000, u64::MAX] {
+            assert_eq!(uniform(max, 0), 0);
+            assert_eq!(uniform(max, u64::MAX), max);
         }
     }
 

@@ -54,7 +54,7 @@ impl<'a> ByteCursor<'a> {
     /// Takes exactly `count` digits, at most nine of them.
     pub(crate) fn digits(&mut self, count: usize) -> Option<u32> {
         let (head, rest) = self.rest.split_at_checked(count.min(9))?;
-        let number = whole(head).and_then(|n| u32::try_from(n).ok())?;
+        let number = parse_whole(head).and_then(|n| u32::try_from(n).ok())?;
         self.rest = rest;
         Some(number)
     }
@@ -81,7 +81,7 @@ impl<'a> ByteCursor<'a> {
 }
 
 /// Parses a whole number of ASCII digits only; `None` also if it does not fit.
-pub(crate) fn whole(text: &[u8]) -> Option<u64> {
+pub(crate) fn parse_whole(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }
@@ -91,7 +91,7 @@ pub(crate) fn whole(text: &[u8]) -> Option<u64> {
 }
 
 /// Parses a whole number of any count of ASCII digits, saturating.
-pub(crate) fn whole_saturating(text: &[u8]) -> Option<u64> {
+pub(crate) fn parse_whole_saturating(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }
@@ -103,19 +103,21 @@ pub(crate) fn whole_saturating(text: &[u8]) -> Option<u64> {
 
 /// Parses the digits after a decimal point as nanoseconds, rounded up: a wait is never shorter than
 /// the server asked.
-pub(crate) fn fraction_nanos(digits: &[u8]) -> Option<u32> {
-    let (kept, beyond) = digits.split_at(digits.len().min(9));
+pub(crate) fn parse_fraction_nanos(digits: &[u8]) -> Option<u32> {
+    let (precise, beyond) = digits.split_at(digits.len().min(9));
     if digits.is_empty() || !beyond.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let scale = (kept.len()..9).fold(1, |scale: u64, _| scale.saturating_mul(10));
+    let scale = (precise.len()..9).fold(1, |scale: u64, _| scale.saturating_mul(10));
     let up = u64::from(beyond.iter().any(|b| *b != b'0'));
-    let nanos = whole(kept)?.saturating_mul(scale).saturating_add(up);
+    let nanos = parse_whole(precise)?
+        .saturating_mul(scale)
+        .saturating_add(up);
     u32::try_from(nanos).ok()
 }
 
 /// Returns the value without surrounding blanks.
-pub(crate) fn trimmed(value: &[u8]) -> &[u8] {
+pub(crate) fn trim_blanks(value: &[u8]) -> &[u8] {
     let start = value.iter().position(|b| !is_blank(*b));
     let end = value.iter().rposition(|b| !is_blank(*b));
     match (start, end) {
@@ -137,36 +139,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_ascii_digits_and_nothing_else() {
-        assert_eq!(whole(b"00120"), Some(120));
-        assert_eq!(whole(b"18446744073709551615"), Some(u64::MAX));
+    fn numbers_are_ascii_digits_only() {
+        assert_eq!(parse_whole(b"00120"), Some(120));
+        assert_eq!(parse_whole(b"18446744073709551615"), Some(u64::MAX));
         for bad in ["", "+5", "-5", " 5", "5 ", "1e3", "٣", "²", "0x1"] {
-            assert_eq!(whole(bad.as_bytes()), None, "{bad:?}");
-            assert_eq!(whole_saturating(bad.as_bytes()), None, "{bad:?}");
+            assert_eq!(parse_whole(bad.as_bytes()), None, "{bad:?}");
+            assert_eq!(parse_whole_saturating(bad.as_bytes()), None, "{bad:?}");
         }
-        assert_eq!(whole(b"18446744073709551616"), None);
-        assert_eq!(whole_saturating(b"18446744073709551616"), Some(u64::MAX));
+        assert_eq!(parse_whole(b"18446744073709551616"), None);
+        assert_eq!(
+            parse_whole_saturating(b"18446744073709551616"),
+            Some(u64::MAX)
+        );
     }
 
     // The last row has a tenth digit, which must not vanish.
     #[test]
     fn fractions_round_up() {
-        assert_eq!(fraction_nanos(b"5"), Some(500_000_000));
-        assert_eq!(fraction_nanos(b"000000001"), Some(1));
-        assert_eq!(fraction_nanos(b"0000000010"), Some(1));
-        assert_eq!(fraction_nanos(b"0000000001"), Some(1));
-        assert_eq!(fraction_nanos(b""), None);
-        assert_eq!(fraction_nanos(b"5x"), None);
-        assert_eq!(fraction_nanos(b"000000000x"), None);
+        assert_eq!(parse_fraction_nanos(b"5"), Some(500_000_000));
+        assert_eq!(parse_fraction_nanos(b"000000001"), Some(1));
+        assert_eq!(parse_fraction_nanos(b"0000000010"), Some(1));
+        assert_eq!(parse_fraction_nanos(b"0000000001"), Some(1));
+        assert_eq!(parse_fraction_nanos(b""), None);
+        assert_eq!(parse_fraction_nanos(b"5x"), None);
+        assert_eq!(parse_fraction_nanos(b"000000000x"), None);
     }
 
     #[test]
-    fn a_step_that_fails_takes_nothing() {
-        let mut scan = ByteCursor::new(b"12x");
-        assert_eq!(scan.digits(3), None);
-        assert_eq!(scan.digits(2), Some(12));
-        assert_eq!(scan.text(b"y"), None);
-        assert_eq!(scan.text(b"X"), Some(()));
-        assert!(scan.is_done());
+    fn a_failed_step_takes_nothing() {
+        let mut cursor = ByteCursor::new(b"12x");
+        assert_eq!(cursor.digits(3), None);
+        assert_eq!(cursor.digits(2), Some(12));
+        assert_eq!(cursor.text(b"y"), None);
+        assert_eq!(cursor.text(b"X"), Some(()));
+        assert!(cursor.is_done());
     }
 }

@@ -209,7 +209,7 @@ impl fmt::Display for InvalidCongestion {
             Self::MaxBelowBase => {
                 "the longest backoff is below the base: raise max_backoff or lower base_backoff"
             }
-            Self::NoInterval => "snapshots need a distance: use an interval of at least 1ns",
+            Self::NoInterval => "snapshots need an interval: use at least 1ns",
         })
     }
 }
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn switched_off_every_job_waits_the_base() {
+    fn with_congestion_control_off_every_job_waits_the_base() {
         let off = CongestionRule::default().off();
         assert_eq!(
             (off.backoff, off.non_ready, off.speed, off.level),

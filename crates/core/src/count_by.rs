@@ -12,14 +12,14 @@ use crate::{Cost, HintUnit};
 /// does a cost of zero take nothing and always pass.
 ///
 /// ```
-/// use outflow_core::{Accounting, Cost, Decision, Limit, Measure, MeterSet, Moment, Nanos};
+/// use outflow_core::{Accounting, Cost, Decision, Limit, CountBy, MeterSet, ClockPair, Nanos};
 ///
 /// let limits = [
-///     Limit::sliding("2/min".parse()?).measured_in(Measure::Calls),
-///     Limit::sliding("1000/min".parse()?).measured_in(Measure::Tokens),
+///     Limit::sliding("2/min".parse()?).measured_in(CountBy::Calls),
+///     Limit::sliding("1000/min".parse()?).measured_in(CountBy::Tokens),
 /// ];
 /// let limits = limits.map(|limit| limit.counted(Accounting::Send));
-/// let mut set = MeterSet::new(&limits, Moment::default())?;
+/// let mut set = MeterSet::new(&limits, ClockPair::default())?;
 /// assert_eq!(set.take(Nanos::ZERO, Cost::new(1001)), Decision::Never, "too many tokens");
 /// assert!(set.take(Nanos::ZERO, Cost::new(900)).is_allow());
 /// assert!(set.take(Nanos::ZERO, Cost::new(100)).is_allow());
@@ -75,11 +75,11 @@ impl CountBy {
 /// check takes no branch.
 ///
 /// ```
-/// use outflow_core::{Cost, Measure};
+/// use outflow_core::{Cost, CountBy};
 ///
-/// let (cost, calls) = (Measure::Cost.toll(), Measure::Calls.toll());
-/// assert_eq!((cost.of(Cost::new(7)), calls.of(Cost::new(7))), (Cost::new(7), Cost::ONE));
-/// assert_eq!(calls.of(Cost::ZERO), Cost::ONE, "a call is a call");
+/// let (cost, calls) = (CountBy::Cost.toll(), CountBy::Calls.toll());
+/// assert_eq!((cost.units(Cost::new(7)), calls.units(Cost::new(7))), (Cost::new(7), Cost::ONE));
+/// assert_eq!(calls.units(Cost::ZERO), Cost::ONE, "a free call counts too");
 /// assert_eq!((cost.of_many(3, 20), calls.of_many(3, 20)), (20, 3));
 /// ```
 // Two masks, one of them empty: both apply to every call, and the results are joined.

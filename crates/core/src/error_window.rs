@@ -18,13 +18,13 @@ use crate::{Nanos, Share};
 ///
 /// ```
 /// use core::time::Duration;
-/// use outflow_core::{Effect, ErrorWindow, Nanos, Share};
+/// use outflow_core::{OutcomeClass, ErrorWindow, Nanos, Share};
 ///
 /// let mut window = ErrorWindow::new(Duration::from_secs(30), 300, Nanos::ZERO);
 /// for second in 1..=4 {
-///     window.record(Nanos::from_secs(second), Effect::Success);
+///     window.record(Nanos::from_secs(second), OutcomeClass::Success);
 /// }
-/// window.record(Nanos::from_secs(5), Effect::Throttled);
+/// window.record(Nanos::from_secs(5), OutcomeClass::Throttled);
 /// assert_eq!((window.failures(), window.total()), (1, 5));
 /// assert!(window.at_least(Share::percent(20)));
 /// ```
@@ -298,12 +298,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_failure_even_against_a_share_of_none() {
+    fn an_empty_window_has_no_failures() {
         assert!(!window().at_least(Share::NONE));
     }
 
     #[test]
-    fn recording_takes_no_memory_after_the_start() {
+    fn recording_allocates_nothing() {
         let mut window = window();
         let reserved = window.entries.capacity();
         for call in 0..10_000 {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_time_are_ordinary() {
+    fn the_ends_of_the_timeline_are_safe() {
         let mut window = window();
         window.record(Nanos::MAX, OutcomeClass::Throttled);
         window.record(Nanos::ZERO, OutcomeClass::Success);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sort_is_counted_apart_and_forgotten_alike() {
+    fn every_class_is_counted_and_expires() {
         let mut window = window();
         let effects = [
             (1, OutcomeClass::Success),

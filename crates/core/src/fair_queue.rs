@@ -36,9 +36,9 @@ use virtual_time::{TenantShare, VirtualTime};
 /// Order in which tenants are served.
 ///
 /// ```
-/// use outflow_core::{Cost, FairOrder, Nanos, Priority, Weight};
+/// use outflow_core::{Cost, FairQueue, Nanos, Priority, Weight};
 ///
-/// let mut order = FairOrder::new();
+/// let mut order = FairQueue::new();
 /// let big = order.join(Weight::new(2)?, Priority::Normal);
 /// let small = order.join(Weight::ONE, Priority::Normal);
 /// order.enter(big);
@@ -56,60 +56,60 @@ use virtual_time::{TenantShare, VirtualTime};
 /// ```
 #[derive(Clone, Debug)]
 pub struct FairQueue {
-    seats: SlotTable,
+    slots: SlotTable,
     ready: SlotHeap<OrderKey>,
     /// Ordered by the instant of return, then by arrival at the place. The slot decides between
     /// tenants that never had a place, so that a run can be repeated.
-    parked: SlotHeap<(Nanos, u64, u32)>,
+    blocked: SlotHeap<(Nanos, u64, u32)>,
     /// Virtual time: the place of the tenant served last.
     clock: u128,
     /// The furthest place that any tenant has reached.
     furthest: u128,
     entries: u64,
     working: usize,
-    most_favour: Cost,
+    max_boost: Cost,
 }
 
 impl FairQueue {
     /// Builds a queue ordered by service and weights alone.
     pub const fn new() -> Self {
-        Self::favouring(Cost::ZERO)
+        Self::with_max_boost(Cost::ZERO)
     }
 
     /// Builds a queue in which [`boost_by_progress`](Self::boost_by_progress) moves a tenant ahead
     /// by up to `limit` of its own cost. The fairness bound widens equally. Keep it at zero unless
     /// finishing nearly complete work is worth a newcomer's wait.
-    pub const fn favouring(most: Cost) -> Self {
+    pub const fn with_max_boost(max: Cost) -> Self {
         Self {
-            seats: SlotTable::new(),
+            slots: SlotTable::new(),
             ready: SlotHeap::new(),
-            parked: SlotHeap::new(),
+            blocked: SlotHeap::new(),
             clock: VirtualTime::ORIGIN.whole,
             furthest: VirtualTime::ORIGIN.whole,
             entries: 0,
             working: 0,
-            most_favour: most,
+            max_boost: max,
         }
     }
 
     /// Adds a tenant without work.
     pub fn join(&mut self, weight: Weight, priority: Priority) -> Tenant {
-        self.seats.give(TenantShare::new(weight, priority))
+        self.slots.allocate(TenantShare::new(weight, priority))
     }
 
     /// Removes a tenant and its debt. If it only ran out of work, use [`set_idle`](Self::set_idle):
     /// otherwise it would return as a newcomer after every large job.
     pub fn leave(&mut self, tenant: Tenant) {
         self.set_idle(tenant);
-        self.seats.vacate(tenant);
+        self.slots.release(tenant);
     }
 
     /// Marks the tenant as having work.
     pub fn enter(&mut self, tenant: Tenant) {
-        if let Some(seat) = self.seats.of_mut(tenant)
-            && !seat.has_work
+        if let Some(slot) = self.slots.get_mut(tenant)
+            && !slot.has_work
         {
-            seat.has_work = true;
+            slot.has_work = true;
             self.working += 1;
             self.arrange(tenant);
         }
@@ -118,11 +118,11 @@ impl FairQueue {
     /// Marks the tenant as idle. Unused service and refunds due are dropped; its debt stays as long
     /// as another tenant has work.
     pub fn set_idle(&mut self, tenant: Tenant) {
-        if let Some(seat) = self.seats.of_mut(tenant)
-            && seat.has_work
+        if let Some(slot) = self.slots.get_mut(tenant)
+            && slot.has_work
         {
-            seat.has_work = false;
-            seat.owed = 0;
+            slot.has_work = false;
+            slot.owed = 0;
             self.working -= 1;
             self.arrange(tenant);
         }
@@ -136,19 +136,19 @@ impl FairQueue {
     /// Returns the tenant to serve next, among those with work that are neither paused nor blocked
     /// beyond `now`. It stays first until it is charged, blocked or paused.
     pub fn next(&mut self, now: Nanos) -> Option<Tenant> {
-        while let Some(((until, ..), slot)) = self.parked.first()
+        while let Some(((until, ..), slot)) = self.blocked.first()
             && until <= now
         {
-            self.unpark(self.seats.holder(slot)?);
+            self.unblock(self.slots.holder(slot)?);
         }
         let (_, slot) = self.ready.first()?;
-        self.seats.holder(slot)
+        self.slots.holder(slot)
     }
 
     /// Returns the time at which the next blocked tenant returns: call [`next`](Self::next) again
     /// then if it returned `None`.
     pub fn next_wakeup(&self) -> Option<Nanos> {
-        self.parked.first().map(|((until, ..), _)| until)
+        self.blocked.first().map(|((until, ..), _)| until)
     }
 
     /// Charges a service of `cost` and returns the charge, which can be refunded. A service is
@@ -161,9 +161,9 @@ impl FairQueue {
         }
         self.entries += 1;
         let (entry, cost) = (self.entries, cost.units().max(1));
-        let (before, reached) = self.shift(tenant, |seat, _| {
-            seat.serve(cost);
-            (mem::replace(&mut seat.entry, entry), seat.place.whole)
+        let (before, reached) = self.shift(tenant, |slot, _| {
+            slot.serve(cost);
+            (mem::replace(&mut slot.entry, entry), slot.place.whole)
         })?;
         self.furthest = self.furthest.max(reached);
         Some(FairCharge {
@@ -182,12 +182,12 @@ impl FairQueue {
     /// job is refused would always be next.
     #[expect(
         clippy::needless_pass_by_value,
-        reason = "the tag is used up: a charge is given back once"
+        reason = "refunding consumes the charge"
     )]
-    pub fn refund(&mut self, tag: FairCharge) {
-        self.shift(tag.tenant, |seat, _| {
-            if seat.give_back(tag.cost) == tag.cost {
-                seat.entry = seat.entry.min(tag.entry);
+    pub fn refund(&mut self, charge: FairCharge) {
+        self.shift(charge.tenant, |slot, _| {
+            if slot.refund(charge.cost) == charge.cost {
+                slot.entry = slot.entry.min(charge.entry);
             }
         });
     }
@@ -195,32 +195,32 @@ impl FairQueue {
     /// Blocks a tenant until an instant, for its own limit, a cap or a cooldown. Of several
     /// instants the last holds.
     pub fn block_until(&mut self, tenant: Tenant, until: Nanos) {
-        if let Some(seat) = self.seats.of_mut(tenant) {
-            seat.parked = seat.parked.max(Some(until));
+        if let Some(slot) = self.slots.get_mut(tenant) {
+            slot.blocked = slot.blocked.max(Some(until));
             self.arrange(tenant);
         }
     }
 
     /// Unblocks a tenant at once.
-    pub fn unpark(&mut self, tenant: Tenant) {
-        if let Some(seat) = self.seats.of_mut(tenant) {
-            seat.parked = None;
+    pub fn unblock(&mut self, tenant: Tenant) {
+        if let Some(slot) = self.slots.get_mut(tenant) {
+            slot.blocked = None;
             self.arrange(tenant);
         }
     }
 
     /// Pauses a tenant until [`resume`](Self::resume).
     pub fn pause(&mut self, tenant: Tenant) {
-        if let Some(seat) = self.seats.of_mut(tenant) {
-            seat.paused = true;
+        if let Some(slot) = self.slots.get_mut(tenant) {
+            slot.paused = true;
             self.arrange(tenant);
         }
     }
 
     /// Ends a pause. A blocked tenant stays blocked.
     pub fn resume(&mut self, tenant: Tenant) {
-        if let Some(seat) = self.seats.of_mut(tenant) {
-            seat.paused = false;
+        if let Some(slot) = self.slots.get_mut(tenant) {
+            slot.paused = false;
             self.arrange(tenant);
         }
     }
@@ -228,35 +228,35 @@ impl FairQueue {
     /// Changes a tenant's share. Its distance from the clock stays equal in service and is rescaled
     /// in time, so that the next service already follows the new share.
     pub fn reweight(&mut self, tenant: Tenant, weight: Weight, priority: Priority) {
-        let claim = TenantShare::new(weight, priority);
-        self.shift(tenant, |seat, clock| {
-            seat.reclaim(claim, clock);
+        let share = TenantShare::new(weight, priority);
+        self.shift(tenant, |slot, clock| {
+            slot.set_share(share, clock);
         });
     }
 
     /// Moves a tenant ahead by the completed part of its work, within the bound given to
-    /// [`favouring`](Self::favouring).
+    /// [`with_max_boost`](Self::with_max_boost).
     pub fn boost_by_progress(&mut self, tenant: Tenant, done: u64, remaining: u64) {
-        let most = u128::from(self.most_favour.units());
+        let max = u128::from(self.max_boost.units());
         let all = (u128::from(done) + u128::from(remaining)).max(1);
-        let favour = u64::try_from(most * u128::from(done) / all).unwrap_or(u64::MAX);
-        self.shift(tenant, |seat, _| {
-            seat.lead = seat.claim.stretch(favour).whole;
+        let boost = u64::try_from(max * u128::from(done) / all).unwrap_or(u64::MAX);
+        self.shift(tenant, |slot, _| {
+            slot.lead = slot.share.span_for(boost).whole;
         });
     }
 
     /// Returns the condition that the tenant waits for, `None` if it has left.
-    pub fn awaits(&self, tenant: Tenant) -> Option<Eligibility> {
-        let seat = self.seats.get(tenant)?;
-        Some(match seat.parked {
-            _ if !seat.has_work => Eligibility::Work,
-            _ if seat.paused => Eligibility::Resume,
+    pub fn eligibility(&self, tenant: Tenant) -> Option<Eligibility> {
+        let slot = self.slots.get(tenant)?;
+        Some(match slot.blocked {
+            _ if !slot.has_work => Eligibility::Work,
+            _ if slot.paused => Eligibility::Resume,
             Some(until) => Eligibility::Instant(until),
             None => Eligibility::Turn,
         })
     }
 
-    /// Returns the number of tenants with work, including those that may not be served now.
+    /// Returns the number of tenants with work, including tenants that may not be served now.
     pub const fn working(&self) -> usize {
         self.working
     }
@@ -269,19 +269,19 @@ impl FairQueue {
     /// Puts the tenant into the structure that matches its eligibility.
     fn arrange(&mut self, tenant: Tenant) {
         let slot = tenant.slot;
-        match self.awaits(tenant) {
+        match self.eligibility(tenant) {
             Some(Eligibility::Turn) => {
-                self.parked.remove(slot);
+                self.blocked.remove(slot);
                 self.admit(tenant);
             }
             Some(Eligibility::Instant(until)) => {
                 self.withdraw(tenant);
-                let entry = self.seats.get(tenant).map_or(0, |seat| seat.entry);
-                self.parked.set(slot, (until, entry, slot));
+                let entry = self.slots.get(tenant).map_or(0, |slot| slot.entry);
+                self.blocked.set(slot, (until, entry, slot));
             }
             Some(Eligibility::Work | Eligibility::Resume) | None => {
                 self.withdraw(tenant);
-                self.parked.remove(slot);
+                self.blocked.remove(slot);
             }
         }
     }
@@ -293,13 +293,13 @@ impl FairQueue {
         }
         self.entries += 1;
         let (clock, entry) = (self.clock, self.entries);
-        if let Some(seat) = self.seats.of_mut(tenant) {
-            seat.catch_up(clock);
-            if seat.entry == 0 {
-                seat.entry = entry;
+        if let Some(slot) = self.slots.get_mut(tenant) {
+            slot.catch_up(clock);
+            if slot.entry == 0 {
+                slot.entry = entry;
             }
-            let turn = seat.turn();
-            self.ready.set(tenant.slot, turn);
+            let order_key = slot.order_key();
+            self.ready.set(tenant.slot, order_key);
         }
     }
 
@@ -308,8 +308,8 @@ impl FairQueue {
         if self.ready.contains(tenant.slot) {
             self.ready.remove(tenant.slot);
             let clock = self.clock;
-            if let Some(seat) = self.seats.of_mut(tenant) {
-                seat.bank(clock);
+            if let Some(slot) = self.slots.get_mut(tenant) {
+                slot.store_refund(clock);
             }
         }
     }
@@ -322,19 +322,19 @@ impl FairQueue {
         change: impl FnOnce(&mut TenantSlot, u128) -> T,
     ) -> Option<T> {
         let (clock, in_order) = (self.clock, self.ready.contains(tenant.slot));
-        let seat = self.seats.of_mut(tenant)?;
+        let slot = self.slots.get_mut(tenant)?;
         if !in_order {
-            seat.catch_up(clock);
+            slot.catch_up(clock);
         }
-        let answer = change(seat, clock);
+        let result = change(slot, clock);
         if in_order {
-            let turn = seat.turn();
-            self.ready.set(tenant.slot, turn);
+            let order_key = slot.order_key();
+            self.ready.set(tenant.slot, order_key);
         } else {
-            seat.bank(clock);
+            slot.store_refund(clock);
             self.arrange(tenant);
         }
-        Some(answer)
+        Some(result)
     }
 }
 

@@ -42,16 +42,16 @@ impl Gcra {
         let Some(spare) = self.burst.checked_sub(cost) else {
             return BucketLevel::Never;
         };
-        let room = u128::from(spare) * u128::from(self.per);
+        let available = u128::from(spare) * u128::from(self.per);
         let now_scaled = self.scale(now);
         let backlog = full_at.saturating_sub(now_scaled);
-        if backlog <= room {
+        if backlog <= available {
             return match now_scaled.checked_add(backlog + self.span_of(cost)) {
                 Some(full_at) => BucketLevel::Enough { full_at },
                 None => BucketLevel::Never,
             };
         }
-        match u64::try_from((full_at - room).div_ceil(u128::from(self.quantity))) {
+        match u64::try_from((full_at - available).div_ceil(u128::from(self.quantity))) {
             Ok(at) => BucketLevel::WaitUntil(at),
             Err(_) => BucketLevel::Never,
         }

@@ -42,19 +42,19 @@ use ramp::Ramp;
 ///
 /// ```
 /// use core::time::Duration;
-/// use outflow_core::{Admission, Health, HealthConfig, Nanos, Outcome, State};
+/// use outflow_core::{HealthDecision, Health, HealthConfig, Nanos, Outcome, HealthState};
 ///
 /// let now = Nanos::from_secs(1);
 /// let mut health = Health::new(HealthConfig::default(), now);
-/// let Admission::Go(ticket) = health.admission(now) else { unreachable!() };
+/// let HealthDecision::Go(ticket) = health.admission(now) else { unreachable!() };
 ///
-/// let ban = Outcome::BANNED.asking_to_wait(Duration::from_secs(60));
+/// let ban = Outcome::BANNED.with_retry_after(Duration::from_secs(60));
 /// let change = health.record(now, ticket, ban, 0);
-/// assert_eq!(change.transition().map(|t| t.to), Some(State::Sleep));
+/// assert_eq!(change.transition().map(|t| t.to), Some(HealthState::Sleep));
 ///
 /// let back = Nanos::from_secs(61);
 /// assert_eq!(health.next_wakeup(), Some(back));
-/// assert_eq!(health.wake(back, 0).map(|t| t.to), Some(State::HalfOpen));
+/// assert_eq!(health.wake(back, 0).map(|t| t.to), Some(HealthState::HalfOpen));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Health {
@@ -146,7 +146,7 @@ impl Health {
         match (self.state, self.ramp) {
             (HealthState::Normal, None) => rate,
             (HealthState::Normal, Some(ramp)) => self.slowed(rate, ramp.multiple()),
-            (HealthState::Throttle, _) => self.slowed(rate, WHOLE),
+            (HealthState::Throttle, _) => self.slowed(rate, FULL_RATE),
             // While nothing may go, the rate is already that of the coming probes.
             (HealthState::HalfOpen | HealthState::Sleep | HealthState::CacheOnly, _) => {
                 rate.at_most(self.settings().probe_rate)
@@ -161,7 +161,7 @@ impl Health {
             HealthState::Normal => settings.concurrency,
             HealthState::Throttle => {
                 let share = u64::from(settings.throttle_share.as_parts_per_million());
-                let left = u64::from(settings.concurrency) * share / WHOLE;
+                let left = u64::from(settings.concurrency) * share / FULL_RATE;
                 u32::try_from(left).unwrap_or(u32::MAX).max(1)
             }
             HealthState::HalfOpen => settings.probe_concurrency,
@@ -172,8 +172,8 @@ impl Health {
     /// Draws a random delay for one caller that is released after a server's wait, so that callers
     /// do not go all at once.
     pub fn release_jitter(&self, entropy: u64) -> Duration {
-        let most = span_nanos(self.settings().release_jitter);
-        Duration::from_nanos(uniform(most, entropy))
+        let max = span_nanos(self.settings().release_jitter);
+        Duration::from_nanos(uniform(max, entropy))
     }
 
     /// Starts a new generation without a transition: a limit was just lowered because of a
@@ -189,6 +189,13 @@ impl Health {
     /// Returns the time of the next timer for [`Health::wake`], if nothing else happens before.
     pub fn next_wakeup(&self) -> Option<Nanos> {
         (self.due < Nanos::MAX).then_some(self.due)
+    }
+
+    /// Returns the machine's state at `now`.
+    pub fn snapshot(&mut self, now: Nanos) -> HealthSnapshot {
+        let now = self.clamped(now);
+        self.window.refresh(now);
+        HealthSnapshot::from_health(self, now)
     }
 
     /// Decides in states that restrict calls; separate, so that the path of a healthy request is
@@ -212,8 +219,8 @@ impl Health {
 
     fn probe(&mut self, now: Nanos) -> HealthDecision {
         let settings = self.config.settings();
-        let (timeout, most) = (settings.probe_timeout, settings.probe_concurrency);
-        let Some(slot) = self.probes.send(now, timeout, most) else {
+        let (timeout, max) = (settings.probe_timeout, settings.probe_concurrency);
+        let Some(slot) = self.probes.send(now, timeout, max) else {
             return self.blocked();
         };
         self.reschedule();
@@ -224,7 +231,7 @@ impl Health {
     fn slowed(&self, rate: Rate, multiple: u64) -> Rate {
         let settings = self.settings();
         let share = u64::from(settings.throttle_share.as_parts_per_million());
-        let part = rate.scaled(share.saturating_mul(multiple) / WHOLE);
+        let part = rate.scaled(share.saturating_mul(multiple) / FULL_RATE);
         let floor = settings.throttle_floor.scaled(multiple);
         rate.at_most(if part.cmp_speed(floor).is_lt() {
             floor
@@ -321,4 +328,4 @@ impl HealthStep {
 }
 
 /// The full rate, in millionths.
-const WHOLE: u64 = 1_000_000;
+const FULL_RATE: u64 = 1_000_000;

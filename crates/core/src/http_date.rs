@@ -11,7 +11,7 @@
 use core::fmt;
 
 use crate::WallTime;
-use crate::byte_cursor::{ByteCursor, trimmed};
+use crate::byte_cursor::{ByteCursor, trim_blanks};
 use crate::utc_date::{InvalidDate, LAST_SECOND, UtcDate, wall, weekday};
 
 /// Point in civil time, to the second, that HTTP can write.
@@ -37,9 +37,9 @@ impl HttpDate {
     /// # Errors
     /// If the value has none of the three forms, there is no such time, or it is before 1970.
     pub fn read(value: &[u8], now: WallTime) -> Result<Self, InvalidHttpDate> {
-        let value = trimmed(value);
+        let value = trim_blanks(value);
         let fields = imf_fixdate(ByteCursor::new(value))
-            .or_else(|| rfc_850(ByteCursor::new(value), UtcDate::from_at(now).year))
+            .or_else(|| rfc_850(ByteCursor::new(value), UtcDate::from_wall(now).year))
             .or_else(|| asctime(ByteCursor::new(value)))
             .ok_or(InvalidHttpDate::UnknownForm)?;
         match fields.unix_secs() {
@@ -50,7 +50,7 @@ impl HttpDate {
     }
 
     /// Rounds `at` down to a whole second, at most the last one of the year 9999.
-    pub fn from_at(at: WallTime) -> Self {
+    pub fn from_wall(at: WallTime) -> Self {
         let secs = at.as_duration().as_secs();
         Self(WallTime::from_unix_secs(secs.min(LAST_SECOND)))
     }
@@ -64,7 +64,7 @@ impl HttpDate {
 /// Writes the one form that senders should use.
 impl fmt::Display for HttpDate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let date = UtcDate::from_at(self.0);
+        let date = UtcDate::from_wall(self.0);
         write!(
             f,
             "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",
@@ -101,50 +101,50 @@ impl ResponseTime<'_> {
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`
-fn imf_fixdate(mut scan: ByteCursor<'_>) -> Option<UtcDate> {
-    scan.name(&DAYS)?;
-    scan.text(b", ")?;
-    let day = scan.digits(2)?;
-    scan.text(b" ")?;
-    let month = scan.name(&MONTHS)? + 1;
-    scan.text(b" ")?;
-    let year = scan.digits(4)?;
-    scan.text(b" ")?;
-    let time = time_of_day(&mut scan)?;
-    zone(scan)?;
+fn imf_fixdate(mut cursor: ByteCursor<'_>) -> Option<UtcDate> {
+    cursor.name(&DAYS)?;
+    cursor.text(b", ")?;
+    let day = cursor.digits(2)?;
+    cursor.text(b" ")?;
+    let month = cursor.name(&MONTHS)? + 1;
+    cursor.text(b" ")?;
+    let year = cursor.digits(4)?;
+    cursor.text(b" ")?;
+    let time = time_of_day(&mut cursor)?;
+    zone(cursor)?;
     Some(time.on(year, month, day))
 }
 
 /// `Sunday, 06-Nov-94 08:49:37 GMT`
-fn rfc_850(mut scan: ByteCursor<'_>, this_year: u32) -> Option<UtcDate> {
-    scan.name(&LONG_DAYS)?;
-    scan.text(b", ")?;
-    let day = scan.digits(2)?;
-    scan.text(b"-")?;
-    let month = scan.name(&MONTHS)? + 1;
-    scan.text(b"-")?;
-    let year = full_year(scan.digits(2)?, this_year);
-    scan.text(b" ")?;
-    let time = time_of_day(&mut scan)?;
-    zone(scan)?;
+fn rfc_850(mut cursor: ByteCursor<'_>, this_year: u32) -> Option<UtcDate> {
+    cursor.name(&LONG_DAYS)?;
+    cursor.text(b", ")?;
+    let day = cursor.digits(2)?;
+    cursor.text(b"-")?;
+    let month = cursor.name(&MONTHS)? + 1;
+    cursor.text(b"-")?;
+    let year = full_year(cursor.digits(2)?, this_year);
+    cursor.text(b" ")?;
+    let time = time_of_day(&mut cursor)?;
+    zone(cursor)?;
     Some(time.on(year, month, day))
 }
 
 /// `Sun Nov  6 08:49:37 1994`
-fn asctime(mut scan: ByteCursor<'_>) -> Option<UtcDate> {
-    scan.name(&DAYS)?;
-    scan.text(b" ")?;
-    let month = scan.name(&MONTHS)? + 1;
-    scan.text(b" ")?;
-    let day = match scan.text(b" ") {
-        Some(()) => scan.digits(1)?,
-        None => scan.digits(2)?,
+fn asctime(mut cursor: ByteCursor<'_>) -> Option<UtcDate> {
+    cursor.name(&DAYS)?;
+    cursor.text(b" ")?;
+    let month = cursor.name(&MONTHS)? + 1;
+    cursor.text(b" ")?;
+    let day = match cursor.text(b" ") {
+        Some(()) => cursor.digits(1)?,
+        None => cursor.digits(2)?,
     };
-    scan.text(b" ")?;
-    let time = time_of_day(&mut scan)?;
-    scan.text(b" ")?;
-    let year = scan.digits(4)?;
-    scan.is_done().then(|| time.on(year, month, day))
+    cursor.text(b" ")?;
+    let time = time_of_day(&mut cursor)?;
+    cursor.text(b" ")?;
+    let year = cursor.digits(4)?;
+    cursor.is_done().then(|| time.on(year, month, day))
 }
 
 /// Returns the latest year with these last two digits that is at most 50 years ahead.
@@ -172,12 +172,12 @@ impl TimeOfDay {
     }
 }
 
-fn time_of_day(scan: &mut ByteCursor<'_>) -> Option<TimeOfDay> {
-    let hour = scan.digits(2)?;
-    scan.text(b":")?;
-    let minute = scan.digits(2)?;
-    scan.text(b":")?;
-    let second = scan.digits(2)?;
+fn time_of_day(cursor: &mut ByteCursor<'_>) -> Option<TimeOfDay> {
+    let hour = cursor.digits(2)?;
+    cursor.text(b":")?;
+    let minute = cursor.digits(2)?;
+    cursor.text(b":")?;
+    let second = cursor.digits(2)?;
     Some(TimeOfDay {
         hour,
         minute,
@@ -185,10 +185,10 @@ fn time_of_day(scan: &mut ByteCursor<'_>) -> Option<TimeOfDay> {
     })
 }
 
-fn zone(mut scan: ByteCursor<'_>) -> Option<()> {
-    scan.text(b" ")?;
-    scan.name(&["GMT", "UTC", "+0000"])?;
-    scan.is_done().then_some(())
+fn zone(mut cursor: ByteCursor<'_>) -> Option<()> {
+    cursor.text(b" ")?;
+    cursor.name(&["GMT", "UTC", "+0000"])?;
+    cursor.is_done().then_some(())
 }
 
 fn named(names: &[&'static str], place: u32) -> &'static str {
@@ -206,7 +206,7 @@ const LONG_DAYS: [&str; 7] = [
     "Saturday",
     "Sunday",
 ];
-const MONTHS: [&str; 12] = [
+pub(crate) const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
@@ -225,10 +225,10 @@ impl fmt::Display for InvalidHttpDate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::UnknownForm => {
-                "not a date of HTTP: write it like \"Sun, 06 Nov 1994 08:49:37 GMT\""
+                "not an HTTP date: write it like \"Sun, 06 Nov 1994 08:49:37 GMT\""
             }
             Self::NoSuchTime => "there is no such day or time of day: check the calendar",
-            Self::BeforeEpoch => "dates before 1970 cannot be told: use a later one",
+            Self::BeforeEpoch => "dates before 1970 are not supported: use a later one",
         })
     }
 }
@@ -247,7 +247,7 @@ mod tests {
 
     // All are 784111777, the instant of the example in RFC 9110.
     #[test]
-    fn what_only_repeats_the_instant_is_not_looked_at() {
+    fn redundant_fields_are_ignored() {
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT",
             " Sun, 06 Nov 1994 08:49:37 GMT\t",
@@ -267,9 +267,9 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_the_instant_must_be_right() {
+    fn fields_that_define_the_instant_must_be_valid() {
         use InvalidHttpDate::{BeforeEpoch, NoSuchTime, UnknownForm};
-        for (text, mistake) in [
+        for (text, error) in [
             ("", UnknownForm),
             ("Sun, 6 Nov 1994 08:49:37 GMT", UnknownForm),
             ("Sun, 06 Nov 10000 08:49:37 GMT", UnknownForm),
@@ -294,14 +294,14 @@ mod tests {
             ("Wed, 31 Dec 1969 23:59:59 GMT", BeforeEpoch),
             ("Sat, 01 Jan 0000 00:00:00 GMT", BeforeEpoch),
         ] {
-            assert_eq!(secs(text), Err(mistake), "{text:?}");
+            assert_eq!(secs(text), Err(error), "{text:?}");
         }
         assert_eq!(secs("Fri, 31 Dec 9999 23:59:59 GMT"), Ok(253_402_300_799));
     }
 
     // In 2023, 73 is 50 years ahead and still the future, 74 is 51 ahead and so 1974.
     #[test]
-    fn two_digits_are_at_most_fifty_years_ahead() {
+    fn two_digit_years_are_at_most_fifty_years_ahead() {
         for (digits, now, year) in [
             (73, 2023, 2073),
             (74, 2023, 1974),
@@ -317,8 +317,8 @@ mod tests {
     }
 
     #[test]
-    fn every_point_in_time_can_be_written() {
-        let shown = |span| alloc::format!("{}", HttpDate::from_at(WallTime::since_epoch(span)));
+    fn every_point_in_time_is_formatted() {
+        let shown = |span| alloc::format!("{}", HttpDate::from_wall(WallTime::since_epoch(span)));
         let late = core::time::Duration::from_millis(999);
         assert_eq!(shown(late), "Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(

@@ -70,7 +70,7 @@ pub use limit::{Accounting, Cost, InvalidLimit, Limit, LimitKind, Pacing, Share}
 pub use meter::{Meter, MeterStatus, Receipt};
 pub use meter_events::MeterEvent;
 pub use meter_set::{CarryOver, DecisionCounts, MeterSet, TooManyLimits};
-pub use outcome::{AttemptEnd, AttemptReport, Fault, Outcome, OutcomeClass, Signs};
+pub use outcome::{AttemptEnd, AttemptReport, Fault, Outcome, OutcomeClass};
 pub use pacing::WaitTime;
 pub use policy::{
     Classification, Handling, Policy, PolicyRule, RetryAfterUse, Retryability, RuleMatch,
@@ -85,3 +85,4 @@ pub use shared_limiter::{LimitTooLarge, MAX_SHARED_UNITS, SharedLimiter};
 pub use time::{Clock, ClockPair, ManualClock, Nanos, Timer, TimerCallback, WallTime};
 pub use trend::{Trend, TrendShape};
 pub use usage::Usage;
+pub use utc_date::UtcDate;

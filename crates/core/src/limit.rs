@@ -354,14 +354,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_bucket_saves_less_and_never_nothing() {
+    fn a_slower_bucket_saves_less_but_at_least_one() {
         let bucket = Limit::bucket(rate("40/s"), 40).expect("valid");
         assert_eq!(bucket.with_rate(rate("20/s")).capacity(), 20);
         assert_eq!(bucket.with_rate(rate("1/h")).capacity(), 1);
         assert_eq!(bucket.with_rate(rate("80/s")).capacity(), 40);
-        let most = Rate::new(u64::MAX, Duration::from_nanos(u64::MAX)).expect("positive");
-        let vast = Limit::bucket(most, u64::MAX).expect("valid");
-        let half = vast.with_rate(most.scaled(510_000)).capacity();
+        let max = Rate::new(u64::MAX, Duration::from_nanos(u64::MAX)).expect("positive");
+        let vast = Limit::bucket(max, u64::MAX).expect("valid");
+        let half = vast.with_rate(max.scaled(510_000)).capacity();
         assert!(half > u64::MAX / 2 && half < u64::MAX / 100 * 52, "{half}");
     }
 

@@ -30,11 +30,11 @@ use crate::{Accounting, ClockPair, Cost, Decision, Limit, LimitKind, Nanos, Unit
 /// Live state of one limit of any kind.
 ///
 /// ```
-/// use outflow_core::{Accounting, Cost, Decision, Limit, Meter, Moment, Nanos};
+/// use outflow_core::{Accounting, Cost, Decision, Limit, Meter, ClockPair, Nanos};
 ///
 /// let limit = Limit::sliding("2/s".parse()?).counted(Accounting::Send);
-/// let mut meter = Meter::new(&limit, Moment::default());
-/// let first = meter.take(Nanos::ZERO, Cost::ONE).allowed().expect("an untouched window");
+/// let mut meter = Meter::new(&limit, ClockPair::default());
+/// let first = meter.take(Nanos::ZERO, Cost::ONE).allowed().expect("an unused window");
 /// assert!(meter.take(Nanos::from_millis(300), Cost::ONE).is_allow());
 /// assert_eq!(meter.check(Nanos::from_millis(400), Cost::ONE), Decision::WaitUntil(Nanos::from_secs(1)));
 ///
@@ -171,13 +171,13 @@ impl Meter {
             (MeterKind::Fixed(meter), MeterKind::Fixed(_)) => meter.reconfigure(moment, limit),
             (MeterKind::Bucket(meter), MeterKind::Bucket(_)) => meter.reconfigure(now, limit),
             _ => {
-                let standing = self.status(now);
-                let landed = standing.used - standing.in_flight;
+                let status = self.status(now);
+                let landed = status.used - status.in_flight;
                 next.charge(now, u64::try_from(landed).unwrap_or(u64::MAX));
                 let held = each!(&mut self.live, meter => mem::take(meter.in_flight_mut()));
                 each!(&mut next.live, meter => {
                     *meter.in_flight_mut() = held;
-                    meter.inherit(&standing);
+                    meter.inherit(&status);
                 });
                 next.changed_at = Some(now);
                 *self = next;
@@ -207,7 +207,7 @@ impl Meter {
 
     /// Returns the meter's status.
     pub fn status(&mut self, now: Nanos) -> MeterStatus {
-        each!(&mut self.live, meter => meter.standing(now))
+        each!(&mut self.live, meter => meter.status(now))
     }
 
     /// Releases unused memory. No decision depends on it.
@@ -238,7 +238,7 @@ impl Receipt {
     }
 
     /// Converts the consumption to the units that a limit counts.
-    pub(crate) const fn tolled(mut self, toll: UnitCost) -> Self {
+    pub(crate) const fn with_unit_cost(mut self, toll: UnitCost) -> Self {
         self.cost = toll.units(self.cost);
         self
     }

@@ -46,11 +46,11 @@ impl MeterEventQueue {
     }
 
     /// Compares the remaining quota with the limit's threshold.
-    pub(crate) fn observe(&mut self, place: usize, limit: &Limit, standing: MeterStatus) {
+    pub(crate) fn observe(&mut self, place: usize, limit: &Limit, status: MeterStatus) {
         let Some(share) = limit.warn_below() else {
             return;
         };
-        let (remaining, capacity) = (standing.remaining(), standing.capacity);
+        let (remaining, capacity) = (status.remaining(), status.capacity);
         let is_low = share.is_above(remaining, capacity);
         if is_low && !self.is_low {
             self.low = Some(MeterEvent::Low {

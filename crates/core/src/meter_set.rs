@@ -25,10 +25,10 @@ use crate::{
 /// Meters of all limits that one request has to pass.
 ///
 /// ```
-/// use outflow_core::{Cost, Decision, Limit, MeterSet, Moment, Nanos};
+/// use outflow_core::{Cost, Decision, Limit, MeterSet, ClockPair, Nanos};
 ///
 /// let limits = [Limit::sliding("2/s".parse()?), Limit::sliding("3/min".parse()?)];
-/// let mut set = MeterSet::new(&limits, Moment::default())?;
+/// let mut set = MeterSet::new(&limits, ClockPair::default())?;
 /// assert!(set.take(Nanos::ZERO, Cost::new(2)).is_allow());
 /// assert!(matches!(set.take(Nanos::ZERO, Cost::ONE), Decision::WaitUntil(_)));
 /// assert_eq!(set.take(Nanos::ZERO, Cost::new(3)), Decision::Never, "the first can never pass it");
@@ -117,9 +117,9 @@ impl MeterSet {
     }
 
     /// Refunds a receipt set to all limits, for a request that provably never left.
-    pub fn refund(&mut self, now: Nanos, grant: ReceiptSet) {
+    pub fn refund(&mut self, now: Nanos, receipts: ReceiptSet) {
         let now = self.see(now);
-        for (slot, receipt) in self.slots.iter_mut().zip(grant.receipts()) {
+        for (slot, receipt) in self.slots.iter_mut().zip(receipts.receipts()) {
             if let Some(receipt) = receipt.apply(slot.number, slot.toll) {
                 slot.meter.give_back(now, &receipt);
             }
@@ -130,14 +130,14 @@ impl MeterSet {
     pub fn settle(
         &mut self,
         now: Nanos,
-        grant: ReceiptSet,
-        journey: RequestTiming,
+        receipts: ReceiptSet,
+        timing: RequestTiming,
         floor: Option<Duration>,
     ) {
         let now = self.see(now);
-        for (place, (slot, receipt)) in self.slots.iter_mut().zip(grant.receipts()).enumerate() {
+        for (place, (slot, receipt)) in self.slots.iter_mut().zip(receipts.receipts()).enumerate() {
             if let Some(receipt) = receipt.apply(slot.number, slot.toll) {
-                let arrived = journey.arrived_by(slot.limit.accounting(), floor);
+                let arrived = timing.arrived_by(slot.limit.accounting(), floor);
                 slot.meter.land(now, &receipt, arrived);
                 slot.observe(place, now);
             }
@@ -240,17 +240,17 @@ impl MeterSet {
 
     fn commit(&mut self, now: Nanos, cost: Cost) -> ReceiptSet {
         let now = self.see(now);
-        let mut grant = ReceiptSet::new(now, cost);
+        let mut receipts = ReceiptSet::new(now, cost);
         for (place, slot) in self.slots.iter_mut().enumerate() {
             slot.observe(place, now);
-            grant.postpone(slot.pause(place, now, cost));
+            receipts.postpone(slot.pause(place, now, cost));
         }
         for (place, slot) in self.slots.iter_mut().enumerate() {
-            let receipt = slot.meter.commit(slot.toll.units(cost), grant.send_at());
-            grant.hold(place, slot.number, &receipt);
+            let receipt = slot.meter.commit(slot.toll.units(cost), receipts.send_at());
+            receipts.hold(place, slot.number, &receipt);
             slot.observe(place, now);
         }
-        grant
+        receipts
     }
 
     /// Reserves exactly one slot per limit: each is half a kilobyte, and most sets have one.
@@ -298,7 +298,7 @@ impl MeterSlot {
     }
 
     fn usage(&mut self, now: Nanos) -> Usage {
-        let standing = self.meter.status(now);
+        let status = self.meter.status(now);
         let whole = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
         let predicted_delay = match self.meter.check(now, Cost::ONE) {
             Decision::Allow(()) => Some(Duration::ZERO),
@@ -306,27 +306,27 @@ impl MeterSlot {
             Decision::Never => None,
         };
         Usage {
-            count: u64::try_from(standing.requests).unwrap_or(u64::MAX),
-            weight: whole(standing.used),
-            limit: standing.capacity,
-            peak: whole(standing.peak),
-            oldest: standing.oldest,
-            newest: standing.newest,
-            window_start: standing.window_start,
-            window_end: standing.window_end,
-            memory_bytes: u64::try_from(standing.memory).unwrap_or(u64::MAX),
-            expired: standing.expired,
+            count: u64::try_from(status.requests).unwrap_or(u64::MAX),
+            weight: whole(status.used),
+            limit: status.capacity,
+            peak: whole(status.peak),
+            oldest: status.oldest,
+            newest: status.newest,
+            window_start: status.window_start,
+            window_end: status.window_end,
+            memory_bytes: u64::try_from(status.memory).unwrap_or(u64::MAX),
+            expired: status.expired,
             predicted_delay,
             ..Usage::default()
         }
     }
 
     /// Takes the cost of a call in flight, with or without remaining quota.
-    fn burden(&mut self, now: Nanos, grant: &ReceiptSet) -> Receipt {
+    fn burden(&mut self, now: Nanos, receipts: &ReceiptSet) -> Receipt {
         // The check moves the meter to this instant; its decision does not matter here.
-        let cost = self.toll.units(grant.cost());
-        let _room = self.meter.check(now, cost);
-        self.meter.commit(cost, grant.send_at())
+        let cost = self.toll.units(receipts.cost());
+        let _decision = self.meter.check(now, cost);
+        self.meter.commit(cost, receipts.send_at())
     }
 
     fn adopt(&mut self, limit: &Limit, moment: ClockPair) {

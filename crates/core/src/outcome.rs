@@ -11,17 +11,17 @@ use core::time::Duration;
 ///
 /// ```
 /// use core::time::Duration;
-/// use outflow_core::{Attempt, Fault};
+/// use outflow_core::{AttemptReport, Fault};
 ///
-/// let refused = Attempt::status(429).asking_to_wait(Duration::from_secs(2));
-/// let cut_off = Attempt::fault(Fault::TruncatedBody);
-/// assert_ne!(refused, cut_off);
+/// let throttled = AttemptReport::status(429).with_retry_after(Duration::from_secs(2));
+/// let cut_off = AttemptReport::fault(Fault::TruncatedBody);
+/// assert_ne!(throttled, cut_off);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AttemptReport {
     ended: AttemptEnd,
     retry_after: Option<Duration>,
-    signs: Signs,
+    rate_limited: bool,
 }
 
 impl AttemptReport {
@@ -51,7 +51,7 @@ impl AttemptReport {
     /// `Retry-After` on a 403, a body that says so.
     #[must_use]
     pub const fn with_rate_limit_signs(mut self) -> Self {
-        self.signs = Signs::RateLimit;
+        self.rate_limited = true;
         self
     }
 
@@ -66,15 +66,15 @@ impl AttemptReport {
     }
 
     /// Returns true if the response looks rate limited apart from its status.
-    pub const fn signs(&self) -> Signs {
-        self.signs
+    pub const fn is_rate_limited(&self) -> bool {
+        self.rate_limited
     }
 
     const fn ending(ended: AttemptEnd) -> Self {
         Self {
             ended,
             retry_after: None,
-            signs: Signs::None,
+            rate_limited: false,
         }
     }
 }
@@ -123,15 +123,6 @@ impl Fault {
             Self::TruncatedBody => "truncated_body",
         }
     }
-}
-
-/// Whether a response looks like a rate limit apart from its status.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Signs {
-    /// It does not.
-    None,
-    /// It does.
-    RateLimit,
 }
 
 /// Effect of an attempt on the health of its API.

@@ -32,10 +32,10 @@ impl Meter {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use outflow_core::{Accounting, Cost, Limit, Meter, Moment, Nanos, WaitTime};
+    /// use outflow_core::{Accounting, Cost, Limit, Meter, ClockPair, Nanos, WaitTime};
     ///
     /// let limit = Limit::fixed("10/s".parse()?).counted(Accounting::Send);
-    /// let mut meter = Meter::new(&limit, Moment::default());
+    /// let mut meter = Meter::new(&limit, ClockPair::default());
     /// let cap = Duration::from_millis(500);
     /// assert!(meter.take(Nanos::ZERO, Cost::new(5)).is_allow());
     /// // Five are left for 900 ms: 180 ms each.
@@ -67,8 +67,8 @@ impl Meter {
         let Some(recovery) = self.recovery(now) else {
             return Duration::ZERO;
         };
-        let standing = self.status(now);
-        let (left, remaining) = (recovery.since(standing.at), standing.remaining().max(1));
+        let status = self.status(now);
+        let (left, remaining) = (recovery.since(status.at), status.remaining().max(1));
         let nanos = left.as_nanos() * u128::from(cost.units()) / u128::from(remaining);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }

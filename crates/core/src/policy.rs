@@ -7,24 +7,24 @@
 
 use alloc::vec::Vec;
 
-use crate::outcome::{AttemptEnd, AttemptReport, Fault, Outcome, OutcomeClass, Signs};
+use crate::outcome::{AttemptEnd, AttemptReport, Fault, Outcome, OutcomeClass};
 
 /// Handling of each end of an attempt.
 ///
 /// ```
-/// use outflow_core::{Attempt, Effect, Policy, Retry, Rule, Treatment, When};
+/// use outflow_core::{AttemptReport, OutcomeClass, Policy, Retryability, PolicyRule, Handling, RuleMatch};
 ///
-/// let usual = Policy::default();
-/// assert_eq!(usual.classify(&Attempt::status(503)).retry, Retry::Worthwhile);
+/// let policy = Policy::default();
+/// assert_eq!(policy.classify(&AttemptReport::status(503)).retry, Retryability::Worthwhile);
 ///
 /// // An API where a 401 means that its session store is down.
-/// let counting = Policy::with(&[Rule {
-///     when: When::Status(401),
-///     then: Treatment::failing(Effect::OtherFailed).never_again(),
+/// let counting = Policy::with(&[PolicyRule {
+///     when: RuleMatch::Status(401),
+///     then: Handling::failing(OutcomeClass::OtherFailed).not_retryable(),
 /// }]);
-/// let judged = counting.classify(&Attempt::status(401));
-/// assert_eq!(judged.outcome.effect(), Effect::OtherFailed);
-/// assert_eq!(judged.retry, Retry::Pointless);
+/// let judged = counting.classify(&AttemptReport::status(401));
+/// assert_eq!(judged.outcome.effect(), OutcomeClass::OtherFailed);
+/// assert_eq!(judged.retry, Retryability::Pointless);
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Policy {
@@ -58,7 +58,7 @@ impl Policy {
         self.overrides
             .iter()
             .rev()
-            .chain(USUAL.iter())
+            .chain(DEFAULT_RULES.iter())
             .find(|rule| rule.when.matches(attempt))
             .map_or(Handling::NEUTRAL, |rule| rule.then)
     }
@@ -105,7 +105,7 @@ impl RuleMatch {
                 (first..=last).contains(&code)
             }
             (Self::RateLimited(wanted), AttemptEnd::Status(code)) => {
-                wanted == code && attempt.signs() == Signs::RateLimit
+                wanted == code && attempt.is_rate_limited()
             }
             (Self::Fault(wanted), AttemptEnd::Fault(fault)) => wanted == fault,
             (Self::Cancelled, AttemptEnd::Cancelled) => true,
@@ -192,7 +192,7 @@ const fn row(when: RuleMatch, then: Handling) -> PolicyRule {
 
 /// The default table; the first row that matches wins. Ends without a row (1xx, other 4xx, codes
 /// beyond 599) are neutral.
-const USUAL: [PolicyRule; 15] = [
+const DEFAULT_RULES: [PolicyRule; 15] = [
     row(RuleMatch::Statuses(200, 399), Handling::SUCCESS),
     row(RuleMatch::Status(429), Handling::THROTTLED),
     row(RuleMatch::Status(418), Handling::BAN),
@@ -239,7 +239,7 @@ mod tests {
     // One line per cell: the end, its class, its retryability, and if a Retry-After of 7 s is
     // obeyed. 226, 399, 501, 505 and 599 are the ends and gaps of the ranges.
     #[test]
-    fn every_cell_of_the_usual_table_holds() {
+    fn every_cell_of_the_default_table_holds() {
         use OutcomeClass::{
             Banned, Cancelled, NetworkFailed, Neutral, ServerFailed, Success, Throttled,
         };
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_obey_is_nothing_obeyed() {
+    fn without_a_retry_after_there_is_no_wait() {
         let judged = Policy::default().classify(&AttemptReport::status(429));
         assert_eq!(judged.outcome, Outcome::THROTTLED);
     }

@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_written_forms_are_read() {
+    fn all_written_forms_parse() {
         let cases = [
             ("10/s", 10, 1_000_000_000),
             ("100/min", 100, 60_000_000_000),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_says_what_is_wrong() {
+    fn each_parse_error_names_its_cause() {
         let cases = [
             ("", InvalidRate::NoSeparator),
             ("10", InvalidRate::NoSeparator),
@@ -349,13 +349,13 @@ mod tests {
             ("10/fortnight", InvalidRate::UnknownUnit),
             ("10/-1s", InvalidRate::UnknownUnit),
         ];
-        for (text, mistake) in cases {
-            assert_eq!(text.parse::<Rate>(), Err(mistake), "{text:?}");
+        for (text, error) in cases {
+            assert_eq!(text.parse::<Rate>(), Err(error), "{text:?}");
         }
     }
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn a_shown_rate_parses_back() {
         for text in [
             "10/s",
             "100/min",
@@ -375,16 +375,16 @@ mod tests {
         let rate = |text: &str| text.parse::<Rate>().expect("valid");
         assert!(rate("100/min").cmp_speed(rate("2/s")).is_lt());
         assert!(rate("60/min").cmp_speed(rate("1/s")).is_eq());
-        let (most, less) = (
+        let (max, less) = (
             rate("18446744073709551615/s"),
             rate("18446744073709551614/s"),
         );
-        assert!(most.cmp_speed(less).is_gt());
+        assert!(max.cmp_speed(less).is_gt());
     }
 
     // 10 per 100 ms is 100/s: three a second is 0.3 of a unit in that window, so it is stretched.
     #[test]
-    fn a_ceiling_keeps_the_span_while_it_can() {
+    fn a_ceiling_keeps_the_span_if_possible() {
         let three = Rate::per_second(3).expect("valid");
         let at_most = |text: &str| {
             text.parse::<Rate>()

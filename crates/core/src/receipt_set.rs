@@ -49,7 +49,7 @@ impl ReceiptSet {
     }
 
     /// Returns a copy without receipts.
-    pub(crate) const fn emptied(&self) -> Self {
+    pub(crate) const fn without_receipts(&self) -> Self {
         let mut empty = Self::new(self.at, self.cost);
         empty.send_at = self.send_at;
         empty
@@ -95,11 +95,11 @@ pub(crate) struct SlotReceipt {
 impl SlotReceipt {
     /// Returns the receipt for the slot of this number, in the units it counts.
     pub(crate) fn apply(self, slot: u32, toll: UnitCost) -> Option<Receipt> {
-        (self.slot == slot).then(|| self.receipt.tolled(toll))
+        (self.slot == slot).then(|| self.receipt.with_unit_cost(toll))
     }
 
     /// Returns a reference to the receipt for the slot of this number.
-    pub(crate) fn shown_to(&self, slot: u32) -> Option<&Receipt> {
+    pub(crate) fn receipt_for(&self, slot: u32) -> Option<&Receipt> {
         (self.slot == slot).then_some(&self.receipt)
     }
 }

@@ -47,21 +47,21 @@ impl LocalUsage {
 /// Consequences of a hint.
 ///
 /// ```
-/// use outflow_core::{Correction, Dialects, Hints, Limit, Nanos, Ours, ResponseTime, WallTime};
+/// use outflow_core::{UsageCorrection, Dialects, Hints, Limit, Nanos, LocalUsage, ResponseTime, WallTime};
 ///
 /// let headers: [(&str, &[u8]); 2] = [
 ///     ("X-RateLimit-Limit", b"60"),
 ///     ("X-RateLimit-Remaining", b"20"),
 /// ];
-/// let came = ResponseTime { date: None, wall: WallTime::EPOCH };
-/// let hints = Hints::read(headers, Dialects::ALL, came);
+/// let response_time = ResponseTime { date: None, wall: WallTime::EPOCH };
+/// let hints = Hints::read(headers, Dialects::ALL, response_time);
 /// let hint = hints.iter().next().expect("one hint");
-/// let ours = Ours {
+/// let ours = LocalUsage {
 ///     limit: Limit::sliding("60/min".parse()?),
 ///     counted_at_send: 25,
 ///     added_since: 5,
 /// };
-/// let correction = Correction::of(hint, &ours, Nanos::ZERO);
+/// let correction = UsageCorrection::new(hint, &ours, Nanos::ZERO);
 /// assert_eq!(correction.foreign, 10, "the server counted 40, at most 30 of them ours");
 /// # Ok::<(), outflow_core::InvalidRate>(())
 /// ```
@@ -108,9 +108,9 @@ fn foreign(hint: &Hint, ours: &LocalUsage) -> u64 {
 /// the end of any window.
 fn counts_alike(hint: &Hint, ours: &LocalUsage) -> bool {
     let fits = |span: Option<Duration>| span.is_none_or(|span| span <= ours.window());
-    let told = hint.window.is_some() || hint.limit == Some(ours.limit.capacity());
+    let advertised = hint.window.is_some() || hint.limit == Some(ours.limit.capacity());
     let by_arrival = ours.limit.accounting() != Accounting::Send;
-    by_arrival && told && fits(hint.window) && fits(hint.resets_in)
+    by_arrival && advertised && fits(hint.window) && fits(hint.resets_in)
 }
 
 /// Without its window a number is no rate.
@@ -122,12 +122,12 @@ fn until(hint: &Hint, ours: &LocalUsage, now: Nanos) -> Option<Nanos> {
     let by_use = || Some(hint.used? >= hint.limit?);
     let exhausted = hint.remaining.map(|left| left == 0).or_else(by_use)?;
     let rest = hint.resets_in.or(hint.window).unwrap_or(ours.window());
-    let at = now.saturating_add(rest.min(LONGEST_PARK));
+    let at = now.saturating_add(rest.min(MAX_BLOCK));
     (exhausted && at > now).then_some(at)
 }
 
 /// The longest that one header is believed; after that, one call asks again.
-const LONGEST_PARK: Duration = Duration::from_hours(24);
+const MAX_BLOCK: Duration = Duration::from_hours(24);
 
 #[cfg(test)]
 mod tests {
@@ -137,14 +137,14 @@ mod tests {
     use crate::{Dialects, Hints, ResponseTime, WallTime};
 
     fn hint(headers: &[(&str, &str)]) -> Hint {
-        let came = ResponseTime {
+        let response_time = ResponseTime {
             date: None,
             wall: WallTime::from_unix_secs(1_700_000_000),
         };
         let pairs = headers
             .iter()
             .map(|(name, value)| (*name, value.as_bytes()));
-        let hints = Hints::read(pairs, Dialects::ALL, came);
+        let hints = Hints::read(pairs, Dialects::ALL, response_time);
         *hints.iter().next().expect("one hint")
     }
 
@@ -160,7 +160,7 @@ mod tests {
 
     // Upbit reports only the remaining quota, which refers to our limit.
     #[test]
-    fn what_is_left_is_left_of_our_limit_if_the_server_tells_none() {
+    fn remaining_without_a_limit_refers_to_our_limit() {
         let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
         assert_eq!(
             UsageCorrection::new(&hint, &ours("12/s", 3, 1), NOW).foreign,
@@ -174,7 +174,7 @@ mod tests {
 
     // GitHub's hour against our minute: a call 59 minutes ago is not foreign.
     #[test]
-    fn a_longer_window_than_ours_accuses_nobody() {
+    fn a_longer_window_yields_no_foreign_usage() {
         let by_window = hint(&[
             ("X-RateLimit-Limit-Hour", "100"),
             ("X-RateLimit-Remaining-Hour", "9"),
@@ -200,7 +200,7 @@ mod tests {
     // 600 a minute, one second before its end, against our 10 a second: the 599 used are our own of
     // the last minute. A single remaining or used number says even less.
     #[test]
-    fn a_server_that_does_not_tell_its_window_accuses_nobody() {
+    fn a_hint_without_a_window_yields_no_foreign_usage() {
         let (limit, reset) = (("X-RateLimit-Limit", "600"), ("X-RateLimit-Reset", "1"));
         let left = ("X-RateLimit-Remaining", "1");
         for headers in [
@@ -217,7 +217,7 @@ mod tests {
 
     // Sent at 0, arrived at 100 ms, asked at 1 s: the server still counts a call that we do not.
     #[test]
-    fn a_limit_counted_from_sending_accuses_nobody() {
+    fn a_limit_counted_from_sending_yields_no_foreign_usage() {
         let hint = hint(&[("X-RateLimit-Limit", "10"), ("X-RateLimit-Remaining", "8")]);
         let by_arrival = ours("10/s", 1, 0);
         assert_eq!(UsageCorrection::new(&hint, &by_arrival, NOW).foreign, 1);
@@ -230,7 +230,7 @@ mod tests {
 
     // The rest of a second is not the rest of our minute.
     #[test]
-    fn what_is_left_of_a_shorter_window_is_not_left_of_ours() {
+    fn remaining_of_a_shorter_window_does_not_apply_to_ours() {
         let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
         assert_eq!(
             UsageCorrection::new(&hint, &ours("12/min", 3, 1), NOW).foreign,
@@ -239,20 +239,20 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_told_with_its_window() {
-        let told = |headers: &[(&str, &str)]| {
+    fn a_limit_needs_its_window() {
+        let advertised = |headers: &[(&str, &str)]| {
             let correction = UsageCorrection::new(&hint(headers), &ours("50/s", 0, 0), NOW);
             correction.limit.map(|rate| alloc::format!("{rate}"))
         };
         let ietf = [("RateLimit-Policy", "\"a\";q=42;w=1")];
-        assert_eq!(told(&ietf).as_deref(), Some("42/s"));
+        assert_eq!(advertised(&ietf).as_deref(), Some("42/s"));
         let ours = [("RateLimit-Policy", "\"a\";q=50;w=1")];
-        assert_eq!(told(&ours).as_deref(), Some("50/s"));
+        assert_eq!(advertised(&ours).as_deref(), Some("50/s"));
         let none_at_all = [("RateLimit-Policy", "\"a\";q=0;w=1")];
-        assert_eq!(told(&none_at_all), None);
+        assert_eq!(advertised(&none_at_all), None);
         let plain = [("X-RateLimit-Limit", "42")];
-        assert_eq!(told(&plain), None, "42 of what");
-        assert_eq!(told(&[("X-RateLimit-Remaining", "0")]), None);
+        assert_eq!(advertised(&plain), None, "42 of what");
+        assert_eq!(advertised(&[("X-RateLimit-Remaining", "0")]), None);
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
 
     // With a reset, with only a window, with neither, and with an unbelievable reset.
     #[test]
-    fn nothing_left_parks_until_something_returns() {
+    fn an_empty_quota_blocks_until_units_return() {
         let until = |headers: &[(&str, &str)]| {
             let correction = UsageCorrection::new(&hint(headers), &ours("60/min", 0, 0), NOW);
             correction.until.map(|at| at.since(NOW).as_secs())

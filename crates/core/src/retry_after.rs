@@ -11,7 +11,9 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::byte_cursor::{ByteCursor, fraction_nanos, is_blank, trimmed, whole_saturating};
+use crate::byte_cursor::{
+    ByteCursor, is_blank, parse_fraction_nanos, parse_whole_saturating, trim_blanks,
+};
 use crate::http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 
 /// Wait that a server asked for, within our bounds.
@@ -20,8 +22,8 @@ use crate::http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 /// use core::time::Duration;
 /// use outflow_core::{ResponseTime, RetryAfter, WaitBounds, WallTime};
 ///
-/// let came = ResponseTime { date: None, wall: WallTime::from_unix_secs(1_700_000_000) };
-/// let read = |value: &[u8]| RetryAfter::read(value, came, WaitBounds::default());
+/// let response_time = ResponseTime { date: None, wall: WallTime::from_unix_secs(1_700_000_000) };
+/// let read = |value: &[u8]| RetryAfter::read(value, response_time, WaitBounds::default());
 /// assert_eq!(read(b"120").wait(), Some(Duration::from_secs(120)));
 /// assert_eq!(read(b"Tue, 14 Nov 2023 22:13:50 GMT").wait(), Some(Duration::from_secs(30)));
 /// assert_eq!(read(b"99999999999999999999").wait(), Some(Duration::from_hours(24)));
@@ -60,15 +62,15 @@ impl RetryAfter {
     /// Parses one header value. Of a list, as some proxies join repeated headers, the longest wait
     /// counts; a list with a malformed member is ignored. So is `1,000`, which could be a thousand
     /// or a list; `120,120` is always a list.
-    pub fn read(value: &[u8], came: ResponseTime<'_>, bounds: WaitBounds) -> Self {
-        let value = trimmed(value);
+    pub fn read(value: &[u8], response_time: ResponseTime<'_>, bounds: WaitBounds) -> Self {
+        let value = trim_blanks(value);
         if value.is_empty() {
             return Self::Ignored(MalformedRetryAfter::Empty);
         }
-        match asked(value, came) {
+        match asked(value, response_time) {
             Ok(asked) => bounds.apply(asked),
             Err(garbage) => {
-                let asked = longest_of_list(value, came);
+                let asked = longest_of_list(value, response_time);
                 asked.map_or(Self::Ignored(garbage), |asked| bounds.apply(asked))
             }
         }
@@ -78,12 +80,12 @@ impl RetryAfter {
     /// late is the lesser harm. Returns `None` if there was none.
     pub fn read_all<'a>(
         values: impl IntoIterator<Item = &'a [u8]>,
-        came: ResponseTime<'_>,
+        response_time: ResponseTime<'_>,
         bounds: WaitBounds,
     ) -> Option<Self> {
         values
             .into_iter()
-            .map(|value| Self::read(value, came, bounds))
+            .map(|value| Self::read(value, response_time, bounds))
             .reduce(|a, b| if b.wait() > a.wait() { b } else { a })
     }
 
@@ -179,11 +181,11 @@ impl fmt::Display for InvalidWaitBounds {
 impl core::error::Error for InvalidWaitBounds {}
 
 /// Returns the requested wait; zero for a past time.
-fn asked(value: &[u8], came: ResponseTime<'_>) -> Result<Duration, MalformedRetryAfter> {
+fn asked(value: &[u8], response_time: ResponseTime<'_>) -> Result<Duration, MalformedRetryAfter> {
     if let Some(seconds) = seconds(value) {
         return Ok(seconds);
     }
-    let now = came.at_server();
+    let now = response_time.at_server();
     match HttpDate::read(value, now) {
         Ok(date) => Ok(date.at().since(now)),
         Err(InvalidHttpDate::BeforeEpoch) => Ok(Duration::ZERO),
@@ -194,32 +196,32 @@ fn asked(value: &[u8], came: ResponseTime<'_>) -> Result<Duration, MalformedRetr
 
 /// Parses `120` or `1.5`; zero for `-5`, which is past.
 fn seconds(value: &[u8]) -> Option<Duration> {
-    let mut scan = ByteCursor::new(value);
-    let negative = scan.text(b"-").is_some();
-    let whole = whole_saturating(scan.run(|b| b.is_ascii_digit()))?;
-    let nanos = match scan.text(b".") {
-        Some(()) => fraction_nanos(scan.run(|b| b.is_ascii_digit()))?,
+    let mut cursor = ByteCursor::new(value);
+    let negative = cursor.text(b"-").is_some();
+    let parse_whole = parse_whole_saturating(cursor.run(|b| b.is_ascii_digit()))?;
+    let nanos = match cursor.text(b".") {
+        Some(()) => parse_fraction_nanos(cursor.run(|b| b.is_ascii_digit()))?,
         None => 0,
     };
-    if !scan.is_done() {
+    if !cursor.is_done() {
         return None;
     }
     if negative {
         return Some(Duration::ZERO);
     }
     let fraction = Duration::from_nanos(u64::from(nanos));
-    Some(Duration::from_secs(whole).saturating_add(fraction))
+    Some(Duration::from_secs(parse_whole).saturating_add(fraction))
 }
 
 /// Returns the longest wait of the list's members; `None` if one of them is malformed.
-fn longest_of_list(value: &[u8], came: ResponseTime<'_>) -> Option<Duration> {
+fn longest_of_list(value: &[u8], response_time: ResponseTime<'_>) -> Option<Duration> {
     if is_grouped(value) {
         return None;
     }
     let (mut longest, mut rest) = (None, value);
     // Empty members are skipped.
     while let Some(start) = rest.iter().position(|b| !is_blank(*b) && *b != b',') {
-        let (asked, after) = first_member(rest.get(start..)?, came)?;
+        let (asked, after) = first_member(rest.get(start..)?, response_time)?;
         longest = longest.max(Some(asked));
         rest = after;
     }
@@ -228,20 +230,23 @@ fn longest_of_list(value: &[u8], came: ResponseTime<'_>) -> Option<Duration> {
 
 /// Parses the first member and returns the rest. Two of the date forms contain one comma, so a
 /// member ends at the first comma or at the second.
-fn first_member<'a>(list: &'a [u8], came: ResponseTime<'_>) -> Option<(Duration, &'a [u8])> {
+fn first_member<'a>(
+    list: &'a [u8],
+    response_time: ResponseTime<'_>,
+) -> Option<(Duration, &'a [u8])> {
     let commas = list.iter().enumerate().filter(|(_, b)| **b == b',');
     let mut ends = commas.map(|(end, _)| end).chain([list.len()]).take(2);
     ends.find_map(|end| {
         let (member, rest) = list.split_at_checked(end)?;
-        let asked = asked(trimmed(member), came).ok()?;
+        let asked = asked(trim_blanks(member), response_time).ok()?;
         Some((asked, rest.get(1..).unwrap_or_default()))
     })
 }
 
 /// Returns true for digits grouped by thousands, unless they repeat one number.
 fn is_grouped(value: &[u8]) -> bool {
-    let whole = value.split(|b| *b == b'.').next().unwrap_or_default();
-    let mut groups = whole.split(|b| *b == b',');
+    let parse_whole = value.split(|b| *b == b'.').next().unwrap_or_default();
+    let mut groups = parse_whole.split(|b| *b == b',');
     let first = groups.next().unwrap_or_default();
     let is_group = |group: &[u8]| group.len() == 3 && group.iter().all(u8::is_ascii_digit);
     (1..=3).contains(&first.len())

@@ -22,7 +22,7 @@ use crate::{Nanos, Share};
 /// let now = Nanos::from_secs(1);
 /// let mut budget = RetryBudget::new(Default::default(), now)?;
 /// for _ in 0..10 {
-///     assert!(budget.withdraw(now), "ten in the first second are anyone's");
+///     assert!(budget.withdraw(now), "ten in the first second are free");
 /// }
 /// assert!(!budget.withdraw(now));
 /// for _ in 0..5 {
@@ -137,7 +137,7 @@ struct SteadyAllowance {
     /// Nanoseconds per retry, rounded up; 0 if there is no allowance.
     each: u64,
     /// One second's worth.
-    whole: u64,
+    capacity: u64,
     full_at: u64,
 }
 
@@ -150,14 +150,14 @@ impl SteadyAllowance {
         };
         Self {
             each,
-            whole: each * count,
+            capacity: each * count,
             full_at: now.as_nanos(),
         }
     }
 
     fn at(&self, now: Nanos) -> u64 {
         let missing = self.full_at.saturating_sub(now.as_nanos());
-        self.whole
+        self.capacity
             .saturating_sub(missing)
             .checked_div(self.each)
             .unwrap_or(0)
@@ -197,10 +197,10 @@ impl EarnedRetries {
 
     fn at(&self, now: Nanos) -> u64 {
         let passed = self.passed(now);
-        let kept = self.parts.len().saturating_sub(passed);
+        let remaining = self.parts.len().saturating_sub(passed);
         self.parts
             .iter()
-            .take(kept)
+            .take(remaining)
             .fold(0, |sum, part| sum.saturating_add(*part))
     }
 
@@ -272,7 +272,7 @@ impl fmt::Display for InvalidRetryBudget {
             Self::NothingAllowed => {
                 "a budget of no share and no allowance never retries: set the retry count to 0 instead"
             }
-            Self::TtlTooShort => "what calls earn would expire at once: use a ttl of some seconds",
+            Self::TtlTooShort => "earned retries would expire at once: use a ttl of some seconds",
         })
     }
 }
@@ -283,7 +283,7 @@ impl core::error::Error for InvalidRetryBudget {}
 mod tests {
     use super::*;
 
-    fn usual() -> RetryBudget {
+    fn default_budget() -> RetryBudget {
         RetryBudget::new(RetryBudgetSettings::default(), Nanos::ZERO).expect("valid")
     }
 
@@ -291,7 +291,7 @@ mod tests {
     // may cause 24 000 earned retries, 6 000 allowed ones and the first second's 10.
     #[test]
     fn a_total_outage_is_not_multiplied() {
-        let mut budget = usual();
+        let mut budget = default_budget();
         let (mut calls, mut retries) = (0_u64, 0_u64);
         for tick in 0..600 * 200 {
             let now = Nanos::from_millis(tick * 5);
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_allowance_saves_one_second_and_no_more() {
-        let mut budget = usual();
+        let mut budget = default_budget();
         let hour = Nanos::from_secs(3_600);
         assert_eq!(budget.balance(hour), 10);
         assert_eq!((0..100).filter(|_| budget.withdraw(hour)).count(), 10);
@@ -323,8 +323,8 @@ mod tests {
     // Fifty calls earn ten retries. The slots are a second long and the calls come at 0.5 s, so
     // they are dropped at 10 s, never later than ten seconds after they came.
     #[test]
-    fn what_is_earned_is_forgotten_in_time() {
-        let mut budget = usual();
+    fn earned_retries_expire_in_time() {
+        let mut budget = default_budget();
         for _ in 0..50 {
             budget.deposit(Nanos::from_millis(500));
         }
@@ -335,9 +335,9 @@ mod tests {
     // All ten of this second are taken and five calls have earned one. Other settings neither
     // return the ten nor lose the one, unless its lifetime changes.
     #[test]
-    fn other_settings_give_nothing_back() {
+    fn new_settings_refund_nothing() {
         let (now, settings) = (Nanos::from_secs(1), RetryBudgetSettings::default());
-        let mut budget = usual();
+        let mut budget = default_budget();
         while budget.withdraw(now) {}
         (0..5).for_each(|_| budget.deposit(now));
         let fewer = RetryBudgetSettings {
@@ -345,7 +345,7 @@ mod tests {
             ..settings
         };
         let mut fewer = budget.under(fewer, now).expect("valid");
-        assert!(fewer.withdraw(now), "what was earned");
+        assert!(fewer.withdraw(now), "an earned retry");
         assert!(!fewer.withdraw(now));
         let ttl = Duration::from_secs(20);
         let longer = budget.under(RetryBudgetSettings { ttl, ..settings }, now);
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_steps_back_earns_nothing() {
-        let mut budget = usual();
+        let mut budget = default_budget();
         let now = Nanos::from_secs(5);
         while budget.withdraw(now) {}
         for step in 0..1_000 {
@@ -364,8 +364,8 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_time_are_ordinary() {
-        let mut budget = usual();
+    fn the_ends_of_the_timeline_are_safe() {
+        let mut budget = default_budget();
         budget.deposit(Nanos::MAX);
         let granted = (0..1_000).filter(|_| budget.withdraw(Nanos::MAX)).count();
         assert!(granted <= 10, "{granted}");
@@ -373,18 +373,18 @@ mod tests {
 
     #[test]
     fn impossible_budgets_cannot_be_built() {
-        let usual = RetryBudgetSettings::default();
+        let default_budget = RetryBudgetSettings::default();
         let nothing = RetryBudgetSettings {
             share: Share::NONE,
             per_second: 0,
-            ..usual
+            ..default_budget
         };
         let at_once = RetryBudgetSettings {
             ttl: Duration::from_nanos(9),
-            ..usual
+            ..default_budget
         };
-        let mistake = |settings| RetryBudget::new(settings, Nanos::ZERO).err();
-        assert_eq!(mistake(nothing), Some(InvalidRetryBudget::NothingAllowed));
-        assert_eq!(mistake(at_once), Some(InvalidRetryBudget::TtlTooShort));
+        let error = |settings| RetryBudget::new(settings, Nanos::ZERO).err();
+        assert_eq!(error(nothing), Some(InvalidRetryBudget::NothingAllowed));
+        assert_eq!(error(at_once), Some(InvalidRetryBudget::TtlTooShort));
     }
 }

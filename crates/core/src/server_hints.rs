@@ -16,7 +16,7 @@ mod hint;
 mod ietf;
 mod label;
 mod reset;
-mod rfc3339;
+pub(crate) mod rfc3339;
 mod shopify;
 mod split_header;
 mod structured_fields;
@@ -41,8 +41,8 @@ use split_header::HintPart;
 ///     ("x-ratelimit-remaining", b"12"),
 ///     ("X-RateLimit-Reset", b"1700000030"),
 /// ];
-/// let came = ResponseTime { date: None, wall: WallTime::from_unix_secs(1_700_000_000) };
-/// let hints = Hints::read(headers, Dialects::ALL, came);
+/// let response_time = ResponseTime { date: None, wall: WallTime::from_unix_secs(1_700_000_000) };
+/// let hints = Hints::read(headers, Dialects::ALL, response_time);
 /// let hint = hints.iter().next().expect("one hint");
 /// assert_eq!((hint.limit, hint.remaining), (Some(60), Some(12)));
 /// assert_eq!(hint.resets_in, Some(Duration::from_secs(30)));
@@ -50,7 +50,7 @@ use split_header::HintPart;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hints {
-    read: [Option<Hint>; MOST_HINTS],
+    read: [Option<Hint>; MAX_HINTS],
     malformed: u32,
     left_out: u32,
 }
@@ -60,12 +60,12 @@ impl Hints {
     pub fn read<'a>(
         headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
         dialects: Dialects,
-        came: ResponseTime<'_>,
+        response_time: ResponseTime<'_>,
     ) -> Self {
         let mut reading = HintReader {
             hints: Self::NOTHING,
             dialects,
-            came,
+            response_time,
         };
         for (name, value) in headers {
             reading.header(name, value);
@@ -90,7 +90,7 @@ impl Hints {
     }
 
     const NOTHING: Self = Self {
-        read: [None; MOST_HINTS],
+        read: [None; MAX_HINTS],
         malformed: 0,
         left_out: 0,
     };
@@ -107,7 +107,7 @@ impl Hints {
 }
 
 /// Twice the most that any provider sends: requests and three kinds of tokens.
-const MOST_HINTS: usize = 8;
+const MAX_HINTS: usize = 8;
 
 /// Malformed header of a known dialect.
 struct MalformedHint;
@@ -119,13 +119,13 @@ type Noted = Result<(), MalformedHint>;
 struct HintReader<'a> {
     hints: Hints,
     dialects: Dialects,
-    came: ResponseTime<'a>,
+    response_time: ResponseTime<'a>,
 }
 
 impl HintReader<'_> {
     /// Returns the server's time. Computed on demand: most responses need none.
     fn now(&self) -> WallTime {
-        self.came.at_server()
+        self.response_time.at_server()
     }
 
     fn header(&mut self, name: &str, value: &[u8]) {

@@ -28,9 +28,9 @@ use crate::{Cost, Decision, InvalidLimit, Nanos, Rate, Receipt};
 /// Exact limit shared by threads through `&self`.
 ///
 /// ```
-/// use outflow_core::{Cost, Decision, Limiter, Nanos};
+/// use outflow_core::{Cost, Decision, SharedLimiter, Nanos};
 ///
-/// let limiter = Limiter::sliding("2/s".parse()?)?;
+/// let limiter = SharedLimiter::sliding("2/s".parse()?)?;
 /// let first = limiter.take(Nanos::ZERO, Cost::ONE).allowed().expect("untouched");
 /// assert!(limiter.take(Nanos::from_millis(1), Cost::ONE).is_allow());
 /// assert_eq!(limiter.take(Nanos::from_millis(2), Cost::ONE), Decision::WaitUntil(Nanos::from_secs(1)));
@@ -43,7 +43,7 @@ use crate::{Cost, Decision, InvalidLimit, Nanos, Rate, Receipt};
 // miss where there are many limiters.
 #[repr(align(64))]
 pub struct SharedLimiter {
-    flag: SpinLock,
+    lock: SpinLock,
     state: LimiterState,
 }
 
@@ -67,9 +67,9 @@ impl SharedLimiter {
     /// none changes, and the wait is the longest of theirs.
     ///
     /// ```
-    /// use outflow_core::{Cost, Decision, Limiter, Nanos};
+    /// use outflow_core::{Cost, Decision, SharedLimiter, Nanos};
     ///
-    /// let limiter = Limiter::all_of(&["2/s".parse()?, "3/min".parse()?])?;
+    /// let limiter = SharedLimiter::with_rates(&["2/s".parse()?, "3/min".parse()?])?;
     /// assert!(limiter.take(Nanos::ZERO, Cost::new(2)).is_allow());
     /// assert!(limiter.take(Nanos::from_secs(1), Cost::ONE).is_allow());
     /// let fourth = limiter.take(Nanos::from_secs(2), Cost::ONE);
@@ -103,7 +103,7 @@ impl SharedLimiter {
     /// has then lost its processor. Pass the system's `yield`; by default it spins.
     #[must_use]
     pub fn waiting_with(mut self, pause: fn()) -> Self {
-        self.flag = SpinLock::pausing_with(pause);
+        self.lock = SpinLock::pausing_with(pause);
         self
     }
 
@@ -113,9 +113,9 @@ impl SharedLimiter {
         let (at, units) = (now.as_nanos(), cost.units());
         let taken = match &self.state {
             _ if units == 0 => Decision::Allow((at, 0)),
-            LimiterState::Ring(ring) => ring.take(&self.flag, at, units).map(|at| (at, 0)),
-            LimiterState::Rings(rings) => rings.take(&self.flag, at, units).map(|at| (at, 0)),
-            LimiterState::Bucket(bucket) => bucket.take(&self.flag, at, units),
+            LimiterState::Ring(ring) => ring.take(&self.lock, at, units).map(|at| (at, 0)),
+            LimiterState::Rings(rings) => rings.take(&self.lock, at, units).map(|at| (at, 0)),
+            LimiterState::Bucket(bucket) => bucket.take(&self.lock, at, units),
         };
         taken.map(|(at, mark)| {
             Receipt::new(Nanos::from_nanos(at), cost, WindowStart::FromSend).marked(mark)
@@ -126,24 +126,24 @@ impl SharedLimiter {
     pub fn refund(&self, now: Nanos, receipt: Receipt) -> bool {
         match &self.state {
             _ if receipt.cost() == Cost::ZERO => false,
-            LimiterState::Ring(ring) => ring.refund(&self.flag, now.as_nanos(), &receipt),
-            LimiterState::Rings(rings) => rings.refund(&self.flag, now.as_nanos(), &receipt),
-            LimiterState::Bucket(bucket) => bucket.refund(&self.flag, now.as_nanos(), &receipt),
+            LimiterState::Ring(ring) => ring.refund(&self.lock, now.as_nanos(), &receipt),
+            LimiterState::Rings(rings) => rings.refund(&self.lock, now.as_nanos(), &receipt),
+            LimiterState::Bucket(bucket) => bucket.refund(&self.lock, now.as_nanos(), &receipt),
         }
     }
 
     /// Returns the remaining quota at `now`.
     pub fn remaining(&self, now: Nanos) -> u64 {
         match &self.state {
-            LimiterState::Ring(ring) => ring.remaining(&self.flag, now.as_nanos()),
-            LimiterState::Rings(rings) => rings.remaining(&self.flag, now.as_nanos()),
-            LimiterState::Bucket(bucket) => bucket.remaining(&self.flag, now.as_nanos()),
+            LimiterState::Ring(ring) => ring.remaining(&self.lock, now.as_nanos()),
+            LimiterState::Rings(rings) => rings.remaining(&self.lock, now.as_nanos()),
+            LimiterState::Bucket(bucket) => bucket.remaining(&self.lock, now.as_nanos()),
         }
     }
 
     fn from_state(state: LimiterState) -> Self {
         Self {
-            flag: SpinLock::default(),
+            lock: SpinLock::default(),
             state,
         }
     }
@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn a_limit_too_large_for_slots_is_refused() {
         let rate = |quantity| Rate::per_second(quantity).expect("positive");
-        let most = u64::from(MAX_SHARED_UNITS);
+        let max = u64::from(MAX_SHARED_UNITS);
         assert_eq!(
-            SharedLimiter::sliding(rate(most + 1)).err(),
+            SharedLimiter::sliding(rate(max + 1)).err(),
             Some(LimitTooLarge)
         );
         assert_eq!(
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_costs_nothing_and_gives_nothing_back() {
+    fn a_zero_cost_takes_and_refunds_nothing() {
         let limiter =
             SharedLimiter::sliding(Rate::per_second(1).expect("positive")).expect("small");
         let nothing = limiter

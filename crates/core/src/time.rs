@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn civil_time_can_step_while_monotonic_time_stands() {
+    fn civil_time_steps_without_monotonic_time() {
         let clock = ManualClock::new(Nanos::from_secs(9), WallTime::from_unix_secs(100));
         clock.set_wall(WallTime::from_unix_secs(40));
         assert_eq!(

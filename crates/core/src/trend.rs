@@ -10,19 +10,19 @@ use alloc::collections::VecDeque;
 /// Usage of recent windows.
 ///
 /// ```
-/// use outflow_core::{Pattern, Trend};
+/// use outflow_core::{TrendShape, Trend};
 ///
 /// let mut trend = Trend::new(Trend::DEFAULT_WINDOWS);
 /// for used in [10, 20, 30, 40, 50] {
 ///     trend.record(used);
 /// }
-/// assert_eq!(trend.pattern(), Pattern::Rising);
+/// assert_eq!(trend.pattern(), TrendShape::Rising);
 /// assert_eq!(trend.prediction(), Some(60));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Trend {
     windows: VecDeque<u64>,
-    kept: usize,
+    max_windows: usize,
     smoothed: f64,
     peak: u64,
 }
@@ -35,7 +35,7 @@ impl Trend {
     pub const fn new(windows: usize) -> Self {
         Self {
             windows: VecDeque::new(),
-            kept: if windows < 2 { 2 } else { windows },
+            max_windows: if windows < 2 { 2 } else { windows },
             smoothed: 0.0,
             peak: 0,
         }
@@ -48,7 +48,7 @@ impl Trend {
         } else {
             self.smoothed + SMOOTHING * (real(used) - self.smoothed)
         };
-        if self.windows.len() >= self.kept {
+        if self.windows.len() >= self.max_windows {
             self.windows.pop_front();
         }
         self.windows.push_back(used);
@@ -78,7 +78,7 @@ impl Trend {
     /// Predicts the usage of the next window; `None` before the first window.
     pub fn prediction(&self) -> Option<u64> {
         let level = self.smoothed()?;
-        Some(whole(match self.pattern() {
+        Some(round_to_u64(match self.pattern() {
             TrendShape::Rising | TrendShape::Falling => {
                 self.line().at(real_len(self.windows.len()))
             }
@@ -186,7 +186,7 @@ fn real_len(value: usize) -> f64 {
     clippy::cast_sign_loss,
     reason = "the cast saturates, and a prediction below zero is zero"
 )]
-fn whole(value: f64) -> u64 {
+fn round_to_u64(value: f64) -> u64 {
     (value + 0.5) as u64
 }
 
@@ -233,7 +233,7 @@ mod tests {
     // All around a mean of 100: lines that change by 24 and by 16, and points that lie 70, 55 and 45
     // away from their line.
     #[test]
-    fn a_fifth_is_a_move_and_a_half_is_a_burst() {
+    fn a_fifth_is_a_trend_and_a_half_is_a_burst() {
         let cases: [(&[u64], TrendShape); 6] = [
             (&[88, 94, 100, 106, 112], TrendShape::Rising),
             (&[112, 106, 100, 94, 88], TrendShape::Falling),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_predicts_nothing() {
+    fn an_empty_series_predicts_nothing() {
         let trend = Trend::default();
         assert_eq!((trend.prediction(), trend.smoothed()), (None, None));
         assert_eq!(trend.pattern(), TrendShape::Steady);

@@ -67,14 +67,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_reached_exactly_at_it() {
+    fn a_share_is_reached_exactly_at_its_value() {
         let used = |weight| Usage {
             weight,
             limit: 10,
             ..Usage::default()
         };
-        let most = Share::percent(80);
-        assert!(!used(7).reaches(most) && used(8).reaches(most));
+        let max = Share::percent(80);
+        assert!(!used(7).reaches(max) && used(8).reaches(max));
         assert_eq!((used(8).remaining(), used(11).remaining()), (2, 0));
         assert!((used(8).used() - 0.8).abs() < 1e-12);
     }

@@ -4,13 +4,21 @@
 //! and leap-year arithmetic instead of a time library, because this crate has no dependencies and
 //! needs two functions.
 
+use core::fmt;
 use core::time::Duration;
 
 use crate::WallTime;
 
-/// Date and time of day in UTC, as read from its fields.
+/// Date and time of day in UTC, shown in RFC 3339 to the second.
+///
+/// ```
+/// use outflow_core::{UtcDate, WallTime};
+///
+/// let date = UtcDate::from_wall(WallTime::from_unix_secs(1_700_000_000));
+/// assert_eq!(date.to_string(), "2023-11-14T22:13:20Z");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct UtcDate {
+pub struct UtcDate {
     pub(crate) year: u32,
     /// 1 to 12.
     pub(crate) month: u32,
@@ -52,7 +60,7 @@ impl UtcDate {
     }
 
     /// Splits a point in time into fields, up to the end of the year 9999.
-    pub(crate) fn from_at(at: WallTime) -> Self {
+    pub fn from_wall(at: WallTime) -> Self {
         let secs = at.as_duration().as_secs().min(LAST_SECOND);
         let (days, of_day) = (secs / SECS_PER_DAY, small(secs % SECS_PER_DAY));
         let year = year_of(days);
@@ -81,6 +89,16 @@ impl UtcDate {
             && self.hour <= 23
             && self.minute <= 59
             && self.second <= 60
+    }
+}
+
+impl fmt::Display for UtcDate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+            self.year, self.month, self.day, self.hour, self.minute, self.second
+        )
     }
 }
 
@@ -141,6 +159,8 @@ const SECS_PER_DAY: u64 = 86_400;
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     fn midnight(year: u32, month: u32, day: u32) -> UtcDate {
@@ -156,18 +176,18 @@ mod tests {
 
     // Every day of every year in range: the two directions agree and no day is skipped.
     #[test]
-    fn every_day_is_one_after_the_day_before() {
+    fn every_day_converts_both_ways() {
         for day in 0..=LAST_SECOND / SECS_PER_DAY {
             let at = WallTime::from_unix_secs(day * SECS_PER_DAY);
-            assert_eq!(UtcDate::from_at(at).unix_secs(), Ok(day * SECS_PER_DAY));
+            assert_eq!(UtcDate::from_wall(at).unix_secs(), Ok(day * SECS_PER_DAY));
         }
-        let last = UtcDate::from_at(WallTime::from_unix_secs(u64::MAX));
+        let last = UtcDate::from_wall(WallTime::from_unix_secs(u64::MAX));
         assert_eq!((last.year, last.month, last.day), (9_999, 12, 31));
     }
 
     // Days from other calendars: `date -u -d 2000-02-29 +%s` and the like.
     #[test]
-    fn known_days_are_where_they_are() {
+    fn known_days_have_their_unix_time() {
         for (year, month, day, secs) in [
             (1970, 1, 1, 0),
             (1994, 11, 6, 784_080_000),
@@ -183,8 +203,24 @@ mod tests {
         );
     }
 
+    // The ends of months and years, and both kinds of leap year.
     #[test]
-    fn days_that_are_not_are_refused() {
+    fn dates_follow_the_calendar() {
+        for (secs, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (784_111_777, "1994-11-06T08:49:37Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_164_800, "2024-02-29T00:00:00Z"),
+            (1_735_689_599, "2024-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            let date = UtcDate::from_wall(WallTime::from_unix_secs(secs));
+            assert_eq!(date.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn impossible_days_are_refused() {
         for (year, month, day) in [
             (2023, 2, 29),
             (2100, 2, 29),

@@ -54,7 +54,7 @@ fn weights_are_taken_whole() {
 
 // One thread gives back while another asks: afterwards exactly what was not given back is gone.
 #[test]
-fn a_refund_races_with_a_take_and_nothing_is_lost() {
+fn a_refund_racing_a_take_loses_nothing() {
     loom::model(|| {
         let limiter = sliding(1, 100);
         let receipt = limiter.take(at(1), Cost::ONE).allowed().expect("untouched");

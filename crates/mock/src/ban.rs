@@ -124,7 +124,7 @@ mod tests {
 
     // Two strikes, 10 s, times 3, at most 50 s: the bans last 10, 30 and 50 s.
     #[test]
-    fn bans_grow_for_who_goes_on() {
+    fn bans_grow_for_callers_that_continue() {
         let secs = Duration::from_secs;
         let rule = Bans::after(2)
             .lasting(secs(10))

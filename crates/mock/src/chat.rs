@@ -154,7 +154,7 @@ mod tests {
 
     // Three words in, nine out.
     #[tokio::test]
-    async fn a_completion_holds_the_saying_and_counts_its_words() {
+    async fn a_completion_holds_the_text_and_counts_its_words() {
         let (status, text) = said(&format!("{{{QUESTION}}}")).await;
         let told: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(status, StatusCode::OK);
@@ -164,7 +164,7 @@ mod tests {
 
     // Nine words, the end of them, the usage if it was asked for, and the end of everything.
     #[tokio::test(start_paused = true)]
-    async fn a_stream_holds_the_same_saying_word_by_word() {
+    async fn a_stream_holds_the_text_word_by_word() {
         for (options, events) in [
             ("", 11),
             (r#","stream_options":{"include_usage":true}"#, 12),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rejects_a_body_without_a_question() {
+    async fn rejects_a_body_without_a_prompt() {
         for wrong in ["", "{", "[]", "{\"messages\":1}"] {
             let (status, text) = said(wrong).await;
             assert_eq!(status, StatusCode::BAD_REQUEST, "{wrong}");

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_is_its_credential_as_it_stands() {
+    fn a_caller_is_its_exact_credential() {
         let request = parts("/x?key=k1&keys=k2");
         let header = CallerKey::Header(http::header::AUTHORIZATION);
         assert_eq!(&*header.caller(&request), "Bearer a");

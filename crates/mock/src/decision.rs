@@ -66,7 +66,7 @@ impl Case<'_> {
                 dialect.write_headers(&standings, self.moment, &mut ruling.headers);
             }
         }
-        if let Ok(date) = HeaderValue::try_from(HttpDate::from_at(self.moment.wall).to_string()) {
+        if let Ok(date) = HeaderValue::try_from(HttpDate::from_wall(self.moment.wall).to_string()) {
             ruling.headers.insert(DATE, date);
         }
         ruling

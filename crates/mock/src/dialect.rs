@@ -4,14 +4,10 @@
 //! judged; a reset is when all of the quota is back if nobody asks for more, rounded up.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use outflow_core::{ClockPair, WallTime};
+use outflow_core::{ClockPair, UtcDate, WallTime};
 
 use crate::enforcer::Standing;
 use crate::throttle_response::whole_seconds;
-
-mod rfc3339;
-
-use rfc3339::rfc3339;
 
 /// A family of headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,7 +96,7 @@ impl ResetForm {
         match self {
             Self::Seconds => secs.to_string(),
             Self::Epoch => epoch.to_string(),
-            Self::Rfc3339 => rfc3339(WallTime::from_unix_secs(epoch)),
+            Self::Rfc3339 => UtcDate::from_wall(WallTime::from_unix_secs(epoch)).to_string(),
             Self::Span if secs >= 60 => format!("{}m{}s", secs / 60, secs % 60),
             Self::Span => format!("{secs}s"),
         }

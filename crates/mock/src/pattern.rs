@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_means_whole_segments() {
+    fn a_pattern_matches_whole_segments() {
         for (pattern, path, means) in [
             ("/", "/", true),
             ("/", "/a", false),

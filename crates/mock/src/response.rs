@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_names_the_page_revalidates_it() {
+    fn only_a_matching_validator_revalidates_the_page() {
         for (asked, wanted) in [
             ("\"v1\"", 304),
             ("\"v0\", W/\"v1\"", 304),

@@ -269,7 +269,7 @@ mod tests {
 
     // 10 % of 10,000 is 1,000; five standard deviations are 150.
     #[test]
-    fn chance_keeps_to_its_share_and_its_seed() {
+    fn chance_follows_its_share_and_seed() {
         let requests = vec![("/", 0); 10_000];
         let flaky = || ScriptMatch::always().by_chance(Share::percent(10), 3);
         let first = held(flaky(), &requests);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_holds_decides() {
+    fn the_first_matching_rule_decides() {
         let mut script = Script::new()
             .rule(ScriptMatch::path("/a"), Fault::Hang)
             .rule(ScriptMatch::always(), Fault::Garbage);

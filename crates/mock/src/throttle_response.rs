@@ -88,7 +88,7 @@ impl RetryAfterForm {
             Self::Date => {
                 let secs = whole_seconds(moment.wall.as_duration().saturating_add(wait));
                 let at = outflow_core::WallTime::from_unix_secs(secs);
-                let text = HttpDate::from_at(at).to_string();
+                let text = HttpDate::from_wall(at).to_string();
                 Told::value(text.as_bytes(), Some(at.since(moment.wall)))
             }
             Self::Exactly(bytes) => Told::value(bytes, None),
@@ -126,7 +126,7 @@ mod tests {
 
     // 1,250.5 ms from half past a second: every form rounds up and none down.
     #[test]
-    fn every_form_tells_at_least_the_wait() {
+    fn every_form_names_at_least_the_wait() {
         let wait = Duration::from_micros(1_250_500);
         let moment = ClockPair {
             now: Nanos::ZERO,

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_names_that_were_given_lead_anywhere() {
+    fn only_given_names_resolve() {
         assert_eq!(
             rules(&["evil.example"]),
             "MAP evil.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
@@ -208,7 +208,7 @@ mod tests {
 
     // A script that throws on purpose, a warning on purpose, and an answer that is known.
     #[test]
-    fn chromium_runs_scripts_and_tells_what_went_wrong() {
+    fn chromium_runs_scripts_and_reports_errors() {
         let mut browser = Browser::start(&[]).expect("it starts");
         browser
             .visit("data:text/html,<!doctype html><title>one</title>")

@@ -25,7 +25,7 @@ impl AdvertisedLimit {
         Self {
             rate,
             since: now,
-            until: now.saturating_add(windows.max(AT_LEAST)),
+            until: now.saturating_add(windows.max(MIN_BELIEF)),
         }
     }
 
@@ -46,4 +46,4 @@ impl AdvertisedLimit {
 /// Ten windows without a header are more than chance.
 const WINDOWS: u32 = 10;
 /// A pause in traffic is no change of mind, and ten windows of a second are short.
-const AT_LEAST: Duration = Duration::from_mins(10);
+const MIN_BELIEF: Duration = Duration::from_mins(10);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_becomes_a_whole_rate() {
+    fn a_fine_rate_converts_to_a_whole_rate() {
         let shown = |level: u128, like| FineRate(level).rate(rate(like)).to_string();
         assert_eq!(shown(41_999_999, "50/s"), "41/s");
         assert_eq!(shown(500_000, "50/s"), "1/2s");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_speed_keeps_over_another_span() {
+    fn a_speed_is_kept_over_another_span() {
         let over = |from: &str, to: &str| {
             let from = rate(from);
             FineRate::from_rate(from).over(from, rate(to)).millionths()
@@ -172,10 +172,10 @@ mod tests {
 
     #[test]
     fn extremes_do_not_overflow() {
-        let most = FineRate::MAX;
-        assert_eq!(most.plus(u32::MAX), most);
-        assert_eq!(most.doubled(), most);
-        assert_eq!(most.shrunk_to(u64::MAX, most), most);
+        let max = FineRate::MAX;
+        assert_eq!(max.plus(u32::MAX), max);
+        assert_eq!(max.doubled(), max);
+        assert_eq!(max.shrunk_to(u64::MAX, max), max);
         assert_eq!(FineRate(1).shrunk_to(0, FineRate(1)), FineRate(1));
         assert!(FineRate(1).plus(1) > FineRate(1));
     }

@@ -19,11 +19,11 @@ pub struct AdaptiveSnapshot {
     /// The effective rate, in millionths of a unit per configured span.
     pub level: u128,
     /// Rate of the last throttle, in the same unit.
-    pub ceiling: Option<u128>,
+    pub upper_bound: Option<u128>,
     /// The limit that the server last advertised.
-    pub told: Option<Rate>,
+    pub advertised: Option<Rate>,
     /// Remaining time for which the advertised limit is believed.
-    pub told_for: Duration,
+    pub advertised_for: Duration,
     /// Remaining time of a ban or a spent quota.
     pub held_for: Duration,
     /// Time since the effective rate has differed from the configured one.
@@ -34,7 +34,7 @@ impl AdaptiveSnapshot {
     /// Ages the snapshot by the time it was stored.
     #[must_use]
     pub fn aged(mut self, by: Duration) -> Self {
-        self.told_for = self.told_for.saturating_sub(by);
+        self.advertised_for = self.advertised_for.saturating_sub(by);
         self.held_for = self.held_for.saturating_sub(by);
         self.drifting_for = self.drifting_for.map(|span| span.saturating_add(by));
         self
@@ -44,18 +44,20 @@ impl AdaptiveSnapshot {
 impl AdaptiveLimit {
     /// Returns everything worth keeping over a restart, as plain data.
     pub fn snapshot(&self, now: Nanos) -> AdaptiveSnapshot {
-        let mut kept = self.clone();
-        let now = kept.advance(now);
+        let mut stored = self.clone();
+        let now = stored.advance(now);
         AdaptiveSnapshot {
-            configured: kept.configured,
-            level: kept.level.millionths(),
-            ceiling: kept.ceiling.map(|ceiling| ceiling.at.millionths()),
-            told: kept.told.map(|told| told.rate),
-            told_for: kept
-                .told
-                .map_or(Duration::ZERO, |told| told.until.since(now)),
-            held_for: kept.held_until.since(now),
-            drifting_for: kept
+            configured: stored.configured,
+            level: stored.level.millionths(),
+            upper_bound: stored
+                .upper_bound
+                .map(|upper_bound| upper_bound.at.millionths()),
+            advertised: stored.advertised.map(|advertised| advertised.rate),
+            advertised_for: stored
+                .advertised
+                .map_or(Duration::ZERO, |advertised| advertised.until.since(now)),
+            held_for: stored.held_until.since(now),
+            drifting_for: stored
                 .drifting
                 .map(|d| d.before.saturating_add(now.since(d.since))),
         }
@@ -75,12 +77,12 @@ impl AdaptiveLimit {
         }
         let moved = |level| FineRate::from_millionths(level).over(snapshot.configured, configured);
         let drifted = snapshot.drifting_for.is_some() || mode == AdaptiveMode::Learn;
-        learned.told = snapshot.told.map(|rate| AdvertisedLimit {
+        learned.advertised = snapshot.advertised.map(|rate| AdvertisedLimit {
             rate,
             since: now,
-            until: now.saturating_add(snapshot.told_for),
+            until: now.saturating_add(snapshot.advertised_for),
         });
-        learned.ceiling = snapshot.ceiling.map(moved).map(UpperBound::remembered);
+        learned.upper_bound = snapshot.upper_bound.map(moved).map(UpperBound::remembered);
         learned.advance(now);
         learned.held_until = now.saturating_add(snapshot.held_for);
         learned.shrunk = Some(now);

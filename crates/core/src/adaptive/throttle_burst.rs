@@ -15,58 +15,58 @@ use crate::Nanos;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ThrottleBurst {
     pub(super) since: Nanos,
-    refused_at: FineRate,
+    throttled_at: FineRate,
     /// Units let through before it.
     admitted: u64,
 }
 
 impl AdaptiveLimit {
     pub(super) fn throttled(&mut self, now: Nanos, sent: Nanos, admitted: u64) -> LimitChange {
-        let refused_at = self.level;
+        let throttled_at = self.level;
         let reaction = self.step_down(now, sent, self.shrunk_to(admitted));
-        match (reaction, self.wave) {
+        match (reaction, self.burst) {
             (LimitChange::Shrunk, _) => {
-                self.wave = Some(ThrottleBurst {
+                self.burst = Some(ThrottleBurst {
                     since: now,
-                    refused_at,
+                    throttled_at,
                     admitted,
                 });
-                self.place_ceiling(refused_at, admitted);
+                self.place_upper_bound(throttled_at, admitted);
                 reaction
             }
-            (LimitChange::SameWave, Some(wave)) => self.count_on(now, wave, admitted),
+            (LimitChange::SameBurst, Some(burst)) => self.count_on(now, burst, admitted),
             (_, _) => reaction,
         }
     }
 
     /// Recounts within a burst. The first throttle may overtake successes that were sent before it,
     /// so its count is too low; a later one of the same burst then has a better count.
-    fn count_on(&mut self, now: Nanos, wave: ThrottleBurst, admitted: u64) -> LimitChange {
-        let counted = wave.refused_at.shrunk_to(admitted, self.floor());
-        let news = !self.is_telling(wave.admitted) && self.is_telling(admitted);
-        if !news || counted >= self.level {
-            return LimitChange::SameWave;
+    fn count_on(&mut self, now: Nanos, burst: ThrottleBurst, admitted: u64) -> LimitChange {
+        let counted = burst.throttled_at.shrunk_to(admitted, self.floor());
+        let is_better = !self.is_countable(burst.admitted) && self.is_countable(admitted);
+        if !is_better || counted >= self.level {
+            return LimitChange::SameBurst;
         }
         self.lower(now, counted);
-        self.wave = Some(ThrottleBurst { admitted, ..wave });
-        self.place_ceiling(wave.refused_at, admitted);
+        self.burst = Some(ThrottleBurst { admitted, ..burst });
+        self.place_upper_bound(burst.throttled_at, admitted);
         LimitChange::Shrunk
     }
 
     /// Returns true if enough units were let through to count by.
-    fn is_telling(&self, admitted: u64) -> bool {
-        admitted >= Self::TELLING && self.configured.per() <= LONGEST_COUNTED
+    fn is_countable(&self, admitted: u64) -> bool {
+        admitted >= Self::MIN_COUNTED && self.configured.per() <= LONGEST_COUNTED
     }
 
     /// Returns the rate after one throttle. A single throttle may mislead, so it leaves at least a
     /// quarter. With enough units let through, the count itself is the server's limit. An expected
     /// throttle near the last one carries no new information.
     fn shrunk_to(&self, admitted: u64) -> FineRate {
-        let tried = |ceiling: UpperBound| ceiling.is_tried_at(self.last, self.level);
-        if self.ceiling.is_some_and(tried) {
+        let tried = |upper_bound: UpperBound| upper_bound.is_tried_at(self.last, self.level);
+        if self.upper_bound.is_some_and(tried) {
             return self.level.eased().max(self.floor()).min(self.level);
         }
-        let least = if self.is_telling(admitted) {
+        let least = if self.is_countable(admitted) {
             self.floor()
         } else {
             self.floor().max(self.level.quarter())
@@ -76,23 +76,23 @@ impl AdaptiveLimit {
 
     /// Raises the rate to the units that the throttled burst got through, one step below its old
     /// rate.
-    pub(super) fn recount(&mut self, wave: ThrottleBurst, admitted: u64) {
-        let most = wave.refused_at.eased().min(self.top());
-        let counted = FineRate::units(admitted).min(most);
+    pub(super) fn recount(&mut self, burst: ThrottleBurst, admitted: u64) {
+        let max = burst.throttled_at.eased().min(self.top());
+        let counted = FineRate::units(admitted).min(max);
         if counted > self.level {
             self.level = counted;
-            self.place_ceiling(wave.refused_at, admitted);
+            self.place_upper_bound(burst.throttled_at, admitted);
         }
     }
 
     /// Places the upper bound at the throttled rate. If the count is reliable and far below, it
     /// goes there: no rate between the two was ever let through.
-    fn place_ceiling(&mut self, refused_at: FineRate, admitted: u64) {
-        let counted = self.is_telling(admitted)
+    fn place_upper_bound(&mut self, throttled_at: FineRate, admitted: u64) {
+        let counted = self.is_countable(admitted)
             && self.level == FineRate::units(admitted)
-            && self.level.is_far_below(refused_at);
-        if let Some(ceiling) = &mut self.ceiling {
-            ceiling.at = if counted { self.level } else { refused_at };
+            && self.level.is_far_below(throttled_at);
+        if let Some(upper_bound) = &mut self.upper_bound {
+            upper_bound.at = if counted { self.level } else { throttled_at };
         }
     }
 }

@@ -132,16 +132,20 @@ impl CongestionWatch {
         throttles: ThrottleCounts,
     ) -> impl Iterator<Item = (CongestionAlert, AlertChange)> + use<> {
         self.backlog.sample(minute(now), non_ready);
-        let sights = [
-            level_sight(level),
-            throttle_sight(throttles),
-            self.backlog.sight(),
-            self.waits.sight(minute(now)),
+        let observations = [
+            observe_level(level),
+            observe_throttles(throttles),
+            self.backlog.observation(),
+            self.waits.observation(minute(now)),
         ];
         let mut changes = [None; 4];
         let alerts = self.alerts.iter_mut().zip(CongestionAlert::ALL);
-        for ((change, (alert, what)), sight) in changes.iter_mut().zip(alerts).zip(sights) {
-            *change = alert.observe(now, sight).map(|told| (what, told));
+        for ((change, (alert, what)), observation) in
+            changes.iter_mut().zip(alerts).zip(observations)
+        {
+            *change = alert
+                .observe(now, observation)
+                .map(|changes| (what, changes));
         }
         changes.into_iter().flatten()
     }
@@ -161,7 +165,7 @@ impl Default for CongestionWatch {
     }
 }
 
-fn level_sight(level: CongestionLevel) -> Observation {
+fn observe_level(level: CongestionLevel) -> Observation {
     match level {
         CongestionLevel::Critical => Observation::Over,
         CongestionLevel::High => Observation::Between,
@@ -171,10 +175,10 @@ fn level_sight(level: CongestionLevel) -> Observation {
     }
 }
 
-fn throttle_sight(throttles: ThrottleCounts) -> Observation {
-    if throttles.jobs() >= FEWEST && throttles.is_above(MOST_THROTTLES) {
+fn observe_throttles(throttles: ThrottleCounts) -> Observation {
+    if throttles.jobs() >= FEWEST && throttles.is_above(MAX_THROTTLES) {
         Observation::Over
-    } else if throttles.is_above(MOST_THROTTLES - 1) {
+    } else if throttles.is_above(MAX_THROTTLES - 1) {
         Observation::Between
     } else {
         Observation::Under
@@ -203,7 +207,7 @@ impl BacklogHistory {
         self.minute = minute;
     }
 
-    fn sight(&self) -> Observation {
+    fn observation(&self) -> Observation {
         let steps = self.samples.iter().zip(self.samples.iter().skip(1));
         let rising = steps.rev().take_while(|(before, after)| after > before);
         match rising.count() {
@@ -258,7 +262,7 @@ impl WaitHistory {
         }
     }
 
-    fn sight(&mut self, minute: u64) -> Observation {
+    fn observation(&mut self, minute: u64) -> Observation {
         self.forget(minute);
         let sum = |of: fn(&WaitMinute) -> u64| {
             let each = self.minutes.iter().map(of);
@@ -283,7 +287,7 @@ const fn minute(now: Nanos) -> u64 {
 const FEWEST: u64 = 20;
 
 /// More than five deferrals per job cost more than the job.
-const MOST_THROTTLES: u64 = 5;
+const MAX_THROTTLES: u64 = 5;
 
 /// One minute of growth is a burst; five in a row are a trend.
 const RISING_MINUTES: usize = 5;
@@ -308,19 +312,20 @@ mod tests {
     use crate::StatsWindow;
 
     /// Watches a tenant whose state each second is set by `at`.
-    fn told(
+    fn changes(
         seconds: u64,
         mut at: impl FnMut(u64, &mut CongestionStats, &mut CongestionWatch) -> CongestionLevel,
     ) -> Vec<(u64, CongestionAlert, AlertChange)> {
         let mut watch = CongestionWatch::new();
         let mut stats = CongestionStats::new(StatsWindow::default());
-        let mut told = Vec::new();
+        let mut changes = Vec::new();
         for second in 0..=seconds {
             let level = at(second, &mut stats, &mut watch);
-            let changes = watch.observe(Nanos::from_secs(second), level, &stats);
-            told.extend(changes.map(|(alert, change)| (second, alert, change)));
+            let now = Nanos::from_secs(second);
+            let observed = watch.observe(now, level, &stats);
+            changes.extend(observed.map(|(alert, change)| (second, alert, change)));
         }
-        told
+        changes
     }
 
     fn waiting(stats: &mut CongestionStats, second: u64, jobs: u64) {
@@ -330,9 +335,9 @@ mod tests {
 
     #[test]
     fn critical_for_five_minutes_fires() {
-        let told = told(400, |_, _, _| CongestionLevel::Critical);
+        let changes = changes(400, |_, _, _| CongestionLevel::Critical);
         assert_eq!(
-            told,
+            changes,
             [(300, CongestionAlert::Critical, AlertChange::Raised)]
         );
     }
@@ -340,22 +345,22 @@ mod tests {
     // One second of less than critical in each five minutes.
     #[test]
     fn critical_with_a_break_is_silent() {
-        let told = told(1_200, |second, _, _| match second % 300 {
+        let changes = changes(1_200, |second, _, _| match second % 300 {
             299 => CongestionLevel::High,
             _ => CongestionLevel::Critical,
         });
-        assert_eq!(told, []);
+        assert_eq!(changes, []);
     }
 
     #[test]
     fn more_than_five_throttles_per_job_fire_and_end_at_four() {
-        let told = told(60, |second, stats, _| {
+        let changes = changes(60, |second, stats, _| {
             stats.completed(if second < 30 { 6 } else { 0 });
             CongestionLevel::None
         });
         // The 20th is enough to count; 180 throttles are 4 per job at the 45th.
         assert_eq!(
-            told,
+            changes,
             [
                 (19, CongestionAlert::Throttled, AlertChange::Raised),
                 (44, CongestionAlert::Throttled, AlertChange::Cleared)
@@ -365,45 +370,48 @@ mod tests {
 
     #[test]
     fn five_throttles_per_job_are_silent() {
-        let told = told(30, |_, stats, _| {
+        let changes = changes(30, |_, stats, _| {
             stats.completed(5);
             CongestionLevel::None
         });
-        assert_eq!(told, []);
+        assert_eq!(changes, []);
     }
 
     // Nineteen jobs, each deferred a thousand times; nineteen waits, all of them cut off.
     #[test]
-    fn a_handful_is_silent() {
+    fn fewer_than_twenty_samples_are_silent() {
         let rule = CongestionRule::default();
-        let told = told(700, |second, stats, watch| {
+        let changes = changes(700, |second, stats, watch| {
             if second < 19 {
                 stats.completed(1_000);
                 watch.waited(Nanos::from_secs(second), &rule.reading(1_000, 1), &rule);
             }
             CongestionLevel::None
         });
-        assert_eq!(told, []);
+        assert_eq!(changes, []);
     }
 
     // From 100 by 4 a minute: 120 after five minutes, a fifth more.
     #[test]
     fn a_backlog_that_grows_for_five_minutes_fires() {
-        let told = told(400, |second, stats, _| {
+        let changes = changes(400, |second, stats, _| {
             waiting(stats, second, 100 + second / 60 * 4);
             CongestionLevel::None
         });
-        assert_eq!(told, [(300, CongestionAlert::Growing, AlertChange::Raised)]);
+        assert_eq!(
+            changes,
+            [(300, CongestionAlert::Growing, AlertChange::Raised)]
+        );
     }
 
     // Slower than a fifth in five minutes; and fast, but with one minute that stands still.
     #[test]
-    fn a_backlog_that_grows_little_or_not_always_is_silent() {
-        let slow = told(1_200, |second, stats, _| {
+    fn a_slow_or_interrupted_rise_is_silent() {
+        let slow = changes(1_200, |second, stats, _| {
             waiting(stats, second, 1_000 + second / 60);
             CongestionLevel::None
         });
-        let halting = told(1_200, |second, stats, _| {
+        let halting = changes(1_200, |second, stats, _| {
             waiting(stats, second, 100 + (second / 60 - second / 300) * 50);
             CongestionLevel::None
         });
@@ -414,25 +422,28 @@ mod tests {
     // the twelfth.
     #[test]
     fn only_the_last_five_minutes_of_a_rise_count() {
-        let told = told(900, |second, stats, _| {
+        let changes = changes(900, |second, stats, _| {
             let minute = second / 60;
             let jobs = 1_000 + minute.min(10) + minute.saturating_sub(10) * 100;
             waiting(stats, second, jobs);
             CongestionLevel::None
         });
-        assert_eq!(told, [(720, CongestionAlert::Growing, AlertChange::Raised)]);
+        assert_eq!(
+            changes,
+            [(720, CongestionAlert::Growing, AlertChange::Raised)]
+        );
     }
 
     #[test]
-    fn a_minute_that_nobody_looked_at_ends_a_rise() {
+    fn a_minute_without_observation_ends_a_rise() {
         let mut watch = CongestionWatch::new();
         let mut stats = CongestionStats::new(StatsWindow::default());
         for minute in [0, 1, 2, 4, 5, 6, 7, 8] {
             let second = minute * 60;
             waiting(&mut stats, second, 100 + minute * 50);
             let now = Nanos::from_secs(second);
-            let told = watch.observe(now, CongestionLevel::None, &stats).count();
-            assert_eq!(told, 0, "in minute {minute}");
+            let changes = watch.observe(now, CongestionLevel::None, &stats).count();
+            assert_eq!(changes, 0, "in minute {minute}");
         }
     }
 
@@ -440,7 +451,7 @@ mod tests {
     #[test]
     fn a_fifth_of_waits_at_the_cap_fires() {
         let rule = CongestionRule::default();
-        let told = told(1_300, |second, _, watch| {
+        let changes = changes(1_300, |second, _, watch| {
             let jobs = if second % 5 == 0 && second < 600 {
                 1_000
             } else {
@@ -452,7 +463,7 @@ mod tests {
         // The 20th wait is enough to count, and the 4th at the cap. From 10:00 on none is; at 15:00
         // four of the ten minutes had 12 each: 48 of 541.
         assert_eq!(
-            told,
+            changes,
             [
                 (19, CongestionAlert::Capped, AlertChange::Raised),
                 (900, CongestionAlert::Capped, AlertChange::Cleared)
@@ -463,14 +474,14 @@ mod tests {
     #[test]
     fn waits_at_the_cap_are_forgotten_after_ten_minutes() {
         let rule = CongestionRule::default();
-        let told = told(700, |second, _, watch| {
+        let changes = changes(700, |second, _, watch| {
             if second < 20 {
                 watch.waited(Nanos::from_secs(second), &rule.reading(1_000, 1), &rule);
             }
             CongestionLevel::None
         });
         assert_eq!(
-            told,
+            changes,
             [
                 (19, CongestionAlert::Capped, AlertChange::Raised),
                 (600, CongestionAlert::Capped, AlertChange::Cleared)
@@ -482,36 +493,36 @@ mod tests {
     // one that is switched off, cut nothing off.
     #[test]
     fn a_wait_that_only_reaches_the_cap_is_silent() {
-        let (usual, second) = (CongestionRule::default(), Duration::from_secs(1));
+        let (default, second) = (CongestionRule::default(), Duration::from_secs(1));
         let fixed = CongestionRule::new(second, second).expect("in order");
         for (rule, wait) in [
-            (usual, usual.reading(119, 1)),
-            (usual, usual.off()),
+            (default, default.reading(119, 1)),
+            (default, default.off()),
             (fixed, fixed.reading(1_000, 1)),
             (fixed, fixed.off()),
         ] {
-            let told = told(60, |second, _, watch| {
+            let changes = changes(60, |second, _, watch| {
                 watch.waited(Nanos::from_secs(second), &wait, &rule);
                 CongestionLevel::None
             });
-            assert_eq!(told, [], "{wait:?}");
+            assert_eq!(changes, [], "{wait:?}");
         }
-        assert!(usual.cuts_off(&usual.reading(120, 1)));
+        assert!(default.cuts_off(&default.reading(120, 1)));
     }
 
     #[test]
     fn fewer_waits_at_the_cap_are_silent() {
         let rule = CongestionRule::default();
-        let told = told(1_300, |second, _, watch| {
+        let changes = changes(1_300, |second, _, watch| {
             let jobs = if second % 6 == 5 { 1_000 } else { 0 };
             watch.waited(Nanos::from_secs(second), &rule.reading(jobs, 1), &rule);
             CongestionLevel::None
         });
-        assert_eq!(told, []);
+        assert_eq!(changes, []);
     }
 
     #[test]
-    fn what_was_raised_is_listed_until_it_is_cleared() {
+    fn raised_alerts_are_listed_until_cleared() {
         let mut watch = CongestionWatch::default();
         let mut stats = CongestionStats::new(StatsWindow::default());
         (0..20).for_each(|_| stats.completed(9));

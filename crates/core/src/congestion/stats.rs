@@ -215,8 +215,8 @@ impl ThrottleCounts {
     }
 
     /// Returns true if completed jobs were deferred more than `max` times on average.
-    pub fn is_above(self, most: u64) -> bool {
-        u128::from(self.sum) > u128::from(self.jobs) * u128::from(most)
+    pub fn is_above(self, max: u64) -> bool {
+        u128::from(self.sum) > u128::from(self.jobs) * u128::from(max)
     }
 }
 
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_of_nothing_is_zero_and_the_largest_sum_saturates() {
+    fn an_empty_mean_is_zero_and_the_sum_saturates() {
         let mut throttles = ThrottleCounts::NONE;
         assert!(throttles.per_job().abs() < f64::EPSILON && !throttles.is_above(0));
         throttles.record(u64::MAX);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn one_snapshot_is_kept_however_short_the_retention() {
+    fn at_least_one_snapshot_is_kept() {
         let window = StatsWindow::new(Duration::ZERO, Duration::from_secs(1)).expect("valid");
         assert_eq!(window.entries(), 1);
         assert_eq!(StatsWindow::default().entries(), 3_600);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_update_is_the_last_coming_or_going() {
+    fn the_last_update_is_the_last_entry_or_release() {
         let mut stats = stats(3_600, 1);
         assert_eq!(stats.last_update(), None);
         let [came, went] = [7, 9].map(Nanos::from_secs);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn release_never_goes_below_zero_and_reset_waits_for_it() {
+    fn releases_never_go_below_zero_and_block_a_reset() {
         let mut stats = stats(3_600, 1);
         let now = Nanos::from_secs(7);
         stats.entered(now, &CongestionRule::default().reading(5, 1));

@@ -79,8 +79,8 @@ impl<K: Ord + Copy> SlotHeap<K> {
             let bottom = self.sink(place);
             gap = self.rise(bottom, entry.key, place);
         }
-        if let Some(seat) = self.entries.get_mut(gap) {
-            *seat = entry;
+        if let Some(target) = self.entries.get_mut(gap) {
+            *target = entry;
         }
         self.note(entry.slot, gap);
     }
@@ -173,7 +173,7 @@ mod tests {
     proptest! {
         // Twelve slots and keys up to 20 make ties, updates in both directions and removals common.
         #[test]
-        fn agrees_with_a_map_that_is_searched(
+        fn agrees_with_a_linear_search(
             steps in proptest::collection::vec((0_u32..12, proptest::option::of(0_u64..20)), 0..200)
         ) {
             let mut heap = SlotHeap::new();

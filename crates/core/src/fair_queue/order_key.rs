@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_short_comparison_is_the_order(a in turns(), b in turns()) {
+        fn the_fast_comparison_agrees_with_the_order(a in turns(), b in turns()) {
             prop_assert_eq!(a < b, a.cmp(&b).is_lt());
             prop_assert_eq!((a.point(), a.entry) < (b.point(), b.entry), a < b);
         }

@@ -21,13 +21,13 @@ pub(super) struct SlotTable {
 #[derive(Clone, Default, Debug)]
 struct SlotEntry {
     generation: u32,
-    seat: Option<TenantSlot>,
+    state: Option<TenantSlot>,
 }
 
 /// State of one tenant.
 #[derive(Clone, Debug)]
 pub(super) struct TenantSlot {
-    pub(super) claim: TenantShare,
+    pub(super) share: TenantShare,
     /// Place at which its next service begins.
     pub(super) place: VirtualTime,
     /// Distance behind the clock when it left the order, which only a refund can cause. It is kept
@@ -43,7 +43,7 @@ pub(super) struct TenantSlot {
     pub(super) entry: u64,
     pub(super) has_work: bool,
     pub(super) paused: bool,
-    pub(super) parked: Option<Nanos>,
+    pub(super) blocked: Option<Nanos>,
 }
 
 impl SlotTable {
@@ -55,26 +55,26 @@ impl SlotTable {
     }
 
     /// Allocates a slot for a tenant with this share.
-    pub(super) fn give(&mut self, claim: TenantShare) -> Tenant {
+    pub(super) fn allocate(&mut self, share: TenantShare) -> Tenant {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(SlotEntry::default());
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
         let mut generation = 0;
         if let Some(free) = self.slots.get_mut(index(slot)) {
-            free.seat = Some(TenantSlot::new(claim));
+            free.state = Some(TenantSlot::new(share));
             generation = free.generation;
         }
         Tenant { slot, generation }
     }
 
     /// Frees the tenant's slot, if the handle is current.
-    pub(super) fn vacate(&mut self, tenant: Tenant) {
+    pub(super) fn release(&mut self, tenant: Tenant) {
         if self.get(tenant).is_none() {
             return;
         }
         if let Some(slot) = self.slots.get_mut(index(tenant.slot)) {
-            slot.seat = None;
+            slot.state = None;
             slot.generation = slot.generation.wrapping_add(1);
             self.free.push(tenant.slot);
         }
@@ -82,14 +82,14 @@ impl SlotTable {
 
     pub(super) fn get(&self, tenant: Tenant) -> Option<&TenantSlot> {
         let slot = self.slots.get(index(tenant.slot))?;
-        let seat = slot.seat.as_ref();
-        seat.filter(|_| slot.generation == tenant.generation)
+        let state = slot.state.as_ref();
+        state.filter(|_| slot.generation == tenant.generation)
     }
 
-    pub(super) fn of_mut(&mut self, tenant: Tenant) -> Option<&mut TenantSlot> {
+    pub(super) fn get_mut(&mut self, tenant: Tenant) -> Option<&mut TenantSlot> {
         let slot = self.slots.get_mut(index(tenant.slot))?;
-        let seat = slot.seat.as_mut();
-        seat.filter(|_| slot.generation == tenant.generation)
+        let state = slot.state.as_mut();
+        state.filter(|_| slot.generation == tenant.generation)
     }
 
     /// Returns the current tenant of a slot.
@@ -100,9 +100,9 @@ impl SlotTable {
 }
 
 impl TenantSlot {
-    const fn new(claim: TenantShare) -> Self {
+    const fn new(share: TenantShare) -> Self {
         Self {
-            claim,
+            share,
             place: VirtualTime::ORIGIN,
             owed: 0,
             unearned: 0,
@@ -110,38 +110,38 @@ impl TenantSlot {
             entry: 0,
             has_work: false,
             paused: false,
-            parked: None,
+            blocked: None,
         }
     }
 
     /// Advances it by a service of `cost`.
     pub(super) fn serve(&mut self, cost: u64) {
-        self.place.advance(self.claim.stretch(cost));
+        self.place.advance(self.share.span_for(cost));
         self.unearned = self.unearned.saturating_sub(cost);
     }
 
     /// Moves it back for a service of `cost` that did not take place, limited to the amount that
     /// leaves this one unearned. Returns the refunded part of the cost.
-    pub(super) fn give_back(&mut self, cost: u64) -> u64 {
+    pub(super) fn refund(&mut self, cost: u64) -> u64 {
         let given = cost.saturating_sub(self.unearned.div_ceil(2));
         self.unearned = self.unearned.saturating_add(given.saturating_mul(2));
-        self.place.retreat(self.claim.stretch(given));
+        self.place.retreat(self.share.span_for(given));
         given
     }
 
     /// Changes its share and rescales all distances that depend on it.
-    pub(super) fn reclaim(&mut self, claim: TenantShare, clock: u128) {
-        let anew = |distance| claim.rescale(distance, self.claim);
-        let ahead = anew(self.place.whole.saturating_sub(clock));
-        let behind = anew(clock.saturating_sub(self.place.whole));
-        self.lead = anew(self.lead);
+    pub(super) fn set_share(&mut self, share: TenantShare, clock: u128) {
+        let rescale = |distance| share.rescale(distance, self.share);
+        let ahead = rescale(self.place.whole.saturating_sub(clock));
+        let behind = rescale(clock.saturating_sub(self.place.whole));
+        self.lead = rescale(self.lead);
         self.place = VirtualTime::at(clock.saturating_add(ahead).saturating_sub(behind));
-        self.claim = claim;
+        self.share = share;
     }
 
     /// Stores its refund while it is out of the order, at this clock time. An idle tenant is owed
     /// nothing.
-    pub(super) const fn bank(&mut self, clock: u128) {
+    pub(super) const fn store_refund(&mut self, clock: u128) {
         self.owed = if self.has_work {
             clock.saturating_sub(self.place.whole)
         } else {
@@ -160,7 +160,7 @@ impl TenantSlot {
     }
 
     /// Returns its sort key.
-    pub(super) fn turn(&self) -> OrderKey {
+    pub(super) fn order_key(&self) -> OrderKey {
         OrderKey::new(self.place.whole.saturating_sub(self.lead), self.entry)
     }
 }

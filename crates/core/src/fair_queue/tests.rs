@@ -39,7 +39,7 @@ fn weights_and_priorities_multiply() {
 
 // A million services of one tenant would be a million services of credit for the other.
 #[test]
-fn what_was_not_used_is_not_saved_up() {
+fn unused_service_is_not_saved() {
     let mut order = FairQueue::new();
     let busy = joined(&mut order, 1, Priority::Normal);
     let idle = joined(&mut order, 1, Priority::Normal);
@@ -51,7 +51,7 @@ fn what_was_not_used_is_not_saved_up() {
 }
 
 #[test]
-fn a_debt_is_not_escaped_by_resting() {
+fn going_idle_does_not_cancel_debt() {
     let mut order = FairQueue::new();
     let heavy = joined(&mut order, 1, Priority::Normal);
     let light = joined(&mut order, 1, Priority::Normal);
@@ -63,7 +63,7 @@ fn a_debt_is_not_escaped_by_resting() {
 }
 
 #[test]
-fn old_debts_end_when_nobody_works() {
+fn debts_end_when_all_tenants_are_idle() {
     let mut order = FairQueue::new();
     let heavy = joined(&mut order, 1, Priority::Normal);
     order.charge(heavy, Cost::new(1_000));
@@ -75,7 +75,7 @@ fn old_debts_end_when_nobody_works() {
 }
 
 #[test]
-fn a_parked_tenant_returns_at_its_instant() {
+fn a_blocked_tenant_returns_at_its_instant() {
     let mut order = FairQueue::new();
     let tenant = joined(&mut order, 1, Priority::Normal);
     let until = Nanos::from_secs(2);
@@ -88,21 +88,21 @@ fn a_parked_tenant_returns_at_its_instant() {
 }
 
 #[test]
-fn pause_park_and_work_are_independent() {
+fn pause_block_and_work_are_independent() {
     let mut order = FairQueue::new();
     let tenant = joined(&mut order, 1, Priority::Normal);
     let until = Nanos::from_secs(1);
     order.block_until(tenant, until);
     order.pause(tenant);
-    assert_eq!(order.awaits(tenant), Some(Eligibility::Resume));
+    assert_eq!(order.eligibility(tenant), Some(Eligibility::Resume));
     assert_eq!((order.next(until), order.next_wakeup()), (None, None));
     order.resume(tenant);
-    assert_eq!(order.awaits(tenant), Some(Eligibility::Instant(until)));
+    assert_eq!(order.eligibility(tenant), Some(Eligibility::Instant(until)));
     order.set_idle(tenant);
     assert_eq!((order.next(until), order.working()), (None, 0));
     order.enter(tenant);
-    order.unpark(tenant);
-    assert_eq!(order.awaits(tenant), Some(Eligibility::Turn));
+    order.unblock(tenant);
+    assert_eq!(order.eligibility(tenant), Some(Eligibility::Turn));
     assert_eq!((order.next(NOW), order.ready()), (Some(tenant), 1));
 }
 
@@ -113,29 +113,29 @@ fn charged(order: &mut FairQueue, turns: usize, whose: Tenant) -> Vec<FairCharge
             let next = order.next(NOW)?;
             order.charge(next, Cost::ONE)
         })
-        .filter(|tag| tag.tenant() == whose)
+        .filter(|charge| charge.tenant() == whose)
         .collect()
 }
 
-fn take_back(order: &mut FairQueue, tags: impl IntoIterator<Item = FairCharge>) {
-    for tag in tags {
-        order.refund(tag);
+fn take_back(order: &mut FairQueue, charges: impl IntoIterator<Item = FairCharge>) {
+    for charge in charges {
+        order.refund(charge);
     }
 }
 
 // Ten services are charged and refunded while the other tenant has eleven, then a wait in which it
 // has 100. One of the ten is still due, and nothing for the time of waiting.
 #[test]
-fn what_was_given_back_survives_a_wait() {
+fn a_refund_survives_a_block() {
     let mut order = FairQueue::new();
     let other = joined(&mut order, 1, Priority::Normal);
     let refused = joined(&mut order, 1, Priority::Normal);
-    let mut tags = charged(&mut order, 21, refused);
-    take_back(&mut order, tags.drain(..5));
+    let mut charges = charged(&mut order, 21, refused);
+    take_back(&mut order, charges.drain(..5));
     order.block_until(refused, Nanos::from_secs(1));
-    take_back(&mut order, tags);
+    take_back(&mut order, charges);
     assert_eq!(count(&serve(&mut order, 100), other), 100);
-    order.unpark(refused);
+    order.unblock(refused);
     let turns = serve(&mut order, 21);
     assert_eq!((count(&turns, refused), count(&turns, other)), (11, 10));
 }
@@ -143,21 +143,21 @@ fn what_was_given_back_survives_a_wait() {
 // Every job of one tenant is refused ten services after it was sent, and it goes on. It gets two
 // services instead of one, and the other keeps a third.
 #[test]
-fn one_whose_every_job_is_refused_does_not_starve_the_other() {
+fn a_tenant_with_only_refused_jobs_does_not_starve_the_other() {
     let mut order = FairQueue::new();
     let [_, other] = [(); 2].map(|()| joined(&mut order, 1, Priority::Normal));
     let mut flight = alloc::collections::VecDeque::new();
     let mut served = 0;
     for turn in 0..3_000 {
-        if let Some((_, tag)) = flight.pop_front_if(|(sent, _)| *sent + 10 <= turn) {
-            order.refund(tag);
+        if let Some((_, charge)) = flight.pop_front_if(|(sent, _)| *sent + 10 <= turn) {
+            order.refund(charge);
         }
         let next = order.next(NOW).expect("both have work");
-        let tag = order.charge(next, Cost::ONE).expect("present");
+        let charge = order.charge(next, Cost::ONE).expect("present");
         if next == other {
             served += 1;
         } else {
-            flight.push_back((turn, tag));
+            flight.push_back((turn, charge));
         }
     }
     assert!((990..=1_010).contains(&served), "{served} of 3,000");
@@ -165,39 +165,42 @@ fn one_whose_every_job_is_refused_does_not_starve_the_other() {
 
 // Refused and retried at once, for ever: the other tenant follows every second attempt.
 #[test]
-fn a_turn_is_restored_once() {
+fn a_refund_restores_one_service() {
     let mut order = FairQueue::new();
     let [refused, _] = [(); 2].map(|()| joined(&mut order, 1, Priority::Normal));
     let mut turns = Vec::new();
     for _ in 0..6 {
         let next = order.next(NOW).expect("both have work");
         turns.push(next == refused);
-        let tag = order.charge(next, Cost::ONE).expect("present");
+        let charge = order.charge(next, Cost::ONE).expect("present");
         if next == refused {
-            order.refund(tag);
+            order.refund(charge);
         }
     }
     assert_eq!(turns, [true, true, false, true, true, false]);
 }
 
 #[test]
-fn a_handle_of_one_who_left_changes_nothing() {
+fn a_stale_handle_changes_nothing() {
     let mut order = FairQueue::new();
     let gone = joined(&mut order, 1, Priority::Normal);
-    let tag = order.charge(gone, Cost::ONE).expect("present");
+    let charge = order.charge(gone, Cost::ONE).expect("present");
     order.leave(gone);
     let heir = joined(&mut order, 1, Priority::Normal);
     assert_eq!(heir.slot(), gone.slot(), "the place is used again");
     order.leave(gone);
     order.pause(gone);
-    order.refund(tag);
+    order.refund(charge);
     assert_eq!(order.charge(gone, Cost::ONE), None);
-    assert_eq!((order.next(NOW), order.awaits(gone)), (Some(heir), None));
+    assert_eq!(
+        (order.next(NOW), order.eligibility(gone)),
+        (Some(heir), None)
+    );
 }
 
 // From 1 : 1 to 3 : 1 in mid-service; 40 more services must split 30 to 10.
 #[test]
-fn a_new_weight_holds_from_the_next_turn() {
+fn a_new_weight_holds_from_the_next_service() {
     let mut order = FairQueue::new();
     let grown = joined(&mut order, 1, Priority::Normal);
     let other = joined(&mut order, 1, Priority::Normal);
@@ -211,55 +214,55 @@ fn a_new_weight_holds_from_the_next_turn() {
 // A refund due before a tenant went idle would put it before the other, which entered first. It
 // goes idle from the order or from a block, and is refunded before or after.
 #[test]
-fn all_begin_together_when_nobody_worked() {
-    for (parked, late) in [(false, 0), (true, 0), (false, 1), (true, 10)] {
+fn after_all_were_idle_tenants_start_equal() {
+    for (blocked, late) in [(false, 0), (true, 0), (false, 1), (true, 10)] {
         let mut order = FairQueue::new();
         let other = joined(&mut order, 1, Priority::Normal);
         let refused = joined(&mut order, 1, Priority::Normal);
-        let mut tags = charged(&mut order, 21, refused);
-        let after = tags.split_off(10 - late);
-        take_back(&mut order, tags);
-        if parked {
+        let mut charges = charged(&mut order, 21, refused);
+        let after = charges.split_off(10 - late);
+        take_back(&mut order, charges);
+        if blocked {
             order.block_until(refused, Nanos::from_secs(1));
         }
         order.set_idle(refused);
         order.set_idle(other);
         take_back(&mut order, after);
-        order.unpark(refused);
+        order.unblock(refused);
         order.enter(other);
         order.enter(refused);
         let turns = serve(&mut order, 4);
-        assert_eq!(turns, [other, refused, other, refused], "{parked}, {late}");
+        assert_eq!(turns, [other, refused, other, refused], "{blocked}, {late}");
     }
 }
 
 // One service is due; a thousand times the weight must not multiply it.
 #[test]
-fn a_new_weight_does_not_multiply_what_is_owed() {
-    for parked in [false, true] {
+fn a_new_weight_does_not_multiply_a_refund() {
+    for blocked in [false, true] {
         let mut order = FairQueue::new();
         let other = joined(&mut order, 1, Priority::Normal);
         let refused = joined(&mut order, 1, Priority::Normal);
-        let tags = charged(&mut order, 21, refused);
-        if parked {
+        let charges = charged(&mut order, 21, refused);
+        if blocked {
             order.block_until(refused, Nanos::from_secs(1));
         }
-        take_back(&mut order, tags);
+        take_back(&mut order, charges);
         order.reweight(
             refused,
             Weight::new(1_000).expect("positive"),
             Priority::Normal,
         );
-        order.unpark(refused);
+        order.unblock(refused);
         let turns = serve(&mut order, 1_002);
-        assert_eq!(count(&turns, other), 1, "parked: {parked}");
+        assert_eq!(count(&turns, other), 1, "parked: {blocked}");
     }
 }
 
 // A boost of 8 at a weight of 1 is 8 services at a weight of 4 too.
 #[test]
-fn a_new_weight_does_not_multiply_a_favour() {
-    let mut order = FairQueue::favouring(Cost::new(8));
+fn a_new_weight_does_not_multiply_a_boost() {
+    let mut order = FairQueue::with_max_boost(Cost::new(8));
     let almost_done = joined(&mut order, 1, Priority::Normal);
     joined(&mut order, 4, Priority::Normal);
     order.boost_by_progress(almost_done, u64::MAX, 0);
@@ -272,20 +275,20 @@ fn a_new_weight_does_not_multiply_a_favour() {
 
 // Of 101 services of two equals, the first in the order gets one more by itself.
 #[test]
-fn a_favour_is_bounded_and_off_by_default() {
-    for (most, ahead) in [(0, 1), (7, 7)] {
-        let mut order = FairQueue::favouring(Cost::new(most));
+fn a_boost_is_bounded_and_off_by_default() {
+    for (max, ahead) in [(0, 1), (7, 7)] {
+        let mut order = FairQueue::with_max_boost(Cost::new(max));
         let almost_done = joined(&mut order, 1, Priority::Normal);
         let newcomer = joined(&mut order, 1, Priority::Normal);
         order.boost_by_progress(almost_done, u64::MAX, 0);
         let turns = serve(&mut order, 101);
         let lead = count(&turns, almost_done) - count(&turns, newcomer);
-        assert_eq!(lead, ahead, "with a favour of up to {most}");
+        assert_eq!(lead, ahead, "with a favour of up to {max}");
     }
 }
 
 #[test]
-fn a_free_job_takes_a_turn_too() {
+fn a_free_job_is_charged_too() {
     let mut order = FairQueue::new();
     let free = joined(&mut order, 1, Priority::Normal);
     let other = joined(&mut order, 1, Priority::Normal);
@@ -295,13 +298,13 @@ fn a_free_job_takes_a_turn_too() {
 
 #[test]
 fn extreme_costs_and_weights_do_not_overflow() {
-    let mut order = FairQueue::favouring(Cost::new(u64::MAX));
+    let mut order = FairQueue::with_max_boost(Cost::new(u64::MAX));
     let tenant = joined(&mut order, u32::MAX, Priority::High);
     for _ in 0..100 {
-        let tag = order.charge(tenant, Cost::new(u64::MAX)).expect("present");
+        let charge = order.charge(tenant, Cost::new(u64::MAX)).expect("present");
         order.boost_by_progress(tenant, u64::MAX, u64::MAX);
         order.reweight(tenant, Weight::ONE, Priority::Low);
-        order.refund(tag);
+        order.refund(charge);
         order.charge(tenant, Cost::new(u64::MAX));
         order.reweight(
             tenant,

@@ -25,13 +25,13 @@ impl TenantShare {
     }
 
     /// Returns the distance that a service of `cost` moves this tenant.
-    pub(super) fn stretch(self, cost: u64) -> VirtualSpan {
-        let claim = u128::from(self.0);
+    pub(super) fn span_for(self, cost: u64) -> VirtualSpan {
+        let share = u128::from(self.0);
         let units = u128::from(cost) * UNIT;
         VirtualSpan {
-            whole: units / claim,
-            parts: u64::try_from(units % claim).unwrap_or(0),
-            claim: self.0,
+            whole: units / share,
+            parts: u64::try_from(units % share).unwrap_or(0),
+            share: self.0,
         }
     }
 }
@@ -41,7 +41,7 @@ impl TenantShare {
 pub(super) struct VirtualSpan {
     pub(super) whole: u128,
     parts: u64,
-    claim: u64,
+    share: u64,
 }
 
 /// Point in virtual time. Ordered by whole units; the parts accumulate to one.
@@ -63,8 +63,8 @@ impl VirtualTime {
     pub(super) fn advance(&mut self, by: VirtualSpan) {
         self.whole = self.whole.saturating_add(by.whole);
         self.parts += by.parts;
-        if self.parts >= by.claim {
-            self.parts -= by.claim;
+        if self.parts >= by.share {
+            self.parts -= by.share;
             self.whole = self.whole.saturating_add(1);
         }
     }
@@ -73,7 +73,7 @@ impl VirtualTime {
     pub(super) fn retreat(&mut self, by: VirtualSpan) {
         self.whole = self.whole.saturating_sub(by.whole);
         if self.parts < by.parts {
-            self.parts += by.claim;
+            self.parts += by.share;
             self.whole = self.whole.saturating_sub(1);
         }
         self.parts -= by.parts;
@@ -89,37 +89,37 @@ pub(super) const UNIT: u128 = 720_720 << 17;
 mod tests {
     use super::*;
 
-    fn claim(weight: u32, priority: Priority) -> TenantShare {
+    fn share(weight: u32, priority: Priority) -> TenantShare {
         TenantShare::new(Weight::new(weight).expect("positive"), priority)
     }
 
     // 17 and 4,294,967,291 are primes that do not divide the unit: their remainders must add up.
     #[test]
-    fn a_weight_of_service_is_exactly_one_unit() {
+    fn service_equal_to_the_weight_is_exactly_one_unit() {
         for weight in [1, 3, 16, 17, 1_000, 4_294_967_291_u32] {
             let mut point = VirtualTime::at(0);
-            let one = claim(weight, Priority::Low).stretch(1);
+            let one = share(weight, Priority::Low).span_for(1);
             for _ in 0..weight.min(1_000) {
                 point.advance(one);
             }
             let rest = u64::from(weight - weight.min(1_000));
-            point.advance(claim(weight, Priority::Low).stretch(rest));
+            point.advance(share(weight, Priority::Low).span_for(rest));
             assert_eq!(point, VirtualTime::at(UNIT), "weight {weight}");
         }
     }
 
     #[test]
-    fn the_smallest_service_moves_the_largest_claim() {
+    fn the_smallest_service_moves_the_largest_share() {
         let mut point = VirtualTime::at(0);
-        point.advance(claim(u32::MAX, Priority::High).stretch(1));
+        point.advance(share(u32::MAX, Priority::High).span_for(1));
         assert!(point.whole > 0);
     }
 
     #[test]
     fn retreat_undoes_advances_in_any_order() {
-        let seventeen = claim(17, Priority::High);
+        let seventeen = share(17, Priority::High);
         for (first, second) in (1..20).flat_map(|a| (1..20).map(move |b| (a, b))) {
-            let (a, b) = (seventeen.stretch(first), seventeen.stretch(second));
+            let (a, b) = (seventeen.span_for(first), seventeen.span_for(second));
             let mut point = VirtualTime::at(u128::MAX / 2);
             point.advance(a);
             point.advance(b);
@@ -136,9 +136,9 @@ mod tests {
     #[test]
     fn the_largest_costs_saturate() {
         let mut point = VirtualTime::at(u128::MAX - 1);
-        point.advance(claim(1, Priority::Low).stretch(u64::MAX));
+        point.advance(share(1, Priority::Low).span_for(u64::MAX));
         assert_eq!(point.whole, u128::MAX);
-        point.advance(claim(17, Priority::Low).stretch(u64::MAX));
-        point.retreat(claim(17, Priority::Low).stretch(u64::MAX));
+        point.advance(share(17, Priority::Low).span_for(u64::MAX));
+        point.retreat(share(17, Priority::Low).span_for(u64::MAX));
     }
 }

@@ -156,17 +156,17 @@ impl Default for HealthSettings {
 /// Valid settings.
 ///
 /// ```
-/// use outflow_core::{HealthConfig, HealthMistake, HealthSettings, Share};
+/// use outflow_core::{HealthConfig, HealthConfigError, HealthSettings, Share};
 ///
-/// let upside_down = HealthSettings {
+/// let crossed = HealthSettings {
 ///     p_recover: Share::percent(30),
 ///     probe_success: 0,
 ///     ..HealthSettings::default()
 /// };
-/// let mistakes = HealthConfig::new(upside_down).unwrap_err();
+/// let errors = HealthConfig::new(crossed).unwrap_err();
 /// assert_eq!(
-///     mistakes.all(),
-///     [HealthMistake::RecoversAboveThrottle, HealthMistake::NoProbes]
+///     errors.all(),
+///     [HealthConfigError::RecoversAboveThrottle, HealthConfigError::NoProbes]
 /// );
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_factor_is_told_in_millionths() {
+    fn a_factor_counts_millionths() {
         assert_eq!(RateFactor::percent(150).as_parts_per_million(), 1_500_000);
         assert_eq!(RateFactor::parts_per_million(7).as_parts_per_million(), 7);
     }

@@ -27,8 +27,8 @@ impl Cooldown {
 
     /// Clamps to other settings.
     pub(super) fn within(self, settings: &HealthSettings) -> Self {
-        let (least, most) = bounds(settings);
-        Self(self.0.clamp(least, most))
+        let (least, max) = bounds(settings);
+        Self(self.0.clamp(least, max))
     }
 
     pub(super) const fn span(self) -> Duration {
@@ -37,11 +37,11 @@ impl Cooldown {
 
     /// Draws a sleep of this cooldown. At the longest, the share is subtracted instead of added.
     pub(super) fn draw(self, settings: &HealthSettings, entropy: u64) -> Duration {
-        let (least, most) = bounds(settings);
+        let (least, max) = bounds(settings);
         let share = u128::from(settings.sleep_jitter.as_parts_per_million());
         let whole = 1_000_000 + share;
         let longest = u128::from(self.0) * whole / 1_000_000;
-        let longest = u64::try_from(longest).unwrap_or(u64::MAX).min(most);
+        let longest = u64::try_from(longest).unwrap_or(u64::MAX).min(max);
         let shortest = u128::from(longest) * 1_000_000 / whole;
         let shortest = u64::try_from(shortest).unwrap_or(longest).max(least);
         Duration::from_nanos(shortest + uniform(longest.saturating_sub(shortest), entropy))
@@ -63,10 +63,10 @@ mod tests {
     // With bounds of 280 s and 300 s, a quarter off the longest would be 240 s.
     #[test]
     fn no_draw_is_shorter_or_longer_than_allowed() {
-        for (least, most) in [(2, 300), (280, 300), (300, 300)] {
+        for (least, max) in [(2, 300), (280, 300), (300, 300)] {
             let settings = HealthSettings {
                 sleep_min: SECOND * least,
-                sleep_max: SECOND * most,
+                sleep_max: SECOND * max,
                 ..HealthSettings::default()
             };
             let mut cooldown = Cooldown::first(&settings);
@@ -74,7 +74,7 @@ mod tests {
                 for entropy in [0, u64::MAX / 2, u64::MAX] {
                     let drawn = cooldown.draw(&settings, entropy);
                     assert!(
-                        drawn >= SECOND * least && drawn <= SECOND * most,
+                        drawn >= SECOND * least && drawn <= SECOND * max,
                         "{drawn:?}"
                     );
                 }

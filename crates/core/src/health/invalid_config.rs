@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::config::{HealthSettings, RateFactor};
-use super::probe::MOST_PROBES;
+use super::probe::MAX_PROBES;
 use crate::Share;
 
 /// All errors in some settings.
@@ -17,11 +17,11 @@ pub struct InvalidHealth(Vec<HealthConfigError>);
 impl InvalidHealth {
     /// Collects the errors in these settings, if there are any.
     pub(super) fn from_settings(settings: &HealthSettings) -> Option<Self> {
-        let mistakes: Vec<_> = HealthConfigError::ALL
+        let errors: Vec<_> = HealthConfigError::ALL
             .into_iter()
-            .filter(|mistake| mistake.is_made_by(settings))
+            .filter(|error| error.is_made_by(settings))
             .collect();
-        (!mistakes.is_empty()).then_some(Self(mistakes))
+        (!errors.is_empty()).then_some(Self(errors))
     }
 
     /// Returns every error, in the order of the settings.
@@ -32,9 +32,9 @@ impl InvalidHealth {
 
 impl fmt::Display for InvalidHealth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().enumerate().try_for_each(|(at, mistake)| {
+        self.0.iter().enumerate().try_for_each(|(at, error)| {
             let separator = if at == 0 { "" } else { "; " };
-            write!(f, "{separator}{mistake}")
+            write!(f, "{separator}{error}")
         })
     }
 }
@@ -123,7 +123,7 @@ impl HealthConfigError {
             Self::ThrottlesToNothing => s.throttle_share == Share::NONE,
             Self::NoConcurrency => s.concurrency == 0,
             Self::NoProbes => s.probe_success == 0 || s.neutral_per_success == 0,
-            Self::ProbeConcurrencyOutOfRange => !(1..=MOST_PROBES).contains(&s.probe_concurrency),
+            Self::ProbeConcurrencyOutOfRange => !(1..=MAX_PROBES).contains(&s.probe_concurrency),
             Self::NoProbeTime => s.probe_timeout.is_zero(),
             Self::NoRamp => s.ramp_factor < SLOWEST_RAMP || s.ramp_every.is_zero(),
             Self::CacheOnlyAtOnce => s.cache_only_after == Some(0),
@@ -170,76 +170,73 @@ mod tests {
     use super::*;
     use crate::HealthConfig;
 
-    fn mistakes(change: impl FnOnce(&mut HealthSettings)) -> Vec<HealthConfigError> {
+    fn errors(change: impl FnOnce(&mut HealthSettings)) -> Vec<HealthConfigError> {
         let mut settings = HealthSettings::default();
         change(&mut settings);
         HealthConfig::new(settings).map_or_else(|invalid| invalid.all().to_vec(), |_| Vec::new())
     }
 
     #[test]
-    fn the_profiles_make_sense() {
+    fn the_profiles_are_valid() {
         for profile in [HealthSettings::ADAPTIVE, HealthSettings::BREAKER] {
             assert!(HealthConfig::new(profile).is_ok());
         }
     }
 
     #[test]
-    fn each_mistake_is_found_alone() {
+    fn each_error_is_found_alone() {
         use HealthConfigError as M;
         let none = Duration::ZERO;
         let found = [
-            (mistakes(|s| s.window = none), M::NoWindow),
-            (mistakes(|s| s.min_samples = 0), M::SamplesOutsideWindow),
-            (mistakes(|s| s.min_samples = 301), M::SamplesOutsideWindow),
-            (mistakes(|s| s.p_recover = Share::NONE), M::TripsOnNothing),
-            (mistakes(|s| s.n_throttle = 0), M::NoStreak),
-            (mistakes(|s| s.n_cacheonly = 0), M::NoStreak),
+            (errors(|s| s.window = none), M::NoWindow),
+            (errors(|s| s.min_samples = 0), M::SamplesOutsideWindow),
+            (errors(|s| s.min_samples = 301), M::SamplesOutsideWindow),
+            (errors(|s| s.p_recover = Share::NONE), M::TripsOnNothing),
+            (errors(|s| s.n_throttle = 0), M::NoStreak),
+            (errors(|s| s.n_cacheonly = 0), M::NoStreak),
             (
-                mistakes(|s| s.p_recover = Share::percent(21)),
+                errors(|s| s.p_recover = Share::percent(21)),
                 M::RecoversAboveThrottle,
             ),
             (
-                mistakes(|s| s.p_throttle = Share::percent(61)),
+                errors(|s| s.p_throttle = Share::percent(61)),
                 M::ThrottlesAboveSleep,
             ),
-            (mistakes(|s| s.s_recover = 0), M::NoRecovery),
+            (errors(|s| s.s_recover = 0), M::NoRecovery),
             (
-                mistakes(|s| s.short_retry_after = Duration::MAX),
+                errors(|s| s.short_retry_after = Duration::MAX),
                 M::ShortAboveMax,
             ),
-            (mistakes(|s| s.sleep_min = none), M::NoSleep),
+            (errors(|s| s.sleep_min = none), M::NoSleep),
             (
-                mistakes(|s| s.sleep_min = Duration::from_secs(301)),
+                errors(|s| s.sleep_min = Duration::from_secs(301)),
                 M::SleepMinAboveMax,
             ),
             (
-                mistakes(|s| s.cooldown_factor = RateFactor::percent(99)),
+                errors(|s| s.cooldown_factor = RateFactor::percent(99)),
                 M::CooldownShrinks,
             ),
             (
-                mistakes(|s| s.throttle_share = Share::NONE),
+                errors(|s| s.throttle_share = Share::NONE),
                 M::ThrottlesToNothing,
             ),
-            (mistakes(|s| s.concurrency = 0), M::NoConcurrency),
-            (mistakes(|s| s.probe_success = 0), M::NoProbes),
-            (mistakes(|s| s.neutral_per_success = 0), M::NoProbes),
+            (errors(|s| s.concurrency = 0), M::NoConcurrency),
+            (errors(|s| s.probe_success = 0), M::NoProbes),
+            (errors(|s| s.neutral_per_success = 0), M::NoProbes),
             (
-                mistakes(|s| s.probe_concurrency = 0),
+                errors(|s| s.probe_concurrency = 0),
                 M::ProbeConcurrencyOutOfRange,
             ),
             (
-                mistakes(|s| s.probe_concurrency = 9),
+                errors(|s| s.probe_concurrency = 9),
                 M::ProbeConcurrencyOutOfRange,
             ),
-            (mistakes(|s| s.probe_timeout = none), M::NoProbeTime),
-            (mistakes(|s| s.ramp_factor = RateFactor::ONE), M::NoRamp),
-            (mistakes(|s| s.ramp_every = none), M::NoRamp),
+            (errors(|s| s.probe_timeout = none), M::NoProbeTime),
+            (errors(|s| s.ramp_factor = RateFactor::ONE), M::NoRamp),
+            (errors(|s| s.ramp_every = none), M::NoRamp),
+            (errors(|s| s.cache_only_after = Some(0)), M::CacheOnlyAtOnce),
             (
-                mistakes(|s| s.cache_only_after = Some(0)),
-                M::CacheOnlyAtOnce,
-            ),
-            (
-                mistakes(|s| s.auto_recover = Some(none)),
+                errors(|s| s.auto_recover = Some(none)),
                 M::AutoRecoverAtOnce,
             ),
         ];
@@ -250,33 +247,33 @@ mod tests {
 
     // A window of length zero holds no sample, and a ratio of zero is below that of recovery.
     #[test]
-    fn a_mistake_that_entails_another_is_told_with_it() {
+    fn an_error_that_implies_another_is_reported_with_it() {
         use HealthConfigError as M;
         assert_eq!(
-            mistakes(|s| s.window_length = 0),
+            errors(|s| s.window_length = 0),
             [M::NoWindow, M::SamplesOutsideWindow]
         );
         assert_eq!(
-            mistakes(|s| s.p_throttle = Share::NONE),
+            errors(|s| s.p_throttle = Share::NONE),
             [M::TripsOnNothing, M::RecoversAboveThrottle]
         );
     }
 
     // Each setting at the last value that is valid next to its neighbour.
     #[test]
-    fn what_is_just_enough_is_no_mistake() {
+    fn boundary_values_are_valid() {
         let enough = [
-            mistakes(|s| s.min_samples = s.window_length),
-            mistakes(|s| s.p_recover = s.p_throttle),
-            mistakes(|s| s.p_throttle = s.p_sleep),
-            mistakes(|s| s.short_retry_after = s.max_retry_after),
-            mistakes(|s| s.sleep_min = s.sleep_max),
-            mistakes(|s| s.cooldown_factor = RateFactor::ONE),
-            mistakes(|s| s.probe_concurrency = 8),
-            mistakes(|s| s.ramp_factor = RateFactor::percent(101)),
-            mistakes(|s| s.cache_only_after = Some(1)),
-            mistakes(|s| s.cache_only_after = None),
-            mistakes(|s| s.auto_recover = None),
+            errors(|s| s.min_samples = s.window_length),
+            errors(|s| s.p_recover = s.p_throttle),
+            errors(|s| s.p_throttle = s.p_sleep),
+            errors(|s| s.short_retry_after = s.max_retry_after),
+            errors(|s| s.sleep_min = s.sleep_max),
+            errors(|s| s.cooldown_factor = RateFactor::ONE),
+            errors(|s| s.probe_concurrency = 8),
+            errors(|s| s.ramp_factor = RateFactor::percent(101)),
+            errors(|s| s.cache_only_after = Some(1)),
+            errors(|s| s.cache_only_after = None),
+            errors(|s| s.auto_recover = None),
         ];
         for found in enough {
             assert_eq!(found, []);
@@ -284,15 +281,15 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_in_one_message() {
+    fn all_errors_are_reported_in_one_message() {
         let settings = HealthSettings {
             concurrency: 0,
             sleep_min: Duration::ZERO,
             ..HealthSettings::default()
         };
-        let told = HealthConfig::new(settings).expect_err("two mistakes");
+        let invalid = HealthConfig::new(settings).expect_err("two errors");
         assert_eq!(
-            told.to_string(),
+            invalid.to_string(),
             "sleep_min must be above 0; concurrency must be at least 1"
         );
     }

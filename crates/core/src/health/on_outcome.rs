@@ -23,13 +23,13 @@ impl Health {
         entropy: u64,
     ) -> HealthChange {
         let now = self.clamped(now);
-        let told = self.obey(now, outcome, entropy);
+        let change = self.obey(now, outcome, entropy);
         if self.take_back(ticket) == TicketStatus::Stale {
-            return told;
+            return change;
         }
         match self.judge(now, outcome, entropy) {
             Some(step) => HealthChange::Moved(self.enter(now, step)),
-            None => told,
+            None => change,
         }
     }
 
@@ -40,17 +40,17 @@ impl Health {
     }
 
     fn take_back(&mut self, ticket: HealthTicket) -> TicketStatus {
-        let standing = ticket.redeem(self.generation);
-        if let TicketStatus::Probe(slot) = standing {
+        let status = ticket.redeem(self.generation);
+        if let TicketStatus::Probe(slot) = status {
             self.probes.free(slot);
             self.reschedule();
         }
-        standing
+        status
     }
 
     /// Starts a cooldown for all callers as long as the server asks, merged by maximum.
     fn obey(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> HealthChange {
-        let Some(wait) = self.wait_asked(outcome, entropy) else {
+        let Some(wait) = self.requested_wait(outcome, entropy) else {
             return HealthChange::None;
         };
         let until = now.saturating_add(wait);
@@ -62,7 +62,7 @@ impl Health {
         HealthChange::Cooling { until }
     }
 
-    fn wait_asked(&self, outcome: Outcome, entropy: u64) -> Option<Duration> {
+    fn requested_wait(&self, outcome: Outcome, entropy: u64) -> Option<Duration> {
         let settings = self.settings();
         match outcome.retry_after() {
             Some(span) => Some(span.min(settings.max_retry_after)),
@@ -109,7 +109,7 @@ impl Health {
     }
 
     fn judge_call(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Option<HealthStep> {
-        if let Some(reason) = self.order_to_stop(outcome) {
+        if let Some(reason) = self.stop_reason(outcome) {
             let until = self.sleep_until(now, outcome, entropy);
             return Some(HealthStep {
                 to: HealthState::Sleep,
@@ -134,7 +134,7 @@ impl Health {
             ));
         }
         let reason = self
-            .order_to_stop(outcome)
+            .stop_reason(outcome)
             .unwrap_or(TransitionReason::ProbeFailed);
         self.cooldown = self.cooldown.grown(self.config.settings());
         let until = self.sleep_until(now, outcome, entropy);
@@ -154,10 +154,10 @@ impl Health {
             return None;
         }
         let settings = self.config.settings();
-        let most = settings
+        let max = settings
             .probe_success
             .saturating_mul(settings.neutral_per_success);
-        let enough = self.probes.answer_neutrally() >= most;
+        let enough = self.probes.respond_neutrally() >= max;
         enough.then_some(HealthStep::to(
             HealthState::Normal,
             TransitionReason::ProbesAnswered,
@@ -168,7 +168,7 @@ impl Health {
     pub(super) fn failed_recovery(&mut self, now: Nanos, sleep: HealthStep) -> HealthStep {
         self.failed_recoveries = self.failed_recoveries.saturating_add(1);
         match self.settings().cache_only_after {
-            Some(most) if self.failed_recoveries >= most => HealthStep {
+            Some(max) if self.failed_recoveries >= max => HealthStep {
                 to: HealthState::CacheOnly,
                 reason: TransitionReason::RecoveriesExhausted,
                 until: self.auto_recover_at(now),
@@ -178,7 +178,7 @@ impl Health {
     }
 
     /// Returns the reason to stop, if the server itself asked for it.
-    fn order_to_stop(&self, outcome: Outcome) -> Option<TransitionReason> {
+    fn stop_reason(&self, outcome: Outcome) -> Option<TransitionReason> {
         let short = self.settings().short_retry_after;
         if outcome.effect() == OutcomeClass::Banned {
             Some(TransitionReason::Banned)
@@ -193,18 +193,18 @@ impl Health {
     /// one, else our own.
     fn sleep_until(&self, now: Nanos, outcome: Outcome, entropy: u64) -> Nanos {
         let wait = self
-            .wait_asked(outcome, entropy)
+            .requested_wait(outcome, entropy)
             .unwrap_or_else(|| self.cooldown.draw(self.settings(), entropy));
         now.saturating_add(wait)
     }
 
     fn streak_move(&self) -> Option<(HealthState, TransitionReason)> {
         let settings = self.settings();
-        let (to, most) = match self.state {
+        let (to, max) = match self.state {
             HealthState::Normal => (self.escalated(), settings.n_throttle),
             _ => (HealthState::Sleep, settings.n_cacheonly),
         };
-        (self.streak >= most).then_some((to, TransitionReason::Streak))
+        (self.streak >= max).then_some((to, TransitionReason::Streak))
     }
 
     /// Evaluates the ratio once: a condition is believed when it holds again later, with nothing

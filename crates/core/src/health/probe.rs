@@ -9,7 +9,7 @@ use core::time::Duration;
 use crate::Nanos;
 
 /// The number of slots; more than a few are load, not probes.
-pub(super) const MOST_PROBES: u32 = 8;
+pub(super) const MAX_PROBES: u32 = 8;
 
 /// The slots, and the good and neutral responses so far.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +33,8 @@ impl ProbeSlots {
     };
 
     /// Allocates a slot for a probe sent now, if fewer than `limit` are in flight.
-    pub(super) fn send(&mut self, now: Nanos, timeout: Duration, most: u32) -> Option<ProbeSlot> {
-        if self.out() >= most {
+    pub(super) fn send(&mut self, now: Nanos, timeout: Duration, max: u32) -> Option<ProbeSlot> {
+        if self.in_flight() >= max {
             return None;
         }
         let (number, free) = (1_u8..)
@@ -59,14 +59,17 @@ impl ProbeSlots {
     }
 
     /// Records a neutral response and returns their number.
-    pub(super) fn answer_neutrally(&mut self) -> u32 {
+    pub(super) fn respond_neutrally(&mut self) -> u32 {
         self.neutral = self.neutral.saturating_add(1);
         self.neutral
     }
 
     /// Returns the number of probes in flight.
-    pub(super) fn out(&self) -> u32 {
-        self.deadlines.iter().flatten().fold(0, |out, _| out + 1)
+    pub(super) fn in_flight(&self) -> u32 {
+        self.deadlines
+            .iter()
+            .flatten()
+            .fold(0, |in_flight, _| in_flight + 1)
     }
 
     /// Returns the first deadline.

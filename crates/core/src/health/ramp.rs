@@ -23,7 +23,7 @@ impl Ramp {
     /// Starts a ramp at Throttle's rate.
     pub(super) fn start(now: Nanos, settings: &HealthSettings) -> Option<Self> {
         Self {
-            multiple: WHOLE,
+            multiple: FULL_RATE,
             stepped: now,
             next: now.saturating_add(settings.ramp_every),
         }
@@ -74,12 +74,12 @@ impl Ramp {
 
     fn unless_done(self, share: Share) -> Option<Self> {
         let share = u64::from(share.as_parts_per_million());
-        let reached = self.multiple.saturating_mul(share) / WHOLE;
-        (reached < WHOLE).then_some(self)
+        let reached = self.multiple.saturating_mul(share) / FULL_RATE;
+        (reached < FULL_RATE).then_some(self)
     }
 }
 
-const WHOLE: u64 = 1_000_000;
+const FULL_RATE: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -87,7 +87,7 @@ mod tests {
 
     // With a Throttle share of 100 % there is nothing to ramp.
     #[test]
-    fn a_share_of_all_needs_no_ramp() {
+    fn a_full_share_needs_no_ramp() {
         let settings = HealthSettings {
             throttle_share: Share::ALL,
             ..HealthSettings::default()
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_at_the_end_of_time_stops_climbing() {
+    fn a_ramp_at_the_end_of_the_timeline_stops() {
         let settings = HealthSettings::default();
         let ramp = Ramp::start(Nanos::MAX, &settings).expect("half is left");
         assert!(ramp.current(Nanos::MAX, &settings).is_some());

@@ -51,29 +51,27 @@ pub enum RampStage {
     },
 }
 
-impl Health {
-    /// Returns the machine's state at `now`.
-    pub fn snapshot(&mut self, now: Nanos) -> HealthSnapshot {
-        let now = self.clamped(now);
-        self.window.refresh(now);
-        HealthSnapshot {
-            state: self.state,
-            circuit: self.circuit(),
-            since: self.since,
-            until: self.leaves_at(),
-            reason: self.reason,
-            hold: self.hold,
-            cooling_until: (self.cooling_until > now).then_some(self.cooling_until),
-            counts: self.window.counts(),
-            streak: self.streak,
-            cooldown: self.cooldown.span(),
-            failed_recoveries: self.failed_recoveries,
-            generation: self.generation,
-            ramp: match self.ramp {
+impl HealthSnapshot {
+    /// Copies the machine's state at `now`, which must be its latest time.
+    pub(super) fn from_health(health: &Health, now: Nanos) -> Self {
+        Self {
+            state: health.state,
+            circuit: health.circuit(),
+            since: health.since,
+            until: health.leaves_at(),
+            reason: health.reason,
+            hold: health.hold,
+            cooling_until: (health.cooling_until > now).then_some(health.cooling_until),
+            counts: health.window.counts(),
+            streak: health.streak,
+            cooldown: health.cooldown.span(),
+            failed_recoveries: health.failed_recoveries,
+            generation: health.generation,
+            ramp: match health.ramp {
                 None => RampStage::None,
                 Some(ramp) => RampStage::Ramping { next: ramp.next() },
             },
-            probes_out: self.probes.out(),
+            probes_out: health.probes.in_flight(),
         }
     }
 }

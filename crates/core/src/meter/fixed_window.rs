@@ -169,8 +169,8 @@ impl FixedWindow {
     }
 
     /// Continues from the usage of another kind of meter.
-    pub(crate) fn inherit(&mut self, standing: &MeterStatus) {
-        (self.peak, self.expired) = (standing.peak, standing.expired);
+    pub(crate) fn inherit(&mut self, status: &MeterStatus) {
+        (self.peak, self.expired) = (status.peak, status.expired);
     }
 
     pub(crate) const fn latest(&self) -> u64 {
@@ -190,7 +190,7 @@ impl FixedWindow {
         self.reset_at().map(Nanos::from_nanos)
     }
 
-    pub(crate) fn standing(&mut self, now: Nanos) -> MeterStatus {
+    pub(crate) fn status(&mut self, now: Nanos) -> MeterStatus {
         self.advance(now);
         let window = self.current.unwrap_or_else(|| self.window_at(self.latest));
         MeterStatus {

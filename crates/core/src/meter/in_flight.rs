@@ -91,7 +91,7 @@ mod tests {
     // Held requests are assumed to finish first; then the given-up ones by their last moment, in
     // any order of giving up.
     #[test]
-    fn lost_requests_land_in_the_order_of_their_last_moments() {
+    fn lost_requests_land_by_their_last_moment() {
         let mut in_flight = InFlight::default();
         in_flight.hold(2);
         for (by, cost) in [(50, 1), (20, 3), (90, 1)] {

@@ -66,10 +66,10 @@ impl RefillQueue {
 
     fn dig(&mut self, place: usize, mark: u64, cost: u64) {
         // Dropping the oldest refunds less to those before it, never more.
-        if self.holes.len() == MOST_HOLES && place > 0 {
+        if self.holes.len() == MAX_HOLES && place > 0 {
             self.holes.pop_front();
             self.holes.insert(place - 1, (mark, cost));
-        } else if self.holes.len() < MOST_HOLES {
+        } else if self.holes.len() < MAX_HOLES {
             self.holes.insert(place, (mark, cost));
         }
     }
@@ -80,7 +80,7 @@ impl RefillQueue {
 }
 
 /// More refunds out of order within one refill are rare; memory stays bounded.
-const MOST_HOLES: usize = 256;
+const MAX_HOLES: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -100,7 +100,7 @@ mod tests {
     // Five costs from 1 to 5: the third and the first leave, so that only present tokens stand
     // behind the others. When the last two have left, the end is that of the second.
     #[test]
-    fn those_that_left_stand_behind_nobody() {
+    fn refunded_tokens_are_behind_no_other() {
         let mut queue = RefillQueue::default();
         let [first, second, third, fourth, fifth] =
             [1, 2, 3, 4, 5].map(|cost| take(&mut queue, cost));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_beyond_the_end_is_nobodys() {
+    fn a_mark_beyond_the_end_is_not_refunded() {
         let mut queue = RefillQueue::default();
         let receipt = take(&mut queue, 4);
         assert_eq!(RefillQueue::default().leave(&receipt), None);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_refilled_is_forgotten() {
+    fn refilled_tokens_are_dropped() {
         let mut queue = RefillQueue::default();
         let [first, _second] = [1, 1].map(|cost| take(&mut queue, cost));
         queue.leave(&first);
@@ -143,12 +143,12 @@ mod tests {
     fn memory_is_bounded_and_the_oldest_hole_goes_first() {
         let mut queue = RefillQueue::default();
         let before = take(&mut queue, 1);
-        let many: Vec<Receipt> = (0..=MOST_HOLES).map(|_| take(&mut queue, 1)).collect();
+        let many: Vec<Receipt> = (0..=MAX_HOLES).map(|_| take(&mut queue, 1)).collect();
         let _last = take(&mut queue, 1);
         for receipt in &many {
             assert!(queue.leave(receipt).is_some());
         }
-        assert_eq!(queue.holes.len(), MOST_HOLES);
+        assert_eq!(queue.holes.len(), MAX_HOLES);
         assert_eq!(
             queue.holes.front(),
             Some(&(2, 1)),
@@ -161,7 +161,7 @@ mod tests {
         );
         assert_eq!(
             queue.holes.len(),
-            MOST_HOLES,
+            MAX_HOLES,
             "what would be the oldest is not kept"
         );
     }

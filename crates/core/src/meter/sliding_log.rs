@@ -38,10 +38,10 @@ impl SlidingLog {
     /// reserves more. Responses arrive in almost any order, so an entry may belong before the
     /// newest few.
     #[inline]
-    pub(crate) fn add(&mut self, time: u64, cost: u64, most: u64) {
+    pub(crate) fn add(&mut self, time: u64, cost: u64, max_entries: u64) {
         let len = self.times.len();
         if len == self.times.capacity() {
-            self.grow(most);
+            self.grow(max_entries);
         }
         self.costs.fit(cost, len);
         if self.newest().is_none_or(|newest| newest <= time) {
@@ -152,12 +152,12 @@ impl SlidingLog {
     }
 
     /// Grows by an eighth: a doubling log would hold up to twice the memory that its limit needs.
-    fn grow(&mut self, most: u64) {
+    fn grow(&mut self, max_entries: u64) {
         let len = self.times.len();
-        let room = usize::try_from(most)
+        let free = usize::try_from(max_entries)
             .unwrap_or(usize::MAX)
             .saturating_sub(len);
-        let step = (len / 8).max(SMALLEST_STEP).min(room.max(1));
+        let step = (len / 8).max(SMALLEST_STEP).min(free.max(1));
         self.times.reserve_exact(step);
         self.costs.reserve(step);
     }
@@ -350,7 +350,7 @@ mod tests {
 
     // One cost for each width, in and out of order, with the unit costs before them widened too.
     #[test]
-    fn costs_of_every_width_are_kept() {
+    fn costs_of_every_width_are_stored() {
         let costs = [1, 1, 200, 1, 70_000, 3, u64::MAX, 1];
         let mut log = filled(&costs);
         assert_eq!(log.weight(), costs.iter().map(|c| u128::from(*c)).sum());
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_merged_counts_with_the_newest() {
+    fn a_merged_cost_counts_with_the_newest_entry() {
         let mut log = filled(&[1, 2]);
         log.merge(9, 5);
         assert_eq!((log.len(), log.weight(), log.newest()), (2, 8, Some(9)));

@@ -132,8 +132,8 @@ impl SlidingWindow {
     }
 
     /// Continues from the usage of another kind of meter.
-    pub(crate) fn inherit(&mut self, standing: &MeterStatus) {
-        (self.peak, self.expired) = (standing.peak, standing.expired);
+    pub(crate) fn inherit(&mut self, status: &MeterStatus) {
+        (self.peak, self.expired) = (status.peak, status.expired);
     }
 
     pub(crate) const fn latest(&self) -> u64 {
@@ -147,7 +147,7 @@ impl SlidingWindow {
             .flatten()
     }
 
-    pub(crate) fn standing(&mut self, now: Nanos) -> MeterStatus {
+    pub(crate) fn status(&mut self, now: Nanos) -> MeterStatus {
         self.advance(now);
         MeterStatus {
             at: Nanos::from_nanos(self.latest),

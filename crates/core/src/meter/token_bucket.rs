@@ -144,8 +144,8 @@ impl TokenBucket {
         &mut self.in_flight
     }
 
-    pub(crate) fn inherit(&mut self, standing: &MeterStatus) {
-        self.peak = standing.peak;
+    pub(crate) fn inherit(&mut self, status: &MeterStatus) {
+        self.peak = status.peak;
     }
 
     pub(crate) const fn latest(&self) -> u64 {
@@ -175,7 +175,7 @@ impl TokenBucket {
         }
     }
 
-    pub(crate) fn standing(&mut self, now: Nanos) -> MeterStatus {
+    pub(crate) fn status(&mut self, now: Nanos) -> MeterStatus {
         self.advance(now);
         MeterStatus {
             at: Nanos::from_nanos(self.latest),

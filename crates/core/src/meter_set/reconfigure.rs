@@ -33,17 +33,17 @@ impl MeterSet {
     /// limits that moved.
     ///
     /// ```
-    /// use outflow_core::{Accounting, Cost, Heritage, Limit, MeterSet, Moment, Nanos};
+    /// use outflow_core::{Accounting, Cost, CarryOver, Limit, MeterSet, ClockPair, Nanos};
     ///
     /// let second = Limit::sliding("2/s".parse()?).counted(Accounting::Send);
     /// let minute = Limit::sliding("9/min".parse()?).counted(Accounting::Send);
-    /// let mut set = MeterSet::new(&[second], Moment::default())?;
+    /// let mut set = MeterSet::new(&[second], ClockPair::default())?;
     /// assert!(set.take(Nanos::ZERO, Cost::new(2)).is_allow());
     ///
-    /// let known = set.landed(Nanos::ZERO, 0).expect("it is there");
-    /// let list = [(minute, Heritage::Learns(Box::new(known))), (second, Heritage::Keeps(0))];
-    /// set.succeed(Moment::default(), list.into())?;
-    /// let used: Vec<_> = set.standings(Nanos::ZERO).map(|(_, standing)| standing.used).collect();
+    /// let known = set.landed(Nanos::ZERO, 0).expect("it exists");
+    /// let list = [(minute, CarryOver::Learns(Box::new(known))), (second, CarryOver::Keeps(0))];
+    /// set.succeed(ClockPair::default(), list.into())?;
+    /// let used: Vec<_> = set.standings(Nanos::ZERO).map(|(_, status)| status.used).collect();
     /// assert_eq!(used, [2, 2]);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
@@ -62,12 +62,12 @@ impl MeterSet {
         let before: Vec<MeterSlot> = mem::take(&mut self.slots);
         let mut before: Vec<Option<MeterSlot>> = before.into_iter().map(Some).collect();
         self.slots.reserve_exact(list.len());
-        for (place, (limit, heritage)) in list.into_iter().enumerate() {
-            let kept = match &heritage {
+        for (place, (limit, carry_over)) in list.into_iter().enumerate() {
+            let carried = match &carry_over {
                 CarryOver::Keeps(old) => before.get_mut(*old).and_then(Option::take),
                 CarryOver::Learns(_) | CarryOver::Nothing => None,
             };
-            let mut slot = kept.unwrap_or_else(|| self.fresh(&limit, heritage, moment));
+            let mut slot = carried.unwrap_or_else(|| self.fresh(&limit, carry_over, moment));
             slot.adopt(&limit, moment);
             slot.observe(place, now);
             self.slots.push(slot);
@@ -86,13 +86,13 @@ impl MeterSet {
 
     /// Converts a receipt set to the current limits.
     #[must_use = "a grant is settled or refunded; dropped, its cost is never seen to arrive"]
-    pub fn renew(&mut self, now: Nanos, grant: ReceiptSet) -> ReceiptSet {
+    pub fn renew(&mut self, now: Nanos, receipts: ReceiptSet) -> ReceiptSet {
         let now = self.see(now);
-        let mut next = grant.emptied();
-        let receipts: Vec<_> = grant.receipts().collect();
+        let mut next = receipts.without_receipts();
+        let receipts: Vec<_> = receipts.receipts().collect();
         for (place, slot) in self.slots.iter_mut().enumerate() {
             let mut known = receipts.iter();
-            if let Some(held) = known.find_map(|known| known.shown_to(slot.number)) {
+            if let Some(held) = known.find_map(|known| known.receipt_for(slot.number)) {
                 next.hold(place, slot.number, held);
             } else {
                 let taken = slot.burden(now, &next);
@@ -109,10 +109,10 @@ impl MeterSet {
         self.renew(now, ReceiptSet::new(now, cost))
     }
 
-    fn fresh(&mut self, limit: &Limit, heritage: CarryOver, moment: ClockPair) -> MeterSlot {
+    fn fresh(&mut self, limit: &Limit, carry_over: CarryOver, moment: ClockPair) -> MeterSlot {
         self.made = self.made.wrapping_add(1).max(1);
         let mut slot = MeterSlot::new(self.made, limit, moment);
-        if let CarryOver::Learns(mut meter) = heritage {
+        if let CarryOver::Learns(mut meter) = carry_over {
             meter.reconfigure(moment, limit);
             slot.meter = *meter;
         }

@@ -11,28 +11,28 @@ use crate::{Cost, Hint, Limit, MeterStatus, Nanos};
 ///
 /// ```
 /// use outflow_core::{
-///     Cost, Dialects, Hints, Ledger, Limit, Meter, Moment, Nanos, ResponseTime, WallTime,
+///     Cost, Dialects, Hints, UsageLedger, Limit, Meter, ClockPair, Nanos, ResponseTime, WallTime,
 /// };
 ///
 /// let limit = Limit::sliding("60/min".parse()?);
-/// let (mut meter, mut ledger) = (Meter::new(&limit, Moment::default()), Ledger::default());
+/// let (mut meter, mut ledger) = (Meter::new(&limit, ClockPair::default()), UsageLedger::default());
 /// let now = Nanos::ZERO;
 /// let marks = [(); 4].map(|()| {
-///     let _receipt = meter.take(now, Cost::ONE).allowed().expect("room");
+///     let _receipt = meter.take(now, Cost::ONE).allowed().expect("quota");
 ///     ledger.taken(Cost::ONE);
-///     ledger.mark(&meter.standing(now))
+///     ledger.mark(&meter.status(now))
 /// });
 ///
-/// // Four responses tell of the same ten strangers.
+/// // Four responses report ten units of foreign usage.
 /// let headers: [(&str, &[u8]); 2] = [("X-RateLimit-Limit", b"60"), ("X-RateLimit-Remaining", b"46")];
-/// let came = ResponseTime { date: None, wall: WallTime::EPOCH };
-/// let hints = Hints::read(headers, Dialects::ALL, came);
+/// let response_time = ResponseTime { date: None, wall: WallTime::EPOCH };
+/// let hints = Hints::read(headers, Dialects::ALL, response_time);
 /// let hint = hints.iter().next().expect("one hint");
 /// for mark in marks {
 ///     let foreign = ledger.correct(hint, &limit, mark, now).foreign;
 ///     meter.charge(now, foreign);
 /// }
-/// assert_eq!(meter.standing(now).used, 4 + 10);
+/// assert_eq!(meter.status(now).used, 4 + 10);
 /// # Ok::<(), outflow_core::InvalidRate>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -56,9 +56,9 @@ impl UsageLedger {
 
     /// Returns the mark of a request, right after its cost was taken and recorded. The caller keeps
     /// it until the response.
-    pub fn mark(&self, standing: &MeterStatus) -> UsageMark {
+    pub fn mark(&self, status: &MeterStatus) -> UsageMark {
         UsageMark {
-            counted: u64::try_from(standing.used).unwrap_or(u64::MAX),
+            counted: u64::try_from(status.used).unwrap_or(u64::MAX),
             added: self.added,
         }
     }

@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use super::{Dialect, Hint, HintLabel, HintReader, HintUnit, MalformedHint, Noted, after};
-use crate::byte_cursor::{ByteCursor, trimmed, whole};
+use crate::byte_cursor::{ByteCursor, parse_whole, trim_blanks};
 
 pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let (rest, unit, group) = COUNTERS
@@ -14,7 +14,7 @@ pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Op
         .find_map(|counter| Some((after(name, counter.name)?, counter.unit, counter.group)))?;
     reading.listens_to(Dialect::Binance)?;
     let window = window(rest)?;
-    let Some(used) = whole(trimmed(value)) else {
+    let Some(used) = parse_whole(trim_blanks(value)) else {
         return Some(Err(MalformedHint));
     };
     reading.note(Hint {
@@ -28,15 +28,15 @@ pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Op
 
 /// `1M` is a minute: the letters are second, minute, hour and day.
 fn window(text: &str) -> Option<Duration> {
-    let mut scan = ByteCursor::new(text.as_bytes());
-    let count = whole(scan.run(|b| b.is_ascii_digit())).filter(|count| *count > 0)?;
-    let unit = match scan.name(&["S", "M", "H", "D"])? {
+    let mut cursor = ByteCursor::new(text.as_bytes());
+    let count = parse_whole(cursor.run(|b| b.is_ascii_digit())).filter(|count| *count > 0)?;
+    let unit = match cursor.name(&["S", "M", "H", "D"])? {
         0 => 1,
         1 => 60,
         2 => 3_600,
         _ => 86_400,
     };
-    let secs = count.checked_mul(unit).filter(|_| scan.is_done())?;
+    let secs = count.checked_mul(unit).filter(|_| cursor.is_done())?;
     Some(Duration::from_secs(secs))
 }
 

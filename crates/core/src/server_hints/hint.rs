@@ -101,7 +101,7 @@ pub(super) struct HintConflict;
 fn either<T: PartialEq>(a: Option<T>, b: Option<T>) -> Result<Option<T>, HintConflict> {
     match (a, b) {
         (Some(a), Some(b)) if a != b => Err(HintConflict),
-        (Some(said), _) => Ok(Some(said)),
-        (None, said) => Ok(said),
+        (Some(value), _) => Ok(Some(value)),
+        (None, value) => Ok(value),
     }
 }

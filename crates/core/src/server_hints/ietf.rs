@@ -78,7 +78,7 @@ fn named_or_keyed(member: &FieldMember<'_>) -> Result<Hint, MalformedHint> {
 
 /// Parses `limit=100` of the second generation; unknown keys are skipped.
 fn keyed(key: &[u8], value: BareItem<'_>) -> Result<Hint, MalformedHint> {
-    let number = whole(Some(value))?;
+    let number = whole_number(Some(value))?;
     let mut hint = about();
     match key {
         b"limit" => hint.limit = number,
@@ -91,7 +91,7 @@ fn keyed(key: &[u8], value: BareItem<'_>) -> Result<Hint, MalformedHint> {
 
 /// Parses the parameters of a policy, with an optional leading number for its quota.
 fn policy(member: &FieldMember<'_>) -> Result<Hint, MalformedHint> {
-    let param = |name: &[u8]| whole(member.param(name));
+    let param = |name: &[u8]| whole_number(member.param(name));
     let quota = match member.value {
         BareItem::Whole(quota) => Some(quota),
         BareItem::Name(_) | BareItem::Other => param(b"q")?,
@@ -116,7 +116,7 @@ fn unit(quota_unit: Option<BareItem<'_>>) -> Result<HintUnit, MalformedHint> {
 }
 
 /// Parses a whole number if there is a value.
-fn whole(value: Option<BareItem<'_>>) -> Result<Option<u64>, MalformedHint> {
+fn whole_number(value: Option<BareItem<'_>>) -> Result<Option<u64>, MalformedHint> {
     match value {
         None => Ok(None),
         Some(BareItem::Whole(number)) => Ok(Some(number)),

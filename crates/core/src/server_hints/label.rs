@@ -9,7 +9,7 @@ use core::fmt;
 /// Up to 32 printable ASCII characters without quotes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HintLabel {
-    bytes: [u8; MOST_BYTES],
+    bytes: [u8; MAX_BYTES],
     length: u8,
 }
 
@@ -20,7 +20,7 @@ impl HintLabel {
         if name.is_empty() || !name.iter().all(printable) {
             return None;
         }
-        let mut bytes = [0; MOST_BYTES];
+        let mut bytes = [0; MAX_BYTES];
         bytes.get_mut(..name.len())?.copy_from_slice(name);
         let length = u8::try_from(name.len()).ok()?;
         Some(Self { bytes, length })
@@ -47,14 +47,14 @@ impl fmt::Debug for HintLabel {
 }
 
 /// The longest name of a known provider has 21.
-const MOST_BYTES: usize = 32;
+const MAX_BYTES: usize = 32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_short_and_printable_or_none() {
+    fn a_label_is_short_and_printable() {
         let name = |text: &str| HintLabel::new(text.as_bytes()).map(|label| label.as_str().len());
         assert_eq!(name("default"), Some(7));
         assert_eq!(name(&"x".repeat(32)), Some(32));

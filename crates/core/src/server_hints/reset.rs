@@ -17,7 +17,7 @@ use core::time::Duration;
 
 use super::rfc3339;
 use crate::WallTime;
-use crate::byte_cursor::{ByteCursor, fraction_nanos, whole};
+use crate::byte_cursor::{ByteCursor, parse_fraction_nanos, parse_whole};
 
 /// Returns the time until the reset, by the server's clock `now`.
 pub(super) fn read(value: &[u8], now: WallTime) -> Option<Duration> {
@@ -27,9 +27,9 @@ pub(super) fn read(value: &[u8], now: WallTime) -> Option<Duration> {
 }
 
 fn bare_number(value: &[u8], now: WallTime) -> Option<Duration> {
-    let mut scan = ByteCursor::new(value);
-    let number = decimal(&mut scan)?;
-    if !scan.is_done() {
+    let mut cursor = ByteCursor::new(value);
+    let number = decimal(&mut cursor)?;
+    if !cursor.is_done() {
         return None;
     }
     match number.as_secs() {
@@ -45,20 +45,20 @@ fn bare_number(value: &[u8], now: WallTime) -> Option<Duration> {
 
 /// Parses `6m0s`, `1h2m3.5s`, `20ms`.
 fn go_duration(value: &[u8]) -> Option<Duration> {
-    let mut scan = ByteCursor::new(value);
+    let mut cursor = ByteCursor::new(value);
     let mut total = Duration::ZERO;
-    while !scan.is_done() {
-        let number = decimal(&mut scan)?;
-        total = total.checked_add(unit(&mut scan)?.span(number)?)?;
+    while !cursor.is_done() {
+        let number = decimal(&mut cursor)?;
+        total = total.checked_add(unit(&mut cursor)?.span(number)?)?;
     }
     (!value.is_empty()).then_some(total)
 }
 
 /// Parses `12` or `12.5` as seconds.
-fn decimal(scan: &mut ByteCursor<'_>) -> Option<Duration> {
-    let secs = whole(scan.run(|b| b.is_ascii_digit()))?;
-    let nanos = match scan.text(b".") {
-        Some(()) => fraction_nanos(scan.run(|b| b.is_ascii_digit()))?,
+fn decimal(cursor: &mut ByteCursor<'_>) -> Option<Duration> {
+    let secs = parse_whole(cursor.run(|b| b.is_ascii_digit()))?;
+    let nanos = match cursor.text(b".") {
+        Some(()) => parse_fraction_nanos(cursor.run(|b| b.is_ascii_digit()))?,
         None => 0,
     };
     Duration::from_secs(secs).checked_add(Duration::from_nanos(u64::from(nanos)))
@@ -80,10 +80,10 @@ impl SpanUnit {
     }
 }
 
-fn unit(scan: &mut ByteCursor<'_>) -> Option<SpanUnit> {
+fn unit(cursor: &mut ByteCursor<'_>) -> Option<SpanUnit> {
     // `ms` before `m`: the longer name would never match otherwise.
     const NAMES: [&str; 8] = ["ms", "us", "µs", "ns", "d", "h", "m", "s"];
-    match scan.name(&NAMES)? {
+    match cursor.name(&NAMES)? {
         0 => Some(SpanUnit::PerSecond(1_000)),
         1 | 2 => Some(SpanUnit::PerSecond(1_000_000)),
         3 => Some(SpanUnit::PerSecond(1_000_000_000)),
@@ -113,7 +113,7 @@ mod tests {
 
     // Every row but the first five is 90 s from now.
     #[test]
-    fn every_form_is_told_by_its_look() {
+    fn every_format_is_identified_by_its_form() {
         for (text, expected) in [
             ("0", 0),
             ("20ms", 20),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_known_form_is_refused() {
+    fn unknown_forms_are_refused() {
         for text in [
             "",
             "-1",

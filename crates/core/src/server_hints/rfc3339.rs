@@ -6,39 +6,39 @@
 use core::time::Duration;
 
 use crate::WallTime;
-use crate::byte_cursor::{ByteCursor, fraction_nanos};
+use crate::byte_cursor::{ByteCursor, parse_fraction_nanos};
 use crate::utc_date::{UtcDate, wall};
 
 /// Parses the point in time; `None` if it is malformed or before 1970.
-pub(super) fn read(value: &[u8]) -> Option<WallTime> {
-    let mut scan = ByteCursor::new(value);
-    let secs = date_and_time(&mut scan)?.unix_secs().ok()?;
-    let nanos = match scan.text(b".") {
-        Some(()) => fraction_nanos(scan.run(|b| b.is_ascii_digit()))?,
+pub(crate) fn read(value: &[u8]) -> Option<WallTime> {
+    let mut cursor = ByteCursor::new(value);
+    let secs = date_and_time(&mut cursor)?.unix_secs().ok()?;
+    let nanos = match cursor.text(b".") {
+        Some(()) => parse_fraction_nanos(cursor.run(|b| b.is_ascii_digit()))?,
         None => 0,
     };
     let local = wall(secs, nanos);
-    offset(scan)?.to_utc(local)
+    offset(cursor)?.to_utc(local)
 }
 
-fn date_and_time(scan: &mut ByteCursor<'_>) -> Option<UtcDate> {
-    let year = scan.digits(4)?;
-    scan.text(b"-")?;
-    let month = scan.digits(2)?;
-    scan.text(b"-")?;
-    let day = scan.digits(2)?;
-    scan.byte(|b| matches!(b, b'T' | b't' | b' '))?;
-    let hour = scan.digits(2)?;
-    scan.text(b":")?;
-    let minute = scan.digits(2)?;
-    scan.text(b":")?;
+fn date_and_time(cursor: &mut ByteCursor<'_>) -> Option<UtcDate> {
+    let year = cursor.digits(4)?;
+    cursor.text(b"-")?;
+    let month = cursor.digits(2)?;
+    cursor.text(b"-")?;
+    let day = cursor.digits(2)?;
+    cursor.byte(|b| matches!(b, b'T' | b't' | b' '))?;
+    let hour = cursor.digits(2)?;
+    cursor.text(b":")?;
+    let minute = cursor.digits(2)?;
+    cursor.text(b":")?;
     Some(UtcDate {
         year,
         month,
         day,
         hour,
         minute,
-        second: scan.digits(2)?,
+        second: cursor.digits(2)?,
     })
 }
 
@@ -60,21 +60,21 @@ impl UtcOffset {
 }
 
 /// Parses `Z`, `+09:00` or `-05:30`, with nothing after it.
-fn offset(mut scan: ByteCursor<'_>) -> Option<UtcOffset> {
-    if scan.text(b"Z").is_some() {
-        return scan.is_done().then_some(UtcOffset::West(Duration::ZERO));
+fn offset(mut cursor: ByteCursor<'_>) -> Option<UtcOffset> {
+    if cursor.text(b"Z").is_some() {
+        return cursor.is_done().then_some(UtcOffset::West(Duration::ZERO));
     }
-    let sign = scan.byte(|b| matches!(b, b'+' | b'-'))?;
-    let hours = scan.digits(2).filter(|hours| *hours <= 23)?;
-    scan.text(b":")?;
-    let minutes = scan.digits(2).filter(|minutes| *minutes <= 59)?;
+    let sign = cursor.byte(|b| matches!(b, b'+' | b'-'))?;
+    let hours = cursor.digits(2).filter(|hours| *hours <= 23)?;
+    cursor.text(b":")?;
+    let minutes = cursor.digits(2).filter(|minutes| *minutes <= 59)?;
     let by = Duration::from_secs(u64::from((hours * 60 + minutes) * 60));
     let offset = if sign == b'+' {
         UtcOffset::East(by)
     } else {
         UtcOffset::West(by)
     };
-    scan.is_done().then_some(offset)
+    cursor.is_done().then_some(offset)
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
 
     // All are 1700000000, in the zones of the providers.
     #[test]
-    fn every_zone_tells_the_same_instant() {
+    fn every_zone_yields_one_instant() {
         for text in [
             "2023-11-14T22:13:20Z",
             "2023-11-14t22:13:20z",
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_date_with_a_zone_is_refused() {
+    fn dates_without_a_zone_are_refused() {
         for text in [
             "",
             "2023-11-14",

@@ -2,7 +2,7 @@
 //! no window; only the plan defines how fast the bucket leaks.
 
 use super::{Dialect, Hint, HintReader, HintUnit, MalformedHint, Noted};
-use crate::byte_cursor::{trimmed, whole};
+use crate::byte_cursor::{parse_whole, trim_blanks};
 
 pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     if !name.eq_ignore_ascii_case("x-shopify-shop-api-call-limit") {
@@ -14,9 +14,9 @@ pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Op
 }
 
 fn used_of_limit(value: &[u8]) -> Option<Hint> {
-    let mut halves = value.splitn(2, |b| *b == b'/').map(trimmed);
-    let used = whole(halves.next()?)?;
-    let limit = whole(halves.next()?)?;
+    let mut halves = value.splitn(2, |b| *b == b'/').map(trim_blanks);
+    let used = parse_whole(halves.next()?)?;
+    let limit = parse_whole(halves.next()?)?;
     Some(Hint {
         used: Some(used),
         limit: Some(limit),

@@ -2,7 +2,7 @@
 
 use super::{Hint, HintLabel, MalformedHint, reset};
 use crate::WallTime;
-use crate::byte_cursor::{trimmed, whole};
+use crate::byte_cursor::{parse_whole, trim_blanks};
 
 /// Part of a hint that a header carries, in the dialects with one header for each.
 #[derive(Clone, Copy)]
@@ -22,8 +22,8 @@ impl HintPart {
         value: &[u8],
         now: WallTime,
     ) -> Result<Hint, MalformedHint> {
-        let value = trimmed(value);
-        let number = || whole(value).map(Some).ok_or(MalformedHint);
+        let value = trim_blanks(value);
+        let number = || parse_whole(value).map(Some).ok_or(MalformedHint);
         match self {
             Self::Limit => hint.limit = number()?,
             Self::Remaining => hint.remaining = number()?,

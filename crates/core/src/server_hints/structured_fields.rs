@@ -5,7 +5,7 @@
 //! returned one after the other, straight from the bytes. Inner lists, dates and display strings
 //! are rejected, because no draft uses them.
 
-use crate::byte_cursor::{ByteCursor, whole};
+use crate::byte_cursor::{ByteCursor, parse_whole};
 
 /// Bare value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,9 +30,9 @@ pub(super) struct FieldMember<'a> {
 impl<'a> FieldMember<'a> {
     /// Returns the last parameter of that name, as the standard requires.
     pub(super) fn param(&self, name: &[u8]) -> Option<BareItem<'a>> {
-        let mut scan = self.params;
+        let mut cursor = self.params;
         let mut found = None;
-        while let Some((key, value)) = param(&mut scan) {
+        while let Some((key, value)) = param(&mut cursor) {
             if key == name {
                 found = Some(value);
             }
@@ -44,7 +44,7 @@ impl<'a> FieldMember<'a> {
 /// Returns the members of a field, or `None` if any part is malformed: half a field is not trusted.
 pub(super) fn members(value: &[u8]) -> Option<impl Iterator<Item = FieldMember<'_>>> {
     let members = MemberIter {
-        scan: ByteCursor::new(crate::byte_cursor::trimmed(value)),
+        cursor: ByteCursor::new(crate::byte_cursor::trim_blanks(value)),
         state: ParseState::Start,
     };
     let mut check = members.clone();
@@ -62,7 +62,7 @@ enum ParseState {
 
 #[derive(Clone)]
 struct MemberIter<'a> {
-    scan: ByteCursor<'a>,
+    cursor: ByteCursor<'a>,
     state: ParseState,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Iterator for MemberIter<'a> {
     fn next(&mut self) -> Option<FieldMember<'a>> {
         match self.state {
             ParseState::Done | ParseState::Broken => return None,
-            ParseState::Between if self.scan.is_done() => {
+            ParseState::Between if self.cursor.is_done() => {
                 self.state = ParseState::Done;
                 return None;
             }
@@ -91,61 +91,61 @@ impl<'a> Iterator for MemberIter<'a> {
 impl<'a> MemberIter<'a> {
     fn member(&mut self) -> Option<FieldMember<'a>> {
         if self.state == ParseState::Between {
-            self.scan.blanks();
-            self.scan.text(b",")?;
-            self.scan.blanks();
+            self.cursor.blanks();
+            self.cursor.text(b",")?;
+            self.cursor.blanks();
         }
-        let key = dictionary_key(&mut self.scan);
-        let value = bare(&mut self.scan)?;
-        let params = self.scan;
-        while self.scan.peek() == Some(b';') {
-            param(&mut self.scan)?;
+        let key = dictionary_key(&mut self.cursor);
+        let value = bare(&mut self.cursor)?;
+        let params = self.cursor;
+        while self.cursor.peek() == Some(b';') {
+            param(&mut self.cursor)?;
         }
         Some(FieldMember { key, value, params })
     }
 }
 
 /// Parses `limit=`, only if the `=` is there.
-fn dictionary_key<'a>(scan: &mut ByteCursor<'a>) -> Option<&'a [u8]> {
-    let mut ahead = *scan;
+fn dictionary_key<'a>(cursor: &mut ByteCursor<'a>) -> Option<&'a [u8]> {
+    let mut ahead = *cursor;
     let key = key(&mut ahead)?;
     ahead.text(b"=")?;
-    *scan = ahead;
+    *cursor = ahead;
     Some(key)
 }
 
 /// Parses `;w=60`, or `;flag`, which means true.
-fn param<'a>(scan: &mut ByteCursor<'a>) -> Option<(&'a [u8], BareItem<'a>)> {
-    scan.text(b";")?;
-    scan.blanks();
-    let key = key(scan)?;
-    match scan.text(b"=") {
-        Some(()) => Some((key, bare(scan)?)),
+fn param<'a>(cursor: &mut ByteCursor<'a>) -> Option<(&'a [u8], BareItem<'a>)> {
+    cursor.text(b";")?;
+    cursor.blanks();
+    let key = key(cursor)?;
+    match cursor.text(b"=") {
+        Some(()) => Some((key, bare(cursor)?)),
         None => Some((key, BareItem::Other)),
     }
 }
 
-fn key<'a>(scan: &mut ByteCursor<'a>) -> Option<&'a [u8]> {
-    let key = scan.run(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.*".contains(&b));
+fn key<'a>(cursor: &mut ByteCursor<'a>) -> Option<&'a [u8]> {
+    let key = cursor.run(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.*".contains(&b));
     let first = key.first()?;
     (first.is_ascii_lowercase() || *first == b'*').then_some(key)
 }
 
-fn bare<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
-    match scan.peek()? {
-        b'"' => string(scan),
-        b':' => bytes(scan),
-        b'?' => boolean(scan),
-        b'-' | b'0'..=b'9' => number(scan),
-        b'*' | b'a'..=b'z' | b'A'..=b'Z' => Some(BareItem::Name(scan.run(is_token))),
+fn bare<'a>(cursor: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
+    match cursor.peek()? {
+        b'"' => string(cursor),
+        b':' => bytes(cursor),
+        b'?' => boolean(cursor),
+        b'-' | b'0'..=b'9' => number(cursor),
+        b'*' | b'a'..=b'z' | b'A'..=b'Z' => Some(BareItem::Name(cursor.run(is_token))),
         _ => None,
     }
 }
 
 /// Parses a quoted string and leaves escapes as they are: a name with escapes is rejected later.
-fn string<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
-    scan.text(b"\"")?;
-    let mut ahead = *scan;
+fn string<'a>(cursor: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
+    cursor.text(b"\"")?;
+    let mut ahead = *cursor;
     let mut length = 0_usize;
     loop {
         length += ahead
@@ -157,29 +157,29 @@ fn string<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
         };
         length += 2;
     }
-    let inside = scan.take(length)?;
-    scan.text(b"\"")?;
+    let inside = cursor.take(length)?;
+    cursor.text(b"\"")?;
     Some(BareItem::Name(inside))
 }
 
-fn bytes<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
-    scan.text(b":")?;
-    scan.run(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b));
-    scan.text(b":")?;
+fn bytes<'a>(cursor: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
+    cursor.text(b":")?;
+    cursor.run(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b));
+    cursor.text(b":")?;
     Some(BareItem::Other)
 }
 
-fn boolean<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
-    scan.text(b"?")?;
-    scan.byte(|b| matches!(b, b'0' | b'1'))?;
+fn boolean<'a>(cursor: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
+    cursor.text(b"?")?;
+    cursor.byte(|b| matches!(b, b'0' | b'1'))?;
     Some(BareItem::Other)
 }
 
-fn number<'a>(scan: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
-    let negative = scan.text(b"-").is_some();
-    let digits = whole(scan.run(|b| b.is_ascii_digit()))?;
-    if scan.text(b".").is_some() {
-        let fraction = scan.run(|b| b.is_ascii_digit());
+fn number<'a>(cursor: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
+    let negative = cursor.text(b"-").is_some();
+    let digits = parse_whole(cursor.run(|b| b.is_ascii_digit()))?;
+    if cursor.text(b".").is_some() {
+        let fraction = cursor.run(|b| b.is_ascii_digit());
         return (!fraction.is_empty()).then_some(BareItem::Other);
     }
     Some(if negative {
@@ -200,18 +200,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_and_dictionaries_are_read_alike() {
+    fn lists_and_dictionaries_parse_equally() {
         let read: Vec<_> = members(b"\"burst\";q=100;w=60 ,\tdaily;q=5;pk=:YQ==:;x, 7;w=1")
             .expect("well formed")
             .map(|m| (m.value, m.param(b"q"), m.param(b"w")))
             .collect();
-        let whole = |n| Some(BareItem::Whole(n));
+        let parse_whole = |n| Some(BareItem::Whole(n));
         assert_eq!(
             read,
             [
-                (BareItem::Name(b"burst"), whole(100), whole(60)),
-                (BareItem::Name(b"daily"), whole(5), None),
-                (BareItem::Whole(7), None, whole(1)),
+                (BareItem::Name(b"burst"), parse_whole(100), parse_whole(60)),
+                (BareItem::Name(b"daily"), parse_whole(5), None),
+                (BareItem::Whole(7), None, parse_whole(1)),
             ]
         );
         let keys: Vec<_> = members(b"limit=100, remaining=50,reset=5")
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_field_is_no_field() {
+    fn a_partly_malformed_field_is_refused() {
         for bad in [
             "",
             ",",

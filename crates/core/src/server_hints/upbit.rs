@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use super::{Dialect, Hint, HintLabel, HintReader, HintUnit, MalformedHint, Noted};
-use crate::byte_cursor::{trimmed, whole};
+use crate::byte_cursor::{parse_whole, trim_blanks};
 
 pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     if !name.eq_ignore_ascii_case("remaining-req") {
@@ -22,13 +22,13 @@ fn hint(value: &[u8]) -> Result<Hint, MalformedHint> {
         ..Hint::about(Dialect::Upbit, HintUnit::Requests)
     };
     for pair in value.split(|b| *b == b';') {
-        let mut halves = pair.splitn(2, |b| *b == b'=').map(trimmed);
+        let mut halves = pair.splitn(2, |b| *b == b'=').map(trim_blanks);
         let key = halves.next().ok_or(MalformedHint)?;
         let value = halves.next().ok_or(MalformedHint)?;
         match key {
             b"group" => hint.group = Some(HintLabel::new(value).ok_or(MalformedHint)?),
-            b"sec" => hint.remaining = Some(whole(value).ok_or(MalformedHint)?),
-            b"min" => drop(whole(value).ok_or(MalformedHint)?),
+            b"sec" => hint.remaining = Some(parse_whole(value).ok_or(MalformedHint)?),
+            b"min" => drop(parse_whole(value).ok_or(MalformedHint)?),
             _ => {}
         }
     }

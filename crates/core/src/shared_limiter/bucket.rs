@@ -36,18 +36,18 @@ impl SharedBucket {
 
     /// Takes `cost`; returns the recorded time and the position in the refill order.
     #[inline]
-    pub(crate) fn take(&self, flag: &SpinLock, now: u64, cost: u64) -> Decision<(u64, u64)> {
+    pub(crate) fn take(&self, lock: &SpinLock, now: u64, cost: u64) -> Decision<(u64, u64)> {
         let closed_until = self.closed_until.load(Relaxed);
         if cost == 1 && now < closed_until {
             return Decision::WaitUntil(Nanos::from_nanos(closed_until));
         }
-        flag.with(|| self.take_held(now, cost))
+        lock.with(|| self.take_held(now, cost))
     }
 
     /// Refunds the part that has not refilled yet. In the order of taking or in reverse nothing is
     /// lost. In a mixed order it may keep some until that has refilled, and never returns too much.
-    pub(crate) fn refund(&self, flag: &SpinLock, now: u64, receipt: &Receipt) -> bool {
-        flag.with(|| {
+    pub(crate) fn refund(&self, lock: &SpinLock, now: u64, receipt: &Receipt) -> bool {
+        lock.with(|| {
             let (cost, taken) = (receipt.cost().units(), self.taken.load(Relaxed));
             let end = receipt.mark().saturating_add(cost);
             // After 2^64 tokens positions are lost.
@@ -64,8 +64,8 @@ impl SharedBucket {
         })
     }
 
-    pub(crate) fn remaining(&self, flag: &SpinLock, now: u64) -> u64 {
-        flag.with(|| {
+    pub(crate) fn remaining(&self, lock: &SpinLock, now: u64) -> u64 {
+        lock.with(|| {
             let backlog = self.full_at().saturating_sub(self.rule.scale(now));
             let missing = backlog.div_ceil(u128::from(self.rule.per));
             self.rule

@@ -41,26 +41,26 @@ impl SharedRing {
 
     /// Takes `cost`; returns the recorded time, never before the newest one.
     #[inline]
-    pub(crate) fn take(&self, flag: &SpinLock, now: u64, cost: u64) -> Decision<u64> {
+    pub(crate) fn take(&self, lock: &SpinLock, now: u64, cost: u64) -> Decision<u64> {
         if cost == 1 {
             let closed_until = self.closed_until.load(Relaxed);
             if now < closed_until {
                 return Decision::WaitUntil(Nanos::from_nanos(closed_until));
             }
-            return flag.with(|| self.take_one(now));
+            return lock.with(|| self.take_one(now));
         }
         match u32::try_from(cost) {
-            Ok(cost) => flag.with(|| self.take_many(now, cost)),
+            Ok(cost) => lock.with(|| self.take_many(now, cost)),
             Err(_) => Decision::Never,
         }
     }
 
-    pub(crate) fn refund(&self, flag: &SpinLock, now: u64, receipt: &Receipt) -> bool {
-        flag.with(|| self.remove(now, receipt))
+    pub(crate) fn refund(&self, lock: &SpinLock, now: u64, receipt: &Receipt) -> bool {
+        lock.with(|| self.remove(now, receipt))
     }
 
-    pub(crate) fn remaining(&self, flag: &SpinLock, now: u64) -> u64 {
-        flag.with(|| self.free_units(now))
+    pub(crate) fn remaining(&self, lock: &SpinLock, now: u64) -> u64 {
+        lock.with(|| self.free_units(now))
     }
 
     /// Under the lock: returns the number of returned units.
@@ -222,7 +222,7 @@ impl SharedRing {
     #[expect(
         clippy::as_conversions,
         clippy::cast_possible_truncation,
-        reason = "a ring is made of so many slots as a u32 says"
+        reason = "the number of slots is a u32"
     )]
     #[inline]
     fn len(&self) -> u32 {

@@ -29,20 +29,20 @@ impl SharedRings {
 
     /// Takes `cost`; returns the recorded time, equal in all rings.
     #[inline]
-    pub(crate) fn take(&self, flag: &SpinLock, now: u64, cost: u64) -> Decision<u64> {
+    pub(crate) fn take(&self, lock: &SpinLock, now: u64, cost: u64) -> Decision<u64> {
         let closed_until = self.closed_until.load(Relaxed);
         if cost == 1 && now < closed_until {
             return Decision::WaitUntil(Nanos::from_nanos(closed_until));
         }
         match u32::try_from(cost) {
-            Ok(cost) => flag.with(|| self.take_held(now, cost)),
+            Ok(cost) => lock.with(|| self.take_held(now, cost)),
             Err(_) => Decision::Never,
         }
     }
 
     /// Refunds in all rings; returns true if any of them still counted it.
-    pub(crate) fn refund(&self, flag: &SpinLock, now: u64, receipt: &Receipt) -> bool {
-        flag.with(|| {
+    pub(crate) fn refund(&self, lock: &SpinLock, now: u64, receipt: &Receipt) -> bool {
+        lock.with(|| {
             self.closed_until.store(0, Relaxed);
             let removed = self
                 .rings
@@ -53,8 +53,8 @@ impl SharedRings {
         })
     }
 
-    pub(crate) fn remaining(&self, flag: &SpinLock, now: u64) -> u64 {
-        flag.with(|| {
+    pub(crate) fn remaining(&self, lock: &SpinLock, now: u64) -> u64 {
+        lock.with(|| {
             self.rings
                 .iter()
                 .map(|ring| ring.free_units(now))

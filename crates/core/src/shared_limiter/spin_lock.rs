@@ -55,7 +55,7 @@ impl SpinLock {
     fn wait(&self) {
         let mut spins = FIRST_SPINS;
         loop {
-            if spins <= MOST_SPINS {
+            if spins <= MAX_SPINS {
                 (0..spins).for_each(|_| spin());
                 spins *= 2;
             } else {
@@ -106,4 +106,4 @@ fn spin_unexplored() {
 const FIRST_SPINS: u32 = if cfg!(loom) { 1 } else { 48 };
 
 /// After three tries the holder has lost its processor: no running thread holds the lock so long.
-const MOST_SPINS: u32 = FIRST_SPINS * 4;
+const MAX_SPINS: u32 = FIRST_SPINS * 4;

@@ -52,6 +52,6 @@ fn alerts_do_not_flap(steps: Vec<(u64, Observation)>) -> Result<(), TestCaseErro
 
 outflow_testkit::laws! {
     #[test]
-    fn raises_once_per_held_trouble_and_clears_once_per_recovery / fn stress_raises_once_per_held_trouble
+    fn raises_once_per_held_condition_and_clears_once_per_recovery / fn stress_raises_once_per_held_trouble
         (sights()) = alerts_do_not_flap;
 }

@@ -179,7 +179,7 @@ fn never_refused(rule: Rule, client: &mut Client, calls: &[Call]) -> Result<(), 
 outflow_testkit::laws! {
     // Ways of 0 to 40 ticks against windows of 10 to 50: whatever the network does.
     #[test]
-    fn counted_safely_nothing_is_refused / fn stress_counted_safely_nothing_is_refused
+    fn safe_counting_is_never_throttled / fn stress_counted_safely_nothing_is_refused
         ((rules(), calls(0, 40))) = |(rule, calls)| {
             let mut client = Client::new(&[limits_for(rule, Accounting::Safe)], MinRtt::default());
             never_refused(rule, &mut client, &calls)
@@ -187,7 +187,7 @@ outflow_testkit::laws! {
 
     // A base of 10 ticks each way that is known, and jitter of up to 30 on top.
     #[test]
-    fn counted_tightly_nothing_is_refused_on_a_known_path / fn stress_counted_tightly_nothing_is_refused_on_a_known_path
+    fn tight_counting_is_never_throttled_on_a_known_path / fn stress_counted_tightly_nothing_is_refused_on_a_known_path
         ((rules(), calls(10, 30))) = |(rule, calls)| {
             let mut client = Client::new(&[limits_for(rule, Accounting::Tight)], known_path(10));
             never_refused(rule, &mut client, &calls)
@@ -195,7 +195,7 @@ outflow_testkit::laws! {
 
     // Until the base is known, tight counts as safe does.
     #[test]
-    fn counted_tightly_nothing_is_refused_on_an_unknown_path / fn stress_counted_tightly_nothing_is_refused_on_an_unknown_path
+    fn tight_counting_is_never_throttled_on_an_unknown_path / fn stress_counted_tightly_nothing_is_refused_on_an_unknown_path
         ((rules(), calls(0, 40).prop_map(|mut calls| { calls.truncate(50); calls }))) = |(rule, calls)| {
             let mut client = Client::new(&[limits_for(rule, Accounting::Tight)], MinRtt::default());
             never_refused(rule, &mut client, &calls)
@@ -230,7 +230,7 @@ fn jittered(count: usize, after: u64) -> Vec<Call> {
 
 // The oracle can see a violation: counted from sending, the same traffic is refused.
 #[test]
-fn counted_from_sending_the_server_refuses() {
+fn counting_from_sending_gets_throttled() {
     let rule = Rule::Sliding {
         quantity: 10,
         window: 100,
@@ -351,7 +351,7 @@ fn a_bucket_whose_tokens_are_all_in_flight_waits_for_one_token() {
 // What was given up can still arrive until a known moment: the promise is exact again once nobody
 // else is in the way, and not one try for each token or window until then.
 #[test]
-fn the_promise_knows_the_last_moment_of_what_was_given_up() {
+fn the_promise_includes_requests_that_were_given_up() {
     for (rule, first_try, then) in [
         (
             Rule::Sliding {
@@ -454,7 +454,7 @@ fn a_late_settlement_counts_from_its_own_arrival() {
 
 // Taken while sendings were counted, answered after arrivals are: the answer is what counts.
 #[test]
-fn a_change_to_arrivals_reaches_what_is_in_flight() {
+fn a_change_to_arrivals_covers_requests_in_flight() {
     for rule in [
         Rule::Sliding {
             quantity: 1,

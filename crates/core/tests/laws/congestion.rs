@@ -100,6 +100,6 @@ outflow_testkit::laws! {
         ((counts(), counts())) = estimates_enclose_the_truth;
 
     #[test]
-    fn history_is_the_end_of_all_that_was_due / fn stress_history_is_the_end
+    fn history_holds_the_latest_due_snapshots / fn stress_history_is_the_end
         (courses()) = shows_the_end;
 }

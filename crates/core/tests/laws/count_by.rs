@@ -93,7 +93,7 @@ outflow_testkit::laws! {
     // Windows of a few ticks and costs from nothing to more than most limits hold, so that each
     // limit refuses for a while or for good while others have room.
     #[test]
-    fn limits_of_any_measure_pass_together_or_none_is_touched / fn stress_limits_of_any_measure_pass_together_or_none_is_touched
+    fn limits_of_any_unit_pass_together_or_not_at_all / fn stress_limits_of_any_measure_pass_together_or_none_is_touched
         ((prop::collection::vec((1..8_u64, 1..25_u64, prop::sample::select(&MEASURES[..])), 1..5), steps(false))) = |(shapes, history)| {
             let mut pair = Pair::new(&shapes);
             let mut now = 50_u64;
@@ -122,7 +122,7 @@ fn used(set: &mut MeterSet, now: u64) -> Vec<u128> {
 // Every kind in both ways of counting, beside a limit that counts the cost of 7: what is taken is
 // what is given back and what is settled.
 #[test]
-fn each_limit_gives_back_and_settles_what_it_counted() {
+fn each_limit_refunds_and_settles_its_own_units() {
     let wide = rate(100, 1_000);
     let kinds = [
         Limit::sliding(wide),
@@ -170,7 +170,7 @@ fn a_cost_is_too_large_only_where_costs_are_counted() {
 
 // Nothing is left of either. What costs nothing passes the tokens as ever, and waits for a call.
 #[test]
-fn a_call_that_costs_nothing_is_a_call() {
+fn a_call_without_cost_counts_as_a_call() {
     let calls = sliding(1, 10).measured_in(CountBy::Calls);
     let tokens = sliding(1, 20).measured_in(CountBy::Tokens);
     let mut set = MeterSet::new(&[calls, tokens], ClockPair::default()).expect("two");
@@ -201,7 +201,7 @@ fn calls_are_paced_as_calls() {
 
 // Four tokens used say nothing of how many calls may go, and a grant from before is of neither.
 #[test]
-fn a_limit_that_counts_something_else_begins_anew() {
+fn a_limit_with_another_unit_starts_unused() {
     let tokens = sliding(5, 1_000).measured_in(CountBy::Tokens);
     let mut set = MeterSet::new(&[tokens, tokens], ClockPair::default()).expect("two");
     let old = set.take(at(10), Cost::new(4)).allowed().expect("room");
@@ -218,7 +218,7 @@ fn a_limit_that_counts_something_else_begins_anew() {
 }
 
 #[test]
-fn units_are_asked_about_as_they_are() {
+fn check_units_uses_the_limits_own_unit() {
     let calls = sliding(3, 10).measured_in(CountBy::Calls);
     let mut set = MeterSet::new(&[calls], ClockPair::default()).expect("one");
     assert!(set.take(at(0), Cost::new(9)).is_allow());
@@ -232,7 +232,7 @@ fn units_are_asked_about_as_they_are() {
 }
 
 #[test]
-fn a_header_speaks_of_what_it_counts() {
+fn a_header_applies_to_its_unit() {
     let told = |unit| MEASURES.map(|measure| measure.is_reported_in(unit));
     assert_eq!(told(HintUnit::Requests), [true, true, false, false, false]);
     assert_eq!(told(HintUnit::Weight), [true, false, false, false, false]);

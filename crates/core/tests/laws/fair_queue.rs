@@ -59,7 +59,7 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..most)
 }
 
-fn claim(weight: u32, priority: Priority) -> u128 {
+fn share(weight: u32, priority: Priority) -> u128 {
     u128::from(weight)
         * match priority {
             Priority::Low => 1,
@@ -76,39 +76,39 @@ fn weight(weight: u32) -> Weight {
 #[derive(Clone, Debug)]
 struct Known {
     tenant: Tenant,
-    claim: u128,
+    share: u128,
     place: u128,
     owed: u128,
     unearned: u64,
     entry: u64,
     working: bool,
     paused: bool,
-    parked: Option<u64>,
+    blocked: Option<u64>,
     was_ready: bool,
 }
 
 impl Known {
-    fn new(tenant: Tenant, claim: u128) -> Self {
+    fn new(tenant: Tenant, share: u128) -> Self {
         Self {
             tenant,
-            claim,
+            share,
             place: ORIGIN,
             owed: 0,
             unearned: 0,
             entry: 0,
             working: false,
             paused: false,
-            parked: None,
+            blocked: None,
             was_ready: false,
         }
     }
 
     fn is_ready(&self) -> bool {
-        self.working && !self.paused && self.parked.is_none()
+        self.working && !self.paused && self.blocked.is_none()
     }
 
-    fn stretch(&self, cost: u64) -> u128 {
-        u128::from(cost) * UNIT / self.claim
+    fn span_for(&self, cost: u64) -> u128 {
+        u128::from(cost) * UNIT / self.share
     }
 
     /// Who is in the order moves by itself.
@@ -121,17 +121,17 @@ impl Known {
     }
 
     /// Keeps the distance from the clock in service, not in virtual time.
-    fn reweight(&mut self, clock: u128, claim: u128) {
+    fn reweight(&mut self, clock: u128, share: u128) {
         self.catch_up(clock);
-        let anew = |distance: u128| distance * self.claim / claim;
+        let anew = |distance: u128| distance * self.share / share;
         let ahead = anew(self.place.saturating_sub(clock));
         let behind = anew(clock.saturating_sub(self.place));
         self.place = clock + ahead - behind;
-        self.claim = claim;
-        self.bank(clock);
+        self.share = share;
+        self.store_refund(clock);
     }
 
-    fn bank(&mut self, clock: u128) {
+    fn store_refund(&mut self, clock: u128) {
         let behind = clock.saturating_sub(self.place);
         self.owed = if self.working { behind } else { 0 };
     }
@@ -163,9 +163,9 @@ impl Naive {
     fn settle(&mut self) {
         let now = self.now;
         let mut returning: Vec<_> = self.known.iter_mut().collect();
-        returning.sort_by_key(|known| (known.parked, known.entry, known.tenant.slot()));
+        returning.sort_by_key(|known| (known.blocked, known.entry, known.tenant.slot()));
         for known in returning {
-            known.parked = known.parked.filter(|until| *until > now);
+            known.blocked = known.blocked.filter(|until| *until > now);
             if known.is_ready() && !known.was_ready {
                 self.entries += 1;
                 known.catch_up(self.clock);
@@ -173,7 +173,7 @@ impl Naive {
                     known.entry = self.entries;
                 }
             } else if known.was_ready && !known.is_ready() {
-                known.bank(self.clock);
+                known.store_refund(self.clock);
             }
             known.was_ready = known.is_ready();
         }
@@ -190,12 +190,12 @@ impl Naive {
         self.clock = self.clock.max(known.place);
         self.entries += 1;
         let cost = cost.max(1);
-        let tag = (known.tenant, cost, known.entry);
-        known.place += known.stretch(cost);
+        let charge = (known.tenant, cost, known.entry);
+        known.place += known.span_for(cost);
         known.unearned = known.unearned.saturating_sub(cost);
         known.entry = self.entries;
         self.furthest = self.furthest.max(known.place);
-        tag
+        charge
     }
 
     fn refund(&mut self, (tenant, cost, entry): (Tenant, u64, u64)) {
@@ -208,11 +208,11 @@ impl Naive {
                 known.unearned += 2;
                 given += 1;
             }
-            known.place -= known.stretch(given);
+            known.place -= known.span_for(given);
             if given == cost {
                 known.entry = known.entry.min(entry);
             }
-            known.bank(clock);
+            known.store_refund(clock);
         }
     }
 
@@ -228,7 +228,7 @@ impl Naive {
 struct Pair {
     order: FairQueue,
     naive: Naive,
-    tags: Vec<(FairCharge, (Tenant, u64, u64))>,
+    charges: Vec<(FairCharge, (Tenant, u64, u64))>,
 }
 
 impl Pair {
@@ -252,14 +252,14 @@ impl Pair {
                 self.change(
                     i,
                     |order, tenant| order.block_until(tenant, Nanos::from_nanos(until)),
-                    |k| k.parked = k.parked.max(Some(until)),
+                    |k| k.blocked = k.blocked.max(Some(until)),
                 );
             }
-            Step::Unpark(i) => self.change(i, FairQueue::unpark, |k| k.parked = None),
+            Step::Unpark(i) => self.change(i, FairQueue::unblock, |k| k.blocked = None),
             Step::Serve(cost) => return self.serve(cost),
-            Step::Refund(i) if i < self.tags.len() => {
-                let (tag, known) = self.tags.remove(i);
-                self.order.refund(tag);
+            Step::Refund(i) if i < self.charges.len() => {
+                let (charge, known) = self.charges.remove(i);
+                self.order.refund(charge);
                 self.naive.refund(known);
             }
             Step::Pass(span) => {
@@ -270,7 +270,7 @@ impl Pair {
                 self.change(
                     i,
                     |order, tenant| order.reweight(tenant, weight(w), p),
-                    |k| k.reweight(clock, claim(w, p)),
+                    |k| k.reweight(clock, share(w, p)),
                 );
             }
             Step::Join(..) | Step::Refund(_) => {}
@@ -282,7 +282,7 @@ impl Pair {
 
     fn join(&mut self, w: u32, p: Priority) {
         let tenant = self.order.join(weight(w), p);
-        self.naive.known.push(Known::new(tenant, claim(w, p)));
+        self.naive.known.push(Known::new(tenant, share(w, p)));
     }
 
     fn leave(&mut self, who: usize) {
@@ -311,9 +311,9 @@ impl Pair {
         prop_assert_eq!(next, expected, "at {} ns", self.naive.now);
         if let Some(who) = first {
             let tenant = self.naive.known[who].tenant;
-            let tag = self.order.charge(tenant, Cost::new(cost)).expect("present");
+            let charge = self.order.charge(tenant, Cost::new(cost)).expect("present");
             let known = self.naive.charge(who, cost);
-            self.tags.push((tag, known));
+            self.charges.push((charge, known));
         }
         Ok(())
     }
@@ -326,7 +326,7 @@ fn serves_as_the_list_does(steps: Vec<Step>) -> Result<(), TestCaseError> {
         let known = || pair.naive.known.iter();
         prop_assert_eq!(pair.order.working(), known().filter(|k| k.working).count());
         let servable = known().filter(|k| k.working && !k.paused);
-        let wakeup = servable.filter_map(|k| k.parked).min();
+        let wakeup = servable.filter_map(|k| k.blocked).min();
         prop_assert_eq!(pair.order.next_wakeup(), wakeup.map(Nanos::from_nanos));
     }
     Ok(())
@@ -336,7 +336,7 @@ fn serves_as_the_list_does(steps: Vec<Step>) -> Result<(), TestCaseError> {
 #[derive(Clone, Copy, Debug)]
 struct Account {
     tenant: Tenant,
-    claim: u128,
+    share: u128,
     /// Which stretch this is in which it could, or could not, be served all the time.
     spell: u64,
     served: i128,
@@ -348,11 +348,11 @@ struct Account {
 impl Account {
     /// One largest service.
     fn largest(&self) -> i128 {
-        signed(u128::from(MAX_COST) * UNIT / self.claim)
+        signed(u128::from(MAX_COST) * UNIT / self.share)
     }
 
     fn measure(&self, cost: u64) -> i128 {
-        signed(u128::from(cost.max(1)) * UNIT / self.claim)
+        signed(u128::from(cost.max(1)) * UNIT / self.share)
     }
 
     /// By how much it moved at least: what was served and not taken back; and half of what was
@@ -395,7 +395,7 @@ impl Auditor {
     fn open(&mut self, known: &Known) {
         self.accounts.push(Account {
             tenant: known.tenant,
-            claim: known.claim,
+            share: known.share,
             spell: 0,
             served: 0,
             refunded: 0,
@@ -437,7 +437,7 @@ struct Audited {
     order: FairQueue,
     states: Vec<Known>,
     auditor: Auditor,
-    tags: Vec<(FairCharge, u64)>,
+    charges: Vec<(FairCharge, u64)>,
     now: u64,
 }
 
@@ -466,20 +466,20 @@ impl Audited {
                 let state = &mut self.states[i];
                 self.order
                     .block_until(state.tenant, Nanos::from_nanos(until));
-                state.parked = state.parked.max(Some(until));
+                state.blocked = state.blocked.max(Some(until));
             }
             Step::Reweight(i, w, p) if i < self.states.len() => {
                 self.order.reweight(self.states[i].tenant, weight(w), p);
-                self.auditor.accounts[i].claim = claim(w, p);
+                self.auditor.accounts[i].share = share(w, p);
                 self.auditor.begin(i);
             }
             Step::Serve(cost) => self.serve(cost),
-            Step::Refund(i) if i < self.tags.len() => {
-                let (tag, cost) = self.tags.swap_remove(i);
-                let account = self.account(tag.tenant());
+            Step::Refund(i) if i < self.charges.len() => {
+                let (charge, cost) = self.charges.swap_remove(i);
+                let account = self.account(charge.tenant());
                 account.refunded += account.measure(cost);
                 account.was_refunded = true;
-                self.order.refund(tag);
+                self.order.refund(charge);
             }
             Step::Pass(span) => self.now += span,
             _ => {}
@@ -487,7 +487,7 @@ impl Audited {
     }
 
     fn join(&mut self, w: u32, p: Priority) {
-        let known = Known::new(self.order.join(weight(w), p), claim(w, p));
+        let known = Known::new(self.order.join(weight(w), p), share(w, p));
         self.auditor.open(&known);
         self.states.push(known);
     }
@@ -496,8 +496,8 @@ impl Audited {
         let Some(tenant) = self.order.next(Nanos::from_nanos(self.now)) else {
             return;
         };
-        let tag = self.order.charge(tenant, Cost::new(cost)).expect("present");
-        self.tags.push((tag, cost));
+        let charge = self.order.charge(tenant, Cost::new(cost)).expect("present");
+        self.charges.push((charge, cost));
         let account = self.account(tenant);
         account.served += account.measure(cost);
     }
@@ -510,7 +510,7 @@ impl Audited {
     fn look(&mut self) -> Result<(), TestCaseError> {
         let next = self.order.next(Nanos::from_nanos(self.now));
         for (i, state) in self.states.iter_mut().enumerate() {
-            state.parked = state.parked.filter(|until| *until > self.now);
+            state.blocked = state.blocked.filter(|until| *until > self.now);
             if state.is_ready() != self.auditor.ready[i] {
                 self.auditor.ready[i] = state.is_ready();
                 self.auditor.begin(i);
@@ -552,10 +552,10 @@ fn refunds_restore_the_order(
         charged.push(tenant);
         Some(order.charge(tenant, Cost::new(*cost)))
     };
-    let mut tags: Vec<_> = costs.iter().map_while(charge).collect();
+    let mut charges: Vec<_> = costs.iter().map_while(charge).collect();
     for i in returns {
-        if let Some(tag) = tags.get_mut(i).and_then(Option::take) {
-            order.refund(tag);
+        if let Some(charge) = charges.get_mut(i).and_then(Option::take) {
+            order.refund(charge);
         }
     }
     for turn in 0..50 {
@@ -571,12 +571,12 @@ fn refunds_restore_the_order(
 
 outflow_testkit::laws! {
     #[test]
-    fn the_order_is_that_of_a_list_searched_from_end_to_end / fn stress_the_order_is_that_of_a_list
+    fn the_order_agrees_with_a_linear_search / fn stress_the_order_is_that_of_a_list
         (steps(120)) = serves_as_the_list_does;
 
     // What is checked is the law itself, on every stretch of every history, for every pair.
     #[test]
-    fn service_over_claim_differs_by_at_most_one_service_each / fn stress_service_over_claim
+    fn service_over_share_differs_by_at_most_one_service_each / fn stress_service_over_claim
         (steps(300)) = shares_within_one_service_each;
 
     // One charge of each tenant, of which nothing was taken back before; any more of them are given

@@ -16,7 +16,7 @@ fn priority() -> impl Strategy<Value = Priority> {
     ]
 }
 
-fn claim(weight: u32, priority: Priority) -> u128 {
+fn share(weight: u32, priority: Priority) -> u128 {
     u128::from(weight)
         * match priority {
             Priority::Low => 1,
@@ -53,22 +53,23 @@ fn dealings(most: usize) -> impl Strategy<Value = Dealings> {
 struct Crowd {
     order: FairQueue,
     costs: Vec<(Tenant, u64)>,
-    tags: Vec<FairCharge>,
+    charges: Vec<FairCharge>,
     refunds: usize,
 }
 
 impl Crowd {
     fn deal(&mut self, dealing: Option<usize>) -> Option<Tenant> {
         if let Some(back) = dealing {
-            if let Some(i) = self.tags.len().checked_sub(1 + back) {
-                self.order.refund(self.tags.swap_remove(i));
+            if let Some(i) = self.charges.len().checked_sub(1 + back) {
+                self.order.refund(self.charges.swap_remove(i));
                 self.refunds += 1;
             }
             return None;
         }
         let next = self.order.next(Nanos::ZERO).expect("all have work");
         let (_, cost) = self.costs.iter().find(|(known, _)| *known == next)?;
-        self.tags.extend(self.order.charge(next, Cost::new(*cost)));
+        self.charges
+            .extend(self.order.charge(next, Cost::new(*cost)));
         Some(next)
     }
 }
@@ -88,7 +89,7 @@ fn newcomers_wait_few_services_of_each(
     let mut crowd = Crowd {
         order,
         costs: costs.clone(),
-        tags: Vec::new(),
+        charges: Vec::new(),
         refunds: 0,
     };
     for dealing in before {
@@ -115,20 +116,20 @@ fn every_tenant_returns_within_its_share(
     (tenants, turns): (Vec<(u32, Priority)>, usize),
 ) -> Result<(), TestCaseError> {
     let mut order = FairQueue::new();
-    let claims: Vec<_> = tenants
+    let shares: Vec<_> = tenants
         .iter()
-        .map(|(w, p)| (order.join(weight(*w), *p), claim(*w, *p)))
+        .map(|(w, p)| (order.join(weight(*w), *p), share(*w, *p)))
         .collect();
-    for (tenant, _) in &claims {
+    for (tenant, _) in &shares {
         order.enter(*tenant);
     }
-    let mut waited = vec![0_u128; claims.len()];
+    let mut waited = vec![0_u128; shares.len()];
     for _ in 0..turns {
         let next = order.next(Nanos::ZERO).expect("all have work");
         order.charge(next, Cost::ONE);
-        for (i, (tenant, ours)) in claims.iter().enumerate() {
+        for (i, (tenant, ours)) in shares.iter().enumerate() {
             waited[i] = if *tenant == next { 0 } else { waited[i] + 1 };
-            let others = claims.iter().filter(|(other, _)| other != tenant);
+            let others = shares.iter().filter(|(other, _)| other != tenant);
             let most: u128 = others.map(|(_, theirs)| theirs / ours + 1).sum();
             prop_assert!(waited[i] <= most, "{:?} waited {}", tenants[i], waited[i]);
         }

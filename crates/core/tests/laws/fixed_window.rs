@@ -107,7 +107,7 @@ outflow_testkit::laws! {
     // Whatever becomes of a window (longer, shorter, aligned or not), what was used in it is used
     // afterwards as well, until an edge that lies ahead.
     #[test]
-    fn a_live_change_forgets_nothing / fn stress_a_live_change_forgets_nothing
+    fn a_live_change_loses_no_usage / fn stress_a_live_change_forgets_nothing
         ((steps(true), any::<u8>())) = |(history, aligned)| {
             let limit = |quantity, window, nth: u32| {
                 let even = Limit::aligned(rate(quantity, [1, 2, 5, 10, 20][window as usize % 5]));
@@ -139,7 +139,7 @@ outflow_testkit::laws! {
 
     // Never more than the quantity between two resets, at any size of number.
     #[test]
-    fn no_number_of_64_bits_breaks_it / fn stress_no_number_of_64_bits_breaks_it
+    fn any_64_bit_number_is_safe / fn stress_no_number_of_64_bits_breaks_it
         ((extreme(), extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, window, wall, asks)| {
             let moment = ClockPair { now: at(wall), wall: WallTime::from_unix_secs(wall) };
@@ -197,7 +197,7 @@ fn an_aligned_window_ends_on_the_full_minute() {
 
 // The civil clock is set back by 10 s: the edge comes later, and nothing returns before it.
 #[test]
-fn setting_the_civil_clock_moves_the_edge_and_mints_nothing() {
+fn setting_the_civil_clock_moves_the_edge_and_adds_no_quota() {
     let limit = Limit::aligned("10/min".parse().expect("valid")).expect("even");
     let start = ClockPair {
         now: Nanos::from_secs(100),
@@ -244,7 +244,7 @@ fn a_refund_by_time_never_exceeds_the_limit() {
 // Ten a minute, nine of them just now, becomes ten in 20 s: the nine are not forgotten because the
 // first was longer ago.
 #[test]
-fn a_shorter_window_begins_anew_with_what_was_used() {
+fn a_shorter_window_restarts_with_its_usage() {
     let mut meter = Meter::new(&fixed(10, 60), ClockPair::default());
     assert!(meter.take(at(0), Cost::ONE).is_allow());
     assert!(meter.take(at(30), Cost::new(9)).is_allow());
@@ -261,7 +261,7 @@ fn a_shorter_window_begins_anew_with_what_was_used() {
 
 // Leaving the full minute behind: what was used at 50 s is back a window after the change.
 #[test]
-fn leaving_alignment_begins_the_window_at_the_change() {
+fn leaving_alignment_starts_the_window_at_the_change() {
     let aligned = Limit::aligned(rate(10, 60))
         .expect("even")
         .counted(Accounting::Send);
@@ -277,7 +277,7 @@ fn leaving_alignment_begins_the_window_at_the_change() {
 
 // The window began long after the origin: it is its own age that decides whether a change ends it.
 #[test]
-fn a_window_is_as_old_as_its_first_use() {
+fn a_window_starts_with_its_first_use() {
     let mut meter = Meter::new(&fixed(10, 60), ClockPair::default());
     assert!(meter.take(at(1_000), Cost::new(4)).is_allow());
     meter.reconfigure(
@@ -307,7 +307,7 @@ fn used_windows_are_counted_when_they_end() {
 
 // The civil clock was set between a take and its refund: it is still the same window.
 #[test]
-fn a_refund_outlives_a_new_alignment() {
+fn a_refund_survives_realignment() {
     let limit = Limit::aligned(rate(10, 100))
         .expect("even")
         .counted(Accounting::Send);
@@ -324,7 +324,7 @@ fn a_refund_outlives_a_new_alignment() {
 
 // What strangers used of the window is gone until its end.
 #[test]
-fn foreign_use_is_spent_until_the_window_ends() {
+fn foreign_usage_counts_until_the_window_ends() {
     let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
     meter.charge(at(5), 8);
     assert_eq!(meter.status(at(5)).remaining(), 2);
@@ -337,7 +337,7 @@ fn foreign_use_is_spent_until_the_window_ends() {
 // Sent while sendings were counted, in the window before: once arrivals count, its answer is charged
 // to the window in which it came. Where sendings count on, it is not.
 #[test]
-fn an_answer_is_charged_to_its_window_once_arrivals_count() {
+fn a_response_is_charged_to_its_window_once_arrivals_count() {
     let aligned = Limit::aligned(rate(10, 100)).expect("even");
     for (accounting, used) in [(Accounting::Safe, 1), (Accounting::Send, 0)] {
         let mut meter = Meter::new(&aligned.counted(Accounting::Send), ClockPair::default());
@@ -354,7 +354,7 @@ fn an_answer_is_charged_to_its_window_once_arrivals_count() {
 
 // A longer window keeps its beginning, a smaller quantity keeps what was spent.
 #[test]
-fn a_live_change_keeps_what_was_used() {
+fn a_live_change_keeps_usage() {
     let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
     assert!(meter.take(at(20), Cost::new(6)).is_allow());
     let moment = ClockPair {

@@ -63,7 +63,7 @@ outflow_testkit::laws! {
     // the first limit, which is always there in some form, has exactly the outstanding ones in
     // flight, and the last one none that was taken before it was made.
     #[test]
-    fn what_is_in_flight_survives_every_change / fn stress_what_is_in_flight_survives_every_change
+    fn requests_in_flight_survive_every_change / fn stress_what_is_in_flight_survives_every_change
         (turns()) = |turns| {
             let mut set = MeterSet::new(&[of_kind(0)], ClockPair::default()).expect("one");
             let (mut now, mut made) = (50_u64, vec![0_u64]);
@@ -111,7 +111,7 @@ outflow_testkit::laws! {
 
 // Nothing taken, charged, settled or given back leaves no trace in any kind of meter.
 #[test]
-fn nothing_leaves_no_trace() {
+fn a_zero_cost_leaves_no_trace() {
     let send = |limit: Limit| limit.counted(Accounting::Send);
     let bucket = Limit::bucket(rate(9, 20), 9).expect("positive");
     let fixed = Limit::fixed(rate(9, 20));
@@ -147,7 +147,7 @@ fn nothing_leaves_no_trace() {
 // One has landed and two are in flight when the limit becomes another kind, and another: three count
 // all along, and two of them are in flight.
 #[test]
-fn a_change_of_kind_takes_over_what_landed_and_what_did_not() {
+fn a_change_of_kind_keeps_landed_and_open_usage() {
     let mut set = MeterSet::new(&[of_kind(0)], ClockPair::default()).expect("one");
     let landed = set.take(at(0), Cost::ONE).allowed().expect("untouched");
     assert!(set.take(at(0), Cost::new(2)).is_allow());
@@ -181,7 +181,7 @@ fn a_change_of_kind_takes_over_what_landed_and_what_did_not() {
 // The grant was taken before the second limit was there, or before it was another one: it gives back
 // nothing of what others took from it since.
 #[test]
-fn a_grant_gives_back_only_to_limits_that_gave_it() {
+fn a_receipt_set_refunds_only_to_its_own_limits() {
     let first = sliding(100, 1_000);
     let bucket = Limit::bucket(rate(1, 1_000), 1)
         .expect("positive")
@@ -232,7 +232,7 @@ fn no_change_of_kind_happens_in_the_past() {
 
 // The civil clock is set back while ten are used: the set's aligned limit waits for the new edge.
 #[test]
-fn a_set_places_its_windows_anew() {
+fn a_set_realigns_its_windows() {
     let limit = Limit::aligned(rate(9, 100))
         .expect("even")
         .counted(Accounting::Send);
@@ -247,7 +247,7 @@ fn a_set_places_its_windows_anew() {
 // A moment ties the two clocks together, however old it is: windows of a limit that is added with
 // one lie where they lie.
 #[test]
-fn a_limit_added_with_an_old_moment_has_its_edges_in_place() {
+fn a_limit_added_with_an_old_moment_has_correct_edges() {
     let aligned = Limit::aligned(rate(1, 100))
         .expect("even")
         .counted(Accounting::Send);
@@ -267,7 +267,7 @@ fn a_limit_added_with_an_old_moment_has_its_edges_in_place() {
 
 // Where sendings count there is nothing to settle: the answer neither gives back nor adds.
 #[test]
-fn an_answer_changes_nothing_where_sendings_count() {
+fn a_response_changes_nothing_where_sendings_count() {
     let fixed = Limit::fixed(rate(9, 20));
     for limit in [of_kind(0), fixed, of_kind(2)].map(|limit| limit.counted(Accounting::Send)) {
         let mut meter = Meter::new(&limit, ClockPair::default());
@@ -282,7 +282,7 @@ fn an_answer_changes_nothing_where_sendings_count() {
 }
 
 #[test]
-fn a_set_gives_back_what_its_meters_no_longer_need() {
+fn a_set_releases_unused_memory() {
     let mut set =
         MeterSet::new(&[sliding(9, 10), sliding(99, 10)], ClockPair::default()).expect("two");
     assert!(set.take(at(0), Cost::new(9)).is_allow());
@@ -292,7 +292,7 @@ fn a_set_gives_back_what_its_meters_no_longer_need() {
 
 // Nine lost requests have all arrived: nothing of them is kept.
 #[test]
-fn what_was_lost_leaves_no_memory_behind() {
+fn lost_requests_leave_no_memory() {
     for kind in 0..3 {
         let mut meter = Meter::new(&of_kind(kind), ClockPair::default());
         for n in 0..9 {

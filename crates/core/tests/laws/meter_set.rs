@@ -14,7 +14,7 @@ use crate::support::{Step, at, rate, sliding, steps};
 outflow_testkit::laws! {
     // Each limit is an oracle of its own; the set passes when all pass and waits for the slowest.
     #[test]
-    fn passes_when_all_pass_and_otherwise_touches_none / fn stress_passes_when_all_pass_and_otherwise_touches_none
+    fn passes_when_all_pass_and_otherwise_changes_none / fn stress_passes_when_all_pass_and_otherwise_touches_none
         ((prop::collection::vec((1..8_u64, 1..25_u64), 0..5), steps(false))) = |(shapes, history)| {
             let limits: Vec<Limit> = shapes.iter().map(|(q, w)| sliding(*q, *w)).collect();
             let mut set = MeterSet::new(&limits, ClockPair::default()).expect("few");
@@ -129,7 +129,7 @@ fn the_wait_is_the_longest_of_all_limits() {
 }
 
 #[test]
-fn more_limits_than_a_grant_can_hold_are_refused() {
+fn more_than_the_maximum_number_of_limits_are_refused() {
     let limits = [sliding(1, 1); MAX_LIMITS + 1];
     assert_eq!(
         MeterSet::new(&limits, ClockPair::default()).err(),
@@ -146,14 +146,14 @@ fn more_limits_than_a_grant_can_hold_are_refused() {
 }
 
 #[test]
-fn no_limit_at_all_lets_everything_pass() {
+fn an_empty_set_lets_every_request_pass() {
     let mut set = MeterSet::new(&[], ClockPair::default()).expect("none");
     assert!(set.take(Nanos::ZERO, Cost::new(u64::MAX)).is_allow());
 }
 
 // 20 % of 10: told when one is left, silent while it stays low, told again after a recovery.
 #[test]
-fn little_remaining_is_told_once_until_it_recovers() {
+fn low_quota_is_reported_once_until_recovery() {
     let limit = sliding(10, 1_000).warning_below(Share::percent(20));
     let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     assert!(set.take(at(0), Cost::new(8)).is_allow());
@@ -185,7 +185,7 @@ fn little_remaining_is_told_once_until_it_recovers() {
 // 10 a minute with 9 left for 60 s asks for 6.6 s; the cap gives half a second and says so once a
 // minute.
 #[test]
-fn pacing_beyond_its_cap_is_told_at_most_once_a_minute() {
+fn capped_pacing_is_reported_at_most_once_a_minute() {
     let limit = Limit::fixed(rate(10, 60_000_000_000))
         .counted(Accounting::Send)
         .paced(Pacing::SOFT);
@@ -215,7 +215,7 @@ fn pacing_beyond_its_cap_is_told_at_most_once_a_minute() {
 }
 
 #[test]
-fn pacing_is_off_unless_asked_for() {
+fn pacing_is_off_by_default() {
     let mut set = MeterSet::new(&[sliding(10, 1_000)], ClockPair::default()).expect("one");
     let _ = set.take(at(0), Cost::ONE);
     let grant = set.take(at(1), Cost::ONE).allowed().expect("fits");
@@ -225,7 +225,7 @@ fn pacing_is_off_unless_asked_for() {
 // One meter has seen a later time than the others when the clock steps back: what is then taken can
 // still be given back to all of them.
 #[test]
-fn a_grant_taken_after_a_step_back_is_given_back_everywhere() {
+fn a_receipt_set_from_after_a_clock_step_is_refunded_everywhere() {
     let limits = [sliding(5, 1_000), sliding(5, 1_000)];
     let mut set = MeterSet::new(&limits, ClockPair::default()).expect("two");
     set.charge(at(100), 0, 1);
@@ -238,7 +238,7 @@ fn a_grant_taken_after_a_step_back_is_given_back_everywhere() {
 
 // Three calls weighing 8 of 10 a minute, a fourth refused: what an operator is shown of them.
 #[test]
-fn usage_tells_the_facts_of_each_limit() {
+fn usage_reports_each_limit() {
     let mut set = MeterSet::new(&[sliding(10, 60_000_000_000)], ClockPair::default()).expect("one");
     for (second, cost) in [(10, 2), (20, 5), (30, 1), (40, 9)] {
         let _ = set.take(Nanos::from_secs(second), Cost::new(cost));
@@ -284,7 +284,7 @@ fn usage_tells_the_facts_of_each_limit() {
 // Ten a second, spread out: what is sent later counts from then, so that no window of sendings has
 // more than ten.
 #[test]
-fn a_paced_request_counts_from_when_it_is_sent() {
+fn a_paced_request_counts_from_its_send_time() {
     let limit = sliding(10, 1_000_000_000).paced(Pacing::SOFT);
     let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     let mut times: Vec<u64> = Vec::new();
@@ -306,7 +306,7 @@ fn a_paced_request_counts_from_when_it_is_sent() {
 // The second limit is spread out, so its requests are sent beyond the edge of the first: they count
 // on both sides of it, and giving one back takes nothing from the others.
 #[test]
-fn what_is_sent_beyond_an_edge_counts_on_both_sides() {
+fn a_send_beyond_an_edge_counts_on_both_sides() {
     let narrow = Limit::fixed(rate(3, 100)).counted(Accounting::Send);
     let spread = sliding(10, 10_000).paced(Pacing::Soft {
         max_delay: Duration::from_nanos(150),
@@ -337,7 +337,7 @@ fn what_is_sent_beyond_an_edge_counts_on_both_sides() {
 // A refusal of one unit is remembered for the next to read, and ends at the promised instant; giving
 // back what one of the limits still counts opens it again.
 #[test]
-fn a_shared_set_opens_when_it_promised_and_when_something_is_given_back() {
+fn a_shared_set_opens_at_its_promise_or_a_refund() {
     let limiter = SharedLimiter::with_rates(&[rate(2, 10), rate(3, 100)]).expect("small");
     let first = limiter
         .take(at(0), Cost::new(2))
@@ -369,7 +369,7 @@ fn a_shared_set_opens_when_it_promised_and_when_something_is_given_back() {
 
 // Four of ten are used when the limit becomes four: nothing remains, and that is told.
 #[test]
-fn a_limit_that_shrinks_below_its_threshold_tells_so() {
+fn a_limit_that_shrinks_below_its_threshold_is_reported() {
     let limit = |quantity| sliding(quantity, 1_000).warning_below(Share::percent(50));
     let mut set = MeterSet::new(&[limit(10)], ClockPair::default()).expect("one");
     assert!(set.take(at(0), Cost::new(4)).is_allow());
@@ -394,7 +394,7 @@ fn a_limit_that_shrinks_below_its_threshold_tells_so() {
 
 // In flight they count as well, each as one request.
 #[test]
-fn usage_counts_what_is_in_flight() {
+fn usage_includes_requests_in_flight() {
     let limits = [
         Limit::sliding(rate(10, 1_000)),
         Limit::bucket(rate(10, 1_000), 10).expect("positive"),
@@ -411,7 +411,7 @@ fn usage_counts_what_is_in_flight() {
 // A limit added while running begins untouched; the others keep their use, and grants from before
 // can still be given back.
 #[test]
-fn a_live_change_keeps_use_and_outstanding_grants() {
+fn a_live_change_keeps_usage_and_open_receipts() {
     let mut set = MeterSet::new(&[sliding(5, 1_000)], ClockPair::default()).expect("one");
     let grant = set.take(at(10), Cost::new(4)).allowed().expect("fits");
     let moment = ClockPair {

@@ -52,11 +52,11 @@ fn header(ours: &[Sent], theirs: &[u64], at: u64) -> Hint {
         ("RateLimit-Limit", limit.as_bytes()),
         ("RateLimit-Remaining", left.as_bytes()),
     ];
-    let came = ResponseTime {
+    let response_time = ResponseTime {
         date: None,
         wall: WallTime::EPOCH,
     };
-    let hints = Hints::read(headers, Dialects::ALL, came);
+    let hints = Hints::read(headers, Dialects::ALL, response_time);
     *hints.iter().next().expect("one hint")
 }
 
@@ -195,21 +195,21 @@ fn histories() -> impl Strategy<Value = (Vec<Sent>, Vec<u64>)> {
 
 outflow_testkit::laws! {
     #[test]
-    fn others_are_never_accused_beyond_the_truth / fn stress_others_are_never_accused_beyond_the_truth
+    fn foreign_usage_is_never_overestimated / fn stress_others_are_never_accused_beyond_the_truth
         (histories()) = |(ours, theirs)| never_accused_beyond_truth(&ours, &theirs);
 
     #[test]
-    fn others_are_found_exactly_once_we_are_quiet / fn stress_others_are_found_exactly_once_we_are_quiet
+    fn foreign_usage_is_exact_without_own_traffic / fn stress_others_are_found_exactly_once_we_are_quiet
         (histories()) = |(ours, theirs)| found_exactly_when_quiet(&ours, &theirs);
 
     #[test]
-    fn strangers_are_never_charged_beyond_what_they_used / fn stress_strangers_are_never_charged_beyond_what_they_used
+    fn charges_never_exceed_foreign_usage / fn stress_strangers_are_never_charged_beyond_what_they_used
         (histories()) = |(ours, theirs)| strangers_are_charged_once(&ours, &theirs);
 }
 
 // Four of ours in flight at once, and ten strangers that all four responses tell of.
 #[test]
-fn several_responses_in_flight_charge_a_stranger_once() {
+fn several_responses_charge_foreign_usage_once() {
     let ours = [(); 4].map(|()| Sent {
         at: 0,
         arrives: 100,
@@ -221,7 +221,7 @@ fn several_responses_in_flight_charge_a_stranger_once() {
 // Ten of theirs, and our own burst of five in flight with the one that brings the header. Without
 // what was taken since, four of our own would be taken for strangers.
 #[test]
-fn what_was_sent_since_is_not_taken_for_a_stranger() {
+fn own_later_sends_are_not_foreign_usage() {
     let first = Sent {
         at: 0,
         arrives: 100,

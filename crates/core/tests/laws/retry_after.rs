@@ -209,7 +209,7 @@ fn a_wrong_clock_of_the_server_changes_nothing() {
 
 // A `Date` that cannot be read is no clock: ours has to do.
 #[test]
-fn an_unreadable_date_leaves_us_our_own_clock() {
+fn an_invalid_date_header_falls_back_to_our_clock() {
     let value = b"Tue, 14 Nov 2023 22:15:20 GMT";
     assert_eq!(read(value, Some(b"now"), NOW), Millis(120_000));
     assert_eq!(read(value, Some(b"now"), NOW + DAY), Floored);
@@ -217,7 +217,7 @@ fn an_unreadable_date_leaves_us_our_own_clock() {
 
 // Longer than any header a sane server sends, and longer than any integer.
 #[test]
-fn length_is_no_danger() {
+fn long_values_are_safe() {
     assert_eq!(read(&[b'9'; 400], None, NOW), Capped);
     assert_eq!(read(&vec![b'0'; 65_536], None, NOW), Floored);
     assert_eq!(read(&vec![b'9'; 65_536], None, NOW), Capped);
@@ -268,11 +268,11 @@ fn bounds_that_would_spin_or_cross_cannot_be_built() {
 
 outflow_testkit::laws! {
     #[test]
-    fn a_list_is_as_long_as_its_longest_member / fn stress_a_list_is_as_long_as_its_longest_member
+    fn a_list_waits_for_its_longest_member / fn stress_a_list_is_as_long_as_its_longest_member
         ((members(), proptest::sample::select(&JOINTS))) = waits_for_the_longest;
 
     #[test]
-    fn a_future_date_is_waited_for_whatever_the_clocks_say
+    fn a_future_date_is_waited_for_with_any_clocks
         / fn stress_a_future_date_is_waited_for_whatever_the_clocks_say
         ((0..=253_402_214_399_u64, 1..=DAY, any::<u64>()))
         = |(server, ahead, wall)| waits_exactly(server, ahead, wall);
@@ -314,14 +314,14 @@ fn waits_for_the_longest((members, joint): (Vec<(u64, usize)>, &str)) -> Result<
 }
 
 fn waits_exactly(server: u64, ahead: u64, wall: u64) -> Result<(), TestCaseError> {
-    let written = |secs| HttpDate::from_at(WallTime::from_unix_secs(secs)).to_string();
+    let written = |secs| HttpDate::from_wall(WallTime::from_unix_secs(secs)).to_string();
     let (date, later) = (written(server), written(server + ahead));
     prop_assert_eq!(&date, &civil_oracle(server));
-    let came = ResponseTime {
+    let response_time = ResponseTime {
         date: Some(date.as_bytes()),
         wall: WallTime::from_unix_secs(wall),
     };
-    let read = RetryAfter::read(later.as_bytes(), came, WaitBounds::default());
+    let read = RetryAfter::read(later.as_bytes(), response_time, WaitBounds::default());
     prop_assert_eq!(read, RetryAfter::Wait(Duration::from_secs(ahead)));
     Ok(())
 }

@@ -15,11 +15,11 @@ fn read_as(headers: &[(&str, &str)], dialects: Dialects) -> Hints {
     let pairs = headers
         .iter()
         .map(|(name, value)| (*name, value.as_bytes()));
-    let came = ResponseTime {
+    let response_time = ResponseTime {
         date: None,
         wall: NOW,
     };
-    Hints::read(pairs, dialects, came)
+    Hints::read(pairs, dialects, response_time)
 }
 
 /// A hint as one line, so that a table of them can be read: what is not said is left out.
@@ -255,7 +255,7 @@ fn names_are_read_in_any_case() {
 
 // A good header stands beside each bad one: it must survive.
 #[test]
-fn the_malformed_is_counted_and_harms_nothing_else() {
+fn malformed_headers_are_counted_and_harm_no_others() {
     let good = ("X-RateLimit-Limit", "60");
     for (name, value) in [
         ("X-RateLimit-Remaining", "-1"),
@@ -296,7 +296,7 @@ fn the_malformed_is_counted_and_harms_nothing_else() {
 }
 
 #[test]
-fn only_the_dialects_asked_for_are_heard() {
+fn only_selected_dialects_are_read() {
     let headers = [
         ("RateLimit", "\"a\";r=1"),
         ("X-RateLimit-Limit", "1"),
@@ -328,15 +328,15 @@ fn only_the_dialects_asked_for_are_heard() {
 
 // What is not listened to is not ours to judge, so it is not malformed either.
 #[test]
-fn what_is_not_heard_is_not_malformed() {
+fn unselected_dialects_are_not_malformed() {
     let hints = read_as(&[("X-RateLimit-Limit", "?")], Dialects::NONE);
     assert_eq!(hints.malformed(), 0);
 }
 
 // The server's clock is a day ahead; its reset is 90 s ahead of its own clock, not of ours.
 #[test]
-fn resets_are_told_by_the_servers_clock() {
-    let came = ResponseTime {
+fn resets_use_the_servers_clock() {
+    let response_time = ResponseTime {
         date: Some(b"Wed, 15 Nov 2023 22:13:20 GMT"),
         wall: NOW,
     };
@@ -348,7 +348,7 @@ fn resets_are_told_by_the_servers_clock() {
         "1m30s",
     ] {
         let headers = [("X-RateLimit-Reset", value.as_bytes())];
-        let hints = Hints::read(headers, Dialects::ALL, came);
+        let hints = Hints::read(headers, Dialects::ALL, response_time);
         let resets_in = hints.iter().next().and_then(|hint| hint.resets_in);
         assert_eq!(resets_in, Some(Duration::from_secs(90)), "{value}");
     }
@@ -361,16 +361,16 @@ fn a_flood_of_headers_is_bounded() {
         .map(|n| format!("X-MBX-USED-WEIGHT-{n}S"))
         .collect();
     let headers = names.iter().map(|name| (name.as_str(), &b"1"[..]));
-    let came = ResponseTime {
+    let response_time = ResponseTime {
         date: None,
         wall: NOW,
     };
-    let hints = Hints::read(headers, Dialects::ALL, came);
+    let hints = Hints::read(headers, Dialects::ALL, response_time);
     assert_eq!((hints.iter().count(), hints.left_out()), (8, 9_992));
 }
 
 #[test]
-fn used_is_what_was_said_or_what_is_gone() {
+fn usage_is_read_or_computed_from_remaining() {
     let used = |headers| read(headers).iter().next().and_then(Hint::server_used);
     assert_eq!(used(&[("X-MBX-USED-WEIGHT-1M", "30")]), Some(30));
     assert_eq!(

@@ -123,7 +123,7 @@ outflow_testkit::laws! {
     // Threads read the clock before they take, so a shared limiter sees times out of order all the
     // time. It may then refuse for the few nanoseconds in question, and never lets more through.
     #[test]
-    fn out_of_order_times_mint_nothing / fn stress_out_of_order_times_mint_nothing
+    fn out_of_order_times_add_no_quota / fn stress_out_of_order_times_mint_nothing
         ((shapes(), steps(false))) = |((quantity, window), history)| {
             let mut limiter = Subject::SharedLimiter(SharedLimiter::sliding(rate(quantity, window)).expect("small"));
             let mut oracle = SlidingOracle::new(quantity, window);
@@ -150,7 +150,7 @@ outflow_testkit::laws! {
 
     // Extreme limits, windows, times and costs: the oracle adds up in 128 bits.
     #[test]
-    fn no_number_of_64_bits_breaks_it / fn stress_no_number_of_64_bits_breaks_it
+    fn any_64_bit_number_is_safe / fn stress_no_number_of_64_bits_breaks_it
         ((extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, window, asks)| {
             let (quantity, window) = (quantity.max(1), window.max(1));
@@ -192,7 +192,7 @@ outflow_testkit::laws! {
 // Five entries of cost 1, a second apart, at 5 per minute: a cost of 3 fits when the third has gone,
 // at 62 s; the oldest alone goes at 60 s.
 #[test]
-fn a_heavy_request_waits_for_as_many_entries_as_it_needs() {
+fn a_heavy_request_waits_for_enough_entries() {
     let mut meter = Meter::new(&sliding(5, 60_000_000_000), ClockPair::default());
     for second in 0..5 {
         assert!(meter.take(Nanos::from_secs(second), Cost::ONE).is_allow());
@@ -230,7 +230,7 @@ fn weights_add_up_against_the_limit() {
 
 // Ten thousand entries on one tick, every other one given back: ids must not be confused.
 #[test]
-fn refunds_on_one_tick_are_told_apart() {
+fn refunds_at_one_instant_are_distinct() {
     let mut meter = Meter::new(&sliding(100_000, 1_000), ClockPair::default());
     let take =
         |meter: &mut Meter, cost| meter.take(at(7), Cost::new(cost)).allowed().expect("fits");
@@ -282,7 +282,7 @@ fn a_cost_above_the_limit_never_passes_and_zero_always_does() {
 // A million entries that all expired must not be dropped one by one; the ring keeps its memory
 // until it is tidied, and then an idle meter costs nothing.
 #[test]
-fn an_idle_log_costs_nothing_once_tidied() {
+fn an_idle_log_uses_no_memory_after_pruning() {
     let mut meter = Meter::new(&sliding(1_000, 1_000), ClockPair::default());
     for n in 0..1_000 {
         assert!(meter.take(at(n), Cost::ONE).is_allow());
@@ -304,7 +304,7 @@ fn an_idle_log_costs_nothing_once_tidied() {
 // A million charges of strangers at ten a day: the log holds no more entries than its limit needs,
 // and forgets none of the use.
 #[test]
-fn foreign_use_is_counted_in_bounded_memory() {
+fn foreign_usage_takes_bounded_memory() {
     let mut meter = Meter::new(&sliding(10, 1_000_000_000), ClockPair::default());
     for n in 0..1_000_000 {
         meter.charge(at(n), 2);
@@ -334,7 +334,7 @@ fn costs_that_widen_late_stay_small() {
 
 // What others used of the same key may stand above the limit; it leaves with its window.
 #[test]
-fn foreign_use_is_counted_and_expires() {
+fn foreign_usage_counts_and_expires() {
     let mut meter = Meter::new(&sliding(5, 100), ClockPair::default());
     meter.charge(at(10), 7);
     assert_eq!(meter.check(at(20), Cost::ONE), Decision::WaitUntil(at(110)));

@@ -57,7 +57,7 @@ outflow_testkit::laws! {
     // Threads read the clock before they take: no order of asking overdraws a shared bucket, at the
     // latest time that any of them had.
     #[test]
-    fn out_of_order_times_mint_nothing / fn stress_out_of_order_times_mint_nothing
+    fn out_of_order_times_add_no_quota / fn stress_out_of_order_times_mint_nothing
         ((shapes(), prop::collection::vec((30..80_u64, 1..4_u64), 1..60))) = |((quantity, per, burst), asks)| {
             let limiter = SharedLimiter::bucket(rate(quantity, per), burst).expect("positive");
             let mut oracle = BucketOracle::new(quantity, per, burst);
@@ -74,7 +74,7 @@ outflow_testkit::laws! {
     // Given back in any order and at any time, what is then allowed would have been allowed had the
     // refunded ones never been taken: the oracle is never overdrawn.
     #[test]
-    fn refunds_never_mint_a_token / fn stress_refunds_never_mint_a_token
+    fn refunds_never_add_a_token / fn stress_refunds_never_mint_a_token
         ((shapes(), steps(false), any::<bool>())) = |((quantity, per, burst), history, shared)| {
             let mut meter = Meter::new(&bucket(quantity, per, burst), ClockPair::default());
             let limiter = SharedLimiter::bucket(rate(quantity, per), burst).expect("positive");
@@ -143,7 +143,7 @@ outflow_testkit::laws! {
     // Another rate keeps the tokens that are gone: never more is left than before, a live change
     // back and forth included.
     #[test]
-    fn a_live_change_mints_nothing / fn stress_a_live_change_mints_nothing
+    fn a_live_change_adds_no_quota / fn stress_a_live_change_mints_nothing
         ((shapes(), shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 1..20)))
         = |(first, second, history)| {
             let limit = |(quantity, per, burst)| bucket(quantity, per, burst);
@@ -161,7 +161,7 @@ outflow_testkit::laws! {
         };
 
     #[test]
-    fn no_number_of_64_bits_breaks_it / fn stress_no_number_of_64_bits_breaks_it
+    fn any_64_bit_number_is_safe / fn stress_no_number_of_64_bits_breaks_it
         ((extreme(), extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, per, burst, asks)| {
             let (quantity, per, burst) = (quantity.max(1), per.max(1), burst.max(1));
@@ -189,7 +189,7 @@ outflow_testkit::laws! {
 
 // Known by its cost alone, up to what is missing comes back, and the time does not matter.
 #[test]
-fn a_refund_without_a_receipt_fills_up_to_the_brim() {
+fn a_refund_without_a_receipt_fills_the_bucket_at_most() {
     let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
     assert!(meter.take(at(0), Cost::new(3)).is_allow());
     assert!(meter.refund_at(at(0), Cost::new(2)));
@@ -202,7 +202,7 @@ fn a_refund_without_a_receipt_fills_up_to_the_brim() {
 // The second is given back, a fourth taken, and then the first given back: what left in between is
 // still remembered. Once all has refilled there is nothing to give back.
 #[test]
-fn a_take_between_two_refunds_forgets_neither() {
+fn a_take_between_two_refunds_loses_neither() {
     let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
     let mut take = |now| meter.take(at(now), Cost::ONE).allowed().expect("there");
     let (first, second, _third) = (take(0), take(0), take(0));
@@ -231,7 +231,7 @@ fn the_next_recovery_is_that_of_the_token_that_refills() {
 
 // A refund from the middle is remembered, in memory that is accounted for, until all has refilled.
 #[test]
-fn the_memory_of_refunds_is_told() {
+fn the_memory_of_refunds_is_reported() {
     let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
     let mut take = || meter.take(at(0), Cost::ONE).allowed().expect("five");
     let (first, _second) = (take(), take());
@@ -270,7 +270,7 @@ fn a_shared_bucket_keeps_time_beyond_64_bits() {
 // Two of three tokens given back, half a token's time later: the rest of what they were is there,
 // and nothing is left to give once all has refilled.
 #[test]
-fn a_shared_bucket_gives_back_what_has_not_refilled() {
+fn a_shared_bucket_refunds_unfilled_tokens() {
     let limiter = SharedLimiter::bucket(rate(1, 100), 3).expect("positive");
     let take = |now| limiter.take(at(now), Cost::ONE).allowed().expect("there");
     let (first, second, third) = (take(0), take(0), take(0));
@@ -288,7 +288,7 @@ fn a_shared_bucket_gives_back_what_has_not_refilled() {
 
 // After 2^64 tokens places are no longer known: nothing is given back, and nothing minted.
 #[test]
-fn a_bucket_that_has_counted_to_the_end_gives_nothing_back() {
+fn a_bucket_with_a_full_counter_refunds_nothing() {
     let limit = bucket(u64::MAX, 1, u64::MAX);
     let mut meter = Meter::new(&limit, ClockPair::default());
     let limiter = SharedLimiter::bucket(rate(u64::MAX, 1), u64::MAX).expect("positive");
@@ -305,7 +305,7 @@ fn a_bucket_that_has_counted_to_the_end_gives_nothing_back() {
 // Sent while sendings were counted by another kind of meter: what took over has it already, and its
 // answer adds nothing.
 #[test]
-fn what_was_taken_over_is_not_settled_again() {
+fn inherited_usage_is_not_settled_again() {
     let safe = Limit::bucket(rate(1, 100), 2)
         .expect("positive")
         .counted(Accounting::Safe);
@@ -331,7 +331,7 @@ fn what_was_taken_over_is_not_settled_again() {
 // Receipts of another kind know no place in the bucket that took over: they give nothing back, nor
 // does one that has expired.
 #[test]
-fn a_receipt_from_before_a_change_of_kind_gives_nothing_back() {
+fn a_receipt_from_before_a_change_of_kind_refunds_nothing() {
     let moment = ClockPair {
         now: at(2_000),
         ..ClockPair::default()
@@ -362,7 +362,7 @@ fn a_receipt_from_before_a_change_of_kind_gives_nothing_back() {
 
 // A change that is told with an earlier time than the meter has seen happens at the latest one.
 #[test]
-fn a_change_of_kind_after_a_step_back_mints_nothing() {
+fn a_change_of_kind_after_a_clock_step_adds_no_quota() {
     let mut meter = Meter::new(&sliding(1, 1_000), ClockPair::default());
     assert!(meter.take(at(100_000), Cost::ONE).is_allow());
     meter.reconfigure(ClockPair::default(), &bucket(1, 1_000, 1));
@@ -375,7 +375,7 @@ fn a_change_of_kind_after_a_step_back_mints_nothing() {
 // Capacity equal to the rate: 35 at once and 35 more within the second, 70 in all; the documented
 // ceiling of 50 needs a window beside the bucket.
 #[test]
-fn a_window_beside_the_bucket_caps_its_burst() {
+fn an_added_window_caps_the_buckets_burst() {
     let limits = [bucket(35, 1_000_000_000, 35), sliding(50, 1_000_000_000)];
     let through = |limits: &[Limit]| {
         let mut set = outflow_core::MeterSet::new(limits, ClockPair::default()).expect("two");

@@ -27,7 +27,7 @@ fn soft(delay: u64, asked: u64) -> WaitTime {
 
 // 100 a minute, 40 used at once: 60 left for 60 s is a second each, of which half is given.
 #[test]
-fn a_fixed_window_spreads_what_is_left_until_its_reset() {
+fn a_fixed_window_spreads_the_rest_until_its_reset() {
     let mut meter = fixed(100, 60);
     assert_eq!(
         meter.wait_time(ms(0), Cost::ONE, CAP),
@@ -46,7 +46,7 @@ fn a_fixed_window_spreads_what_is_left_until_its_reset() {
 
 // 10 in 2 s, the oldest entry at 0 s: from 1.5 s the next recovery is 500 ms away.
 #[test]
-fn a_sliding_window_spreads_what_is_left_until_its_next_recovery() {
+fn a_sliding_window_spreads_the_rest_until_its_next_recovery() {
     let mut meter = Meter::new(&sliding(10, 2 * SECOND), ClockPair::default());
     assert!(meter.take(ms(0), Cost::new(4)).is_allow());
     assert!(meter.take(ms(1_000), Cost::ONE).is_allow());
@@ -59,7 +59,7 @@ fn a_sliding_window_spreads_what_is_left_until_its_next_recovery() {
 
 // A bucket's next recovery is the token that is refilling: 10/s, 5 gone, 5 left.
 #[test]
-fn a_bucket_spreads_what_is_left_until_its_next_token() {
+fn a_bucket_spreads_the_rest_until_its_next_token() {
     let limit = Limit::bucket(rate(10, SECOND), 10)
         .expect("positive")
         .counted(Accounting::Send);
@@ -69,7 +69,7 @@ fn a_bucket_spreads_what_is_left_until_its_next_token() {
 }
 
 #[test]
-fn without_enough_left_the_wait_is_hard() {
+fn without_enough_quota_the_wait_is_hard() {
     let mut meter = fixed(10, 60);
     assert!(meter.take(ms(1_000), Cost::new(8)).is_allow());
     assert_eq!(
@@ -85,7 +85,7 @@ fn without_enough_left_the_wait_is_hard() {
 // Cost zero is the default of the published interface: with nothing left it is told the next
 // recovery, and nothing is divided by zero.
 #[test]
-fn asking_for_nothing_while_nothing_is_left_tells_the_next_recovery() {
+fn a_zero_cost_on_an_empty_limit_reports_the_next_recovery() {
     let mut meter = Meter::new(&sliding(2, SECOND), ClockPair::default());
     assert!(meter.take(ms(100), Cost::ONE).is_allow());
     assert!(meter.take(ms(300), Cost::ONE).is_allow());

@@ -148,7 +148,7 @@ mod tests {
 
     // Three of five are kept; the answer to a forgotten one still counts in the totals.
     #[test]
-    fn a_bounded_audit_forgets_requests_and_no_totals() {
+    fn a_bounded_audit_drops_requests_but_keeps_totals() {
         let mut recorder = Recorder::new(Keep::Last(3));
         (0..5).for_each(|number| recorder.arrived(numbered(number)));
         recorder.answered(0, 200);

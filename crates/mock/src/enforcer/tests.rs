@@ -98,7 +98,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn a_limit_allows_exactly_what_the_whole_history_allows(
+    fn a_limit_agrees_with_its_whole_history(
         kind in kinds(),
         quantity in 1..8_u64,
         window in 1..40_u64,
@@ -134,7 +134,7 @@ proptest! {
 
     // A refusal by one limit must not be charged to the other.
     #[test]
-    fn several_limits_are_passed_together_or_not_at_all(
+    fn several_limits_pass_together_or_not_at_all(
         steps in prop::collection::vec((0..30_u64, 1..4_u64), 1..60),
     ) {
         let rate = |quantity, nanos| Rate::new(quantity, Duration::from_nanos(nanos)).unwrap();
@@ -165,7 +165,7 @@ fn one_per_100(kind: LimitKind) -> Enforcer {
 }
 
 #[test]
-fn a_log_frees_its_place_exactly_one_window_later() {
+fn a_log_entry_expires_exactly_one_window_later() {
     let mut enforcer = one_per_100(LimitKind::Sliding);
     assert!(passes(&mut enforcer, 7));
     assert!(!passes(&mut enforcer, 106));
@@ -173,7 +173,7 @@ fn a_log_frees_its_place_exactly_one_window_later() {
 }
 
 #[test]
-fn a_fixed_window_begins_with_its_first_use() {
+fn a_fixed_window_starts_with_its_first_use() {
     let mut enforcer = one_per_100(LimitKind::Fixed);
     assert!(passes(&mut enforcer, 7));
     assert!(!passes(&mut enforcer, 106));
@@ -194,7 +194,7 @@ fn an_aligned_window_ends_on_the_multiple() {
 
 // Three tokens in 100 ns: the first returns after 33⅓ ns, which is 34 in whole ones.
 #[test]
-fn a_bucket_gives_a_token_when_it_is_whole() {
+fn a_bucket_allows_a_token_when_it_is_complete() {
     let rate = Rate::new(3, Duration::from_nanos(100)).unwrap();
     let mut enforcer = Enforcer::new(vec![Quota::bucket(rate, 2)]);
     assert!(passes(&mut enforcer, 0));
@@ -206,7 +206,7 @@ fn a_bucket_gives_a_token_when_it_is_whole() {
 }
 
 #[test]
-fn callers_and_routes_are_counted_apart_unless_shared() {
+fn callers_and_routes_are_counted_separately_unless_shared() {
     let rate = Rate::per_second(1).unwrap();
     let from = |caller: &str, route: &str| Ask {
         caller: caller.into(),
@@ -235,7 +235,7 @@ fn callers_and_routes_are_counted_apart_unless_shared() {
 }
 
 #[test]
-fn calls_may_count_as_one_whatever_they_cost() {
+fn calls_can_count_as_one_independent_of_cost() {
     let rate = Rate::per_second(2).unwrap();
     let mut by_cost = Enforcer::new(vec![Quota::sliding(rate)]);
     let mut by_calls = Enforcer::new(vec![Quota::sliding(rate).counting_calls()]);

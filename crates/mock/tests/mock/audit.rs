@@ -22,7 +22,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 // The third is exactly one window behind the first, so no window holds all three.
 #[test]
-fn a_window_does_not_hold_its_own_end() {
+fn a_window_excludes_its_end() {
     let audit = Audit::from_arrivals(vec![at(0), at(999), at(1_000)]);
     assert_eq!(audit.most_in_any_window(SECOND), 2);
     assert_eq!(
@@ -36,7 +36,7 @@ fn a_window_does_not_hold_its_own_end() {
 }
 
 #[test]
-fn windows_can_be_asked_for_cost_callers_and_routes() {
+fn windows_can_be_filtered_by_cost_caller_and_route() {
     let heavy = Arrival {
         cost: Cost::new(7),
         route: "orders".into(),
@@ -110,7 +110,7 @@ fn early(audit: &Audit) -> Vec<u64> {
 // Told at 100 to wait until 500: what crossed the answer could not know, what comes at 500 may, and
 // so may what was sent before and takes until then.
 #[test]
-fn only_who_could_know_came_too_early() {
+fn only_informed_callers_count_as_early() {
     let sent = |sent, arrived| Arrival {
         received: Nanos::from_millis(sent),
         ..at(arrived)
@@ -130,7 +130,7 @@ fn only_who_could_know_came_too_early() {
 
 // In virtual time a retry at once happens in the instant of the answer.
 #[test]
-fn a_request_behind_the_answer_on_its_own_connection_knows() {
+fn a_request_after_the_response_on_its_connection_is_informed() {
     let on = |connection, number| Arrival {
         connection,
         number,
@@ -145,7 +145,7 @@ fn a_request_behind_the_answer_on_its_own_connection_knows() {
 }
 
 #[test]
-fn a_wait_is_for_those_it_was_told_to() {
+fn a_wait_applies_to_informed_callers_only() {
     let audit = Audit::from_arrivals(vec![by("a", 200), by("b", 210), by("a", 600)]);
     let a_only = audit.clone().with_waits(vec![told(Some("a"), 100, 500)]);
     assert_eq!(early(&a_only), [200]);

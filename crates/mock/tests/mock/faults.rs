@@ -35,7 +35,7 @@ async fn reset_on_tcp(fault: Fault) -> (String, ErrorKind) {
 }
 
 #[tokio::test]
-async fn a_reset_can_come_before_inside_and_behind_the_answer() {
+async fn a_reset_can_come_before_within_and_after_the_response() {
     let reset = ErrorKind::ConnectionReset;
     assert_eq!(
         reset_on_tcp(Fault::ResetBeforeHead).await,
@@ -54,7 +54,7 @@ async fn a_reset_can_come_before_inside_and_behind_the_answer() {
 
 // Ten bytes are announced and four sent: with them unread the request is cut, and yet it arrived.
 #[tokio::test]
-async fn a_body_that_nobody_reads_is_reset_away() {
+async fn an_unread_body_is_reset() {
     let server = scripted(Fault::ResetUnread);
     let request = "POST /orders HTTP/1.1\r\ncontent-length: 10\r\n\r\nhalf";
     let (said, _) = talk(server.connect(), request).await;
@@ -66,12 +66,12 @@ async fn a_body_that_nobody_reads_is_reset_away() {
 }
 
 #[tokio::test]
-async fn an_answer_can_be_missing() {
+async fn a_response_can_be_missing() {
     assert_eq!(broken(Fault::CloseBeforeHead).await, "");
 }
 
 #[tokio::test]
-async fn bodies_end_before_what_was_announced() {
+async fn bodies_can_end_before_their_announced_length() {
     let cut = broken(Fault::CutBody).await;
     assert_eq!(header(&cut, "content-length"), Some("1000"));
     assert!(cut.len() < 1_000, "{cut}");
@@ -81,7 +81,7 @@ async fn bodies_end_before_what_was_announced() {
 }
 
 #[tokio::test]
-async fn text_that_is_no_http_closes_the_connection() {
+async fn invalid_http_closes_the_connection() {
     assert!(broken(Fault::Garbage).await.starts_with("<html>"));
     let own = Fault::Bytes(Bytes::from_static(b"\x00\x01"));
     assert_eq!(broken(own).await, "\u{0}\u{1}");
@@ -89,7 +89,7 @@ async fn text_that_is_no_http_closes_the_connection() {
 
 // What follows the fault on the same connection is counted: a client must not reuse it.
 #[tokio::test]
-async fn more_than_one_answer_leaves_the_connection_open() {
+async fn several_responses_leave_the_connection_open() {
     let whole = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
     for (fault, wanted) in [
         (Fault::TwoAnswers, whole.repeat(2)),
@@ -149,7 +149,7 @@ impl IntoPipe for Server {
 
 // At one line a second, the tenth comes after nine.
 #[tokio::test(start_paused = true)]
-async fn a_head_can_go_on_for_ever() {
+async fn a_head_can_be_endless() {
     let (_server, mut pipe) = scripted(Fault::EndlessHead(Duration::from_secs(1))).into_pipe();
     let start = Instant::now();
     let length = "HTTP/1.1 200 OK\r\n".len() + 10 * "x-more: to come\r\n".len();
@@ -159,7 +159,7 @@ async fn a_head_can_go_on_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hang_neither_answers_nor_closes() {
+async fn a_hang_neither_responds_nor_closes() {
     let (_server, mut pipe) = scripted(Fault::Hang).into_pipe();
     pipe.write_all(get("/").as_bytes()).await.unwrap();
     let hour = Duration::from_hours(1);
@@ -168,7 +168,7 @@ async fn a_hang_neither_answers_nor_closes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_can_drip() {
+async fn a_body_can_be_slow() {
     let drip = Content::Drip {
         bytes: "slow".into(),
         every: Duration::from_secs(1),
@@ -199,7 +199,7 @@ async fn a_body_can_be_huge_or_have_no_end() {
 }
 
 #[tokio::test]
-async fn refusals_carry_any_retry_after() {
+async fn throttle_responses_carry_any_retry_after() {
     let wait = Duration::from_secs(2);
     for (refusal, wanted, value) in [
         (ThrottleResponse::new(429, wait), "429", Some("2")),
@@ -228,7 +228,7 @@ async fn refusals_carry_any_retry_after() {
 }
 
 #[tokio::test]
-async fn redirects_and_empty_and_bad_answers_are_plain_answers() {
+async fn redirects_empty_and_bad_responses_are_plain_responses() {
     let said = said_to(
         &scripted(MockResponse::redirect(307, "http://other.test/x")),
         &last_get("/"),
@@ -244,7 +244,7 @@ async fn redirects_and_empty_and_bad_answers_are_plain_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_can_be_late() {
+async fn a_response_can_be_late() {
     let start = Instant::now();
     let said = said_to(
         &scripted(ScriptedFault::Late(Duration::from_secs(3))),
@@ -275,7 +275,7 @@ async fn an_outage_has_a_span() {
 }
 
 #[tokio::test]
-async fn an_answer_can_depend_on_a_header() {
+async fn a_response_can_depend_on_a_header() {
     let when = ScriptMatch::path("/page").header("accept", "text/csv");
     let script = Script::new().rule(when, MockResponse::ok("a,b").header("vary", "accept"));
     let server = serving(MockApi::builder().script(script));

@@ -38,7 +38,7 @@ async fn get_over_http2(
 }
 
 #[tokio::test]
-async fn http2_is_spoken_to_who_knows_it_is() {
+async fn http2_works_with_prior_knowledge() {
     let server = serving(MockApi::builder().answer("/echo", MockResponse::echo()));
     let (version, body) = get_over_http2(server.connect()).await.expect("an answer");
     assert_eq!(version, Version::HTTP_2);
@@ -47,7 +47,7 @@ async fn http2_is_spoken_to_who_knows_it_is() {
 }
 
 #[tokio::test]
-async fn a_fault_ends_a_connection_of_http2() {
+async fn a_fault_ends_an_http2_connection() {
     let script = Script::new().rule(ScriptMatch::always(), Fault::CutBody);
     let server = serving(MockApi::builder().script(script));
     let failed = get_over_http2(server.connect()).await;
@@ -81,7 +81,7 @@ async fn refused_by_client(tls: Tls) -> rustls::Error {
 }
 
 #[tokio::test]
-async fn a_good_certificate_is_trusted_and_http2_agreed_on() {
+async fn a_good_certificate_is_trusted_and_http2_negotiated() {
     let builder = MockApi::builder().answer("/echo", MockResponse::echo());
     let server = api(builder).listen_tls(Tls::Good).await.unwrap();
     assert!(server.url().starts_with("https://localhost:"));
@@ -92,7 +92,7 @@ async fn a_good_certificate_is_trusted_and_http2_agreed_on() {
 }
 
 #[tokio::test]
-async fn certificates_are_wrong_in_the_way_they_say() {
+async fn bad_certificates_fail_as_named() {
     let wrong = |tls| async move {
         match refused_by_client(tls).await {
             rustls::Error::InvalidCertificate(why) => why,
@@ -137,7 +137,7 @@ async fn a_handshake_can_end_midway() {
 }
 
 #[tokio::test]
-async fn plain_text_on_a_tls_port_gets_no_answer() {
+async fn plain_text_on_a_tls_port_gets_no_response() {
     let server = api(MockApi::builder()).listen_tls(Tls::Good).await.unwrap();
     let (said, _) = talk(tcp(&server).await, &last_get("/")).await;
     assert_ne!(status(&said), "200");
@@ -146,7 +146,7 @@ async fn plain_text_on_a_tls_port_gets_no_answer() {
 
 // A client that only knows HTTP/2 finds nothing to agree on.
 #[tokio::test]
-async fn a_server_of_one_protocol_offers_no_other() {
+async fn a_single_protocol_server_offers_no_other() {
     let builder = MockApi::builder().protocols(Protocols::Http1);
     let server = api(builder).listen_tls(Tls::Good).await.unwrap();
     secured(&server).await.expect_err("nothing in common");

@@ -21,7 +21,7 @@ fn quota(rate: &str) -> Quota {
 
 // Two per second: the third is told to come back when the first one leaves the log.
 #[tokio::test(start_paused = true)]
-async fn a_limit_refuses_and_says_until_when() {
+async fn a_limit_throttles_and_names_the_wait() {
     let builder = MockApi::builder().limit(quota("2/s"));
     let server = serving(builder.refusing(429, RetryAfterForm::Fraction));
     said_to(&server, &last_get("/a")).await;
@@ -48,7 +48,7 @@ async fn a_limit_refuses_and_says_until_when() {
 // Sent 600 ms apart and 500 ms slower the second time: they arrive 1,100 ms apart, and a third sent
 // with the second on a fast way is first.
 #[tokio::test(start_paused = true)]
-async fn a_request_counts_when_its_way_there_ends() {
+async fn a_request_counts_on_arrival() {
     let builder = MockApi::builder().limit(quota("1/s"));
     let server = serving(builder.delay(Latency::Fixed(10 * MS), Latency::Fixed(30 * MS)));
     let start = Instant::now();
@@ -64,7 +64,7 @@ async fn a_request_counts_when_its_way_there_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_arrives_even_if_its_sender_gave_up() {
+async fn a_request_arrives_even_if_its_sender_cancelled() {
     let slow = Latency::Fixed(100 * MS);
     let server = serving(MockApi::builder().delay(slow, slow));
     let mut pipe = server.connect();
@@ -140,7 +140,7 @@ fn a_limit_needs_its_route() {
 
 // Three strikes: the third refusal is a ban of a minute, and asking on doubles it.
 #[tokio::test(start_paused = true)]
-async fn who_goes_on_after_refusals_is_banned() {
+async fn a_caller_that_ignores_throttles_is_banned() {
     let bans = Bans::after(3).lasting(Duration::from_mins(1));
     let server = serving(MockApi::builder().limit(quota("1/s")).banning(bans));
     let mut seen = Vec::new();
@@ -167,7 +167,7 @@ async fn who_goes_on_after_refusals_is_banned() {
 
 // The headers are read by the core's own reader: 10 per minute, of which three are used.
 #[tokio::test(start_paused = true)]
-async fn every_dialect_tells_how_the_limit_stands() {
+async fn every_dialect_reports_the_limit() {
     for dialect in [
         Dialect::Ietf,
         Dialect::XRateLimit(ResetForm::Seconds),
@@ -221,7 +221,7 @@ async fn every_dialect_tells_how_the_limit_stands() {
 
 // Seven of ten calls and a hundred of a thousand tokens are left: the calls are the tighter limit.
 #[tokio::test]
-async fn of_several_limits_the_tightest_is_told_or_all_by_name() {
+async fn the_tightest_limit_or_all_by_name_are_reported() {
     let builder = MockApi::builder()
         .limit(quota("1000/min").named("tokens"))
         .limit(quota("10/min").named("requests").counting_calls())
@@ -260,7 +260,7 @@ async fn a_page_is_revalidated_and_can_be_replaced() {
 
 // The hash of the empty text is FNV's offset, that of `a` is in its published table.
 #[tokio::test]
-async fn an_echo_tells_what_was_received() {
+async fn an_echo_returns_the_received_request() {
     let server = serving(MockApi::builder().answer("/echo/**", MockResponse::echo()));
     let request =
         "PUT /echo/x?y=1 HTTP/1.1\r\nx-a: 1\r\ncontent-length: 1\r\nconnection: close\r\n\r\na";
@@ -277,7 +277,7 @@ async fn an_echo_tells_what_was_received() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_a_cut_body() {
+async fn a_truncated_body_is_recorded_as_cut() {
     let server = serving(MockApi::builder());
     let mut pipe = server.connect();
     let request = "POST / HTTP/1.1\r\ncontent-length: 10\r\n\r\nhalf";
@@ -322,7 +322,7 @@ async fn it_stops_when_its_handle_is_dropped() {
 
 // The answer's date is the server's, whose clock may be wrong.
 #[tokio::test(start_paused = true)]
-async fn dates_are_those_of_the_servers_clock() {
+async fn dates_use_the_servers_clock() {
     let clock = TokioClock::starting_at(WallTime::from_unix_secs(784_111_777));
     let server = serving(MockApi::builder().clock(std::sync::Arc::new(clock)));
     let said = said_to(&server, &last_get("/")).await;
@@ -367,7 +367,7 @@ impl Clock for BrokenClock {
 
 // With a delay the request arrives in a task of its own; both kinds of task must be watched.
 #[tokio::test(start_paused = true)]
-async fn a_panic_inside_fails_whoever_owns_the_server() {
+async fn a_panic_inside_fails_the_owner() {
     for there in [Latency::None, Latency::Fixed(MS)] {
         let clock = std::sync::Arc::new(BrokenClock);
         let server = serving(MockApi::builder().clock(clock).delay(there, Latency::None));

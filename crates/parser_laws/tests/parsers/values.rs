@@ -169,19 +169,19 @@ fn laws_hold(cases: u32) {
 }
 
 #[test]
-fn no_bytes_break_a_parser_or_its_laws() {
+fn any_bytes_keep_the_laws_of_every_parser() {
     laws_hold(CASES);
 }
 
 #[test]
 #[ignore = "long run: cargo xtask test --stress"]
-fn stress_no_bytes_break_a_parser_or_its_laws() {
+fn stress_any_bytes_keep_the_laws_of_every_parser() {
     laws_hold(STRESS_CASES);
 }
 
 // The fuzzer's own beginnings: they are accepted forms and must stay so.
 #[test]
-fn the_seeds_of_the_fuzzer_keep_the_laws() {
+fn the_fuzzers_seeds_keep_the_laws() {
     seeds_keep("rate", values::rate);
     seeds_keep("retry_after", values::retry_after);
     seeds_keep("http_date", values::http_date);

@@ -6,7 +6,7 @@ use outflow_testkit::Background;
 use tokio::task::yield_now;
 
 #[tokio::test]
-async fn dropping_it_ends_the_work() {
+async fn dropping_the_handle_ends_the_work() {
     let held = Arc::new(());
     let theirs = held.clone();
     let beside = Background::start(async move {
@@ -22,7 +22,7 @@ async fn dropping_it_ends_the_work() {
 
 #[tokio::test]
 #[should_panic(expected = "as the work did")]
-async fn whoever_waits_for_it_panics_as_it_did() {
+async fn waiting_panics_as_the_work_did() {
     Background::start(async { panic!("as the work did") })
         .join()
         .await

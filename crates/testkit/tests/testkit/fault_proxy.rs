@@ -53,7 +53,7 @@ async fn round_trip(stream: &mut TcpStream, word: &[u8]) -> Result<Vec<u8>> {
 const A_WHILE: Duration = Duration::from_millis(150);
 
 #[tokio::test]
-async fn without_faults_all_goes_through_and_is_counted() {
+async fn without_faults_all_bytes_pass_and_are_counted() {
     let (proxy, _server) = proxied().await;
     let mut client = connect(&proxy).await;
     let body: Vec<u8> = (0..=u8::MAX).cycle().take(1 << 20).collect();
@@ -97,7 +97,7 @@ async fn a_delay_is_added_each_way_and_is_not_a_bandwidth() {
 
 // 20,000 bytes at 100,000 a second.
 #[tokio::test]
-async fn a_narrow_way_takes_its_time() {
+async fn bandwidth_is_limited() {
     let (proxy, _server) = proxied().await;
     let there = Path {
         bandwidth: NonZeroU64::new(100_000),
@@ -118,7 +118,7 @@ async fn a_narrow_way_takes_its_time() {
 }
 
 #[tokio::test]
-async fn bytes_can_be_cut_into_single_ones() {
+async fn bytes_can_be_delivered_one_by_one() {
     let (proxy, _server) = proxied().await;
     let path = Path {
         delay: Duration::from_millis(5),
@@ -137,7 +137,7 @@ async fn bytes_can_be_cut_into_single_ones() {
 }
 
 #[tokio::test]
-async fn a_refusing_proxy_refuses_at_once_and_listens_again_on_the_same_port() {
+async fn a_refusing_proxy_refuses_at_once_and_reopens_its_port() {
     let (proxy, _server) = proxied().await;
     let mut old = connect(&proxy).await;
     round_trip(&mut old, b"before").await.unwrap();
@@ -155,7 +155,7 @@ async fn a_refusing_proxy_refuses_at_once_and_listens_again_on_the_same_port() {
 }
 
 #[tokio::test]
-async fn a_black_hole_takes_everything_and_gives_nothing_until_it_clears() {
+async fn a_black_hole_swallows_everything_until_it_clears() {
     let (proxy, _server) = proxied().await;
     let mut old = connect(&proxy).await;
     round_trip(&mut old, b"before").await.unwrap();
@@ -178,7 +178,7 @@ async fn a_black_hole_takes_everything_and_gives_nothing_until_it_clears() {
 
 // The question is heard, so its bytes are counted back; the answer is not.
 #[tokio::test]
-async fn one_way_can_be_lost_alone() {
+async fn one_direction_can_be_lost_alone() {
     let (proxy, _server) = proxied().await;
     let mut client = connect(&proxy).await;
     round_trip(&mut client, b"before").await.unwrap();
@@ -205,7 +205,7 @@ async fn one_way_can_be_lost_alone() {
 }
 
 #[tokio::test]
-async fn a_reset_is_a_reset_and_not_an_end() {
+async fn a_reset_is_not_a_clean_end() {
     let (proxy, _server) = proxied().await;
     let mut client = connect(&proxy).await;
     round_trip(&mut client, b"before").await.unwrap();
@@ -246,7 +246,7 @@ async fn a_cut_lets_exactly_its_bytes_through() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_seen_as_a_reset() {
+async fn a_missing_server_is_seen_as_a_reset() {
     let (server, work) = echo().await;
     let proxy = FaultProxy::start(server).await.unwrap();
     drop(work);

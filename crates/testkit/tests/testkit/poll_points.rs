@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 // Three yields are four polls, and so four places to be dropped at before the one that finishes.
 #[tokio::test]
-async fn every_place_is_visited_once_and_in_order() {
+async fn every_poll_point_is_visited_once_in_order() {
     let mut points = PollPoints::new();
     let mut places = Vec::new();
     while let Some(point) = points.next_point() {
@@ -48,7 +48,7 @@ async fn every_place_is_visited_once_and_in_order() {
 
 // The permit is held across the sleep: each drop must bring it back.
 #[tokio::test(start_paused = true)]
-async fn what_a_dropped_future_held_is_let_go_of_before_the_run_is_told() {
+async fn a_dropped_future_releases_its_state_before_the_report() {
     let permits = Semaphore::new(1);
     let mut points = PollPoints::new();
     while let Some(point) = points.next_point() {
@@ -70,7 +70,7 @@ async fn what_a_dropped_future_held_is_let_go_of_before_the_run_is_told() {
 }
 
 #[test]
-fn without_a_runtime_a_future_that_wakes_itself_is_driven_on() {
+fn without_a_runtime_a_self_waking_future_is_polled_again() {
     let run = PollPoint::after(10).drive_here(async {
         yield_once().await;
         yield_once().await;
@@ -87,7 +87,7 @@ fn without_a_runtime_a_future_that_wakes_itself_is_driven_on() {
 }
 
 #[test]
-fn without_a_runtime_a_future_that_nobody_wakes_is_dropped() {
+fn without_a_runtime_an_unwoken_future_is_dropped() {
     let run = PollPoint::after(10).drive_here(async {
         yield_once().await;
         pending::<()>().await;
@@ -108,7 +108,7 @@ fn wakes_are_counted() {
 
 #[test]
 #[should_panic(expected = "not finished")]
-fn a_future_that_never_finishes_is_found_out() {
+fn a_future_that_never_finishes_is_detected() {
     let mut points = PollPoints::new();
     while let Some(point) = points.next_point() {
         let run = PollPoint::after(point.polls().min(1)).drive_here(pending::<()>());

@@ -20,7 +20,7 @@ fn shell(script: &str) -> Process {
 }
 
 #[test]
-fn lines_are_heard_in_order_and_with_their_source() {
+fn lines_arrive_in_order_with_their_source() {
     let mut process = shell("echo one; echo two; echo three >&2; exit 3");
     assert_eq!(process.wait(SOON).unwrap().code(), Some(3));
     // The two are heard by different threads: one may be through before the other has begun.
@@ -48,7 +48,7 @@ fn a_line_is_waited_for_once() {
 }
 
 #[test]
-fn a_line_that_can_no_longer_come_is_not_waited_for() {
+fn waiting_for_a_line_ends_with_the_program() {
     let mut process = shell("echo goodbye");
     let ended = process
         .wait_for_line("hello", Duration::from_mins(5))
@@ -59,14 +59,14 @@ fn a_line_that_can_no_longer_come_is_not_waited_for() {
 
 // More than a pipe holds: a program whose output nobody reads would stand still.
 #[test]
-fn much_output_does_not_hold_a_program_up() {
+fn much_output_does_not_block_a_program() {
     let mut process = shell("seq 1 200000; echo done");
     process.wait_for_line("done", SOON).unwrap();
     assert_eq!(process.lines().len(), 200_001);
 }
 
 #[test]
-fn a_kill_is_a_kill_and_a_request_is_a_request() {
+fn kill_and_terminate_send_different_signals() {
     let mut killed = shell("trap 'echo cleaned up' TERM; echo ready; while :; do sleep 0.01; done");
     killed.wait_for_line("ready", SOON).unwrap();
     killed.terminate().unwrap();
@@ -78,7 +78,7 @@ fn a_kill_is_a_kill_and_a_request_is_a_request() {
 }
 
 #[test]
-fn a_program_that_does_not_end_is_not_waited_for_longer_than_said() {
+fn waiting_for_a_program_has_a_timeout() {
     let mut process = shell("exec sleep 60");
     assert_eq!(
         process.wait(A_WHILE).unwrap_err().kind(),
@@ -88,7 +88,7 @@ fn a_program_that_does_not_end_is_not_waited_for_longer_than_said() {
 
 // It prints every 10 ms: all that was printed before it froze has long arrived after a while.
 #[test]
-fn a_frozen_program_stands_still_and_goes_on() {
+fn a_frozen_program_stops_and_continues() {
     let mut process = shell("while :; do echo tick; sleep 0.01; done");
     process.wait_for_line("tick", SOON).unwrap();
     process.freeze().unwrap();
@@ -101,7 +101,7 @@ fn a_frozen_program_stands_still_and_goes_on() {
 }
 
 #[test]
-fn what_a_program_started_dies_with_it() {
+fn child_processes_end_with_their_program() {
     let mut process = shell("sleep 300 & echo $!; wait");
     let child = process.wait_for_line("", SOON).unwrap();
     drop(process);
@@ -110,7 +110,7 @@ fn what_a_program_started_dies_with_it() {
 
 // The test runs itself: its other self starts a program, says so and is killed.
 #[test]
-fn a_test_that_is_killed_takes_its_programs_with_it() {
+fn a_killed_test_ends_its_programs() {
     const OTHER_SELF: &str = "OUTFLOW_TESTKIT_OTHER_SELF";
     if std::env::var_os(OTHER_SELF).is_some() {
         let process = shell("exec sleep 300");
@@ -121,11 +121,7 @@ fn a_test_that_is_killed_takes_its_programs_with_it() {
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args([
-            "--exact",
-            "a_test_that_is_killed_takes_its_programs_with_it",
-            "--nocapture",
-        ])
+        .args(["--exact", "a_killed_test_ends_its_programs", "--nocapture"])
         .env(OTHER_SELF, "yes");
     let mut other_self = Process::start(command).unwrap();
     let line = other_self.wait_for_line("started ", SOON).unwrap();
@@ -135,7 +131,7 @@ fn a_test_that_is_killed_takes_its_programs_with_it() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_an_error() {
+fn a_missing_program_is_an_error() {
     let missing = Process::start(Command::new("outflow-no-such-program")).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
 }

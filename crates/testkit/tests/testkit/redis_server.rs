@@ -10,7 +10,7 @@ fn started(options: RedisOptions) -> RedisServer {
 }
 
 #[test]
-fn a_redis_answers_on_its_port_and_is_gone_when_dropped() {
+fn a_redis_serves_its_port_until_dropped() {
     let server = started(RedisOptions::default());
     let address = server.address().unwrap();
     assert_eq!(server.url(), format!("redis://{address}/"));
@@ -50,7 +50,7 @@ fn two_redis_servers_do_not_see_each_other() {
 }
 
 #[test]
-fn a_redis_that_keeps_every_write_has_it_after_a_kill() {
+fn a_durable_redis_keeps_writes_after_a_kill() {
     let keep = Keep::EveryWrite;
     let mut server = started(RedisOptions {
         keep,
@@ -66,7 +66,7 @@ fn a_redis_that_keeps_every_write_has_it_after_a_kill() {
 }
 
 #[test]
-fn a_redis_that_keeps_nothing_is_empty_after_a_restart() {
+fn a_volatile_redis_is_empty_after_a_restart() {
     let mut server = started(RedisOptions::default());
     server.command(&["SET", "key", "lost"]).unwrap();
     server.restart().unwrap();
@@ -74,7 +74,7 @@ fn a_redis_that_keeps_nothing_is_empty_after_a_restart() {
 }
 
 #[test]
-fn a_frozen_redis_does_not_answer_until_it_goes_on() {
+fn a_frozen_redis_does_not_respond_until_resumed() {
     let mut server = started(RedisOptions::default());
     server.freeze().unwrap();
     assert!(server.command(&["PING"]).is_err());
@@ -83,7 +83,7 @@ fn a_frozen_redis_does_not_answer_until_it_goes_on() {
 }
 
 #[test]
-fn a_redis_takes_more_settings_and_one_with_a_password_counts_as_started() {
+fn a_redis_accepts_settings_and_a_password() {
     let settings = vec![("requirepass".to_owned(), "swordfish".to_owned())];
     let server = started(RedisOptions {
         settings,
@@ -94,7 +94,7 @@ fn a_redis_takes_more_settings_and_one_with_a_password_counts_as_started() {
 }
 
 #[test]
-fn a_redis_that_cannot_start_says_why() {
+fn a_redis_that_cannot_start_reports_the_reason() {
     let settings = vec![("no-such-setting".to_owned(), "1".to_owned())];
     let error = RedisServer::start(RedisOptions {
         settings,
@@ -107,7 +107,7 @@ fn a_redis_that_cannot_start_says_why() {
 // A script counts three up to five, as a shared limit would: the answer of each server must be its own
 // and the same.
 #[test]
-fn a_valkey_keeps_values_and_runs_scripts() {
+fn a_valkey_stores_values_and_runs_scripts() {
     let server = started(RedisOptions {
         brand: ServerFlavor::Valkey,
         ..RedisOptions::default()
@@ -124,7 +124,7 @@ fn a_valkey_keeps_values_and_runs_scripts() {
 }
 
 #[test]
-fn a_valkey_that_keeps_every_write_has_it_after_a_kill() {
+fn a_durable_valkey_keeps_writes_after_a_kill() {
     let mut server = started(RedisOptions {
         brand: ServerFlavor::Valkey,
         keep: Keep::EveryWrite,

@@ -26,7 +26,7 @@ async fn read(stream: &mut VirtualStream) -> Vec<u8> {
 
 // Different ways each direction, so that a mix-up is seen.
 #[tokio::test(start_paused = true)]
-async fn bytes_arrive_their_ways_delay_later() {
+async fn bytes_arrive_one_delay_later() {
     let mut link = LinkLatency::from_delay(DELAY);
     link.back.delay = Duration::from_millis(70);
     let net = VirtualNet::new(1, link);
@@ -52,7 +52,7 @@ async fn bytes_arrive_their_ways_delay_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_hears_of_a_connection_one_way_after_it_was_begun() {
+async fn the_server_sees_a_connection_one_delay_later() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let begun = Instant::now();
     let (_client, heard) = tokio::join!(net.connect(), async {
@@ -64,7 +64,7 @@ async fn the_server_hears_of_a_connection_one_way_after_it_was_begun() {
 
 // A mean of 50 ms on top of nothing would turn the order around again and again.
 #[tokio::test(start_paused = true)]
-async fn nothing_overtakes_what_was_written_before() {
+async fn bytes_never_overtake_each_other() {
     let net = VirtualNet::new(
         7,
         LinkLatency::default().with_jitter(Jitter::Exponential(Duration::from_millis(50))),
@@ -105,7 +105,7 @@ fn mean(delays: &[Duration]) -> Duration {
 
 // Of a thousand draws the mean lies within a fifth of 10 ms, and the runtime rounds up to 1 ms more.
 #[tokio::test(start_paused = true)]
-async fn jitter_has_the_shape_it_is_named_after() {
+async fn jitter_follows_its_named_distribution() {
     let ten = Duration::from_millis(10);
     let even = delays(3, Jitter::Uniform(ten * 2)).await;
     let long = delays(3, Jitter::Exponential(ten)).await;
@@ -127,7 +127,7 @@ async fn jitter_has_the_shape_it_is_named_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_tells_the_same_story() {
+async fn one_seed_gives_one_history() {
     let jitter = Jitter::Exponential(DELAY);
     assert_eq!(delays(5, jitter).await, delays(5, jitter).await);
     assert_ne!(delays(5, jitter).await, delays(6, jitter).await);
@@ -135,7 +135,7 @@ async fn the_same_seed_tells_the_same_story() {
 
 // A hundred thousand bytes at ten thousand a second.
 #[tokio::test(start_paused = true)]
-async fn a_narrow_way_takes_its_time() {
+async fn bandwidth_is_limited() {
     let link = LinkLatency {
         there: Path {
             bandwidth: NonZeroU64::new(10_000),
@@ -171,7 +171,7 @@ async fn bytes_arrive_in_pieces_no_larger_than_the_segment() {
 
 // Ten megabytes and a reader that does not read: the window is all that is taken.
 #[tokio::test(start_paused = true)]
-async fn a_writer_is_held_up_by_a_reader_that_does_not_read() {
+async fn a_stalled_reader_blocks_the_writer() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
     let body = vec![7; 10 << 20];
@@ -203,7 +203,7 @@ async fn an_end_is_seen_a_delay_later_and_after_all_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_learns_that_nobody_reads_no_sooner_than_it_can() {
+async fn a_writer_notices_a_closed_reader_after_the_delay() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, server) = connected(&net).await;
     drop(server);
@@ -219,7 +219,7 @@ async fn a_writer_learns_that_nobody_reads_no_sooner_than_it_can() {
 
 // The window is full when the reader goes: the writer must not wait for it for ever.
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_was_held_up_learns_it_too() {
+async fn a_blocked_writer_notices_a_closed_reader() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, server) = connected(&net).await;
     let body = vec![7; 10 << 20];
@@ -271,7 +271,7 @@ async fn a_reset_of_all_breaks_both_ends_at_once_and_new_connections_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_connection_costs_a_round_trip_and_old_ones_go_on() {
+async fn a_refused_connection_costs_a_round_trip_and_old_ones_continue() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
     net.set_weather(NetConditions::Refusing);
@@ -288,7 +288,7 @@ async fn a_refused_connection_costs_a_round_trip_and_old_ones_go_on() {
 
 // A minute of nothing; then all that was written, in order, one delay after the weather cleared.
 #[tokio::test(start_paused = true)]
-async fn a_black_hole_holds_everything_up_until_it_clears() {
+async fn a_black_hole_delays_everything_until_it_clears() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
     client.write_all(b"under way, ").await.unwrap();
@@ -313,7 +313,7 @@ async fn a_black_hole_holds_everything_up_until_it_clears() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_one_way_hole_lets_the_other_way_through() {
+async fn a_one_way_black_hole_leaves_the_other_direction_open() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
     net.set_weather(NetConditions::OneWay {
@@ -330,7 +330,7 @@ async fn a_one_way_hole_lets_the_other_way_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn giving_up_on_accepting_loses_no_connection() {
+async fn a_cancelled_accept_loses_no_connection() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let client = net.connect();
     let server = async {

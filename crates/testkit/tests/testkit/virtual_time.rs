@@ -40,7 +40,7 @@ fn weak<A: TimerCallback + 'static>(alarm: &Arc<A>) -> Weak<dyn TimerCallback> {
 
 // Thirty days in one step: the runtime has nothing else to do.
 #[tokio::test(start_paused = true)]
-async fn the_clock_and_the_runtimes_timers_show_the_same_time() {
+async fn the_clock_and_the_runtimes_timers_agree() {
     let time = VirtualTime::new();
     assert_eq!(time.now(), Nanos::ZERO);
     sleep(Duration::from_hours(720)).await;
@@ -54,7 +54,7 @@ async fn the_clock_and_the_runtimes_timers_show_the_same_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_alarm_rings_at_its_instant_and_not_before() {
+async fn a_callback_fires_at_its_instant_and_not_before() {
     let time = VirtualTime::new();
     let bell = Bell::new(&time);
     time.ring_at(Nanos::from_secs(7), weak(&bell));
@@ -69,7 +69,7 @@ async fn an_alarm_rings_at_its_instant_and_not_before() {
 
 // Half a millisecond is less than the runtime can tell, so the whole one is waited for.
 #[tokio::test(start_paused = true)]
-async fn an_instant_between_two_ticks_rings_at_the_later_one() {
+async fn an_instant_between_two_ticks_fires_at_the_later_one() {
     let time = VirtualTime::new();
     let bell = Bell::new(&time);
     time.ring_at(Nanos::from_nanos(2_500_000), weak(&bell));
@@ -79,7 +79,7 @@ async fn an_instant_between_two_ticks_rings_at_the_later_one() {
 
 // The lock is the bell's own: a ring inside `ring_at` would never come back from it.
 #[tokio::test(start_paused = true)]
-async fn an_alarm_in_the_past_rings_at_once_but_not_inside_the_call() {
+async fn a_past_callback_fires_at_once_but_not_inside_the_call() {
     let time = VirtualTime::new();
     let bell = Bell::new(&time);
     sleep(Duration::from_secs(5)).await;
@@ -94,7 +94,7 @@ async fn an_alarm_in_the_past_rings_at_once_but_not_inside_the_call() {
 
 // A second's worth of milliseconds and a million calls: a thousand rings, not a million.
 #[tokio::test(start_paused = true)]
-async fn asking_again_does_not_pile_up() {
+async fn repeated_registration_does_not_accumulate() {
     let time = VirtualTime::new();
     let bell = Bell::new(&time);
     for call in 0..1_000_000_u64 {
@@ -107,7 +107,7 @@ async fn asking_again_does_not_pile_up() {
 
 // A hundred thousand waiters that each asked and gave up.
 #[tokio::test(start_paused = true)]
-async fn alarms_that_are_gone_are_forgotten_and_never_rung() {
+async fn dropped_callbacks_never_fire() {
     let time = VirtualTime::new();
     for call in 0..100_000 {
         let bell = Bell::new(&time);
@@ -117,7 +117,7 @@ async fn alarms_that_are_gone_are_forgotten_and_never_rung() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_who_asked_for_one_instant_are_rung() {
+async fn all_callbacks_of_one_instant_fire() {
     let time = VirtualTime::new();
     let bells: Vec<_> = (0..10_000).map(|_| Bell::new(&time)).collect();
     for bell in &bells {
@@ -144,7 +144,7 @@ impl TimerCallback for Ticker {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_alarm_may_ask_again_while_it_rings() {
+async fn a_callback_may_register_again_while_it_fires() {
     let time = VirtualTime::new();
     let ticker = Arc::new_cyclic(|me| Ticker(time.clone(), Mutex::default(), me.clone()));
     time.ring_at(Nanos::ZERO, weak(&ticker));
@@ -153,7 +153,7 @@ async fn an_alarm_may_ask_again_while_it_rings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn civil_time_steps_alone_and_runs_on() {
+async fn civil_time_steps_alone_and_continues() {
     let time = VirtualTime::new();
     sleep(Duration::from_secs(10)).await;
     time.set_wall(WallTime::from_unix_secs(50));
@@ -164,7 +164,7 @@ async fn civil_time_steps_alone_and_runs_on() {
 
 // A thread that does not belong to the runtime would read the machine's clock.
 #[tokio::test(start_paused = true)]
-async fn threads_beside_the_runtime_see_the_virtual_time_and_may_ask() {
+async fn threads_outside_the_runtime_see_virtual_time_and_may_register() {
     let time = VirtualTime::new();
     let bell = Bell::new(&time);
     sleep(Duration::from_secs(9)).await;
@@ -182,7 +182,7 @@ async fn threads_beside_the_runtime_see_the_virtual_time_and_may_ask() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_timeline_can_be_asked_for() {
+async fn a_callback_at_the_end_of_the_timeline_is_accepted() {
     let time = VirtualTime::new();
     let bell = Bell::new(&time);
     time.ring_at(Nanos::MAX, weak(&bell));

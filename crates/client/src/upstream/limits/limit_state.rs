@@ -59,7 +59,7 @@ impl LimitState {
     /// finds little of it and need not be about the rate at all.
     pub(super) fn admitted(&mut self, now: Nanos) -> u64 {
         let sure = self.passed.surely_within(now);
-        if sure >= AdaptiveLimit::TELLING {
+        if sure >= AdaptiveLimit::MIN_COUNTED {
             return sure;
         }
         self.passed.within(now)

@@ -8,7 +8,7 @@ use super::{per_second, throttled};
 
 // Ten calls in flight are refused together; the eleventh was sent after the shrink.
 #[test]
-fn one_wave_shrinks_once() {
+fn one_burst_shrinks_the_limit_once() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);
     let at = |millis| Nanos::from_millis(millis);
     assert_eq!(
@@ -17,7 +17,7 @@ fn one_wave_shrinks_once() {
     );
     for millis in 1_001..1_010 {
         let late = throttled(millis - 50, 10);
-        assert_eq!(learned.evidence(at(millis), late), LimitChange::SameWave);
+        assert_eq!(learned.evidence(at(millis), late), LimitChange::SameBurst);
     }
     assert_eq!(learned.effective(), per_second(70));
     assert_eq!(
@@ -28,7 +28,7 @@ fn one_wave_shrinks_once() {
 }
 
 #[test]
-fn each_kind_of_refusal_teaches_its_own_lesson() {
+fn each_kind_of_evidence_has_its_own_effect() {
     let now = Nanos::from_secs(10);
     let until = Nanos::from_secs(3_610);
     let new = || AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);
@@ -54,7 +54,7 @@ fn each_kind_of_refusal_teaches_its_own_lesson() {
 
 // The header comes with every response: being told the same again must not stop the growth.
 #[test]
-fn a_told_limit_holds_until_another_is_told() {
+fn an_advertised_limit_holds_until_the_next() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
     let tell = |learned: &mut AdaptiveLimit, secs, rate| {
         learned.evidence(Nanos::from_secs(secs), Evidence::Limit(per_second(rate)));
@@ -78,12 +78,12 @@ fn a_told_limit_holds_until_another_is_told() {
 // Two servers behind one name, one of which tells 90 and the other 42: whatever they say, nothing grows
 // but by a step for each clean second.
 #[test]
-fn a_limit_that_is_told_differently_each_time_is_not_lifted() {
+fn contradicting_advertised_limits_do_not_raise() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
     for tenth in 0..40 {
-        let told = if tenth % 2 == 0 { 42 } else { 90 };
+        let advertised = if tenth % 2 == 0 { 42 } else { 90 };
         let now = Nanos::from_millis(tenth * 100);
-        learned.evidence(now, Evidence::Limit(per_second(told)));
+        learned.evidence(now, Evidence::Limit(per_second(advertised)));
         learned.clean(now, 1_000);
         assert!(learned.effective().quantity() <= 43, "at {now:?}");
     }
@@ -91,7 +91,7 @@ fn a_limit_that_is_told_differently_each_time_is_not_lifted() {
 
 // Refused at 42 under a limit of 42, which is then lifted: where it was refused is no ceiling any more.
 #[test]
-fn a_lifted_limit_forgets_what_was_refused_under_the_old_one() {
+fn a_raised_limit_drops_earlier_throttles() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(900, 30));
     learned.evidence(Nanos::from_secs(1), Evidence::Limit(per_second(42)));
@@ -107,24 +107,30 @@ fn a_lifted_limit_forgets_what_was_refused_under_the_old_one() {
 // Ten windows of a second are less than ten minutes, ten of a minute are exactly that, and ten of an
 // hour are more. One nanosecond before, the rate stands; then it grows window by window.
 #[test]
-fn a_told_limit_that_is_not_repeated_lapses() {
-    for (configured, told, believed) in [
+fn an_advertised_limit_expires_unless_repeated() {
+    for (configured, advertised, believed) in [
         ("50/s", "1/s", 600),
         ("3000/min", "60/min", 600),
         ("50/s", "3600/h", 36_000),
         ("180000/h", "1/s", 36_000),
     ] {
-        let [configured, told] =
-            [configured, told].map(|rate| rate.parse::<Rate>().expect("valid"));
+        let [configured, advertised] =
+            [configured, advertised].map(|rate| rate.parse::<Rate>().expect("valid"));
         let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, configured, Nanos::ZERO);
-        learned.evidence(Nanos::ZERO, Evidence::Limit(told));
+        learned.evidence(Nanos::ZERO, Evidence::Limit(advertised));
         let lapses = Nanos::from_secs(believed);
         learned.clean(lapses.saturating_sub(Duration::from_nanos(1)), u64::MAX);
-        assert!(learned.effective().cmp_speed(told).is_eq(), "{told}");
+        assert!(
+            learned.effective().cmp_speed(advertised).is_eq(),
+            "{advertised}"
+        );
         let mut now = lapses;
         while learned.drift(now).is_some() {
             now = now.saturating_add(configured.per());
-            assert!(now < Nanos::from_secs(believed * 60), "{told} for ever");
+            assert!(
+                now < Nanos::from_secs(believed * 60),
+                "{advertised} for ever"
+            );
             learned.clean(now, u64::MAX);
         }
         assert_eq!(learned.effective(), configured);
@@ -133,14 +139,14 @@ fn a_told_limit_that_is_not_repeated_lapses() {
 
 // Told at 0 for ten minutes; six minutes here, three on disk, and one is left.
 #[test]
-fn a_told_limit_lapses_over_a_restart_too() {
+fn an_advertised_limit_expires_across_a_restart() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
     learned.evidence(Nanos::ZERO, Evidence::Limit(per_second(10)));
-    let kept = learned.snapshot(Nanos::from_secs(360));
-    assert_eq!(kept.told_for, Duration::from_mins(4));
+    let stored = learned.snapshot(Nanos::from_secs(360));
+    assert_eq!(stored.advertised_for, Duration::from_mins(4));
     let start = Nanos::from_secs(5);
     let after = |on_disk, later| {
-        let aged = kept.aged(Duration::from_secs(on_disk));
+        let aged = stored.aged(Duration::from_secs(on_disk));
         let mut restored =
             AdaptiveLimit::restore(AdaptiveMode::Guard, per_second(50), &aged, start);
         restored.clean(start.saturating_add(Duration::from_secs(later)), 1_000);
@@ -153,7 +159,7 @@ fn a_told_limit_lapses_over_a_restart_too() {
 
 // Without the memory of what was told, a search without a ceiling would double from there.
 #[test]
-fn a_lapsed_limit_is_passed_with_care() {
+fn growth_is_careful_at_an_expired_advertised_limit() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Learn, per_second(100), Nanos::ZERO);
     learned.evidence(Nanos::ZERO, Evidence::Limit(per_second(80)));
     learned.clean(Nanos::from_secs(600), 1_000);
@@ -161,7 +167,7 @@ fn a_lapsed_limit_is_passed_with_care() {
 }
 
 #[test]
-fn a_rate_that_nobody_used_does_not_grow() {
+fn an_unused_rate_does_not_grow() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(900, 100));
     for secs in 2..100 {
@@ -178,7 +184,7 @@ fn a_rate_that_nobody_used_does_not_grow() {
 
 // Bursts a window apart: when the first of one is answered, the one before no longer counts.
 #[test]
-fn a_burst_is_tried_when_half_of_it_has_passed() {
+fn growth_starts_when_half_of_a_burst_has_passed() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(900, 100));
     assert_eq!(learned.effective(), per_second(95));
@@ -192,7 +198,7 @@ fn a_burst_is_tried_when_half_of_it_has_passed() {
 
 // A server that refuses whoever comes when five have passed: five are chance, and growth goes on.
 #[test]
-fn a_count_by_chance_is_no_ceiling() {
+fn a_small_count_sets_no_upper_bound() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(10), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(1_000, 5));
     assert_eq!(learned.effective(), per_second(5));
@@ -202,7 +208,7 @@ fn a_count_by_chance_is_no_ceiling() {
 
 // Refused a hundred times over, each time with nothing let through.
 #[test]
-fn refusals_alone_never_stop_everything() {
+fn throttles_alone_never_stop_all_calls() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
     for secs in 1..100 {
         learned.evidence(Nanos::from_secs(secs), throttled(secs * 1_000, 0));
@@ -214,7 +220,7 @@ fn refusals_alone_never_stop_everything() {
 
 // Two hours of drift, a snapshot, an hour on disk, and a lower limit in the configuration.
 #[test]
-fn what_was_learned_is_a_speed_and_outlives_a_restart() {
+fn the_learned_speed_survives_a_restart() {
     let hours = |hours| Nanos::ZERO.saturating_add(Duration::from_hours(hours));
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
     learned.evidence(
@@ -225,27 +231,31 @@ fn what_was_learned_is_a_speed_and_outlives_a_restart() {
         },
     );
     learned.evidence(hours(1), Evidence::QuotaUntil(hours(5)));
-    let kept = learned.snapshot(hours(3)).aged(Duration::from_hours(1));
-    assert_eq!(kept.held_for, Duration::from_hours(1));
+    let stored = learned.snapshot(hours(3)).aged(Duration::from_hours(1));
+    assert_eq!(stored.held_for, Duration::from_hours(1));
     let per_minute: Rate = "3600/min".parse().expect("valid");
-    let restored =
-        AdaptiveLimit::restore(AdaptiveMode::Guard, per_minute, &kept, Nanos::from_secs(5));
+    let restored = AdaptiveLimit::restore(
+        AdaptiveMode::Guard,
+        per_minute,
+        &stored,
+        Nanos::from_secs(5),
+    );
     let drift = restored.drift(Nanos::from_secs(5)).expect("still there");
     assert_eq!(
         drift.to_string(),
         "configured 3600/min, evidence says 2340/min"
     );
     assert_eq!(drift.lasting, Duration::from_hours(3));
-    let lower = AdaptiveLimit::restore(AdaptiveMode::Guard, per_second(30), &kept, Nanos::ZERO);
+    let lower = AdaptiveLimit::restore(AdaptiveMode::Guard, per_second(30), &stored, Nanos::ZERO);
     assert_eq!(lower.effective(), per_second(30));
     assert_eq!(lower.drift(Nanos::ZERO), None);
-    let off = AdaptiveLimit::restore(AdaptiveMode::Off, per_second(50), &kept, Nanos::ZERO);
+    let off = AdaptiveLimit::restore(AdaptiveMode::Off, per_second(50), &stored, Nanos::ZERO);
     assert_eq!(off.effective(), per_second(50));
 }
 
 // One misleading answer, with nothing let through before it, as after an idle hour.
 #[test]
-fn one_refusal_takes_three_quarters_at_most() {
+fn one_throttle_takes_at_most_three_quarters() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(900, 0));
     assert_eq!(learned.effective(), per_second(50));
@@ -254,7 +264,7 @@ fn one_refusal_takes_three_quarters_at_most() {
 // Eight of a second are enough to count by. Fewer may be chance, and fifty of a minute may have met a
 // limit by the second.
 #[test]
-fn what_was_let_through_is_the_limit_where_it_can_be_counted() {
+fn a_reliable_count_is_the_limit() {
     for (configured, admitted, left) in [
         ("500/s", 50, "50/s"),
         ("500/s", 8, "8/s"),
@@ -272,7 +282,7 @@ fn what_was_let_through_is_the_limit_where_it_can_be_counted() {
 
 // Seven passed when the first refusal was read, twelve when the third was, and another success came last.
 #[test]
-fn a_wave_that_was_too_short_to_count_by_is_counted_on() {
+fn a_burst_with_a_small_count_is_recounted() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(1_000), Nanos::ZERO);
     let at = |millis| Nanos::from_millis(millis);
     let mut refused = |now, admitted| {
@@ -280,9 +290,9 @@ fn a_wave_that_was_too_short_to_count_by_is_counted_on() {
         (reaction, learned.effective().quantity())
     };
     assert_eq!(refused(20, 7), (LimitChange::Shrunk, 250));
-    assert_eq!(refused(21, 7), (LimitChange::SameWave, 250));
+    assert_eq!(refused(21, 7), (LimitChange::SameBurst, 250));
     assert_eq!(refused(22, 12), (LimitChange::Shrunk, 12));
-    assert_eq!(refused(23, 10), (LimitChange::SameWave, 12));
+    assert_eq!(refused(23, 10), (LimitChange::SameBurst, 12));
     learned.clean(at(24), 13);
     assert_eq!(learned.effective(), per_second(13));
 }
@@ -290,7 +300,7 @@ fn a_wave_that_was_too_short_to_count_by_is_counted_on() {
 // 20, 40, 80 and again 80 windows just below 51/s; with the last of them begin four or five careful
 // steps up to it.
 #[test]
-fn growth_rests_where_it_was_refused_and_longer_each_time() {
+fn growth_rests_at_the_throttled_rate_and_longer_each_time() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
     let mut now = 1;
     let refuse = |learned: &mut AdaptiveLimit, now| {
@@ -310,7 +320,7 @@ fn growth_rests_where_it_was_refused_and_longer_each_time() {
 
 // Tried again at 51 in the middle of a burst of which six have passed: that says nothing new.
 #[test]
-fn a_refusal_that_was_looked_for_takes_a_twentieth_whatever_passed() {
+fn an_expected_throttle_takes_a_twentieth() {
     for admitted in [0, 6, 50, 1_000] {
         let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
         learned.evidence(Nanos::from_secs(1), throttled(1_000, 50));
@@ -325,7 +335,7 @@ fn a_refusal_that_was_looked_for_takes_a_twentieth_whatever_passed() {
 
 // Found at 50/s, and while nothing is tried there, only 20 pass: the server has changed.
 #[test]
-fn a_refusal_that_was_not_looked_for_is_counted_by() {
+fn an_unexpected_throttle_uses_the_count() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(1_000, 50));
     learned.evidence(Nanos::from_secs(10), throttled(10_000, 20));
@@ -334,7 +344,7 @@ fn a_refusal_that_was_not_looked_for_is_counted_by() {
 
 // Refused at 50, and much later at 100: that is another place.
 #[test]
-fn a_refusal_elsewhere_begins_with_a_short_rest() {
+fn a_throttle_at_another_rate_starts_a_short_rest() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
     let mut now = 1;
     learned.evidence(Nanos::from_secs(now), throttled(1_000, 50));
@@ -353,7 +363,7 @@ fn a_refusal_elsewhere_begins_with_a_short_rest() {
 // From 95 it is one step to the neighbourhood of 100, where it rests until the twentieth window, and
 // then 11 careful ones to 103; in strides of 3 % the second window would be refused again.
 #[test]
-fn growth_is_careful_where_the_last_refusal_came() {
+fn growth_is_careful_near_the_last_throttle() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Learn, per_second(100), Nanos::ZERO);
     learned.evidence(Nanos::from_secs(1), throttled(900, 100));
     assert_eq!(learned.effective(), per_second(95));
@@ -367,7 +377,7 @@ fn growth_is_careful_where_the_last_refusal_came() {
 
 // Ten windows of 100 ms make one step, for they fit into one round trip to a far server.
 #[test]
-fn windows_shorter_than_a_second_grow_by_the_second() {
+fn short_windows_grow_once_a_second() {
     let configured: Rate = "1000/100ms".parse().expect("valid");
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, configured, Nanos::ZERO);
     learned.evidence(Nanos::ZERO, throttled(0, 1_000));

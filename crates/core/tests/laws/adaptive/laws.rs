@@ -70,11 +70,11 @@ fn keeps_its_laws(
                 grew_slowly(mode, before, after, *admitted)?;
             }
             Step::Restart => prop_assert!(moved.is_eq(), "{before} became {after}"),
-            Step::Limit(told) => {
+            Step::Limit(advertised) => {
                 let lifted = moved.is_gt();
                 prop_assert!(
-                    !lifted || after.cmp_speed(*told).is_le(),
-                    "{after} of {told}"
+                    !lifted || after.cmp_speed(*advertised).is_le(),
+                    "{after} of {advertised}"
                 );
             }
             _ => prop_assert!(moved.is_le(), "{before} rose to {after} after {step:?}"),
@@ -112,8 +112,8 @@ fn grew_slowly(
     );
     if mode == AdaptiveMode::Guard && after.quantity() > admitted {
         // Rounding down may have hidden almost one unit before.
-        let most = (u128::from(before.quantity()) + 1) * 103 / 100;
-        prop_assert!(u128::from(after.quantity()) <= most, "{before} to {after}");
+        let max = (u128::from(before.quantity()) + 1) * 103 / 100;
+        prop_assert!(u128::from(after.quantity()) <= max, "{before} to {after}");
     }
     Ok(())
 }
@@ -140,12 +140,12 @@ fn take(learned: &mut AdaptiveLimit, mode: AdaptiveMode, now: Nanos, step: &Step
 
 /// Kept, restored and kept again is the same.
 fn restart(learned: &mut AdaptiveLimit, mode: AdaptiveMode, now: Nanos) {
-    let kept = learned.snapshot(now);
-    let restored = AdaptiveLimit::restore(mode, kept.configured, &kept, now);
+    let stored = learned.snapshot(now);
+    let restored = AdaptiveLimit::restore(mode, stored.configured, &stored, now);
     if mode != AdaptiveMode::Off {
-        assert_eq!(restored.snapshot(now).level, kept.level);
-        assert_eq!(restored.snapshot(now).ceiling, kept.ceiling);
-        assert_eq!(restored.snapshot(now).told, kept.told);
+        assert_eq!(restored.snapshot(now).level, stored.level);
+        assert_eq!(restored.snapshot(now).upper_bound, stored.upper_bound);
+        assert_eq!(restored.snapshot(now).advertised, stored.advertised);
     }
     assert_eq!(restored.effective(), learned.effective());
     *learned = restored;
@@ -161,7 +161,7 @@ fn modes() -> impl Strategy<Value = AdaptiveMode> {
 
 outflow_testkit::laws! {
     #[test]
-    fn only_clean_windows_and_the_server_raise / fn stress_only_clean_windows_and_the_server_raise
+    fn only_clean_windows_and_the_server_raise_the_limit / fn stress_only_clean_windows_and_the_server_raise
         ((modes(), any_rate(), history()))
         = |(mode, configured, history)| keeps_its_laws(mode, configured, history);
 }

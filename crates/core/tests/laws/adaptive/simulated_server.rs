@@ -136,7 +136,7 @@ fn live(log: &mut VecDeque<Nanos>, now: Nanos) -> u64 {
 
 /// The two cases that operators meet: a limit far below what was configured, and one just below.
 #[test]
-fn the_real_limit_is_found_with_few_refusals() {
+fn the_real_limit_is_found_with_few_throttles() {
     for (configured, real) in [(200, 50), (50, 42)] {
         finds(configured, real, 8, 1).expect("found");
     }
@@ -144,7 +144,7 @@ fn the_real_limit_is_found_with_few_refusals() {
 
 // All of a window goes out at once, and the first refusal overtakes most of what got through.
 #[test]
-fn a_burst_is_recounted_when_all_of_it_is_back() {
+fn a_burst_is_recounted_when_it_has_finished() {
     for noise in 0..100 {
         finds(50, 42, 50, noise).expect("found");
     }
@@ -192,13 +192,13 @@ fn finding() -> impl Strategy<Value = (u64, u64, usize, u64)> {
 
 outflow_testkit::laws! {
     #[test]
-    fn any_lower_limit_is_found_with_few_refusals / fn stress_any_lower_limit_is_found_with_few_refusals
+    fn any_lower_limit_is_found_with_few_throttles / fn stress_any_lower_limit_is_found_with_few_refusals
         (finding()) = |(configured, real, in_flight, noise)| finds(configured, real, in_flight, noise);
 }
 
 // 3 % a window from 50/s to 200/s is 47 windows; at most twice that, with the careful stretch.
 #[test]
-fn the_configured_rate_returns_after_the_server_heals() {
+fn the_configured_rate_returns_after_the_server_recovers() {
     for (configured, real) in [(200, 50), (50, 42)] {
         let mut learned =
             AdaptiveLimit::new(AdaptiveMode::Guard, per_second(configured), Nanos::ZERO);

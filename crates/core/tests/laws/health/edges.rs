@@ -129,7 +129,7 @@ fn normal_leaves_by_a_streak_or_a_ratio() {
 
 // Five seconds are waited out in passing, six are not.
 #[test]
-fn normal_leaves_by_the_servers_word() {
+fn normal_leaves_by_a_servers_wait() {
     table(
         HealthState::Normal,
         &[
@@ -185,7 +185,7 @@ fn normal_leaves_by_the_servers_word() {
 
 // Ten successes and a tenth of failures are the thresholds.
 #[test]
-fn throttle_leaves_for_the_better_by_its_edges_only() {
+fn throttle_recovers_by_its_edges_only() {
     table(
         HealthState::Throttle,
         &[
@@ -258,7 +258,7 @@ fn throttle_leaves_for_the_better_by_its_edges_only() {
 
 // Nineteen and twenty in thirty seconds are either side of the fewest that tell anything.
 #[test]
-fn throttle_leaves_for_the_worse_by_its_edges_only() {
+fn throttle_degrades_by_its_edges_only() {
     table(
         HealthState::Throttle,
         &[
@@ -442,7 +442,7 @@ fn half_open_leaves_by_its_edges_only() {
 
 // Twenty neutral answers weigh as much as five successes; what is not answered weighs nothing.
 #[test]
-fn half_open_leaves_by_answers_that_are_neither_good_nor_bad() {
+fn half_open_leaves_by_neutral_responses() {
     let failed = Some((HealthState::Sleep, TransitionReason::ProbeFailed));
     table(
         HealthState::HalfOpen,

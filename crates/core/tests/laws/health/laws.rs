@@ -312,18 +312,18 @@ fn every_history_moves_legally_and_heals(profile: &HealthSettings, length: u32) 
 
 // All 234 256 histories of four events, on thresholds of one or two.
 #[test]
-fn every_short_history_moves_by_legal_edges_and_can_be_healed() {
+fn every_short_history_uses_legal_edges_and_can_recover() {
     every_history_moves_legally_and_heals(&HealthSettings::ADAPTIVE, 4);
 }
 
 #[test]
-fn every_short_history_of_a_breaker_moves_by_legal_edges_and_can_be_healed() {
+fn every_short_breaker_history_uses_legal_edges_and_can_recover() {
     every_history_moves_legally_and_heals(&HealthSettings::BREAKER, 4);
 }
 
 #[test]
 #[ignore = "long run: cargo xtask test --stress"]
-fn stress_every_short_history_moves_by_legal_edges_and_can_be_healed() {
+fn stress_every_short_history_uses_legal_edges_and_can_recover() {
     for profile in [HealthSettings::ADAPTIVE, HealthSettings::BREAKER] {
         every_history_moves_legally_and_heals(&profile, 5);
     }
@@ -374,7 +374,7 @@ fn histories_move_legally_and_heal(cases: u32) -> BTreeSet<String> {
 // Every edge of the table is met, so that none is legal by mistake: 18 by events and timers
 // where trouble leads to Throttle, 2 more where it leads to Sleep, 20 by force and 6 by release.
 #[test]
-fn random_histories_move_by_legal_edges_and_can_be_healed() {
+fn random_histories_use_legal_edges_and_can_recover() {
     let seen = histories_move_legally_and_heal(CASES);
     let count = |reason: &str| seen.iter().filter(|edge| edge.ends_with(reason)).count();
     let expected = [
@@ -401,7 +401,7 @@ fn random_histories_move_by_legal_edges_and_can_be_healed() {
 
 #[test]
 #[ignore = "long run: cargo xtask test --stress"]
-fn stress_random_histories_move_by_legal_edges_and_can_be_healed() {
+fn stress_random_histories_use_legal_edges_and_can_recover() {
     histories_move_legally_and_heal(STRESS_CASES);
 }
 

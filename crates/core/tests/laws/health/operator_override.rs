@@ -8,7 +8,7 @@ use outflow_core::{
 use super::api::{Api, SECOND, STATES, moved};
 
 #[test]
-fn an_operator_leads_anywhere_and_back() {
+fn an_operator_can_force_and_release_any_state() {
     for from in STATES {
         for (hold, after) in [
             (HealthOverride::Normal, HealthState::Normal),
@@ -38,7 +38,7 @@ fn an_operator_leads_anywhere_and_back() {
 
 // The ban of a minute outlives the hold that an operator laid over it.
 #[test]
-fn a_release_does_not_cut_a_servers_wait_short() {
+fn a_release_keeps_a_servers_wait() {
     let mut api = Api::asleep();
     let banned_until = api.health.next_wakeup();
     api.health.force(api.now, HealthOverride::CacheOnly);
@@ -79,7 +79,7 @@ fn the_circuit_is_a_view_of_the_state() {
 }
 
 #[test]
-fn a_stop_admits_nobody_and_tells_until_when() {
+fn a_stop_blocks_all_calls_and_names_its_end() {
     for state in [HealthState::Sleep, HealthState::CacheOnly] {
         let mut api = Api::in_state(state);
         let until = api.health.next_wakeup();
@@ -93,7 +93,7 @@ fn a_stop_admits_nobody_and_tells_until_when() {
 
 // Twenty failed recoveries are four times as many as lead the usual machine to `CacheOnly`.
 #[test]
-fn a_breaker_never_gives_up() {
+fn a_breaker_never_enters_cache_only() {
     let mut api = Api::new(&HealthSettings::BREAKER);
     api.calls(5, Outcome::SERVER_FAILED);
     for _ in 0..20 {

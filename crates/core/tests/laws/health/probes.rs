@@ -84,7 +84,7 @@ fn no_probe_keeps_the_machine_half_open() {
 }
 
 #[test]
-fn a_probe_that_hangs_fails_at_its_timeout() {
+fn a_hanging_probe_fails_at_its_timeout() {
     let mut api = Api::half_open();
     let sent = api.now;
     let hanging = api.send();
@@ -140,7 +140,7 @@ fn stress_answered_probes_never_keep_the_machine_half_open() {
 
 // An answer is no success: full speed is climbed to, from where Throttle is.
 #[test]
-fn a_recovery_by_neutral_answers_ramps_and_forgets_its_failures() {
+fn a_recovery_by_neutral_responses_ramps_and_resets_failures() {
     let mut api = Api::half_open();
     api.call(Outcome::SERVER_FAILED);
     api.wake_when_due();
@@ -153,7 +153,7 @@ fn a_recovery_by_neutral_answers_ramps_and_forgets_its_failures() {
 
 // Neutral answers of an earlier try say nothing of this one.
 #[test]
-fn neutral_answers_count_from_when_probing_began() {
+fn neutral_responses_count_from_the_start_of_probing() {
     let mut api = Api::half_open();
     api.calls(19, Outcome::NEUTRAL);
     api.call(Outcome::SERVER_FAILED);

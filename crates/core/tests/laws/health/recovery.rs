@@ -80,7 +80,7 @@ fn the_ramp_takes_forty_minutes_to_full_speed() {
 }
 
 #[test]
-fn a_ramp_that_nobody_woke_catches_up() {
+fn a_ramp_without_wakeups_catches_up() {
     let mut api = Api::half_open();
     api.calls(5, Outcome::SUCCESS);
     api.pass(Duration::from_mins(17));
@@ -109,7 +109,7 @@ fn reload(api: &mut Api, settings: &HealthSettings) {
 
 // A minute into its second step the ramp is told to take two minutes a step, and to grow by half.
 #[test]
-fn a_ramp_goes_on_in_new_steps() {
+fn a_ramp_continues_in_new_steps() {
     let mut api = ramping();
     let stepped = api.now;
     api.pass(SECOND * 60);
@@ -134,7 +134,7 @@ fn a_ramp_goes_on_in_new_steps() {
 
 // Four minutes into a step of five, steps of one second make one step due and not two hundred.
 #[test]
-fn shorter_steps_are_climbed_one_by_one() {
+fn shorter_steps_are_taken_one_by_one() {
     let mut api = ramping();
     api.pass(SECOND * 240);
     let settings = HealthSettings {
@@ -166,7 +166,7 @@ fn a_reload_first_makes_the_steps_that_were_due() {
 
 // Doubling a half is all there is, not a step short of it.
 #[test]
-fn a_ramp_ends_where_it_reaches_the_whole_exactly() {
+fn a_ramp_ends_exactly_at_the_full_rate() {
     let mut api = Api::new(&HealthSettings {
         ramp_factor: RateFactor::percent(200),
         ..HealthSettings::default()
@@ -198,7 +198,7 @@ fn a_larger_share_may_end_a_ramp_and_a_smaller_one_lowers_it() {
 }
 
 #[test]
-fn trouble_during_a_ramp_throttles_and_ends_it() {
+fn failures_during_a_ramp_throttle_and_end_it() {
     let mut api = Api::half_open();
     api.calls(5, Outcome::SUCCESS);
     let change = api.calls(3, Outcome::THROTTLED);
@@ -211,7 +211,7 @@ fn trouble_during_a_ramp_throttles_and_ends_it() {
 
 // 2, 4, 8, … s, each up to a quarter longer, capped at 300 s; without `CacheOnly` in the way.
 #[test]
-fn the_cooldown_doubles_up_to_its_cap_and_starts_anew_after_normal() {
+fn the_cooldown_doubles_up_to_its_cap_and_resets_in_normal() {
     let mut api = Api::new(&HealthSettings {
         cache_only_after: None,
         ..HealthSettings::default()
@@ -240,7 +240,7 @@ fn the_cooldown_doubles_up_to_its_cap_and_starts_anew_after_normal() {
 }
 
 #[test]
-fn cache_only_tries_on_its_period_and_returns_until_the_next() {
+fn cache_only_retries_once_per_period() {
     let mut api = Api::cache_only();
     for _ in 0..10 {
         let entered = api.now;
@@ -287,7 +287,7 @@ fn cache_only_without_auto_recovery_waits_for_an_operator() {
 }
 
 #[test]
-fn a_held_cache_only_gets_no_timer_from_a_reload() {
+fn a_forced_cache_only_gets_no_timer_from_a_reload() {
     let mut api = Api::cache_only();
     api.health.force(api.now, HealthOverride::CacheOnly);
     api.health.configure(api.now, HealthConfig::default());
@@ -321,7 +321,7 @@ fn an_operators_normal_is_full_speed_at_once() {
 
 // The operator's Normal was at full speed, so there is nothing to climb when it ends.
 #[test]
-fn a_normal_that_is_let_go_stays_at_full_speed() {
+fn a_released_normal_stays_at_full_speed() {
     let mut api = Api::half_open();
     api.health.force(api.now, HealthOverride::Normal);
     let released = api.health.release(api.now).map(|t| (t.to, t.reason));

@@ -43,7 +43,7 @@ fn eleven_failures_of_fifty_throttle() {
 
 // A quarter of the calls fail on the network; the same share of 404s does nothing.
 #[test]
-fn network_faults_count_and_missing_pages_do_not() {
+fn network_faults_count_and_404s_do_not() {
     let landed = |attempt: AttemptReport| {
         let mut api = Api::usual();
         let outcome = Policy::default().classify(&attempt).outcome;
@@ -74,7 +74,7 @@ fn network_faults_count_and_missing_pages_do_not() {
 }
 
 #[test]
-fn a_flood_of_missing_pages_hides_no_refusals() {
+fn a_flood_of_404s_hides_no_throttles() {
     let mut api = Api::usual();
     for call in 0..40 {
         api.pass_millis(50);
@@ -94,7 +94,7 @@ fn a_flood_of_missing_pages_hides_no_refusals() {
 
 // A hundred were in flight when the limit was hit; all of them are refused.
 #[test]
-fn one_wave_of_refusals_is_one_step() {
+fn one_burst_of_throttles_is_one_step() {
     let mut api = Api::usual();
     let wave: Vec<_> = (0..100).map(|_| api.send()).collect();
     let mut moves = Vec::new();
@@ -108,7 +108,7 @@ fn one_wave_of_refusals_is_one_step() {
 // The first refusal lowers a limit; the other ninety-nine were sent before that and are the same
 // news. What is sent afterwards counts again, and three more in a row throttle.
 #[test]
-fn a_wave_that_lowered_a_limit_pushes_no_further() {
+fn a_burst_that_lowered_a_limit_pushes_no_further() {
     let mut api = Api::usual();
     let wave: Vec<_> = (0..100).map(|_| api.send()).collect();
     for (n, ticket) in wave.into_iter().enumerate() {
@@ -127,7 +127,7 @@ fn a_wave_that_lowered_a_limit_pushes_no_further() {
 
 // One wave is begun by hand, one by the move to Throttle; while probes are out none begins.
 #[test]
-fn the_generation_counts_waves() {
+fn the_generation_counts_bursts() {
     let mut api = Api::usual();
     let generation = |api: &mut Api| api.health.snapshot(api.now).generation;
     api.health.begin_wave(api.now);
@@ -150,7 +150,7 @@ fn the_generation_counts_waves() {
 
 // A probe decides by itself, so a new wave leaves its ticket good and its slot taken.
 #[test]
-fn a_new_wave_does_not_lose_a_probe() {
+fn a_new_generation_keeps_its_probes() {
     let mut api = Api::half_open();
     let probe = api.send();
     assert!(probe.is_probe());
@@ -180,7 +180,7 @@ fn a_late_ban_is_obeyed_by_maximum() {
 
 // Two refusals of the same instant ask for the same three seconds, and a third for none.
 #[test]
-fn a_wait_that_is_known_is_no_news() {
+fn a_known_wait_is_no_change() {
     let mut api = Api::usual();
     let (first, second, third) = (api.send(), api.send(), api.send());
     let refused = Outcome::THROTTLED.with_retry_after(SECOND * 3);
@@ -194,7 +194,7 @@ fn a_wait_that_is_known_is_no_news() {
 }
 
 #[test]
-fn a_late_ban_stops_a_state_that_it_does_not_change() {
+fn a_late_ban_blocks_calls_without_a_transition() {
     let mut api = Api::usual();
     let late = api.send();
     api.calls(3, Outcome::THROTTLED);
@@ -211,7 +211,7 @@ fn a_late_ban_stops_a_state_that_it_does_not_change() {
 // It came for a request sent in Normal and is told in Throttle: nobody goes for our own cooldown of
 // 2 s and up to a quarter more.
 #[test]
-fn a_late_ban_that_names_no_time_lasts_our_cooldown() {
+fn a_late_ban_without_a_time_lasts_our_cooldown() {
     let mut api = Api::usual();
     let late = api.send();
     api.calls(3, Outcome::THROTTLED);
@@ -277,7 +277,7 @@ fn a_servers_time_is_not_stretched_to_our_shortest_sleep() {
 
 // One cap: what the reader of the header lets through, the machine does not cut again.
 #[test]
-fn the_last_defence_is_no_shorter_than_the_readers_cap() {
+fn the_maximum_wait_is_no_shorter_than_the_parsers_cap() {
     let read = WaitBounds::default().max_honour();
     for profile in [HealthSettings::ADAPTIVE, HealthSettings::BREAKER] {
         assert_eq!(profile.max_retry_after, read);
@@ -286,7 +286,7 @@ fn the_last_defence_is_no_shorter_than_the_readers_cap() {
 
 // A hundred hold no ticket yet when Sleep begins; the check right before sending stops each.
 #[test]
-fn nobody_who_waited_into_a_sleep_sends() {
+fn a_waiter_in_sleep_does_not_send() {
     let mut api = Api::usual();
     let last = api.send();
     api.answer(last, Outcome::BANNED.with_retry_after(SECOND * 60));
@@ -303,7 +303,7 @@ fn nobody_who_waited_into_a_sleep_sends() {
 }
 
 #[test]
-fn offline_makes_no_call_for_an_hour_and_no_timer_ends_it() {
+fn forced_offline_makes_no_call_for_an_hour() {
     let mut api = Api::usual();
     api.health.force(api.now, HealthOverride::Sleep);
     for _ in 0..3_600 {
@@ -319,7 +319,7 @@ fn offline_makes_no_call_for_an_hour_and_no_timer_ends_it() {
 }
 
 #[test]
-fn a_held_normal_moves_for_nothing_and_still_obeys_the_server() {
+fn a_forced_normal_never_moves_and_obeys_the_server() {
     let mut api = Api::usual();
     api.health.force(api.now, HealthOverride::Normal);
     assert_eq!(api.calls(100, Outcome::THROTTLED), HealthChange::None);
@@ -337,7 +337,7 @@ fn a_held_normal_moves_for_nothing_and_still_obeys_the_server() {
 // Four of twenty are a fifth; a success makes it less at 200 ms, a failure more again at 240 ms.
 // Without the success it would have been believed at 250 ms.
 #[test]
-fn a_contrary_look_starts_the_confirmation_anew() {
+fn a_contrary_observation_restarts_the_confirmation() {
     let mut api = Api::usual();
     api.calls(16, Outcome::SUCCESS);
     api.calls(4, Outcome::SERVER_FAILED);
@@ -397,7 +397,7 @@ fn a_clock_that_steps_back_never_shortens_a_sleep() {
 }
 
 #[test]
-fn the_ends_of_time_are_ordinary() {
+fn the_ends_of_the_timeline_are_safe() {
     let mut health = Health::new(HealthConfig::default(), Nanos::MAX);
     for entropy in [0, u64::MAX] {
         for outcome in [
@@ -416,7 +416,7 @@ fn the_ends_of_time_are_ordinary() {
 }
 
 #[test]
-fn variables_change_while_the_state_stays() {
+fn settings_change_without_a_transition() {
     let changed = HealthSettings {
         n_throttle: 10,
         probe_success: 2,
@@ -458,7 +458,7 @@ fn config(settings: &HealthSettings) -> HealthConfig {
 // Everything fails once a second and the same variables are read again every four minutes: the five
 // minutes that it must last go by all the same. The first twenty calls are the sample.
 #[test]
-fn a_reload_does_not_put_off_what_is_being_confirmed() {
+fn a_reload_does_not_postpone_a_confirmation() {
     let mut api = Api::throttled();
     let began = api.now;
     let left = (0..3_600).find_map(|second| {
@@ -479,7 +479,7 @@ fn a_reload_does_not_put_off_what_is_being_confirmed() {
 // All of twenty fail. Held for 1 s instead of 250 ms, then for 300 ms, it counts from when it was
 // first seen; a threshold that is no longer met ends it.
 #[test]
-fn what_is_being_confirmed_goes_by_the_new_variables() {
+fn a_confirmation_follows_the_new_settings() {
     let mut api = Api::usual();
     api.calls(20, Outcome::SERVER_FAILED);
     let seen = api.now;
@@ -535,7 +535,7 @@ fn a_release_is_jittered_up_to_a_second() {
 
 // The window of 30 s is empty by the time a confirmation of 40 s is due.
 #[test]
-fn a_ratio_that_has_aged_away_is_not_believed() {
+fn an_expired_ratio_is_not_believed() {
     let mut api = Api::new(&HealthSettings {
         confirm_after: SECOND * 40,
         ..HealthSettings::default()
@@ -559,7 +559,7 @@ fn one_ratio_does_not_confirm_another() {
 }
 
 #[test]
-fn even_a_hold_of_no_time_is_confirmed() {
+fn a_zero_hold_is_still_confirmed() {
     let mut api = Api::new(&HealthSettings {
         p_sleep_held: Duration::ZERO,
         ..HealthSettings::default()
@@ -574,7 +574,7 @@ fn even_a_hold_of_no_time_is_confirmed() {
 }
 
 #[test]
-fn successes_before_throttle_do_not_lead_out_of_it() {
+fn successes_before_throttle_do_not_end_it() {
     let mut api = Api::usual();
     api.calls(100, Outcome::SUCCESS);
     api.calls(3, Outcome::THROTTLED);
@@ -585,7 +585,7 @@ fn successes_before_throttle_do_not_lead_out_of_it() {
 
 // The machine has seen 1:00 when a ban of a minute is told at 0:00.
 #[test]
-fn a_wait_told_by_a_clock_that_stepped_back_is_not_shorter() {
+fn a_clock_step_does_not_shorten_a_servers_wait() {
     let mut api = Api::usual();
     let ticket = api.send();
     let latest = api.now;

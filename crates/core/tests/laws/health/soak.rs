@@ -27,7 +27,7 @@ fn outcome(weather: u64, entropy: u64) -> Outcome {
 
 // A call about every 300 ms: nine million of them.
 #[test]
-fn thirty_days_leave_nothing_stuck_and_nothing_grown() {
+fn thirty_days_leave_no_stuck_state_and_no_growth() {
     let mut api = Api::new(&HealthSettings::default());
     let end = api.now.saturating_add(THIRTY_DAYS);
     let mut last_sent = api.now;

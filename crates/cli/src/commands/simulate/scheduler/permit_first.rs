@@ -157,7 +157,7 @@ impl Scheduler for PermitFirst {
             line.own.settle(now, sent.own, journey, floor);
             // With the answer it is known when the permit returns, often sooner than feared.
             if now >= line.told_to_wait {
-                self.order.unpark(line.tenant);
+                self.order.unblock(line.tenant);
             }
         }
         self.shared_wait = None;
