@@ -8,7 +8,7 @@ use super::problem::AdminProblem;
 
 /// A name out of an address, whether or not there is such an API.
 #[derive(Debug)]
-pub(super) struct ApiParam(pub(super) SmolStr);
+pub(crate) struct ApiParam(pub(crate) SmolStr);
 
 impl<S: Send + Sync> FromRequestParts<S> for ApiParam {
     type Rejection = AdminProblem;

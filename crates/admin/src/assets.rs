@@ -7,28 +7,28 @@ use axum::response::{IntoResponse, Response};
 use http::header;
 
 /// The API's document.
-pub(super) const DOCUMENT: &str = include_str!("page/openapi.json");
+pub(crate) const DOCUMENT: &str = include_str!("page/openapi.json");
 
 /// What a page may load and do: its own files, and talking to where it came from.
-pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-pub(super) async fn html() -> Response {
+pub(crate) async fn html() -> Response {
     file("text/html; charset=utf-8", include_str!("page/page.html"))
 }
 
-pub(super) async fn css() -> Response {
+pub(crate) async fn css() -> Response {
     file("text/css; charset=utf-8", include_str!("page/page.css"))
 }
 
-pub(super) async fn js() -> Response {
+pub(crate) async fn js() -> Response {
     file(
         "text/javascript; charset=utf-8",
         include_str!("page/page.js"),
     )
 }
 
-pub(super) async fn document() -> Response {
+pub(crate) async fn document() -> Response {
     file("application/json", DOCUMENT)
 }
 

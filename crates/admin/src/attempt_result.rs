@@ -13,7 +13,7 @@ use super::problem::AdminProblem;
 /// What became of the call of a permit: a status with headers, or a fault.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReportedResult {
+pub(crate) struct ReportedResult {
     permit: SmolStr,
     status: Option<u16>,
     #[serde(default)]
@@ -45,7 +45,7 @@ enum FailureParam {
 
 /// An ending that makes sense.
 #[derive(Debug)]
-pub(super) enum KnownResult {
+pub(crate) enum KnownResult {
     /// An answer came.
     Response(u16, HeaderMap),
     /// None did.
@@ -56,7 +56,7 @@ pub(super) enum KnownResult {
 
 impl ReportedResult {
     /// The number of the permit.
-    pub(super) fn permit(&self) -> &str {
+    pub(crate) fn permit(&self) -> &str {
         &self.permit
     }
 
@@ -64,7 +64,7 @@ impl ReportedResult {
     ///
     /// # Errors
     /// If it says both or neither, or what is no status or header.
-    pub(super) fn read(&self) -> Result<KnownResult, AdminProblem> {
+    pub(crate) fn read(&self) -> Result<KnownResult, AdminProblem> {
         match (self.status, self.fault) {
             (Some(code @ 100..=999), None) => Ok(KnownResult::Response(code, self.read_headers()?)),
             (Some(_), None) => Err(AdminProblem::bad("`status` is from 100 to 999")),
@@ -116,7 +116,7 @@ impl FailureParam {
 
 impl KnownResult {
     /// The same in the door's words.
-    pub(super) const fn as_answer(&self) -> AttemptResult<'_> {
+    pub(crate) const fn as_answer(&self) -> AttemptResult<'_> {
         match self {
             Self::Response(code, headers) => AttemptResult::response(*code, headers),
             Self::Fault(fault) => AttemptResult::fault(*fault),

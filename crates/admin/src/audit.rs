@@ -16,13 +16,13 @@ use super::millis::stamp;
 
 /// The last changes that operators made.
 #[derive(Debug, Default)]
-pub(super) struct AuditLog {
+pub(crate) struct AuditLog {
     entries: Mutex<VecDeque<AuditEntry>>,
 }
 
 /// One change.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct AuditEntry {
+pub(crate) struct AuditEntry {
     at: u64,
     who: SmolStr,
     action: &'static str,
@@ -33,20 +33,20 @@ pub(super) struct AuditEntry {
 
 /// A change that is being made.
 #[derive(Clone, Debug)]
-pub(super) struct AuditChange {
+pub(crate) struct AuditChange {
     /// What is done.
-    pub(super) action: &'static str,
+    pub(crate) action: &'static str,
     /// The API, if it is about one.
-    pub(super) api: Option<SmolStr>,
+    pub(crate) api: Option<SmolStr>,
     /// The group, if it is about one.
-    pub(super) group: Option<SmolStr>,
+    pub(crate) group: Option<SmolStr>,
     /// Why, in the operator's words.
-    pub(super) reason: Option<SmolStr>,
+    pub(crate) reason: Option<SmolStr>,
 }
 
 impl AuditLog {
     /// Notes a change and tells of it.
-    pub(super) fn note(
+    pub(crate) fn note(
         &self,
         change: AuditChange,
         who: &AuditActor,
@@ -80,7 +80,7 @@ impl AuditLog {
     }
 
     /// The changes, the newest first.
-    pub(super) fn newest_first(&self) -> Vec<AuditEntry> {
+    pub(crate) fn newest_first(&self) -> Vec<AuditEntry> {
         self.entries().iter().rev().cloned().collect()
     }
 
@@ -100,7 +100,7 @@ impl AuditEntry {
 
 /// Who asks, as far as that can be known: where the connection comes from.
 #[derive(Clone, Debug)]
-pub(super) struct AuditActor(pub(super) SmolStr);
+pub(crate) struct AuditActor(pub(crate) SmolStr);
 
 fn short(text: SmolStr) -> SmolStr {
     let end = text.floor_char_boundary(LONGEST_REASON.min(text.len()));

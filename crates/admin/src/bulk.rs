@@ -3,12 +3,12 @@
 //! Everything is asked of the engine's own store, so that one machine of many tells the same as all
 //! others. A program that was started without an engine answers each of these with how to get one.
 
-pub(super) mod actions;
-pub(super) mod control;
-pub(super) mod dead_letters;
+pub(crate) mod actions;
+pub(crate) mod control;
+pub(crate) mod dead_letters;
 mod events;
-pub(super) mod jobs;
-pub(super) mod tenants;
+pub(crate) mod jobs;
+pub(crate) mod tenants;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,23 +16,22 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Query, State};
 use http::StatusCode;
-use outflow_bulk::BulkError;
+use outflow_bulk::{BulkError, RunningEngine, views};
 use outflow_store::{JobStore, Name, PageRequest, StoreError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
-pub(super) use events::pass_on;
+pub(crate) use events::pass_on;
 
 use super::Admin;
 use super::audit::{AuditActor, AuditChange};
 use super::problem::AdminProblem;
-use crate::open::{RunningEngine, views};
 
 type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
 
 /// All jobs together, and who works on them.
-pub(super) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, AdminProblem> {
+pub(crate) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, AdminProblem> {
     let bulk = admin.bulk()?;
     let (store, engine) = (bulk.store(), bulk.engine());
     let (tally, active) = (store.job_counts().await?, store.active_tenants().await?);
@@ -51,7 +50,7 @@ pub(super) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Valu
 /// A part of a list of names.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NamePage {
+pub(crate) struct NamePage {
     after: Option<SmolStr>,
     most: Option<usize>,
 }
@@ -68,7 +67,7 @@ impl NamePage {
 /// A part of a list of places.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PlacePage {
+pub(crate) struct PlacePage {
     after: Option<u64>,
     most: Option<usize>,
 }
@@ -84,7 +83,7 @@ impl PlacePage {
 /// Why something is done, for the audit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AuditReason {
+pub(crate) struct AuditReason {
     reason: Option<SmolStr>,
 }
 
@@ -101,7 +100,7 @@ fn name(text: &str) -> Result<Name, AdminProblem> {
 impl Admin {
     /// The engine, or how to get one.
     fn bulk(&self) -> Result<&RunningEngine, AdminProblem> {
-        self.station.bulk.as_ref().ok_or_else(|| {
+        self.program.engine().ok_or_else(|| {
             let detail = "this program works on no jobs: start it with `outflow serve --bulk`";
             AdminProblem::new(StatusCode::NOT_FOUND, "no_bulk", detail)
         })

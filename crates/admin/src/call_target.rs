@@ -15,19 +15,19 @@ use super::problem::AdminProblem;
 /// A call, as a caller names it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct CallTarget {
-    pub(super) api: SmolStr,
-    pub(super) group: Option<SmolStr>,
-    pub(super) method: Option<SmolStr>,
-    pub(super) path: Option<SmolStr>,
-    pub(super) cost: Option<u64>,
-    pub(super) priority: Option<PriorityParam>,
+pub(crate) struct CallTarget {
+    pub(crate) api: SmolStr,
+    pub(crate) group: Option<SmolStr>,
+    pub(crate) method: Option<SmolStr>,
+    pub(crate) path: Option<SmolStr>,
+    pub(crate) cost: Option<u64>,
+    pub(crate) priority: Option<PriorityParam>,
 }
 
 /// How urgent a call is.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum PriorityParam {
+pub(crate) enum PriorityParam {
     Low,
     Normal,
     High,
@@ -35,9 +35,9 @@ pub(super) enum PriorityParam {
 
 /// A call that was found: whose door, and what it is there.
 #[derive(Clone, Debug)]
-pub(super) struct ResolvedCall {
-    pub(super) door: Upstream,
-    pub(super) target: Target,
+pub(crate) struct ResolvedCall {
+    pub(crate) door: Upstream,
+    pub(crate) target: Target,
     priority: Priority,
 }
 
@@ -46,7 +46,7 @@ impl CallTarget {
     ///
     /// # Errors
     /// If there is no such API or group, or the words contradict each other.
-    pub(super) fn find(&self, admin: &Admin) -> Result<ResolvedCall, AdminProblem> {
+    pub(crate) fn find(&self, admin: &Admin) -> Result<ResolvedCall, AdminProblem> {
         let door = admin.upstream(&self.api)?;
         let target = match (&self.group, &self.path) {
             (Some(_), Some(_)) => {
@@ -79,7 +79,7 @@ impl CallTarget {
 
 impl ResolvedCall {
     /// What is asked of the door.
-    pub(super) const fn acquire_options(&self) -> AcquireOptions {
+    pub(crate) const fn acquire_options(&self) -> AcquireOptions {
         AcquireOptions::new(self.target).priority(self.priority)
     }
 }

@@ -12,7 +12,7 @@ use super::labels;
 use super::millis::{millis, millis_up};
 
 /// The name of an event and what it says.
-pub(super) fn to_json(event: &Event) -> (&'static str, Value) {
+pub(crate) fn to_json(event: &Event) -> (&'static str, Value) {
     let mut told = match &event.what {
         EventKind::Finished(call) => ("request", request(call)),
         EventKind::Waiting { .. } | EventKind::Admitted { .. } | EventKind::Refused { .. } => {

@@ -17,7 +17,7 @@ use smol_str::SmolStr;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-pub(super) use body::EventBody;
+pub(crate) use body::EventBody;
 
 use super::millis::stamp;
 use super::snapshot::ProgramSnapshot;
@@ -25,7 +25,7 @@ use super::{Admin, event_json};
 
 /// Where events become lines, and lines find their readers.
 #[derive(Debug)]
-pub(super) struct EventStream {
+pub(crate) struct EventStream {
     lines: broadcast::Sender<Arc<EventLine>>,
     /// The number of the last line. Held while a line is sent, so that numbers come in their order.
     number: Mutex<u64>,
@@ -40,7 +40,7 @@ struct EventLine {
 
 impl EventStream {
     /// Nobody listens yet.
-    pub(super) fn new(clock: SystemClock) -> Self {
+    pub(crate) fn new(clock: SystemClock) -> Self {
         Self {
             lines: broadcast::channel(KEPT).0,
             number: Mutex::default(),
@@ -49,7 +49,7 @@ impl EventStream {
     }
 
     /// A new reader, unless there are too many.
-    pub(super) fn listen(&self, wish: StreamRequest, stop: CancelToken) -> Option<ListenerState> {
+    pub(crate) fn listen(&self, wish: StreamRequest, stop: CancelToken) -> Option<ListenerState> {
         if self.lines.receiver_count() >= MOST_READERS {
             return None;
         }
@@ -76,7 +76,7 @@ impl Observer for EventStream {
 
 impl EventStream {
     /// Tells something that is no event of a call.
-    pub(super) fn publish(&self, api: SmolStr, name: &'static str, facts: impl FnOnce() -> Value) {
+    pub(crate) fn publish(&self, api: SmolStr, name: &'static str, facts: impl FnOnce() -> Value) {
         if self.lines.receiver_count() > 0 {
             self.send(api, name, facts());
         }
@@ -97,22 +97,22 @@ impl EventStream {
 
 /// What a reader wants.
 #[derive(Debug)]
-pub(super) struct StreamRequest {
+pub(crate) struct StreamRequest {
     /// The events of this API alone.
-    pub(super) api: Option<SmolStr>,
+    pub(crate) api: Option<SmolStr>,
     /// A snapshot now and then.
-    pub(super) snapshots: Option<SnapshotStream>,
+    pub(crate) snapshots: Option<SnapshotStream>,
 }
 
 /// Snapshots in the stream, for a page that shows the whole.
-pub(super) struct SnapshotStream {
+pub(crate) struct SnapshotStream {
     admin: Arc<Admin>,
     ticks: Interval,
 }
 
 impl SnapshotStream {
     /// One now, and then one every so often.
-    pub(super) fn every(period: Duration, admin: Arc<Admin>) -> Self {
+    pub(crate) fn every(period: Duration, admin: Arc<Admin>) -> Self {
         let mut ticks = interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self { admin, ticks }
@@ -133,7 +133,7 @@ impl std::fmt::Debug for SnapshotStream {
 
 /// One who listens.
 #[derive(Debug)]
-pub(super) struct ListenerState {
+pub(crate) struct ListenerState {
     lines: broadcast::Receiver<Arc<EventLine>>,
     wish: StreamRequest,
     pulse: Interval,

@@ -12,7 +12,7 @@ use super::millis::millis_up;
 
 /// What would become of a call that came now.
 #[derive(Debug, Serialize)]
-pub(super) struct WaitView {
+pub(crate) struct WaitView {
     api: SmolStr,
     group: SmolStr,
     cost: u64,
@@ -28,7 +28,7 @@ pub(super) struct WaitView {
 
 impl WaitView {
     /// Looks ahead for this call. Nothing is taken and nothing is promised.
-    pub(super) fn from_aimed(aimed: &ResolvedCall) -> Self {
+    pub(crate) fn from_aimed(aimed: &ResolvedCall) -> Self {
         let (door, target, now) = (&aimed.door, aimed.target, aimed.door.now());
         let decision = door.check(aimed.acquire_options());
         let explained = match decision {

@@ -10,10 +10,10 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
+use outflow_listener::{ListenAddr, PeerAddr};
 
 use super::{Admin, routes, who};
-use crate::app_state::AppState;
-use crate::listener::{ListenAddr, PeerAddr};
+use crate::ProgramState;
 
 /// Everything behind the admin port: the guard, the routes, and what they share.
 pub struct AdminFuzz {
@@ -21,11 +21,11 @@ pub struct AdminFuzz {
 }
 
 impl AdminFuzz {
-    /// In this station.
+    /// Creates the API of this program.
     #[must_use]
-    pub fn new(station: &Arc<AppState>) -> Self {
+    pub fn new(program: Arc<dyn ProgramState>) -> Self {
         let address = ListenAddr::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 7071)));
-        let admin = Arc::new(Admin::new(station, &address));
+        let admin = Arc::new(Admin::new(program, &address));
         let routes = routes(&admin).layer(axum::Extension(who(PeerAddr::Local)));
         Self {
             service: TowerToHyperService::new(routes),

@@ -10,22 +10,22 @@ use std::net::IpAddr;
 
 use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode, header, request::Parts};
+use outflow_listener::ListenAddr;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
 use super::problem::AdminProblem;
-use crate::listener::ListenAddr;
 
 /// The rules at the door of the admin API.
 #[derive(Debug)]
-pub(super) struct AdminGuard {
+pub(crate) struct AdminGuard {
     /// The address that it listens on, if that is more than this machine's own.
     address: Option<IpAddr>,
 }
 
 impl AdminGuard {
     /// Guards what listens there.
-    pub(super) const fn new(place: &ListenAddr) -> Self {
+    pub(crate) const fn new(place: &ListenAddr) -> Self {
         let address = match place {
             ListenAddr::Tcp(address) => Some(address.ip()),
             ListenAddr::Unix(_) => None,
@@ -34,7 +34,7 @@ impl AdminGuard {
     }
 
     /// Lets a request in, or says why not.
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         request: &Parts,
         token: Option<&SecretString>,

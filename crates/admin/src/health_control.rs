@@ -22,7 +22,7 @@ use super::snapshot::{HealthView, healths};
 /// A state to hold an API in.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ForceBody {
+pub(crate) struct ForceBody {
     state: HealthParam,
     group: Option<SmolStr>,
     reason: Option<SmolStr>,
@@ -43,20 +43,20 @@ enum HealthParam {
 /// Which group is let go.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReleaseBody {
+pub(crate) struct ReleaseBody {
     group: Option<SmolStr>,
     reason: Option<SmolStr>,
 }
 
 /// The states of an API after a change.
 #[derive(Debug, Serialize)]
-pub(super) struct HealthViews {
+pub(crate) struct HealthViews {
     api: SmolStr,
     health: Vec<HealthView>,
 }
 
 /// Holds an API, or one group of it, in a state.
-pub(super) async fn force(
+pub(crate) async fn force(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<AuditActor>,
     ApiParam(api): ApiParam,
@@ -77,7 +77,7 @@ pub(super) async fn force(
 }
 
 /// Lets go of what was held.
-pub(super) async fn release(
+pub(crate) async fn release(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<AuditActor>,
     ApiParam(api): ApiParam,

@@ -12,7 +12,7 @@ use super::problem::AdminProblem;
 
 /// The body of a request as a value.
 #[derive(Debug)]
-pub(super) struct JsonBody<T>(pub(super) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = AdminProblem;
@@ -42,7 +42,7 @@ fn misread(bytes: &[u8], error: &serde_json::Error) -> String {
 
 /// Many jobs at once, as they were sent.
 #[derive(Debug)]
-pub(super) struct JobLines(pub(super) Bytes);
+pub(crate) struct JobLines(pub(crate) Bytes);
 
 impl<S: Sync> FromRequest<S> for JobLines {
     type Rejection = AdminProblem;

@@ -7,7 +7,7 @@ use outflow::core::{Accounting, AttemptEnd, HealthOverride, LimitKind, OutcomeCl
 use outflow::event::TaskState;
 
 /// What a call waits for.
-pub(super) const fn why(why: &WaitReason) -> &'static str {
+pub(crate) const fn why(why: &WaitReason) -> &'static str {
     match why {
         WaitReason::Limit { .. } => "limit",
         WaitReason::Turn => "turn",
@@ -19,7 +19,7 @@ pub(super) const fn why(why: &WaitReason) -> &'static str {
 }
 
 /// What an attempt counts as.
-pub(super) const fn effect(effect: OutcomeClass) -> &'static str {
+pub(crate) const fn effect(effect: OutcomeClass) -> &'static str {
     match effect {
         OutcomeClass::Success => "success",
         OutcomeClass::Throttled => "throttled",
@@ -33,7 +33,7 @@ pub(super) const fn effect(effect: OutcomeClass) -> &'static str {
 }
 
 /// How an attempt ended, where it has no status.
-pub(super) const fn ended(ended: AttemptEnd) -> &'static str {
+pub(crate) const fn ended(ended: AttemptEnd) -> &'static str {
     match ended {
         AttemptEnd::Status(_) => "answered",
         AttemptEnd::Cancelled => "cancelled",
@@ -42,7 +42,7 @@ pub(super) const fn ended(ended: AttemptEnd) -> &'static str {
 }
 
 /// How the quantity of a limit returns.
-pub(super) const fn kind(kind: LimitKind) -> &'static str {
+pub(crate) const fn kind(kind: LimitKind) -> &'static str {
     match kind {
         LimitKind::Sliding => "sliding",
         LimitKind::Fixed => "fixed",
@@ -52,7 +52,7 @@ pub(super) const fn kind(kind: LimitKind) -> &'static str {
 }
 
 /// Which moment of a call counts.
-pub(super) const fn accounting(accounting: Accounting) -> &'static str {
+pub(crate) const fn accounting(accounting: Accounting) -> &'static str {
     match accounting {
         Accounting::Send => "send",
         Accounting::Safe => "safe",
@@ -61,7 +61,7 @@ pub(super) const fn accounting(accounting: Accounting) -> &'static str {
 }
 
 /// Where the use of a limit is going.
-pub(super) const fn pattern(pattern: TrendShape) -> &'static str {
+pub(crate) const fn pattern(pattern: TrendShape) -> &'static str {
     match pattern {
         TrendShape::Steady => "steady",
         TrendShape::Rising => "rising",
@@ -71,7 +71,7 @@ pub(super) const fn pattern(pattern: TrendShape) -> &'static str {
 }
 
 /// What an operator holds an API in.
-pub(super) const fn hold(hold: HealthOverride) -> &'static str {
+pub(crate) const fn hold(hold: HealthOverride) -> &'static str {
     match hold {
         HealthOverride::Normal => "normal",
         HealthOverride::Throttle => "throttle",
@@ -81,7 +81,7 @@ pub(super) const fn hold(hold: HealthOverride) -> &'static str {
 }
 
 /// Whether the cache's directory is used.
-pub(super) const fn disk(state: DiskState) -> &'static str {
+pub(crate) const fn disk(state: DiskState) -> &'static str {
     match state {
         DiskState::None => "none",
         DiskState::Used => "used",
@@ -92,7 +92,7 @@ pub(super) const fn disk(state: DiskState) -> &'static str {
 }
 
 /// What became of background work.
-pub(super) const fn task(state: TaskState) -> &'static str {
+pub(crate) const fn task(state: TaskState) -> &'static str {
     match state {
         TaskState::Running => "running",
         TaskState::Restarting { .. } => "restarting",

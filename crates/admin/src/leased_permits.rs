@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 /// All permits that others hold.
 #[derive(Debug, Default)]
-pub(super) struct LeasedPermits {
+pub(crate) struct LeasedPermits {
     table: Mutex<LeaseTable>,
     /// Told when a lease begins that ends before all others.
     sooner: Notify,
@@ -41,7 +41,7 @@ impl LeasedPermits {
     ///
     /// # Errors
     /// If as many are out as may be, or the program is about to end. The permit is given back then.
-    pub(super) fn hand_out(
+    pub(crate) fn hand_out(
         &self,
         mut permit: Permit,
         until: Nanos,
@@ -64,12 +64,12 @@ impl LeasedPermits {
     ///
     /// # Errors
     /// If it could not.
-    pub(super) fn has_room(&self) -> Result<(), NotHandedOut> {
+    pub(crate) fn has_room(&self) -> Result<(), NotHandedOut> {
         self.table().has_room()
     }
 
     /// Takes a permit back, unless its lease is over or nobody holds it.
-    pub(super) fn take(&self, number: PermitNumber, now: Nanos) -> Option<Permit> {
+    pub(crate) fn take(&self, number: PermitNumber, now: Nanos) -> Option<Permit> {
         let lease = {
             let mut table = self.table();
             let lease = table.held.remove(&number)?;
@@ -81,12 +81,12 @@ impl LeasedPermits {
     }
 
     /// How many are out.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.table().held.len()
     }
 
     /// Ends leases as they run out, until the program stops; then all of them.
-    pub(super) async fn watch(&self, clock: &impl Clock, stop: CancelToken) {
+    pub(crate) async fn watch(&self, clock: &impl Clock, stop: CancelToken) {
         loop {
             let next = self.end_due(clock.now());
             let due = async {
@@ -104,7 +104,7 @@ impl LeasedPermits {
     }
 
     /// Ends every lease that is over and says when the next is.
-    pub(super) fn end_due(&self, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn end_due(&self, now: Nanos) -> Option<Nanos> {
         let mut lost = Vec::new();
         let mut table = self.table();
         while let Some((end, number)) = table.ends.first().copied().filter(|(end, _)| *end <= now) {
@@ -171,7 +171,7 @@ enum LeaseOrder {
 
 /// Why a permit was not handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NotHandedOut {
+pub(crate) enum NotHandedOut {
     /// As many are out as may be.
     TooMany,
     /// The program is about to end.
@@ -182,7 +182,7 @@ pub(super) enum NotHandedOut {
 
 /// The number of a permit: 128 bits that nobody can guess.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct PermitNumber(u128);
+pub(crate) struct PermitNumber(u128);
 
 impl PermitNumber {
     fn random() -> Result<Self, NotHandedOut> {

@@ -1,8 +1,8 @@
-//! The admin API: how the program is watched and operated, on a port of its own.
+//! The admin API: reports, controls and the dashboard, on a port of its own.
 //!
-//! It speaks HTTP/1.1 and JSON, looks at the client's own reports and changes things through the same
-//! doors that calls take. Every request passes the guard first, whatever its address. Nothing here
-//! decides about a call, and a call never waits for anything here.
+//! It speaks HTTP/1.1 and JSON. It reads the client's own reports and changes state through the interfaces
+//! that calls use. Every request passes the guard first, whatever its path. This crate decides nothing about
+//! a call, and no call waits for it. It reads no configuration file: [`ProgramState`] does that.
 
 mod api_param;
 mod assets;
@@ -13,7 +13,8 @@ mod call_target;
 mod event_json;
 mod event_stream;
 mod explain;
-pub(crate) mod fuzzing;
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod health_control;
 mod json_body;
@@ -22,6 +23,7 @@ mod leased_permits;
 mod millis;
 mod permit_routes;
 mod problem;
+mod program_state;
 mod queries;
 mod reload;
 mod routes;
@@ -40,6 +42,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use outflow::{Api, CancelToken, SpawnError, SystemClock, TaskGroup, Upstream};
 use outflow_core::{Clock, Nanos};
+use outflow_listener::{InboundConnection, ListenAddr, Listener, PeerAddr};
 use smol_str::{SmolStr, format_smolstr};
 
 use self::audit::{AuditActor, AuditChange, AuditLog};
@@ -47,12 +50,12 @@ use self::event_stream::EventStream;
 use self::guard::AdminGuard;
 use self::leased_permits::LeasedPermits;
 use self::problem::AdminProblem;
-use crate::app_state::AppState;
-use crate::listener::{InboundConnection, ListenAddr, Listener, PeerAddr};
 
-/// What all requests share.
+pub use self::program_state::{AdminSettings, ProgramState, ReloadFailure};
+
+/// State that all requests share.
 struct Admin {
-    station: Arc<AppState>,
+    program: Arc<dyn ProgramState>,
     guard: AdminGuard,
     permits: Arc<LeasedPermits>,
     feed: Arc<EventStream>,
@@ -62,24 +65,29 @@ struct Admin {
     stop: CancelToken,
 }
 
-/// Lets operators in there until the program stops.
-pub(crate) fn open(station: &Arc<AppState>, listener: Listener) -> Result<(), SpawnError> {
-    let admin = Arc::new(Admin::new(station, listener.address()));
-    station.client().events().subscribe(admin.feed.clone());
+/// Serves operators on this listener until the program stops.
+///
+/// # Errors
+/// If the tasks of the program are shut down already.
+pub fn open(program: Arc<dyn ProgramState>, listener: Listener) -> Result<(), SpawnError> {
+    let tasks = program.tasks().clone();
+    let admin = Arc::new(Admin::new(program, listener.address()));
+    let events = admin.program.client().events();
+    events.subscribe(admin.feed.clone());
     let permits = Arc::clone(&admin.permits);
-    station.tasks().spawn("permits", move |stop| {
+    tasks.spawn("permits", move |stop| {
         let permits = Arc::clone(&permits);
         async move { permits.watch(&SystemClock::new(), stop).await }
     })?;
     bulk::pass_on(&admin)?;
-    let crowd = Arc::new(station.tasks().task_group("admin connections")?);
+    let crowd = Arc::new(tasks.task_group("admin connections")?);
     let door = Arc::new(AdminAcceptor {
         routes: routes(&admin),
         admin,
         listener,
         crowd,
     });
-    station.tasks().spawn("admin", move |stop| {
+    tasks.spawn("admin", move |stop| {
         let door = Arc::clone(&door);
         async move { door.accept(stop).await }
     })
@@ -95,8 +103,8 @@ fn routes(admin: &Arc<Admin>) -> Router {
 /// Lets a request through if the guard does, and says the same of every answer.
 async fn guarded(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
-    let config = admin.station.config();
-    let mut response = match admin.guard.check(&head, config.admin.token.as_ref()) {
+    let settings = admin.program.admin_settings();
+    let mut response = match admin.guard.check(&head, settings.token.as_ref()) {
         Ok(()) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
     };
@@ -108,41 +116,41 @@ async fn guarded(State(admin): State<Arc<Admin>>, request: Request, next: Next) 
 }
 
 impl Admin {
-    fn new(station: &Arc<AppState>, address: &ListenAddr) -> Self {
+    fn new(program: Arc<dyn ProgramState>, address: &ListenAddr) -> Self {
         let clock = SystemClock::new();
         Self {
-            station: Arc::clone(station),
             guard: AdminGuard::new(address),
             permits: Arc::default(),
             feed: Arc::new(EventStream::new(clock)),
             audit: AuditLog::default(),
             started: clock.now(),
             clock,
-            stop: station.tasks().stop(),
+            stop: program.tasks().stop(),
+            program,
         }
     }
 
     /// The door of an API.
     fn upstream(&self, api: &str) -> Result<Upstream, AdminProblem> {
-        let door = self.station.client().upstream(api);
+        let door = self.program.client().upstream(api);
         door.ok_or_else(AdminProblem::unknown_api)
     }
 
     /// All doors, by name.
     fn upstreams(&self) -> Vec<Upstream> {
-        let mut doors: Vec<_> = self.station.client().upstreams().collect();
+        let mut doors: Vec<_> = self.program.client().upstreams().collect();
         doors.sort_by(|one, other| one.name().cmp(other.name()));
         doors
     }
 
     /// What was configured of an API.
     fn configured(&self, api: &str) -> Option<Arc<Api>> {
-        self.station.client().api(api)
+        self.program.client().api(api)
     }
 
     /// Notes a change.
     fn note(&self, change: AuditChange, who: &AuditActor) {
-        let events = self.station.client().events();
+        let events = self.program.client().events();
         self.audit.note(change, who, &self.clock, events);
     }
 }
@@ -164,7 +172,7 @@ impl AdminAcceptor {
 
     /// Serves a connection, or closes it if there are too many.
     fn welcome(&self, connection: InboundConnection, peer: PeerAddr, stop: CancelToken) {
-        let settings = self.admin.station.config().server.clone();
+        let settings = self.admin.program.admin_settings();
         if u32::try_from(self.crowd.len()).unwrap_or(u32::MAX) >= settings.max_connections {
             return;
         }

@@ -8,17 +8,17 @@ use std::time::Duration;
 use outflow_core::WallTime;
 
 /// A span that is over.
-pub(super) fn millis(span: Duration) -> u64 {
+pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A span that is to be waited for.
-pub(super) fn millis_up(span: Duration) -> u64 {
+pub(crate) fn millis_up(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 /// A point in civil time, in milliseconds since 1970.
-pub(super) fn stamp(at: WallTime) -> u64 {
+pub(crate) fn stamp(at: WallTime) -> u64 {
     millis(at.as_duration())
 }
 

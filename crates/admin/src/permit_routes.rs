@@ -27,7 +27,7 @@ use super::{Admin, labels};
 /// What is asked for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AcquireBody {
+pub(crate) struct AcquireBody {
     api: SmolStr,
     group: Option<SmolStr>,
     method: Option<SmolStr>,
@@ -43,7 +43,7 @@ pub(super) struct AcquireBody {
 
 /// A permit.
 #[derive(Debug, Serialize)]
-pub(super) struct AcquireView {
+pub(crate) struct AcquireView {
     permit: String,
     group: SmolStr,
     cost: u64,
@@ -52,7 +52,7 @@ pub(super) struct AcquireView {
 }
 
 /// Waits for a permit, or says why there is none.
-pub(super) async fn acquire(
+pub(crate) async fn acquire(
     State(admin): State<Arc<Admin>>,
     json_body::JsonBody(wish): json_body::JsonBody<AcquireBody>,
 ) -> Result<Json<AcquireView>, AdminProblem> {
@@ -116,7 +116,7 @@ async fn wait(
 
 /// What the policy makes of it.
 #[derive(Debug, Serialize)]
-pub(super) struct SettleView {
+pub(crate) struct SettleView {
     effect: &'static str,
     retry: bool,
     /// How long the server wants us away, if it said so.
@@ -124,7 +124,7 @@ pub(super) struct SettleView {
 }
 
 /// Takes a permit back with what became of the call.
-pub(super) async fn settle(
+pub(crate) async fn settle(
     State(admin): State<Arc<Admin>>,
     json_body::JsonBody(ending): json_body::JsonBody<ReportedResult>,
 ) -> Result<Json<SettleView>, AdminProblem> {
@@ -148,12 +148,12 @@ impl SettleView {
 /// A permit that was not used.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RefundBody {
+pub(crate) struct RefundBody {
     permit: SmolStr,
 }
 
 /// Takes a permit back of a call that never left.
-pub(super) async fn refund(
+pub(crate) async fn refund(
     State(admin): State<Arc<Admin>>,
     json_body::JsonBody(refund): json_body::JsonBody<RefundBody>,
 ) -> Result<StatusCode, AdminProblem> {
@@ -172,7 +172,7 @@ fn take(admin: &Admin, number: &str) -> Result<Permit, AdminProblem> {
 }
 
 /// Whether such a call could go now. Takes nothing.
-pub(super) async fn check(
+pub(crate) async fn check(
     State(admin): State<Arc<Admin>>,
     json_body::JsonBody(aim): json_body::JsonBody<CallTarget>,
 ) -> Result<Json<WaitView>, AdminProblem> {

@@ -11,11 +11,11 @@ use http::{HeaderValue, StatusCode, header};
 use outflow::{Refusal, RefusalReason, WaitReason};
 use serde_json::{Map, Value};
 
-use crate::http_status;
+use outflow::refusal::http_status;
 
 /// Something that could not be done, and why.
 #[derive(Debug)]
-pub(super) struct AdminProblem {
+pub(crate) struct AdminProblem {
     status: StatusCode,
     kind: &'static str,
     detail: String,
@@ -25,7 +25,7 @@ pub(super) struct AdminProblem {
 
 impl AdminProblem {
     /// A problem of this kind; the text says what to do next.
-    pub(super) fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
         Self {
             status,
             kind,
@@ -36,36 +36,36 @@ impl AdminProblem {
     }
 
     /// What was sent makes no sense.
-    pub(super) fn bad(detail: impl Into<String>) -> Self {
+    pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", detail)
     }
 
     /// No API has this name.
-    pub(super) fn unknown_api() -> Self {
+    pub(crate) fn unknown_api() -> Self {
         let detail = "no API has this name: GET /v1/apis lists them";
         Self::new(StatusCode::NOT_FOUND, "unknown_api", detail)
     }
 
     /// The API has no group of this name.
-    pub(super) fn unknown_group() -> Self {
+    pub(crate) fn unknown_group() -> Self {
         let detail = "the API has no group of this name: GET /v1/apis/{api} lists them";
         Self::new(StatusCode::NOT_FOUND, "unknown_group", detail)
     }
 
     /// The program is about to end.
-    pub(super) fn stopping() -> Self {
+    pub(crate) fn stopping() -> Self {
         let detail = "the program is shutting down: ask the one that takes its place";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", detail)
     }
 
     /// The same, worth another try after this long.
-    pub(super) fn after(mut self, span: Duration) -> Self {
+    pub(crate) fn after(mut self, span: Duration) -> Self {
         self.retry_after = Some(span);
         self.with("retry_after_ms", super::millis::millis_up(span).into())
     }
 
     /// The same with one more fact.
-    pub(super) fn with(mut self, key: &str, value: Value) -> Self {
+    pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
         self.more.insert(key.to_owned(), value);
         self
     }
@@ -84,7 +84,7 @@ impl AdminProblem {
 impl From<Refusal> for AdminProblem {
     /// A refusal at the door, told as the sidecar tells it.
     fn from(refusal: Refusal) -> Self {
-        let status = http_status::status(&refusal.cause);
+        let status = http_status::status_code(&refusal.cause);
         let problem = Self::new(status, refusal.cause.name(), refusal.to_string());
         let problem = match refusal.retry_after {
             Some(span) => problem.after(span),
@@ -117,7 +117,10 @@ impl IntoResponse for AdminProblem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         if let Some(span) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, http_status::retry_after(span).into());
+            headers.insert(
+                header::RETRY_AFTER,
+                http_status::retry_after_seconds(span).into(),
+            );
         }
         if self.status == StatusCode::UNAUTHORIZED {
             let bearer = HeaderValue::from_static("Bearer");

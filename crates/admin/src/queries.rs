@@ -22,12 +22,11 @@ use super::event_stream::{EventBody, SnapshotStream, StreamRequest};
 use super::explain::WaitView;
 use super::problem::AdminProblem;
 use super::snapshot::{ApiLine, ApiView, LimitsView, ProgramSnapshot, tasks};
-use crate::commands::{Effective, effective};
 
 type Asked<T> = Result<Query<T>, QueryRejection>;
 
 /// Whether the process is alive: it answers, so it is.
-pub(super) async fn alive() -> Json<Value> {
+pub(crate) async fn alive() -> Json<Value> {
     Json(json!({ "status": "alive" }))
 }
 
@@ -39,12 +38,12 @@ struct ReadinessView {
 }
 
 /// Says whether calls are taken, and if not, why.
-pub(super) async fn ready(State(admin): State<Arc<Admin>>) -> Response {
+pub(crate) async fn ready(State(admin): State<Arc<Admin>>) -> Response {
     let mut reasons = Vec::new();
     if admin.stop.is_cancelled() {
         reasons.push("shutting_down");
     }
-    let tasks = admin.station.tasks().report();
+    let tasks = admin.program.tasks().report();
     let takes_calls = |name| {
         let running = |state| state == TaskState::Running;
         tasks
@@ -64,8 +63,8 @@ pub(super) async fn ready(State(admin): State<Arc<Admin>>) -> Response {
 }
 
 /// The page that Prometheus reads.
-pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<Response, AdminProblem> {
-    let metrics = admin.station.client().metrics().ok_or_else(|| {
+pub(crate) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<Response, AdminProblem> {
+    let metrics = admin.program.client().metrics().ok_or_else(|| {
         let detail = "nothing is counted: the client was made without a configuration";
         AdminProblem::new(StatusCode::NOT_FOUND, "no_metrics", detail)
     })?;
@@ -73,12 +72,12 @@ pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<Response,
 }
 
 /// Everything at once.
-pub(super) async fn snapshot(State(admin): State<Arc<Admin>>) -> Json<ProgramSnapshot> {
+pub(crate) async fn snapshot(State(admin): State<Arc<Admin>>) -> Json<ProgramSnapshot> {
     Json(ProgramSnapshot::from_admin(&admin))
 }
 
 /// The APIs, in a line each.
-pub(super) async fn apis(State(admin): State<Arc<Admin>>) -> Json<Value> {
+pub(crate) async fn apis(State(admin): State<Arc<Admin>>) -> Json<Value> {
     let apis: Vec<_> = admin
         .upstreams()
         .iter()
@@ -88,7 +87,7 @@ pub(super) async fn apis(State(admin): State<Arc<Admin>>) -> Json<Value> {
 }
 
 /// One API.
-pub(super) async fn api(
+pub(crate) async fn api(
     State(admin): State<Arc<Admin>>,
     ApiParam(name): ApiParam,
 ) -> Result<Json<ApiView>, AdminProblem> {
@@ -96,7 +95,7 @@ pub(super) async fn api(
 }
 
 /// The limits of one API.
-pub(super) async fn limits(
+pub(crate) async fn limits(
     State(admin): State<Arc<Admin>>,
     ApiParam(name): ApiParam,
 ) -> Result<Json<LimitsView>, AdminProblem> {
@@ -104,7 +103,7 @@ pub(super) async fn limits(
 }
 
 /// What would become of a call that came now.
-pub(super) async fn explain(
+pub(crate) async fn explain(
     State(admin): State<Arc<Admin>>,
     query: Asked<CallTarget>,
 ) -> Result<Json<WaitView>, AdminProblem> {
@@ -113,36 +112,35 @@ pub(super) async fn explain(
 }
 
 /// The background work.
-pub(super) async fn work(State(admin): State<Arc<Admin>>) -> Json<Value> {
+pub(crate) async fn work(State(admin): State<Arc<Admin>>) -> Json<Value> {
     Json(json!({ "tasks": tasks(&admin) }))
 }
 
 /// The configuration in effect, with where each value came from.
-pub(super) async fn config(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, AdminProblem> {
-    let values = effective(&admin.station.config()).map_err(|_| {
+pub(crate) async fn config(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, AdminProblem> {
+    let values = admin.program.effective_values().ok_or_else(|| {
         let detail = "the defaults cannot be read, which is a mistake of ours";
         AdminProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "defaults", detail)
     })?;
-    let values: Vec<_> = values.iter().map(Effective::json).collect();
     Ok(Json(json!({ "values": values })))
 }
 
 /// The last changes.
-pub(super) async fn audit(State(admin): State<Arc<Admin>>) -> Json<Value> {
+pub(crate) async fn audit(State(admin): State<Arc<Admin>>) -> Json<Value> {
     Json(json!({ "changes": admin.audit.newest_first() }))
 }
 
 /// What a reader of the stream wants.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct StreamQuery {
+pub(crate) struct StreamQuery {
     api: Option<SmolStr>,
     /// How often a snapshot is sent between the events.
     snapshot_ms: Option<u64>,
 }
 
 /// The live stream.
-pub(super) async fn events(
+pub(crate) async fn events(
     State(admin): State<Arc<Admin>>,
     query: Asked<StreamQuery>,
 ) -> Result<Response, AdminProblem> {

@@ -1,6 +1,6 @@
 //! Another configuration while the program runs: read again, or one variable set by hand.
 //!
-//! Both are all or nothing and take the same way, which is the station's. What was not taken is answered
+//! Both are all or nothing and take the same way, which is the program's. What was not taken is answered
 //! with every mistake, each with its place.
 
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use super::api_param::ApiParam;
 use super::audit::{AuditActor, AuditChange};
 use super::json_body;
 use super::problem::AdminProblem;
-use crate::reload::ReloadError;
+use crate::ReloadFailure;
 
 /// A wish to read the configuration again.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReloadRequest {
+pub(crate) struct ReloadRequest {
     reason: Option<SmolStr>,
 }
 
 /// A variable and its new value.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OverrideBody {
+pub(crate) struct OverrideBody {
     variable: SmolStr,
     value: OverrideValue,
     reason: Option<SmolStr>,
@@ -46,7 +46,7 @@ enum OverrideValue {
 
 /// What is different now.
 #[derive(Debug, Serialize)]
-pub(super) struct ReloadDifference {
+pub(crate) struct ReloadDifference {
     added: Vec<SmolStr>,
     removed: Vec<SmolStr>,
     changed: Vec<SmolStr>,
@@ -55,12 +55,12 @@ pub(super) struct ReloadDifference {
 }
 
 /// Reads the configuration again.
-pub(super) async fn reload(
+pub(crate) async fn reload(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<AuditActor>,
     json_body::JsonBody(again): json_body::JsonBody<ReloadRequest>,
 ) -> Result<Json<ReloadDifference>, AdminProblem> {
-    let changes = admin.station.reload()?;
+    let changes = admin.program.reload()?;
     let change = AuditChange {
         action: "reload",
         api: None,
@@ -72,14 +72,14 @@ pub(super) async fn reload(
 }
 
 /// Sets one variable of an API until the program ends.
-pub(super) async fn set(
+pub(crate) async fn set(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<AuditActor>,
     ApiParam(api): ApiParam,
     json_body::JsonBody(set): json_body::JsonBody<OverrideBody>,
 ) -> Result<Json<ReloadDifference>, AdminProblem> {
     let value = set.value.text();
-    let changes = admin.station.set(&api, &set.variable, &value)?;
+    let changes = admin.program.set_variable(&api, &set.variable, &value)?;
     let said = format_smolstr!("{} = {value}", set.variable);
     let change = AuditChange {
         action: "set_variable",
@@ -114,17 +114,17 @@ impl ReloadDifference {
     }
 }
 
-impl From<ReloadError> for AdminProblem {
-    fn from(why: ReloadError) -> Self {
-        let detail = why.to_string();
+impl From<ReloadFailure> for AdminProblem {
+    fn from(failure: ReloadFailure) -> Self {
         let refused = |detail| Self::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", detail);
-        match &why {
-            ReloadError::UnknownApi(_) => Self::unknown_api(),
-            ReloadError::Config(mistakes) => {
-                let all = mistakes.iter().map(|mistake| json!(mistake));
-                refused(detail).with("mistakes", Value::Array(all.collect()))
+        match failure {
+            ReloadFailure::UnknownApi => Self::unknown_api(),
+            ReloadFailure::Config(diagnostics) => {
+                let all = diagnostics.iter().map(|diagnostic| json!(diagnostic));
+                let all = Value::Array(all.collect());
+                refused(diagnostics.to_string()).with("mistakes", all)
             }
-            _ => refused(detail),
+            ReloadFailure::Refused(reason) => refused(reason),
         }
     }
 }

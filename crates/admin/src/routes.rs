@@ -14,15 +14,15 @@ use super::problem::AdminProblem;
 use super::{Admin, assets, health_control, permit_routes, queries, reload};
 
 /// One method of one address.
-pub(super) struct RouteEntry {
+pub(crate) struct RouteEntry {
     /// The method, as the document writes it.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "read by the comparison with the document")
     )]
-    pub(super) method: &'static str,
+    pub(crate) method: &'static str,
     /// The address.
-    pub(super) path: &'static str,
+    pub(crate) path: &'static str,
     answers: MethodRouter<Arc<Admin>>,
 }
 
@@ -57,7 +57,7 @@ impl RouteEntry {
 }
 
 /// All of them.
-pub(super) fn table() -> Vec<RouteEntry> {
+pub(crate) fn table() -> Vec<RouteEntry> {
     vec![
         RouteEntry::get("/", assets::html),
         RouteEntry::get("/page.css", assets::css),
@@ -120,7 +120,7 @@ fn of_jobs() -> Vec<RouteEntry> {
 }
 
 /// The router, without the guard.
-pub(super) fn router() -> Router<Arc<Admin>> {
+pub(crate) fn router() -> Router<Arc<Admin>> {
     let routes = table().into_iter();
     routes
         .fold(Router::new(), |router, route| {

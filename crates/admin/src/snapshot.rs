@@ -12,8 +12,8 @@ use outflow_core::{Clock, Nanos};
 use serde::Serialize;
 use smol_str::SmolStr;
 
-pub(super) use health::HealthView;
-pub(super) use limits::{GroupView, LimitView};
+pub(crate) use health::HealthView;
+pub(crate) use limits::{GroupView, LimitView};
 
 use super::Admin;
 use super::labels;
@@ -21,7 +21,7 @@ use super::millis::{millis, stamp};
 
 /// The whole program.
 #[derive(Debug, Serialize)]
-pub(super) struct ProgramSnapshot {
+pub(crate) struct ProgramSnapshot {
     at: u64,
     version: &'static str,
     uptime_ms: u64,
@@ -33,9 +33,9 @@ pub(super) struct ProgramSnapshot {
 
 impl ProgramSnapshot {
     /// The program as it is now.
-    pub(super) fn from_admin(admin: &Admin) -> Self {
+    pub(crate) fn from_admin(admin: &Admin) -> Self {
         let now = admin.clock.now();
-        let cache = admin.station.client().cache();
+        let cache = admin.program.client().cache();
         Self {
             at: stamp(admin.clock.wall()),
             version: env!("CARGO_PKG_VERSION"),
@@ -54,7 +54,7 @@ impl ProgramSnapshot {
 
 /// One API.
 #[derive(Debug, Serialize)]
-pub(super) struct ApiView {
+pub(crate) struct ApiView {
     name: SmolStr,
     waiting: usize,
     in_flight: u64,
@@ -66,7 +66,7 @@ pub(super) struct ApiView {
 
 impl ApiView {
     /// The API behind a door.
-    pub(super) fn new(admin: &Admin, door: &Upstream) -> Self {
+    pub(crate) fn new(admin: &Admin, door: &Upstream) -> Self {
         let report = door.report();
         let configured = admin.configured(door.name());
         Self {
@@ -83,7 +83,7 @@ impl ApiView {
 
 /// One API in a line.
 #[derive(Debug, Serialize)]
-pub(super) struct ApiLine {
+pub(crate) struct ApiLine {
     name: SmolStr,
     state: &'static str,
     circuit: &'static str,
@@ -93,7 +93,7 @@ pub(super) struct ApiLine {
 
 impl ApiLine {
     /// The API behind a door. Where each group has a state of its own, it is in the worst of them.
-    pub(super) fn from_upstream(door: &Upstream) -> Self {
+    pub(crate) fn from_upstream(door: &Upstream) -> Self {
         let report = door.report();
         let states = report.health.iter().map(|health| health.snapshot.state);
         let worst = states.max_by_key(|state| health::badness(*state));
@@ -109,7 +109,7 @@ impl ApiLine {
 
 /// The limits of one API.
 #[derive(Debug, Serialize)]
-pub(super) struct LimitsView {
+pub(crate) struct LimitsView {
     api: SmolStr,
     limits: Vec<LimitView>,
     groups: Vec<GroupView>,
@@ -117,7 +117,7 @@ pub(super) struct LimitsView {
 
 impl LimitsView {
     /// The limits behind a door.
-    pub(super) fn new(admin: &Admin, door: &Upstream) -> Self {
+    pub(crate) fn new(admin: &Admin, door: &Upstream) -> Self {
         let report = door.report();
         let configured = admin.configured(door.name());
         Self {
@@ -129,7 +129,7 @@ impl LimitsView {
 }
 
 /// The states of an API: one, or one for each group.
-pub(super) fn healths(report: &UpstreamReport) -> Vec<HealthView> {
+pub(crate) fn healths(report: &UpstreamReport) -> Vec<HealthView> {
     let view = |health| HealthView::new(health, report.at);
     report.health.iter().map(view).collect()
 }
@@ -185,7 +185,7 @@ impl CacheView {
 
 /// A piece of background work.
 #[derive(Debug, Serialize)]
-pub(super) struct TaskView {
+pub(crate) struct TaskView {
     owner: &'static str,
     name: &'static str,
     state: &'static str,
@@ -206,10 +206,10 @@ impl TaskView {
 }
 
 /// All background work: of the client, then of the program.
-pub(super) fn tasks(admin: &Admin) -> Vec<TaskView> {
+pub(crate) fn tasks(admin: &Admin) -> Vec<TaskView> {
     let now = admin.clock.now();
-    let ours = admin.station.tasks().report();
-    let theirs = admin.station.client().tasks().map(outflow::Tasks::report);
+    let ours = admin.program.tasks().report();
+    let theirs = admin.program.client().tasks().map(outflow::Tasks::report);
     let theirs = theirs.unwrap_or_default().into_iter();
     let theirs = theirs.map(|task| TaskView::new("client", task, now));
     let ours = ours

@@ -4,37 +4,31 @@
 //! `outflow bulk run`, which takes them from a file and ends with it. It sends by the program's own client,
 //! so that jobs and calls of the sidecar share every limit.
 
-mod any_store;
-mod job_line;
-mod location;
-mod previous_run;
-mod shape_error;
-mod tenant_bounds;
-pub(crate) mod views;
-
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow::config::BulkConfig;
-use outflow::{Config, Outflow, SpawnError, SystemClock, Tasks};
-use outflow_bulk::{BulkError, EngineSettings};
-use outflow_store::{EmbeddedStore, InvalidName, RedisStore, StoreError, Writer};
+use outflow::{Api, Outflow, SpawnError, SystemClock, Tasks};
+use outflow_core::WallTime;
+use outflow_store::{AnyStore, EmbeddedStore, InvalidName, RedisStore, StoreError, Writer};
 use secrecy::SecretString;
 
-pub(crate) use any_store::AnyStore;
-pub(crate) use job_line::JobLine;
-pub(crate) use location::{StoreLocation, data};
-pub(crate) use previous_run::PreviousRun;
-pub(crate) use tenant_bounds::{JobRate, TenantBounds, Workload};
+use crate::config::location::StoreLocation;
+use crate::engine::Engine;
+use crate::error::BulkError;
+use crate::lane::Lane;
+use crate::previous_run::PreviousRun;
+use crate::settings::EngineSettings;
 
-/// The engine of this program.
-pub(crate) type Engine = outflow_bulk::Engine<AnyStore>;
+/// The engine over a store of either kind.
+pub type StoreEngine = Engine<AnyStore>;
 
 /// The engine, and what keeps its store alive.
-pub(crate) struct RunningEngine {
-    engine: Engine,
+pub struct RunningEngine {
+    engine: StoreEngine,
     storeroom: Tasks,
 }
 
@@ -42,21 +36,24 @@ pub(crate) struct RunningEngine {
 ///
 /// Opening it takes the lock of its directory. Whoever keeps something beside the jobs opens the store
 /// first, so that two processes never write there at once.
-pub(crate) struct OpenStore {
+pub struct OpenStore {
     store: Arc<AnyStore>,
     storeroom: Tasks,
 }
 
 impl OpenStore {
     /// Opens the store.
-    pub(crate) async fn open(client: &Outflow, place: StoreLocation) -> Result<Self, OpenError> {
+    pub async fn open(client: &Outflow, place: StoreLocation) -> Result<Self, OpenError> {
         let events = client.events().clone();
         let storeroom = Tasks::new(OURSELVES, events, Arc::new(SystemClock::new()));
         let store = match place {
             StoreLocation::Dir(dir) => opened(&dir, &storeroom)?,
             StoreLocation::Server(options) => {
                 let store = RedisStore::connect(options).await;
-                AnyStore::shared(store.map_err(OpenError::Store)?)
+                AnyStore::redis(
+                    store.map_err(OpenError::Store)?,
+                    Arc::new(SystemClock::new()),
+                )
             }
         };
         Ok(Self {
@@ -66,18 +63,27 @@ impl OpenStore {
     }
 
     /// The store.
-    pub(crate) const fn store(&self) -> &Arc<AnyStore> {
+    pub const fn store(&self) -> &Arc<AnyStore> {
         &self.store
     }
 
+    /// Starts no job of these APIs before these instants.
+    pub fn hold_back(&self, instants: BTreeMap<String, WallTime>) {
+        self.store
+            .hold_lanes(move |lane| match Lane::from_name(lane) {
+                Lane::Api { api, .. } => instants.get(&api).copied(),
+                Lane::Handler(_) => None,
+            });
+    }
+
     /// Lets an engine begin with whatever waits in it.
-    pub(crate) async fn begin(
+    pub async fn begin(
         self,
         client: &Outflow,
         settings: EngineSettings,
         secret: Option<SecretString>,
     ) -> Result<RunningEngine, OpenError> {
-        let builder = outflow_bulk::Engine::builder(client.clone(), self.store);
+        let builder = Engine::builder(client.clone(), self.store);
         let mut builder = builder.settings(settings);
         if let Some(secret) = secret {
             builder = builder.webhook_secret(secret);
@@ -89,7 +95,7 @@ impl OpenStore {
     }
 
     /// Lets the store write what it has, and stop.
-    pub(crate) async fn close(self) -> bool {
+    pub async fn close(self) -> bool {
         self.store.end();
         self.storeroom.shutdown(LAST_WRITES).await.is_clean()
     }
@@ -97,20 +103,23 @@ impl OpenStore {
 
 impl RunningEngine {
     /// The engine that a configuration asks for.
-    pub(crate) async fn new(client: &Outflow, config: &Config) -> Result<Self, OpenError> {
-        let section = &config.bulk;
+    pub async fn new(
+        client: &Outflow,
+        apis: &[Api],
+        section: &BulkConfig,
+    ) -> Result<Self, OpenError> {
         let settings = EngineSettings::from_section(section).map_err(OpenError::Name)?;
         let place = StoreLocation::from_section(section);
         let earlier = PreviousRun::from_location(&place);
         let opened = OpenStore::open(client, place).await?;
-        opened.store().rest_until(earlier.over_by(config));
+        opened.hold_back(earlier.over_by(apis, section));
         let secret = section.webhook_secret.clone();
         opened.begin(client, settings, secret).await
     }
 
     /// Goes on as another configuration says, without waiting for it. Where jobs are kept stays as it is
     /// until the next start.
-    pub(crate) fn adopt(&self, section: &BulkConfig, tasks: &Tasks) {
+    pub fn reconfigure(&self, section: &BulkConfig, tasks: &Tasks) {
         // The names of tenants were read with the rest, so there is no wrong one among them.
         let Ok(settings) = EngineSettings::from_section(section) else {
             return;
@@ -124,29 +133,29 @@ impl RunningEngine {
     }
 
     /// The engine.
-    pub(crate) const fn engine(&self) -> &Engine {
+    pub const fn engine(&self) -> &StoreEngine {
         &self.engine
     }
 
     /// The store.
-    pub(crate) fn store(&self) -> &Arc<AnyStore> {
+    pub fn store(&self) -> &Arc<AnyStore> {
         self.engine.store()
     }
 
     /// Starts no more jobs, waits for those under way, gives back the rest and closes the store. Says
     /// whether nothing had to be given back. What was done may be asked for until [`close`](Self::close).
-    pub(crate) async fn wait_previous_window(&self) -> bool {
+    pub async fn wait_previous_window(&self) -> bool {
         self.engine.stop().await
     }
 
     /// Lets the store write what it has, and stop. Says whether it did in time.
-    pub(crate) async fn close(&self) -> bool {
+    pub async fn close(&self) -> bool {
         self.store().end();
         self.storeroom.shutdown(LAST_WRITES).await.is_clean()
     }
 
     /// Both, one after the other.
-    pub(crate) async fn stop(&self) -> bool {
+    pub async fn stop(&self) -> bool {
         let rested = self.wait_previous_window().await;
         self.close().await && rested
     }
@@ -165,7 +174,7 @@ fn opened(dir: &Path, storeroom: &Tasks) -> Result<AnyStore, OpenError> {
     storeroom
         .thread("job store", move |_| write())
         .map_err(OpenError::Tasks)?;
-    Ok(AnyStore::here(store))
+    Ok(AnyStore::embedded(store, Arc::new(SystemClock::new())))
 }
 
 /// A writer is used up by running; if its thread fell, it is not started again, and the store says so.

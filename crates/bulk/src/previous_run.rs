@@ -9,19 +9,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use outflow::{Api, Config};
+use outflow::Api;
+use outflow::config::BulkConfig;
 use outflow_core::{Limit, Rate, WallTime};
 
-use super::StoreLocation;
+use crate::config::location::StoreLocation;
 
 /// When a directory of jobs was last written to. It has to be asked before the directory is opened, which
 /// writes there too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PreviousRun(Option<WallTime>);
+pub struct PreviousRun(Option<WallTime>);
 
 impl PreviousRun {
     /// Of the jobs that are kept there. A server remembers itself what was used.
-    pub(crate) fn from_location(place: &StoreLocation) -> Self {
+    pub fn from_location(place: &StoreLocation) -> Self {
         Self(match place {
             StoreLocation::Dir(dir) => last_written(dir),
             StoreLocation::Server(_) => None,
@@ -29,19 +30,20 @@ impl PreviousRun {
     }
 
     /// From when on nothing counts any more that was sent before, by API.
-    pub(crate) fn over_by(self, config: &Config) -> BTreeMap<String, WallTime> {
+    pub fn over_by(self, apis: &[Api], section: &BulkConfig) -> BTreeMap<String, WallTime> {
         let Some(last) = self.0 else {
             return BTreeMap::new();
         };
-        let own = own_window(config);
+        let own = own_window(section);
         let over = |api: &Api| last.saturating_add(window(api).max(own));
-        let apis = config.apis.iter();
-        apis.map(|api| (api.name.to_string(), over(api))).collect()
+        apis.iter()
+            .map(|api| (api.name.to_string(), over(api)))
+            .collect()
     }
 
     /// The same for all of them together.
-    pub(crate) fn all_over_by(self, config: &Config) -> Option<WallTime> {
-        self.over_by(config).into_values().max()
+    pub fn all_over_by(self, apis: &[Api], section: &BulkConfig) -> Option<WallTime> {
+        self.over_by(apis, section).into_values().max()
     }
 }
 
@@ -60,8 +62,8 @@ fn window(api: &Api) -> Duration {
 }
 
 /// What tenants may use at most, of all APIs together.
-fn own_window(config: &Config) -> Duration {
-    let tenants = config.bulk.tenants.values().chain([&config.bulk.tenant]);
+fn own_window(section: &BulkConfig) -> Duration {
+    let tenants = section.tenants.values().chain([&section.tenant]);
     longest(tenants.filter_map(|tenant| tenant.rate))
 }
 
@@ -75,6 +77,7 @@ const A_MINUTE: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
 mod tests {
+    use outflow::Config;
     use outflow::config::{Environment, Source};
 
     use super::*;
@@ -90,10 +93,13 @@ mod tests {
         let config = Config::read(&[Source::new("test", text)], &Environment::empty());
         let config = config.expect("a configuration");
         let at = |secs| WallTime::since_epoch(Duration::from_secs(secs));
-        let over = PreviousRun(Some(at(100))).over_by(&config);
+        let over = PreviousRun(Some(at(100))).over_by(&config.apis, &config.bulk);
         assert_eq!(over.get("up"), Some(&at(110)));
         assert_eq!(over.get("free"), Some(&at(102)));
-        assert_eq!(PreviousRun(None).all_over_by(&config), None);
+        assert_eq!(
+            PreviousRun(None).all_over_by(&config.apis, &config.bulk),
+            None
+        );
     }
 
     #[test]

@@ -7,41 +7,41 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow::Outflow;
-use outflow_bulk::{EngineSettings, LowerBound, TenantWorkload};
 use outflow_core::{Limit, WallTime};
 use outflow_store::Name;
 use serde_json::{Value, json};
 
-pub(crate) use self::allowance::JobRate;
-pub(crate) use outflow_bulk::Workload;
+pub use self::allowance::JobRate;
+
+use crate::{EngineSettings, LowerBound, TenantWorkload, Workload};
 
 /// How long it takes at least.
 #[derive(Clone, Debug)]
-pub(crate) struct TenantBounds {
+pub struct TenantBounds {
     /// How many jobs.
-    pub(crate) jobs: u64,
+    pub jobs: u64,
     /// The shortest time in which all of them can have been sent.
-    pub(crate) ideal: Duration,
+    pub ideal: Duration,
     /// What holds it up longest.
-    pub(crate) because: String,
+    pub because: String,
     /// The same for each tenant, by name.
-    pub(crate) tenants: BTreeMap<Name, TenantBound>,
+    pub tenants: BTreeMap<Name, TenantBound>,
 }
 
 /// What concerns one tenant.
 #[derive(Clone, Debug)]
-pub(crate) struct TenantBound {
+pub struct TenantBound {
     /// How many jobs.
-    pub(crate) jobs: u64,
+    pub jobs: u64,
     /// The shortest time, if nobody else wanted anything.
-    pub(crate) alone: Duration,
+    pub alone: Duration,
     /// How many of its jobs may go, at all APIs that it calls together.
-    pub(crate) allowed: Option<JobRate>,
+    pub allowed: Option<JobRate>,
 }
 
 impl TenantBounds {
     /// What the limits of these APIs and tenants make of a demand that begins now.
-    pub(crate) fn new(
+    pub fn new(
         demand: &Workload,
         client: &Outflow,
         settings: &EngineSettings,
@@ -61,7 +61,7 @@ impl TenantBounds {
     }
 
     /// As a document.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let tenants = self.tenants.iter().map(|(name, part)| {
             json!({
                 "tenant": name.as_str(), "jobs": part.jobs,
@@ -97,9 +97,9 @@ fn millis(span: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use crate::JobPlacement;
     use outflow::Config;
     use outflow::config::{Environment, Source};
-    use outflow_bulk::JobPlacement;
     use outflow_core::Cost;
 
     use super::*;

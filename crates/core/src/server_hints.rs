@@ -16,7 +16,7 @@ mod hint;
 mod ietf;
 mod label;
 mod reset;
-mod rfc3339;
+pub(crate) mod rfc3339;
 mod shopify;
 mod split_header;
 mod structured_fields;

@@ -1,7 +1,10 @@
-//! Where connections come in: a port, or a socket in the file system.
+//! Ports: TCP addresses, Unix sockets, and sockets that a supervisor opened before the start.
 //!
-//! Both are one type to whoever serves them. A socket in the file system is its owner's alone, from
-//! before the first connection can come.
+//! All of them are one [`Listener`] to the servers above. A Unix socket belongs to its owner alone, before
+//! the first connection can arrive. This crate accepts connections; it reads no byte of them and knows no
+//! protocol.
+
+mod socket_activation;
 
 use std::fmt;
 use std::io;
@@ -16,6 +19,8 @@ use outflow::CancelToken;
 use outflow::config::ListenTarget;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+pub use socket_activation::{ActivatedSockets, SocketPurpose};
 
 /// An open door for connections.
 #[derive(Debug)]
@@ -162,7 +167,7 @@ impl Drop for SocketFile {
 
 impl ListenAddr {
     /// Whether only programs of this machine can connect.
-    pub(crate) const fn is_this_machines_alone(&self) -> bool {
+    pub const fn is_this_machines_alone(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().is_loopback(),
             Self::Unix(_) => true,
@@ -201,7 +206,7 @@ pub enum InboundConnection {
 impl InboundConnection {
     /// Waits until something has come, or the other side is gone. Over a socket in the file system it
     /// may be too early, which costs its owner some memory and nobody else anything.
-    pub(crate) async fn has_come(&self) {
+    pub async fn has_come(&self) {
         // What is wrong with it, reading tells.
         let _ready = match self {
             // Readiness alone is sometimes told of a connection on which nothing ever came.
@@ -212,7 +217,7 @@ impl InboundConnection {
 
     /// Has closing throw away what was never taken. The system would otherwise keep all of it, and the
     /// connection, for as long as the other side takes a byte now and then.
-    pub(crate) fn reset_when_closed(&self) {
+    pub fn reset_when_closed(&self) {
         if let Self::Tcp(stream) = self {
             // If it cannot be told, it is gone already.
             let _gone = stream.set_zero_linger();

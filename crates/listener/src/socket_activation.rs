@@ -9,17 +9,17 @@ use std::io;
 
 use listenfd::ListenFd;
 
-use crate::listener::Listener;
+use crate::Listener;
 
 /// What was handed over at the start.
-pub(crate) struct ActivatedSockets {
+pub struct ActivatedSockets {
     sockets: ListenFd,
     names: Vec<String>,
 }
 
 impl ActivatedSockets {
     /// What this process was given. It can be asked for once.
-    pub(crate) fn of_process() -> Self {
+    pub fn of_process() -> Self {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         Self {
             sockets: ListenFd::from_env(),
@@ -31,7 +31,7 @@ impl ActivatedSockets {
     ///
     /// # Errors
     /// If what was handed over is no socket that can be listened on.
-    pub(crate) fn take(&mut self, purpose: SocketPurpose) -> io::Result<Option<Listener>> {
+    pub fn take(&mut self, purpose: SocketPurpose) -> io::Result<Option<Listener>> {
         let place = place(&self.names, self.sockets.len(), purpose);
         let Some(place) = place else {
             return Ok(None);
@@ -46,8 +46,10 @@ impl ActivatedSockets {
 
 /// What a socket is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SocketPurpose {
+pub enum SocketPurpose {
+    /// Calls of programs, to the sidecar.
     Calls,
+    /// Requests of operators, to the admin API.
     Admin,
 }
 

@@ -11,20 +11,20 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use outflow::config::ServerConfig;
+use outflow_listener::InboundConnection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::control_headers::CallOverrides;
-use super::framing::HeadLimits;
-use super::proxy::ProxyHandler;
-use super::request_guard::ListenerExposure;
-use super::route::RequestRoute;
-use super::{connection, framing};
-use crate::app_state::AppState;
-use crate::listener::InboundConnection;
+pub use crate::h1::framing::{BodyBytes, ParsedRequests};
 
-pub use framing::{BodyBytes, ParsedRequests};
+use crate::Sidecar;
+use crate::accept::connection;
+use crate::h1::framing::HeadLimits;
+use crate::proxy::ProxyHandler;
+use crate::proxy::control_headers::CallOverrides;
+use crate::proxy::request_guard::ListenerExposure;
+use crate::proxy::route::RequestRoute;
 
 /// What the reader before the parser makes of bytes that come in these pieces, with so many headers and
 /// so large a head as the most.
@@ -114,23 +114,18 @@ pub fn steering(headers: &mut HeaderMap) -> Result<(), (String, String)> {
 
 /// All of its rooms, without a port before them.
 pub struct SidecarFuzz {
-    station: Arc<AppState>,
-    gateway: Arc<ProxyHandler>,
+    sidecar: Arc<Sidecar>,
+    proxy: Arc<ProxyHandler>,
 }
 
 impl SidecarFuzz {
-    /// In this station.
+    /// Creates the proxy of a loopback listener.
     #[must_use]
-    pub fn new(station: Arc<AppState>) -> Self {
-        let turned_away = Arc::clone(station.turned_away());
-        let gateway = ProxyHandler::new(
-            Arc::clone(&station),
-            turned_away,
-            ListenerExposure::Loopback,
-        );
+    pub fn new(sidecar: Arc<Sidecar>) -> Self {
+        let proxy = ProxyHandler::new(Arc::clone(&sidecar), ListenerExposure::Loopback);
         Self {
-            station,
-            gateway: Arc::new(gateway),
+            sidecar,
+            proxy: Arc::new(proxy),
         }
     }
 
@@ -140,15 +135,10 @@ impl SidecarFuzz {
     /// If there are no sockets left.
     pub async fn exchange(&self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
         let (mut here, there) = UnixStream::pair()?;
-        let config = self.station.config();
-        let stop = self.station.tasks().stop();
-        let gateway = Arc::clone(&self.gateway);
-        let served = connection::serve(
-            InboundConnection::Unix(there),
-            gateway,
-            &config.server,
-            stop,
-        );
+        let config = self.sidecar.config();
+        let stop = self.sidecar.tasks.stop();
+        let proxy = Arc::clone(&self.proxy);
+        let served = connection::serve(InboundConnection::Unix(there), proxy, &config, stop);
         // It is gone once there is nothing more to read: the other side would wait for that.
         let asked = async move {
             let mut answers = Vec::new();

@@ -1,143 +1,83 @@
-//! The sidecar: `/{api}/{path}` goes to that API, governed as every call is.
+//! The sidecar: a local proxy that forwards `/{api}/{path}` to that API through the client.
 //!
-//! It translates between HTTP and calls and decides nothing about limits. What a caller may say about
-//! one call is said in headers of ours; what we have to say about an answer is added to it the same
-//! way. Whoever calls is not trusted. What is checked where:
+//! It translates between HTTP and calls and decides nothing about limits. Callers set options of one call in
+//! `Outflow-*` headers; the sidecar adds its own facts to responses the same way. Callers are not trusted.
+//! Each check has one place:
 //!
-//! | where | what |
+//! | place | check |
 //! |---|---|
-//! | `guests` | how many are connected, in all and from one address |
-//! | `wire`, `framing` | on HTTP/1, before anything is parsed: line ends, names and values, one host, one length or one coding, the size and the time of a head; that what is written is also read |
-//! | hyper | what is left of HTTP/1, and all of HTTP/2: streams, resets, windows, sizes |
-//! | `doorman` | on the parsed request: one host in target and header, a host of this machine, methods, protocols, the token |
-//! | `route` | that the API is one of ours |
-//! | `steering` | that what is said about the call can be done |
-//! | `mark` | that it was not handed on by us before |
-//! | `upload` | the size of the body, and its silences |
-//! | the client | that the path can be taken for no other one, and never leaves its API |
+//! | `accept::connection_limits` | number of connections, in total and per address |
+//! | `h1` | HTTP/1 before parsing: line ends, names and values, one host, one length or coding, size and time of a head |
+//! | hyper | the rest of HTTP/1, and all of HTTP/2: streams, resets, windows, sizes |
+//! | `proxy::request_guard` | the parsed request: host, method, protocol, token |
+//! | `proxy::route` | the API exists |
+//! | `proxy::control_headers` | the options of the call are valid |
+//! | `proxy::loop_detection` | this process has not forwarded the request before |
+//! | `proxy::request_body` | size of the body, and pauses in it |
+//! | the client | the path is unambiguous and stays below its API |
 //!
-//! Nothing is ever handed on as it was framed: both legs are written anew.
+//! The sidecar never forwards a message as it was framed: both connections are framed independently. It
+//! touches neither a meter nor a store.
 
-mod connection;
-mod connection_limits;
-mod control_headers;
-mod error_response;
-mod framing;
-pub(crate) mod fuzzing;
-mod hop_by_hop;
-mod idle_tracker;
-mod loop_detection;
-mod problem;
+mod accept;
+#[doc(hidden)]
+pub mod fuzzing;
+mod h1;
 mod proxy;
-mod rejections;
-mod request_body;
-mod request_guard;
-mod response_body;
-mod response_headers;
-mod route;
-mod stalled_readers;
-mod strict_io;
 
 use std::sync::Arc;
 
-use outflow::{CancelToken, SpawnError, TaskGroup};
+use arc_swap::ArcSwap;
+use outflow::config::ServerConfig;
+use outflow::{Outflow, SpawnError, Tasks};
+use outflow_listener::Listener;
 
-pub use self::rejections::RejectionCounts;
+pub use self::accept::rejections::RejectionCounts;
 
-use self::connection_limits::{ConnectionLimits, TooManyConnections};
-use self::proxy::ProxyHandler;
-use self::request_guard::ListenerExposure;
-use crate::app_state::AppState;
-use crate::listener::{InboundConnection, ListenAddr, Listener, PeerAddr};
+use self::accept::Acceptor;
 
-/// Takes calls there until the program stops.
-pub(crate) fn open(station: &Arc<AppState>, listener: Listener) -> Result<(), SpawnError> {
-    let crowd = station.tasks().task_group("sidecar connections")?;
-    let turned_away = Arc::clone(station.turned_away());
-    let gateway = ProxyHandler::new(
-        Arc::clone(station),
-        Arc::clone(&turned_away),
-        exposure(listener.address()),
-    );
-    let entrance = Arc::new(Acceptor {
-        station: Arc::clone(station),
-        gateway: Arc::new(gateway),
-        guests: Arc::default(),
-        turned_away,
-        listener,
-        crowd,
-    });
-    station.tasks().spawn("sidecar", move |stop| {
-        let entrance = Arc::clone(&entrance);
-        async move { entrance.keep(stop).await }
-    })
+/// The proxy: a client, the settings in effect and the counts of rejections.
+pub struct Sidecar {
+    client: Outflow,
+    tasks: Tasks,
+    config: ArcSwap<ServerConfig>,
+    rejections: RejectionCounts,
 }
 
-fn exposure(address: &ListenAddr) -> ListenerExposure {
-    match address {
-        ListenAddr::Tcp(address) if address.ip().is_loopback() => ListenerExposure::Loopback,
-        ListenAddr::Tcp(_) | ListenAddr::Unix(_) => ListenerExposure::Elsewhere,
-    }
-}
-
-/// Where connections come in.
-struct Acceptor {
-    station: Arc<AppState>,
-    gateway: Arc<ProxyHandler>,
-    guests: Arc<ConnectionLimits>,
-    turned_away: Arc<RejectionCounts>,
-    listener: Listener,
-    crowd: TaskGroup,
-}
-
-impl Acceptor {
-    async fn keep(&self, stop: CancelToken) {
-        while let Some((connection, from)) = self.listener.next(&stop).await {
-            self.greet(connection, from, &stop);
+impl Sidecar {
+    /// Creates a proxy that serves no port yet.
+    pub fn new(client: Outflow, tasks: Tasks, config: ServerConfig) -> Self {
+        Self {
+            client,
+            tasks,
+            config: ArcSwap::from_pointee(config),
+            rejections: RejectionCounts::default(),
         }
     }
 
-    fn greet(&self, connection: InboundConnection, from: PeerAddr, stop: &CancelToken) {
-        let config = self.station.config();
-        // What is spawned is refused only while the program stops.
-        let _stopping = match self.guests.admit(from, &config.server) {
-            Ok(guest) => {
-                let gateway = Arc::clone(&self.gateway);
-                let stop = stop.clone();
-                self.crowd.spawn(async move {
-                    connection::serve(connection, gateway, &config.server, stop).await;
-                    drop(guest);
-                })
-            }
-            Err(why) => {
-                self.turned_away.no_place(why);
-                self.send_away(connection, why)
-            }
-        };
+    /// Serves connections of this listener until the program stops.
+    ///
+    /// # Errors
+    /// If the tasks of the program are shut down already.
+    pub fn open(self: &Arc<Self>, listener: Listener) -> Result<(), SpawnError> {
+        let acceptor = Arc::new(Acceptor::new(Arc::clone(self), listener)?);
+        self.tasks.spawn("sidecar", move |stop| {
+            let acceptor = Arc::clone(&acceptor);
+            async move { acceptor.accept(stop).await }
+        })
     }
 
-    /// Says why, unless even that would be too much.
-    fn send_away(
-        &self,
-        connection: InboundConnection,
-        why: TooManyConnections,
-    ) -> Result<(), SpawnError> {
-        let config = self.station.config();
-        let places = usize::try_from(config.server.max_connections).unwrap_or(usize::MAX);
-        if self.crowd.len() >= places.saturating_add(MOST_SENT_AWAY) {
-            return Ok(());
-        }
-        let words = match why {
-            TooManyConnections::InAll => {
-                "as many connections are open as may be: close some, or raise `max_connections`"
-            }
-            TooManyConnections::FromThere => {
-                "this address has as many connections as it may: reuse them, or raise `max_connections_per_client`"
-            }
-        };
-        self.crowd.spawn(connection::send_away(connection, words))
+    /// Applies other settings to later connections and requests.
+    pub fn reconfigure(&self, config: ServerConfig) {
+        self.config.store(Arc::new(config));
+    }
+
+    /// Returns the counts of connections and requests that never became calls.
+    pub const fn rejections(&self) -> &RejectionCounts {
+        &self.rejections
+    }
+
+    fn config(&self) -> Arc<ServerConfig> {
+        self.config.load_full()
     }
 }
-
-/// So many are told at once that there is no place; the others see the door close.
-const MOST_SENT_AWAY: usize = 64;

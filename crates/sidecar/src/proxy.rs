@@ -1,5 +1,17 @@
 //! One request and its answer: who asks, for what, by which call, and what came of it.
 
+pub(crate) mod control_headers;
+mod error_response;
+mod hop_by_hop;
+mod loop_detection;
+pub(crate) mod problem;
+mod request_body;
+pub(crate) mod request_guard;
+mod response_body;
+mod response_headers;
+pub(crate) mod route;
+pub(crate) mod stalled_readers;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,45 +23,37 @@ use hyper::body::Incoming;
 use outflow::config::ServerConfig;
 use outflow::{Api, CacheMode, Call, CredentialPlacement};
 
-use super::control_headers::{CallOverrides, InvalidControl};
-use super::error_response;
-use super::hop_by_hop::{self, Trailers};
-use super::idle_tracker::ActiveRequest;
-use super::loop_detection::ViaMark;
-use super::problem::ProxyProblem;
-use super::rejections::RejectionCounts;
-use super::request_body::{BodyError, RequestBody};
-use super::request_guard::{self, ListenerExposure};
-use super::response_body::{DownloadSource, ResponseBody};
-use super::response_headers::{ResponseFacts, annotate};
-use super::route::{self, RequestRoute};
-use super::stalled_readers::StalledReaders;
-use crate::app_state::AppState;
+use self::control_headers::{CallOverrides, InvalidControl};
+use self::hop_by_hop::Trailers;
+use self::loop_detection::ViaMark;
+use self::problem::ProxyProblem;
+use self::request_body::{BodyError, RequestBody};
+use self::request_guard::ListenerExposure;
+use self::response_body::{DownloadSource, ResponseBody};
+use self::response_headers::{ResponseFacts, annotate};
+use self::route::RequestRoute;
+use self::stalled_readers::StalledReaders;
+use crate::Sidecar;
+use crate::accept::idle_tracker::ActiveRequest;
 
 /// What translates between HTTP and calls.
-pub(super) struct ProxyHandler {
-    station: Arc<AppState>,
-    turned_away: Arc<RejectionCounts>,
-    door: ListenerExposure,
+pub(crate) struct ProxyHandler {
+    sidecar: Arc<Sidecar>,
+    exposure: ListenerExposure,
     mark: ViaMark,
 }
 
 impl ProxyHandler {
-    pub(super) fn new(
-        station: Arc<AppState>,
-        turned_away: Arc<RejectionCounts>,
-        door: ListenerExposure,
-    ) -> Self {
+    pub(crate) fn new(sidecar: Arc<Sidecar>, exposure: ListenerExposure) -> Self {
         Self {
-            station,
-            turned_away,
-            door,
+            sidecar,
+            exposure,
             mark: ViaMark::random(),
         }
     }
 
     /// Answers a request.
-    pub(super) async fn answer(
+    pub(crate) async fn answer(
         &self,
         request: Request<Incoming>,
         beat: ActiveRequest,
@@ -66,9 +70,9 @@ impl ProxyHandler {
         request: Request<Incoming>,
     ) -> Result<Response<DownloadSource>, ProxyProblem> {
         let (mut head, body) = request.into_parts();
-        let config = self.station.config();
-        self.let_in(&mut head, &config.server)?;
-        let client = self.station.client();
+        let config = self.sidecar.config();
+        self.let_in(&mut head, &config)?;
+        let client = &self.sidecar.client;
         let Some(route) = RequestRoute::from_uri(&head.uri) else {
             return Ok(text(route::help(client)));
         };
@@ -77,7 +81,7 @@ impl ProxyHandler {
         };
         let steering = CallOverrides::take(&mut head.headers).map_err(|why| unclear(&why))?;
         self.mark.put_on(&mut head.headers, head.version)?;
-        let upload = RequestBody::new(body, &config.server).without(key_header(&api));
+        let upload = RequestBody::new(body, &config).without(key_header(&api));
         let shape = BodyShape::new(&api, &head, &upload, &steering);
         let trailers = hop_by_hop::trailers(&head.headers);
         let call = client.request(head.method, route.api, route.path);
@@ -102,12 +106,12 @@ impl ProxyHandler {
     /// Turns away who may not ask, and what cannot be asked.
     fn let_in(&self, head: &mut Parts, settings: &ServerConfig) -> Result<(), ProxyProblem> {
         if let Some(problem) = request_guard::misframed(&head.headers) {
-            self.turned_away.bad_framing();
+            self.sidecar.rejections.bad_framing();
             return Err(problem);
         }
-        request_guard::possible(head, self.door)?;
+        request_guard::possible(head, self.exposure)?;
         request_guard::known(head, settings.token.as_ref())
-            .inspect_err(|_| self.turned_away.no_token())
+            .inspect_err(|_| self.sidecar.rejections.no_token())
     }
 
     /// The answer of the API, with what belongs to its connection left out and our own words added.
@@ -125,7 +129,7 @@ impl ProxyHandler {
         if let Some(names) = announced {
             headers.insert(TRAILER, names);
         }
-        let door = self.station.client().upstream(api);
+        let door = self.sidecar.client.upstream(api);
         annotate(headers, &facts, door.as_ref());
         response
     }

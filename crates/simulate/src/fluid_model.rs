@@ -9,27 +9,27 @@ use super::scenario::{EnforcedRate, Scenario, TenantPlan};
 
 /// The fluid's progress.
 #[derive(Clone, Debug)]
-pub(super) struct FluidModel {
+pub struct FluidModel {
     /// When each tenant is done, in seconds.
-    pub(super) done: Vec<f64>,
+    pub done: Vec<f64>,
 }
 
 impl FluidModel {
     /// The ideal course of a scenario.
-    pub(super) fn from_scenario(scenario: &Scenario) -> Self {
+    pub fn from_scenario(scenario: &Scenario) -> Self {
         let mut fluid = FluidQueue::new(scenario);
         fluid.flow_until(f64::INFINITY);
         Self { done: fluid.done }
     }
 
     /// When everything is done, in seconds.
-    pub(super) fn makespan(&self) -> f64 {
+    pub fn makespan(&self) -> f64 {
         self.done.iter().copied().fold(0.0, f64::max)
     }
 }
 
 /// What each tenant would have had by this second, in jobs.
-pub(super) fn served_by(scenario: &Scenario, second: f64) -> Vec<f64> {
+pub(crate) fn served_by(scenario: &Scenario, second: f64) -> Vec<f64> {
     let mut fluid = FluidQueue::new(scenario);
     fluid.flow_until(second);
     fluid.served

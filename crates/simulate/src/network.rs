@@ -6,14 +6,15 @@ use std::time::Duration;
 
 /// Draws how long each way takes.
 #[derive(Clone, Debug)]
-pub(super) struct Network {
+pub struct Network {
     latency: Duration,
     jitter: Duration,
     dice: u64,
 }
 
 impl Network {
-    pub(super) const fn new(latency: Duration, jitter: Duration, seed: u64) -> Self {
+    /// A way of this length, and up to this jitter more.
+    pub const fn new(latency: Duration, jitter: Duration, seed: u64) -> Self {
         Self {
             latency,
             jitter,
@@ -22,19 +23,19 @@ impl Network {
     }
 
     /// How long the next way takes.
-    pub(super) fn draw(&mut self) -> Duration {
+    pub fn draw(&mut self) -> Duration {
         let spread = u64::try_from(self.jitter.as_nanos()).unwrap_or(u64::MAX);
         let extra = self.roll() % spread.saturating_add(1);
         self.latency.saturating_add(Duration::from_nanos(extra))
     }
 
     /// The shortest way.
-    pub(super) const fn latency(&self) -> Duration {
+    pub const fn latency(&self) -> Duration {
         self.latency
     }
 
     /// How much longer a way may take.
-    pub(super) const fn jitter(&self) -> Duration {
+    pub const fn jitter(&self) -> Duration {
         self.jitter
     }
 

@@ -9,28 +9,30 @@ use super::world::SimHistory;
 
 /// The figures of one run.
 #[derive(Clone, Debug)]
-pub(super) struct RunFigures {
-    pub(super) scheduler: SchedulerName,
+pub struct RunFigures {
+    /// The scheduler.
+    pub scheduler: SchedulerName,
     /// When the last job was done, in seconds.
-    pub(super) makespan: f64,
+    pub makespan: f64,
     /// By how much that is later than ideal, in per cent.
-    pub(super) over_ideal: f64,
-    pub(super) throttles_per_job: f64,
+    pub over_ideal: f64,
+    /// Throttles of a job until it is done, on average.
+    pub throttles_per_job: f64,
     /// How many requests the API turned away.
-    pub(super) refused: u64,
+    pub refused: u64,
     /// The fullest window at the API, over its limit.
-    pub(super) peak: f64,
+    pub peak: f64,
     /// How evenly tenants were served by half time, against their ideal: 1 is perfectly.
-    pub(super) jain: f64,
+    pub jain: f64,
     /// The furthest that a tenant was from its part of the service while all had work, in jobs.
-    pub(super) off_share: f64,
+    pub off_share: f64,
     /// When each tenant was done, in seconds.
-    pub(super) done: Vec<f64>,
+    pub done: Vec<f64>,
 }
 
 impl RunFigures {
     /// Measures a run.
-    pub(super) fn new(scenario: &Scenario, scheduler: SchedulerName, history: &SimHistory) -> Self {
+    pub(crate) fn new(scenario: &Scenario, scheduler: SchedulerName, history: &SimHistory) -> Self {
         let ideal = FluidModel::from_scenario(scenario).makespan();
         let done = done(scenario, history);
         let makespan = done.iter().copied().fold(0.0, f64::max);
@@ -130,12 +132,12 @@ fn off_share(scenario: &Scenario, history: &SimHistory) -> f64 {
     clippy::cast_precision_loss,
     reason = "shown, never compared exactly: 52 bits are plenty"
 )]
-pub(super) fn real(count: u64) -> f64 {
+pub(crate) fn real(count: u64) -> f64 {
     count as f64
 }
 
 /// An instant in seconds.
-pub(super) fn seconds(at: Nanos) -> f64 {
+pub(crate) fn seconds(at: Nanos) -> f64 {
     real(at.as_nanos()) / 1e9
 }
 

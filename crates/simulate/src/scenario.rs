@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-use clap::ValueEnum;
 use outflow_core::Nanos;
 
 /// The scenarios by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(super) enum ScenarioName {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum ScenarioName {
     /// 3 tenants of 5,000 jobs, 10/s each.
     Headline,
     /// 1,000 jobs of one tenant at 100/s.
@@ -27,37 +25,80 @@ pub(super) enum ScenarioName {
     Many,
 }
 
+impl ScenarioName {
+    /// All of them, in the order of the report.
+    pub const ALL: [Self; 8] = [
+        Self::Headline,
+        Self::Thousand,
+        Self::ComeAndGo,
+        Self::Asymmetric,
+        Self::Weights,
+        Self::Capped,
+        Self::Halved,
+        Self::Many,
+    ];
+
+    /// Returns its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Headline => "headline",
+            Self::Thousand => "thousand",
+            Self::ComeAndGo => "come_and_go",
+            Self::Asymmetric => "asymmetric",
+            Self::Weights => "weights",
+            Self::Capped => "capped",
+            Self::Halved => "halved",
+            Self::Many => "many",
+        }
+    }
+
+    /// Returns its help text.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Headline => "3 tenants of 5,000 jobs, 10/s each",
+            Self::Thousand => "1,000 jobs of one tenant at 100/s",
+            Self::ComeAndGo => "Two tenants join a busy one for a while, shared 30/s",
+            Self::Asymmetric => "10,000, 1,000 and 100 jobs, shared 30/s",
+            Self::Weights => "Weights 3 : 2 : 1, shared 30/s",
+            Self::Capped => "The same with the third capped at 2/s",
+            Self::Halved => "Shared 30/s, of which half for 100 s",
+            Self::Many => "1,000 tenants of 15 jobs, shared 300/s",
+        }
+    }
+}
+
 impl fmt::Display for ScenarioName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.to_possible_value();
-        f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+        f.write_str(self.name())
     }
 }
 
 /// Everything that a run needs to know.
 #[derive(Clone, Debug)]
-pub(super) struct Scenario {
-    pub(super) name: ScenarioName,
-    pub(super) summary: &'static str,
-    pub(super) tenants: Vec<TenantPlan>,
-    pub(super) enforced: EnforcedRate,
+pub struct Scenario {
+    /// Its name.
+    pub name: ScenarioName,
+    /// Its numbers, in one line.
+    pub summary: &'static str,
+    pub(crate) tenants: Vec<TenantPlan>,
+    pub(crate) enforced: EnforcedRate,
     /// Later rates per second, in order of time.
-    pub(super) changes: Vec<RateChange>,
+    pub(crate) changes: Vec<RateChange>,
 }
 
 /// One tenant's work.
 #[derive(Clone, Debug)]
-pub(super) struct TenantPlan {
-    pub(super) jobs: u64,
-    pub(super) at: Nanos,
-    pub(super) weight: u32,
+pub(crate) struct TenantPlan {
+    pub(crate) jobs: u64,
+    pub(crate) at: Nanos,
+    pub(crate) weight: u32,
     /// The tenant's own limit per second, which only the client knows.
-    pub(super) cap: Option<u64>,
+    pub(crate) cap: Option<u64>,
 }
 
 /// What the API allows per second, and to whom.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum EnforcedRate {
+pub(crate) enum EnforcedRate {
     /// So much to each tenant.
     PerTenant(u64),
     /// So much to all of them together.
@@ -66,14 +107,14 @@ pub(super) enum EnforcedRate {
 
 /// From an instant on, the API allows another rate per second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RateChange {
-    pub(super) at: Nanos,
-    pub(super) rate: u64,
+pub(crate) struct RateChange {
+    pub(crate) at: Nanos,
+    pub(crate) rate: u64,
 }
 
 impl Scenario {
     /// The numbers behind a name.
-    pub(super) fn named(name: ScenarioName) -> Self {
+    pub fn named(name: ScenarioName) -> Self {
         let scenario = |summary, tenants: Vec<TenantPlan>, enforced| Self {
             name,
             summary,
@@ -136,8 +177,13 @@ impl Scenario {
         }
     }
 
+    /// Returns the number of tenants.
+    pub fn tenant_count(&self) -> usize {
+        self.tenants.len()
+    }
+
     /// How many jobs there are in all.
-    pub(super) fn jobs(&self) -> u64 {
+    pub fn jobs(&self) -> u64 {
         self.tenants.iter().map(|plan| plan.jobs).sum()
     }
 }

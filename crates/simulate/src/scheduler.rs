@@ -7,20 +7,20 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use job_first::{JobFirst, RetryWait};
 use outflow_core::{ClockPair, CongestionRule, Nanos, WallTime};
+use permit_first::PermitFirst;
 
 use super::scenario::Scenario;
 use super::server::ServerReply;
-use job_first::{JobFirst, RetryWait};
-use permit_first::PermitFirst;
+use crate::error::SetupResult;
 
 /// A job by its number.
-pub(super) type Job = usize;
+pub(crate) type Job = usize;
 
 /// What a scheduler does with a job.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum JobMove {
+pub(crate) enum JobMove {
     /// It goes to the API.
     Send(Job),
     /// It was its turn, and there was no room.
@@ -28,7 +28,7 @@ pub(super) enum JobMove {
 }
 
 /// One side of the comparison. The world tells it what happens and asks it what to do.
-pub(super) trait Scheduler {
+pub(crate) trait Scheduler {
     /// Jobs of a tenant came in.
     fn submit(&mut self, tenant: usize, jobs: Range<Job>);
     /// The API's rate per second is another one from now on.
@@ -42,9 +42,8 @@ pub(super) trait Scheduler {
 }
 
 /// The schedulers by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-#[value(rename_all = "kebab-case")]
-pub(super) enum SchedulerName {
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum SchedulerName {
     /// Who finds no room waits one second and tries again.
     Fixed,
     /// Who finds no room waits by the congestion formula, two minutes at most.
@@ -56,8 +55,38 @@ pub(super) enum SchedulerName {
 }
 
 impl SchedulerName {
+    /// All of them, in the order of the report.
+    pub const ALL: [Self; 4] = [
+        Self::Fixed,
+        Self::Backoff,
+        Self::BackoffUnclamped,
+        Self::PermitFirst,
+    ];
+
+    /// Returns its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Backoff => "backoff",
+            Self::BackoffUnclamped => "backoff-unclamped",
+            Self::PermitFirst => "permit-first",
+        }
+    }
+
+    /// Returns its help text.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Fixed => "Who finds no room waits one second and tries again",
+            Self::Backoff => {
+                "Who finds no room waits by the congestion formula, two minutes at most"
+            }
+            Self::BackoffUnclamped => "The same without the maximum",
+            Self::PermitFirst => "A permit first, then the job whose turn it is",
+        }
+    }
+
     /// Builds it for a scenario.
-    pub(super) fn build(self, scenario: &Scenario) -> anyhow::Result<Box<dyn Scheduler>> {
+    pub(crate) fn build(self, scenario: &Scenario) -> SetupResult<Box<dyn Scheduler>> {
         let base = CongestionRule::default().base();
         let wait = match self {
             Self::Fixed => RetryWait::Fixed(CongestionRule::default()),
@@ -71,8 +100,7 @@ impl SchedulerName {
 
 impl fmt::Display for SchedulerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.to_possible_value();
-        f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+        f.write_str(self.name())
     }
 }
 

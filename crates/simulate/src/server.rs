@@ -11,7 +11,7 @@ use super::scenario::{EnforcedRate, RateChange, Scenario};
 
 /// The API's side of a run.
 #[derive(Debug)]
-pub(super) struct SimulatedServer {
+pub(crate) struct SimulatedServer {
     rate: u64,
     changes: Vec<RateChange>,
     books: Vec<RequestLog>,
@@ -22,7 +22,7 @@ pub(super) struct SimulatedServer {
 
 /// What the API says to one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ServerReply {
+pub(crate) enum ServerReply {
     /// Served.
     Accepted,
     /// Too many requests; there is room at this instant if nobody else takes it.
@@ -31,9 +31,9 @@ pub(super) enum ServerReply {
 
 /// The fullest window: how many arrived in it where so many were allowed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PeakWindow {
-    pub(super) arrived: u64,
-    pub(super) allowed: u64,
+pub(crate) struct PeakWindow {
+    pub(crate) arrived: u64,
+    pub(crate) allowed: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ struct RequestLog {
 }
 
 impl SimulatedServer {
-    pub(super) fn new(scenario: &Scenario) -> Self {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
         let (rate, shares_one_book, books) = match scenario.enforced {
             EnforcedRate::PerTenant(rate) => (rate, false, scenario.tenants.len()),
             EnforcedRate::Shared(rate) => (rate, true, 1),
@@ -62,7 +62,7 @@ impl SimulatedServer {
     }
 
     /// A request of `tenant` arrives. Arrivals come in the order of time.
-    pub(super) fn arrive(&mut self, now: Nanos, tenant: usize) -> ServerReply {
+    pub(crate) fn arrive(&mut self, now: Nanos, tenant: usize) -> ServerReply {
         let allowed = self.rate_at(now);
         let book = if self.shares_one_book { 0 } else { tenant };
         let Some(book) = self.books.get_mut(book) else {
@@ -79,12 +79,12 @@ impl SimulatedServer {
     }
 
     /// How many requests were turned away.
-    pub(super) const fn refused(&self) -> u64 {
+    pub(crate) const fn refused(&self) -> u64 {
         self.refused
     }
 
     /// The fullest window of all, refused requests included.
-    pub(super) const fn peak(&self) -> PeakWindow {
+    pub(crate) const fn peak(&self) -> PeakWindow {
         self.peak
     }
 
@@ -119,7 +119,7 @@ fn room_after(times: &[Nanos], allowed: u64) -> Nanos {
 }
 
 /// Rates are per second.
-pub(super) const WINDOW: Duration = Duration::from_secs(1);
+pub(crate) const WINDOW: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

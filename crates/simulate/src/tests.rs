@@ -1,23 +1,20 @@
 //! The goals that each scenario was made for.
 
+use std::time::Duration;
+
 use super::*;
 
-fn simulate() -> Simulate {
-    Simulate {
-        scenario: Vec::new(),
-        scheduler: Vec::new(),
-        latency: 20,
-        jitter: 2,
-        seed: 1,
-        json: false,
-        forecast: forecast::LoadArgs::default(),
-    }
+fn network(jitter: u64, seed: u64) -> Network {
+    Network::new(
+        Duration::from_millis(20),
+        Duration::from_millis(jitter),
+        seed,
+    )
 }
 
 fn play(scenario: ScenarioName, scheduler: SchedulerName) -> RunFigures {
-    simulate()
-        .play_one(&Scenario::named(scenario), scheduler)
-        .expect("every job is done")
+    let played = super::play(&Scenario::named(scenario), scheduler, network(2, 1));
+    played.expect("every job is done")
 }
 
 fn permit_first(scenario: ScenarioName) -> RunFigures {
@@ -127,21 +124,22 @@ fn the_formula_is_better_than_fixed_waits_and_worse_than_permits() {
 #[test]
 fn the_same_seed_gives_the_same_report() {
     let report = |seed| {
-        let mut simulate = simulate();
-        simulate.scenario = vec![ScenarioName::Thousand, ScenarioName::Halved];
-        simulate.seed = seed;
-        simulate.play().expect("every job is done").to_json()
+        [ScenarioName::Thousand, ScenarioName::Halved].map(|name| {
+            SchedulerName::ALL.map(|scheduler| {
+                let played = super::play(&Scenario::named(name), scheduler, network(2, seed));
+                format!("{:?}", played.expect("every job is done"))
+            })
+        })
     };
     assert_eq!(report(7), report(7));
     assert_ne!(report(7), report(8), "the dice do matter");
 }
 
 fn permit_first_with(name: ScenarioName, seed: u64, jitter: u64) -> RunFigures {
-    let mut simulate = simulate();
-    (simulate.seed, simulate.jitter) = (seed, jitter);
-    simulate
-        .play_one(&Scenario::named(name), SchedulerName::PermitFirst)
-        .expect("every job is done")
+    let scenario = Scenario::named(name);
+    let network = network(jitter, seed);
+    let played = super::play(&scenario, SchedulerName::PermitFirst, network);
+    played.expect("every job is done")
 }
 
 // The guard of 2 ms covers a spread of 1 ms each way entirely, whatever the dice say.

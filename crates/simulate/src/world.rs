@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use anyhow::ensure;
 use outflow_core::{Nanos, ThrottleCounts};
 
+use super::error::SimulateError;
 use super::network::Network;
 use super::scenario::{RateChange, Scenario};
 use super::scheduler::{Job, JobMove, Scheduler};
 use super::server::{PeakWindow, ServerReply, SimulatedServer};
 
 /// One run in the making.
-pub(super) struct SimWorld {
+pub(crate) struct SimWorld {
     events: BTreeMap<(Nanos, u64), SimEvent>,
     planned: u64,
     network: Network,
@@ -26,20 +26,20 @@ pub(super) struct SimWorld {
 
 /// What happened, for whoever measures it.
 #[derive(Debug)]
-pub(super) struct SimHistory {
+pub(crate) struct SimHistory {
     /// The jobs in the order in which they were sent for the last time.
-    pub(super) served: Vec<JobService>,
-    pub(super) throttles: ThrottleCounts,
-    pub(super) refused: u64,
-    pub(super) peak: PeakWindow,
+    pub(crate) served: Vec<JobService>,
+    pub(crate) throttles: ThrottleCounts,
+    pub(crate) refused: u64,
+    pub(crate) peak: PeakWindow,
 }
 
 /// One job that was done.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct JobService {
-    pub(super) tenant: usize,
-    pub(super) sent: Nanos,
-    pub(super) done: Nanos,
+pub(crate) struct JobService {
+    pub(crate) tenant: usize,
+    pub(crate) sent: Nanos,
+    pub(crate) done: Nanos,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ struct SimRecord {
 }
 
 impl SimWorld {
-    pub(super) fn new(
+    pub(crate) fn new(
         scenario: &Scenario,
         network: Network,
         scheduler: Box<dyn Scheduler>,
@@ -89,7 +89,7 @@ impl SimWorld {
     }
 
     /// Plays until nothing is left to do.
-    pub(super) fn play(mut self) -> anyhow::Result<SimHistory> {
+    pub(crate) fn play(mut self) -> Result<SimHistory, SimulateError> {
         let mut moves = Vec::new();
         while self.done < self.jobs.len() {
             let Some((&(now, _), _)) = self.events.first_key_value() else {
@@ -108,7 +108,9 @@ impl SimWorld {
             self.plan_wake(now);
         }
         let undone = self.jobs.len() - self.done;
-        ensure!(undone == 0, "{undone} jobs were never done: this is a bug");
+        if undone > 0 {
+            return Err(SimulateError::Unfinished(undone));
+        }
         Ok(self.history())
     }
 

@@ -1,19 +1,16 @@
-//! Where the program keeps its jobs: in a directory of its own, or in a server that others share.
+//! A store of either kind: embedded in a directory, or Redis.
 //!
-//! An engine is made for one kind of store, and which one it is stands in the configuration: this one is
-//! either, so that whatever talks with the engine is written once. It may also hold jobs back for a while
-//! after a start, until what was sent before it does not count any more.
+//! An engine is generic over its store and the configuration chooses the kind at run time, so the program
+//! uses this one. It can also withhold jobs after a start, until earlier requests no longer count.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use outflow::SystemClock;
-use outflow_bulk::Lane;
 use outflow_core::{Clock, WallTime};
-use outflow_store::{
+
+use crate::{
     ActionReport, ActionSpec, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample,
     ControlScope, DeadLetter, DeadLetterFilter, EmbeddedStore, FencingToken, FinishedQuery,
     HeartbeatResult, JobCounts, JobOutcome, JobStore, Name, PageRequest, ReapResult, RedisStore,
@@ -22,27 +19,25 @@ use outflow_store::{
 };
 
 /// A store of either kind.
-pub(crate) struct AnyStore {
-    kept: StoreVariant,
-    clock: SystemClock,
-    /// Until when nothing of an API is given out.
-    rests: OnceLock<BTreeMap<String, WallTime>>,
+pub struct AnyStore {
+    store: StoreVariant,
+    clock: Arc<dyn Clock + Send + Sync>,
+    /// Returns the instant before which a lane gives out no job.
+    opens_at: OnceLock<LaneOpening>,
 }
 
-/// Where it is.
+type LaneOpening = Box<dyn Fn(&Name) -> Option<WallTime> + Send + Sync>;
+
 enum StoreVariant {
-    /// In a directory.
-    Here(EmbeddedStore),
-    /// In a server.
-    Shared(Box<RedisStore>),
+    Embedded(EmbeddedStore),
+    Redis(Box<RedisStore>),
 }
 
-/// Asks whichever it is.
 macro_rules! either {
     ($store:expr, $step:ident($($what:expr),*)) => {
-        match &$store.kept {
-            StoreVariant::Here(store) => store.$step($($what),*).await,
-            StoreVariant::Shared(store) => store.$step($($what),*).await,
+        match &$store.store {
+            StoreVariant::Embedded(store) => store.$step($($what),*).await,
+            StoreVariant::Redis(store) => store.$step($($what),*).await,
         }
     };
 }
@@ -57,7 +52,7 @@ impl JobStore for AnyStore {
         ask: ClaimRequest,
         gate: &mut dyn ClaimFilter,
     ) -> StoreResult<ClaimBatch> {
-        match self.resting(&ask.lane) {
+        match self.closed_for(&ask.lane) {
             Some(left) => Ok(ClaimBatch {
                 jobs: Vec::new(),
                 next: Some(left),
@@ -95,11 +90,11 @@ impl JobStore for AnyStore {
         either!(self, release_unknown(session, known))
     }
 
-    /// Made at once and not when it is first looked at: what rings in between must not be missed.
+    // Created at once, not at the first poll: a change in between must not be missed.
     fn changed(&self) -> impl Future<Output = ()> + Send {
-        let changed: Pin<Box<dyn Future<Output = ()> + Send + '_>> = match &self.kept {
-            StoreVariant::Here(store) => Box::pin(store.changed()),
-            StoreVariant::Shared(store) => Box::pin(store.changed()),
+        let changed: Pin<Box<dyn Future<Output = ()> + Send + '_>> = match &self.store {
+            StoreVariant::Embedded(store) => Box::pin(store.changed()),
+            StoreVariant::Redis(store) => Box::pin(store.changed()),
         };
         changed
     }
@@ -226,61 +221,58 @@ impl JobStore for AnyStore {
     }
 
     fn take_warning(&self) -> Option<String> {
-        match &self.kept {
-            StoreVariant::Here(store) => store.take_warning(),
-            StoreVariant::Shared(store) => store.take_warning(),
+        match &self.store {
+            StoreVariant::Embedded(store) => store.take_warning(),
+            StoreVariant::Redis(store) => store.take_warning(),
         }
     }
 }
 
 impl AnyStore {
-    /// A store in a directory.
-    pub(crate) fn here(store: EmbeddedStore) -> Self {
-        Self::new(StoreVariant::Here(store))
+    /// Wraps a store in a directory.
+    pub fn embedded(store: EmbeddedStore, clock: Arc<dyn Clock + Send + Sync>) -> Self {
+        Self::new(StoreVariant::Embedded(store), clock)
     }
 
-    /// A store in a server.
-    pub(crate) fn shared(store: RedisStore) -> Self {
-        Self::new(StoreVariant::Shared(Box::new(store)))
+    /// Wraps a store on a Redis server.
+    pub fn redis(store: RedisStore, clock: Arc<dyn Clock + Send + Sync>) -> Self {
+        Self::new(StoreVariant::Redis(Box::new(store)), clock)
     }
 
-    fn new(kept: StoreVariant) -> Self {
+    fn new(store: StoreVariant, clock: Arc<dyn Clock + Send + Sync>) -> Self {
         Self {
-            kept,
-            clock: SystemClock::new(),
-            rests: OnceLock::new(),
+            store,
+            clock,
+            opens_at: OnceLock::new(),
         }
     }
 
-    /// Gives out no job of these APIs before these instants. Everything else goes on meanwhile; a second
-    /// word of it changes nothing.
-    pub(crate) fn rest_until(&self, instants: BTreeMap<String, WallTime>) {
-        let _said_before = self.rests.set(instants);
+    /// Gives out no job of a lane before this instant. All other operations continue; a second call
+    /// changes nothing.
+    pub fn hold_lanes(&self, opens_at: impl Fn(&Name) -> Option<WallTime> + Send + Sync + 'static) {
+        let _set_before = self.opens_at.set(Box::new(opens_at));
     }
 
-    /// How long a lane still rests.
-    fn resting(&self, lane: &Name) -> Option<Duration> {
-        let Lane::Api { api, .. } = Lane::from_name(lane) else {
-            return None;
-        };
-        let left = self.rests.get()?.get(&api)?.since(self.clock.wall());
-        (!left.is_zero()).then_some(left)
+    fn closed_for(&self, lane: &Name) -> Option<Duration> {
+        let opens_at = self.opens_at.get()?(lane)?;
+        let span = opens_at.since(self.clock.wall());
+        (!span.is_zero()).then_some(span)
     }
 
-    /// Which kind it is, as the configuration spells it.
-    pub(crate) const fn kind(&self) -> &'static str {
-        match self.kept {
-            StoreVariant::Here(_) => "embedded",
-            StoreVariant::Shared(_) => "redis",
+    /// Returns the kind, as the configuration spells it.
+    pub const fn kind(&self) -> &'static str {
+        match self.store {
+            StoreVariant::Embedded(_) => "embedded",
+            StoreVariant::Redis(_) => "redis",
         }
     }
 
-    /// Takes nothing more, and lets what was taken be written.
-    pub(crate) fn end(&self) {
-        match &self.kept {
-            StoreVariant::Here(store) => store.end(),
-            // A server answers when it has written.
-            StoreVariant::Shared(_) => {}
+    /// Accepts nothing more; the writer finishes what was accepted.
+    pub fn end(&self) {
+        match &self.store {
+            StoreVariant::Embedded(store) => store.end(),
+            // Redis responds after it has written.
+            StoreVariant::Redis(_) => {}
         }
     }
 }

@@ -6,21 +6,20 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
-use outflow_bulk::Webhook;
+use outflow_bulk::{Webhook, views};
 use outflow_store::{ActionReport, ActionSpec, JobStore, Name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
 use super::{Asked, AuditReason, NamePage, PlacePage, done, name, of_action};
-use crate::admin::api_param::ApiParam;
-use crate::admin::audit::AuditActor;
-use crate::admin::problem::AdminProblem;
-use crate::admin::{Admin, json_body};
-use crate::open::views;
+use crate::api_param::ApiParam;
+use crate::audit::AuditActor;
+use crate::problem::AdminProblem;
+use crate::{Admin, json_body};
 
 /// Actions by name.
-pub(in crate::admin) async fn list(
+pub(crate) async fn list(
     State(admin): State<Arc<Admin>>,
     query: Asked<NamePage>,
 ) -> Result<Json<Value>, AdminProblem> {
@@ -37,7 +36,7 @@ pub(in crate::admin) async fn list(
 /// An action that is to be.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::admin) struct OpenBody {
+pub(crate) struct OpenBody {
     id: SmolStr,
     timeout_ms: Option<u64>,
     keep_ms: Option<u64>,
@@ -54,7 +53,7 @@ struct WebhookParam {
 }
 
 /// Opens an action, or changes one that is open.
-pub(in crate::admin) async fn open(
+pub(crate) async fn open(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<AuditActor>,
     json_body::JsonBody(open): json_body::JsonBody<OpenBody>,
@@ -93,7 +92,7 @@ fn span(field: &str, millis: Option<u64>) -> Result<Option<Duration>, AdminProbl
 }
 
 /// One action.
-pub(in crate::admin) async fn one(
+pub(crate) async fn one(
     State(admin): State<Arc<Admin>>,
     ApiParam(action): ApiParam,
 ) -> Result<Json<Value>, AdminProblem> {
@@ -102,7 +101,7 @@ pub(in crate::admin) async fn one(
 }
 
 /// Says that it gets no more jobs.
-pub(in crate::admin) async fn close(
+pub(crate) async fn close(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<AuditActor>,
     ApiParam(action): ApiParam,
@@ -115,7 +114,7 @@ pub(in crate::admin) async fn close(
 }
 
 /// What came of its jobs, in the order in which it came.
-pub(in crate::admin) async fn results(
+pub(crate) async fn results(
     State(admin): State<Arc<Admin>>,
     ApiParam(action): ApiParam,
     query: Asked<PlacePage>,
@@ -155,7 +154,7 @@ impl Admin {
     fn webhook(&self, hook: WebhookParam) -> Result<Webhook, AdminProblem> {
         let WebhookParam { api, path } = hook;
         self.upstream(&api)?;
-        let known = self.station.client().api(&api);
+        let known = self.program.client().api(&api);
         let known = known.ok_or_else(AdminProblem::unknown_api)?;
         let joined = known.base_url.join(&path);
         if let Err(wrong) = joined {

@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use super::tenants::unknown;
 use super::{AuditReason, done, name, of_action, of_tenant};
-use crate::admin::api_param::ApiParam;
-use crate::admin::audit::AuditActor;
-use crate::admin::problem::AdminProblem;
-use crate::admin::{Admin, json_body};
+use crate::api_param::ApiParam;
+use crate::audit::AuditActor;
+use crate::problem::AdminProblem;
+use crate::{Admin, json_body};
 
 /// What is done to jobs.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::admin) enum JobOperation {
+pub(crate) enum JobOperation {
     /// They are not given out any more.
     Pause,
     /// They are given out again.
@@ -31,7 +31,7 @@ pub(in crate::admin) enum JobOperation {
 type Answering = Pin<Box<dyn Future<Output = Result<Json<Value>, AdminProblem>> + Send>>;
 
 /// Does it to the jobs of the tenant that the address names.
-pub(in crate::admin) fn of_tenants(
+pub(crate) fn of_tenants(
     operation: JobOperation,
 ) -> impl Fn(
     State<Arc<Admin>>,
@@ -59,7 +59,7 @@ pub(in crate::admin) fn of_tenants(
 }
 
 /// Does it to the jobs of the action that the address names, if there is one.
-pub(in crate::admin) fn of_actions(
+pub(crate) fn of_actions(
     operation: JobOperation,
 ) -> impl Fn(
     State<Arc<Admin>>,

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use outflow_bulk::views;
 use outflow_store::{DeadLetterFilter, JobStore};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
 use super::{Asked, AuditReason, PlacePage, done, name, of_action, of_tenant};
-use crate::admin::audit::AuditActor;
-use crate::admin::problem::AdminProblem;
-use crate::admin::{Admin, json_body};
-use crate::open::views;
+use crate::audit::AuditActor;
+use crate::problem::AdminProblem;
+use crate::{Admin, json_body};
 
 /// The oldest first.
-pub(in crate::admin) async fn list(
+pub(crate) async fn list(
     State(admin): State<Arc<Admin>>,
     query: Asked<PlacePage>,
 ) -> Result<Json<Value>, AdminProblem> {
@@ -30,7 +30,7 @@ pub(in crate::admin) async fn list(
 /// Which of them are meant: exactly one of these is said.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::admin) struct LetterQuery {
+pub(crate) struct LetterQuery {
     #[serde(default)]
     all: bool,
     tenant: Option<SmolStr>,
@@ -70,7 +70,7 @@ impl LetterQuery {
 }
 
 /// Lets them stand in line again.
-pub(in crate::admin) async fn retry(
+pub(crate) async fn retry(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<AuditActor>,
     json_body::JsonBody(which): json_body::JsonBody<LetterQuery>,
@@ -85,7 +85,7 @@ pub(in crate::admin) async fn retry(
 }
 
 /// Throws them away.
-pub(in crate::admin) async fn purge(
+pub(crate) async fn purge(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<AuditActor>,
     json_body::JsonBody(which): json_body::JsonBody<LetterQuery>,

@@ -11,20 +11,20 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::admin::Admin;
+use crate::Admin;
 
 /// Passes news of jobs on until the program stops.
-pub(in crate::admin) fn pass_on(admin: &Arc<Admin>) -> Result<(), SpawnError> {
-    if admin.station.bulk.is_none() {
+pub(crate) fn pass_on(admin: &Arc<Admin>) -> Result<(), SpawnError> {
+    if admin.program.engine().is_none() {
         return Ok(());
     }
     let admin = Arc::clone(admin);
-    let tasks = admin.station.tasks().clone();
+    let tasks = admin.program.tasks().clone();
     tasks.spawn("bulk news", move |stop| listen(Arc::clone(&admin), stop))
 }
 
 async fn listen(admin: Arc<Admin>, stop: CancelToken) {
-    let Some(bulk) = &admin.station.bulk else {
+    let Some(bulk) = admin.program.engine() else {
         return;
     };
     let mut news = bulk.engine().events();
@@ -54,7 +54,7 @@ fn event_json(news: &BulkEvent) -> Option<(&'static str, Value)> {
         BulkEvent::Finished { report } => (
             "bulk_finished",
             json!({ "action": report.spec.id.as_str(), "stage": report.stage.as_str(),
-                    "jobs": crate::open::views::JobCountsView::from_counts(&report.tally) }),
+                    "jobs": outflow_bulk::views::JobCountsView::from_counts(&report.tally) }),
         ),
         _ => return None,
     })

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Query, State};
 use http::StatusCode;
-use outflow_bulk::{JobDestination, JobSpec, JobSubmission, SubmittedJob};
+use outflow_bulk::{
+    JobDestination, JobLine, JobSpec, JobSubmission, RunningEngine, SubmittedJob, views,
+};
 use outflow_store::BatchPosition;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
 use super::{Asked, name};
-use crate::admin::Admin;
-use crate::admin::json_body::JobLines;
-use crate::admin::problem::AdminProblem;
-use crate::open::{JobLine, RunningEngine, views};
-use crate::terminal::count;
+use crate::Admin;
+use crate::json_body::JobLines;
+use crate::problem::AdminProblem;
 
 /// What jobs belong to.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::admin) struct BatchView {
+pub(crate) struct BatchView {
     /// The action; it is opened if nobody has.
     action: Option<SmolStr>,
     /// Whether the action gets no more.
@@ -35,7 +35,7 @@ pub(in crate::admin) struct BatchView {
 /// Takes jobs, unless one of them is wrong: then none. What finds no room in the queue is not taken, and told
 /// as such of each, and the action stays open for it. Or says what it would have against them, and takes
 /// nothing.
-pub(in crate::admin) async fn submit(
+pub(crate) async fn submit(
     State(admin): State<Arc<Admin>>,
     query: Asked<BatchView>,
     JobLines(bytes): JobLines,
@@ -93,8 +93,13 @@ fn orders(bulk: &RunningEngine, bytes: &[u8]) -> Result<Vec<JobSpec>, AdminProbl
     }
     if let Some(first) = wrong.first() {
         let detail = format!(
-            "{} wrong, and none was taken; job {}: {}",
-            count(wrong.len(), "job is", "jobs are"),
+            "{} {} wrong, and none was taken; job {}: {}",
+            wrong.len(),
+            if wrong.len() == 1 {
+                "job is"
+            } else {
+                "jobs are"
+            },
             first["job"],
             first["detail"].as_str().unwrap_or_default()
         );

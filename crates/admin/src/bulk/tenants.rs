@@ -5,20 +5,20 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::{Extension, Json};
 use http::StatusCode;
+use outflow_bulk::views;
 use outflow_store::{JobStore, Name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
 use super::{Asked, AuditReason, NamePage, done, name, of_tenant};
-use crate::admin::api_param::ApiParam;
-use crate::admin::audit::AuditActor;
-use crate::admin::problem::AdminProblem;
-use crate::admin::{Admin, json_body};
-use crate::open::views;
+use crate::api_param::ApiParam;
+use crate::audit::AuditActor;
+use crate::problem::AdminProblem;
+use crate::{Admin, json_body};
 
 /// Tenants by name.
-pub(in crate::admin) async fn list(
+pub(crate) async fn list(
     State(admin): State<Arc<Admin>>,
     query: Asked<NamePage>,
 ) -> Result<Json<Value>, AdminProblem> {
@@ -30,7 +30,7 @@ pub(in crate::admin) async fn list(
 }
 
 /// One tenant.
-pub(in crate::admin) async fn one(
+pub(crate) async fn one(
     State(admin): State<Arc<Admin>>,
     ApiParam(tenant): ApiParam,
 ) -> Result<Json<Value>, AdminProblem> {
@@ -50,12 +50,12 @@ pub(in crate::admin) async fn one(
 /// How many snapshots are wanted.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::admin) struct HistoryQuery {
+pub(crate) struct HistoryQuery {
     most: Option<usize>,
 }
 
 /// How congested it was.
-pub(in crate::admin) async fn history(
+pub(crate) async fn history(
     State(admin): State<Arc<Admin>>,
     ApiParam(tenant): ApiParam,
     query: Asked<HistoryQuery>,
@@ -75,13 +75,13 @@ pub(in crate::admin) async fn history(
 /// How many jobs that were put off stand in line again.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::admin) struct ReleaseView {
+pub(crate) struct ReleaseView {
     most: Option<u64>,
     reason: Option<SmolStr>,
 }
 
 /// Lets jobs that were put off stand in line again; answers how many are still put off.
-pub(in crate::admin) async fn release(
+pub(crate) async fn release(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<AuditActor>,
     ApiParam(tenant): ApiParam,
@@ -98,7 +98,7 @@ pub(in crate::admin) async fn release(
 }
 
 /// Forgets its statistics.
-pub(in crate::admin) async fn reset(
+pub(crate) async fn reset(
     State(admin): State<Arc<Admin>>,
     Extension(who): Extension<AuditActor>,
     ApiParam(tenant): ApiParam,

@@ -11,7 +11,7 @@ use http_body::{Body, Frame};
 use super::ListenerState;
 
 /// A body that goes on as long as somebody listens.
-pub(in crate::admin) struct EventBody {
+pub(crate) struct EventBody {
     /// What comes next, and who waits for it; nothing once it is over.
     next: Option<Pin<Box<dyn Future<Output = Step> + Send>>>,
 }
@@ -20,7 +20,7 @@ type Step = (Option<Bytes>, ListenerState);
 
 impl EventBody {
     /// What this one hears.
-    pub(in crate::admin) fn from_listening(listening: ListenerState) -> Self {
+    pub(crate) fn from_listening(listening: ListenerState) -> Self {
         Self {
             next: Some(Box::pin(step(listening))),
         }

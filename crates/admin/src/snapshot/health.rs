@@ -5,12 +5,12 @@ use outflow::core::{HealthOverride, HealthState, Nanos, OutcomeCounts, RampStage
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::admin::labels;
-use crate::admin::millis::{millis, millis_up};
+use crate::labels;
+use crate::millis::{millis, millis_up};
 
 /// One state: of the API, or of a group.
 #[derive(Debug, Serialize)]
-pub(in crate::admin) struct HealthView {
+pub(crate) struct HealthView {
     group: Option<SmolStr>,
     state: &'static str,
     circuit: &'static str,

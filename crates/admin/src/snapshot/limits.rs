@@ -5,12 +5,12 @@ use outflow::{Alerted, Group, GroupReport, LimitReport};
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::admin::labels;
-use crate::admin::millis::{millis, millis_up};
+use crate::labels;
+use crate::millis::{millis, millis_up};
 
 /// One limit: what was configured, what holds, and how it is used.
 #[derive(Debug, Serialize)]
-pub(in crate::admin) struct LimitView {
+pub(crate) struct LimitView {
     configured: String,
     effective: String,
     kind: &'static str,
@@ -98,7 +98,7 @@ impl DriftView {
 
 /// One group.
 #[derive(Debug, Serialize)]
-pub(in crate::admin) struct GroupView {
+pub(crate) struct GroupView {
     name: SmolStr,
     aliases: Vec<SmolStr>,
     waiting: u64,

@@ -8,7 +8,7 @@ use secrecy::ExposeSecret;
 
 /// Where jobs are kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum StoreLocation {
+pub enum StoreLocation {
     /// In a directory of this machine, for one process.
     Dir(PathBuf),
     /// On a server, for many machines.
@@ -17,10 +17,10 @@ pub(crate) enum StoreLocation {
 
 impl StoreLocation {
     /// Where this section wants them.
-    pub(crate) fn from_section(section: &BulkConfig) -> Self {
+    pub fn from_section(section: &BulkConfig) -> Self {
         match &section.store {
             BulkStore::Embedded => {
-                let own = || data().join("bulk");
+                let own = || data_dir().join("bulk");
                 Self::Dir(section.dir.clone().unwrap_or_else(own))
             }
             BulkStore::Redis(redis) => Self::Server(options(redis)),
@@ -47,7 +47,7 @@ fn options(redis: &BulkRedis) -> RedisOptions {
 
 /// Where the program keeps what nobody named a place for: in the user's own directory for such things,
 /// or here if there is none.
-pub(crate) fn data() -> PathBuf {
+pub fn data_dir() -> PathBuf {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let state = named("XDG_STATE_HOME").map(PathBuf::from);
     let state =

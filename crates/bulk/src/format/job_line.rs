@@ -14,20 +14,20 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use outflow::config::read_duration;
-use outflow_bulk::{HttpCall, JobSpec};
-use outflow_core::{Cost, Priority, WallTime};
+use outflow_core::{Cost, Priority, Timestamp, WallTime};
 use outflow_store::Name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::shape_error;
-use crate::civil;
+use crate::{HttpCall, JobSpec};
 
 /// One job, as it is written.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct JobLine {
-    pub(crate) id: Option<String>,
+pub struct JobLine {
+    /// The id, if the line names one.
+    pub id: Option<String>,
     tenant: Option<String>,
     api: Option<String>,
     method: Option<String>,
@@ -65,19 +65,17 @@ enum LineTime {
 
 impl JobLine {
     /// A line of JSON.
-    pub(crate) fn of_json(text: &str) -> Result<Self, String> {
+    pub fn of_json(text: &str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|_| shape_error::of_text(text))
     }
 
     /// A document that was read already.
-    pub(crate) fn of_value(value: Value) -> Result<Self, String> {
+    pub fn of_value(value: Value) -> Result<Self, String> {
         Self::deserialize(&value).map_err(|_| shape_error::of_value(&value))
     }
 
     /// A row, by the names of its columns. A field that is empty was not given.
-    pub(crate) fn of_row<'r>(
-        cells: impl Iterator<Item = (&'r str, &'r str)>,
-    ) -> Result<Self, String> {
+    pub fn of_row<'r>(cells: impl Iterator<Item = (&'r str, &'r str)>) -> Result<Self, String> {
         let mut object = serde_json::Map::new();
         for (name, text) in cells.filter(|(_, text)| !text.is_empty()) {
             object.insert(name.to_owned(), cell(name, text)?);
@@ -86,7 +84,7 @@ impl JobLine {
     }
 
     /// What is to be done, or everything that is wrong with it. One without a name gets this one.
-    pub(crate) fn order(self, unnamed: Option<Name>) -> Result<JobSpec, String> {
+    pub fn order(self, unnamed: Option<Name>) -> Result<JobSpec, String> {
         let mut wrong = LineError::default();
         let tenant = self.tenant.as_deref().unwrap_or(NOBODY);
         let tenant = wrong.check("tenant", tenant.parse::<Name>());
@@ -115,7 +113,7 @@ impl JobLine {
     }
 
     /// The same as a document, under this name.
-    pub(crate) fn named(mut self, id: Option<Name>) -> Value {
+    pub fn named(mut self, id: Option<Name>) -> Value {
         self.id = id.map(|id| id.to_string()).or(self.id);
         let mut written = serde_json::to_value(self).unwrap_or_default();
         if let Some(fields) = written.as_object_mut() {
@@ -232,12 +230,11 @@ fn instant(when: Option<&LineTime>) -> Result<Option<WallTime>, &'static str> {
         return Ok(None);
     };
     let read = match when {
-        LineTime::Number(number) => civil::of_number(number),
-        LineTime::Text(text) => civil::of_rfc3339(text),
+        LineTime::Number(number) => Timestamp::read_unix(&number.to_string()),
+        LineTime::Text(text) => Timestamp::read(text),
     };
     let read = read.ok_or("write a date such as 2026-10-10T13:55:36Z, or seconds since 1970")?;
-    let since = Duration::from_nanos(read.as_nanos());
-    Ok(Some(WallTime::since_epoch(since)))
+    Ok(Some(read.0))
 }
 
 fn span(text: Option<&str>) -> Result<Option<Duration>, String> {
@@ -259,7 +256,7 @@ const NOBODY: &str = "default";
 
 #[cfg(test)]
 mod tests {
-    use outflow_bulk::JobWork;
+    use crate::JobWork;
 
     use super::*;
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use outflow_bulk::{ActionProgress, HttpCall, JobDestination, SubmittedJob};
 use outflow_core::{Priority, WallTime};
 use outflow_store::{
     ActionReport, AttemptError, CongestionSample, DeadLetter, JobCounts, JobOutcome, JobStatus,
@@ -17,9 +16,11 @@ use outflow_store::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::{ActionProgress, HttpCall, JobDestination, SubmittedJob};
+
 /// Jobs by what became of them.
 #[derive(Debug, Serialize)]
-pub(crate) struct JobCountsView {
+pub struct JobCountsView {
     total: u64,
     queued: u64,
     delayed: u64,
@@ -33,7 +34,8 @@ pub(crate) struct JobCountsView {
 }
 
 impl JobCountsView {
-    pub(crate) const fn from_counts(tally: &JobCounts) -> Self {
+    /// Copies the counts of a store.
+    pub const fn from_counts(tally: &JobCounts) -> Self {
         Self {
             total: tally.submitted(),
             queued: tally.queued,
@@ -50,7 +52,7 @@ impl JobCountsView {
 }
 
 /// An action.
-pub(crate) fn action(report: &ActionReport, progress: &ActionProgress) -> Value {
+pub fn action(report: &ActionReport, progress: &ActionProgress) -> Value {
     json!({
         "id": report.spec.id.as_str(),
         "stage": report.stage.as_str(),
@@ -69,7 +71,7 @@ pub(crate) fn action(report: &ActionReport, progress: &ActionProgress) -> Value 
 }
 
 /// A tenant.
-pub(crate) fn tenant(report: &TenantReport) -> Value {
+pub fn tenant(report: &TenantReport) -> Value {
     let rule = &report.rule;
     json!({
         "tenant": report.name.as_str(),
@@ -85,7 +87,7 @@ pub(crate) fn tenant(report: &TenantReport) -> Value {
 }
 
 /// How congested a tenant was.
-pub(crate) fn snapshot(snapshot: &CongestionSample) -> Value {
+pub fn snapshot(snapshot: &CongestionSample) -> Value {
     json!({
         "at": stamp(snapshot.at),
         "non_ready": snapshot.non_ready,
@@ -95,7 +97,7 @@ pub(crate) fn snapshot(snapshot: &CongestionSample) -> Value {
 }
 
 /// Where a job went.
-pub(crate) fn placed(placed: &SubmittedJob) -> Value {
+pub fn placed(placed: &SubmittedJob) -> Value {
     let (destination, reason, backoff) = match &placed.destination {
         JobDestination::Ready => ("ready", None, None),
         JobDestination::NonReady { reason, backoff } => ("non_ready", Some(reason), Some(*backoff)),
@@ -111,7 +113,7 @@ pub(crate) fn placed(placed: &SubmittedJob) -> Value {
 }
 
 /// What came of a job.
-pub(crate) fn outcome(outcome: &JobOutcome) -> Value {
+pub fn outcome(outcome: &JobOutcome) -> Value {
     let mut told = json!({
         "place": outcome.place,
         "id": outcome.id.as_str(),
@@ -132,7 +134,7 @@ pub(crate) fn outcome(outcome: &JobOutcome) -> Value {
 }
 
 /// A dead letter.
-pub(crate) fn dead(letter: &DeadLetter) -> Value {
+pub fn dead(letter: &DeadLetter) -> Value {
     let call = HttpCall::decode(letter.payload.clone()).ok();
     json!({
         "place": letter.place,
@@ -161,7 +163,7 @@ fn body(bytes: &Bytes) -> (&'static str, String) {
 }
 
 /// How a job was over, in a word.
-pub(crate) const fn ended(ended: JobStatus) -> &'static str {
+pub const fn ended(ended: JobStatus) -> &'static str {
     match ended {
         JobStatus::Done => "done",
         JobStatus::Failed => "failed",

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use outflow::{Api, DEFAULT_GROUP, Outflow};
-use outflow_bulk::{Lane, TenantWorkload, WorkAmount};
 use outflow_core::{Limit, Rate};
+
+use crate::{Lane, TenantWorkload, WorkAmount};
 
 /// A rate of jobs, or several of them added up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct JobRate {
+pub struct JobRate {
     /// As it is written, if it is one and counts jobs.
     rate: Option<Rate>,
     /// How many millionths of a job a second.

@@ -1,13 +1,13 @@
-//! How a refusal at the door is told over HTTP, by the sidecar and by the admin API alike.
+//! HTTP forms of a refusal, which the sidecar and the admin API share.
 
 use std::time::Duration;
 
+use super::{RefusalReason, WaitReason};
 use http::StatusCode;
-use outflow::{RefusalReason, WaitReason};
 
-/// What only costs time is 429, what the state, the queue or the end of the program forbids 503.
-pub(crate) const fn status(cause: &RefusalReason) -> StatusCode {
-    match cause {
+/// Returns 429 for a reason that only costs time, and 503 for one that the state, the queue or shutdown causes.
+pub const fn status_code(reason: &RefusalReason) -> StatusCode {
+    match reason {
         RefusalReason::Never { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         RefusalReason::UnknownGroup(_) => StatusCode::BAD_REQUEST,
         RefusalReason::TooLate(WaitReason::State(_))
@@ -17,14 +17,13 @@ pub(crate) const fn status(cause: &RefusalReason) -> StatusCode {
     }
 }
 
-/// As `Retry-After` wants it: whoever comes at the second that is named must be let in, and nobody is
-/// asked to come back in no time.
-pub(crate) fn retry_after(span: Duration) -> u64 {
-    whole_seconds(span).max(1)
+/// Returns the value of `Retry-After`: rounded up, so that a call at that second passes, and at least 1.
+pub fn retry_after_seconds(span: Duration) -> u64 {
+    ceil_seconds(span).max(1)
 }
 
-/// Rounded up.
-pub(crate) fn whole_seconds(span: Duration) -> u64 {
+/// Returns a span in whole seconds, rounded up.
+pub fn ceil_seconds(span: Duration) -> u64 {
     span.as_secs()
         .saturating_add(u64::from(span.subsec_nanos() > 0))
 }
@@ -36,24 +35,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_429_and_what_time_alone_does_not_end_is_503() {
-        assert_eq!(status(&RefusalReason::Busy(WaitReason::Turn)), 429);
-        assert_eq!(status(&RefusalReason::TooLate(WaitReason::Cooldown)), 429);
-        for cause in [
+    fn a_wait_is_429_and_a_state_is_503() {
+        assert_eq!(status_code(&RefusalReason::Busy(WaitReason::Turn)), 429);
+        assert_eq!(
+            status_code(&RefusalReason::TooLate(WaitReason::Cooldown)),
+            429
+        );
+        for reason in [
             RefusalReason::Busy(WaitReason::State(HealthState::Sleep)),
             RefusalReason::QueueFull,
             RefusalReason::Removed,
             RefusalReason::ShuttingDown,
         ] {
-            assert_eq!(status(&cause), 503, "{cause}");
+            assert_eq!(status_code(&reason), 503, "{reason}");
         }
     }
 
     // 1.001 s is more than one second.
     #[test]
-    fn nobody_is_called_back_too_early() {
+    fn retry_after_is_never_too_early() {
         for (millis, seconds) in [(0, 1), (1, 1), (1_000, 1), (1_001, 2), (60_000, 60)] {
-            assert_eq!(retry_after(Duration::from_millis(millis)), seconds);
+            assert_eq!(retry_after_seconds(Duration::from_millis(millis)), seconds);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::byte_cursor::{ByteCursor, fraction_nanos};
 use crate::utc_date::{UtcDate, wall};
 
 /// The point in time, or `None` if it is no such date or before 1970.
-pub(super) fn read(value: &[u8]) -> Option<WallTime> {
+pub(crate) fn read(value: &[u8]) -> Option<WallTime> {
     let mut scan = ByteCursor::new(value);
     let secs = date_and_time(&mut scan)?.unix_secs().ok()?;
     let nanos = match scan.text(b".") {

@@ -10,21 +10,21 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use outflow::CancelToken;
 use outflow::config::ServerConfig;
+use outflow_listener::InboundConnection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::framing::HeadLimits;
 use super::idle_tracker::IdleTracker;
-use super::problem;
-use super::proxy::ProxyHandler;
-use super::stalled_readers::StalledReaders;
-use super::strict_io::{ReadTimeouts, StrictIo};
-use crate::listener::InboundConnection;
+use crate::h1::framing::HeadLimits;
+use crate::h1::strict_io::{ReadTimeouts, StrictIo};
+use crate::proxy::ProxyHandler;
+use crate::proxy::problem;
+use crate::proxy::stalled_readers::StalledReaders;
 
 /// Serves it until its end, until it is idle for too long, or until the program stops.
-pub(super) async fn serve(
+pub(crate) async fn serve(
     connection: InboundConnection,
-    gateway: Arc<ProxyHandler>,
+    proxy: Arc<ProxyHandler>,
     settings: &ServerConfig,
     stop: CancelToken,
 ) {
@@ -40,9 +40,9 @@ pub(super) async fn serve(
     let readers = StalledReaders::default();
     let (beats, watched) = (pulse.clone(), readers.clone());
     let service = service_fn(move |request| {
-        let (gateway, beat) = (Arc::clone(&gateway), beats.begin());
+        let (proxy, beat) = (Arc::clone(&proxy), beats.begin());
         let readers = watched.clone();
-        async move { Ok::<_, Infallible>(gateway.answer(request, beat, &readers).await) }
+        async move { Ok::<_, Infallible>(proxy.answer(request, beat, &readers).await) }
     });
     let builder = builder(settings);
     let mut served = pin!(builder.serve_connection(TokioIo::new(wire), service));
@@ -62,7 +62,7 @@ pub(super) async fn serve(
 }
 
 /// Tells who came that there is no place, and waits a moment for that to be read.
-pub(super) async fn send_away(mut connection: InboundConnection, words: &'static str) {
+pub(crate) async fn reject(mut connection: InboundConnection, words: &'static str) {
     let said = async {
         let text = problem::no_place(words);
         connection.write_all(text.as_bytes()).await?;
@@ -89,7 +89,7 @@ const fn patience(settings: &ServerConfig) -> ReadTimeouts {
     }
 }
 
-pub(super) fn builder(settings: &ServerConfig) -> Builder<TokioExecutor> {
+pub(crate) fn builder(settings: &ServerConfig) -> Builder<TokioExecutor> {
     let bounds = bounds(settings);
     let mut builder = Builder::new(TokioExecutor::new());
     builder

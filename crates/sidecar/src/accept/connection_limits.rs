@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use outflow::config::ServerConfig;
 
-use crate::listener::PeerAddr;
+use outflow_listener::PeerAddr;
 
 /// Everybody who is connected.
 #[derive(Debug, Default)]
-pub(super) struct ConnectionLimits {
+pub(crate) struct ConnectionLimits {
     present: Mutex<SlotCounts>,
 }
 
@@ -22,14 +22,14 @@ struct SlotCounts {
 
 /// One who is connected, until this is dropped.
 #[derive(Debug)]
-pub(super) struct ConnectionSlot {
+pub(crate) struct ConnectionSlot {
     guests: Arc<ConnectionLimits>,
     from: PeerAddr,
 }
 
 /// Why somebody was not let in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TooManyConnections {
+pub(crate) enum TooManyConnections {
     /// As many are connected as may be.
     InAll,
     /// As many from there.
@@ -39,7 +39,7 @@ pub(super) enum TooManyConnections {
 impl ConnectionLimits {
     /// Lets somebody in, unless there are too many already. A socket in the file system is its owner's
     /// alone, so those who come through it are counted together with all others and not by themselves.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         self: &Arc<Self>,
         from: PeerAddr,
         settings: &ServerConfig,

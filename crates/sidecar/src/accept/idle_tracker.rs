@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The requests of one connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct IdleTracker {
+pub(crate) struct IdleTracker {
     counts: Arc<RequestCounts>,
 }
 
@@ -21,18 +21,18 @@ struct RequestCounts {
 
 /// A request that is under way, until this is dropped.
 #[derive(Debug)]
-pub(super) struct ActiveRequest(Arc<RequestCounts>);
+pub(crate) struct ActiveRequest(Arc<RequestCounts>);
 
 impl IdleTracker {
     /// A request begins.
-    pub(super) fn begin(&self) -> ActiveRequest {
+    pub(crate) fn begin(&self) -> ActiveRequest {
         self.counts.open.fetch_add(1, Ordering::AcqRel);
         self.counts.begun.fetch_add(1, Ordering::Relaxed);
         ActiveRequest(Arc::clone(&self.counts))
     }
 
     /// Waits until nothing has gone on for so long, or up to a quarter of it longer.
-    pub(super) async fn stopped(&self, idle: Duration) {
+    pub(crate) async fn stopped(&self, idle: Duration) {
         let (mut quiet, mut begun) = (0, self.begun());
         while quiet < LOOKS {
             tokio::time::sleep(idle / LOOKS).await;

@@ -34,7 +34,7 @@ impl RejectionCounts {
         self.strangers.load(Ordering::Relaxed)
     }
 
-    pub(super) fn no_place(&self, why: TooManyConnections) {
+    pub(crate) fn no_place(&self, why: TooManyConnections) {
         let count = match why {
             TooManyConnections::InAll => &self.crowded,
             TooManyConnections::FromThere => &self.greedy,
@@ -42,11 +42,11 @@ impl RejectionCounts {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn bad_framing(&self) {
+    pub(crate) fn bad_framing(&self) {
         self.malformed.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn no_token(&self) {
+    pub(crate) fn no_token(&self) {
         self.strangers.fetch_add(1, Ordering::Relaxed);
     }
 }

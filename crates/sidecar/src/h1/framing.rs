@@ -13,14 +13,14 @@ mod error;
 mod head;
 mod parsed;
 
-pub(super) use self::error::FramingError;
+pub(crate) use self::error::FramingError;
 pub use self::parsed::{BodyBytes, ParsedRequests};
 
 use self::head::{BodyLength, HeadScan};
 
 /// The requests on one connection, as far as they have come.
 #[derive(Debug)]
-pub(super) struct Framing {
+pub(crate) struct Framing {
     state: FramingState,
     bounds: HeadLimits,
     head: HeadScan,
@@ -34,11 +34,11 @@ pub(super) struct Framing {
 
 /// How much a head may be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HeadLimits {
+pub(crate) struct HeadLimits {
     /// The most header lines.
-    pub(super) headers: usize,
+    pub(crate) headers: usize,
     /// The most bytes, of head and of trailers.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,16 +57,16 @@ enum FramingState {
 
 /// What became of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct ScanResult {
+pub(crate) struct ScanResult {
     /// So many of them are in order.
-    pub(super) passed: usize,
+    pub(crate) passed: usize,
     /// The others.
-    pub(super) rest: HeldBytes,
+    pub(crate) rest: HeldBytes,
 }
 
 /// What is known of bytes that were not let through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum HeldBytes {
+pub(crate) enum HeldBytes {
     /// There are none.
     Nothing,
     /// They are the beginning of something: they have to be shown again with what follows.
@@ -76,7 +76,7 @@ pub(super) enum HeldBytes {
 }
 
 impl Framing {
-    pub(super) const fn new(bounds: HeadLimits) -> Self {
+    pub(crate) const fn new(bounds: HeadLimits) -> Self {
         Self {
             state: FramingState::First,
             bounds,
@@ -109,17 +109,17 @@ impl Framing {
 
     /// Whether a fault now is one of a head, which can be answered, rather than of a body whose request
     /// is already under way.
-    pub(super) const fn is_between_bodies(&self) -> bool {
+    pub(crate) const fn is_between_bodies(&self) -> bool {
         matches!(self.state, FramingState::First | FramingState::Head)
     }
 
     /// Whether nothing has come yet.
-    pub(super) const fn is_untouched(&self) -> bool {
+    pub(crate) const fn is_untouched(&self) -> bool {
         matches!(self.state, FramingState::First)
     }
 
     /// Looks at the next bytes; those that were unfinished the last time come first, again.
-    pub(super) fn scan(&mut self, bytes: &[u8]) -> ScanResult {
+    pub(crate) fn scan(&mut self, bytes: &[u8]) -> ScanResult {
         self.scan_noting(bytes, |_, _, _| ())
     }
 

@@ -16,14 +16,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use outflow_listener::InboundConnection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::framing::{Framing, FramingError, HeadLimits, HeldBytes, ScanResult};
-use crate::listener::InboundConnection;
 
 /// A connection with a check before it.
-pub(super) struct StrictIo {
+pub(crate) struct StrictIo {
     connection: InboundConnection,
     framing: Framing,
     /// The beginning of a head.
@@ -40,11 +40,11 @@ pub(super) struct StrictIo {
 
 /// How long the other side may take.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReadTimeouts {
+pub(crate) struct ReadTimeouts {
     /// For a head, from its first byte on.
-    pub(super) head: Duration,
+    pub(crate) head: Duration,
     /// For taking anything of what is written to it.
-    pub(super) write: Duration,
+    pub(crate) write: Duration,
 }
 
 enum IoPhase {
@@ -58,7 +58,7 @@ enum IoPhase {
 }
 
 impl StrictIo {
-    pub(super) fn new(
+    pub(crate) fn new(
         connection: InboundConnection,
         bounds: HeadLimits,
         patience: ReadTimeouts,

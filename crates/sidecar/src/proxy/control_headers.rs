@@ -13,7 +13,7 @@ use smol_str::SmolStr;
 
 /// What was said about a call.
 #[derive(Debug, Default)]
-pub(super) struct CallOverrides {
+pub(crate) struct CallOverrides {
     cost: Option<Cost>,
     priority: Option<Priority>,
     within: Option<Duration>,
@@ -26,16 +26,16 @@ pub(super) struct CallOverrides {
 
 /// A header that says nothing that can be done.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct InvalidControl {
+pub(crate) struct InvalidControl {
     /// Its name.
-    pub(super) header: SmolStr,
+    pub(crate) header: SmolStr,
     /// What to write instead.
-    pub(super) advice: String,
+    pub(crate) advice: String,
 }
 
 impl CallOverrides {
     /// Takes what is said out of the headers.
-    pub(super) fn take(headers: &mut HeaderMap) -> Result<Self, InvalidControl> {
+    pub(crate) fn take(headers: &mut HeaderMap) -> Result<Self, InvalidControl> {
         let mut steering = Self::default();
         // Most callers say nothing, and then nothing is collected.
         let ours: Vec<HeaderName> = headers
@@ -59,7 +59,7 @@ impl CallOverrides {
     }
 
     /// Tells the call.
-    pub(super) fn steer(self, mut call: Call) -> Call {
+    pub(crate) fn steer(self, mut call: Call) -> Call {
         if let Some(cost) = self.cost {
             call = call.cost(cost);
         }
@@ -83,7 +83,7 @@ impl CallOverrides {
     }
 
     /// Whether the cache has nothing to do with the call.
-    pub(super) fn is_around_the_cache(&self) -> bool {
+    pub(crate) fn is_around_the_cache(&self) -> bool {
         self.cache == CacheDirective::Bypass
     }
 
@@ -108,7 +108,7 @@ impl CallOverrides {
 }
 
 /// Whether a header is one of those that only we and our callers write.
-pub(super) fn is_ours(name: &HeaderName) -> bool {
+pub(crate) fn is_ours(name: &HeaderName) -> bool {
     name.as_str().starts_with("outflow-")
 }
 

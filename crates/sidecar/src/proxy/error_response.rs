@@ -5,14 +5,14 @@
 
 use http::StatusCode;
 use outflow::core::Fault;
+use outflow::refusal::http_status;
 use outflow::{Error, Refusal, RefusalReason, WaitReason};
 
 use super::problem::ProxyProblem;
 use super::request_body::BodyError;
-use crate::http_status;
 
 /// What is told of a call to this API that ended so.
-pub(super) fn problem(api: &str, error: &Error) -> ProxyProblem {
+pub(crate) fn problem(api: &str, error: &Error) -> ProxyProblem {
     let problem = match error.refusal() {
         Some(refusal) => refused(refusal),
         None => failed(error),
@@ -24,7 +24,7 @@ pub(super) fn problem(api: &str, error: &Error) -> ProxyProblem {
 }
 
 /// What is told when the body of the request did not come whole.
-pub(super) fn body(api: &str, broken: BodyError) -> ProxyProblem {
+pub(crate) fn body(api: &str, broken: BodyError) -> ProxyProblem {
     let (status, kind, advice) = match broken {
         BodyError::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -51,7 +51,7 @@ pub(super) fn body(api: &str, broken: BodyError) -> ProxyProblem {
 
 fn refused(refusal: &Refusal) -> ProxyProblem {
     let cause = &refusal.cause;
-    let problem = ProxyProblem::new(http_status::status(cause), cause.name(), title(cause));
+    let problem = ProxyProblem::new(http_status::status_code(cause), cause.name(), title(cause));
     let problem = match cause {
         RefusalReason::TooLate(why) => waiting(problem, why).advice(
             "allow more time with Outflow-Deadline and Outflow-Max-Wait, or call less often",

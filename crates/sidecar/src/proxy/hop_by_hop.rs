@@ -14,7 +14,7 @@ use super::control_headers::is_ours;
 /// Takes out what was meant for the connection that brought these headers: the usual ones, and those
 /// that `InboundConnection` names. A sender cannot name what the other side relies on, though: a key that is
 /// dropped on the way is a way around whoever checks it.
-pub(super) fn strip(headers: &mut HeaderMap) {
+pub(crate) fn strip(headers: &mut HeaderMap) {
     // Most messages carry none of them, and to look is cheaper than to remove what is not there.
     if !headers.keys().any(|name| THE_CONNECTIONS.contains(name)) {
         return;
@@ -39,7 +39,7 @@ fn listed(headers: &HeaderMap) -> Vec<HeaderName> {
 }
 
 /// The announcement of trailers, to be made again: only names that may be trailers.
-pub(super) fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(crate) fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut values = headers.get_all(TRAILER).into_iter();
     let (first, more) = (values.next()?, values.next());
     let text = first.to_str().ok().filter(|_| more.is_none())?;
@@ -49,7 +49,7 @@ pub(super) fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
 
 /// A piece of a body, with only those of the fields behind it that may stand there and speak for their
 /// sender alone; `key` is the header that only we may write.
-pub(super) fn trailing(frame: Frame<Bytes>, key: Option<&HeaderName>) -> Frame<Bytes> {
+pub(crate) fn trailing(frame: Frame<Bytes>, key: Option<&HeaderName>) -> Frame<Bytes> {
     match frame.into_trailers() {
         Ok(fields) => {
             let fits = |(name, value): (&HeaderName, &HeaderValue)| {
@@ -71,7 +71,7 @@ fn may_trail(name: &HeaderName) -> bool {
 
 /// Whether a sender takes fields behind a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Trailers {
+pub(crate) enum Trailers {
     /// It does.
     Welcome,
     /// It said nothing of the kind.
@@ -79,7 +79,7 @@ pub(super) enum Trailers {
 }
 
 /// What these headers say about trailers.
-pub(super) fn trailers(headers: &HeaderMap) -> Trailers {
+pub(crate) fn trailers(headers: &HeaderMap) -> Trailers {
     let asked = headers
         .get_all(TE)
         .into_iter()

@@ -11,7 +11,7 @@ use super::problem::ProxyProblem;
 
 /// The name of one sidecar.
 #[derive(Debug)]
-pub(super) struct ViaMark {
+pub(crate) struct ViaMark {
     name: String,
     /// As it is written behind each version.
     over_1: HeaderValue,
@@ -20,7 +20,7 @@ pub(super) struct ViaMark {
 
 impl ViaMark {
     /// A new one.
-    pub(super) fn random() -> Self {
+    pub(crate) fn random() -> Self {
         let mut bytes = [0; 4];
         // Without randomness, two processes of one machine still differ.
         let number = getrandom::fill(&mut bytes)
@@ -35,7 +35,7 @@ impl ViaMark {
     }
 
     /// Marks a call that is handed on, unless it was before.
-    pub(super) fn put_on(
+    pub(crate) fn put_on(
         &self,
         headers: &mut HeaderMap,
         version: Version,

@@ -8,15 +8,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, VIA};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
+use outflow::refusal::http_status;
 use serde_json::{Map, Value, json};
 
 use super::response_body::DownloadSource;
 use super::response_headers::OUR_VIA;
-use crate::http_status;
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) struct ProxyProblem {
+pub(crate) struct ProxyProblem {
     status: StatusCode,
     members: Map<String, Value>,
     retry_after: Option<Duration>,
@@ -26,7 +26,7 @@ pub(super) struct ProxyProblem {
 
 impl ProxyProblem {
     /// A problem of this kind, which is one word of ours and stands for the title.
-    pub(super) fn new(status: StatusCode, kind: &str, title: &str) -> Self {
+    pub(crate) fn new(status: StatusCode, kind: &str, title: &str) -> Self {
         let mut members = Map::new();
         members.insert("type".into(), format!("urn:outflow:problem:{kind}").into());
         members.insert("title".into(), title.into());
@@ -41,23 +41,23 @@ impl ProxyProblem {
     }
 
     /// The same, and what is the matter this time.
-    pub(super) fn detail(self, detail: impl Into<String>) -> Self {
+    pub(crate) fn detail(self, detail: impl Into<String>) -> Self {
         self.fact("detail", detail.into())
     }
 
     /// The same, and what would have to change.
-    pub(super) fn advice(self, advice: impl Into<String>) -> Self {
+    pub(crate) fn advice(self, advice: impl Into<String>) -> Self {
         self.fact("advice", advice.into())
     }
 
     /// The same, with one more thing that a program may want to know.
-    pub(super) fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {
+    pub(crate) fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.members.insert(name.into(), value.into());
         self
     }
 
     /// The same, and when to come back.
-    pub(super) fn retry_after(mut self, span: Option<Duration>) -> Self {
+    pub(crate) fn retry_after(mut self, span: Option<Duration>) -> Self {
         let Some(span) = span else {
             return self;
         };
@@ -67,24 +67,24 @@ impl ProxyProblem {
     }
 
     /// The same, marked as a gateway's answer with this word of RFC 9209.
-    pub(super) const fn proxy_error(mut self, error: &'static str) -> Self {
+    pub(crate) const fn proxy_error(mut self, error: &'static str) -> Self {
         self.proxy_error = Some(error);
         self
     }
 
     /// The same with one more header.
-    pub(super) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
     /// The same, after which the connection closes: where the next request begins is not known.
-    pub(super) fn closing(self) -> Self {
+    pub(crate) fn closing(self) -> Self {
         self.header(CONNECTION, HeaderValue::from_static("close"))
     }
 
     /// As it is sent.
-    pub(super) fn response(self) -> Response<DownloadSource> {
+    pub(crate) fn response(self) -> Response<DownloadSource> {
         let text = Value::Object(self.members).to_string();
         let mut response = Response::new(DownloadSource::text(Bytes::from(text)));
         *response.status_mut() = self.status;
@@ -96,7 +96,7 @@ impl ProxyProblem {
         if let Some(span) = self.retry_after {
             headers.insert(
                 RETRY_AFTER,
-                HeaderValue::from(http_status::retry_after(span)),
+                HeaderValue::from(http_status::retry_after_seconds(span)),
             );
         }
         let mark = self.proxy_error.map_or_else(
@@ -116,7 +116,7 @@ impl ProxyProblem {
 }
 
 /// The text of the answer to whoever finds no place, which is written without a request.
-pub(super) fn no_place(detail: &str) -> String {
+pub(crate) fn no_place(detail: &str) -> String {
     let body = json!({
         "type": "urn:outflow:problem:crowded",
         "title": "there is no place for one more connection",
@@ -136,4 +136,4 @@ pub(super) fn no_place(detail: &str) -> String {
 const JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// Where those who hand an answer on say what became of it.
-pub(super) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+pub(crate) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");

@@ -22,7 +22,7 @@ use tokio::time::Sleep;
 use super::hop_by_hop;
 
 /// A request's body.
-pub(super) struct RequestBody {
+pub(crate) struct RequestBody {
     body: Incoming,
     left: u64,
     patience: Duration,
@@ -45,11 +45,11 @@ enum BodyTimers {
 /// Why a body did not come whole, told to whoever has to answer. The call itself only learns that its
 /// body is gone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BodyBreach(Arc<OnceLock<BodyError>>);
+pub(crate) struct BodyBreach(Arc<OnceLock<BodyError>>);
 
 /// Why a body did not come whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum BodyError {
+pub(crate) enum BodyError {
     /// It is larger than it may be.
     TooLarge,
     /// It was silent for too long.
@@ -59,7 +59,7 @@ pub(super) enum BodyError {
 }
 
 impl RequestBody {
-    pub(super) fn new(body: Incoming, settings: &ServerConfig) -> Self {
+    pub(crate) fn new(body: Incoming, settings: &ServerConfig) -> Self {
         Self {
             body,
             left: settings.max_body,
@@ -72,23 +72,23 @@ impl RequestBody {
     }
 
     /// The same, for an API whose key is in this header.
-    pub(super) fn without(mut self, key: Option<HeaderName>) -> Self {
+    pub(crate) fn without(mut self, key: Option<HeaderName>) -> Self {
         self.key = key;
         self
     }
 
     /// Where it is said if it does not come whole.
-    pub(super) fn breach(&self) -> BodyBreach {
+    pub(crate) fn breach(&self) -> BodyBreach {
         self.broken.clone()
     }
 
     /// Whether it is known to be larger than it may be.
-    pub(super) fn is_too_large(&self) -> bool {
+    pub(crate) fn is_too_large(&self) -> bool {
         self.body.size_hint().lower() > self.left
     }
 
     /// Whether it is known to be small enough to be held, so that the call can be repeated.
-    pub(super) fn is_small(&self) -> bool {
+    pub(crate) fn is_small(&self) -> bool {
         self.body
             .size_hint()
             .upper()
@@ -96,7 +96,7 @@ impl RequestBody {
     }
 
     /// All of it.
-    pub(super) async fn collect(mut self) -> Result<Bytes, BodyError> {
+    pub(crate) async fn collect(mut self) -> Result<Bytes, BodyError> {
         self.measures = BodyTimers::Whole;
         let Some(first) = self.data().await? else {
             return Ok(Bytes::new());
@@ -173,7 +173,7 @@ impl Body for RequestBody {
 
 impl BodyBreach {
     /// What happened, if anything did.
-    pub(super) fn why(&self) -> Option<BodyError> {
+    pub(crate) fn why(&self) -> Option<BodyError> {
         self.0.get().copied()
     }
 

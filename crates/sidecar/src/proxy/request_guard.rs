@@ -12,12 +12,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
-use super::framing::FramingError;
 use super::problem::ProxyProblem;
+use crate::h1::framing::FramingError;
 
 /// Where a door is, which decides how it may be called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ListenerExposure {
+pub(crate) enum ListenerExposure {
     /// A port of this machine that only its own programs reach.
     Loopback,
     /// Any other.
@@ -25,14 +25,14 @@ pub(super) enum ListenerExposure {
 }
 
 /// What was refused before it was parsed, if this request stands for such a one.
-pub(super) fn misframed(headers: &HeaderMap) -> Option<ProxyProblem> {
+pub(crate) fn misframed(headers: &HeaderMap) -> Option<ProxyProblem> {
     let name = headers.get(REFUSED)?;
     let fault = FramingError::named(name.as_bytes()).unwrap_or(FramingError::RequestLine);
     Some(misread(fault))
 }
 
 /// Whether a gateway can do what is asked.
-pub(super) fn possible(head: &Parts, door: ListenerExposure) -> Result<(), ProxyProblem> {
+pub(crate) fn possible(head: &Parts, door: ListenerExposure) -> Result<(), ProxyProblem> {
     let authority = one_host(head)?;
     if door == ListenerExposure::Loopback && !is_this_machine(authority.host()) {
         return Err(misdirected());
@@ -67,7 +67,7 @@ pub(super) fn possible(head: &Parts, door: ListenerExposure) -> Result<(), Proxy
 }
 
 /// Whether the sender may use what is kept here. The token is taken out: it is for us alone.
-pub(super) fn known(head: &mut Parts, token: Option<&SecretString>) -> Result<(), ProxyProblem> {
+pub(crate) fn known(head: &mut Parts, token: Option<&SecretString>) -> Result<(), ProxyProblem> {
     let once = head.headers.get_all(TOKEN).into_iter().count() == 1;
     let shown = head.headers.remove(TOKEN).filter(|_| once);
     let Some(token) = token else {

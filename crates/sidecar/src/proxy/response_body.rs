@@ -7,11 +7,11 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::hop_by_hop;
-use super::idle_tracker::ActiveRequest;
 use super::stalled_readers::{Lost, StalledReaders, WatchedBody};
+use crate::accept::idle_tracker::ActiveRequest;
 
 /// An answer's body. The request is under way until it is gone.
-pub(super) enum ResponseBody {
+pub(crate) enum ResponseBody {
     /// Its connection sees to it that it is taken.
     Plain(
         DownloadSource,
@@ -22,7 +22,7 @@ pub(super) enum ResponseBody {
 }
 
 /// Where a body comes from.
-pub(super) enum DownloadSource {
+pub(crate) enum DownloadSource {
     /// Our own words.
     Text(Bytes),
     /// The API.
@@ -30,7 +30,7 @@ pub(super) enum DownloadSource {
 }
 
 impl DownloadSource {
-    pub(super) const fn text(bytes: Bytes) -> Self {
+    pub(crate) const fn text(bytes: Bytes) -> Self {
         Self::Text(bytes)
     }
 }
@@ -72,7 +72,7 @@ impl Body for DownloadSource {
 
 impl ResponseBody {
     /// With somebody who watches whether it is taken, if the connection does not see to that.
-    pub(super) fn new(
+    pub(crate) fn new(
         source: DownloadSource,
         beat: ActiveRequest,
         readers: Option<&StalledReaders>,

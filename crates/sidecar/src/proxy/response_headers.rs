@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use http::header::VIA;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use outflow::refusal::http_status::ceil_seconds;
 use outflow::{RemainingQuota, Response, Upstream};
 
 use super::control_headers::is_ours;
 use super::problem::PROXY_STATUS;
-use crate::http_status::whole_seconds;
 
 /// Adds what is known about an answer to its headers.
-pub(super) fn annotate(
+pub(crate) fn annotate(
     headers: &mut HeaderMap,
     answer: &ResponseFacts,
     upstream: Option<&Upstream>,
@@ -50,7 +50,7 @@ fn disown(headers: &mut HeaderMap) {
 }
 
 /// What is known about an answer beside itself.
-pub(super) struct ResponseFacts {
+pub(crate) struct ResponseFacts {
     status: StatusCode,
     waited: Duration,
     attempts: u32,
@@ -71,10 +71,10 @@ impl From<&Response> for ResponseFacts {
 /// Tells how the fullest limit stands, as the IETF's draft writes it.
 fn add_limit_headers(headers: &mut HeaderMap, room: &RemainingQuota) {
     let name = room.rate;
-    let window = whole_seconds(room.rate.per());
+    let window = ceil_seconds(room.rate.per());
     let policy = format!("\"{name}\";q={};w={window}", room.capacity);
     let stand = match room.more_in {
-        Some(span) => format!("\"{name}\";r={};t={}", room.left, whole_seconds(span)),
+        Some(span) => format!("\"{name}\";r={};t={}", room.left, ceil_seconds(span)),
         None => format!("\"{name}\";r={}", room.left),
     };
     for (header, text) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, stand)] {
@@ -94,7 +94,7 @@ fn seconds(span: Duration) -> HeaderValue {
 }
 
 /// Who handed it on.
-pub(super) const OUR_VIA: HeaderValue = HeaderValue::from_static("1.1 outflow");
+pub(crate) const OUR_VIA: HeaderValue = HeaderValue::from_static("1.1 outflow");
 
 const WAIT: HeaderName = HeaderName::from_static("outflow-wait");
 const ATTEMPTS: HeaderName = HeaderName::from_static("outflow-attempts");

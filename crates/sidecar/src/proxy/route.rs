@@ -7,16 +7,16 @@ use super::problem::ProxyProblem;
 
 /// `/{api}{path}`, cut where the name ends. The path is the API's byte for byte: it may be signed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct RequestRoute<'a> {
+pub(crate) struct RequestRoute<'a> {
     /// The name of the API.
-    pub(super) api: &'a str,
+    pub(crate) api: &'a str,
     /// What follows it, query included.
-    pub(super) path: &'a str,
+    pub(crate) path: &'a str,
 }
 
 impl<'a> RequestRoute<'a> {
     /// The route of a target; nothing for `/` itself.
-    pub(super) fn from_uri(uri: &'a Uri) -> Option<Self> {
+    pub(crate) fn from_uri(uri: &'a Uri) -> Option<Self> {
         let target = uri.path_and_query().map_or("/", |path| path.as_str());
         let target = target.strip_prefix('/').unwrap_or(target);
         if target.is_empty() || target.starts_with('?') {
@@ -29,7 +29,7 @@ impl<'a> RequestRoute<'a> {
 }
 
 /// What is told of a name that there is not.
-pub(super) fn unknown(name: &str, client: &Outflow) -> ProxyProblem {
+pub(crate) fn unknown(name: &str, client: &Outflow) -> ProxyProblem {
     let mut names: Vec<String> = client.apis().map(String::from).collect();
     names.sort_unstable();
     let known = names.join(", ");
@@ -49,7 +49,7 @@ pub(super) fn unknown(name: &str, client: &Outflow) -> ProxyProblem {
 }
 
 /// What is answered at `/`.
-pub(super) fn help(client: &Outflow) -> String {
+pub(crate) fn help(client: &Outflow) -> String {
     let mut names: Vec<_> = client.apis().collect();
     names.sort_unstable();
     let mut text = String::from(

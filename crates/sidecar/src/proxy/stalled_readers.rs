@@ -19,12 +19,12 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
 
-use super::idle_tracker::ActiveRequest;
 use super::response_body::DownloadSource;
+use crate::accept::idle_tracker::ActiveRequest;
 
 /// The answers of one connection.
 #[derive(Clone, Default)]
-pub(super) struct StalledReaders {
+pub(crate) struct StalledReaders {
     shared: Arc<ReaderTable>,
 }
 
@@ -35,7 +35,7 @@ struct ReaderTable {
 }
 
 /// An answer that is given up if nobody takes it.
-pub(super) struct WatchedBody(Arc<Mutex<StreamedResponse>>);
+pub(crate) struct WatchedBody(Arc<Mutex<StreamedResponse>>);
 
 struct StreamedResponse {
     /// Nothing once it was given up. The request is under way for as long.
@@ -45,11 +45,11 @@ struct StreamedResponse {
 }
 
 /// Why an answer does not come whole: the API broke off, or its reader did.
-pub(super) type Lost = Box<dyn Error + Send + Sync>;
+pub(crate) type Lost = Box<dyn Error + Send + Sync>;
 
 impl StalledReaders {
     /// Watches over the reader of an answer.
-    pub(super) fn watch(&self, body: DownloadSource, beat: ActiveRequest) -> WatchedBody {
+    pub(crate) fn watch(&self, body: DownloadSource, beat: ActiveRequest) -> WatchedBody {
         let answer = Arc::new(Mutex::new(StreamedResponse {
             kept: Some((body, beat)),
             seen: Some(0),
@@ -64,7 +64,7 @@ impl StalledReaders {
     }
 
     /// Gives up what has not been taken for so long, or up to a quarter of it longer. Without end.
-    pub(super) async fn watched(&self, patience: Duration) -> Infallible {
+    pub(crate) async fn watched(&self, patience: Duration) -> Infallible {
         loop {
             if lock(&self.shared.answers).is_empty() {
                 self.shared.first.notified().await;
@@ -96,7 +96,7 @@ impl StalledReaders {
 
 impl WatchedBody {
     /// The next piece; an error once it was given up.
-    pub(super) fn poll_frame(
+    pub(crate) fn poll_frame(
         &self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Lost>>> {
@@ -109,13 +109,13 @@ impl WatchedBody {
         polled
     }
 
-    pub(super) fn is_end_stream(&self) -> bool {
+    pub(crate) fn is_end_stream(&self) -> bool {
         let answer = lock(&self.0);
         let kept = answer.kept.as_ref();
         kept.is_some_and(|(body, _)| body.is_end_stream())
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
+    pub(crate) fn size_hint(&self) -> SizeHint {
         let answer = lock(&self.0);
         let kept = answer.kept.as_ref();
         kept.map_or_else(SizeHint::default, |(body, _)| body.size_hint())

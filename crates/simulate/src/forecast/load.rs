@@ -2,27 +2,28 @@
 
 use std::time::Duration;
 
-use outflow_core::{Cost, Nanos, Rate};
+use outflow_core::{Cost, Nanos};
 
+use super::RateLoad;
 use super::provider::CallLane;
-use crate::commands::simulate::network::Network;
+use crate::network::Network;
 
 /// A call that somebody wants to make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LoadCall {
+pub(crate) struct LoadCall {
     /// When.
-    pub(super) at: Nanos,
+    pub(crate) at: Nanos,
     /// Who.
-    pub(super) tenant: usize,
+    pub(crate) tenant: usize,
     /// Which group it is of.
-    pub(super) lane: usize,
+    pub(crate) lane: usize,
     /// What it costs.
-    pub(super) cost: Cost,
+    pub(crate) cost: Cost,
 }
 
 /// Calls at a rate, with gaps of dice: any gap up to twice the mean is as likely.
 #[derive(Debug)]
-pub(super) struct SyntheticLoad {
+pub(crate) struct SyntheticLoad {
     gaps: Network,
     until: Nanos,
     next: Nanos,
@@ -33,21 +34,16 @@ pub(super) struct SyntheticLoad {
 
 impl SyntheticLoad {
     /// At this rate for so long.
-    pub(super) fn new(
-        (rate, span): (Rate, Duration),
-        tenants: u32,
-        lane: CallLane,
-        seed: u64,
-    ) -> Self {
-        let quantity = u128::from(rate.quantity().max(1));
-        let mean = rate.per().as_nanos() / quantity;
+    pub(crate) fn new(load: &RateLoad<'_>, lane: CallLane) -> Self {
+        let quantity = u128::from(load.rate.quantity().max(1));
+        let mean = load.rate.per().as_nanos() / quantity;
         let widest = u64::try_from(mean.saturating_mul(2)).unwrap_or(u64::MAX);
         Self {
-            gaps: Network::new(Duration::ZERO, Duration::from_nanos(widest), seed),
-            until: Nanos::ZERO.saturating_add(span),
+            gaps: Network::new(Duration::ZERO, Duration::from_nanos(widest), load.seed),
+            until: Nanos::ZERO.saturating_add(load.duration),
             next: Nanos::ZERO,
             lane,
-            tenants: usize::try_from(tenants).unwrap_or(usize::MAX).max(1),
+            tenants: usize::try_from(load.tenants).unwrap_or(usize::MAX).max(1),
             number: 0,
         }
     }
@@ -83,11 +79,16 @@ mod tests {
             place: 0,
             cost: Cost::ONE,
         };
-        let rate = (
-            Rate::per_second(100).expect("a rate"),
-            Duration::from_secs(100),
-        );
-        let load = |seed| SyntheticLoad::new(rate, 4, lane, seed).collect::<Vec<_>>();
+        let load = |seed| {
+            let load = RateLoad {
+                rate: "100/s".parse().expect("a rate"),
+                duration: Duration::from_secs(100),
+                tenants: 4,
+                path: "/",
+                seed,
+            };
+            SyntheticLoad::new(&load, lane).collect::<Vec<_>>()
+        };
         let calls = load(1);
         assert!((9_700..10_300).contains(&calls.len()), "{}", calls.len());
         assert!(calls.is_sorted_by_key(|call| call.at));

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use http::Method;
 use outflow::{Api, Events, SystemClock, Upstream};
 use outflow_core::{
@@ -11,9 +10,11 @@ use outflow_core::{
     TooManyLimits,
 };
 
+use crate::error::SimulateError;
+
 /// The groups of an API and their limits.
 #[derive(Debug)]
-pub(super) struct SimulatedProvider {
+pub(crate) struct SimulatedProvider {
     /// Knows the routes; it is never asked for leave.
     door: Upstream,
     limits: Vec<Limit>,
@@ -22,28 +23,28 @@ pub(super) struct SimulatedProvider {
 
 /// Where a call belongs, and what it costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct CallLane {
+pub(crate) struct CallLane {
     /// The place of its group in the list.
-    pub(super) place: usize,
+    pub(crate) place: usize,
     /// Its cost.
-    pub(super) cost: Cost,
+    pub(crate) cost: Cost,
 }
 
 impl SimulatedProvider {
     /// The provider that an API is.
-    pub(super) fn new(api: &Api) -> anyhow::Result<Self> {
+    pub(crate) fn new(api: &Api) -> Result<Self, SimulateError> {
         let clock = Arc::new(SystemClock::new());
         let door = Upstream::new(&api.name, api.rules.clone(), clock, Events::new());
         let named = |group: &outflow::Group| (group.name.to_string(), group.limits.to_vec());
         Ok(Self {
-            door: door.context("the rules of this API contradict each other")?,
+            door: door.map_err(|why| SimulateError::Rules(why.into()))?,
             limits: api.rules.limits.clone(),
             groups: api.rules.groups.iter().map(named).collect(),
         })
     }
 
     /// Where a call belongs. A group that only the rules' default names is added to the list.
-    pub(super) fn lane(&mut self, method: &Method, path: &str) -> CallLane {
+    pub(crate) fn lane(&mut self, method: &Method, path: &str) -> CallLane {
         let target = self.door.route(method, path);
         let name = self.door.group_name(target);
         let known = self.groups.iter().position(|(known, _)| *known == name);
@@ -58,7 +59,7 @@ impl SimulatedProvider {
     }
 
     /// The names of the groups, in their order.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.groups.iter().map(|(name, _)| name.clone()).collect()
     }
 
@@ -66,7 +67,7 @@ impl SimulatedProvider {
     ///
     /// # Errors
     /// If there are more limits than a call can pass, which the rules do not allow.
-    pub(super) fn meters(&self) -> Result<ProviderMeters, TooManyLimits> {
+    pub(crate) fn meters(&self) -> Result<ProviderMeters, TooManyLimits> {
         ProviderMeters::new(&self.limits, &self.groups)
     }
 
@@ -74,7 +75,7 @@ impl SimulatedProvider {
     ///
     /// # Errors
     /// As [`Self::meters`].
-    pub(super) fn judge(&self) -> Result<ProviderMeters, TooManyLimits> {
+    pub(crate) fn judge(&self) -> Result<ProviderMeters, TooManyLimits> {
         let plain = |limits: &[Limit]| -> Vec<Limit> {
             let plain = limits.iter().map(|limit| limit.counted(Accounting::Send));
             plain.collect()
@@ -89,7 +90,7 @@ impl SimulatedProvider {
 
 /// Meters for all calls, and for each group.
 #[derive(Debug)]
-pub(super) struct ProviderMeters {
+pub(crate) struct ProviderMeters {
     all: MeterSet,
     groups: Vec<MeterSet>,
 }
@@ -105,7 +106,7 @@ impl ProviderMeters {
     }
 
     /// Whether a call may go now; if so, it is taken everywhere.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         now: Nanos,
         lane: usize,
@@ -122,7 +123,7 @@ impl ProviderMeters {
     }
 
     /// Tells how a call went.
-    pub(super) fn settle(&mut self, lane: usize, grants: (ReceiptSet, ReceiptSet), end: CallEnd) {
+    pub(crate) fn settle(&mut self, lane: usize, grants: (ReceiptSet, ReceiptSet), end: CallEnd) {
         let CallEnd {
             answered,
             journey,
@@ -137,8 +138,8 @@ impl ProviderMeters {
 
 /// How a call went.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CallEnd {
-    pub(super) answered: Nanos,
-    pub(super) journey: RequestTiming,
-    pub(super) floor: Option<Duration>,
+pub(crate) struct CallEnd {
+    pub(crate) answered: Nanos,
+    pub(crate) journey: RequestTiming,
+    pub(crate) floor: Option<Duration>,
 }

@@ -3,22 +3,21 @@
 use std::collections::HashMap;
 
 use http::Method;
-use outflow_core::Nanos;
+use outflow_core::{Nanos, Timestamp};
 use serde_json::Value;
 
 use super::load::LoadCall;
 use super::provider::SimulatedProvider;
-use crate::civil;
-use crate::command_line::UsageError;
+use crate::error::SimulateError;
 
 /// Reads every line that is one, in the order of time, from the first on.
 ///
 /// # Errors
 /// If no line is one.
-pub(super) fn read(
+pub(crate) fn read(
     text: &str,
     provider: &mut SimulatedProvider,
-) -> Result<Vec<LoadCall>, UsageError> {
+) -> Result<Vec<LoadCall>, SimulateError> {
     let mut tenants = HashMap::new();
     let mut calls: Vec<_> = text
         .lines()
@@ -36,9 +35,7 @@ pub(super) fn read(
         .collect();
     calls.sort_by_key(|call| call.at);
     let Some(first) = calls.first().map(|call| call.at) else {
-        let message = "no line of the log could be read: it is neither in combined log format nor lines of \
-                       JSON with `ts`, `method` and `path`";
-        return Err(UsageError(message.to_owned()));
+        return Err(SimulateError::NoLines);
     };
     for call in &mut calls {
         call.at = Nanos::ZERO.saturating_add(call.at.since(first));
@@ -69,7 +66,7 @@ fn combined(text: &str) -> Option<ReplayEntry> {
     let request = rest.split('"').nth(1)?;
     let mut words = request.split(' ');
     Some(ReplayEntry {
-        at: civil::of_access_log(time)?,
+        at: nanos(Timestamp::read_access_log(time)?)?,
         tenant: before.split(' ').next()?.to_owned(),
         method: words.next()?.parse().ok()?,
         path: without_query(words.next()?),
@@ -80,16 +77,21 @@ fn json(text: &str) -> Option<ReplayEntry> {
     let line: Value = serde_json::from_str(text).ok()?;
     let word = |name: &str| line.get(name).and_then(Value::as_str);
     let at = match line.get("ts")? {
-        Value::Number(number) => civil::of_number(number)?,
-        Value::String(text) => civil::of_rfc3339(text)?,
+        Value::Number(number) => Timestamp::read_unix(&number.to_string())?,
+        Value::String(text) => Timestamp::read(text)?,
         _ => return None,
     };
     Some(ReplayEntry {
-        at,
+        at: nanos(at)?,
         tenant: word("tenant").unwrap_or_default().to_owned(),
         method: word("method").unwrap_or("GET").parse().ok()?,
         path: without_query(word("path")?),
     })
+}
+
+fn nanos(at: Timestamp) -> Option<Nanos> {
+    let nanos = at.0.as_duration().as_nanos();
+    u64::try_from(nanos).ok().map(Nanos::from_nanos)
 }
 
 fn without_query(path: &str) -> String {

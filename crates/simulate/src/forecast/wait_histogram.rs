@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Counts of waits.
 #[derive(Clone, Debug)]
-pub(super) struct WaitHistogram {
+pub struct WaitHistogram {
     counts: Vec<u64>,
     total: u64,
     sum: u128,
@@ -27,7 +27,7 @@ impl Default for WaitHistogram {
 
 impl WaitHistogram {
     /// One more.
-    pub(super) fn add(&mut self, wait: Duration) {
+    pub(crate) fn add(&mut self, wait: Duration) {
         let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
         if let Some(count) = self.counts.get_mut(step(micros)) {
             *count += 1;
@@ -38,23 +38,23 @@ impl WaitHistogram {
     }
 
     /// How many there were.
-    pub(super) const fn count(&self) -> u64 {
+    pub const fn count(&self) -> u64 {
         self.total
     }
 
     /// The longest.
-    pub(super) const fn longest(&self) -> Duration {
+    pub const fn longest(&self) -> Duration {
         self.longest
     }
 
     /// All of them together, over their number.
-    pub(super) fn mean(&self) -> Duration {
+    pub fn mean(&self) -> Duration {
         let mean = self.sum / u128::from(self.total.max(1));
         Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
     /// The wait that this many of a hundred did not exceed.
-    pub(super) fn percentile(&self, percent: u64) -> Duration {
+    pub fn percentile(&self, percent: u64) -> Duration {
         let rank = (u128::from(self.total) * u128::from(percent)).div_ceil(100);
         let mut seen = 0;
         for (step, count) in self.counts.iter().enumerate() {

@@ -11,10 +11,10 @@ use outflow_core::{
 use super::load::LoadCall;
 use super::provider::{CallEnd, ProviderMeters, SimulatedProvider};
 use super::wait_histogram::WaitHistogram;
-use crate::commands::simulate::network::Network;
+use crate::network::Network;
 
 /// A provider and a client, and what is between them.
-pub(super) struct LoadWorld {
+pub(crate) struct LoadWorld {
     ours: ProviderMeters,
     /// The provider's own count of what we send.
     theirs: ProviderMeters,
@@ -33,29 +33,53 @@ pub(super) struct LoadWorld {
 
 /// What happened.
 #[derive(Debug, Default)]
-pub(super) struct LoadHistory {
+pub struct LoadHistory {
     /// Each group, in the order of the rules.
-    pub(super) groups: Vec<(String, GroupHistory)>,
+    pub groups: Vec<(String, GroupHistory)>,
     /// The waits of each tenant's calls.
-    pub(super) tenants: Vec<WaitHistogram>,
+    pub tenants: Vec<WaitHistogram>,
     /// From the first call to the last.
-    pub(super) offered: Duration,
+    pub offered: Duration,
     /// From the first call to the last answer.
-    pub(super) took: Duration,
+    pub took: Duration,
 }
 
 /// What happened to one group.
 #[derive(Clone, Debug, Default)]
-pub(super) struct GroupHistory {
-    pub(super) calls: u64,
+pub struct GroupHistory {
+    /// The number of calls.
+    pub calls: u64,
     /// Refused by the provider if all were sent at once.
-    pub(super) naive_refusals: u64,
+    pub naive_refusals: u64,
     /// Refused by the provider as we send them.
-    pub(super) refusals: u64,
+    pub refusals: u64,
     /// Given up by us: too many wait, or for too long.
-    pub(super) given_up: u64,
-    pub(super) waits: WaitHistogram,
-    pub(super) most_waiting: usize,
+    pub given_up: u64,
+    /// The waits of the calls that were sent.
+    pub waits: WaitHistogram,
+    /// The longest that the wait queue became.
+    pub most_waiting: usize,
+}
+
+impl LoadHistory {
+    /// Returns Jain's index of the tenants' mean waits: 1 if all are equal, 1/n if one of n has all.
+    pub fn fairness(&self) -> f64 {
+        let means: Vec<_> = self
+            .tenants
+            .iter()
+            .filter(|waits| waits.count() > 0)
+            .map(|waits| waits.mean().as_secs_f64())
+            .collect();
+        let (sum, squares) = means.iter().fold((0.0, 0.0), |(sum, squares), mean| {
+            (sum + mean, squares + mean * mean)
+        });
+        let count = f64::from(u32::try_from(means.len()).unwrap_or(u32::MAX));
+        if squares > 0.0 {
+            sum * sum / (count * squares)
+        } else {
+            1.0
+        }
+    }
 }
 
 /// The calls of one group that wait.
@@ -80,7 +104,7 @@ impl LoadWorld {
     ///
     /// # Errors
     /// If the rules hold more limits than a call can pass.
-    pub(super) fn new(
+    pub(crate) fn new(
         provider: SimulatedProvider,
         network: Network,
         rules: &Rules,
@@ -110,7 +134,7 @@ impl LoadWorld {
     }
 
     /// Plays until nothing is left to do.
-    pub(super) fn play(mut self, calls: impl Iterator<Item = LoadCall>) -> LoadHistory {
+    pub(crate) fn play(mut self, calls: impl Iterator<Item = LoadCall>) -> LoadHistory {
         let mut calls = calls.peekable();
         loop {
             let coming = calls.peek().map(|call| call.at);

@@ -16,12 +16,13 @@ use outflow_core::{
 };
 
 use super::{Job, JobMove, Scheduler, moment};
-use crate::commands::simulate::scenario::{EnforcedRate, Scenario, TenantPlan};
-use crate::commands::simulate::server::ServerReply;
+use crate::error::SetupResult;
+use crate::scenario::{EnforcedRate, Scenario, TenantPlan};
+use crate::server::ServerReply;
 
 /// Jobs that are tried, put back and tried again.
 #[derive(Debug)]
-pub(super) struct JobFirst {
+pub(crate) struct JobFirst {
     wait: RetryWait,
     enforced: EnforcedRate,
     shared: MeterSet,
@@ -37,7 +38,7 @@ pub(super) struct JobFirst {
 
 /// How long a job waits that found no room.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum RetryWait {
+pub(crate) enum RetryWait {
     /// The base, whatever the backlog.
     Fixed(CongestionRule),
     /// By the congestion formula.
@@ -57,9 +58,9 @@ struct RetryQueue {
 }
 
 impl JobFirst {
-    pub(super) fn new(scenario: &Scenario, wait: RetryWait) -> anyhow::Result<Self> {
+    pub(crate) fn new(scenario: &Scenario, wait: RetryWait) -> SetupResult<Self> {
         let speed = scenario.enforced.speed(1);
-        let lines: anyhow::Result<Vec<_>> = scenario
+        let lines: SetupResult<Vec<_>> = scenario
             .tenants
             .iter()
             .map(|plan| RetryQueue::new(plan, speed))
@@ -198,7 +199,7 @@ impl Scheduler for JobFirst {
 }
 
 impl RetryQueue {
-    fn new(plan: &TenantPlan, speed: u64) -> anyhow::Result<Self> {
+    fn new(plan: &TenantPlan, speed: u64) -> SetupResult<Self> {
         let cap = plan.cap.unwrap_or(u64::MAX);
         Ok(Self {
             fresh: VecDeque::new(),
@@ -230,7 +231,7 @@ impl EnforcedRate {
     }
 }
 
-fn meters(rate: Option<u64>) -> anyhow::Result<MeterSet> {
+fn meters(rate: Option<u64>) -> SetupResult<MeterSet> {
     let limits: Result<Vec<_>, _> = rate.into_iter().map(limit).collect();
     Ok(MeterSet::new(&limits?, ClockPair::default())?)
 }
@@ -243,7 +244,7 @@ fn reconfigure(meters: &mut MeterSet, now: Nanos, rate: u64) {
 }
 
 /// A counter for each second of the clock.
-fn limit(rate: u64) -> anyhow::Result<Limit> {
+fn limit(rate: u64) -> SetupResult<Limit> {
     let limit = Limit::aligned(Rate::per_second(rate)?)?;
     Ok(limit.counted(Accounting::Send))
 }
@@ -251,7 +252,7 @@ fn limit(rate: u64) -> anyhow::Result<Limit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::simulate::scenario::ScenarioName;
+    use crate::scenario::ScenarioName;
 
     fn scheduler(wait: RetryWait) -> JobFirst {
         let scenario = Scenario::named(ScenarioName::Thousand);

@@ -12,12 +12,13 @@ use outflow_core::{
 };
 
 use super::{Job, JobMove, Scheduler, moment};
-use crate::commands::simulate::scenario::{EnforcedRate, Scenario, TenantPlan};
-use crate::commands::simulate::server::ServerReply;
+use crate::error::SetupResult;
+use crate::scenario::{EnforcedRate, Scenario, TenantPlan};
+use crate::server::ServerReply;
 
 /// The scheduler that Outflow uses.
 #[derive(Debug)]
-pub(super) struct PermitFirst {
+pub(crate) struct PermitFirst {
     order: FairQueue,
     lines: Vec<TenantQueue>,
     /// What all tenants share; nothing if each has its own.
@@ -54,13 +55,13 @@ enum StartDecision {
 }
 
 impl PermitFirst {
-    pub(super) fn new(scenario: &Scenario) -> anyhow::Result<Self> {
+    pub(crate) fn new(scenario: &Scenario) -> SetupResult<Self> {
         let mut order = FairQueue::new();
         let (each, all) = match scenario.enforced {
             EnforcedRate::PerTenant(rate) => (Some(rate), None),
             EnforcedRate::Shared(rate) => (None, Some(rate)),
         };
-        let lines: anyhow::Result<Vec<_>> = scenario
+        let lines: SetupResult<Vec<_>> = scenario
             .tenants
             .iter()
             .map(|plan| TenantQueue::new(&mut order, plan, each))
@@ -193,7 +194,7 @@ impl Scheduler for PermitFirst {
 }
 
 impl TenantQueue {
-    fn new(order: &mut FairQueue, plan: &TenantPlan, rate: Option<u64>) -> anyhow::Result<Self> {
+    fn new(order: &mut FairQueue, plan: &TenantPlan, rate: Option<u64>) -> SetupResult<Self> {
         Ok(Self {
             tenant: order.join(Weight::new(plan.weight)?, Priority::Normal),
             jobs: VecDeque::new(),
@@ -204,7 +205,7 @@ impl TenantQueue {
 }
 
 /// Exact meters for a rate per second, or none.
-fn meters(rate: Option<u64>) -> anyhow::Result<MeterSet> {
+fn meters(rate: Option<u64>) -> SetupResult<MeterSet> {
     let limits: Result<Vec<_>, _> = rate
         .into_iter()
         .map(|rate| Rate::per_second(rate).map(Limit::sliding))
@@ -215,7 +216,7 @@ fn meters(rate: Option<u64>) -> anyhow::Result<MeterSet> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::simulate::scenario::ScenarioName;
+    use crate::scenario::ScenarioName;
 
     fn sent(scheduler: &mut PermitFirst, millis: u64) -> Vec<Job> {
         let mut moves = Vec::new();

@@ -13,7 +13,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use outflow_store::Name;
 
-use crate::open::JobLine;
+use outflow_bulk::JobLine;
 
 /// How jobs are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

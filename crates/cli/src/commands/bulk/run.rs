@@ -20,7 +20,10 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use outflow::{Config, Outflow, SystemClock};
-use outflow_bulk::EngineSettings;
+use outflow_bulk::{
+    EngineSettings, OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, Workload,
+    data_dir,
+};
 use outflow_core::{Clock, WallTime};
 use outflow_store::JobStore as _;
 
@@ -33,7 +36,6 @@ use super::input::{InputFormat, JobInput};
 use crate::command_line::UsageError;
 use crate::commands::config_args::{ConfigArgs, quiet};
 use crate::exit::Exit;
-use crate::open::{OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, Workload, data};
 use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, answer, answer_json, say, spoken};
 
@@ -151,7 +153,7 @@ impl RunCommand {
         };
         let mut sitting = RunLoop::new(desk, results).await?;
         let ended = if sitting.has_work().await? {
-            let over = earlier.all_over_by(config);
+            let over = earlier.all_over_by(&config.apis, &config.bulk);
             shift.work(opened, &mut sitting, over).await?
         } else {
             sitting.finish().await?;
@@ -173,7 +175,7 @@ impl RunCommand {
     /// A directory of its own for each file, so that two never meet.
     fn place(&self, input: &JobInput) -> PathBuf {
         let own = || {
-            data()
+            data_dir()
                 .join("runs")
                 .join(format!("{}-{}", input.stem, input.mark))
         };

@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use outflow_simulate::{GroupHistory, LoadHistory};
 use serde_json::{Value, json};
 
-use super::wait_histogram::WaitHistogram;
-use super::world::{GroupHistory, LoadHistory};
 use crate::terminal::TextTable;
 
 /// What a load would meet.
@@ -65,7 +64,7 @@ impl ForecastReport {
                 text,
                 "{} tenants; fairness of their mean waits {:.4} (1 is alike)",
                 self.history.tenants.len(),
-                self.fairness()
+                self.history.fairness()
             );
         }
         text.push_str(LEGEND);
@@ -83,7 +82,7 @@ impl ForecastReport {
             "offered_ms": millis(self.history.offered),
             "took_ms": millis(self.history.took),
             "tenants": self.history.tenants.len(),
-            "jain": self.fairness(),
+            "jain": self.history.fairness(),
             "groups": groups,
         })
     }
@@ -93,26 +92,6 @@ impl ForecastReport {
             .groups
             .iter()
             .filter(|(_, group)| group.calls > 0)
-    }
-
-    /// Jain's index of the mean waits: 1 if all are alike, one over their number if one has all.
-    fn fairness(&self) -> f64 {
-        let means: Vec<_> = self
-            .history
-            .tenants
-            .iter()
-            .filter(|waits| waits.count() > 0)
-            .map(|waits| WaitHistogram::mean(waits).as_secs_f64())
-            .collect();
-        let (sum, squares) = means.iter().fold((0.0, 0.0), |(sum, squares), mean| {
-            (sum + mean, squares + mean * mean)
-        });
-        let count = f64::from(u32::try_from(means.len()).unwrap_or(u32::MAX));
-        if squares > 0.0 {
-            sum * sum / (count * squares)
-        } else {
-            1.0
-        }
     }
 }
 

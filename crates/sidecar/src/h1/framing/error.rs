@@ -4,7 +4,7 @@ use http::StatusCode;
 
 /// Why bytes cannot be let through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::sidecar) enum FramingError {
+pub(crate) enum FramingError {
     /// A line ends in a line feed alone.
     BareLf,
     /// A header goes on in a second line.
@@ -67,7 +67,7 @@ impl FramingError {
     ];
 
     /// In one word.
-    pub(in crate::sidecar) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::BareLf => "bare_lf",
             Self::Folded => "folded",
@@ -91,13 +91,13 @@ impl FramingError {
     }
 
     /// The one of this name.
-    pub(in crate::sidecar) fn named(name: &[u8]) -> Option<Self> {
+    pub(crate) fn named(name: &[u8]) -> Option<Self> {
         let is_it = |fault: &Self| fault.name().as_bytes() == name;
         Self::ALL.into_iter().find(is_it)
     }
 
     /// The status by which it is told.
-    pub(in crate::sidecar) const fn status(self) -> StatusCode {
+    pub(crate) const fn status(self) -> StatusCode {
         match self {
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
             Self::TooLarge | Self::TooMany => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -107,7 +107,7 @@ impl FramingError {
     }
 
     /// What is wrong, and what to do about it.
-    pub(in crate::sidecar) const fn advice(self) -> &'static str {
+    pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::BareLf => "a line ends in a line feed alone: end lines in CR LF",
             Self::Folded => "a header goes on in a second line: write it in one",

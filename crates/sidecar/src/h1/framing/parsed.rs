@@ -26,10 +26,7 @@ pub struct BodyBytes {
 
 impl ParsedRequests {
     /// Reads bytes that come in these pieces, as a connection does: what is unfinished is shown again.
-    pub(in crate::sidecar) fn new<'a>(
-        bounds: HeadLimits,
-        pieces: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Self {
+    pub(crate) fn new<'a>(bounds: HeadLimits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let (mut framing, mut reading) = (Framing::new(bounds), Self::default());
         let mut held = Vec::new();
         for piece in pieces {

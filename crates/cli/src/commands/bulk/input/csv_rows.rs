@@ -4,8 +4,9 @@
 //! end its lines otherwise, and two rows of one number would be one job. Nor does the reader mind a quote that is
 //! never closed: it would make one text of all that follows.
 
+use outflow_bulk::JobLine;
+
 use super::Numbered;
-use crate::open::JobLine;
 
 /// All rows but the first, which names the columns.
 pub(super) fn rows(bytes: &[u8]) -> Box<dyn Iterator<Item = Numbered> + '_> {

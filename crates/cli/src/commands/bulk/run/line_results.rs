@@ -6,13 +6,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use outflow_bulk::{JobSpec, JobWork};
-use outflow_store::{JobOutcome, JobStatus as Over, JobStore, Name};
+use outflow_bulk::{JobSpec, JobWork, views};
+use outflow_store::{AnyStore, JobOutcome, JobStatus as Over, JobStore, Name};
 
 use super::FailedLines;
 use super::results::ResultWriter;
 use crate::commands::bulk::input::JobInput;
-use crate::open::{AnyStore, views};
 
 /// What is known of the lines.
 pub(super) struct LineResults<'a> {

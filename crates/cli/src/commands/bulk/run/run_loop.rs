@@ -10,9 +10,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 use outflow::{Outflow, SystemClock};
-use outflow_bulk::{BulkEvent, EngineSettings, JobDestination, JobSubmission, Lane};
+use outflow_bulk::{
+    BulkEvent, EngineSettings, JobDestination, JobSubmission, Lane, RunningEngine, StoreEngine,
+    TenantBounds, Workload,
+};
 use outflow_core::{Clock, Nanos};
-use outflow_store::{ActionSpec, BatchPosition, DeadLetterFilter, JobStore, Name};
+use outflow_store::{ActionSpec, AnyStore, BatchPosition, DeadLetterFilter, JobStore, Name};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::timeout;
 
@@ -23,7 +26,6 @@ use super::summary::RunSummary;
 use super::validate::FileJobs;
 use super::{FOR_LONG, FailedLines};
 use crate::commands::bulk::input::JobInput;
-use crate::open::{AnyStore, Engine, RunningEngine, TenantBounds, Workload};
 use crate::terminal::{Terminal, count, say};
 
 /// How a sitting ended.
@@ -211,7 +213,7 @@ impl<'a> RunLoop<'a> {
     }
 
     /// Hands all jobs to the store that are not over. Those that it has it knows by their names.
-    async fn hand_in(&self, engine: &Engine) -> anyhow::Result<HandedIn> {
+    async fn hand_in(&self, engine: &StoreEngine) -> anyhow::Result<HandedIn> {
         let orders = self.orders().filter_map(|(line, read)| {
             let (order, _) = read.ok()?;
             self.record.wanted(line, order, self.failed)

@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 
 use outflow::Outflow;
-use outflow_bulk::{EngineSettings, JobPlacement, JobSpec};
+use outflow_bulk::{EngineSettings, JobPlacement, JobSpec, Workload};
 use outflow_store::Name;
 
 use super::RunCommand;
 use crate::command_line::InvalidLines;
 use crate::commands::bulk::input::JobInput;
-use crate::open::Workload;
 use crate::terminal::{count, say};
 
 /// What is in a file.
@@ -62,7 +61,7 @@ impl ValidatedFile {
 
 /// The orders of a file, each with its line and where it would stand.
 pub(super) struct FileJobs<'a> {
-    jobs: Box<dyn Iterator<Item = (u64, Result<crate::open::JobLine, String>)> + 'a>,
+    jobs: Box<dyn Iterator<Item = (u64, Result<outflow_bulk::JobLine, String>)> + 'a>,
     input: &'a JobInput,
     client: &'a Outflow,
     settings: &'a EngineSettings,
@@ -88,7 +87,7 @@ impl<'a> FileJobs<'a> {
     fn read(
         &mut self,
         line: u64,
-        job: Result<crate::open::JobLine, String>,
+        job: Result<outflow_bulk::JobLine, String>,
     ) -> Result<(JobSpec, JobPlacement), String> {
         let job = job?;
         let given = job.id.clone();

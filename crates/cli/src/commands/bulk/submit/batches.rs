@@ -127,7 +127,7 @@ impl<'a> LineDocuments<'a> {
     }
 
     /// The job as a document under its name.
-    fn named(&mut self, line: u64, job: crate::open::JobLine) -> Result<String, String> {
+    fn named(&mut self, line: u64, job: outflow_bulk::JobLine) -> Result<String, String> {
         let given = job.id.clone();
         if let Some(first) = given.as_ref().and_then(|id| self.given.get(id)) {
             return Err(format!(
