@@ -43,6 +43,9 @@ pub struct OpenStore {
 
 impl OpenStore {
     /// Opens the store.
+    ///
+    /// # Errors
+    /// If the store cannot be opened, or tasks cannot be started.
     pub async fn open(client: &Outflow, place: StoreLocation) -> Result<Self, OpenError> {
         let events = client.events().clone();
         let storeroom = Tasks::new(OURSELVES, events, Arc::new(SystemClock::new()));
@@ -76,7 +79,10 @@ impl OpenStore {
             });
     }
 
-    /// Lets an engine begin with whatever waits in it.
+    /// Starts an engine on the jobs of the store.
+    ///
+    /// # Errors
+    /// If the engine cannot start.
     pub async fn begin(
         self,
         client: &Outflow,
@@ -102,7 +108,10 @@ impl OpenStore {
 }
 
 impl RunningEngine {
-    /// The engine that a configuration asks for.
+    /// Starts the engine that a configuration describes.
+    ///
+    /// # Errors
+    /// If a tenant name is invalid, or the store or the engine cannot start.
     pub async fn new(
         client: &Outflow,
         apis: &[Api],

@@ -64,17 +64,26 @@ enum LineTime {
 }
 
 impl JobLine {
-    /// A line of JSON.
+    /// Parses a line of JSON.
+    ///
+    /// # Errors
+    /// All errors of its form.
     pub fn of_json(text: &str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|_| shape_error::of_text(text))
     }
 
-    /// A document that was read already.
+    /// Reads a parsed JSON document.
+    ///
+    /// # Errors
+    /// All errors of its form.
     pub fn of_value(value: Value) -> Result<Self, String> {
         Self::deserialize(&value).map_err(|_| shape_error::of_value(&value))
     }
 
-    /// A row, by the names of its columns. A field that is empty was not given.
+    /// Reads a CSV row by its column names. An empty field counts as absent.
+    ///
+    /// # Errors
+    /// All errors of its form.
     pub fn of_row<'r>(cells: impl Iterator<Item = (&'r str, &'r str)>) -> Result<Self, String> {
         let mut object = serde_json::Map::new();
         for (name, text) in cells.filter(|(_, text)| !text.is_empty()) {
@@ -83,7 +92,10 @@ impl JobLine {
         Self::of_value(Value::Object(object))
     }
 
-    /// What is to be done, or everything that is wrong with it. One without a name gets this one.
+    /// Converts the line into a job. A line without an id gets this one.
+    ///
+    /// # Errors
+    /// All invalid fields of the line.
     pub fn order(self, unnamed: Option<Name>) -> Result<JobSpec, String> {
         let mut wrong = LineError::default();
         let tenant = self.tenant.as_deref().unwrap_or(NOBODY);

@@ -21,8 +21,7 @@ use anyhow::Context;
 use clap::Args;
 use outflow::{Config, Outflow, SystemClock};
 use outflow_bulk::{
-    EngineSettings, OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, Workload,
-    data_dir,
+    EngineSettings, OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, data_dir,
 };
 use outflow_core::{Clock, WallTime};
 use outflow_store::JobStore as _;
@@ -116,10 +115,10 @@ impl RunCommand {
         let shift = RunContext {
             client: &client,
             settings: &settings,
-            all: &checked.demand,
+            file: &checked,
             terminal,
         };
-        let summary = self.sit(config, input, shift).await?;
+        let summary = self.sit(config, shift).await?;
         client.close(LAST_WRITES).await;
         if self.json {
             answer_json(&summary.json())?;
@@ -129,12 +128,8 @@ impl RunCommand {
     }
 
     /// One sitting.
-    async fn sit(
-        &self,
-        config: &Config,
-        input: &JobInput,
-        shift: RunContext<'_>,
-    ) -> anyhow::Result<RunSummary> {
+    async fn sit(&self, config: &Config, shift: RunContext<'_>) -> anyhow::Result<RunSummary> {
+        let input = shift.file.input;
         let dir = self.place(input);
         let jobs = StoreLocation::Dir(dir.join("jobs"));
         let earlier = PreviousRun::from_location(&jobs);
@@ -147,8 +142,7 @@ impl RunCommand {
         let desk = RunDeps {
             store: Arc::clone(opened.store()),
             client: shift.client,
-            settings: shift.settings,
-            input,
+            file: shift.file,
             failed: self.failed(),
         };
         let mut sitting = RunLoop::new(desk, results).await?;
@@ -196,7 +190,7 @@ impl RunCommand {
 struct RunContext<'a> {
     client: &'a Outflow,
     settings: &'a EngineSettings,
-    all: &'a Workload,
+    file: &'a ValidatedFile<'a>,
     terminal: Terminal,
 }
 
@@ -221,7 +215,7 @@ impl RunContext<'_> {
             .begin(self.client, self.settings.clone(), None)
             .await?;
         let worked = tokio::select! {
-            ended = sitting.work(&bulk, self.all, self.terminal) => ended,
+            ended = sitting.work(&bulk, &self.file.demand, self.terminal) => ended,
             () = interrupt.wait() => Ok(LoopEnd::Interrupted),
         };
         if worked.is_err() {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::commands::bulk::input::JobInput;
+use crate::commands::bulk::input::{InputJob, JobInput};
 use crate::commands::bulk::tables::part;
 
 /// A line, and what is wrong with it.
@@ -121,9 +121,9 @@ impl<'a> LineDocuments<'a> {
             input,
             given: HashMap::new(),
         };
-        input
-            .jobs()
-            .map(move |(line, read)| (line, read.and_then(|job| documents.named(line, job))))
+        input.jobs().map(move |InputJob { line, job, .. }| {
+            (line, job.and_then(|job| documents.named(line, job)))
+        })
     }
 
     /// The job as a document under its name.
