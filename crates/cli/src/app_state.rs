@@ -4,14 +4,17 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use outflow::config::RuntimeOverrides;
-use outflow::{Config, Outflow, Tasks};
+use outflow::{Config, Outflow, ReloadChanges, Tasks};
+use outflow_admin::{AdminSettings, ProgramState, ReloadFailure};
+use outflow_bulk::RunningEngine;
+use outflow_listener::ListenAddr;
+use outflow_sidecar::{RejectionCounts, Sidecar};
+use serde_json::Value;
 
+use crate::commands::{Effective, effective};
 use crate::config_sources::ConfigSources;
-use crate::listener::ListenAddr;
-use crate::open::RunningEngine;
-use crate::reload::LastReload;
+use crate::reload::{LastReload, ReloadError};
 use crate::sd_notify::ServiceManager;
-use crate::sidecar::RejectionCounts;
 
 /// The running program, as its rooms see it: the client that governs, the configuration in effect and
 /// the work beside it.
@@ -20,7 +23,7 @@ pub struct AppState {
     pub(crate) config: ArcSwap<Config>,
     pub(crate) sources: ConfigSources,
     pub(crate) tasks: Tasks,
-    turned_away: Arc<RejectionCounts>,
+    sidecar: Arc<Sidecar>,
     /// What was set while the program runs. Whoever holds it may change the configuration: one after
     /// the other.
     pub(crate) runtime: Mutex<RuntimeOverrides>,
@@ -37,12 +40,13 @@ impl AppState {
         sources: ConfigSources,
         tasks: Tasks,
     ) -> Self {
+        let sidecar = Sidecar::new(client.clone(), tasks.clone(), config.server.clone());
         Self {
             client,
             config: ArcSwap::from_pointee(config),
             sources,
             tasks,
-            turned_away: Arc::default(),
+            sidecar: Arc::new(sidecar),
             runtime: Mutex::default(),
             last_reload: ArcSwapOption::empty(),
             supervisor: ServiceManager::of_process(),
@@ -83,9 +87,57 @@ impl AppState {
         &self.tasks
     }
 
-    /// How many were turned away at the sidecar's door.
-    pub const fn turned_away(&self) -> &Arc<RejectionCounts> {
-        &self.turned_away
+    /// Returns the sidecar.
+    pub const fn sidecar(&self) -> &Arc<Sidecar> {
+        &self.sidecar
+    }
+
+    /// Returns the counts of connections and requests that the sidecar rejected.
+    pub fn rejections(&self) -> &RejectionCounts {
+        self.sidecar.rejections()
+    }
+}
+
+impl ProgramState for AppState {
+    fn client(&self) -> &Outflow {
+        &self.client
+    }
+
+    fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    fn engine(&self) -> Option<&RunningEngine> {
+        self.bulk.as_ref()
+    }
+
+    fn admin_settings(&self) -> AdminSettings {
+        let config = self.config.load();
+        AdminSettings {
+            token: config.admin.token.clone(),
+            max_connections: config.server.max_connections,
+            header_timeout: config.server.header_timeout,
+            max_headers: config.server.max_headers,
+        }
+    }
+
+    fn effective_values(&self) -> Option<Vec<Value>> {
+        let values = effective(&self.config.load()).ok()?;
+        Some(values.iter().map(Effective::json).collect())
+    }
+
+    fn reload(&self) -> Result<ReloadChanges, ReloadFailure> {
+        self.reload().map_err(ReloadError::into_failure)
+    }
+
+    fn set_variable(
+        &self,
+        api: &str,
+        variable: &str,
+        value: &str,
+    ) -> Result<ReloadChanges, ReloadFailure> {
+        let set = self.set(api, variable, value);
+        set.map_err(ReloadError::into_failure)
     }
 }
 

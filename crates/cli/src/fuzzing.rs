@@ -1,25 +1,16 @@
-//! The rooms of the program for whoever makes inputs up: the fuzzer, and the property tests that keep
-//! the same laws.
-//!
-//! Nobody else enters here, and nothing of the program is done differently because of it: each room is
-//! the one that runs, without a port before it and without a process around it.
+//! Parts of the program without ports or a process, for fuzzers and property tests.
 
 use std::sync::Arc;
 
 use outflow::{Config, Outflow, SystemClock, Tasks};
 
-pub use crate::admin::fuzzing::AdminFuzz;
-pub use crate::commands::simulate::fuzzing::forecast;
-pub use crate::sidecar::fuzzing::{
-    BodyBytes, ParsedRequest, ParsedRequests, SidecarFuzz, parsed, read, route, steering,
-};
-
 use crate::app_state::AppState;
+pub use crate::commands::simulate::forecast_json;
 use crate::config_sources::ConfigSources;
 
-/// What the rooms share, around this client. No port is open.
+/// Creates the state of a program around this client. No port is open.
 #[must_use]
-pub fn station(client: Outflow, config: Config, sources: ConfigSources) -> Arc<AppState> {
+pub fn app_state(client: Outflow, config: Config, sources: ConfigSources) -> Arc<AppState> {
     let clock = Arc::new(SystemClock::new());
     let tasks = Tasks::new("outflow", client.events().clone(), clock);
     Arc::new(AppState::new(client, config, sources, tasks))

@@ -14,13 +14,12 @@ use outflow::cache::DiskState;
 use outflow::config::{Diagnostics, ListenTarget};
 use outflow::core::HealthOverride;
 use outflow::{Config, InitError, Outflow, SpawnError, SystemClock, Tasks, Upstream};
+use outflow_bulk::{OpenError, RunningEngine};
+use outflow_listener::{ActivatedSockets, ListenAddr, ListenError, Listener, SocketPurpose};
 
 use crate::app_state::{AppState, Exposure};
 use crate::config_sources::ConfigSources;
-use crate::listener::{ListenAddr, ListenError, Listener};
-use crate::open::{OpenError, RunningEngine};
-use crate::socket_activation::{ActivatedSockets, SocketPurpose};
-use crate::{admin, reload, sidecar};
+use crate::reload;
 
 /// The program while it runs.
 pub struct Program {
@@ -82,8 +81,8 @@ impl Program {
         let bulk = bulk(&client, &config, &sources).await?;
         let station = AppState::new(client, config, sources, tasks).behind(doors);
         let station = Arc::new(station.working_on(bulk));
-        sidecar::open(&station, calls).map_err(StartError::Tasks)?;
-        admin::open(&station, operators).map_err(StartError::Tasks)?;
+        station.sidecar().open(calls).map_err(StartError::Tasks)?;
+        outflow_admin::open(station.clone(), operators).map_err(StartError::Tasks)?;
         reload::on_hangup(&station).map_err(StartError::Tasks)?;
         if watch == ConfigWatch::Files {
             reload::on_change(&station).map_err(StartError::Tasks)?;
@@ -165,7 +164,7 @@ async fn bulk(
     if !sources.is_bulk() {
         return Ok(None);
     }
-    let bulk = RunningEngine::new(client, config).await;
+    let bulk = RunningEngine::new(client, &config.apis, &config.bulk).await;
     bulk.map(Some).map_err(StartError::Bulk)
 }
 

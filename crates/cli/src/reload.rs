@@ -16,6 +16,7 @@ use outflow::config::{Diagnostics, RuntimeOverrides};
 use outflow::core::{Clock, WallTime};
 use outflow::event::{Event, EventKind, ReloadEvent};
 use outflow::{Config, InvalidClient, ReloadChanges, SystemClock};
+use outflow_admin::ReloadFailure;
 
 pub(crate) use file_watch::{on_change, on_hangup};
 
@@ -87,8 +88,9 @@ impl AppState {
             hold_asleep(added.filter_map(|api| self.client.upstream(api)));
         }
         if let Some(bulk) = &self.bulk {
-            bulk.adopt(&config.bulk, &self.tasks);
+            bulk.reconfigure(&config.bulk, &self.tasks);
         }
+        self.sidecar().reconfigure(config.server.clone());
         self.config.store(Arc::new(config));
         Ok(changes)
     }
@@ -151,6 +153,17 @@ pub enum ReloadError {
     UnknownApi(String),
     /// The door of this section is where others can reach it, and would ask for no token.
     Unguarded(&'static str),
+}
+
+impl ReloadError {
+    /// Converts it into the form that the admin API reports.
+    pub(crate) fn into_failure(self) -> ReloadFailure {
+        match self {
+            Self::UnknownApi(_) => ReloadFailure::UnknownApi,
+            Self::Config(diagnostics) => ReloadFailure::Config(diagnostics),
+            refused => ReloadFailure::Refused(refused.to_string()),
+        }
+    }
 }
 
 impl fmt::Display for ReloadError {

@@ -26,7 +26,7 @@ pub mod ndjson;
 mod path_pattern;
 mod preset;
 pub mod redact;
-mod refusal;
+pub mod refusal;
 mod rules;
 mod send;
 mod tasks;

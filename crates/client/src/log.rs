@@ -13,7 +13,6 @@ mod format_event;
 mod line_format;
 mod record;
 mod rolling;
-mod stamp;
 mod tracing_bridge;
 mod tracing_layer;
 mod writer_queue;
@@ -23,11 +22,10 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use outflow_core::{Clock, WallTime};
+use outflow_core::{Clock, Timestamp, WallTime};
 use tracing::Level;
 
 pub use rolling::{InvalidRolling, RollingFile};
-pub(crate) use stamp::LogTime;
 pub use tracing_bridge::TracingObserver;
 pub use tracing_layer::LogLayer;
 pub use writer_queue::{LogSender, LogWriter};
@@ -191,7 +189,7 @@ impl LogObserver {
     fn begin(&self, level: Level, ts: Option<WallTime>) -> LogLine {
         let now = ts.unwrap_or_else(|| self.settings.clock.wall());
         let mut line = LogLine::new(self.settings.format);
-        line.text(key::TS, &LogTime(now).to_string());
+        line.text(key::TS, &Timestamp(now).to_string());
         line.text(key::LVL, level.as_str());
         line
     }

@@ -4,10 +4,9 @@
 //! start rather than differences, so that a line that is lost loses nothing. Whoever wants them in a
 //! file hands the lines to [`LogSender`](crate::log::LogSender); the interval is theirs.
 
-use outflow_core::WallTime;
+use outflow_core::{Timestamp, WallTime};
 use serde_json::{Map, Value, json};
 
-use crate::log::LogTime;
 use crate::metrics::{self, ApiSummary, GaugeSnapshot, HistogramSnapshot, Metrics, key};
 
 /// Everything now, as one line with its end.
@@ -28,7 +27,7 @@ pub fn snapshot_line(metrics: &Metrics, now: WallTime) -> String {
         .iter()
         .map(|api| (api.api.to_string(), object(api)))
         .collect();
-    let line = json!({ key::TS: LogTime(now).to_string(), "apis": apis });
+    let line = json!({ key::TS: Timestamp(now).to_string(), "apis": apis });
     format!("{line}\n")
 }
 

@@ -3,6 +3,8 @@
 //! A refusal is an answer: it names what stood in the way and, where that is known, the instant at
 //! which it will not any more. It holds no word of the request itself.
 
+pub mod http_status;
+
 use std::fmt;
 use std::time::Duration;
 

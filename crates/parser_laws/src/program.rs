@@ -5,8 +5,9 @@ use http::header::{CONTENT_TYPE, HOST};
 use http::{Method, Request, Response};
 use outflow::config::{DiagnosticSeverity, Environment, RuntimeOverrides as SetByHand, Source};
 use outflow::{Config, Outflow};
+use outflow_admin::fuzzing::AdminFuzz;
 use outflow_cli::ConfigSources;
-use outflow_cli::fuzzing::{self, AdminFuzz};
+use outflow_cli::fuzzing;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -24,7 +25,7 @@ pub fn admin(input: &[u8]) {
     let client = config.apis.iter().cloned();
     let client = client.fold(Outflow::builder(), outflow::OutflowBuilder::api);
     let client = client.build().expect("valid");
-    let operators = AdminFuzz::new(&fuzzing::station(client, config, sources));
+    let operators = AdminFuzz::new(fuzzing::app_state(client, config, sources));
     drop(inside);
     let mut permit = String::new();
     for asked in text.split("\n\n").take(8) {
@@ -99,7 +100,7 @@ pub fn replay(input: &[u8]) {
     let sources = Source::new("fuzz.toml", STOCK);
     let config = Config::read(&[sources], &Environment::empty()).expect("valid");
     let api = config.apis.first().expect("an API");
-    let Some((foreseen, read)) = fuzzing::forecast(api, &text) else {
+    let Some((foreseen, read)) = fuzzing::forecast_json(api, &text) else {
         return;
     };
     assert!(read > 0 && read <= text.lines().count());
@@ -110,7 +111,7 @@ pub fn replay(input: &[u8]) {
     assert_eq!(usize::try_from(calls), Ok(read), "{foreseen}");
     // A line that is none changes nothing, wherever it is.
     let more = format!("nonsense\n{text}\n{{}}\n");
-    assert_eq!(fuzzing::forecast(api, &more), Some((foreseen, read)));
+    assert_eq!(fuzzing::forecast_json(api, &more), Some((foreseen, read)));
 }
 
 /// What lies over the files is judged as they are, and what is set by hand is set where it was said or

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
-use outflow::{Api, BaseUrl, Config, Credential, CredentialPlacement, Outflow, Rules};
-use outflow_cli::ConfigSources;
-use outflow_cli::fuzzing::{self, ParsedRequest, ParsedRequests, SidecarFuzz};
+use outflow::config::ServerConfig;
+use outflow::{Api, BaseUrl, Credential, CredentialPlacement, Outflow, Rules, SystemClock, Tasks};
 use outflow_mock::{MockApi, MockResponse};
+use outflow_sidecar::Sidecar;
+use outflow_sidecar::fuzzing::{self, ParsedRequest, ParsedRequests, SidecarFuzz};
 use tokio::runtime::Runtime;
 
 /// However bytes are cut, the same of them are let through; and what is let through, the parser reads
@@ -103,12 +104,10 @@ impl SidecarFixture {
         };
         let client = Outflow::builder().api(api()).connector(Arc::new(connect));
         let client = client.build().expect("valid");
-        let station = fuzzing::station(
-            client,
-            Config::from([api()]),
-            ConfigSources::new(Vec::new()),
-        );
-        let sidecar = SidecarFuzz::new(station);
+        let clock = Arc::new(SystemClock::new());
+        let tasks = Tasks::new("outflow", client.events().clone(), clock);
+        let sidecar = Sidecar::new(client, tasks, ServerConfig::default());
+        let sidecar = SidecarFuzz::new(Arc::new(sidecar));
         drop(inside);
         Self {
             runtime,

@@ -6,6 +6,7 @@
 //! means is known to the engine alone.
 
 mod action;
+mod any_store;
 mod claim;
 mod contract;
 mod dead_letter;
@@ -21,6 +22,7 @@ mod tenant;
 pub use action::{
     ActionReport, ActionSpec, ActionStage, FinishedQuery, JobCounts, RemainingInLane, RemainingWork,
 };
+pub use any_store::AnyStore;
 pub use claim::{
     AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken,
     HeartbeatResult, NextJob, ReapResult,

@@ -1,33 +1,21 @@
 //! `outflow simulate`: the bulk scenarios in virtual time, on the real core.
 //!
-//! Hours of traffic pass in seconds because nothing waits: a queue of events is played in order of
-//! time, and the fair order, the meters and the congestion formula decide as they would in
-//! production. What judges them is a model of the strictest server, which shares no code with the
-//! meters it judges. The same seed always gives the same output.
+//! The crate `outflow-simulate` plays; this command reads its flags and prints the figures.
 
-mod fluid_model;
 mod forecast;
-pub(crate) mod fuzzing;
-mod network;
-mod outcome;
+mod forecast_report;
 mod report;
-mod scenario;
-mod scheduler;
-mod server;
-mod world;
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use outflow::Api;
+use outflow_simulate::{Network, RunFigures, Scenario, ScenarioName, SchedulerName};
 
-use network::Network;
-use outcome::RunFigures;
-use report::SimReport;
-use scenario::{Scenario, ScenarioName};
-use scheduler::SchedulerName;
-use world::SimWorld;
-
+use self::forecast_report::ForecastReport;
+use self::report::SimReport;
 use crate::terminal::{answer, answer_json};
 
 /// Foresees traffic in virtual time: your own load against a provider, or bulk scenarios by which
@@ -36,10 +24,10 @@ use crate::terminal::{answer, answer_json};
 #[command(after_help = report::LEGEND)]
 pub(crate) struct Simulate {
     /// Play only this scenario (may be given several times).
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = scenario_parser())]
     scenario: Vec<ScenarioName>,
     /// Play only this scheduler (may be given several times).
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = scheduler_parser())]
     scheduler: Vec<SchedulerName>,
     /// The shortest way to the API or back, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(..=60_000))]
@@ -81,9 +69,9 @@ impl Simulate {
 
     fn play(&self) -> anyhow::Result<SimReport> {
         let mut report = SimReport::new(self.seed, self.network());
-        for name in chosen(&self.scenario) {
+        for name in chosen(&self.scenario, &ScenarioName::ALL) {
             let scenario = Scenario::named(name);
-            let outcomes: anyhow::Result<Vec<_>> = chosen(&self.scheduler)
+            let outcomes: anyhow::Result<Vec<_>> = chosen(&self.scheduler, &SchedulerName::ALL)
                 .into_iter()
                 .map(|scheduler| self.play_one(&scenario, scheduler))
                 .collect();
@@ -94,9 +82,7 @@ impl Simulate {
 
     fn play_one(&self, scenario: &Scenario, name: SchedulerName) -> anyhow::Result<RunFigures> {
         let _progress = SimProgress::show(scenario, name);
-        let scheduler = name.build(scenario)?;
-        let history = SimWorld::new(scenario, self.network(), scheduler).play()?;
-        Ok(RunFigures::new(scenario, name, &history))
+        Ok(outflow_simulate::play(scenario, name, self.network())?)
     }
 
     fn network(&self) -> Network {
@@ -109,12 +95,37 @@ impl Simulate {
     }
 }
 
-/// What was named on the command line, or everything.
-fn chosen<T: clap::ValueEnum + PartialEq>(named: &[T]) -> Vec<T> {
-    let all = T::value_variants().iter();
+/// Returns the values named on the command line, or all of them.
+fn chosen<T: Copy + PartialEq>(named: &[T], all: &[T]) -> Vec<T> {
+    let all = all.iter().copied();
     all.filter(|value| named.is_empty() || named.contains(value))
-        .cloned()
         .collect()
+}
+
+fn scenario_parser() -> impl TypedValueParser<Value = ScenarioName> {
+    let known = |name: ScenarioName| PossibleValue::new(name.name()).help(name.description());
+    PossibleValuesParser::new(ScenarioName::ALL.map(known)).try_map(|text| {
+        let mut all = ScenarioName::ALL.into_iter();
+        all.find(|name| name.name() == text)
+            .ok_or("unknown scenario")
+    })
+}
+
+fn scheduler_parser() -> impl TypedValueParser<Value = SchedulerName> {
+    let known = |name: SchedulerName| PossibleValue::new(name.name()).help(name.description());
+    PossibleValuesParser::new(SchedulerName::ALL.map(known)).try_map(|text| {
+        let mut all = SchedulerName::ALL.into_iter();
+        all.find(|name| name.name() == text)
+            .ok_or("unknown scheduler")
+    })
+}
+
+/// Plays a log against an API. Returns the report and the number of lines that were read, for fuzzers.
+#[must_use]
+pub fn forecast_json(api: &Api, log: &str) -> Option<(serde_json::Value, usize)> {
+    let network = Network::new(Duration::from_millis(20), Duration::from_millis(2), 1);
+    let (history, read) = outflow_simulate::forecast_log(api, network, log).ok()?;
+    Some((ForecastReport::new(&api.name, history).to_json(), read))
 }
 
 /// Says on a terminal what is being played, and wipes it away afterwards.
@@ -138,6 +149,3 @@ impl Drop for SimProgress {
         let _ = write!(io::stderr(), "\r{:60}\r", "");
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,8 +1,8 @@
 //! A file of jobs: lines of JSON, or CSV.
 //!
-//! It is read into memory once and gone through as often as needed, so that what was checked is what is
-//! submitted even if somebody writes to the file meanwhile. Every job keeps the number of its line, by
-//! which it is told what is wrong with it and, if it has no name of its own, what it is called.
+//! It is read into memory once and parsed once, so that a write to the file in between changes nothing. Every
+//! job keeps the number of its line, which errors name and which names a job without an id, and the place
+//! where it starts, from which it alone is parsed again when it is submitted.
 
 mod csv_rows;
 
@@ -11,9 +11,8 @@ use std::path::Path;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use outflow_bulk::JobLine;
 use outflow_store::Name;
-
-use crate::open::JobLine;
 
 /// How jobs are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -64,11 +63,23 @@ impl JobInput {
         })
     }
 
-    /// Goes through all jobs in their order, each with the number of its line.
-    pub(super) fn jobs(&self) -> Box<dyn Iterator<Item = Numbered> + '_> {
+    /// Parses all jobs in their order.
+    pub(super) fn jobs(&self) -> Box<dyn Iterator<Item = InputJob> + '_> {
         match self.format {
             InputFormat::Ndjson => Box::new(lines(&self.bytes)),
             InputFormat::Csv => csv_rows::rows(&self.bytes),
+        }
+    }
+
+    /// Parses the one job that starts at this byte.
+    pub(super) fn job_at(&self, start: usize) -> Result<JobLine, String> {
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        match self.format {
+            InputFormat::Ndjson => {
+                let mut lines = rest.split(|byte| *byte == b'\n');
+                parse_line(lines.next().unwrap_or_default())
+            }
+            InputFormat::Csv => csv_rows::row_at(&self.bytes, start),
         }
     }
 
@@ -103,18 +114,37 @@ fn without_bom(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-fn lines(bytes: &[u8]) -> impl Iterator<Item = Numbered> {
-    let numbered = (1..).zip(bytes.split(|byte| *byte == b'\n'));
-    let said = numbered.filter(|(_, line)| !line.trim_ascii().is_empty());
-    said.map(|(number, line)| {
-        let text = std::str::from_utf8(line);
-        let text = text.map_err(|_| "is not UTF-8: save the file as such".to_owned());
-        (number, text.and_then(JobLine::of_json))
+fn lines(bytes: &[u8]) -> impl Iterator<Item = InputJob> {
+    let mut next = 0;
+    let lines = bytes.split(|byte| *byte == b'\n').map(move |line| {
+        let start = next;
+        next += line.len() + 1;
+        (start, line)
+    });
+    let numbered = (1..).zip(lines);
+    let filled = numbered.filter(|(_, (_, line))| !line.trim_ascii().is_empty());
+    filled.map(|(number, (start, line))| InputJob {
+        line: number,
+        start,
+        job: parse_line(line),
     })
 }
 
-/// A job with the number of its line, or what is wrong with it.
-type Numbered = (u64, Result<JobLine, String>);
+fn parse_line(line: &[u8]) -> Result<JobLine, String> {
+    let text = std::str::from_utf8(line);
+    let text = text.map_err(|_| "is not UTF-8: save the file as such".to_owned());
+    text.and_then(JobLine::of_json)
+}
+
+/// One job of a file.
+pub(super) struct InputJob {
+    /// The number of its line.
+    pub(super) line: u64,
+    /// The byte at which it starts.
+    pub(super) start: usize,
+    /// The job, or its errors.
+    pub(super) job: Result<JobLine, String>,
+}
 
 /// Sixteen digits of a hash: two files of one machine never share them by chance.
 fn mark(bytes: &[u8]) -> String {
@@ -145,7 +175,7 @@ mod tests {
         let input = input(text, InputFormat::Ndjson);
         let found: Vec<_> = input
             .jobs()
-            .map(|(line, job)| (line, job.is_ok()))
+            .map(|found| (found.line, found.job.is_ok()))
             .collect();
         assert_eq!(found, [(1, true), (3, false), (4, false)]);
         let name = input.name(3).expect("a name");
@@ -153,6 +183,31 @@ mod tests {
         let anew = input.retry_name(3, 2).expect("a name");
         assert_eq!(input.line(&anew), Some((3, 2)));
         assert_eq!(input.line(&"3".parse().expect("a name")), None);
+    }
+
+    // Blank lines, both line ends and a line break within a quoted text.
+    #[test]
+    fn a_job_parsed_alone_equals_the_job_in_its_file() {
+        for (text, format) in [
+            (
+                "{\"api\":\"a\",\"path\":\"/1\"}\r\n\n{\"api\":\"b\",\"path\":\"/2\"}",
+                InputFormat::Ndjson,
+            ),
+            (
+                "api,path,body\n\na,/1,\"x\ny\"\r\nb,/2,z\n",
+                InputFormat::Csv,
+            ),
+        ] {
+            let input = input(text, format);
+            let mut jobs = 0;
+            for found in input.jobs() {
+                let alone = input.job_at(found.start).and_then(|job| job.order(None));
+                assert_eq!(alone, found.job.and_then(|job| job.order(None)));
+                assert!(alone.is_ok(), "{alone:?}");
+                jobs += 1;
+            }
+            assert_eq!(jobs, 2);
+        }
     }
 
     // The mark is of the file as it is; the lines are those behind the three bytes.
@@ -166,7 +221,7 @@ mod tests {
             let file = dir.path().join(name);
             std::fs::write(&file, text).expect("writable");
             let input = JobInput::read(file.to_str().expect("text"), None).expect("readable");
-            let found: Vec<_> = input.jobs().map(|(_, job)| job.err()).collect();
+            let found: Vec<_> = input.jobs().map(|found| found.job.err()).collect();
             assert_eq!(found, [None], "{name}");
         }
     }

@@ -20,7 +20,9 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use outflow::{Config, Outflow, SystemClock};
-use outflow_bulk::EngineSettings;
+use outflow_bulk::{
+    EngineSettings, OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, data_dir,
+};
 use outflow_core::{Clock, WallTime};
 use outflow_store::JobStore as _;
 
@@ -33,7 +35,6 @@ use super::input::{InputFormat, JobInput};
 use crate::command_line::UsageError;
 use crate::commands::config_args::{ConfigArgs, quiet};
 use crate::exit::Exit;
-use crate::open::{OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, Workload, data};
 use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, answer, answer_json, say, spoken};
 
@@ -114,10 +115,10 @@ impl RunCommand {
         let shift = RunContext {
             client: &client,
             settings: &settings,
-            all: &checked.demand,
+            file: &checked,
             terminal,
         };
-        let summary = self.sit(config, input, shift).await?;
+        let summary = self.sit(config, shift).await?;
         client.close(LAST_WRITES).await;
         if self.json {
             answer_json(&summary.json())?;
@@ -127,12 +128,8 @@ impl RunCommand {
     }
 
     /// One sitting.
-    async fn sit(
-        &self,
-        config: &Config,
-        input: &JobInput,
-        shift: RunContext<'_>,
-    ) -> anyhow::Result<RunSummary> {
+    async fn sit(&self, config: &Config, shift: RunContext<'_>) -> anyhow::Result<RunSummary> {
+        let input = shift.file.input;
         let dir = self.place(input);
         let jobs = StoreLocation::Dir(dir.join("jobs"));
         let earlier = PreviousRun::from_location(&jobs);
@@ -145,13 +142,12 @@ impl RunCommand {
         let desk = RunDeps {
             store: Arc::clone(opened.store()),
             client: shift.client,
-            settings: shift.settings,
-            input,
+            file: shift.file,
             failed: self.failed(),
         };
         let mut sitting = RunLoop::new(desk, results).await?;
         let ended = if sitting.has_work().await? {
-            let over = earlier.all_over_by(config);
+            let over = earlier.all_over_by(&config.apis, &config.bulk);
             shift.work(opened, &mut sitting, over).await?
         } else {
             sitting.finish().await?;
@@ -173,7 +169,7 @@ impl RunCommand {
     /// A directory of its own for each file, so that two never meet.
     fn place(&self, input: &JobInput) -> PathBuf {
         let own = || {
-            data()
+            data_dir()
                 .join("runs")
                 .join(format!("{}-{}", input.stem, input.mark))
         };
@@ -194,7 +190,7 @@ impl RunCommand {
 struct RunContext<'a> {
     client: &'a Outflow,
     settings: &'a EngineSettings,
-    all: &'a Workload,
+    file: &'a ValidatedFile<'a>,
     terminal: Terminal,
 }
 
@@ -219,7 +215,7 @@ impl RunContext<'_> {
             .begin(self.client, self.settings.clone(), None)
             .await?;
         let worked = tokio::select! {
-            ended = sitting.work(&bulk, self.all, self.terminal) => ended,
+            ended = sitting.work(&bulk, &self.file.demand, self.terminal) => ended,
             () = interrupt.wait() => Ok(LoopEnd::Interrupted),
         };
         if worked.is_err() {

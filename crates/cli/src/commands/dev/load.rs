@@ -10,9 +10,9 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use outflow::{CancelToken, SpawnError, TaskGroup};
+use outflow_listener::ListenAddr;
 
 use crate::http_once::{HttpTarget, exchange};
-use crate::listener::ListenAddr;
 use crate::program::Program;
 
 /// Begins to call, until the program stops.

@@ -5,13 +5,6 @@
 //! limits and the fair order are the real ones and decide as they would; the provider is a second set of
 //! plain meters that counts what arrives. Failures are not foreseen: a provider is as well as its limits.
 
-mod forecast_report;
-mod load;
-mod provider;
-mod replay;
-mod wait_histogram;
-mod world;
-
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,12 +13,9 @@ use clap::Args;
 use outflow::config::{Environment, Source, quoted, read_duration};
 use outflow::{Api, Config, Preset};
 use outflow_core::Rate;
+use outflow_simulate::{Network, RateLoad, SimulateError, forecast_log, forecast_rate};
 
-use self::forecast_report::ForecastReport;
-use self::load::{LoadCall, SyntheticLoad};
-use self::provider::SimulatedProvider;
-use self::world::LoadWorld;
-use super::network::Network;
+use super::forecast_report::ForecastReport;
 use crate::command_line::UsageError;
 use crate::commands::config_args::found;
 use crate::terminal::say;
@@ -75,18 +65,24 @@ impl LoadArgs {
                     bytes.with_context(|| format!("`{}` cannot be read", file.display()))?;
                 // What clients call themselves is in such logs, and may be anything.
                 let text = String::from_utf8_lossy(&bytes);
-                let (report, read) = forecast(&api, network, &text)?;
+                let played = forecast_log(&api, network, &text);
+                let (history, read) = played.map_err(|error| match error {
+                    SimulateError::NoLines => UsageError(error.to_string()).into(),
+                    error => anyhow::Error::from(error),
+                })?;
                 warn_unread(&text, read);
-                Ok(report)
+                Ok(ForecastReport::new(&api.name, history))
             }
             (None, Some(rate)) => {
-                let mut provider = SimulatedProvider::new(&api)?;
-                let path = self.path.as_deref().unwrap_or("/");
-                let lane = provider.lane(&http::Method::GET, path);
-                let span = self.duration.unwrap_or(Duration::from_hours(1));
-                let tenants = self.tenants.unwrap_or(1);
-                let load = SyntheticLoad::new((rate, span), tenants, lane, seed);
-                watch(&api, provider, network, load)
+                let load = RateLoad {
+                    rate,
+                    duration: self.duration.unwrap_or(Duration::from_hours(1)),
+                    tenants: self.tenants.unwrap_or(1),
+                    path: self.path.as_deref().unwrap_or("/"),
+                    seed,
+                };
+                let history = forecast_rate(&api, network, load)?;
+                Ok(ForecastReport::new(&api.name, history))
             }
             (None, None) => {
                 Err(UsageError("name a load with `--replay` or `--rate`".to_owned()).into())
@@ -115,19 +111,6 @@ impl LoadArgs {
     }
 }
 
-/// Plays a log against an API to its end. Answers how many of its lines could be read, too.
-pub(super) fn forecast(
-    api: &Api,
-    network: Network,
-    log: &str,
-) -> anyhow::Result<(ForecastReport, usize)> {
-    let mut provider = SimulatedProvider::new(api)?;
-    let calls = replay::read(log, &mut provider)?;
-    let read = calls.len();
-    let report = watch(api, provider, network, calls.into_iter())?;
-    Ok((report, read))
-}
-
 /// A load that is smaller than the real one foresees too little.
 fn warn_unread(text: &str, read: usize) {
     let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
@@ -136,16 +119,6 @@ fn warn_unread(text: &str, read: usize) {
     if unread > 0 {
         say!("{unread} of {lines} lines could not be read, and are left out");
     }
-}
-
-fn watch(
-    api: &Api,
-    provider: SimulatedProvider,
-    network: Network,
-    calls: impl Iterator<Item = LoadCall>,
-) -> anyhow::Result<ForecastReport> {
-    let world = LoadWorld::new(provider, network, &api.rules)?;
-    Ok(ForecastReport::new(&api.name, world.play(calls)))
 }
 
 /// A configuration of one provider. Where it is makes no difference here.

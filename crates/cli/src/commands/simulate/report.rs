@@ -4,12 +4,8 @@
 
 use std::fmt::Write;
 
+use outflow_simulate::{FluidModel, Network, RunFigures, Scenario};
 use serde_json::{Value, json};
-
-use super::fluid_model::FluidModel;
-use super::network::Network;
-use super::outcome::RunFigures;
-use super::scenario::Scenario;
 
 /// Everything that was played.
 #[derive(Debug)]
@@ -54,7 +50,7 @@ impl SimReport {
             for outcome in outcomes {
                 push(&mut text, format_args!("{}\n", row(outcome)));
             }
-            if (2..=MOST_LISTED).contains(&scenario.tenants.len()) {
+            if (2..=MOST_LISTED).contains(&scenario.tenant_count()) {
                 for outcome in outcomes {
                     push(&mut text, format_args!("{}\n", tenants_row(ideal, outcome)));
                 }
@@ -144,7 +140,7 @@ fn scenario_json(scenario: &Scenario, ideal: &FluidModel, outcomes: &[RunFigures
         "name": scenario.name.to_string(),
         "summary": scenario.summary,
         "jobs": scenario.jobs(),
-        "tenants": scenario.tenants.len(),
+        "tenants": scenario.tenant_count(),
         "ideal_s": ideal.makespan(),
         "runs": outcomes.iter().map(|outcome| run_json(ideal, outcome)).collect::<Vec<_>>(),
     })

@@ -67,6 +67,6 @@ async fn the_page_needs_nothing_inline_nothing_foreign_and_no_markup() {
 async fn the_document_is_served() {
     let running = Running::start().await;
     let served = running.get("/v1/openapi.json").await;
-    let known = include_str!("../../../src/admin/page/openapi.json");
+    let known = include_str!("../../../../admin/src/page/openapi.json");
     assert_eq!(served.text(), known);
 }

@@ -118,7 +118,7 @@ fn folder() -> PathBuf {
 }
 
 fn document() -> Value {
-    serde_json::from_str(include_str!("../../../src/admin/page/openapi.json")).expect("JSON")
+    serde_json::from_str(include_str!("../../../../admin/src/page/openapi.json")).expect("JSON")
 }
 
 fn collection(document: &Value) -> Value {

@@ -67,7 +67,7 @@ impl Running {
     pub async fn of(sources: ConfigSources) -> Self {
         let program = Program::start_watching(sources, ConfigWatch::Nothing).await;
         let program = program.unwrap_or_else(|error| panic!("{error}"));
-        let document = include_str!("../../../src/admin/page/openapi.json");
+        let document = include_str!("../../../../admin/src/page/openapi.json");
         Self {
             program,
             _jobs: None,

@@ -206,8 +206,8 @@ async fn too_many_connections_are_told_so_and_counted() {
                 .expect("words")
                 .contains(words)
         );
-        let turned_away = sidecar.program.station().turned_away();
-        assert_eq!(turned_away.too_many_connections() + turned_away.greedy(), 1);
+        let rejections = sidecar.program.station().rejections();
+        assert_eq!(rejections.too_many_connections() + rejections.greedy(), 1);
         drop(open);
         let free = async { while sidecar.get("/strict/x", "").await.status != 200 {} };
         timeout(PATIENCE, free)

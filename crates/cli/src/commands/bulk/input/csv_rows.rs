@@ -4,35 +4,65 @@
 //! end its lines otherwise, and two rows of one number would be one job. Nor does the reader mind a quote that is
 //! never closed: it would make one text of all that follows.
 
-use super::Numbered;
-use crate::open::JobLine;
+use outflow_bulk::JobLine;
+
+use super::InputJob;
 
 /// All rows but the first, which names the columns.
-pub(super) fn rows(bytes: &[u8]) -> Box<dyn Iterator<Item = Numbered> + '_> {
+pub(super) fn rows(bytes: &[u8]) -> Box<dyn Iterator<Item = InputJob> + '_> {
     let (whole, open) = without_open_quote(bytes);
-    let mut reader = csv::ReaderBuilder::new()
-        .trim(csv::Trim::Headers)
-        .from_reader(whole);
+    let mut reader = reader(whole);
     let head = reader.headers().cloned().unwrap_or_default();
     if let Some(twice) = twice(&head) {
         let why = format!("has the column {twice:?} twice: leave one of them out");
-        return Box::new(std::iter::once((1, Err(why))));
+        return Box::new(std::iter::once(invalid(1, why)));
     }
     let mut lines = LineCounter::from_bytes(bytes);
     let cut = open.map(|at| {
-        (
-            LineCounter::from_bytes(bytes).up_to(at),
-            Err(NEVER_CLOSED.to_owned()),
-        )
+        let line = LineCounter::from_bytes(bytes).up_to(at);
+        invalid(line, NEVER_CLOSED.to_owned())
     });
     let read = reader.into_records().map(move |row| match row {
-        Ok(row) => {
-            let line = lines.of_row(row.position());
-            (line, JobLine::of_row(head.iter().zip(&row)))
-        }
-        Err(error) => (lines.of_row(error.position()), Err(unreadable(&error))),
+        Ok(row) => InputJob {
+            line: lines.of_row(row.position()),
+            start: start(row.position()),
+            job: JobLine::of_row(head.iter().zip(&row)),
+        },
+        Err(error) => invalid(lines.of_row(error.position()), unreadable(&error)),
     });
     Box::new(read.chain(cut))
+}
+
+/// Parses the one row that starts at this byte.
+pub(super) fn row_at(bytes: &[u8], start: usize) -> Result<JobLine, String> {
+    let mut columns = reader(bytes);
+    let columns = columns.headers().map_err(|error| unreadable(&error))?;
+    let mut row = csv::ReaderBuilder::new();
+    let mut row = row
+        .has_headers(false)
+        .from_reader(bytes.get(start..).unwrap_or_default());
+    let row = row.records().next().transpose();
+    let row = row.map_err(|error| unreadable(&error))?.unwrap_or_default();
+    JobLine::of_row(columns.iter().zip(&row))
+}
+
+fn reader(bytes: &[u8]) -> csv::Reader<&[u8]> {
+    let mut builder = csv::ReaderBuilder::new();
+    builder.trim(csv::Trim::Headers).from_reader(bytes)
+}
+
+const fn invalid(line: u64, why: String) -> InputJob {
+    InputJob {
+        line,
+        start: 0,
+        job: Err(why),
+    }
+}
+
+fn start(position: Option<&csv::Position>) -> usize {
+    position.map_or(usize::MAX, |position| {
+        usize::try_from(position.byte()).unwrap_or(usize::MAX)
+    })
 }
 
 /// Counts lines on the way through a file.
@@ -54,9 +84,7 @@ impl<'a> LineCounter<'a> {
     /// The line on which a row begins. Its position is where the one before it ended, and there may be blank
     /// lines between them.
     fn of_row(&mut self, position: Option<&csv::Position>) -> u64 {
-        let ended = position.map_or(self.bytes.len(), |position| {
-            usize::try_from(position.byte()).unwrap_or(usize::MAX)
-        });
+        let ended = start(position).min(self.bytes.len());
         let rest = self.bytes.get(ended..).unwrap_or_default();
         let blank = rest.iter().take_while(|byte| is_line_end(**byte)).count();
         self.up_to(ended.saturating_add(blank))
@@ -146,7 +174,7 @@ mod tests {
 
     fn found(text: &str) -> Vec<(u64, Option<String>)> {
         let found = rows(text.as_bytes());
-        found.map(|(line, job)| (line, job.err())).collect()
+        found.map(|found| (found.line, found.job.err())).collect()
     }
 
     // The second job has a line break in its body, so the third is on line 5.

@@ -6,18 +6,17 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use outflow_bulk::{JobSpec, JobWork};
-use outflow_store::{JobOutcome, JobStatus as Over, JobStore, Name};
+use outflow_bulk::{JobSpec, JobWork, views};
+use outflow_store::{AnyStore, JobOutcome, JobStatus as Over, JobStore, Name};
 
 use super::FailedLines;
 use super::results::ResultWriter;
-use crate::commands::bulk::input::JobInput;
-use crate::open::{AnyStore, views};
+use super::validate::{FileLine, ValidatedFile};
 
 /// What is known of the lines.
 pub(super) struct LineResults<'a> {
     store: Arc<AnyStore>,
-    input: &'a JobInput,
+    file: &'a ValidatedFile<'a>,
     pub(super) results: ResultWriter,
     pub(super) counted: LineCounts,
     /// The lines of jobs that have names of their own, and those names.
@@ -84,28 +83,24 @@ impl LineCounts {
 }
 
 impl<'a> LineResults<'a> {
-    /// Of a file whose lines are sent under these names, as far as they are right.
+    /// Starts with no result of this file.
     pub(super) fn new(
         store: &Arc<AnyStore>,
-        input: &'a JobInput,
+        file: &'a ValidatedFile<'a>,
         results: ResultWriter,
-        sent: impl Iterator<Item = (u64, Name)>,
     ) -> Self {
-        let own = input.jobs().filter_map(|(line, job)| {
-            let name: Name = job.ok()?.id?.parse().ok()?;
-            Some((line, name))
-        });
-        let own: Vec<_> = own.collect();
-        // One that is wrong now may have been sent before, when its API was known: of several with one
-        // name the first.
-        let first = own.iter().rev().map(|(line, name)| (name.clone(), *line));
+        let own = file.own_ids.iter();
+        // A line that is invalid now may have been sent before, when its API was known: of several with one
+        // id the first.
+        let first = own.clone().rev().map(|(line, name)| (name.clone(), *line));
         let mut lines: HashMap<_, _> = first.collect();
-        let names: HashMap<_, _> = own.into_iter().collect();
-        let sent = sent.filter(|(line, _)| names.contains_key(line));
-        lines.extend(sent.map(|(line, name)| (name, line)));
+        let names: HashMap<_, _> = own.cloned().collect();
+        let sent = file.lines.iter();
+        let sent = sent.filter(|line| names.contains_key(&line.number));
+        lines.extend(sent.filter_map(|line| Some((line.id.clone()?, line.number))));
         Self {
             store: Arc::clone(store),
-            input,
+            file,
             results,
             counted: LineCounts::default(),
             names,
@@ -126,29 +121,35 @@ impl<'a> LineResults<'a> {
         }
     }
 
-    /// The order of a line as it is to be handed in, unless it is over.
-    pub(super) fn wanted(&self, line: u64, order: JobSpec, failed: FailedLines) -> Option<JobSpec> {
-        let is_over = order.id.as_ref().is_some_and(|id| self.over.contains(id));
-        match (is_over, failed, self.failed.get(&line)) {
-            (false, _, _) => Some(order),
-            (true, FailedLines::TriedAnew, Some(last)) => {
-                Some(self.retry_spec(line, last.round, order))
-            }
+    /// Returns the round in which a line is to be submitted, unless it is over: 1, or more for a retry.
+    pub(super) fn next_round(&self, line: &FileLine, failed: FailedLines) -> Option<u32> {
+        let is_over = line.id.as_ref().is_some_and(|id| self.over.contains(id));
+        match (is_over, failed, self.failed.get(&line.number)) {
+            (false, _, _) => Some(FIRST_ROUND),
+            (true, FailedLines::TriedAnew, Some(last)) => Some(last.round.saturating_add(1)),
             (true, _, _) => None,
         }
     }
 
-    /// The same call under another name; the API knows it by the same key, whether that was said, stands
-    /// among the headers, or was the first name.
-    fn retry_spec(&self, line: u64, round: u32, mut order: JobSpec) -> JobSpec {
-        if let JobWork::Call(call) = &mut order.work
+    /// Returns the job of a line for this round.
+    pub(super) fn job(&self, line: &FileLine, round: u32) -> Option<JobSpec> {
+        let mut job = self.file.job(line)?;
+        if round > FIRST_ROUND {
+            self.rename_retry(line, round, &mut job);
+        }
+        Some(job)
+    }
+
+    /// Gives a retry another id. The API knows the call by the first key: the one of the line, of a header, or
+    /// the first id.
+    fn rename_retry(&self, line: &FileLine, round: u32, job: &mut JobSpec) {
+        if let JobWork::Call(call) = &mut job.work
             && !call.headers.contains_key(IDEMPOTENCY_KEY)
         {
-            let first = order.id.as_ref().map(Name::to_string);
+            let first = job.id.as_ref().map(Name::to_string);
             call.idempotency_key = call.idempotency_key.take().or(first);
         }
-        order.id = self.input.retry_name(line, round.saturating_add(1));
-        order
+        job.id = self.file.input.retry_name(line.number, round);
     }
 
     /// Reads what is new of an action, counts it and writes its results.
@@ -191,8 +192,8 @@ impl<'a> LineResults<'a> {
 
     /// The line of a job, and in which round it was.
     fn line(&self, name: &Name) -> Option<(u64, u32)> {
-        let own = self.lines.get(name).map(|line| (*line, 1));
-        own.or_else(|| self.input.line(name))
+        let own = self.lines.get(name).map(|line| (*line, FIRST_ROUND));
+        own.or_else(|| self.file.input.line(name))
     }
 
     fn describe(&self, outcome: &JobOutcome) -> String {
@@ -202,13 +203,16 @@ impl<'a> LineResults<'a> {
             if round > 1 {
                 told.insert("round".to_owned(), round.into());
                 let own = self.names.get(&line).cloned();
-                let first = own.or_else(|| self.input.name(line));
+                let first = own.or_else(|| self.file.input.name(line));
                 told.extend(first.map(|name| ("id".to_owned(), name.as_str().into())));
             }
         }
         format!("{told}\n")
     }
 }
+
+/// The round of a line that did not fail before.
+pub(super) const FIRST_ROUND: u32 = 1;
 
 /// The header that holds a key.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";

@@ -9,12 +9,11 @@ mod bar;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outflow_bulk::TenantWorkload;
+use outflow_bulk::{JobRate, TenantBounds, TenantWorkload, Workload};
 use outflow_store::Name;
 
 use self::bar::{BarRate, ProgressBar};
 use super::line_results::LineCounts;
-use crate::open::{JobRate, TenantBounds, Workload};
 use crate::terminal::{Terminal, show};
 
 /// The board of one run.

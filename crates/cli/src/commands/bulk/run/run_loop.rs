@@ -10,20 +10,22 @@ use std::time::Duration;
 
 use anyhow::Context;
 use outflow::{Outflow, SystemClock};
-use outflow_bulk::{BulkEvent, EngineSettings, JobDestination, JobSubmission, Lane};
+use outflow_bulk::{
+    BulkEvent, JobDestination, JobSubmission, Lane, RunningEngine, StoreEngine, TenantBounds,
+    Workload,
+};
 use outflow_core::{Clock, Nanos};
-use outflow_store::{ActionSpec, BatchPosition, DeadLetterFilter, JobStore, Name};
+use outflow_store::{ActionSpec, AnyStore, BatchPosition, DeadLetterFilter, JobStore, Name};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::timeout;
 
-use super::line_results::LineResults;
+use super::line_results::{FIRST_ROUND, LineResults};
 use super::progress_bars::ProgressBars;
 use super::results::ResultWriter;
 use super::summary::RunSummary;
-use super::validate::FileJobs;
+use super::validate::ValidatedFile;
 use super::{FOR_LONG, FailedLines};
 use crate::commands::bulk::input::JobInput;
-use crate::open::{AnyStore, Engine, RunningEngine, TenantBounds, Workload};
 use crate::terminal::{Terminal, count, say};
 
 /// How a sitting ended.
@@ -41,8 +43,7 @@ pub(super) enum LoopEnd {
 pub(super) struct RunLoop<'a> {
     store: Arc<AnyStore>,
     client: &'a Outflow,
-    settings: &'a EngineSettings,
-    input: &'a JobInput,
+    file: &'a ValidatedFile<'a>,
     failed: FailedLines,
     record: LineResults<'a>,
     /// The number of the action that jobs go to, and its name.
@@ -58,8 +59,7 @@ pub(super) struct RunLoop<'a> {
 pub(super) struct RunDeps<'a> {
     pub(super) store: Arc<AnyStore>,
     pub(super) client: &'a Outflow,
-    pub(super) settings: &'a EngineSettings,
-    pub(super) input: &'a JobInput,
+    pub(super) file: &'a ValidatedFile<'a>,
     pub(super) failed: FailedLines,
 }
 
@@ -84,16 +84,13 @@ impl<'a> RunLoop<'a> {
     /// Sits down before what earlier sittings left.
     pub(super) async fn new(desk: RunDeps<'a>, results: ResultWriter) -> anyhow::Result<Self> {
         let clock = SystemClock::new();
-        let orders = FileJobs::new(desk.input, desk.client, desk.settings);
-        let sent = orders.filter_map(|(line, read)| Some((line, read.ok()?.0.id?)));
         let mut sitting = Self {
-            record: LineResults::new(&desk.store, desk.input, results, sent),
+            record: LineResults::new(&desk.store, desk.file, results),
             store: desk.store,
             client: desk.client,
-            settings: desk.settings,
-            input: desk.input,
+            file: desk.file,
             failed: desk.failed,
-            chapter: (1, chapter(desk.input, 1)?),
+            chapter: (1, chapter(desk.file.input, 1)?),
             begun: clock.now(),
             clock,
             before: 0,
@@ -113,7 +110,7 @@ impl<'a> RunLoop<'a> {
                 break;
             }
             let next = self.chapter.0 + 1;
-            self.chapter = (next, chapter(self.input, next)?);
+            self.chapter = (next, chapter(self.file.input, next)?);
         }
         Ok(())
     }
@@ -129,20 +126,14 @@ impl<'a> RunLoop<'a> {
         Ok(report.map_or(0, |report| report.tally.open()))
     }
 
-    fn orders(&self) -> FileJobs<'_> {
-        FileJobs::new(self.input, self.client, self.settings)
-    }
-
     /// The lines that are not over.
     fn remaining(&self) -> RemainingLines {
         let mut left = RemainingLines::default();
-        for (line, read) in self.orders() {
-            if let Ok((order, standing)) = read
-                && let first = order.id.clone()
-                && let Some(order) = self.record.wanted(line, order, self.failed)
-            {
-                left.demand.add(&order.tenant, &standing, order.not_before);
-                left.anew.extend((order.id != first).then_some(line));
+        for line in &self.file.lines {
+            if let Some(round) = self.record.next_round(line, self.failed) {
+                line.add_to(&mut left.demand);
+                left.anew
+                    .extend((round > FIRST_ROUND).then_some(line.number));
             }
         }
         left
@@ -211,10 +202,10 @@ impl<'a> RunLoop<'a> {
     }
 
     /// Hands all jobs to the store that are not over. Those that it has it knows by their names.
-    async fn hand_in(&self, engine: &Engine) -> anyhow::Result<HandedIn> {
-        let orders = self.orders().filter_map(|(line, read)| {
-            let (order, _) = read.ok()?;
-            self.record.wanted(line, order, self.failed)
+    async fn hand_in(&self, engine: &StoreEngine) -> anyhow::Result<HandedIn> {
+        let orders = self.file.lines.iter().filter_map(|line| {
+            let round = self.record.next_round(line, self.failed)?;
+            self.record.job(line, round)
         });
         let mut orders = orders.peekable();
         let mut handed_in = HandedIn::All;

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use outflow_bulk::TenantBounds;
 use serde_json::{Value, json};
 
 use super::line_results::LineCounts;
 use super::run_loop::LoopEnd;
 use crate::exit::Exit;
-use crate::open::TenantBounds;
 use crate::terminal::spoken;
 
 /// How a run went.

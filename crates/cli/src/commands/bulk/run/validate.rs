@@ -1,43 +1,118 @@
-//! Every line of a file, checked before any of it is taken.
+//! The lines of a file, all validated before the first job is submitted.
+//!
+//! The file is parsed once. Each valid line keeps what the run asks of it again and again: id, tenant, lane and
+//! cost. Its body is parsed a second time only when it is submitted, so that memory holds no body twice.
 
 use std::collections::HashMap;
 
 use outflow::Outflow;
-use outflow_bulk::{EngineSettings, JobPlacement, JobSpec};
+use outflow_bulk::{EngineSettings, JobLine, JobPlacement, JobSpec, Workload};
+use outflow_core::WallTime;
 use outflow_store::Name;
 
 use super::RunCommand;
 use crate::command_line::InvalidLines;
-use crate::commands::bulk::input::JobInput;
-use crate::open::Workload;
+use crate::commands::bulk::input::{InputJob, JobInput};
 use crate::terminal::{count, say};
 
-/// What is in a file.
-pub(super) struct ValidatedFile {
-    /// What its good lines want.
+/// A file of jobs whose lines were validated.
+pub(super) struct ValidatedFile<'a> {
+    pub(super) input: &'a JobInput,
+    /// The work of its valid lines.
     pub(super) demand: Workload,
-    /// The bad ones, and what is wrong with each.
-    wrong: Vec<(u64, String)>,
+    /// The valid lines.
+    pub(super) lines: Vec<FileLine>,
+    /// The ids that lines give themselves, also those of invalid lines.
+    pub(super) own_ids: Vec<(u64, Name)>,
+    /// The invalid lines and their errors.
+    errors: Vec<(u64, String)>,
 }
 
-impl ValidatedFile {
-    /// Goes through all lines.
-    pub(super) fn new(input: &JobInput, client: &Outflow, settings: &EngineSettings) -> Self {
-        let (mut demand, mut wrong) = (Workload::default(), Vec::new());
-        for (line, read) in FileJobs::new(input, client, settings) {
-            match read {
-                Ok((order, standing)) => demand.add(&order.tenant, &standing, order.not_before),
-                Err(why) => wrong.push((line, why)),
+/// A valid line.
+pub(super) struct FileLine {
+    pub(super) number: u64,
+    start: usize,
+    pub(super) id: Option<Name>,
+    tenant: Name,
+    placement: JobPlacement,
+    not_before: Option<WallTime>,
+}
+
+impl FileLine {
+    /// Adds the line to a workload.
+    pub(super) fn add_to(&self, workload: &mut Workload) {
+        workload.add(&self.tenant, &self.placement, self.not_before);
+    }
+}
+
+impl<'a> ValidatedFile<'a> {
+    /// Validates all lines of a file.
+    pub(super) fn new(input: &'a JobInput, client: &Outflow, settings: &EngineSettings) -> Self {
+        let mut file = Self {
+            input,
+            demand: Workload::default(),
+            lines: Vec::new(),
+            own_ids: Vec::new(),
+            errors: Vec::new(),
+        };
+        let mut given = HashMap::new();
+        for InputJob { line, start, job } in input.jobs() {
+            let spec = job.and_then(|job| file.name(line, job, &mut given));
+            let placed = spec.and_then(|(spec, own)| {
+                let placement = spec.placement(client, settings);
+                let placement = placement.map_err(|why| why.to_string())?;
+                // An invalid line leaves its id to a valid one.
+                given.extend(own.map(|id| (id, line)));
+                Ok((spec, placement))
+            });
+            match placed {
+                Ok((spec, placement)) => {
+                    let line = FileLine {
+                        number: line,
+                        start,
+                        id: spec.id,
+                        tenant: spec.tenant,
+                        placement,
+                        not_before: spec.not_before,
+                    };
+                    line.add_to(&mut file.demand);
+                    file.lines.push(line);
+                }
+                Err(why) => file.errors.push((line, why)),
             }
         }
-        Self { demand, wrong }
+        file
     }
 
-    /// Lets a file pass of which something is to be sent, or says why nothing is.
+    /// Returns the job of a line, and the id that the line gives itself.
+    fn name(
+        &mut self,
+        line: u64,
+        job: JobLine,
+        given: &mut HashMap<String, u64>,
+    ) -> Result<(JobSpec, Option<String>), String> {
+        let own = job.id.clone();
+        let name = own.as_ref().and_then(|id| id.parse().ok());
+        self.own_ids.extend(name.map(|name| (line, name)));
+        if let Some(first) = own.as_ref().and_then(|id| given.get(id)) {
+            return Err(format!(
+                "id: line {first} has the same: give each job its own"
+            ));
+        }
+        Ok((job.order(self.input.name(line))?, own))
+    }
+
+    /// Parses the job of a line again, to submit it.
+    pub(super) fn job(&self, line: &FileLine) -> Option<JobSpec> {
+        let job = self.input.job_at(line.start).ok()?;
+        job.order(self.input.name(line.number)).ok()
+    }
+
+    /// Accepts a file of which something is to be sent.
     pub(super) fn pass(&self, run: &RunCommand) -> Result<(), InvalidLines> {
         let file = &run.file;
-        let (good, bad) = (self.demand.jobs(), self.wrong.len());
-        let lines = self.wrong.iter();
+        let (good, bad) = (self.lines.len(), self.errors.len());
+        let lines = self.errors.iter();
         let lines = lines.map(|(line, why)| format!("{file}:{line}: {why}"));
         let words = match (good, bad) {
             (0, _) => format!(
@@ -57,61 +132,5 @@ impl ValidatedFile {
         };
         let lines = lines.collect();
         Err(InvalidLines { words, lines })
-    }
-}
-
-/// The orders of a file, each with its line and where it would stand.
-pub(super) struct FileJobs<'a> {
-    jobs: Box<dyn Iterator<Item = (u64, Result<crate::open::JobLine, String>)> + 'a>,
-    input: &'a JobInput,
-    client: &'a Outflow,
-    settings: &'a EngineSettings,
-    /// Names that were given by lines that are right, and by which.
-    given: HashMap<String, u64>,
-}
-
-impl<'a> FileJobs<'a> {
-    pub(super) fn new(
-        input: &'a JobInput,
-        client: &'a Outflow,
-        settings: &'a EngineSettings,
-    ) -> Self {
-        Self {
-            jobs: input.jobs(),
-            input,
-            client,
-            settings,
-            given: HashMap::new(),
-        }
-    }
-
-    fn read(
-        &mut self,
-        line: u64,
-        job: Result<crate::open::JobLine, String>,
-    ) -> Result<(JobSpec, JobPlacement), String> {
-        let job = job?;
-        let given = job.id.clone();
-        if let Some(first) = given.as_ref().and_then(|id| self.given.get(id)) {
-            return Err(format!(
-                "id: line {first} has the same: give each job its own"
-            ));
-        }
-        let unnamed: Option<Name> = self.input.name(line);
-        let order = job.order(unnamed)?;
-        let standing = order.placement(self.client, self.settings);
-        let standing = standing.map_err(|why| why.to_string())?;
-        // A line that is wrong leaves its name to one that is right.
-        self.given.extend(given.map(|id| (id, line)));
-        Ok((order, standing))
-    }
-}
-
-impl Iterator for FileJobs<'_> {
-    type Item = (u64, Result<(JobSpec, JobPlacement), String>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (line, job) = self.jobs.next()?;
-        Some((line, self.read(line, job)))
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::commands::bulk::input::JobInput;
+use crate::commands::bulk::input::{InputJob, JobInput};
 use crate::commands::bulk::tables::part;
 
 /// A line, and what is wrong with it.
@@ -121,13 +121,13 @@ impl<'a> LineDocuments<'a> {
             input,
             given: HashMap::new(),
         };
-        input
-            .jobs()
-            .map(move |(line, read)| (line, read.and_then(|job| documents.named(line, job))))
+        input.jobs().map(move |InputJob { line, job, .. }| {
+            (line, job.and_then(|job| documents.named(line, job)))
+        })
     }
 
     /// The job as a document under its name.
-    fn named(&mut self, line: u64, job: crate::open::JobLine) -> Result<String, String> {
+    fn named(&mut self, line: u64, job: outflow_bulk::JobLine) -> Result<String, String> {
         let given = job.id.clone();
         if let Some(first) = given.as_ref().and_then(|id| self.given.get(id)) {
             return Err(format!(

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::open::JobRate;
+use outflow_bulk::JobRate;
+
 use crate::terminal::spoken;
 
 /// How far somebody is.

@@ -1,0 +1,236 @@
+//! An event as JSON, for whoever listens on the wire.
+//!
+//! The words are those of the log, so that what is seen live is found again there; times are whole
+//! milliseconds. Of a request only its path is told, and that redacted once more: it goes to a browser.
+
+use outflow::core::{AttemptEnd, MeterEvent};
+use outflow::event::{CallFinished, Event, EventKind};
+use outflow::{WaitEstimate, redact};
+use serde_json::{Value, json};
+
+use super::labels;
+use super::millis::{millis, millis_up};
+
+/// The name of an event and what it says.
+pub(crate) fn to_json(event: &Event) -> (&'static str, Value) {
+    let mut told = match &event.what {
+        EventKind::Finished(call) => ("request", request(call)),
+        EventKind::Waiting { .. } | EventKind::Admitted { .. } | EventKind::Refused { .. } => {
+            admission_json(event)
+        }
+        EventKind::Settled { .. } | EventKind::Broken { .. } | EventKind::Refunded { .. } => {
+            other_json(event)
+        }
+        EventKind::Moved { .. } | EventKind::Cooling { .. } => of_health(event),
+        EventKind::Meter { .. }
+        | EventKind::Drifting { .. }
+        | EventKind::Usage { .. }
+        | EventKind::Foreign { .. }
+        | EventKind::Malformed { .. }
+        | EventKind::Jobs { .. }
+        | EventKind::Memory { .. } => of_limits(event),
+        _ => of_the_house(event),
+    };
+    if let Some(facts) = told.1.as_object_mut() {
+        facts.insert("api".to_owned(), event.api.as_str().into());
+    }
+    told
+}
+
+fn request(call: &CallFinished) -> Value {
+    json!({
+        "group": call.group,
+        "method": call.method,
+        "path": redact::path(&call.path),
+        "status": call.status.name(),
+        "code": call.code,
+        "reason": call.reason.map(outflow::event::FailureLabel::name),
+        "latency_ms": millis(call.latency),
+        "waited_ms": millis(call.waited),
+        "attempts": call.attempts,
+        "state": call.state.name(),
+        "request_id": call.request_id,
+    })
+}
+
+fn admission_json(event: &Event) -> (&'static str, Value) {
+    match &event.what {
+        EventKind::Waiting {
+            group,
+            cost,
+            explanation,
+        } => ("waiting", {
+            let WaitEstimate {
+                why, position, eta, ..
+            } = explanation;
+            let eta = eta.map(|eta| millis_up(eta.since(event.at)));
+            json!({ "group": group, "cost": cost.units(), "why": labels::why(why),
+                    "position": position, "eta_ms": eta })
+        }),
+        EventKind::Admitted {
+            group,
+            permit,
+            cost,
+            waited,
+        } => (
+            "admitted",
+            json!({ "group": group, "permit": permit, "cost": cost.units(),
+                    "waited_ms": millis(*waited) }),
+        ),
+        EventKind::Refused {
+            group,
+            refusal,
+            waited,
+        } => (
+            "refused",
+            json!({ "group": group, "cause": refusal.cause.name(),
+                    "retry_after_ms": refusal.retry_after.map(millis_up),
+                    "waited_ms": millis(*waited) }),
+        ),
+        _ => ("other", json!({})),
+    }
+}
+
+fn other_json(event: &Event) -> (&'static str, Value) {
+    match &event.what {
+        EventKind::Settled {
+            group,
+            permit,
+            attempt,
+            effect,
+            round_trip,
+            ..
+        } => (
+            "settled",
+            json!({ "group": group, "permit": permit, "code": code(attempt.ended()),
+                    "ended": labels::ended(attempt.ended()), "effect": labels::effect(*effect),
+                    "round_trip_ms": round_trip.map(millis) }),
+        ),
+        EventKind::Broken {
+            group,
+            permit,
+            attempt,
+            effect,
+            ..
+        } => (
+            "broken",
+            json!({ "group": group, "permit": permit, "ended": labels::ended(attempt.ended()),
+                    "effect": labels::effect(*effect) }),
+        ),
+        EventKind::Refunded { group, permit } => {
+            ("refunded", json!({ "group": group, "permit": permit }))
+        }
+        _ => ("other", json!({})),
+    }
+}
+
+const fn code(ended: AttemptEnd) -> Option<u16> {
+    match ended {
+        AttemptEnd::Status(code) => Some(code),
+        AttemptEnd::Fault(_) | AttemptEnd::Cancelled => None,
+    }
+}
+
+fn of_health(event: &Event) -> (&'static str, Value) {
+    match &event.what {
+        EventKind::Moved {
+            group,
+            transition,
+            vitals,
+        } => (
+            "state_transition",
+            json!({ "group": group, "from": transition.from.name(), "to": transition.to.name(),
+                    "reason": transition.reason.name(), "error_ppm": vitals.error_ppm,
+                    "until_ms": transition.until.map(|until| millis_up(until.since(event.at))) }),
+        ),
+        EventKind::Cooling {
+            group,
+            wait,
+            vitals,
+            ..
+        } => (
+            "cooldown",
+            json!({ "group": group, "wait_ms": millis_up(*wait), "state": vitals.state.name() }),
+        ),
+        _ => ("other", json!({})),
+    }
+}
+
+fn of_limits(event: &Event) -> (&'static str, Value) {
+    match &event.what {
+        EventKind::Meter {
+            group,
+            event: meter,
+        } => match meter {
+            MeterEvent::Low {
+                remaining,
+                capacity,
+                ..
+            } => (
+                "limit_low",
+                json!({ "group": group, "remaining": remaining, "capacity": capacity }),
+            ),
+            MeterEvent::PacingCapped { asked, .. } => (
+                "pacing_capped",
+                json!({ "group": group, "asked_ms": millis_up(*asked) }),
+            ),
+        },
+        EventKind::Drifting { group, drift } => (
+            "drift",
+            json!({ "group": group,
+                    "configured": drift.map(|drift| drift.configured.to_string()),
+                    "evidence": drift.map(|drift| drift.evidence.to_string()) }),
+        ),
+        EventKind::Usage {
+            group,
+            raised,
+            used_ppm,
+        } => (
+            if *raised {
+                "usage_high"
+            } else {
+                "usage_normal"
+            },
+            json!({ "group": group, "used_ppm": used_ppm }),
+        ),
+        EventKind::Memory { raised, bytes } => (
+            if *raised {
+                "memory_high"
+            } else {
+                "memory_normal"
+            },
+            json!({ "bytes": bytes }),
+        ),
+        EventKind::Malformed { headers } => ("malformed_headers", json!({ "count": headers })),
+        EventKind::Jobs { event, words, .. } => (*event, json!({ "words": words })),
+        EventKind::Foreign { group, units } => {
+            ("foreign_use", json!({ "group": group, "units": units }))
+        }
+        _ => ("other", json!({})),
+    }
+}
+
+fn of_the_house(event: &Event) -> (&'static str, Value) {
+    match &event.what {
+        EventKind::Retrying {
+            attempt,
+            delay,
+            reason,
+        } => (
+            "retry",
+            json!({ "attempt": attempt, "delay_ms": millis_up(*delay), "reason": reason.name() }),
+        ),
+        EventKind::Cache { lookup } => ("cache", json!({ "lookup": lookup.name() })),
+        EventKind::Reloaded(reload) => ("reload", json!({ "outcome": reload.name() })),
+        EventKind::Disk { state } => ("disk", json!({ "state": labels::disk(*state) })),
+        EventKind::Operated { group, action, who } => (
+            "operated",
+            json!({ "group": group, "action": action, "who": who }),
+        ),
+        EventKind::Task { name, state } => (
+            "task",
+            json!({ "task": name, "state": labels::task(*state) }),
+        ),
+        _ => ("other", json!({})),
+    }
+}

@@ -1,0 +1,229 @@
+//! The admin API: reports, controls and the dashboard, on a port of its own.
+//!
+//! It speaks HTTP/1.1 and JSON. It reads the client's own reports and changes state through the interfaces
+//! that calls use. Every request passes the guard first, whatever its path. This crate decides nothing about
+//! a call, and no call waits for it. It reads no configuration file: [`ProgramState`] does that.
+
+mod api_param;
+mod assets;
+mod attempt_result;
+mod audit;
+mod bulk;
+mod call_target;
+mod event_json;
+mod event_stream;
+mod explain;
+#[doc(hidden)]
+pub mod fuzzing;
+mod guard;
+mod health_control;
+mod json_body;
+mod labels;
+mod leased_permits;
+mod millis;
+mod permit_routes;
+mod problem;
+mod program_state;
+mod queries;
+mod reload;
+mod routes;
+mod snapshot;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderName, HeaderValue, header};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use outflow::{Api, CancelToken, SpawnError, SystemClock, TaskGroup, Upstream};
+use outflow_core::{Clock, Nanos};
+use outflow_listener::{InboundConnection, ListenAddr, Listener, PeerAddr};
+use smol_str::{SmolStr, format_smolstr};
+
+use self::audit::{AuditActor, AuditChange, AuditLog};
+use self::event_stream::EventStream;
+use self::guard::AdminGuard;
+use self::leased_permits::LeasedPermits;
+use self::problem::AdminProblem;
+
+pub use self::program_state::{AdminSettings, ProgramState, ReloadFailure};
+
+/// State that all requests share.
+struct Admin {
+    program: Arc<dyn ProgramState>,
+    guard: AdminGuard,
+    permits: Arc<LeasedPermits>,
+    feed: Arc<EventStream>,
+    audit: AuditLog,
+    clock: SystemClock,
+    started: Nanos,
+    stop: CancelToken,
+}
+
+/// Serves operators on this listener until the program stops.
+///
+/// # Errors
+/// If the tasks of the program are shut down already.
+pub fn open(program: Arc<dyn ProgramState>, listener: Listener) -> Result<(), SpawnError> {
+    let tasks = program.tasks().clone();
+    let admin = Arc::new(Admin::new(program, listener.address()));
+    let events = admin.program.client().events();
+    events.subscribe(admin.feed.clone());
+    let permits = Arc::clone(&admin.permits);
+    tasks.spawn("permits", move |stop| {
+        let permits = Arc::clone(&permits);
+        async move { permits.watch(&SystemClock::new(), stop).await }
+    })?;
+    bulk::pass_on(&admin)?;
+    let crowd = Arc::new(tasks.task_group("admin connections")?);
+    let door = Arc::new(AdminAcceptor {
+        routes: routes(&admin),
+        admin,
+        listener,
+        crowd,
+    });
+    tasks.spawn("admin", move |stop| {
+        let door = Arc::clone(&door);
+        async move { door.accept(stop).await }
+    })
+}
+
+fn routes(admin: &Arc<Admin>) -> Router {
+    let guarded = from_fn_with_state(Arc::clone(admin), guarded);
+    routes::router()
+        .layer(guarded)
+        .with_state(Arc::clone(admin))
+}
+
+/// Lets a request through if the guard does, and says the same of every answer.
+async fn guarded(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let settings = admin.program.admin_settings();
+    let mut response = match admin.guard.check(&head, settings.token.as_ref()) {
+        Ok(()) => next.run(Request::from_parts(head, body)).await,
+        Err(problem) => problem.into_response(),
+    };
+    for (name, value) in SAID_OF_ALL {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+impl Admin {
+    fn new(program: Arc<dyn ProgramState>, address: &ListenAddr) -> Self {
+        let clock = SystemClock::new();
+        Self {
+            guard: AdminGuard::new(address),
+            permits: Arc::default(),
+            feed: Arc::new(EventStream::new(clock)),
+            audit: AuditLog::default(),
+            started: clock.now(),
+            clock,
+            stop: program.tasks().stop(),
+            program,
+        }
+    }
+
+    /// The door of an API.
+    fn upstream(&self, api: &str) -> Result<Upstream, AdminProblem> {
+        let door = self.program.client().upstream(api);
+        door.ok_or_else(AdminProblem::unknown_api)
+    }
+
+    /// All doors, by name.
+    fn upstreams(&self) -> Vec<Upstream> {
+        let mut doors: Vec<_> = self.program.client().upstreams().collect();
+        doors.sort_by(|one, other| one.name().cmp(other.name()));
+        doors
+    }
+
+    /// What was configured of an API.
+    fn configured(&self, api: &str) -> Option<Arc<Api>> {
+        self.program.client().api(api)
+    }
+
+    /// Notes a change.
+    fn note(&self, change: AuditChange, who: &AuditActor) {
+        let events = self.program.client().events();
+        self.audit.note(change, who, &self.clock, events);
+    }
+}
+
+/// Where operators come in.
+struct AdminAcceptor {
+    routes: Router,
+    admin: Arc<Admin>,
+    listener: Listener,
+    crowd: Arc<TaskGroup>,
+}
+
+impl AdminAcceptor {
+    async fn accept(&self, stop: CancelToken) {
+        while let Some((connection, peer)) = self.listener.next(&stop).await {
+            self.welcome(connection, peer, stop.clone());
+        }
+    }
+
+    /// Serves a connection, or closes it if there are too many.
+    fn welcome(&self, connection: InboundConnection, peer: PeerAddr, stop: CancelToken) {
+        let settings = self.admin.program.admin_settings();
+        if u32::try_from(self.crowd.len()).unwrap_or(u32::MAX) >= settings.max_connections {
+            return;
+        }
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(settings.header_timeout)
+            .max_headers(usize::from(settings.max_headers))
+            .max_buf_size(LARGEST_HEAD);
+        let routes = self.routes.clone().layer(axum::Extension(who(peer)));
+        let service = TowerToHyperService::new(routes);
+        let connection = builder.serve_connection(TokioIo::new(connection), service);
+        // Refused only while the program stops.
+        let _stopping = self.crowd.spawn(async move {
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                _ended = &mut connection => return,
+                () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+            }
+            // All that was waited for is told to end too; only a reader who does not read remains.
+            let _ended = tokio::time::timeout(LAST_WORDS, connection).await;
+        });
+    }
+}
+
+fn who(peer: PeerAddr) -> AuditActor {
+    AuditActor(match peer {
+        PeerAddr::Remote(address) => format_smolstr!("{address}"),
+        PeerAddr::Local => SmolStr::new_static("local socket"),
+    })
+}
+
+/// The page's rules hold for every answer: a browser may be made to show any of them.
+const SAID_OF_ALL: [(HeaderName, &str); 7] = [
+    (header::CONTENT_SECURITY_POLICY, assets::POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+];
+
+/// Far more than a browser sends.
+const LARGEST_HEAD: usize = 64 * 1024;
+
+/// Long enough for the last bytes of an answer to a program that reads.
+const LAST_WORDS: Duration = Duration::from_secs(1);

@@ -1,0 +1,97 @@
+//! One state of health, as JSON.
+
+use outflow::HealthReport;
+use outflow::core::{HealthOverride, HealthState, Nanos, OutcomeCounts, RampStage};
+use serde::Serialize;
+use smol_str::SmolStr;
+
+use crate::labels;
+use crate::millis::{millis, millis_up};
+
+/// One state: of the API, or of a group.
+#[derive(Debug, Serialize)]
+pub(crate) struct HealthView {
+    group: Option<SmolStr>,
+    state: &'static str,
+    circuit: &'static str,
+    since_ms: u64,
+    until_ms: Option<u64>,
+    reason: Option<&'static str>,
+    held: Option<&'static str>,
+    cooling_ms: Option<u64>,
+    in_flight: u32,
+    concurrency: u32,
+    error_ppm: u32,
+    counts: CountsView,
+    streak: u32,
+    next_sleep_ms: u64,
+    failed_recoveries: u32,
+    ramp_step_ms: Option<u64>,
+    probes_out: u32,
+}
+
+impl HealthView {
+    pub(super) fn new(report: &HealthReport, now: Nanos) -> Self {
+        let health = &report.snapshot;
+        let ahead = |at: Nanos| millis_up(at.since(now));
+        Self {
+            group: report.group.clone(),
+            state: health.state.name(),
+            circuit: health.circuit.name(),
+            since_ms: millis(now.since(health.since)),
+            // Nothing but an operator ends what one began: there is nothing to wait for.
+            until_ms: match health.hold {
+                Some(HealthOverride::Sleep) => Some(0),
+                _ => health.until.map(ahead),
+            },
+            reason: health.reason.map(outflow::core::TransitionReason::name),
+            held: health.hold.map(labels::hold),
+            cooling_ms: health.cooling_until.map(ahead),
+            in_flight: report.in_flight,
+            concurrency: report.concurrency,
+            error_ppm: health.counts.failure_ppm(),
+            counts: CountsView::from_counts(health.counts),
+            streak: health.streak,
+            next_sleep_ms: millis_up(health.cooldown),
+            failed_recoveries: health.failed_recoveries,
+            ramp_step_ms: match health.ramp {
+                RampStage::None => None,
+                RampStage::Ramping { next } => Some(ahead(next)),
+            },
+            probes_out: health.probes_out,
+        }
+    }
+}
+
+/// The outcomes in the error window.
+#[derive(Debug, Serialize)]
+struct CountsView {
+    success: u32,
+    throttled: u32,
+    server: u32,
+    network: u32,
+    other: u32,
+}
+
+impl CountsView {
+    const fn from_counts(counts: OutcomeCounts) -> Self {
+        Self {
+            success: counts.success,
+            throttled: counts.throttled,
+            server: counts.server,
+            network: counts.network,
+            other: counts.other,
+        }
+    }
+}
+
+/// How much a state keeps from calling, to find the worst of several.
+pub(super) const fn badness(state: HealthState) -> u8 {
+    match state {
+        HealthState::Normal => 0,
+        HealthState::Throttle => 1,
+        HealthState::HalfOpen => 2,
+        HealthState::Sleep => 3,
+        HealthState::CacheOnly => 4,
+    }
+}

@@ -1,0 +1,3 @@
+//! The `[bulk]` section of the configuration.
+
+pub(crate) mod location;

@@ -1,0 +1,189 @@
+//! Jobs, tenants and actions as the admin API and the commands write them.
+//!
+//! Whole numbers throughout: milliseconds, parts of a million, counts. A body that is text is written as
+//! text; any other is written in base64 under another name, so that nobody takes one for the other.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use outflow_core::{Priority, WallTime};
+use outflow_store::{
+    ActionReport, AttemptError, CongestionSample, DeadLetter, JobCounts, JobOutcome, JobStatus,
+    TenantReport,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{ActionProgress, HttpCall, JobDestination, SubmittedJob};
+
+/// Jobs by what became of them.
+#[derive(Debug, Serialize)]
+pub struct JobCountsView {
+    total: u64,
+    queued: u64,
+    delayed: u64,
+    non_ready: u64,
+    in_flight: u64,
+    done: u64,
+    dead: u64,
+    failed: u64,
+    cancelled: u64,
+    throttles: u64,
+}
+
+impl JobCountsView {
+    /// Copies the counts of a store.
+    pub const fn from_counts(tally: &JobCounts) -> Self {
+        Self {
+            total: tally.submitted(),
+            queued: tally.queued,
+            delayed: tally.delayed,
+            non_ready: tally.non_ready,
+            in_flight: tally.in_flight,
+            done: tally.done,
+            dead: tally.dead,
+            failed: tally.failed,
+            cancelled: tally.cancelled,
+            throttles: tally.throttles,
+        }
+    }
+}
+
+/// An action.
+pub fn action(report: &ActionReport, progress: &ActionProgress) -> Value {
+    json!({
+        "id": report.spec.id.as_str(),
+        "stage": report.stage.as_str(),
+        "paused": report.paused,
+        "held": report.held,
+        "jobs": JobCountsView::from_counts(&report.tally),
+        "over_ppm": progress.over_ppm,
+        "eta_ms": progress.eta.map(millis),
+        "mean_ms": report.tally.mean().map(millis),
+        "opened": stamp(report.opened),
+        "started": report.started.map(stamp),
+        "ended": report.ended.map(stamp),
+        "timeout_ms": millis(report.spec.timeout),
+        "keep_ms": millis(report.spec.keep),
+    })
+}
+
+/// A tenant.
+pub fn tenant(report: &TenantReport) -> Value {
+    let rule = &report.rule;
+    json!({
+        "tenant": report.name.as_str(),
+        "paused": report.paused,
+        "weight": rule.weight.as_u32(),
+        "priority": priority(rule.priority),
+        "rate": rule.rate.map(|rate| rate.to_string()),
+        "most_in_flight": rule.in_flight,
+        "jobs": JobCountsView::from_counts(&report.tally),
+        "last_backoff_ms": millis(report.last_backoff),
+        "speed": report.speed,
+    })
+}
+
+/// How congested a tenant was.
+pub fn snapshot(snapshot: &CongestionSample) -> Value {
+    json!({
+        "at": stamp(snapshot.at),
+        "non_ready": snapshot.non_ready,
+        "speed": snapshot.speed,
+        "backoff_ms": millis(snapshot.backoff),
+    })
+}
+
+/// Where a job went.
+pub fn placed(placed: &SubmittedJob) -> Value {
+    let (destination, reason, backoff) = match &placed.destination {
+        JobDestination::Ready => ("ready", None, None),
+        JobDestination::NonReady { reason, backoff } => ("non_ready", Some(reason), Some(*backoff)),
+        JobDestination::Rejected { reason } => ("rejected", Some(reason), None),
+        JobDestination::Duplicate => ("duplicate", None, None),
+    };
+    json!({
+        "id": placed.id.as_ref().map(outflow_store::Name::as_str),
+        "destination": destination,
+        "reason": reason,
+        "backoff_ms": backoff.map(millis),
+    })
+}
+
+/// What came of a job.
+pub fn outcome(outcome: &JobOutcome) -> Value {
+    let mut told = json!({
+        "place": outcome.place,
+        "id": outcome.id.as_str(),
+        "tenant": outcome.tenant.as_str(),
+        "ended": ended(outcome.ended),
+        "status": outcome.status,
+        "attempts": outcome.attempts,
+        "throttles": outcome.throttles,
+        "at": stamp(outcome.at),
+    });
+    let body = outcome.body.as_ref().map(body);
+    if let Some(told) = told.as_object_mut() {
+        told.extend(body.map(|(name, text)| (name.to_owned(), text.into())));
+        let error = outcome.error.as_deref();
+        told.extend(error.map(|words| ("error".to_owned(), words.into())));
+    }
+    told
+}
+
+/// A dead letter.
+pub fn dead(letter: &DeadLetter) -> Value {
+    let call = HttpCall::decode(letter.payload.clone()).ok();
+    json!({
+        "place": letter.place,
+        "id": letter.id.as_str(),
+        "tenant": letter.tenant.as_str(),
+        "action": letter.action.as_ref().map(outflow_store::Name::as_str),
+        "at": stamp(letter.at),
+        "attempts": letter.attempts,
+        "recoveries": letter.recoveries,
+        "api": call.as_ref().map(|call| call.api.as_str()),
+        "method": call.as_ref().map(|call| call.method.as_str()),
+        "path": call.as_ref().map(|call| outflow::redact::path(&call.path).to_string()),
+        "history": letter.history.iter().map(mishap).collect::<Vec<_>>(),
+    })
+}
+
+fn mishap(mishap: &AttemptError) -> Value {
+    json!({ "at": stamp(mishap.at), "words": mishap.words })
+}
+
+fn body(bytes: &Bytes) -> (&'static str, String) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => ("body", text.to_owned()),
+        Err(_) => ("body_base64", BASE64.encode(bytes)),
+    }
+}
+
+/// How a job was over, in a word.
+pub const fn ended(ended: JobStatus) -> &'static str {
+    match ended {
+        JobStatus::Done => "done",
+        JobStatus::Failed => "failed",
+        JobStatus::Expired => "expired",
+        JobStatus::Cancelled => "cancelled",
+    }
+}
+
+const fn priority(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Low => "low",
+        Priority::Normal => "normal",
+        Priority::High => "high",
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn stamp(at: WallTime) -> u64 {
+    millis(at.as_duration())
+}

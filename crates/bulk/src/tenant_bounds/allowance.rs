@@ -1,0 +1,175 @@
+//! How fast a tenant's jobs may go, by what they call and what they cost.
+//!
+//! The limits of one API hold together, so the slowest counts; the limits of several APIs do not, so what
+//! they allow is added up. The tenant's own rate bounds all of it. All are told in jobs, whatever a limit
+//! counts: of 30,000 tokens a minute, jobs of 2,000 each are 15.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use outflow::{Api, DEFAULT_GROUP, Outflow};
+use outflow_core::{Limit, Rate};
+
+use crate::{Lane, TenantWorkload, WorkAmount};
+
+/// A rate of jobs, or several of them added up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JobRate {
+    /// As it is written, if it is one and counts jobs.
+    rate: Option<Rate>,
+    /// How many millionths of a job a second.
+    millionths: u128,
+}
+
+/// What is wanted of one API: by group, and of all of them.
+#[derive(Default)]
+struct ApiDemand {
+    groups: Vec<(String, WorkAmount)>,
+    all: WorkAmount,
+}
+
+impl JobRate {
+    /// What the limits allow that this meets; nothing if a part of it meets none.
+    pub(super) fn new(
+        client: &Outflow,
+        wanted: &TenantWorkload,
+        own: Option<&Limit>,
+    ) -> Option<Self> {
+        let mut apis: BTreeMap<String, ApiDemand> = BTreeMap::new();
+        for (lane, amount) in &wanted.lanes {
+            if let Lane::Api { api, group } = Lane::from_name(lane) {
+                let share = apis.entry(api).or_default();
+                let group = group.unwrap_or_else(|| DEFAULT_GROUP.to_owned());
+                share.groups.push((group, *amount));
+                share.all = share.all.plus(*amount);
+            }
+        }
+        let each = apis.iter().map(|(api, share)| {
+            let api = client.api(api)?;
+            let groups = share.groups.iter();
+            let groups = groups.map(|(group, amount)| slowest(of_group(&api, group), *amount));
+            smaller(slowest(api.rules.limits.iter(), share.all), sum(groups))
+        });
+        smaller(
+            sum(each),
+            own.and_then(|own| Self::of_limit(own, wanted.all)),
+        )
+    }
+
+    /// What a limit allows of so much; nothing if that uses nothing of it.
+    fn of_limit(limit: &Limit, amount: WorkAmount) -> Option<Self> {
+        let rate = limit.rate();
+        let units = limit.measure().toll().of_many(amount.jobs, amount.units);
+        let jobs = u128::from(rate.quantity())
+            .saturating_mul(MILLION * NANOS)
+            .saturating_mul(u128::from(amount.jobs))
+            .checked_div(u128::from(units))?;
+        Some(Self {
+            rate: Some(rate).filter(|_| units == amount.jobs),
+            millionths: jobs / rate.per().as_nanos().max(1),
+        })
+    }
+}
+
+fn of_group<'a>(api: &'a Api, name: &str) -> impl Iterator<Item = &'a Limit> {
+    let group = api.rules.groups.iter().find(|group| group.name == name);
+    group.into_iter().flat_map(|group| group.limits.iter())
+}
+
+fn slowest<'a>(limits: impl Iterator<Item = &'a Limit>, amount: WorkAmount) -> Option<JobRate> {
+    limits
+        .filter_map(|limit| JobRate::of_limit(limit, amount))
+        .min_by_key(|allowance| allowance.millionths)
+}
+
+/// All of them together; nothing if one is not bounded.
+fn sum(parts: impl Iterator<Item = Option<JobRate>>) -> Option<JobRate> {
+    let parts: Option<Vec<JobRate>> = parts.collect();
+    parts?.into_iter().reduce(|one, other| JobRate {
+        rate: None,
+        millionths: one.millionths.saturating_add(other.millionths),
+    })
+}
+
+/// The tighter bound; one that is not there bounds nothing.
+fn smaller(one: Option<JobRate>, other: Option<JobRate>) -> Option<JobRate> {
+    let both = one.into_iter().chain(other);
+    both.min_by_key(|allowance| allowance.millionths)
+}
+
+impl fmt::Display for JobRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(rate) = self.rate {
+            return rate.fmt(f);
+        }
+        let in_a = |seconds: u128| self.millionths.saturating_mul(seconds);
+        let spans = [(1, "s"), (60, "min"), (3_600, "h")];
+        let span = spans.iter().find(|(seconds, _)| in_a(*seconds) >= MILLION);
+        let (seconds, name) = span.copied().unwrap_or((86_400, "d"));
+        let tenths = (in_a(seconds) * 10 + MILLION / 2) / MILLION;
+        write!(f, "{}.{}/{name}", tenths / 10, tenths % 10)
+    }
+}
+
+const MILLION: u128 = 1_000_000;
+
+/// So many are a second.
+const NANOS: u128 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use outflow::Config;
+    use outflow::config::{Environment, Source};
+
+    use super::*;
+
+    fn client() -> Outflow {
+        let text = "[apis.up]\nbase_url = \"http://127.0.0.1:9\"\nlimits = [\"30/s\"]\n\
+                    groups.slow.limits = [\"2/s\"]\n\
+                    [apis.day]\nbase_url = \"http://127.0.0.1:9\"\nlimits = [\"90/min\"]\n\
+                    [apis.mind]\nbase_url = \"http://127.0.0.1:9\"\n\
+                    limits = [{ rate = \"500/min\", counts = \"calls\" }, \"30000/min\"]\n";
+        let config = Config::read(&[Source::new("test", text)], &Environment::empty());
+        let apis = config.expect("a configuration").apis.into_iter();
+        let builder = apis.fold(Outflow::builder(), outflow::OutflowBuilder::api);
+        builder.build().expect("a client")
+    }
+
+    /// For ten jobs of this cost in each lane.
+    fn allowed(lanes: &[&str], cost: u64, own: Option<&str>) -> String {
+        let amount = WorkAmount {
+            jobs: 10,
+            units: 10 * cost,
+        };
+        let mut wanted = TenantWorkload::default();
+        for lane in lanes {
+            let lane = lane.parse().expect("a name");
+            wanted.lanes.insert(lane, amount);
+            wanted.all = wanted.all.plus(amount);
+        }
+        let own = own.map(|rate| Limit::sliding(rate.parse().expect("a rate")));
+        let allowance = JobRate::new(&client(), &wanted, own.as_ref());
+        allowance.map_or_else(String::new, |allowance| allowance.to_string())
+    }
+
+    // A group at 2/s bounds its own lane and not the other: both together have what the API allows.
+    #[test]
+    fn lanes_of_one_api_share_and_apis_add_up() {
+        assert_eq!(allowed(&["up"], 1, None), "30/s");
+        assert_eq!(allowed(&["up/slow"], 1, None), "2/s");
+        assert_eq!(allowed(&["up", "up/slow"], 1, None), "30/s");
+        assert_eq!(allowed(&["up", "day"], 1, None), "31.5/s");
+        assert_eq!(allowed(&["up", "day"], 1, Some("4/s")), "4/s");
+        assert_eq!(allowed(&["up", "gone"], 1, None), "");
+    }
+
+    // 30,000 tokens a minute are 15 jobs of 2,000, fewer than 500 calls; of ten each it is the calls. A tenant
+    // of 40,000 tokens a minute has room for more than that, and one of 20 for less.
+    #[test]
+    fn what_jobs_cost_decides_which_limit_is_the_slowest() {
+        assert_eq!(allowed(&["mind"], 2_000, None), "15.0/min");
+        assert_eq!(allowed(&["mind"], 10, None), "500/min");
+        assert_eq!(allowed(&["mind"], 2_000, Some("40000/min")), "15.0/min");
+        assert_eq!(allowed(&["mind"], 2_000, Some("20000/h")), "10.0/h");
+    }
+}

@@ -1,0 +1,96 @@
+//! Connections: accepted or rejected, served, and closed when idle.
+
+pub(crate) mod connection;
+mod connection_limits;
+pub(crate) mod idle_tracker;
+pub(crate) mod rejections;
+
+use std::sync::Arc;
+
+use outflow::{CancelToken, SpawnError, TaskGroup};
+use outflow_listener::{InboundConnection, ListenAddr, Listener, PeerAddr};
+
+use self::connection_limits::{ConnectionLimits, TooManyConnections};
+use crate::Sidecar;
+use crate::proxy::ProxyHandler;
+use crate::proxy::request_guard::ListenerExposure;
+
+/// The accept loop of the sidecar.
+pub(crate) struct Acceptor {
+    sidecar: Arc<Sidecar>,
+    proxy: Arc<ProxyHandler>,
+    limits: Arc<ConnectionLimits>,
+    listener: Listener,
+    connections: TaskGroup,
+}
+
+impl Acceptor {
+    pub(crate) fn new(sidecar: Arc<Sidecar>, listener: Listener) -> Result<Self, SpawnError> {
+        let proxy = ProxyHandler::new(Arc::clone(&sidecar), exposure(listener.address()));
+        Ok(Self {
+            proxy: Arc::new(proxy),
+            limits: Arc::default(),
+            listener,
+            connections: sidecar.tasks.task_group("sidecar connections")?,
+            sidecar,
+        })
+    }
+
+    pub(crate) async fn accept(&self, stop: CancelToken) {
+        while let Some((connection, from)) = self.listener.next(&stop).await {
+            self.serve(connection, from, &stop);
+        }
+    }
+
+    fn serve(&self, connection: InboundConnection, from: PeerAddr, stop: &CancelToken) {
+        let config = self.sidecar.config();
+        // Spawning fails only while the program stops.
+        let _stopping = match self.limits.admit(from, &config) {
+            Ok(slot) => {
+                let proxy = Arc::clone(&self.proxy);
+                let stop = stop.clone();
+                self.connections.spawn(async move {
+                    connection::serve(connection, proxy, &config, stop).await;
+                    drop(slot);
+                })
+            }
+            Err(reason) => {
+                self.sidecar.rejections.no_place(reason);
+                self.reject(connection, reason, config.max_connections)
+            }
+        };
+    }
+
+    /// Responds with the reason, unless too many rejections are in progress already.
+    fn reject(
+        &self,
+        connection: InboundConnection,
+        reason: TooManyConnections,
+        max_connections: u32,
+    ) -> Result<(), SpawnError> {
+        let places = usize::try_from(max_connections).unwrap_or(usize::MAX);
+        if self.connections.len() >= places.saturating_add(MAX_REJECTIONS) {
+            return Ok(());
+        }
+        let advice = match reason {
+            TooManyConnections::InAll => {
+                "as many connections are open as may be: close some, or raise `max_connections`"
+            }
+            TooManyConnections::FromThere => {
+                "this address has as many connections as it may: reuse them, or raise `max_connections_per_client`"
+            }
+        };
+        self.connections
+            .spawn(connection::reject(connection, advice))
+    }
+}
+
+fn exposure(address: &ListenAddr) -> ListenerExposure {
+    match address {
+        ListenAddr::Tcp(address) if address.ip().is_loopback() => ListenerExposure::Loopback,
+        ListenAddr::Tcp(_) | ListenAddr::Unix(_) => ListenerExposure::Elsewhere,
+    }
+}
+
+/// Rejections with a response at once; further connections are closed without one.
+const MAX_REJECTIONS: usize = 64;

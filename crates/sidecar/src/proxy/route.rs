@@ -1,0 +1,98 @@
+//! Which API a request is for, and what of its target is the API's own.
+
+use http::{StatusCode, Uri};
+use outflow::Outflow;
+
+use super::problem::ProxyProblem;
+
+/// `/{api}{path}`, cut where the name ends. The path is the API's byte for byte: it may be signed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RequestRoute<'a> {
+    /// The name of the API.
+    pub(crate) api: &'a str,
+    /// What follows it, query included.
+    pub(crate) path: &'a str,
+}
+
+impl<'a> RequestRoute<'a> {
+    /// The route of a target; nothing for `/` itself.
+    pub(crate) fn from_uri(uri: &'a Uri) -> Option<Self> {
+        let target = uri.path_and_query().map_or("/", |path| path.as_str());
+        let target = target.strip_prefix('/').unwrap_or(target);
+        if target.is_empty() || target.starts_with('?') {
+            return None;
+        }
+        let end = target.find(['/', '?']).unwrap_or(target.len());
+        let (api, path) = target.split_at(end);
+        Some(Self { api, path })
+    }
+}
+
+/// What is told of a name that there is not.
+pub(crate) fn unknown(name: &str, client: &Outflow) -> ProxyProblem {
+    let mut names: Vec<String> = client.apis().map(String::from).collect();
+    names.sort_unstable();
+    let known = names.join(", ");
+    // The name is the caller's own, and may be anything: it is quoted only if it looks like one.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let detail = match name {
+        name if !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(plain) => {
+            format!("there is no API `{name}`")
+        }
+        _ => "the path does not begin with the name of an API".to_owned(),
+    };
+    ProxyProblem::new(StatusCode::NOT_FOUND, "unknown_api", "there is no such API")
+        .detail(detail)
+        .fact("known", names)
+        .advice(format!("call /NAME/PATH with one of: {known}"))
+        .proxy_error("destination_not_found")
+}
+
+/// What is answered at `/`.
+pub(crate) fn help(client: &Outflow) -> String {
+    let mut names: Vec<_> = client.apis().collect();
+    names.sort_unstable();
+    let mut text = String::from(
+        "outflow: calls to rate-limited APIs, governed.\n\n\
+         Put the name of an API before its path:\n",
+    );
+    for name in names {
+        text.push_str("  /");
+        text.push_str(&name);
+        text.push_str("/...\n");
+    }
+    text.push_str("\nHeaders such as Outflow-Priority and Outflow-Deadline steer one call.\n");
+    text
+}
+
+/// Longer names are no names.
+const LONGEST_NAME: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_behind_the_name_is_kept_byte_for_byte() {
+        for (target, api, path) in [
+            ("/github/repos?q=%2F#", "github", "/repos?q=%2F"),
+            ("/github", "github", ""),
+            ("/github?q=1", "github", "?q=1"),
+            ("/github//x", "github", "//x"),
+            ("//evil.example/x", "", "/evil.example/x"),
+            ("http://127.0.0.1:7070/github/x", "github", "/x"),
+            ("/..%2f/x", "..%2f", "/x"),
+        ] {
+            let uri: Uri = target.parse().expect("a target");
+            assert_eq!(
+                RequestRoute::from_uri(&uri),
+                Some(RequestRoute { api, path }),
+                "{target}"
+            );
+        }
+        for root in ["/", "/?q", "http://127.0.0.1:7070"] {
+            let uri: Uri = root.parse().expect("a target");
+            assert_eq!(RequestRoute::from_uri(&uri), None, "{root}");
+        }
+    }
+}
