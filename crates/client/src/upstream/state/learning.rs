@@ -60,7 +60,7 @@ impl AdmissionState {
         match heard.reaction {
             LimitChange::Shrunk => self.shrunk(lane, now),
             LimitChange::Raised => self.grown(lane, now),
-            LimitChange::SameWave | LimitChange::Unmoved => {}
+            LimitChange::SameBurst | LimitChange::Unmoved => {}
         }
     }
 
@@ -100,7 +100,7 @@ impl AdmissionState {
             self.shrunk(sent.lane, now);
         }
         match (charge, reaction) {
-            (ThrottleEvidence::Throttled { .. }, LimitChange::Shrunk | LimitChange::SameWave) => {
+            (ThrottleEvidence::Throttled { .. }, LimitChange::Shrunk | LimitChange::SameBurst) => {
                 LimitFeedback::Lowered
             }
             // A ban is not over when a limit is lower.
