@@ -1,13 +1,12 @@
-//! The strict API: a server that enforces and audits limits by arrival time, and misbehaves on
-//! script.
+//! The mock API: a server that enforces and audits limits by arrival time, and fails on script.
 //!
-//! Everything that promises to stay within a limit is judged by it. So it counts a request at the
-//! moment it arrives, after the delay of its way there; it keeps every limit in the most obvious
-//! way and shares no meter with what it judges; and it remembers each request, so that a test can ask
-//! afterwards what really happened. It depends on the core's values alone.
+//! It judges every promise to stay within a limit. So it counts a request on arrival, after the
+//! delay of its way; it implements every limit in the most obvious way and shares no meter with the
+//! code it judges. It remembers each request, so that a test can query the real history. It depends
+//! on the core's values only.
 //!
-//! A [`MockApi`] is the mind, a [`Server`] the place: a free port of this machine, plain or behind
-//! TLS, or pipes in memory, with which a whole client runs in tokio's paused time.
+//! A [`MockApi`] holds the state, a [`Server`] serves it: on a free port of this machine, plain or
+//! behind TLS, or on in-memory pipes, with which a whole client runs in tokio's paused time.
 //!
 //! ```
 //! use std::time::Duration;

@@ -10,9 +10,9 @@ use outflow_cli::fuzzing::{self, AdminFuzz};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-/// Whatever operators send, they are answered: what makes no sense is theirs to mend and never ours, and
-/// is told as a problem in the one shape that all have. Requests are divided by empty lines; the first
-/// line of each is its method and target, `PERMIT` in the others the permit that was handed out last.
+/// Every operator request gets a response: an invalid one is a client error, never a server error,
+/// and is reported as a problem in the common shape. Empty lines divide requests; the first line of
+/// each is its method and target. `PERMIT` in the others is the permit that was granted last.
 pub fn admin(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let runtime = runtime();
@@ -34,7 +34,7 @@ pub fn admin(input: &[u8]) {
         };
         let (method, target) = (request.method().clone(), request.uri().clone());
         if let Some(answer) = runtime.block_on(operators.request(request)) {
-            // There is no sidecar here that could be ready, which is told in words of its own.
+            // No sidecar runs here, and its readiness has a separate message.
             if target.path() == "/readyz" && method == Method::GET {
                 continue;
             }
@@ -60,7 +60,7 @@ fn operation(text: &str) -> Option<Request<Bytes>> {
     request.body(Bytes::from(body.to_owned())).ok()
 }
 
-/// An answer is what it says it is.
+/// A response is consistent with its headers.
 fn is_an_answer(answer: &Response<Bytes>) -> Value {
     let kind = answer.headers().get(CONTENT_TYPE);
     let kind = kind.map_or("", |kind| kind.to_str().expect("text"));
@@ -86,14 +86,14 @@ fn is_an_answer(answer: &Response<Bytes>) -> Value {
     said
 }
 
-/// Whether the API is in a state in which an operator of before holds it.
+/// Returns true if an earlier operator request forced the API's state.
 fn is_held(said: &Value) -> bool {
     let kind = said.get("type").and_then(Value::as_str).unwrap_or_default();
     let kind = kind.trim_start_matches("urn:outflow:problem:");
     ["blocked", "too_late", "busy"].contains(&kind)
 }
 
-/// A log is foreseen call by call, whatever its lines are.
+/// A log is replayed call by call, with any lines.
 pub fn replay(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let sources = Source::new("fuzz.toml", STOCK);
@@ -108,14 +108,14 @@ pub fn replay(input: &[u8]) {
     let calls = calls.map(|group| group.get("calls").and_then(Value::as_u64));
     let calls: u64 = calls.map(|calls| calls.expect("a number")).sum();
     assert_eq!(usize::try_from(calls), Ok(read), "{foreseen}");
-    // A line that is none changes nothing, wherever it is.
+    // An invalid line changes nothing at any place.
     let more = format!("nonsense\n{text}\n{{}}\n");
     assert_eq!(fuzzing::forecast(api, &more), Some((foreseen, read)));
 }
 
-/// What lies over the files is judged as they are, and what is set by hand is set where it was said or
-/// is told as a mistake of whoever set it. Lines of `env NAME=VALUE` are the environment, lines of
-/// `set NAME=VALUE` are set by hand, and the others are a file.
+/// Overrides are judged like files. A value set by hand takes effect at its key or is reported as
+/// an error of its setter. Lines of `env NAME=VALUE` are the environment, lines of `set NAME=VALUE`
+/// are set by hand, and the others are a file.
 pub fn overrides(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let said = |word: &str| -> Vec<(String, String)> {
@@ -160,7 +160,7 @@ fn runtime() -> Runtime {
     { runtime }.enable_all().build().expect("a runtime")
 }
 
-/// An API that nobody calls, with two groups.
+/// An API without calls, with two groups.
 const STOCK: &str = r#"
 [apis.stock]
 base_url = "http://localhost:9/v1"

@@ -11,7 +11,7 @@ use outflow_mock::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep};
 
-use crate::support::{api, get, header as told, last_get, said_to, serving, status, talk, tcp};
+use crate::support::{api, get, header as sent_at, last_get, said_to, serving, status, talk, tcp};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -29,7 +29,7 @@ async fn a_limit_throttles_and_names_the_wait() {
     said_to(&server, &last_get("/b")).await;
     let refused = said_to(&server, &last_get("/c")).await;
     assert_eq!(status(&refused), "429");
-    assert_eq!(told(&refused, "retry-after"), Some("0.750"));
+    assert_eq!(sent_at(&refused, "retry-after"), Some("0.750"));
     sleep(749 * MS).await;
     assert_eq!(status(&said_to(&server, &last_get("/c")).await), "429");
     sleep(MS).await;
@@ -146,7 +146,7 @@ async fn a_caller_that_ignores_throttles_is_banned() {
     let mut seen = Vec::new();
     for _ in 0..7 {
         let said = said_to(&server, &last_get("/")).await;
-        let wait = told(&said, "retry-after").unwrap_or("-").to_owned();
+        let wait = sent_at(&said, "retry-after").unwrap_or("-").to_owned();
         seen.push((status(&said).to_owned(), wait));
     }
     let seen: Vec<_> = seen.iter().map(|(a, b)| (&**a, &**b)).collect();
@@ -234,10 +234,10 @@ async fn the_tightest_limit_or_all_by_name_are_reported() {
     for _ in 0..3 {
         said = said_to(&server, ask).await;
     }
-    assert_eq!(told(&said, "x-ratelimit-remaining"), Some("7"));
-    assert_eq!(told(&said, "x-ratelimit-remaining-requests"), Some("7"));
-    assert_eq!(told(&said, "x-ratelimit-remaining-tokens"), Some("100"));
-    assert_eq!(told(&said, "x-ratelimit-limit-tokens"), Some("1000"));
+    assert_eq!(sent_at(&said, "x-ratelimit-remaining"), Some("7"));
+    assert_eq!(sent_at(&said, "x-ratelimit-remaining-requests"), Some("7"));
+    assert_eq!(sent_at(&said, "x-ratelimit-remaining-tokens"), Some("100"));
+    assert_eq!(sent_at(&said, "x-ratelimit-limit-tokens"), Some("1000"));
 }
 
 #[tokio::test]
@@ -252,7 +252,7 @@ async fn a_page_is_revalidated_and_can_be_replaced() {
     let ask = "GET /page HTTP/1.1\r\nif-none-match: \"v1\"\r\nconnection: close\r\n\r\n";
     let said = said_to(&server, ask).await;
     assert_eq!(status(&said), "304");
-    assert_eq!(told(&said, "cache-control"), Some("max-age=60"));
+    assert_eq!(sent_at(&said, "cache-control"), Some("max-age=60"));
     assert!(said.ends_with("\r\n\r\n"), "{said}");
     server.api().answer("/page", page("\"v2\""));
     assert_eq!(status(&said_to(&server, ask).await), "200");
@@ -326,7 +326,10 @@ async fn dates_use_the_servers_clock() {
     let clock = TokioClock::starting_at(WallTime::from_unix_secs(784_111_777));
     let server = serving(MockApi::builder().clock(std::sync::Arc::new(clock)));
     let said = said_to(&server, &last_get("/")).await;
-    assert_eq!(told(&said, "date"), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
+    assert_eq!(
+        sent_at(&said, "date"),
+        Some("Sun, 06 Nov 1994 08:49:37 GMT")
+    );
     assert_eq!(said.matches("date: ").count(), 1, "{said}");
     assert_eq!(server.api().now(), Nanos::ZERO);
 }

@@ -141,11 +141,11 @@ async fn a_refusing_proxy_refuses_at_once_and_reopens_its_port() {
     let (proxy, _server) = proxied().await;
     let mut old = connect(&proxy).await;
     round_trip(&mut old, b"before").await.unwrap();
-    proxy.set_weather(NetConditions::Refusing).await;
+    proxy.set_conditions(NetConditions::Refusing).await;
     let refused = TcpStream::connect(proxy.address()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     assert_eq!(round_trip(&mut old, b"old").await.unwrap(), b"old");
-    proxy.set_weather(NetConditions::Clear).await;
+    proxy.set_conditions(NetConditions::Clear).await;
     assert_eq!(
         round_trip(&mut connect(&proxy).await, b"new")
             .await
@@ -159,7 +159,7 @@ async fn a_black_hole_swallows_everything_until_it_clears() {
     let (proxy, _server) = proxied().await;
     let mut old = connect(&proxy).await;
     round_trip(&mut old, b"before").await.unwrap();
-    proxy.set_weather(NetConditions::Blackhole).await;
+    proxy.set_conditions(NetConditions::Blackhole).await;
     let mut new = connect(&proxy).await;
     for client in [&mut old, &mut new] {
         assert!(
@@ -168,7 +168,7 @@ async fn a_black_hole_swallows_everything_until_it_clears() {
                 .is_err()
         );
     }
-    proxy.set_weather(NetConditions::Clear).await;
+    proxy.set_conditions(NetConditions::Clear).await;
     for client in [&mut old, &mut new] {
         let mut answer = [0; 5];
         client.read_exact(&mut answer).await.unwrap();
@@ -183,7 +183,7 @@ async fn one_direction_can_be_lost_alone() {
     let mut client = connect(&proxy).await;
     round_trip(&mut client, b"before").await.unwrap();
     let lost = Direction::Back;
-    proxy.set_weather(NetConditions::OneWay { lost }).await;
+    proxy.set_conditions(NetConditions::OneWay { lost }).await;
     assert!(
         timeout(A_WHILE, round_trip(&mut client, b"hello"))
             .await
@@ -191,7 +191,7 @@ async fn one_direction_can_be_lost_alone() {
     );
     assert_eq!((proxy.traffic().there, proxy.traffic().back), (11, 11));
     let lost = Direction::There;
-    proxy.set_weather(NetConditions::OneWay { lost }).await;
+    proxy.set_conditions(NetConditions::OneWay { lost }).await;
     client
         .read_exact(&mut [0; 5])
         .await

@@ -27,7 +27,7 @@ async fn every_poll_point_is_visited_once_in_order() {
                 "done"
             })
             .await;
-        points.learn(&run);
+        points.record(&run);
         places.push((reached.get(), run));
     }
     let dropped = |polls| Run::Dropped { polls };
@@ -58,7 +58,7 @@ async fn a_dropped_future_releases_its_state_before_the_report() {
                 sleep(Duration::from_secs(1)).await;
             })
             .await;
-        points.learn(&run);
+        points.record(&run);
         assert_eq!(
             permits.available_permits(),
             1,
@@ -112,7 +112,7 @@ fn a_future_that_never_finishes_is_detected() {
     let mut points = PollPoints::new();
     while let Some(point) = points.next_point() {
         let run = PollPoint::after(point.polls().min(1)).drive_here(pending::<()>());
-        points.learn(&run);
+        points.record(&run);
     }
 }
 

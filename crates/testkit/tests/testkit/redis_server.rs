@@ -109,7 +109,7 @@ fn a_redis_that_cannot_start_reports_the_reason() {
 #[test]
 fn a_valkey_stores_values_and_runs_scripts() {
     let server = started(RedisOptions {
-        brand: ServerFlavor::Valkey,
+        flavor: ServerFlavor::Valkey,
         ..RedisOptions::default()
     });
     let about = server.command(&["INFO", "server"]).unwrap();
@@ -126,7 +126,7 @@ fn a_valkey_stores_values_and_runs_scripts() {
 #[test]
 fn a_durable_valkey_keeps_writes_after_a_kill() {
     let mut server = started(RedisOptions {
-        brand: ServerFlavor::Valkey,
+        flavor: ServerFlavor::Valkey,
         keep: Keep::EveryWrite,
         ..RedisOptions::default()
     });

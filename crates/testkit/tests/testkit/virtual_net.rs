@@ -274,7 +274,7 @@ async fn a_reset_of_all_breaks_both_ends_at_once_and_new_connections_work() {
 async fn a_refused_connection_costs_a_round_trip_and_old_ones_continue() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
-    net.set_weather(NetConditions::Refusing);
+    net.set_conditions(NetConditions::Refusing);
     let begun = Instant::now();
     let refused = net.connect().await.unwrap_err();
     assert_eq!(
@@ -292,7 +292,7 @@ async fn a_black_hole_delays_everything_until_it_clears() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
     client.write_all(b"under way, ").await.unwrap();
-    net.set_weather(NetConditions::Blackhole);
+    net.set_conditions(NetConditions::Blackhole);
     client.write_all(b"then more").await.unwrap();
     client.shutdown().await.unwrap();
     let minute = Duration::from_mins(1);
@@ -303,7 +303,7 @@ async fn a_black_hole_delays_everything_until_it_clears() {
             .is_err()
     );
     assert!(timeout(minute, net.connect()).await.is_err());
-    net.set_weather(NetConditions::Clear);
+    net.set_conditions(NetConditions::Clear);
     let begun = Instant::now();
     server.read_to_string(&mut all).await.unwrap();
     assert_eq!(
@@ -316,7 +316,7 @@ async fn a_black_hole_delays_everything_until_it_clears() {
 async fn a_one_way_black_hole_leaves_the_other_direction_open() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
-    net.set_weather(NetConditions::OneWay {
+    net.set_conditions(NetConditions::OneWay {
         lost: Direction::Back,
     });
     client.write_all(b"asked").await.unwrap();
