@@ -88,29 +88,29 @@ impl MockApi {
 
 impl std::fmt::Debug for MockApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StrictApi").finish_non_exhaustive()
+        f.debug_struct("MockApi").finish_non_exhaustive()
     }
 }
 
 /// State shared by all connections.
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
-    pub(crate) config: ServerConfig,
+    pub(crate) config: MockConfig,
     pub(crate) started: Nanos,
     pub(crate) connections: AtomicU64,
     pub(crate) state: Mutex<State>,
 }
 
 /// Configuration that never changes while the server runs.
-pub(crate) struct ServerConfig {
+pub(crate) struct MockConfig {
     pub(crate) key: CallerKey,
     pub(crate) routes: Vec<Route>,
     pub(crate) default_route: Arc<str>,
     pub(crate) cost_header: Option<HeaderName>,
-    pub(crate) noted: Vec<HeaderName>,
+    pub(crate) recorded_headers: Vec<HeaderName>,
     pub(crate) dialects: Vec<Dialect>,
     pub(crate) refusing: (u16, RetryAfterForm),
-    pub(crate) usual: Arc<MockResponse>,
+    pub(crate) default_response: Arc<MockResponse>,
     pub(crate) protocols: Protocols,
 }
 
@@ -135,7 +135,7 @@ impl Shared {
         self.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn draw_ways(&self) -> (Duration, Duration) {
+    pub(crate) fn draw_delays(&self) -> (Duration, Duration) {
         let state = &mut *self.lock();
         let there = state.there.draw(&mut state.rng);
         (there, state.back.draw(&mut state.rng))
@@ -152,16 +152,16 @@ impl Shared {
         let state = &mut *self.lock();
         let moment = self.clock.moment();
         let number = state.recorder.next_number();
-        let case = ArrivedRequest {
+        let arrived = ArrivedRequest {
             shared: self,
             request,
             ask: &ask,
             moment,
         };
-        let mut decision = case.judge(state);
+        let mut decision = arrived.judge(state);
         decision.number = number;
         let header = |name| request.headers.get(name).cloned();
-        let noted = self.config.noted.iter();
+        let recorded_headers = self.config.recorded_headers.iter();
         state.recorder.arrived(Arrival {
             number,
             received,
@@ -176,7 +176,7 @@ impl Shared {
             status: None,
             body: Received::Cut(0),
             idempotency_key: header(&IDEMPOTENCY_KEY),
-            headers: noted
+            headers: recorded_headers
                 .filter_map(|name| Some((name.clone(), header(name)?)))
                 .collect(),
         });
@@ -188,14 +188,14 @@ impl Shared {
         let mut state = self.lock();
         state.recorder.answered(decision.number, status);
         if let Some((scope, until)) = decision.wait.clone() {
-            let sent_at = WaitAudit {
+            let wait = WaitAudit {
                 scope,
                 sent_at: self.clock.now(),
                 until,
                 number: decision.number,
                 on,
             };
-            state.recorder.record_wait(sent_at);
+            state.recorder.record_wait(wait);
         }
     }
 
@@ -205,15 +205,15 @@ impl Shared {
         let route = config
             .routes
             .iter()
-            .find(|route| route.means(&request.method, path));
-        let said = config.cost_header.as_ref().and_then(|name| {
+            .find(|route| route.matches(&request.method, path));
+        let header_cost = config.cost_header.as_ref().and_then(|name| {
             let text = request.headers.get(name)?.to_str().ok()?;
             text.parse().ok().map(Cost::new)
         });
         QuotaRequest {
             caller: config.key.caller(request),
             route: Arc::clone(route.map_or(&config.default_route, |route| &route.name)),
-            cost: said.unwrap_or(route.map_or(Cost::ONE, |route| route.cost)),
+            cost: header_cost.unwrap_or(route.map_or(Cost::ONE, |route| route.cost)),
         }
     }
 }

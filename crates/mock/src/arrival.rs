@@ -46,7 +46,7 @@ impl Arrival {
     /// use outflow_mock::{Arrival, Audit};
     ///
     /// let at = |secs| Arrival::at(Nanos::from_secs(secs));
-    /// let audit = Audit::of(vec![at(0), at(1), at(2)]);
+    /// let audit = Audit::from_arrivals(vec![at(0), at(1), at(2)]);
     /// assert_eq!(audit.most_in_any_window(std::time::Duration::from_secs(2)), 2);
     /// ```
     pub fn at(at: Nanos) -> Self {

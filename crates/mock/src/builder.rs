@@ -8,7 +8,7 @@ use fastrand::Rng;
 use http::HeaderName;
 use outflow_core::Clock;
 
-use crate::api::{MockApi, ServerConfig, Shared, State};
+use crate::api::{MockApi, MockConfig, Shared, State};
 use crate::audit::{Keep, Recorder};
 use crate::ban::{BanList, Bans};
 use crate::clock::TokioClock;
@@ -30,7 +30,7 @@ pub struct Builder {
     routes: Vec<Route>,
     key: CallerKey,
     cost_header: Option<HeaderName>,
-    noted: Vec<HeaderName>,
+    recorded_headers: Vec<HeaderName>,
     dialects: Vec<Dialect>,
     refusing: (u16, RetryAfterForm),
     bans: Option<Bans>,
@@ -51,7 +51,7 @@ impl Builder {
             routes: Vec::new(),
             key: CallerKey::None,
             cost_header: None,
-            noted: Vec::new(),
+            recorded_headers: Vec::new(),
             dialects: Vec::new(),
             refusing: (429, RetryAfterForm::Seconds),
             bans: None,
@@ -97,7 +97,7 @@ impl Builder {
     /// Records this request header in the audit.
     #[must_use]
     pub fn noting(mut self, header: HeaderName) -> Self {
-        self.noted.push(header);
+        self.recorded_headers.push(header);
         self
     }
 
@@ -198,15 +198,15 @@ impl Builder {
             back: self.back,
             rng: Rng::with_seed(self.seed),
         };
-        let config = ServerConfig {
+        let config = MockConfig {
             key: self.key,
             routes: self.routes,
             default_route: DEFAULT_ROUTE.into(),
             cost_header: self.cost_header,
-            noted: self.noted,
+            recorded_headers: self.recorded_headers,
             dialects: self.dialects,
             refusing: self.refusing,
-            usual: Arc::new(MockResponse::default()),
+            default_response: Arc::new(MockResponse::default()),
             protocols: self.protocols,
         };
         MockApi {

@@ -42,7 +42,7 @@ pub(crate) struct ArrivalDecision {
 /// Response to the request.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    Say(Arc<MockResponse>),
+    Respond(Arc<MockResponse>),
     Break(Fault),
 }
 
@@ -88,18 +88,18 @@ impl ArrivedRequest<'_> {
             return self.banned(until);
         }
         let (status, form) = &self.shared.config.refusing;
-        let no = PendingRefusal {
+        let refusal = PendingRefusal {
             verdict: ArrivalVerdict::Refused(refused.quota),
             status: *status,
             form,
             wait: refused.until.map(|until| until.since(now)),
             scope: refused.scope,
         };
-        no.at(self.moment)
+        refusal.into_decision(self.moment)
     }
 
     fn banned(&self, until: Nanos) -> ArrivalDecision {
-        let no = PendingRefusal {
+        let refusal = PendingRefusal {
             verdict: ArrivalVerdict::Banned,
             status: BANNED,
             form: &RetryAfterForm::Seconds,
@@ -109,7 +109,7 @@ impl ArrivedRequest<'_> {
                 route: None,
             },
         };
-        no.at(self.moment)
+        refusal.into_decision(self.moment)
     }
 
     fn allowed(&self, state: &mut State) -> ArrivalDecision {
@@ -122,26 +122,26 @@ impl ArrivedRequest<'_> {
             headers: &self.request.headers,
             at: Nanos::ZERO.saturating_add(running),
         });
-        let page = Arc::clone(state.page(path).unwrap_or(&self.shared.config.usual));
+        let page = Arc::clone(state.page(path).unwrap_or(&self.shared.config.default_response));
         match act {
-            None => ArrivalDecision::saying(page, ArrivalVerdict::Allowed),
+            None => ArrivalDecision::from_response(page, ArrivalVerdict::Allowed),
             Some(ScriptedFault::Answer(answer)) => {
-                ArrivalDecision::saying(Arc::new(answer), ArrivalVerdict::Scripted)
+                ArrivalDecision::from_response(Arc::new(answer), ArrivalVerdict::Scripted)
             }
             Some(ScriptedFault::Refuse(refusal)) => self.scripted(&refusal),
             Some(ScriptedFault::Late(late)) => ArrivalDecision {
                 late,
-                ..ArrivalDecision::saying(page, ArrivalVerdict::Scripted)
+                ..ArrivalDecision::from_response(page, ArrivalVerdict::Scripted)
             },
             Some(ScriptedFault::Break(fault)) => ArrivalDecision {
                 reply: Reply::Break(fault),
-                ..ArrivalDecision::saying(page, ArrivalVerdict::Scripted)
+                ..ArrivalDecision::from_response(page, ArrivalVerdict::Scripted)
             },
         }
     }
 
     fn scripted(&self, refusal: &ThrottleResponse) -> ArrivalDecision {
-        let no = PendingRefusal {
+        let refusal = PendingRefusal {
             verdict: ArrivalVerdict::Scripted,
             status: refusal.status,
             form: &refusal.form,
@@ -151,16 +151,16 @@ impl ArrivedRequest<'_> {
                 route: Some(Arc::clone(&self.ask.route)),
             },
         };
-        no.at(self.moment)
+        refusal.into_decision(self.moment)
     }
 }
 
 impl ArrivalDecision {
-    fn saying(answer: Arc<MockResponse>, verdict: ArrivalVerdict) -> Self {
+    fn from_response(answer: Arc<MockResponse>, verdict: ArrivalVerdict) -> Self {
         Self {
             number: 0,
             verdict,
-            reply: Reply::Say(answer),
+            reply: Reply::Respond(answer),
             wait: None,
             late: Duration::ZERO,
             headers: HeaderMap::new(),
@@ -184,9 +184,9 @@ impl ArrivalDecision {
 }
 
 impl PendingRefusal<'_> {
-    fn at(self, moment: ClockPair) -> ArrivalDecision {
+    fn into_decision(self, moment: ClockPair) -> ArrivalDecision {
         let mut decision =
-            ArrivalDecision::saying(Arc::new(MockResponse::status(self.status)), self.verdict);
+            ArrivalDecision::from_response(Arc::new(MockResponse::status(self.status)), self.verdict);
         let Some(wait) = self.wait else {
             return decision;
         };

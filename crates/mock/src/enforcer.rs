@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use outflow_core::{ClockPair, Cost, Nanos};
 
-use crate::quota::{CallerScope, Counts, Quota};
+use crate::quota::{CallerScope, CountMode, Quota};
 
 mod counter;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use counter::{Counter, FitTime};
 /// All limits and their usage.
 #[derive(Debug)]
 pub(crate) struct Enforcer {
-    gates: Vec<QuotaState>,
+    quotas: Vec<QuotaState>,
 }
 
 /// Caller, route and cost of a request.
@@ -82,7 +82,7 @@ impl QuotaStatus {
 
 impl Enforcer {
     pub(crate) fn new(quotas: Vec<Quota>) -> Self {
-        let gates = quotas
+        let quotas = quotas
             .into_iter()
             .enumerate()
             .map(|(index, quota)| QuotaState {
@@ -91,37 +91,37 @@ impl Enforcer {
                 counters: HashMap::new(),
             });
         Self {
-            gates: gates.collect(),
+            quotas: quotas.collect(),
         }
     }
 
     /// Passes a request through all limits, or through none. Of several refusals, the one with the
     /// longest wait is reported.
     pub(crate) fn judge(&mut self, ask: &QuotaRequest, moment: ClockPair) -> LimitVerdict {
-        let concerned = self.gates.iter_mut().filter(|gate| gate.concerns(ask));
+        let concerned = self.quotas.iter_mut().filter(|quota_state| quota_state.applies_to(ask));
         let worst = concerned
-            .map(|gate| (gate.fits(ask, moment), gate))
+            .map(|quota_state| (quota_state.fits(ask, moment), quota_state))
             .max_by_key(|(fits, _)| *fits);
         match worst {
             None | Some((FitTime::Now, _)) => {
                 self.charge(ask, moment);
                 LimitVerdict::Allowed
             }
-            Some((FitTime::At(at), gate)) => LimitVerdict::Refused(gate.refusal(ask, Some(at))),
-            Some((FitTime::Never, gate)) => LimitVerdict::Refused(gate.refusal(ask, None)),
+            Some((FitTime::At(at), quota_state)) => LimitVerdict::Refused(quota_state.refusal(ask, Some(at))),
+            Some((FitTime::Never, quota_state)) => LimitVerdict::Refused(quota_state.refusal(ask, None)),
         }
     }
 
     /// Returns the status of all limits that apply to a caller.
     pub(crate) fn statuses(&mut self, ask: &QuotaRequest, moment: ClockPair) -> Vec<QuotaStatus> {
-        let concerned = self.gates.iter_mut().filter(|gate| gate.concerns(ask));
-        concerned.map(|gate| gate.status(ask, moment)).collect()
+        let concerned = self.quotas.iter_mut().filter(|quota_state| quota_state.applies_to(ask));
+        concerned.map(|quota_state| quota_state.status(ask, moment)).collect()
     }
 
     fn charge(&mut self, ask: &QuotaRequest, moment: ClockPair) {
-        for gate in self.gates.iter_mut().filter(|gate| gate.concerns(ask)) {
-            let units = gate.units(ask);
-            gate.with_counter(ask, moment, |counter, quota| {
+        for quota_state in self.quotas.iter_mut().filter(|quota_state| quota_state.applies_to(ask)) {
+            let units = quota_state.units(ask);
+            quota_state.with_counter(ask, moment, |counter, quota| {
                 counter.charge(quota, moment, units);
             });
         }
@@ -145,15 +145,15 @@ struct QuotaState {
 }
 
 impl QuotaState {
-    fn concerns(&self, ask: &QuotaRequest) -> bool {
+    fn applies_to(&self, ask: &QuotaRequest) -> bool {
         let route = self.quota.route.as_deref();
         route.is_none_or(|meant| meant == &*ask.route)
     }
 
     fn units(&self, ask: &QuotaRequest) -> u64 {
         match self.quota.counts {
-            Counts::Cost => ask.cost.units(),
-            Counts::Calls => 1,
+            CountMode::Cost => ask.cost.units(),
+            CountMode::Calls => 1,
         }
     }
 
@@ -176,7 +176,7 @@ impl QuotaState {
     }
 
     fn refusal(&self, ask: &QuotaRequest, until: Option<Nanos>) -> Refused {
-        let caller = match self.quota.whose {
+        let caller = match self.quota.caller_scope {
             CallerScope::EachCaller => Some(Arc::clone(&ask.caller)),
             CallerScope::Everyone => None,
         };
@@ -196,16 +196,16 @@ impl QuotaState {
         moment: ClockPair,
         then: impl FnOnce(&mut Counter, &Quota) -> T,
     ) -> T {
-        let whose: &str = match self.quota.whose {
+        let caller_scope: &str = match self.quota.caller_scope {
             CallerScope::EachCaller => &ask.caller,
             CallerScope::Everyone => "",
         };
-        if let Some(counter) = self.counters.get_mut(whose) {
+        if let Some(counter) = self.counters.get_mut(caller_scope) {
             return then(counter, &self.quota);
         }
         let fresh = Counter::new(&self.quota, moment.now);
         then(
-            self.counters.entry(whose.into()).or_insert(fresh),
+            self.counters.entry(caller_scope.into()).or_insert(fresh),
             &self.quota,
         )
     }

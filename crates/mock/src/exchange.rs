@@ -37,7 +37,7 @@ impl Exchange {
         &self,
         request: Request<Incoming>,
     ) -> Result<Response<Payload>, Infallible> {
-        let (there, back) = self.shared.draw_ways();
+        let (there, back) = self.shared.draw_delays();
         let (parts, body) = request.into_parts();
         let parts = Arc::new(parts);
         let decision = self.arrival(&parts, there).await;
@@ -50,7 +50,7 @@ impl Exchange {
             sleep(back).await;
         }
         match &decision.reply {
-            Reply::Say(answer) => {
+            Reply::Respond(answer) => {
                 let response = decision.response(answer, &parts, &tally.echo);
                 let alone = parts.version != Version::HTTP_2;
                 let on = alone.then_some(self.connection);
@@ -104,7 +104,7 @@ impl Exchange {
 impl ArrivalDecision {
     fn waits_for_body(&self) -> bool {
         match &self.reply {
-            Reply::Say(_) => true,
+            Reply::Respond(_) => true,
             Reply::Break(fault) => fault.waits_for_body(),
         }
     }
@@ -112,7 +112,7 @@ impl ArrivalDecision {
     /// Returns the number of body bytes that the response depends on.
     fn reads(&self) -> usize {
         match &self.reply {
-            Reply::Say(answer) => answer.reads(),
+            Reply::Respond(answer) => answer.reads(),
             Reply::Break(_) => 0,
         }
     }

@@ -10,21 +10,21 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use outflow_mock::{Quota, StrictApi};
+//! use outflow_mock::{MockApi, Quota};
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let api = StrictApi::builder()
+//! let api = MockApi::builder()
 //!     .limit(Quota::sliding("1/s".parse()?))
 //!     .build()?;
 //! let server = api.in_memory();
 //!
 //! let mut pipe = server.connect();
 //! pipe.write_all(b"GET /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\nconnection: close\r\n\r\n").await?;
-//! let mut answers = String::new();
-//! pipe.read_to_string(&mut answers).await?;
-//! assert!(answers.contains("200 OK") && answers.contains("429 Too Many Requests"));
+//! let mut responses = String::new();
+//! pipe.read_to_string(&mut responses).await?;
+//! assert!(responses.contains("200 OK") && responses.contains("429 Too Many Requests"));
 //!
 //! let audit = api.audit();
 //! assert_eq!(audit.refused(), 1);

@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_pattern_matches_whole_segments() {
-        for (pattern, path, means) in [
+        for (pattern, path, matches) in [
             ("/", "/", true),
             ("/", "/a", false),
             ("/**", "/", true),
@@ -64,7 +64,7 @@ mod tests {
         ] {
             assert_eq!(
                 Pattern::new(pattern).matches(path),
-                means,
+                matches,
                 "{pattern} and {path}"
             );
         }

@@ -24,9 +24,9 @@ pub struct Quota {
     pub(crate) rate: Rate,
     pub(crate) kind: LimitKind,
     pub(crate) name: Option<Arc<str>>,
-    pub(crate) whose: CallerScope,
+    pub(crate) caller_scope: CallerScope,
     pub(crate) route: Option<Arc<str>>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: CountMode,
 }
 
 impl Quota {
@@ -36,9 +36,9 @@ impl Quota {
             rate,
             kind,
             name: None,
-            whose: CallerScope::EachCaller,
+            caller_scope: CallerScope::EachCaller,
             route: None,
-            counts: Counts::Cost,
+            counts: CountMode::Cost,
         }
     }
 
@@ -72,7 +72,7 @@ impl Quota {
     /// Counts all callers together.
     #[must_use]
     pub fn shared(mut self) -> Self {
-        self.whose = CallerScope::Everyone;
+        self.caller_scope = CallerScope::Everyone;
         self
     }
 
@@ -86,7 +86,7 @@ impl Quota {
     /// Counts every request as one, independent of its cost.
     #[must_use]
     pub fn counting_calls(mut self) -> Self {
-        self.counts = Counts::Calls;
+        self.counts = CountMode::Calls;
         self
     }
 
@@ -113,7 +113,7 @@ pub(crate) enum CallerScope {
 
 /// Quantity that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Counts {
+pub(crate) enum CountMode {
     Cost,
     Calls,
 }

@@ -15,13 +15,13 @@ use crate::payload::{Content, Payload};
 /// Response to every matching request.
 ///
 /// ```
-/// use outflow_mock::Answer;
+/// use outflow_mock::MockResponse;
 ///
-/// let page = Answer::ok("{\"id\":7}")
+/// let page = MockResponse::ok("{\"id\":7}")
 ///     .header("etag", "\"v1\"")
 ///     .header("cache-control", "max-age=60")
 ///     .header("vary", "accept");
-/// let moved = Answer::redirect(302, "http://other.test/");
+/// let moved = MockResponse::redirect(302, "http://other.test/");
 /// # let _ = (page, moved);
 /// ```
 #[derive(Clone, Debug)]

@@ -50,7 +50,7 @@ impl Route {
         self
     }
 
-    pub(crate) fn means(&self, method: &Method, path: &str) -> bool {
+    pub(crate) fn matches(&self, method: &Method, path: &str) -> bool {
         (self.methods.is_empty() || self.methods.contains(method)) && self.pattern.matches(path)
     }
 }

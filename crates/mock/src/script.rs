@@ -52,12 +52,12 @@ impl From<Fault> for ScriptedFault {
 /// ```
 /// use std::time::Duration;
 /// use outflow_core::Share;
-/// use outflow_mock::When;
+/// use outflow_mock::ScriptMatch;
 ///
 /// let secs = Duration::from_secs;
-/// let outage = When::always().between(secs(60)..secs(120));
-/// let third_order = When::path("/v1/orders/**").numbers(2..3);
-/// let flaky = When::always().by_chance(Share::percent(5), 42);
+/// let outage = ScriptMatch::always().between(secs(60)..secs(120));
+/// let third_order = ScriptMatch::path("/v1/orders/**").numbers(2..3);
+/// let flaky = ScriptMatch::always().by_chance(Share::percent(5), 42);
 /// # let _ = (outage, third_order, flaky);
 /// ```
 #[derive(Clone, Debug)]
@@ -190,11 +190,11 @@ pub(crate) struct ScriptRequest<'a> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use outflow_mock::{Fault, Refusal, Script, When};
+/// use outflow_mock::{Fault, Script, ScriptMatch, ThrottleResponse};
 ///
 /// let script = Script::new()
-///     .rule(When::path("/slow").first(1), Fault::Hang)
-///     .rule(When::always().first(3), Refusal::new(429, Duration::from_secs(2)));
+///     .rule(ScriptMatch::path("/slow").first(1), Fault::Hang)
+///     .rule(ScriptMatch::always().first(3), ThrottleResponse::new(429, Duration::from_secs(2)));
 /// # let _ = script;
 /// ```
 #[derive(Clone, Debug, Default)]

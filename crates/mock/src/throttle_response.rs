@@ -10,9 +10,9 @@ use outflow_core::{ClockPair, HttpDate};
 ///
 /// ```
 /// use std::time::Duration;
-/// use outflow_mock::{Refusal, Tell};
+/// use outflow_mock::{RetryAfterForm, ThrottleResponse};
 ///
-/// let busy = Refusal::new(503, Duration::from_secs(2)).told_as(Tell::Date);
+/// let busy = ThrottleResponse::new(503, Duration::from_secs(2)).with_retry_after(RetryAfterForm::Date);
 /// # let _ = busy;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -72,11 +72,11 @@ impl HandshakeServer {
     pub(crate) async fn shake_hands(&self, mut stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         match self.tls {
             Tls::CloseMidway => {
-                hello(&mut stream).await;
+                read_hello(&mut stream).await;
                 None
             }
             Tls::OldVersion => {
-                hello(&mut stream).await;
+                read_hello(&mut stream).await;
                 // The client may be gone; then no alert is needed.
                 drop(stream.write_all(&PROTOCOL_VERSION).await);
                 None
@@ -87,10 +87,10 @@ impl HandshakeServer {
 }
 
 /// Reads the beginning of the client's hello.
-async fn hello(stream: &mut TcpStream) {
-    let mut said = [0; 4096];
+async fn read_hello(stream: &mut TcpStream) {
+    let mut received = [0; 4096];
     // The content makes no difference.
-    drop(stream.read(&mut said).await);
+    drop(stream.read(&mut received).await);
 }
 
 /// A fatal alert, number 70, as a server of TLS 1.1 sends it.
@@ -108,7 +108,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params
             .distinguished_name
-            .push(DnType::CommonName, "outflow strict API");
+            .push(DnType::CommonName, "outflow mock");
         let key = KeyPair::generate()?;
         let pem = params.self_signed(&key)?.pem();
         Ok(Self {

@@ -41,32 +41,32 @@ pub fn config(input: &[u8]) {
             placed(&config.warnings);
             config.apis.iter().for_each(usable);
         }
-        Err(mistakes) => {
-            let errors = mistakes
+        Err(diagnostics) => {
+            let errors = diagnostics
                 .iter()
-                .filter(|mistake| mistake.severity == DiagnosticSeverity::Error);
-            assert!(errors.count() > 0, "{mistakes}");
-            placed(&mistakes);
+                .filter(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
+            assert!(errors.count() > 0, "{diagnostics}");
+            placed(&diagnostics);
         }
     }
 }
 
 /// Every diagnostic has a place and a message.
-fn placed(mistakes: &Diagnostics) {
-    for mistake in mistakes {
-        assert!(mistake.line > 0 && mistake.column > 0, "{mistakes}");
+fn placed(diagnostics: &Diagnostics) {
+    for diagnostic in diagnostics {
+        assert!(diagnostic.line > 0 && diagnostic.column > 0, "{diagnostics}");
         assert!(
-            !mistake.message.is_empty() && !mistake.source.is_empty(),
-            "{mistakes}"
+            !diagnostic.message.is_empty() && !diagnostic.source.is_empty(),
+            "{diagnostics}"
         );
     }
-    assert_eq!(mistakes.to_string().is_empty(), mistakes.is_empty());
+    assert_eq!(diagnostics.to_string().is_empty(), diagnostics.is_empty());
 }
 
 fn usable(api: &Api) {
     let clock = Arc::new(SystemClock::new());
-    let door = Upstream::new(&api.name, api.rules.clone(), clock, Events::new());
-    assert!(door.is_ok(), "{:?}: {:?}", api.name, door.err());
+    let upstream = Upstream::new(&api.name, api.rules.clone(), clock, Events::new());
+    assert!(upstream.is_ok(), "{:?}: {:?}", api.name, upstream.err());
 }
 
 /// A base URL parses back as shown. No path behind it leads to another origin, above the prefix or
@@ -105,9 +105,9 @@ pub fn base_url(input: &[u8]) {
 /// this response or of another.
 pub fn cache_file(input: &[u8]) {
     thread_local! {
-        static SHELF: OnceCell<CacheFixture> = const { OnceCell::new() };
+        static FIXTURE: OnceCell<CacheFixture> = const { OnceCell::new() };
     }
-    SHELF.with(|shelf| shelf.get_or_init(CacheFixture::new).keeps_its_own(input));
+    FIXTURE.with(|fixture| fixture.get_or_init(CacheFixture::new).keeps_its_own(input));
 }
 
 /// Directory with the responses of two keys.

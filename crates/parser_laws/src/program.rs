@@ -68,7 +68,7 @@ fn is_an_answer(answer: &Response<Bytes>) -> Value {
     assert_eq!(
         problem,
         !answer.status().is_success(),
-        "{answer:?} is told as {kind:?}"
+        "{answer:?} is reported as {kind:?}"
     );
     if !kind.ends_with("json") {
         return Value::Null;
@@ -99,18 +99,18 @@ pub fn replay(input: &[u8]) {
     let sources = Source::new("fuzz.toml", STOCK);
     let config = Config::read(&[sources], &Environment::empty()).expect("valid");
     let api = config.apis.first().expect("an API");
-    let Some((foreseen, read)) = fuzzing::forecast(api, &text) else {
+    let Some((forecast, read)) = fuzzing::forecast(api, &text) else {
         return;
     };
     assert!(read > 0 && read <= text.lines().count());
-    let groups = foreseen.get("groups").and_then(Value::as_array);
+    let groups = forecast.get("groups").and_then(Value::as_array);
     let calls = groups.expect("groups").iter();
     let calls = calls.map(|group| group.get("calls").and_then(Value::as_u64));
     let calls: u64 = calls.map(|calls| calls.expect("a number")).sum();
-    assert_eq!(usize::try_from(calls), Ok(read), "{foreseen}");
+    assert_eq!(usize::try_from(calls), Ok(read), "{forecast}");
     // An invalid line changes nothing at any place.
     let more = format!("nonsense\n{text}\n{{}}\n");
-    assert_eq!(fuzzing::forecast(api, &more), Some((foreseen, read)));
+    assert_eq!(fuzzing::forecast(api, &more), Some((forecast, read)));
 }
 
 /// Overrides are judged like files. A value set by hand takes effect at its key or is reported as
@@ -146,11 +146,11 @@ pub fn overrides(input: &[u8]) {
             };
             assert_eq!(names(&before), names(&after), "an API cannot be set");
         }
-        Err(mistakes) => {
-            let wrong = mistakes
+        Err(diagnostics) => {
+            let wrong = diagnostics
                 .iter()
-                .filter(|mistake| mistake.severity == DiagnosticSeverity::Error);
-            assert!(wrong.count() > 0, "{mistakes}");
+                .filter(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
+            assert!(wrong.count() > 0, "{diagnostics}");
         }
     }
 }

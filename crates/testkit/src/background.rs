@@ -15,8 +15,8 @@ use tokio::task::{AbortHandle, JoinHandle};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use outflow_testkit::Background;
 ///
-/// let beside = Background::start(async { 6 * 7 });
-/// assert_eq!(beside.join().await, 42);
+/// let work = Background::start(async { 6 * 7 });
+/// assert_eq!(work.join().await, 42);
 /// # }
 /// ```
 #[derive(Debug)]

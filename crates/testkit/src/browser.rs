@@ -217,7 +217,7 @@ mod tests {
         browser.until("document.title === 'one'").expect("titled");
         let sum = browser.run("Promise.resolve(6 * 7)").expect("a sum");
         assert_eq!(sum, 42);
-        assert!(browser.run("nobody()").is_err());
+        assert!(browser.run("undefined_function()").is_err());
         assert!(
             browser.complaints().is_empty(),
             "{:?}",

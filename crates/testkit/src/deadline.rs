@@ -29,7 +29,7 @@ impl Deadline {
     /// Polls until there is a result or an error.
     #[expect(
         clippy::disallowed_methods,
-        reason = "nothing tells a parent that a process is ready, so it has to look"
+        reason = "no notification says that a process is ready, so it is polled"
     )]
     pub(crate) fn poll<T>(
         self,

@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Wake, Waker};
 /// while let Some(point) = points.next_point() {
 ///     let work = async { tokio::task::yield_now().await };
 ///     let cut = point.drive(work).await;
-///     // Whatever `work` had taken must be back by now.
+///     // Everything that `work` had taken must be returned by now.
 ///     points.record(&cut);
 /// }
 /// assert_eq!(points.polls_to_finish(), Some(2));

@@ -281,7 +281,7 @@ fn watch_over(group: u32) -> io::Result<Child> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a pipe that nobody reads stops the program at its end; the thread ends with the pipe"
+    reason = "a full pipe without a reader blocks the program; the thread ends with the pipe"
 )]
 fn capture(
     from: Option<impl Read + Send + 'static>,

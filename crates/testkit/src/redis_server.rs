@@ -28,7 +28,7 @@ use crate::process::Process;
 ///
 /// # fn main() -> std::io::Result<()> {
 /// let server = RedisServer::start(RedisOptions::default())?;
-/// assert_eq!(server.ask(&["ECHO", "hello"])?, "hello");
+/// assert_eq!(server.command(&["ECHO", "hello"])?, "hello");
 /// println!("connect to {}", server.url());
 /// # Ok(())
 /// # }

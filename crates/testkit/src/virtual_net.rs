@@ -29,11 +29,11 @@ use crate::net_conditions::{NetConditions, Traffic};
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> std::io::Result<()> {
 /// use std::time::Duration;
-/// use outflow_testkit::{Link, VirtualNet};
+/// use outflow_testkit::{LinkLatency, VirtualNet};
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// use tokio::time::Instant;
 ///
-/// let net = VirtualNet::new(1, Link::of(Duration::from_millis(20)));
+/// let net = VirtualNet::new(1, LinkLatency::from_delay(Duration::from_millis(20)));
 /// let (client, mut server) = tokio::join!(net.connect(), net.accept());
 /// let (mut client, sent) = (client?, Instant::now());
 /// client.write_all(b"ping").await?;

@@ -122,8 +122,8 @@ proptest! {
                 LimitVerdict::Refused(Refused { until: Some(until), .. }) => {
                     prop_assert!(!oracle.allows(here, units), "refused {units} at {now}");
                     let at = until.as_nanos();
-                    prop_assert!(oracle.allows(moment(at), units), "told {at} at {now}");
-                    prop_assert!(!oracle.allows(moment(at - 1), units), "told {at} at {now}");
+                    prop_assert!(oracle.allows(moment(at), units), "promised {at} at {now}");
+                    prop_assert!(!oracle.allows(moment(at - 1), units), "promised {at} at {now}");
                 }
                 LimitVerdict::Refused(Refused { until: None, .. }) => {
                     prop_assert!(units > quota.capacity());
