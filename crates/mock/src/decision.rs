@@ -122,7 +122,11 @@ impl ArrivedRequest<'_> {
             headers: &self.request.headers,
             at: Nanos::ZERO.saturating_add(running),
         });
-        let page = Arc::clone(state.page(path).unwrap_or(&self.shared.config.default_response));
+        let page = Arc::clone(
+            state
+                .page(path)
+                .unwrap_or(&self.shared.config.default_response),
+        );
         match act {
             None => ArrivalDecision::from_response(page, ArrivalVerdict::Allowed),
             Some(ScriptedFault::Answer(answer)) => {
@@ -185,8 +189,10 @@ impl ArrivalDecision {
 
 impl PendingRefusal<'_> {
     fn into_decision(self, moment: ClockPair) -> ArrivalDecision {
-        let mut decision =
-            ArrivalDecision::from_response(Arc::new(MockResponse::status(self.status)), self.verdict);
+        let mut decision = ArrivalDecision::from_response(
+            Arc::new(MockResponse::status(self.status)),
+            self.verdict,
+        );
         let Some(wait) = self.wait else {
             return decision;
         };

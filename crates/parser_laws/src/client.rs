@@ -54,7 +54,10 @@ pub fn config(input: &[u8]) {
 /// Every diagnostic has a place and a message.
 fn placed(diagnostics: &Diagnostics) {
     for diagnostic in diagnostics {
-        assert!(diagnostic.line > 0 && diagnostic.column > 0, "{diagnostics}");
+        assert!(
+            diagnostic.line > 0 && diagnostic.column > 0,
+            "{diagnostics}"
+        );
         assert!(
             !diagnostic.message.is_empty() && !diagnostic.source.is_empty(),
             "{diagnostics}"

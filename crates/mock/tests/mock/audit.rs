@@ -1,4 +1,4 @@
-//! The audit's questions, asked about histories made by hand.
+//! The audit's queries on histories made by hand.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,8 +49,8 @@ fn windows_can_be_filtered_by_cost_caller_and_route() {
     assert_eq!(audit.on_route("orders").most_cost_in_any_window(SECOND), 7);
 }
 
-// Two of the greatest cost in one window are more than 64 bits hold: the answer is capped, and what
-// leaves the window afterwards leaves it whole.
+// Two of the greatest cost in one window exceed 64 bits: the result is capped, and later removals
+// are exact.
 #[test]
 fn the_greatest_costs_are_added_without_overflow() {
     let costing = |units, millis| Arrival {
@@ -107,8 +107,8 @@ fn early(audit: &Audit) -> Vec<u64> {
     times.iter().map(millis).collect()
 }
 
-// Told at 100 to wait until 500: what crossed the answer could not know, what comes at 500 may, and
-// so may what was sent before and takes until then.
+// The wait starts at 100 and ends at 500. A request that crossed the response could not know it. A
+// request that arrives at 500 may pass, even if it was sent before.
 #[test]
 fn only_informed_callers_count_as_early() {
     let sent = |sent, arrived| Arrival {
@@ -128,7 +128,7 @@ fn only_informed_callers_count_as_early() {
     assert_eq!(early(&audit), [101, 499]);
 }
 
-// In virtual time a retry at once happens in the instant of the answer.
+// In virtual time an immediate retry happens in the instant of the response.
 #[test]
 fn a_request_after_the_response_on_its_connection_is_informed() {
     let on = |connection, number| Arrival {

@@ -1,4 +1,4 @@
-//! Laws of the faulty proxy, over real sockets: each fault is seen as what it is, and then it heals.
+//! Laws of the fault proxy, over real sockets: each fault has its own effect, and then it ends.
 //! Times are real here, so bounds are one-sided where a busy machine could be late.
 
 use std::io::{ErrorKind, Result};
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
 
-/// Says back what it hears.
+/// Echoes its input.
 async fn echo() -> (SocketAddr, Background<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -22,7 +22,7 @@ async fn echo() -> (SocketAddr, Background<()>) {
         while let Ok((stream, _)) = listener.accept().await {
             connections.push(Background::start(async move {
                 let (mut from, mut to) = split(stream);
-                // A connection that breaks is what these tests are about.
+                // These tests break connections on purpose.
                 let _broken = copy(&mut from, &mut to).await;
                 let _broken = to.shutdown().await;
             }));
@@ -49,7 +49,7 @@ async fn round_trip(stream: &mut TcpStream, word: &[u8]) -> Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Long enough that what does not come in it will not come, short enough to wait for.
+/// Long enough to show that nothing arrives, short enough to wait for.
 const A_WHILE: Duration = Duration::from_millis(150);
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn a_black_hole_swallows_everything_until_it_clears() {
     }
 }
 
-// The question is heard, so its bytes are counted back; the answer is not.
+// The request arrives, so its bytes are counted; the response does not.
 #[tokio::test]
 async fn one_direction_can_be_lost_alone() {
     let (proxy, _server) = proxied().await;
@@ -220,7 +220,7 @@ async fn a_reset_is_not_a_clean_end() {
     );
 }
 
-// Ten bytes of twenty come through, then the reset; and so they do of ten.
+// Ten bytes of twenty pass, then the reset; and so they do of ten.
 #[tokio::test]
 async fn a_cut_lets_exactly_its_bytes_through() {
     let (proxy, _server) = proxied().await;
