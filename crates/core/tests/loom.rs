@@ -19,7 +19,7 @@ fn sliding(quantity: u64, window: u64) -> Arc<SharedLimiter> {
     Arc::new(SharedLimiter::sliding(rate).expect("small"))
 }
 
-/// How many of these takes, one a thread, pass.
+/// Returns the number of takes that pass, one per thread.
 fn passed(limiter: &Arc<SharedLimiter>, takes: &[(u64, u64)]) -> usize {
     let take = |(now, cost): (u64, u64)| {
         let limiter = Arc::clone(limiter);
@@ -42,7 +42,7 @@ fn three_threads_never_pass_a_limit_of_two() {
     });
 }
 
-// Costs of 2 and 2 against 3: exactly one of them passes, whichever it is.
+// Costs of 2 and 2 against 3: exactly one of them passes.
 #[test]
 fn weights_are_taken_whole() {
     loom::model(|| {
@@ -52,7 +52,8 @@ fn weights_are_taken_whole() {
     });
 }
 
-// One thread gives back while another asks: afterwards exactly what was not given back is gone.
+// One thread refunds while another asks: afterwards exactly the units that were not refunded are
+// gone.
 #[test]
 fn a_refund_racing_a_take_loses_nothing() {
     loom::model(|| {
@@ -68,7 +69,7 @@ fn a_refund_racing_a_take_loses_nothing() {
     });
 }
 
-// A refusal without the flag may be stale, never wrong: what it promises is true of the past.
+// A refusal without the lock may be stale, never wrong: its promise is true of the past.
 #[test]
 fn a_refusal_names_an_instant_at_which_one_passes() {
     loom::model(|| {
@@ -88,7 +89,7 @@ fn a_refusal_names_an_instant_at_which_one_passes() {
     });
 }
 
-// All at the same instant: a bucket keeps no time but its own, and may refuse whoever read the clock
+// All at one instant: a bucket keeps only its own time, and may refuse a thread that read the clock
 // before the others.
 #[test]
 fn a_bucket_of_two_passes_two_of_three_threads() {
@@ -99,7 +100,7 @@ fn a_bucket_of_two_passes_two_of_three_threads() {
     });
 }
 
-// Two limits under one flag: what passes has taken from both, what does not from neither.
+// Two limits under one lock: an allowed request has taken from both, a refused one from neither.
 #[test]
 fn several_limits_are_taken_whole_by_each_thread() {
     loom::model(|| {

@@ -1,9 +1,9 @@
-//! The strict API itself: what it enforces, what it has seen, what it will do.
+//! The mock API: its limits, its audit and its script.
 //!
-//! One value that is cheap to clone and can be served in any number of places at once; all of them
-//! share its limits and its audit. Everything that happens to a request at its arrival happens under
-//! one lock, in which its time is read too: so the audit is in the order of arrival, and no two
-//! requests are judged against the same state.
+//! One value that is cheap to clone and can be served by any number of servers, which share its
+//! limits and audit. Everything that happens to a request at its arrival happens under one lock,
+//! including reading the time. So the audit is in the order of arrival, and no two requests are
+//! judged against one state.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,9 +19,9 @@ use crate::audit::{Audit, Recorder, Totals, WaitAudit};
 use crate::ban::BanList;
 use crate::builder::Builder;
 use crate::credential::CallerKey;
-use crate::decision::{ArrivalDecision, Case};
+use crate::decision::{ArrivalDecision, ArrivedRequest};
 use crate::dialect::Dialect;
-use crate::enforcer::{Ask, Enforcer};
+use crate::enforcer::{Enforcer, QuotaRequest};
 use crate::latency::Latency;
 use crate::pattern::Pattern;
 use crate::protocols::Protocols;
@@ -31,56 +31,56 @@ use crate::route::Route;
 use crate::script::Script;
 use crate::throttle_response::RetryAfterForm;
 
-/// A server's mind: limits, audit and script. Where it is served is a [`Server`](crate::Server).
+/// Limits, audit and script of a mock. A [`Server`](crate::Server) serves it.
 #[derive(Clone)]
 pub struct MockApi {
     pub(crate) shared: Arc<Shared>,
 }
 
 impl MockApi {
-    /// An API without limits that answers everything well, to be made stricter.
+    /// Returns a builder for an API without limits that answers everything successfully.
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// All requests that are remembered, as they stand now.
+    /// Returns all remembered requests.
     pub fn audit(&self) -> Audit {
         self.shared.lock().recorder.snapshot()
     }
 
-    /// The numbers that are never forgotten; cheap to ask for.
+    /// Returns the totals, which are never dropped; cheap to call.
     pub fn totals(&self) -> Totals {
         self.shared.lock().recorder.totals().clone()
     }
 
-    /// Forgets all that was seen, and no limit, ban or rule; requests are numbered on.
+    /// Drops all remembered requests, but no limit, ban or rule; request numbers continue.
     pub fn forget(&self) {
         self.shared.lock().recorder.clear();
     }
 
-    /// Misbehaves by another script from now on; numbers in it count anew.
+    /// Replaces the script; its counters start at zero.
     pub fn rewrite(&self, script: Script) {
         self.shared.lock().script = script;
     }
 
-    /// Enforces other limits from now on; nothing is used of them yet.
+    /// Replaces the limits, unused.
     pub fn limit_to(&self, quotas: Vec<Quota>) {
         self.shared.lock().enforcer = Enforcer::new(quotas);
     }
 
-    /// Gives these paths another answer from now on.
+    /// Sets the response for these paths.
     pub fn answer(&self, paths: impl Into<Pattern>, answer: MockResponse) {
         let page = (paths.into(), Arc::new(answer));
         self.shared.lock().pages.insert(0, page);
     }
 
-    /// Makes the ways there and back take other times from now on.
+    /// Sets the delays to the server and back.
     pub fn delay(&self, there: Latency, back: Latency) {
         let mut state = self.shared.lock();
         (state.there, state.back) = (there, back);
     }
 
-    /// The server's clock now, in which the audit tells its times.
+    /// Returns the server's clock, which stamps the audit.
     pub fn now(&self) -> Nanos {
         self.shared.clock.now()
     }
@@ -88,33 +88,33 @@ impl MockApi {
 
 impl std::fmt::Debug for MockApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StrictApi").finish_non_exhaustive()
+        f.debug_struct("MockApi").finish_non_exhaustive()
     }
 }
 
-/// What all connections share.
+/// State shared by all connections.
 pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
-    pub(crate) manners: Manners,
+    pub(crate) config: MockConfig,
     pub(crate) started: Nanos,
     pub(crate) connections: AtomicU64,
     pub(crate) state: Mutex<State>,
 }
 
-/// What never changes while the server runs.
-pub(crate) struct Manners {
+/// Configuration that never changes while the server runs.
+pub(crate) struct MockConfig {
     pub(crate) key: CallerKey,
     pub(crate) routes: Vec<Route>,
     pub(crate) default_route: Arc<str>,
     pub(crate) cost_header: Option<HeaderName>,
-    pub(crate) noted: Vec<HeaderName>,
+    pub(crate) recorded_headers: Vec<HeaderName>,
     pub(crate) dialects: Vec<Dialect>,
     pub(crate) refusing: (u16, RetryAfterForm),
-    pub(crate) usual: Arc<MockResponse>,
+    pub(crate) default_response: Arc<MockResponse>,
     pub(crate) protocols: Protocols,
 }
 
-/// What every arrival changes.
+/// State that every arrival changes.
 pub(crate) struct State {
     pub(crate) enforcer: Enforcer,
     pub(crate) bans: BanList,
@@ -135,13 +135,13 @@ impl Shared {
         self.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn draw_ways(&self) -> (Duration, Duration) {
+    pub(crate) fn draw_delays(&self) -> (Duration, Duration) {
         let state = &mut *self.lock();
         let there = state.there.draw(&mut state.rng);
         (there, state.back.draw(&mut state.rng))
     }
 
-    /// A request arrives: it is stamped, judged and written down.
+    /// Handles an arriving request: stamps, judges and records it.
     pub(crate) fn arrive(
         &self,
         request: &Parts,
@@ -152,16 +152,16 @@ impl Shared {
         let state = &mut *self.lock();
         let moment = self.clock.moment();
         let number = state.recorder.next_number();
-        let case = Case {
+        let arrived = ArrivedRequest {
             shared: self,
             request,
             ask: &ask,
             moment,
         };
-        let mut ruling = case.judge(state);
-        ruling.number = number;
+        let mut decision = arrived.judge(state);
+        decision.number = number;
         let header = |name| request.headers.get(name).cloned();
-        let noted = self.manners.noted.iter();
+        let recorded_headers = self.config.recorded_headers.iter();
         state.recorder.arrived(Arrival {
             number,
             received,
@@ -172,48 +172,48 @@ impl Shared {
             method: request.method.clone(),
             path: request.uri.path().into(),
             cost: ask.cost,
-            verdict: ruling.verdict.clone(),
+            verdict: decision.verdict.clone(),
             status: None,
             body: Received::Cut(0),
             idempotency_key: header(&IDEMPOTENCY_KEY),
-            headers: noted
+            headers: recorded_headers
                 .filter_map(|name| Some((name.clone(), header(name)?)))
                 .collect(),
         });
-        ruling
+        decision
     }
 
-    /// An answer leaves, on a connection of its own or among others.
-    pub(crate) fn answered(&self, ruling: &ArrivalDecision, status: u16, on: Option<u64>) {
+    /// Records a response, with its connection if that carries one request at a time.
+    pub(crate) fn answered(&self, decision: &ArrivalDecision, status: u16, on: Option<u64>) {
         let mut state = self.lock();
-        state.recorder.answered(ruling.number, status);
-        if let Some((scope, until)) = ruling.wait.clone() {
-            let told = WaitAudit {
+        state.recorder.answered(decision.number, status);
+        if let Some((scope, until)) = decision.wait.clone() {
+            let wait = WaitAudit {
                 scope,
-                told: self.clock.now(),
+                sent_at: self.clock.now(),
                 until,
-                number: ruling.number,
+                number: decision.number,
                 on,
             };
-            state.recorder.record_wait(told);
+            state.recorder.record_wait(wait);
         }
     }
 
-    fn ask(&self, request: &Parts) -> Ask {
-        let manners = &self.manners;
+    fn ask(&self, request: &Parts) -> QuotaRequest {
+        let config = &self.config;
         let path = request.uri.path();
-        let route = manners
+        let route = config
             .routes
             .iter()
-            .find(|route| route.means(&request.method, path));
-        let said = manners.cost_header.as_ref().and_then(|name| {
+            .find(|route| route.matches(&request.method, path));
+        let header_cost = config.cost_header.as_ref().and_then(|name| {
             let text = request.headers.get(name)?.to_str().ok()?;
             text.parse().ok().map(Cost::new)
         });
-        Ask {
-            caller: manners.key.caller(request),
-            route: Arc::clone(route.map_or(&manners.default_route, |route| &route.name)),
-            cost: said.unwrap_or(route.map_or(Cost::ONE, |route| route.cost)),
+        QuotaRequest {
+            caller: config.key.caller(request),
+            route: Arc::clone(route.map_or(&config.default_route, |route| &route.name)),
+            cost: header_cost.unwrap_or(route.map_or(Cost::ONE, |route| route.cost)),
         }
     }
 }

@@ -5,48 +5,48 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method};
 use outflow_core::{Cost, Nanos};
 
-/// A request that arrived, and what became of it.
+/// Request that arrived, and its result.
 #[derive(Clone, Debug)]
 pub struct Arrival {
-    /// Its number, from 0 on, in the order of arrival.
+    /// Number of the request from 0 on, in the order of arrival.
     pub number: u64,
-    /// When its head came out of the connection, before the delay of the way there.
+    /// Time at which its head was read, before the delay of the way to the server.
     pub received: Nanos,
-    /// When it arrived: what limits count.
+    /// Time of arrival, which limits count.
     pub at: Nanos,
-    /// The number of the connection it came on.
+    /// Number of its connection.
     pub connection: u64,
-    /// The credential of its caller, empty without one.
+    /// Credential of its caller, empty without one.
     pub caller: Arc<str>,
-    /// The name of its route.
+    /// Name of its route.
     pub route: Arc<str>,
     /// Its method.
     pub method: Method,
     /// Its path, without the query.
     pub path: Box<str>,
-    /// What it cost.
+    /// Its cost.
     pub cost: Cost,
-    /// What the server decided.
+    /// Decision of the server.
     pub verdict: ArrivalVerdict,
-    /// The status that it was answered with; `None` if it was not, or not by HTTP.
+    /// Status of the response; `None` if there was none, or none by HTTP.
     pub status: Option<u16>,
-    /// How much of its body came.
+    /// Received part of its body.
     pub body: Received,
     /// Its `Idempotency-Key`.
     pub idempotency_key: Option<HeaderValue>,
-    /// The headers that the audit was asked to note.
+    /// Headers that the audit records.
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Arrival {
-    /// An allowed GET of `/` at this instant, by nobody, for histories made by hand.
+    /// Builds an allowed GET of `/` at this instant without a caller, for histories made by hand.
     ///
     /// ```
     /// use outflow_core::Nanos;
     /// use outflow_mock::{Arrival, Audit};
     ///
     /// let at = |secs| Arrival::at(Nanos::from_secs(secs));
-    /// let audit = Audit::of(vec![at(0), at(1), at(2)]);
+    /// let audit = Audit::from_arrivals(vec![at(0), at(1), at(2)]);
     /// assert_eq!(audit.most_in_any_window(std::time::Duration::from_secs(2)), 2);
     /// ```
     pub fn at(at: Nanos) -> Self {
@@ -69,24 +69,24 @@ impl Arrival {
     }
 }
 
-/// What the server decided about a request.
+/// Decision of the server about a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ArrivalVerdict {
-    /// It passed all limits and got its answer.
+    /// It passed all limits and got its response.
     Allowed,
     /// The limit of this name refused it.
     Refused(Arc<str>),
     /// Its caller was banned.
     Banned,
-    /// It passed all limits, and the script took over.
+    /// It passed all limits, and the script decided.
     Scripted,
 }
 
-/// How much of a request's body came.
+/// Received part of a request's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Received {
-    /// All of it: so many bytes.
+    /// All of it, with its length.
     Whole(u64),
-    /// So many bytes, and then it broke off or nobody read on.
+    /// A part of this length, before it broke off or the server stopped reading.
     Cut(u64),
 }

@@ -1,8 +1,7 @@
-//! What the server saw, and the questions a test asks about it.
+//! The requests that the server saw, and queries about them.
 //!
-//! A snapshot: plain values in the order of arrival, so that the same questions can be asked about a
-//! history made by hand. Windows are half-open: two requests exactly one window apart are in no
-//! common window.
+//! A snapshot: plain values in the order of arrival, so that queries work on a history made by hand
+//! too. Windows are half-open: two requests exactly one window apart share no window.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,49 +16,49 @@ mod recorder;
 pub use recorder::Totals;
 pub(crate) use recorder::{Keep, Recorder};
 
-/// Every request that is remembered.
+/// All remembered requests.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     arrivals: Vec<Arrival>,
     waits: Vec<WaitAudit>,
 }
 
-/// A time that the server told someone to wait for.
+/// Wait that the server asked a caller for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WaitAudit {
-    /// Who was told, and about what.
+    /// Caller and route that must wait.
     pub scope: Scope,
-    /// When the answer left, after the delay of the way back.
-    pub told: Nanos,
-    /// The instant that was told.
+    /// Time at which the response left, after the delay of the way back.
+    pub sent_at: Nanos,
+    /// End of the wait.
     pub until: Nanos,
-    /// The number of the request whose answer told it.
+    /// Number of the request whose response named the wait.
     pub number: u64,
-    /// The connection on which it was told, if that carries one request at a time.
+    /// Connection of the response, if it carries one request at a time.
     pub on: Option<u64>,
 }
 
 impl WaitAudit {
-    /// Whether the sender of a request had been told to send it later. One that was sent in the very
-    /// instant of the telling may have crossed it, unless it came behind it on the same connection.
+    /// Returns true if the sender of a request already had this wait. A request sent at the very
+    /// instant of the response may have crossed it, unless it followed on the same connection.
     fn was_ignored_by(&self, arrival: &Arrival) -> bool {
         let behind = self.on == Some(arrival.connection) && self.number < arrival.number;
-        let knew = self.told < arrival.received || self.told == arrival.received && behind;
+        let knew = self.sent_at < arrival.received || self.sent_at == arrival.received && behind;
         knew && arrival.at < self.until && self.scope.covers(&arrival.caller, &arrival.route)
     }
 }
 
-/// A request that did not wait as its caller had been told.
+/// Request that ignored a wait of its caller.
 #[derive(Clone, Debug)]
 pub struct EarlyRequest {
     /// The request.
     pub arrival: Arrival,
-    /// What it had been told.
+    /// The ignored wait.
     pub wait: WaitAudit,
 }
 
 impl Audit {
-    /// A history made by hand, in the order of arrival.
+    /// Builds a history by hand, in the order of arrival.
     pub fn from_arrivals(arrivals: Vec<Arrival>) -> Self {
         Self {
             arrivals,
@@ -67,29 +66,29 @@ impl Audit {
         }
     }
 
-    /// The same history, in which these waits were told, in the order of telling.
+    /// Adds waits in the order in which they were sent.
     #[must_use]
     pub fn with_waits(mut self, waits: Vec<WaitAudit>) -> Self {
         self.waits = waits;
         self
     }
 
-    /// Every request, in the order of arrival.
+    /// Returns every request, in the order of arrival.
     pub fn arrivals(&self) -> &[Arrival] {
         &self.arrivals
     }
 
-    /// Every wait that was told, in the order of telling.
+    /// Returns every wait, in the order in which they were sent.
     pub fn waits(&self) -> &[WaitAudit] {
         &self.waits
     }
 
-    /// How many requests there are.
+    /// Returns the number of requests.
     pub fn count(&self) -> usize {
         self.arrivals.len()
     }
 
-    /// How many were refused by a limit or a ban.
+    /// Returns the number of requests refused by a limit or a ban.
     pub fn refused(&self) -> usize {
         let refused = |a: &&Arrival| {
             matches!(
@@ -100,12 +99,12 @@ impl Audit {
         self.arrivals.iter().filter(refused).count()
     }
 
-    /// How many requests there were for a path.
+    /// Returns the number of requests for a path.
     pub fn attempts(&self, path: &str) -> usize {
         self.arrivals.iter().filter(|a| &*a.path == path).count()
     }
 
-    /// How many were answered with each status.
+    /// Returns the number of responses by status.
     pub fn by_status(&self) -> BTreeMap<u16, usize> {
         let mut counts = BTreeMap::new();
         for status in self.arrivals.iter().filter_map(|a| a.status) {
@@ -114,33 +113,33 @@ impl Audit {
         counts
     }
 
-    /// How many came with a body that broke off.
+    /// Returns the number of truncated request bodies.
     pub fn cut_bodies(&self) -> usize {
         let cut = |a: &&Arrival| matches!(a.body, Received::Cut(_));
         self.arrivals.iter().filter(cut).count()
     }
 
-    /// The most requests in any window of this length, whatever became of them.
+    /// Returns the maximum number of requests in any window of this length, in all verdicts.
     pub fn most_in_any_window(&self, window: Duration) -> u64 {
         self.heaviest(window, |_| 1)
     }
 
-    /// The highest cost in any window of this length, whatever became of the requests.
+    /// Returns the maximum cost in any window of this length, in all verdicts.
     pub fn most_cost_in_any_window(&self, window: Duration) -> u64 {
         self.heaviest(window, |arrival| arrival.cost.units())
     }
 
-    /// The requests that came too early: sent when the server's answer that told them to wait had
-    /// left already, and arrived before the time it told. In the order of sending.
+    /// Returns the requests that came too early, in the order of sending. Each was sent after the
+    /// response with the wait had left, and arrived before the wait ended.
     pub fn sent_before_retry_after(&self) -> Vec<EarlyRequest> {
         let mut sent: Vec<_> = self.arrivals.iter().collect();
         sent.sort_by_key(|arrival| arrival.received);
-        let mut to_tell = self.waits.iter().peekable();
+        let mut pending = self.waits.iter().peekable();
         let mut live: Vec<&WaitAudit> = Vec::new();
         let mut early = Vec::new();
         for arrival in sent {
             live.extend(std::iter::from_fn(|| {
-                to_tell.next_if(|wait| wait.told <= arrival.received)
+                pending.next_if(|wait| wait.sent_at <= arrival.received)
             }));
             live.retain(|wait| wait.until > arrival.received);
             if let Some(wait) = live.iter().find(|wait| wait.was_ignored_by(arrival)) {
@@ -153,19 +152,19 @@ impl Audit {
         early
     }
 
-    /// Only what one caller sent.
+    /// Keeps only the requests of one caller.
     #[must_use]
     pub fn of_caller(&self, caller: &str) -> Self {
         self.only(|arrival| &*arrival.caller == caller)
     }
 
-    /// Only what came on one route.
+    /// Keeps only the requests of one route.
     #[must_use]
     pub fn on_route(&self, route: &str) -> Self {
         self.only(|arrival| &*arrival.route == route)
     }
 
-    /// Only the requests for which this holds; what had been told stays known.
+    /// Keeps only the requests for which this holds; all waits stay known.
     #[must_use]
     pub fn only(&self, holds: impl Fn(&Arrival) -> bool) -> Self {
         let arrivals = self.arrivals.iter().filter(|arrival| holds(arrival));
@@ -175,8 +174,8 @@ impl Audit {
         }
     }
 
-    /// Slides a window over the history; its right end stands on each arrival in turn. Twice as wide as
-    /// a cost, the sum is exact for every history that fits into memory; only what is told is capped.
+    /// Slides a window over the history with its right end on each arrival. The sum is twice the
+    /// width of a cost, so it is exact for any history in memory; only the result is capped.
     fn heaviest(&self, window: Duration, weight: impl Fn(&Arrival) -> u64) -> u64 {
         let (mut most, mut inside) = (0, 0_u128);
         let mut leaving = self.arrivals.iter().peekable();

@@ -1,8 +1,8 @@
-//! Bans for whoever goes on after refusals, longer each time.
+//! Bans for callers that continue after refusals, longer each time.
 //!
-//! A caller collects a strike with every refused request and with every one sent while banned. At so
-//! many strikes it is banned, and each further ban is a multiple of the last. A request that passes
-//! takes the strikes away, not the memory of earlier bans.
+//! A caller collects a strike with every refused request and with every one sent while banned. At
+//! the configured number of strikes it is banned, and each further ban is a multiple of the last. A
+//! request that passes clears the strikes, not the number of earlier bans.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use outflow_core::Nanos;
 
-/// When a caller is banned, and for how long.
+/// Conditions and duration of bans.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,7 +28,8 @@ pub struct Bans {
 }
 
 impl Bans {
-    /// After so many refused requests in a row: two minutes, doubled each time, up to three days.
+    /// Bans after this many refused requests in a row: two minutes, doubled each time, up to three
+    /// days.
     pub fn after(strikes: u32) -> Self {
         Self {
             strikes: strikes.max(1),
@@ -38,21 +39,21 @@ impl Bans {
         }
     }
 
-    /// How long the first one lasts.
+    /// Sets the duration of the first ban.
     #[must_use]
     pub fn lasting(mut self, first: Duration) -> Self {
         self.first = first;
         self
     }
 
-    /// By how much each one is longer than the last.
+    /// Sets the growth factor of each further ban.
     #[must_use]
     pub fn growing_by(mut self, factor: u32) -> Self {
         self.factor = factor;
         self
     }
 
-    /// What none of them exceeds.
+    /// Sets the maximum duration.
     #[must_use]
     pub fn at_most(mut self, longest: Duration) -> Self {
         self.longest = longest;
@@ -65,7 +66,7 @@ impl Bans {
     }
 }
 
-/// Who is banned.
+/// Banned callers.
 #[derive(Debug, Default)]
 pub(crate) struct BanList {
     rule: Option<Bans>,
@@ -87,7 +88,7 @@ impl BanList {
         }
     }
 
-    /// Until when a caller is banned. Asking is going on: it counts as a strike.
+    /// Returns the end of a caller's ban. The request itself counts as a strike.
     pub(crate) fn banned(&mut self, caller: &Arc<str>, now: Nanos) -> Option<Nanos> {
         if self.offenders.get(caller)?.until <= now {
             return None;
@@ -96,7 +97,7 @@ impl BanList {
         self.offenders.get(caller).map(|offender| offender.until)
     }
 
-    /// Notes that a caller was refused; until when it is banned if that was once too often.
+    /// Records a refusal; returns the end of the ban if it causes one.
     pub(crate) fn strike(&mut self, caller: &Arc<str>, now: Nanos) -> Option<Nanos> {
         let rule = self.rule?;
         let offender = self.offenders.entry(Arc::clone(caller)).or_default();
@@ -110,7 +111,7 @@ impl BanList {
         Some(offender.until)
     }
 
-    /// Notes that a caller's request passed.
+    /// Records that a caller's request passed.
     pub(crate) fn passed(&mut self, caller: &Arc<str>) {
         if let Some(offender) = self.offenders.get_mut(caller) {
             offender.strikes = 0;

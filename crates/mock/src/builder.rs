@@ -1,4 +1,4 @@
-//! How a strict API is put together.
+//! Builder of a mock API.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -8,7 +8,7 @@ use fastrand::Rng;
 use http::HeaderName;
 use outflow_core::Clock;
 
-use crate::api::{Manners, MockApi, Shared, State};
+use crate::api::{MockApi, MockConfig, Shared, State};
 use crate::audit::{Keep, Recorder};
 use crate::ban::{BanList, Bans};
 use crate::clock::TokioClock;
@@ -24,13 +24,13 @@ use crate::route::{DEFAULT_ROUTE, Route};
 use crate::script::Script;
 use crate::throttle_response::RetryAfterForm;
 
-/// Puts a [`MockApi`] together.
+/// Builds a [`MockApi`].
 pub struct Builder {
     quotas: Vec<Quota>,
     routes: Vec<Route>,
     key: CallerKey,
     cost_header: Option<HeaderName>,
-    noted: Vec<HeaderName>,
+    recorded_headers: Vec<HeaderName>,
     dialects: Vec<Dialect>,
     refusing: (u16, RetryAfterForm),
     bans: Option<Bans>,
@@ -49,9 +49,9 @@ impl Builder {
         Self {
             quotas: Vec::new(),
             routes: Vec::new(),
-            key: CallerKey::Nobody,
+            key: CallerKey::None,
             cost_header: None,
-            noted: Vec::new(),
+            recorded_headers: Vec::new(),
             dialects: Vec::new(),
             refusing: (429, RetryAfterForm::Seconds),
             bans: None,
@@ -66,115 +66,115 @@ impl Builder {
         }
     }
 
-    /// Enforces one more limit.
+    /// Adds a limit.
     #[must_use]
     pub fn limit(mut self, quota: Quota) -> Self {
         self.quotas.push(quota);
         self
     }
 
-    /// Names a set of paths, behind those named before.
+    /// Adds a route after the earlier ones.
     #[must_use]
     pub fn route(mut self, route: Route) -> Self {
         self.routes.push(route);
         self
     }
 
-    /// Tells callers apart by this.
+    /// Sets the credential that identifies callers.
     #[must_use]
     pub fn key(mut self, key: CallerKey) -> Self {
         self.key = key;
         self
     }
 
-    /// Takes the cost of a request from this header, if it has it.
+    /// Takes the cost of a request from this header, if present.
     #[must_use]
     pub fn cost_from(mut self, header: HeaderName) -> Self {
         self.cost_header = Some(header);
         self
     }
 
-    /// Writes this request header down in the audit.
+    /// Records this request header in the audit.
     #[must_use]
     pub fn noting(mut self, header: HeaderName) -> Self {
-        self.noted.push(header);
+        self.recorded_headers.push(header);
         self
     }
 
-    /// Tells how the limits stand in these headers too.
+    /// Reports the limits in these headers too.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.dialects.push(dialect);
         self
     }
 
-    /// Refuses what is over a limit with this status and form of wait; 429 and seconds unless told.
+    /// Sets the status and the form of the wait for refusals; 429 and seconds by default.
     #[must_use]
-    pub fn refusing(mut self, status: u16, tell: RetryAfterForm) -> Self {
-        self.refusing = (status, tell);
+    pub fn refusing(mut self, status: u16, form: RetryAfterForm) -> Self {
+        self.refusing = (status, form);
         self
     }
 
-    /// Bans who goes on after refusals.
+    /// Bans callers that continue after refusals.
     #[must_use]
     pub fn banning(mut self, bans: Bans) -> Self {
         self.bans = Some(bans);
         self
     }
 
-    /// Misbehaves by this script.
+    /// Sets the script of faults.
     #[must_use]
     pub fn script(mut self, script: Script) -> Self {
         self.script = script;
         self
     }
 
-    /// Gives these paths this answer; the first that match decide.
+    /// Sets the response for these paths; the first match decides.
     #[must_use]
     pub fn answer(mut self, paths: impl Into<Pattern>, answer: MockResponse) -> Self {
         self.pages.push((paths.into(), Arc::new(answer)));
         self
     }
 
-    /// Remembers only the last so many requests and waits, for long runs; totals are always kept.
+    /// Remembers only the last `max` requests and waits, for long runs; totals are always kept.
     #[must_use]
-    pub fn remembering(mut self, most: usize) -> Self {
-        self.keep = Keep::Last(most);
+    pub fn remembering(mut self, max: usize) -> Self {
+        self.keep = Keep::Last(max);
         self
     }
 
-    /// Speaks only these versions of HTTP.
+    /// Sets the offered versions of HTTP.
     #[must_use]
     pub fn protocols(mut self, protocols: Protocols) -> Self {
         self.protocols = protocols;
         self
     }
 
-    /// Makes the way there and the way back take time. A request arrives when its way there ends.
+    /// Sets the delays to the server and back. A request arrives after the first delay.
     #[must_use]
     pub fn delay(mut self, there: Latency, back: Latency) -> Self {
         (self.there, self.back) = (there, back);
         self
     }
 
-    /// Draws delays from another seed.
+    /// Sets the seed of delays.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Reads the time here instead of from tokio's clock.
+    /// Sets the clock, instead of tokio's.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock + Send + Sync>) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// The API.
+    /// Builds the API.
     ///
     /// # Errors
-    /// If a limit is for a route that nobody named.
+    /// If a limit is for a route that does not exist.
     pub fn build(self) -> Result<MockApi, InvalidApi> {
         let named = |route: &str| {
             route == DEFAULT_ROUTE || self.routes.iter().any(|known| &*known.name == route)
@@ -198,22 +198,22 @@ impl Builder {
             back: self.back,
             rng: Rng::with_seed(self.seed),
         };
-        let manners = Manners {
+        let config = MockConfig {
             key: self.key,
             routes: self.routes,
             default_route: DEFAULT_ROUTE.into(),
             cost_header: self.cost_header,
-            noted: self.noted,
+            recorded_headers: self.recorded_headers,
             dialects: self.dialects,
             refusing: self.refusing,
-            usual: Arc::new(MockResponse::default()),
+            default_response: Arc::new(MockResponse::default()),
             protocols: self.protocols,
         };
         MockApi {
             shared: Arc::new(Shared {
                 started: clock.now(),
                 clock,
-                manners,
+                config,
                 connections: AtomicU64::new(0),
                 state: Mutex::new(state),
             }),
@@ -227,10 +227,10 @@ impl fmt::Debug for Builder {
     }
 }
 
-/// Why an API cannot be built.
+/// Reason that an API cannot be built.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InvalidApi {
-    /// A limit is for a route that nobody named.
+    /// A limit is for a route that does not exist.
     NoSuchRoute(Arc<str>),
 }
 

@@ -1,8 +1,8 @@
-//! A language model, as much of one as the libraries that call one look at.
+//! A minimal language model API, as far as client libraries inspect it.
 //!
-//! The form is the one that `OpenAI` made common: a completion as one document, or with `"stream": true`
-//! an event for each word and `[DONE]` behind them. What it says is always the same, and a token is a
-//! word, so that whoever tests a caller knows both before. It thinks nothing and remembers nothing.
+//! The format is the common one of `OpenAI`: a completion as one document, or with `"stream": true`
+//! one event per word and a final `[DONE]`. The text is constant and a token is a word, so that a
+//! test knows both in advance. It keeps no state.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::payload::Payload;
 
 /// Answers a request with this body.
 pub(crate) fn reply(body: &[u8]) -> Response<Payload> {
-    match serde_json::from_slice::<Question>(body) {
+    match serde_json::from_slice::<ChatRequest>(body) {
         Ok(question) if question.stream => streamed(&question),
         Ok(question) => document(StatusCode::OK, &completion(&question)),
         Err(_) => document(StatusCode::BAD_REQUEST, &misunderstood()),
     }
 }
 
-/// What is asked; whatever else a request says makes no difference here.
+/// The used parts of a request; all others are ignored.
 #[derive(Deserialize)]
-struct Question {
+struct ChatRequest {
     #[serde(default)]
     model: String,
     messages: Vec<Message>,
@@ -49,8 +49,8 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-fn completion(question: &Question) -> Value {
-    let message = json!({ "role": "assistant", "content": SAYING });
+fn completion(question: &ChatRequest) -> Value {
+    let message = json!({ "role": "assistant", "content": COMPLETION_TEXT });
     json!({
         "id": ID,
         "object": "chat.completion",
@@ -61,12 +61,12 @@ fn completion(question: &Question) -> Value {
     })
 }
 
-fn streamed(question: &Question) -> Response<Payload> {
+fn streamed(question: &ChatRequest) -> Response<Payload> {
     let choice = |delta: Value, ended: Value| {
         let choice = json!({ "index": 0, "delta": delta, "finish_reason": ended });
         chunk(question, &json!([choice]), &Value::Null)
     };
-    let words = SAYING.split_inclusive(' ');
+    let words = COMPLETION_TEXT.split_inclusive(' ');
     let mut events: VecDeque<_> = words
         .map(|word| choice(json!({ "content": word }), Value::Null))
         .collect();
@@ -75,14 +75,14 @@ fn streamed(question: &Question) -> Response<Payload> {
         events.push_back(chunk(question, &json!([]), &usage(question)));
     }
     events.push_back(Bytes::from_static(b"data: [DONE]\n\n"));
-    let mut response = Response::new(Payload::events(events, EACH_WORD));
+    let mut response = Response::new(Payload::events(events, WORD_INTERVAL));
     let kind = HeaderValue::from_static("text/event-stream");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
 
-fn chunk(question: &Question, choices: &Value, usage: &Value) -> Bytes {
-    let told = json!({
+fn chunk(question: &ChatRequest, choices: &Value, usage: &Value) -> Bytes {
+    let document = json!({
         "id": ID,
         "object": "chat.completion.chunk",
         "created": CREATED,
@@ -90,14 +90,14 @@ fn chunk(question: &Question, choices: &Value, usage: &Value) -> Bytes {
         "choices": choices,
         "usage": usage,
     });
-    format!("data: {told}\n\n").into()
+    format!("data: {document}\n\n").into()
 }
 
-fn usage(question: &Question) -> Value {
+fn usage(question: &ChatRequest) -> Value {
     let said = question.messages.iter();
     let said = said.filter_map(|message| message.content.as_str());
     let prompt: usize = said.map(|text| text.split_whitespace().count()).sum();
-    let answer = SAYING.split(' ').count();
+    let answer = COMPLETION_TEXT.split(' ').count();
     json!({
         "prompt_tokens": prompt,
         "completion_tokens": answer,
@@ -114,27 +114,27 @@ fn misunderstood() -> Value {
     } })
 }
 
-fn document(status: StatusCode, told: &Value) -> Response<Payload> {
-    let mut response = Response::new(Payload::Whole(told.to_string().into()));
+fn document(status: StatusCode, document: &Value) -> Response<Payload> {
+    let mut response = Response::new(Payload::Whole(document.to_string().into()));
     *response.status_mut() = status;
     let kind = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
 
-/// All that it ever says.
-const SAYING: &str = "Good things come to those who wait their turn.";
+/// The text of every completion.
+const COMPLETION_TEXT: &str = "Good things come to every caller that waits patiently.";
 
 const ID: &str = "chatcmpl-strict";
 
-/// Any time is as good as another; the same one keeps answers comparable.
+/// A constant time keeps responses comparable.
 const CREATED: u32 = 1_700_000_000;
 
-/// About the speed of a large model, and nine words are still said within half a second.
-const EACH_WORD: Duration = Duration::from_millis(20);
+/// About the speed of a large model, and nine words still arrive within half a second.
+const WORD_INTERVAL: Duration = Duration::from_millis(20);
 
-/// More of a question is not read: no caller in a test has more to say.
-pub(crate) const LONGEST_QUESTION: usize = 1024 * 1024;
+/// More of a request is not read: no test sends more.
+pub(crate) const MAX_REQUEST: usize = 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -156,13 +156,16 @@ mod tests {
     #[tokio::test]
     async fn a_completion_holds_the_text_and_counts_its_words() {
         let (status, text) = said(&format!("{{{QUESTION}}}")).await;
-        let told: Value = serde_json::from_str(&text).expect("JSON");
+        let document: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(status, StatusCode::OK);
-        assert_eq!(told["choices"][0]["message"]["content"], SAYING);
-        assert_eq!(told["usage"]["total_tokens"], 12);
+        assert_eq!(
+            document["choices"][0]["message"]["content"],
+            COMPLETION_TEXT
+        );
+        assert_eq!(document["usage"]["total_tokens"], 12);
     }
 
-    // Nine words, the end of them, the usage if it was asked for, and the end of everything.
+    // Nine words, the stop event, the usage on request, and the final marker.
     #[tokio::test(start_paused = true)]
     async fn a_stream_holds_the_text_word_by_word() {
         for (options, events) in [
@@ -170,10 +173,12 @@ mod tests {
             (r#","stream_options":{"include_usage":true}"#, 12),
         ] {
             let (_, text) = said(&format!("{{{QUESTION},\"stream\":true{options}}}")).await;
-            let told: Vec<_> = text.split_terminator("\n\n").collect();
-            assert_eq!(told.len(), events, "{text}");
-            assert_eq!(told.last(), Some(&"data: [DONE]"));
-            let documents = told.iter().filter_map(|event| event.strip_prefix("data: "));
+            let document: Vec<_> = text.split_terminator("\n\n").collect();
+            assert_eq!(document.len(), events, "{text}");
+            assert_eq!(document.last(), Some(&"data: [DONE]"));
+            let documents = document
+                .iter()
+                .filter_map(|event| event.strip_prefix("data: "));
             let chunks = documents.filter_map(|text| serde_json::from_str::<Value>(text).ok());
             let words: String = chunks
                 .filter_map(|chunk| {
@@ -181,7 +186,7 @@ mod tests {
                     word.map(str::to_owned)
                 })
                 .collect();
-            assert_eq!(words, SAYING);
+            assert_eq!(words, COMPLETION_TEXT);
         }
     }
 

@@ -1,15 +1,15 @@
 //! The clock of the runtime.
 //!
-//! The strict API stamps arrivals by the same clock that its delays run on: tokio's. So a test that
-//! pauses the runtime's time has a server in virtual time too, and nothing else has to be told.
-//! This is the one file of the crate that reads a clock.
+//! The mock stamps arrivals by the clock of its delays: tokio's. So a test that pauses the
+//! runtime's time has a server in virtual time too, without further setup. This is the only file of
+//! the crate that reads a clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use outflow_core::{Clock, Nanos, WallTime};
 use tokio::time::Instant;
 
-/// The time of tokio's runtime; civil time runs along with it from where it was started.
+/// Time of tokio's runtime; civil time advances with it from its start.
 ///
 /// ```
 /// use outflow_core::{Clock, WallTime};
@@ -25,7 +25,7 @@ pub struct TokioClock {
 }
 
 impl TokioClock {
-    /// A clock that begins now, at the civil time of this machine.
+    /// Builds a clock that begins now, at the civil time of this machine.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one file of the crate that reads the clock"
@@ -37,8 +37,8 @@ impl TokioClock {
         Self::starting_at(wall)
     }
 
-    /// A clock that begins now and calls this instant so: for servers whose date is wrong, and for
-    /// tests that must not depend on the day they run.
+    /// Builds a clock that begins now at the given civil time: for servers with a wrong date, and
+    /// for tests that must not depend on the day.
     pub fn starting_at(wall: WallTime) -> Self {
         Self {
             origin: Instant::now(),

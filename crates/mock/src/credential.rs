@@ -1,27 +1,27 @@
-//! Who is asking: the credential by which callers are told apart.
+//! The credential that identifies a caller.
 
 use std::sync::Arc;
 
 use http::HeaderName;
 use http::request::Parts;
 
-/// Where a request carries its caller's name.
+/// Location of a caller's credential in a request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum CallerKey {
-    /// Nowhere: all requests are of one caller.
+    /// All requests belong to one caller.
     #[default]
-    Nobody,
-    /// In this header, as it stands.
+    None,
+    /// This header, with its exact value.
     Header(HeaderName),
-    /// In this parameter of the query, as it stands.
+    /// This query parameter, with its exact value.
     Query(Box<str>),
 }
 
 impl CallerKey {
-    /// The caller of a request; without a credential, nobody.
+    /// Returns the caller of a request, empty without a credential.
     pub(crate) fn caller(&self, request: &Parts) -> Arc<str> {
         let found = match self {
-            Self::Nobody => None,
+            Self::None => None,
             Self::Header(name) => request.headers.get(name).and_then(|v| v.to_str().ok()),
             Self::Query(name) => parameter(request.uri.query().unwrap_or_default(), name),
         };
@@ -55,6 +55,6 @@ mod tests {
         assert_eq!(&*header.caller(&request), "Bearer a");
         assert_eq!(&*CallerKey::Query("key".into()).caller(&request), "k1");
         assert_eq!(&*CallerKey::Query("ke".into()).caller(&request), "");
-        assert_eq!(&*CallerKey::Nobody.caller(&request), "");
+        assert_eq!(&*CallerKey::None.caller(&request), "");
     }
 }

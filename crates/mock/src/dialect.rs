@@ -1,15 +1,15 @@
-//! What the server tells about its limits, in the headers of each provider.
+//! The server's limits in the headers of each provider.
 //!
-//! The numbers are those of the limits that are enforced, as they stand when the request has been
-//! judged; a reset is when all of the quota is back if nobody asks for more, rounded up.
+//! The numbers are those of the enforced limits after the request was judged. A reset is the time
+//! at which the whole quota is back without further requests, rounded up.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use outflow_core::{ClockPair, UtcDate, WallTime};
 
-use crate::enforcer::Standing;
+use crate::enforcer::QuotaStatus;
 use crate::throttle_response::whole_seconds;
 
-/// A family of headers.
+/// Family of headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dialect {
     /// `RateLimit` and `RateLimit-Policy`, one item for each limit.
@@ -28,7 +28,7 @@ pub enum Dialect {
     Shopify,
 }
 
-/// How a reset is written.
+/// Format of a reset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResetForm {
     /// Seconds from now: `12`.
@@ -42,31 +42,31 @@ pub enum ResetForm {
 }
 
 impl Dialect {
-    /// Adds the headers that tell how the limits stand.
+    /// Adds the headers that report the limits.
     pub(crate) fn write_headers(
         self,
-        standings: &[Standing],
+        statuses: &[QuotaStatus],
         moment: ClockPair,
         headers: &mut HeaderMap,
     ) {
-        let Some(tightest) = standings.iter().min_by_key(|standing| standing.remaining()) else {
+        let Some(tightest) = statuses.iter().min_by_key(|status| status.remaining()) else {
             return;
         };
         match self {
-            Self::Ietf => ietf(standings, headers),
+            Self::Ietf => ietf(statuses, headers),
             Self::XRateLimit(form) => {
                 put(headers, "x-ratelimit-limit", tightest.limit);
                 put(headers, "x-ratelimit-remaining", tightest.remaining());
                 put(headers, "x-ratelimit-reset", form.write(tightest, moment));
             }
-            Self::OpenAi => standings.iter().for_each(|s| {
+            Self::OpenAi => statuses.iter().for_each(|s| {
                 put(headers, &format!("x-ratelimit-limit-{}", s.name), s.limit);
                 let remaining = format!("x-ratelimit-remaining-{}", s.name);
                 put(headers, &remaining, s.remaining());
                 let reset = format!("x-ratelimit-reset-{}", s.name);
                 put(headers, &reset, ResetForm::Span.write(s, moment));
             }),
-            Self::Anthropic => standings.iter().for_each(|s| {
+            Self::Anthropic => statuses.iter().for_each(|s| {
                 let name = |part| format!("anthropic-ratelimit-{}-{part}", s.name);
                 put(headers, &name("limit"), s.limit);
                 put(headers, &name("remaining"), s.remaining());
@@ -77,7 +77,7 @@ impl Dialect {
                 let text = format!("group={}; min=1800; sec={left}", tightest.name);
                 put(headers, "remaining-req", text);
             }
-            Self::Binance => standings.iter().for_each(|s| {
+            Self::Binance => statuses.iter().for_each(|s| {
                 put(headers, &format!("x-mbx-used-weight-{}", letter(s)), s.used);
             }),
             Self::Shopify => {
@@ -89,9 +89,9 @@ impl Dialect {
 }
 
 impl ResetForm {
-    fn write(self, standing: &Standing, moment: ClockPair) -> String {
-        let at = moment.wall.saturating_add(standing.resets_in);
-        let secs = whole_seconds(standing.resets_in);
+    fn write(self, status: &QuotaStatus, moment: ClockPair) -> String {
+        let at = moment.wall.saturating_add(status.resets_in);
+        let secs = whole_seconds(status.resets_in);
         let epoch = whole_seconds(at.as_duration());
         match self {
             Self::Seconds => secs.to_string(),
@@ -103,9 +103,9 @@ impl ResetForm {
     }
 }
 
-fn ietf(standings: &[Standing], headers: &mut HeaderMap) {
-    let list = |item: fn(&Standing) -> String| {
-        let items: Vec<_> = standings.iter().map(item).collect();
+fn ietf(statuses: &[QuotaStatus], headers: &mut HeaderMap) {
+    let list = |item: fn(&QuotaStatus) -> String| {
+        let items: Vec<_> = statuses.iter().map(item).collect();
         items.join(", ")
     };
     put(
@@ -123,9 +123,9 @@ fn ietf(standings: &[Standing], headers: &mut HeaderMap) {
     );
 }
 
-/// `1S`, `5M`, `1H`, `1D`: the largest unit that divides the window.
-fn letter(standing: &Standing) -> String {
-    let secs = whole_seconds(standing.window);
+/// Formats `1S`, `5M`, `1H`, `1D`: the largest unit that divides the window.
+fn letter(status: &QuotaStatus) -> String {
+    let secs = whole_seconds(status.window);
     let units = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
     let (unit, name) = units
         .into_iter()
@@ -134,7 +134,7 @@ fn letter(standing: &Standing) -> String {
     format!("{}{name}", secs / unit)
 }
 
-/// Names come from tests: one that no header may have is not told.
+/// Adds a header. Names come from tests: an invalid one is left out.
 fn put(headers: &mut HeaderMap, name: &str, value: impl ToString) {
     let pair = (
         HeaderName::try_from(name),

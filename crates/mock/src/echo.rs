@@ -1,4 +1,4 @@
-//! What the server received, told back as JSON.
+//! The received request as JSON.
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::payload::length;
 
-/// Measures a body while it comes, and keeps no more of it than it is asked to.
+/// Measures a body while it arrives and stores only its beginning.
 #[derive(Debug)]
 pub(crate) struct Echo {
     length: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    /// Keeps the first so many bytes.
+    /// Stores the first `keeps` bytes.
     pub(crate) fn keeping(keeps: usize) -> Self {
         Self {
             length: 0,
@@ -35,7 +35,7 @@ impl Echo {
         self.kept.extend(piece.iter().take(room));
     }
 
-    /// The beginning of the body.
+    /// Returns the stored beginning of the body.
     pub(crate) fn kept(&self) -> &[u8] {
         &self.kept
     }
@@ -73,6 +73,6 @@ struct Seen<'a> {
     body_hash: String,
 }
 
-/// FNV-1a: enough to see that two bodies are the same, and short enough to be written in any test.
+/// FNV-1a: enough to compare two bodies, and short enough for any test.
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;

@@ -1,7 +1,7 @@
 //! The limits of the server, all or nothing, by arrival time.
 //!
-//! The plainest code that is right: every limit is asked, then every limit is charged or none is.
-//! It shares nothing with the meters it is used to judge. A refused request costs nothing.
+//! The simplest correct code: every limit is checked, then every limit is charged or none is. It
+//! shares nothing with the meters it judges. A refused request costs nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,36 +9,36 @@ use std::time::Duration;
 
 use outflow_core::{ClockPair, Cost, Nanos};
 
-use crate::quota::{Counts, Quota, Whose};
+use crate::quota::{CallerScope, CountMode, Quota};
 
 mod counter;
 #[cfg(test)]
 mod tests;
 
-use counter::{Counter, Fits};
+use counter::{Counter, FitTime};
 
-/// All limits and what has been used of them.
+/// All limits and their usage.
 #[derive(Debug)]
 pub(crate) struct Enforcer {
-    gates: Vec<Gate>,
+    quotas: Vec<QuotaState>,
 }
 
-/// Who asks for what.
+/// Caller, route and cost of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct QuotaRequest {
     pub(crate) caller: Arc<str>,
     pub(crate) route: Arc<str>,
     pub(crate) cost: Cost,
 }
 
-/// What becomes of it.
+/// Result of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Judgement {
+pub(crate) enum LimitVerdict {
     Allowed,
     Refused(Refused),
 }
 
-/// Why it does not pass.
+/// Reason of a refusal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refused {
     pub(crate) quota: Arc<str>,
@@ -47,26 +47,26 @@ pub(crate) struct Refused {
     pub(crate) scope: Scope,
 }
 
-/// Whom a wait is about; `None` means all.
+/// Target of a wait; `None` means all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scope {
-    /// The caller that has to wait.
+    /// Caller that has to wait.
     pub caller: Option<Arc<str>>,
-    /// The route on which it has to wait.
+    /// Route on which it has to wait.
     pub route: Option<Arc<str>>,
 }
 
 impl Scope {
-    /// Whether a request of this caller on this route is meant.
+    /// Returns true if a request of this caller on this route must wait.
     pub fn covers(&self, caller: &str, route: &str) -> bool {
         self.caller.as_deref().is_none_or(|meant| meant == caller)
             && self.route.as_deref().is_none_or(|meant| meant == route)
     }
 }
 
-/// How one limit stands for one caller.
+/// Status of one limit for one caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct QuotaStatus {
     pub(crate) name: Arc<str>,
     pub(crate) limit: u64,
     pub(crate) used: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Standing {
     pub(crate) resets_in: Duration,
 }
 
-impl Standing {
+impl QuotaStatus {
     pub(crate) fn remaining(&self) -> u64 {
         self.limit.saturating_sub(self.used)
     }
@@ -82,88 +82,107 @@ impl Standing {
 
 impl Enforcer {
     pub(crate) fn new(quotas: Vec<Quota>) -> Self {
-        let gates = quotas.into_iter().enumerate().map(|(index, quota)| Gate {
-            name: quota.name.clone().unwrap_or_else(|| usual_name(index)),
-            quota,
-            counters: HashMap::new(),
-        });
+        let quotas = quotas
+            .into_iter()
+            .enumerate()
+            .map(|(index, quota)| QuotaState {
+                name: quota.name.clone().unwrap_or_else(|| default_name(index)),
+                quota,
+                counters: HashMap::new(),
+            });
         Self {
-            gates: gates.collect(),
+            quotas: quotas.collect(),
         }
     }
 
-    /// Lets a request pass through all limits, or through none. Of several that refuse, the one
-    /// with the longest wait is told.
-    pub(crate) fn judge(&mut self, ask: &Ask, moment: ClockPair) -> Judgement {
-        let concerned = self.gates.iter_mut().filter(|gate| gate.concerns(ask));
+    /// Passes a request through all limits, or through none. Of several refusals, the one with the
+    /// longest wait is reported.
+    pub(crate) fn judge(&mut self, ask: &QuotaRequest, moment: ClockPair) -> LimitVerdict {
+        let concerned = self
+            .quotas
+            .iter_mut()
+            .filter(|quota_state| quota_state.applies_to(ask));
         let worst = concerned
-            .map(|gate| (gate.fits(ask, moment), gate))
+            .map(|quota_state| (quota_state.fits(ask, moment), quota_state))
             .max_by_key(|(fits, _)| *fits);
         match worst {
-            None | Some((Fits::Now, _)) => {
+            None | Some((FitTime::Now, _)) => {
                 self.charge(ask, moment);
-                Judgement::Allowed
+                LimitVerdict::Allowed
             }
-            Some((Fits::At(at), gate)) => Judgement::Refused(gate.refusal(ask, Some(at))),
-            Some((Fits::Never, gate)) => Judgement::Refused(gate.refusal(ask, None)),
+            Some((FitTime::At(at), quota_state)) => {
+                LimitVerdict::Refused(quota_state.refusal(ask, Some(at)))
+            }
+            Some((FitTime::Never, quota_state)) => {
+                LimitVerdict::Refused(quota_state.refusal(ask, None))
+            }
         }
     }
 
-    /// How the limits that concern a caller stand.
-    pub(crate) fn standings(&mut self, ask: &Ask, moment: ClockPair) -> Vec<Standing> {
-        let concerned = self.gates.iter_mut().filter(|gate| gate.concerns(ask));
-        concerned.map(|gate| gate.standing(ask, moment)).collect()
+    /// Returns the status of all limits that apply to a caller.
+    pub(crate) fn statuses(&mut self, ask: &QuotaRequest, moment: ClockPair) -> Vec<QuotaStatus> {
+        let concerned = self
+            .quotas
+            .iter_mut()
+            .filter(|quota_state| quota_state.applies_to(ask));
+        concerned
+            .map(|quota_state| quota_state.status(ask, moment))
+            .collect()
     }
 
-    fn charge(&mut self, ask: &Ask, moment: ClockPair) {
-        for gate in self.gates.iter_mut().filter(|gate| gate.concerns(ask)) {
-            let units = gate.units(ask);
-            gate.with_counter(ask, moment, |counter, quota| {
+    fn charge(&mut self, ask: &QuotaRequest, moment: ClockPair) {
+        for quota_state in self
+            .quotas
+            .iter_mut()
+            .filter(|quota_state| quota_state.applies_to(ask))
+        {
+            let units = quota_state.units(ask);
+            quota_state.with_counter(ask, moment, |counter, quota| {
                 counter.charge(quota, moment, units);
             });
         }
     }
 }
 
-/// What the first limit without a name is called, and the others after it.
-fn usual_name(index: usize) -> Arc<str> {
+/// Returns the name of a limit without one, by its index.
+fn default_name(index: usize) -> Arc<str> {
     match index {
         0 => "requests".into(),
         _ => format!("requests-{}", index + 1).into(),
     }
 }
 
-/// One limit and what each caller has used of it.
+/// One limit and each caller's usage of it.
 #[derive(Debug)]
-struct Gate {
+struct QuotaState {
     name: Arc<str>,
     quota: Quota,
     counters: HashMap<Arc<str>, Counter>,
 }
 
-impl Gate {
-    fn concerns(&self, ask: &Ask) -> bool {
+impl QuotaState {
+    fn applies_to(&self, ask: &QuotaRequest) -> bool {
         let route = self.quota.route.as_deref();
         route.is_none_or(|meant| meant == &*ask.route)
     }
 
-    fn units(&self, ask: &Ask) -> u64 {
+    fn units(&self, ask: &QuotaRequest) -> u64 {
         match self.quota.counts {
-            Counts::Cost => ask.cost.units(),
-            Counts::Calls => 1,
+            CountMode::Cost => ask.cost.units(),
+            CountMode::Calls => 1,
         }
     }
 
-    fn fits(&mut self, ask: &Ask, moment: ClockPair) -> Fits {
+    fn fits(&mut self, ask: &QuotaRequest, moment: ClockPair) -> FitTime {
         let units = self.units(ask);
         self.with_counter(ask, moment, |counter, quota| {
             counter.fits(quota, moment, units)
         })
     }
 
-    fn standing(&mut self, ask: &Ask, moment: ClockPair) -> Standing {
+    fn status(&mut self, ask: &QuotaRequest, moment: ClockPair) -> QuotaStatus {
         let level = self.with_counter(ask, moment, |counter, quota| counter.level(quota, moment));
-        Standing {
+        QuotaStatus {
             name: Arc::clone(&self.name),
             limit: self.quota.capacity(),
             used: level.used,
@@ -172,10 +191,10 @@ impl Gate {
         }
     }
 
-    fn refusal(&self, ask: &Ask, until: Option<Nanos>) -> Refused {
-        let caller = match self.quota.whose {
-            Whose::EachCaller => Some(Arc::clone(&ask.caller)),
-            Whose::Everyone => None,
+    fn refusal(&self, ask: &QuotaRequest, until: Option<Nanos>) -> Refused {
+        let caller = match self.quota.caller_scope {
+            CallerScope::EachCaller => Some(Arc::clone(&ask.caller)),
+            CallerScope::Everyone => None,
         };
         Refused {
             quota: Arc::clone(&self.name),
@@ -189,20 +208,20 @@ impl Gate {
 
     fn with_counter<T>(
         &mut self,
-        ask: &Ask,
+        ask: &QuotaRequest,
         moment: ClockPair,
         then: impl FnOnce(&mut Counter, &Quota) -> T,
     ) -> T {
-        let whose: &str = match self.quota.whose {
-            Whose::EachCaller => &ask.caller,
-            Whose::Everyone => "",
+        let caller_scope: &str = match self.quota.caller_scope {
+            CallerScope::EachCaller => &ask.caller,
+            CallerScope::Everyone => "",
         };
-        if let Some(counter) = self.counters.get_mut(whose) {
+        if let Some(counter) = self.counters.get_mut(caller_scope) {
             return then(counter, &self.quota);
         }
         let fresh = Counter::new(&self.quota, moment.now);
         then(
-            self.counters.entry(whose.into()).or_insert(fresh),
+            self.counters.entry(caller_scope.into()).or_insert(fresh),
             &self.quota,
         )
     }

@@ -1,9 +1,7 @@
-//! One request and its answer, from the head that comes out of the connection to the one that goes
-//! into it.
+//! One request and its response, from the received head to the sent one.
 //!
-//! Once a head has been read, its request arrives, whatever becomes of the caller: a network
-//! delivers what was sent even if the sender has lost patience. So the way there is waited for in a
-//! task of its own.
+//! Once a head has been read, its request arrives even if the caller cancels: a network delivers
+//! sent bytes although the sender gave up. So a separate task waits for the delay.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -22,16 +20,16 @@ use crate::api::Shared;
 use crate::arrival::Received;
 use crate::decision::{ArrivalDecision, Reply};
 use crate::echo::Echo;
-use crate::fault::{Fault, Plan, Then};
+use crate::fault::{Fault, FaultPlan, Then};
 use crate::payload::Payload;
 use crate::tasks::Spawner;
 
-/// What all exchanges of one connection have in common.
+/// State shared by all exchanges of one connection.
 pub(crate) struct Exchange {
     pub(crate) shared: Arc<Shared>,
     pub(crate) spawner: Spawner,
     pub(crate) connection: u64,
-    pub(crate) takeover: mpsc::Sender<Plan>,
+    pub(crate) takeover: mpsc::Sender<FaultPlan>,
 }
 
 impl Exchange {
@@ -39,32 +37,32 @@ impl Exchange {
         &self,
         request: Request<Incoming>,
     ) -> Result<Response<Payload>, Infallible> {
-        let (there, back) = self.shared.draw_ways();
+        let (there, back) = self.shared.draw_delays();
         let (parts, body) = request.into_parts();
         let parts = Arc::new(parts);
-        let ruling = self.arrival(&parts, there).await;
-        let mut tally = Tally::new(self, &ruling);
-        if ruling.waits_for_body() {
+        let decision = self.arrival(&parts, there).await;
+        let mut tally = BodyReader::new(self, &decision);
+        if decision.waits_for_body() {
             tally.read(body).await;
         }
-        let back = back + ruling.late;
+        let back = back + decision.late;
         if !back.is_zero() {
             sleep(back).await;
         }
-        match &ruling.reply {
-            Reply::Say(answer) => {
-                let response = ruling.response(answer, &parts, &tally.echo);
+        match &decision.reply {
+            Reply::Respond(answer) => {
+                let response = decision.response(answer, &parts, &tally.echo);
                 let alone = parts.version != Version::HTTP_2;
                 let on = alone.then_some(self.connection);
                 self.shared
-                    .answered(&ruling, response.status().as_u16(), on);
+                    .answered(&decision, response.status().as_u16(), on);
                 Ok(response)
             }
             Reply::Break(fault) => self.break_off(fault, &parts).await,
         }
     }
 
-    /// Waits until the request has made its way there, and what was decided then.
+    /// Waits for the delay to the server and returns the decision.
     async fn arrival(&self, parts: &Arc<Parts>, there: Duration) -> ArrivalDecision {
         let received = self.shared.clock.now();
         if there.is_zero() {
@@ -76,14 +74,14 @@ impl Exchange {
             sleep(there).await;
             shared.arrive(&parts, received, connection)
         });
-        // Without an answer the server has been dropped, and this task is about to be.
+        // Without a result the server has been dropped, and this task is about to be.
         match arrival.await {
-            Some(ruling) => ruling,
+            Some(decision) => decision,
             None => pending().await,
         }
     }
 
-    /// Has the connection taken away; this future then ends with it.
+    /// Takes the connection over; this future then ends with it.
     async fn break_off(
         &self,
         fault: &Fault,
@@ -91,13 +89,13 @@ impl Exchange {
     ) -> Result<Response<Payload>, Infallible> {
         let plan = match fault {
             Fault::Hang if parts.version == Version::HTTP_2 => pending().await,
-            _ if parts.version == Version::HTTP_2 && !fault.is_raw() => Plan {
+            _ if parts.version == Version::HTTP_2 && !fault.is_raw() => FaultPlan {
                 bytes: Bytes::new(),
                 then: Then::Reset,
             },
             _ => fault.plan(),
         };
-        // A full channel means that the connection is being taken away already.
+        // A full channel means that the connection is being taken over already.
         drop(self.takeover.try_send(plan));
         pending().await
     }
@@ -106,34 +104,34 @@ impl Exchange {
 impl ArrivalDecision {
     fn waits_for_body(&self) -> bool {
         match &self.reply {
-            Reply::Say(_) => true,
+            Reply::Respond(_) => true,
             Reply::Break(fault) => fault.waits_for_body(),
         }
     }
 
-    /// How many bytes of the body its answer depends on.
+    /// Returns the number of body bytes that the response depends on.
     fn reads(&self) -> usize {
         match &self.reply {
-            Reply::Say(answer) => answer.reads(),
+            Reply::Respond(answer) => answer.reads(),
             Reply::Break(_) => 0,
         }
     }
 }
 
-/// Reads a body and writes down how much of it came, even if nobody waits for its end.
-struct Tally<'a> {
+/// Reads a body and records its received length, even if the future is dropped early.
+struct BodyReader<'a> {
     shared: &'a Shared,
     number: u64,
     echo: Echo,
     received: Received,
 }
 
-impl<'a> Tally<'a> {
-    fn new(exchange: &'a Exchange, ruling: &ArrivalDecision) -> Self {
+impl<'a> BodyReader<'a> {
+    fn new(exchange: &'a Exchange, decision: &ArrivalDecision) -> Self {
         Self {
             shared: &exchange.shared,
-            number: ruling.number,
-            echo: Echo::keeping(ruling.reads()),
+            number: decision.number,
+            echo: Echo::keeping(decision.reads()),
             received: Received::Cut(0),
         }
     }
@@ -153,7 +151,7 @@ impl<'a> Tally<'a> {
     }
 }
 
-impl Drop for Tally<'_> {
+impl Drop for BodyReader<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.recorder.received(self.number, self.received);

@@ -1,78 +1,78 @@
-//! Answers that break the protocol, as bytes on the wire.
+//! Responses that break the protocol, as bytes on the wire.
 //!
-//! The HTTP library would not write any of these, so the connection is taken away from it and the
-//! bytes are written by hand. On HTTP/2 most have no such bytes and are a connection that ends
-//! without an answer; only those that are given as bytes are written there as they are.
+//! The HTTP library would not write any of these, so the connection is taken over and the bytes are
+//! written directly. On HTTP/2 most have no such bytes and end the connection without a response;
+//! only raw bytes are written there as they are.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-/// A way to break an answer.
+/// Protocol fault of a response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Resets the connection as soon as the head of the request is there, its body unread.
+    /// Resets the connection as soon as the request head is there, its body unread.
     ResetUnread,
     /// Resets the connection when the whole request is there.
     ResetBeforeHead,
     /// Resets the connection when some of the body was sent.
     ResetInBody,
-    /// Resets the connection right behind a complete answer.
+    /// Resets the connection right after a complete response.
     ResetAfterBody,
-    /// Closes the connection in an orderly way, without an answer.
+    /// Closes the connection cleanly, without a response.
     CloseBeforeHead,
-    /// Never answers and never closes.
+    /// Never responds and never closes.
     Hang,
-    /// Closes before as many bytes were sent as were announced.
+    /// Closes before all announced bytes were sent.
     CutBody,
     /// Closes inside a chunk.
     CutChunk,
     /// Announces less than it sends.
     Surplus,
-    /// Sends two answers to one request.
+    /// Sends two responses to one request.
     TwoAnswers,
-    /// Sends so many interim answers before the real one.
+    /// Sends this many interim responses before the real one.
     InterimFlood(u32),
-    /// Switches to a protocol that nobody asked for.
+    /// Switches to a protocol that the request did not ask for.
     Unasked101,
-    /// Sends text that is no HTTP at all, and closes.
+    /// Sends text that is not HTTP, and closes.
     Garbage,
-    /// Sends header lines for ever, one every so often; zero is as fast as they are taken.
+    /// Sends header lines for ever at this interval; zero is as fast as they are taken.
     EndlessHead(Duration),
-    /// Sends one header of so many bytes.
+    /// Sends one header of this many bytes.
     HugeHeader(usize),
-    /// Sends so many headers.
+    /// Sends this many headers.
     ManyHeaders(usize),
     /// Sends these bytes, and closes.
     Bytes(Bytes),
-    /// Sends these bytes, and stays open without another word.
+    /// Sends these bytes and stays open.
     Held(Bytes),
     /// Sends bytes, and then others for ever.
     Endless {
-        /// What is sent once.
+        /// Bytes that are sent once.
         first: Bytes,
-        /// What is sent again and again.
+        /// Bytes that are repeated.
         again: Bytes,
-        /// How often; zero is as fast as it is taken.
+        /// Interval of the repetition; zero is as fast as they are taken.
         every: Duration,
     },
 }
 
-/// What is done to the wire.
+/// Operations on the connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct FaultPlan {
     pub(crate) bytes: Bytes,
     pub(crate) then: Then,
 }
 
-/// How the connection goes on after the bytes.
+/// End of the connection after the bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
     Close,
     Reset,
-    /// Stays open and says nothing more.
+    /// Stays open and sends nothing more.
     Hold,
-    /// Sends the same bytes again and again.
+    /// Repeats the bytes.
     Repeat {
         line: Bytes,
         every: Duration,
@@ -80,17 +80,17 @@ pub(crate) enum Then {
 }
 
 impl Fault {
-    /// Whether the body of the request is read first.
+    /// Returns true if the body of the request is read first.
     pub(crate) fn waits_for_body(&self) -> bool {
         *self != Self::ResetUnread
     }
 
-    /// Whether it is given as the bytes that are sent, whatever the protocol.
+    /// Returns true if it consists of raw bytes, independent of the protocol.
     pub(crate) const fn is_raw(&self) -> bool {
         matches!(self, Self::Bytes(_) | Self::Held(_) | Self::Endless { .. })
     }
 
-    pub(crate) fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> FaultPlan {
         let (bytes, then) = match self {
             Self::ResetUnread | Self::ResetBeforeHead => (Bytes::new(), Then::Reset),
             Self::ResetInBody => (CUT.into(), Then::Reset),
@@ -118,7 +118,7 @@ impl Fault {
                 (first.clone(), Then::Repeat { line, every })
             }
         };
-        Plan { bytes, then }
+        FaultPlan { bytes, then }
     }
 }
 

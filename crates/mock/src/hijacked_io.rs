@@ -1,7 +1,7 @@
-//! A connection that can be taken away from the HTTP library.
+//! A connection that can be taken over from the HTTP library.
 //!
-//! The library owns what it serves and gives it back to nobody. So it gets a handle, and whoever
-//! breaks the protocol writes through another one when the library has been dropped.
+//! The library owns the stream it serves and never returns it. So it gets a handle, and a fault is
+//! written through another one after the library was dropped.
 
 use std::io;
 use std::pin::Pin;
@@ -11,9 +11,9 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::sleep;
 
-use crate::fault::{Plan, Then};
+use crate::fault::{FaultPlan, Then};
 
-/// A handle on a stream, and how the stream is made to end in a reset.
+/// Handle of a stream, and the function that makes its end a reset.
 pub(crate) struct HijackedIo<I> {
     io: Arc<Mutex<I>>,
     harden: fn(&I),
@@ -29,7 +29,7 @@ impl<I> Clone for HijackedIo<I> {
 }
 
 impl<I> HijackedIo<I> {
-    /// `harden` makes the drop of the stream a reset, where there is such a thing.
+    /// Builds a handle. `harden` makes the drop of the stream a reset, where possible.
     pub(crate) fn new(io: I, harden: fn(&I)) -> Self {
         Self {
             io: Arc::new(Mutex::new(io)),
@@ -42,9 +42,9 @@ impl<I> HijackedIo<I> {
     }
 }
 
-/// What the other end did after a fault.
+/// Behaviour of the other end after a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Afterwards {
+pub(crate) enum PeerReaction {
     /// It sent nothing more.
     Silent,
     /// It used the connection again.
@@ -52,10 +52,10 @@ pub(crate) enum Afterwards {
 }
 
 impl<I: AsyncRead + AsyncWrite + Unpin> HijackedIo<I> {
-    /// Carries out a fault. The other end may go away at any time; that is its right.
-    pub(crate) async fn play(mut self, plan: Plan) -> Afterwards {
+    /// Carries out a fault. The other end may close at any time.
+    pub(crate) async fn play(mut self, plan: FaultPlan) -> PeerReaction {
         if self.write_all(&plan.bytes).await.is_err() || self.flush().await.is_err() {
-            return Afterwards::Silent;
+            return PeerReaction::Silent;
         }
         match plan.then {
             Then::Reset => (self.harden)(&self.lock()),
@@ -67,14 +67,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> HijackedIo<I> {
                 }
             }
         }
-        Afterwards::Silent
+        PeerReaction::Silent
     }
 
-    async fn hold(&mut self) -> Afterwards {
-        let mut after = Afterwards::Silent;
+    async fn hold(&mut self) -> PeerReaction {
+        let mut after = PeerReaction::Silent;
         let mut more = [0; 1024];
         while let Ok(1..) = self.read(&mut more).await {
-            after = Afterwards::SentMore;
+            after = PeerReaction::SentMore;
         }
         after
     }

@@ -1,13 +1,14 @@
-//! How long a message is on its way.
+//! The delay of a message.
 //!
-//! Both ways are drawn apart, because only the way there decides when a request arrives. The
-//! runtime's timer has steps of a millisecond, so shorter delays are rounded up to one.
+//! The two directions are drawn separately, because only the first one decides when a request
+//! arrives. The runtime's timer has steps of a millisecond, so shorter delays are rounded up to
+//! one.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 
-/// A distribution of delays.
+/// Distribution of delays.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,21 +23,21 @@ pub enum Latency {
     /// No delay at all.
     #[default]
     None,
-    /// Always the same.
+    /// A constant delay.
     Fixed(Duration),
-    /// Anything between the two, equally likely.
+    /// A uniform delay between the two.
     Uniform(Duration, Duration),
     /// At least `base`, and on average `mean` more, with the long tail of a busy network.
     Exponential {
-        /// What no message is faster than.
+        /// Minimum delay.
         base: Duration,
-        /// The mean of what is added.
+        /// Mean of the addition.
         mean: Duration,
     },
 }
 
 impl Latency {
-    /// One delay.
+    /// Draws one delay.
     pub(crate) fn draw(self, rng: &mut Rng) -> Duration {
         match self {
             Self::None => Duration::ZERO,

@@ -1,31 +1,30 @@
-//! The strict API: a server that enforces and audits limits by arrival time, and misbehaves on
-//! script.
+//! The mock API: a server that enforces and audits limits by arrival time, and fails on script.
 //!
-//! Everything that promises to stay within a limit is judged by it. So it counts a request at the
-//! moment it arrives, after the delay of its way there; it keeps every limit in the most obvious
-//! way and shares no meter with what it judges; and it remembers each request, so that a test can ask
-//! afterwards what really happened. It depends on the core's values alone.
+//! It judges every promise to stay within a limit. So it counts a request on arrival, after the
+//! delay of its way; it implements every limit in the most obvious way and shares no meter with the
+//! code it judges. It remembers each request, so that a test can query the real history. It depends
+//! on the core's values only.
 //!
-//! A [`MockApi`] is the mind, a [`Server`] the place: a free port of this machine, plain or behind
-//! TLS, or pipes in memory, with which a whole client runs in tokio's paused time.
+//! A [`MockApi`] holds the state, a [`Server`] serves it: on a free port of this machine, plain or
+//! behind TLS, or on in-memory pipes, with which a whole client runs in tokio's paused time.
 //!
 //! ```
 //! use std::time::Duration;
-//! use outflow_mock::{Quota, StrictApi};
+//! use outflow_mock::{MockApi, Quota};
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let api = StrictApi::builder()
+//! let api = MockApi::builder()
 //!     .limit(Quota::sliding("1/s".parse()?))
 //!     .build()?;
 //! let server = api.in_memory();
 //!
 //! let mut pipe = server.connect();
 //! pipe.write_all(b"GET /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\nconnection: close\r\n\r\n").await?;
-//! let mut answers = String::new();
-//! pipe.read_to_string(&mut answers).await?;
-//! assert!(answers.contains("200 OK") && answers.contains("429 Too Many Requests"));
+//! let mut responses = String::new();
+//! pipe.read_to_string(&mut responses).await?;
+//! assert!(responses.contains("200 OK") && responses.contains("429 Too Many Requests"));
 //!
 //! let audit = api.audit();
 //! assert_eq!(audit.refused(), 1);

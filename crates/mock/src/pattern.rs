@@ -1,9 +1,9 @@
-//! Which paths a rule is about: whole segments, `*` for one of them, a `**` at the end for the rest.
+//! Path patterns of a rule: whole segments, `*` for one of them, a `**` at the end for the rest.
 //!
-//! The client has patterns too; these are written again, in the shortest way, so that a mistake
-//! there is not repeated here.
+//! The client has patterns too; these are a separate minimal implementation, so that an error there
+//! is not repeated here.
 
-/// A pattern of path segments, such as `/v1/orders/*` or `/v1/**`.
+/// Pattern of path segments, such as `/v1/orders/*` or `/v1/**`.
 ///
 /// ```
 /// use outflow_mock::Pattern;
@@ -15,12 +15,12 @@
 pub struct Pattern(Box<str>);
 
 impl Pattern {
-    /// As it is written; there is nothing that could be wrong with it.
+    /// Parses a pattern; every text is valid.
     pub fn new(written: &str) -> Self {
         Self(written.into())
     }
 
-    /// Whether a path, without its query, is meant.
+    /// Returns true if a path, without its query, matches.
     pub fn matches(&self, path: &str) -> bool {
         let mut given = segments(path);
         for wanted in segments(&self.0) {
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_pattern_matches_whole_segments() {
-        for (pattern, path, means) in [
+        for (pattern, path, matches) in [
             ("/", "/", true),
             ("/", "/a", false),
             ("/**", "/", true),
@@ -64,7 +64,7 @@ mod tests {
         ] {
             assert_eq!(
                 Pattern::new(pattern).matches(path),
-                means,
+                matches,
                 "{pattern} and {path}"
             );
         }

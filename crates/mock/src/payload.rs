@@ -1,4 +1,4 @@
-//! The bodies of answers: whole, huge, endless, dripping or spoken.
+//! The bodies of responses: complete, huge, endless, slow or streamed.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -10,30 +10,30 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-/// What an answer's body is made of.
+/// Content of a response body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
     /// These bytes at once.
     Whole(Bytes),
-    /// So many zeros, announced and sent as fast as they are taken, never held in memory.
+    /// This many zeros, announced and sent as fast as they are taken, never held in memory.
     Zeros(u64),
     /// Zeros without an end, as fast as they are taken.
     Endless,
     /// These bytes, one at a time.
     Drip {
-        /// What is sent in the end; its length is announced.
+        /// All bytes; their number is announced.
         bytes: Bytes,
-        /// How long each byte takes.
+        /// Interval between bytes.
         every: Duration,
     },
-    /// What the server received, as JSON.
+    /// The received request as JSON.
     Echo,
-    /// What a language model says to a `POST …/chat/completions`, whole or as a stream of events, as the
-    /// request wants it.
+    /// A completion for `POST …/chat/completions`, as one document or a stream of events, as the
+    /// request asks.
     Chat,
 }
 
-/// A body on its way.
+/// Body in transit.
 #[derive(Debug)]
 pub(crate) enum Payload {
     Whole(Bytes),
@@ -64,7 +64,7 @@ impl Payload {
         }
     }
 
-    /// Each of these after so long.
+    /// Builds a body that sends one event per interval.
     pub(crate) fn events(events: VecDeque<Bytes>, every: Duration) -> Self {
         Self::Events {
             events,
@@ -126,7 +126,7 @@ impl Body for Payload {
     }
 }
 
-/// Waits for the next tick, and winds the clock up again.
+/// Waits for the next tick, and resets the timer.
 fn tick(next: &mut Pin<Box<Sleep>>, every: Duration, context: &mut Context<'_>) -> Poll<()> {
     ready!(next.as_mut().poll(context));
     let due = next.deadline() + every;
@@ -134,10 +134,10 @@ fn tick(next: &mut Pin<Box<Sleep>>, every: Duration, context: &mut Context<'_>) 
     Poll::Ready(())
 }
 
-fn zeros(most: u64) -> Bytes {
+fn zeros(max: u64) -> Bytes {
     let piece = Bytes::from_static(&ZEROS);
-    match usize::try_from(most) {
-        Ok(most) if most < piece.len() => piece.slice(..most),
+    match usize::try_from(max) {
+        Ok(max) if max < piece.len() => piece.slice(..max),
         _ => piece,
     }
 }
@@ -146,5 +146,5 @@ pub(crate) fn length(bytes: &Bytes) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// As much as a socket takes at once.
+/// The amount that a socket takes at once.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];

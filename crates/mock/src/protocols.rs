@@ -1,23 +1,23 @@
-//! Which versions of HTTP a server speaks.
+//! The HTTP versions of a server.
 
 use hyper_util::server::conn::auto;
 
 use crate::tasks::Spawner;
 
-/// The versions that are offered behind TLS and understood without it.
+/// Versions that are offered behind TLS and accepted without it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Protocols {
-    /// HTTP/1.1 and HTTP/2, whichever the client prefers.
+    /// HTTP/1.1 and HTTP/2, as the client prefers.
     #[default]
     Both,
-    /// HTTP/1.1 alone, on which every fault can be shown.
+    /// HTTP/1.1 alone, which supports every fault.
     Http1,
     /// HTTP/2 alone.
     Http2,
 }
 
 impl Protocols {
-    /// Their names in a handshake.
+    /// Returns their ALPN names.
     pub(crate) fn alpn(self) -> Vec<Vec<u8>> {
         let (h1, h2) = (b"http/1.1".to_vec(), b"h2".to_vec());
         match self {
@@ -27,7 +27,7 @@ impl Protocols {
         }
     }
 
-    /// The library that speaks them. Dates are the server's own, so the library writes none.
+    /// Builds the HTTP library's server. Dates are the mock's own, so the library writes none.
     pub(crate) fn http(self, spawner: Spawner) -> auto::Builder<Spawner> {
         let mut http = auto::Builder::new(spawner);
         http.http1().auto_date_header(false);

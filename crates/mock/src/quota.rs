@@ -1,14 +1,14 @@
-//! A limit as the server enforces it, as a plain value.
+//! A limit of the server as a plain value.
 //!
-//! It shares the words of the core (a rate, a kind, a cost) so that tests can say one thing to both
-//! ends, and nothing else: how it is kept is written here a second time, in the most obvious way.
+//! It uses the core's values (a rate, a kind, a cost) so that tests can configure both ends alike.
+//! Its enforcement is a second, most obvious implementation.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use outflow_core::{LimitKind, Rate};
 
-/// A quantity per window, how it returns, whose requests it counts and on which route.
+/// Quantity per window, its kind, and the callers and route it counts.
 ///
 /// ```
 /// use outflow_mock::Quota;
@@ -24,45 +24,45 @@ pub struct Quota {
     pub(crate) rate: Rate,
     pub(crate) kind: LimitKind,
     pub(crate) name: Option<Arc<str>>,
-    pub(crate) whose: Whose,
+    pub(crate) caller_scope: CallerScope,
     pub(crate) route: Option<Arc<str>>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: CountMode,
 }
 
 impl Quota {
-    /// Any kind of limit, counted for each caller on all routes, by cost.
+    /// Builds any kind of limit, counted for each caller on all routes, by cost.
     pub fn new(rate: Rate, kind: LimitKind) -> Self {
         Self {
             rate,
             kind,
             name: None,
-            whose: Whose::EachCaller,
+            caller_scope: CallerScope::EachCaller,
             route: None,
-            counts: Counts::Cost,
+            counts: CountMode::Cost,
         }
     }
 
-    /// An exact log: never more than the quantity in any window.
+    /// Builds an exact log: never more than the quantity in any window.
     pub fn sliding(rate: Rate) -> Self {
         Self::new(rate, LimitKind::Sliding)
     }
 
-    /// Windows that begin with the first use.
+    /// Builds windows that begin with the first use.
     pub fn fixed(rate: Rate) -> Self {
         Self::new(rate, LimitKind::Fixed)
     }
 
-    /// Windows at whole multiples of their length in UTC.
+    /// Builds windows at whole multiples of their length in UTC.
     pub fn aligned(rate: Rate) -> Self {
         Self::new(rate, LimitKind::Aligned)
     }
 
-    /// A bucket that starts full, holds `burst` and is refilled evenly.
+    /// Builds a bucket that starts full, holds `burst` and refills evenly.
     pub fn bucket(rate: Rate, burst: u64) -> Self {
         Self::new(rate, LimitKind::Bucket { burst })
     }
 
-    /// Gives it a name, for headers and the audit; `requests` unless told.
+    /// Sets the name for headers and the audit; `requests` by default.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.into());
@@ -72,25 +72,25 @@ impl Quota {
     /// Counts all callers together.
     #[must_use]
     pub fn shared(mut self) -> Self {
-        self.whose = Whose::Everyone;
+        self.caller_scope = CallerScope::Everyone;
         self
     }
 
-    /// Counts only requests of the route of this name.
+    /// Counts only requests of this route.
     #[must_use]
     pub fn on(mut self, route: &str) -> Self {
         self.route = Some(route.into());
         self
     }
 
-    /// Counts every request as one, whatever it costs.
+    /// Counts every request as one, independent of its cost.
     #[must_use]
     pub fn counting_calls(mut self) -> Self {
-        self.counts = Counts::Calls;
+        self.counts = CountMode::Calls;
         self
     }
 
-    /// The most that is there at once.
+    /// Returns the maximum available at once.
     pub fn capacity(&self) -> u64 {
         match self.kind {
             LimitKind::Bucket { burst } => burst,
@@ -98,22 +98,22 @@ impl Quota {
         }
     }
 
-    /// The span of its rate.
+    /// Returns the span of its rate.
     pub fn window(&self) -> Duration {
         self.rate.per()
     }
 }
 
-/// Whose requests count together.
+/// Callers that are counted together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Whose {
+pub(crate) enum CallerScope {
     EachCaller,
     Everyone,
 }
 
-/// What is counted.
+/// Quantity that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Counts {
+pub(crate) enum CountMode {
     Cost,
     Calls,
 }

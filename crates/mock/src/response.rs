@@ -1,7 +1,7 @@
-//! What the server says when it behaves: a status, headers and a body.
+//! A regular response: a status, headers and a body.
 //!
-//! An answer with an `ETag` or `Last-Modified` is a page that can be revalidated: a request that
-//! names the tag, or without one the very date, gets a 304 with the same headers and no body.
+//! A response with an `ETag` or `Last-Modified` is a page that can be revalidated: a request with
+//! the tag, or without one the exact date, gets a 304 with equal headers and no body.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION};
@@ -12,16 +12,16 @@ use crate::chat;
 use crate::echo::Echo;
 use crate::payload::{Content, Payload};
 
-/// An answer, said to every request it is meant for.
+/// Response to every matching request.
 ///
 /// ```
-/// use outflow_mock::Answer;
+/// use outflow_mock::MockResponse;
 ///
-/// let page = Answer::ok("{\"id\":7}")
+/// let page = MockResponse::ok("{\"id\":7}")
 ///     .header("etag", "\"v1\"")
 ///     .header("cache-control", "max-age=60")
 ///     .header("vary", "accept");
-/// let moved = Answer::redirect(302, "http://other.test/");
+/// let moved = MockResponse::redirect(302, "http://other.test/");
 /// # let _ = (page, moved);
 /// ```
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct MockResponse {
 }
 
 impl MockResponse {
-    /// This status, without a body. A number that is no status is 500.
+    /// Builds a response with this status and no body. An invalid number becomes 500.
     pub fn status(status: u16) -> Self {
         Self {
             status: StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
@@ -41,35 +41,35 @@ impl MockResponse {
         }
     }
 
-    /// A 200 with this JSON; the text is not looked at, so it may be wrong on purpose.
+    /// Builds a 200 with this JSON; the text is not checked, so it may be invalid on purpose.
     pub fn ok(json: impl Into<Bytes>) -> Self {
         Self::status(200)
             .header("content-type", "application/json")
             .content(Content::Whole(json.into()))
     }
 
-    /// A 200 that tells as JSON what the server received.
+    /// Builds a 200 with the received request as JSON.
     pub fn echo() -> Self {
         Self::ok("").content(Content::Echo)
     }
 
-    /// What a language model says to a `POST …/chat/completions`: always the same, whole or as a stream of
-    /// events, as the request wants it. A token is a word.
+    /// Builds a completion for `POST …/chat/completions`: constant text, as one document or a
+    /// stream of events, as the request asks. A token is a word.
     pub fn chat() -> Self {
         Self::status(200).content(Content::Chat)
     }
 
-    /// A 200 whose body ends in the middle of a JSON value.
+    /// Builds a 200 whose body ends in the middle of a JSON value.
     pub fn bad_json() -> Self {
         Self::ok("{\"ok\": tru")
     }
 
-    /// A redirect to wherever it says, the same path included.
+    /// Builds a redirect to any location, its own path included.
     pub fn redirect(status: u16, location: &str) -> Self {
         Self::status(status).header(LOCATION.as_str(), location)
     }
 
-    /// Adds a header, beside others of its name; one that cannot be sent is left out.
+    /// Adds a header to others of its name; an invalid one is left out.
     #[must_use]
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         let value = HeaderValue::from_bytes(value.as_ref());
@@ -80,30 +80,30 @@ impl MockResponse {
         self
     }
 
-    /// Sends another body.
+    /// Sets the body.
     #[must_use]
     pub fn content(mut self, content: Content) -> Self {
         self.content = content;
         self
     }
 
-    /// How many bytes of a request's body it depends on.
+    /// Returns the number of request body bytes that it depends on.
     pub(crate) fn reads(&self) -> usize {
         match self.content {
-            Content::Chat => chat::LONGEST_QUESTION,
+            Content::Chat => chat::MAX_REQUEST,
             _ => 0,
         }
     }
 
-    /// As it is said to this request.
-    pub(crate) fn response(&self, asked: &Parts, echo: &Echo) -> http::Response<Payload> {
-        let known = self.is_known(&asked.headers);
+    /// Builds the response to this request.
+    pub(crate) fn response(&self, request: &Parts, echo: &Echo) -> http::Response<Payload> {
+        let known = self.is_known(&request.headers);
         let mut response = if known {
             let mut unchanged = http::Response::new(Payload::empty());
             *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
             unchanged
         } else {
-            self.said(asked, echo)
+            self.said(request, echo)
         };
         response.headers_mut().extend(self.headers.clone());
         if known {
@@ -112,13 +112,13 @@ impl MockResponse {
         response
     }
 
-    fn said(&self, asked: &Parts, echo: &Echo) -> http::Response<Payload> {
+    fn said(&self, request: &Parts, echo: &Echo) -> http::Response<Payload> {
         let payload = match &self.content {
             Content::Whole(bytes) => Payload::Whole(bytes.clone()),
             Content::Zeros(length) => Payload::Zeros(*length),
             Content::Endless => Payload::Endless,
             Content::Drip { bytes, every } => Payload::drip(bytes.clone(), *every),
-            Content::Echo => Payload::Whole(echo.json(asked)),
+            Content::Echo => Payload::Whole(echo.json(request)),
             Content::Chat => return chat::reply(echo.kept()),
         };
         let mut response = http::Response::new(payload);
@@ -126,22 +126,22 @@ impl MockResponse {
         response
     }
 
-    /// Whether the asker has this page already, by its tag or else by its date.
-    fn is_known(&self, asked: &HeaderMap) -> bool {
-        if asked.contains_key(IF_NONE_MATCH) {
-            return self.has_tag_of(asked);
+    /// Returns true if the client has this page already, by its tag or else by its date.
+    fn is_known(&self, request: &HeaderMap) -> bool {
+        if request.contains_key(IF_NONE_MATCH) {
+            return self.has_tag_of(request);
         }
-        let since = asked.get(IF_MODIFIED_SINCE);
+        let since = request.get(IF_MODIFIED_SINCE);
         since.is_some() && since == self.headers.get(LAST_MODIFIED)
     }
 
-    /// Strong and weak tags are compared alike, as revalidation wants it.
-    fn has_tag_of(&self, asked: &HeaderMap) -> bool {
+    /// Strong and weak tags compare equal, as revalidation requires.
+    fn has_tag_of(&self, request: &HeaderMap) -> bool {
         let Some(tag) = self.headers.get(ETAG).and_then(|tag| tag.to_str().ok()) else {
             return false;
         };
         let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-        let mut named = asked
+        let mut named = request
             .get_all(IF_NONE_MATCH)
             .iter()
             .filter_map(|value| value.to_str().ok())
@@ -160,27 +160,27 @@ impl Default for MockResponse {
 mod tests {
     use super::*;
 
-    fn status(asked: &[(HeaderName, &'static str)]) -> u16 {
-        let pairs = asked.iter().cloned();
+    fn status(request: &[(HeaderName, &'static str)]) -> u16 {
+        let pairs = request.iter().cloned();
         let headers = pairs.map(|(name, value)| (name, HeaderValue::from_static(value)));
-        let (mut asked, ()) = http::Request::new(()).into_parts();
-        asked.headers = headers.collect();
+        let (mut request, ()) = http::Request::new(()).into_parts();
+        request.headers = headers.collect();
         let page = MockResponse::ok("x")
             .header("etag", "W/\"v1\"")
             .header("last-modified", "yesterday");
-        let response = page.response(&asked, &Echo::keeping(0));
+        let response = page.response(&request, &Echo::keeping(0));
         response.status().as_u16()
     }
 
     #[test]
     fn only_a_matching_validator_revalidates_the_page() {
-        for (asked, wanted) in [
+        for (request, wanted) in [
             ("\"v1\"", 304),
             ("\"v0\", W/\"v1\"", 304),
             ("*", 304),
             ("\"v2\"", 200),
         ] {
-            assert_eq!(status(&[(IF_NONE_MATCH, asked)]), wanted, "{asked}");
+            assert_eq!(status(&[(IF_NONE_MATCH, request)]), wanted, "{request}");
         }
         assert_eq!(status(&[(IF_MODIFIED_SINCE, "yesterday")]), 304);
         assert_eq!(status(&[(IF_MODIFIED_SINCE, "today")]), 200);

@@ -1,4 +1,4 @@
-//! Requests that are counted alike: a name for a set of paths, and what one of them costs.
+//! A named set of paths, and the cost of a request to them.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use outflow_core::Cost;
 
 use crate::pattern::Pattern;
 
-/// A named set of paths and methods with a cost.
+/// Named set of paths and methods with a cost.
 ///
 /// ```
 /// use http::Method;
@@ -26,7 +26,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// All methods on these paths, at a cost of 1.
+    /// Builds a route for all methods on these paths, at a cost of 1.
     pub fn new(name: &str, paths: impl Into<Pattern>) -> Self {
         Self {
             name: name.into(),
@@ -36,24 +36,24 @@ impl Route {
         }
     }
 
-    /// Only this method, or this one too.
+    /// Restricts the route to this method, or adds it.
     #[must_use]
     pub fn method(mut self, method: Method) -> Self {
         self.methods.push(method);
         self
     }
 
-    /// What one such request costs.
+    /// Sets the cost of a request.
     #[must_use]
     pub fn costing(mut self, cost: Cost) -> Self {
         self.cost = cost;
         self
     }
 
-    pub(crate) fn means(&self, method: &Method, path: &str) -> bool {
+    pub(crate) fn matches(&self, method: &Method, path: &str) -> bool {
         (self.methods.is_empty() || self.methods.contains(method)) && self.pattern.matches(path)
     }
 }
 
-/// The route of what no other takes.
+/// Route of requests without another one.
 pub const DEFAULT_ROUTE: &str = "default";

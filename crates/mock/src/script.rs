@@ -1,8 +1,8 @@
-//! When the server misbehaves, and how.
+//! Scripted faults and their conditions.
 //!
-//! A script is a list of rules; the first whose conditions all hold decides. It is asked about
-//! requests that passed the limits, so a scripted storm of 429s comes on top of real ones and is
-//! told apart in the audit. Chance comes from a seed: the same requests meet the same faults.
+//! A script is a list of rules; the first whose conditions all hold decides. It applies to requests
+//! that passed the limits, so a scripted storm of 429s comes on top of real ones and is distinct in
+//! the audit. Chance comes from a seed: equal requests meet equal faults.
 
 use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::pattern::Pattern;
 use crate::response::MockResponse;
 use crate::throttle_response::ThrottleResponse;
 
-/// What the server does instead of answering well.
+/// Behaviour of the server instead of its regular response.
 #[derive(Clone, Debug)]
 pub enum ScriptedFault {
-    /// Says something else.
+    /// Sends another response.
     Answer(MockResponse),
-    /// Refuses and asks to wait.
+    /// Throttles with a wait.
     Refuse(ThrottleResponse),
     /// Breaks the protocol.
     Break(Fault),
-    /// Answers well, and so much later than it would have.
+    /// Sends the regular response later.
     Late(Duration),
 }
 
@@ -47,17 +47,17 @@ impl From<Fault> for ScriptedFault {
     }
 }
 
-/// The conditions of a rule; all of them must hold.
+/// Conditions of a rule; all of them must hold.
 ///
 /// ```
 /// use std::time::Duration;
 /// use outflow_core::Share;
-/// use outflow_mock::When;
+/// use outflow_mock::ScriptMatch;
 ///
 /// let secs = Duration::from_secs;
-/// let outage = When::always().between(secs(60)..secs(120));
-/// let third_order = When::path("/v1/orders/**").numbers(2..3);
-/// let flaky = When::always().by_chance(Share::percent(5), 42);
+/// let outage = ScriptMatch::always().between(secs(60)..secs(120));
+/// let third_order = ScriptMatch::path("/v1/orders/**").numbers(2..3);
+/// let flaky = ScriptMatch::always().by_chance(Share::percent(5), 42);
 /// # let _ = (outage, third_order, flaky);
 /// ```
 #[derive(Clone, Debug)]
@@ -69,12 +69,12 @@ pub struct ScriptMatch {
     numbers: (Bound<u64>, Bound<u64>),
     between: (Bound<Duration>, Bound<Duration>),
     chance: Option<(Share, Rng)>,
-    /// How many requests met the conditions of who and where, which is what numbers count.
+    /// Number of requests that met the conditions of caller and path, which `numbers` counts.
     met: u64,
 }
 
 impl ScriptMatch {
-    /// Every request.
+    /// Matches every request.
     pub fn always() -> Self {
         Self {
             pattern: None,
@@ -88,7 +88,7 @@ impl ScriptMatch {
         }
     }
 
-    /// Requests for these paths.
+    /// Matches requests for these paths.
     pub fn path(paths: impl Into<Pattern>) -> Self {
         Self {
             pattern: Some(paths.into()),
@@ -96,28 +96,28 @@ impl ScriptMatch {
         }
     }
 
-    /// Only with this method.
+    /// Requires this method.
     #[must_use]
     pub fn method(mut self, method: Method) -> Self {
         self.method = Some(method);
         self
     }
 
-    /// Only from this caller.
+    /// Requires this caller.
     #[must_use]
     pub fn caller(mut self, caller: &str) -> Self {
         self.caller = Some(caller.into());
         self
     }
 
-    /// Only with this header, its value exactly so.
+    /// Requires this header with exactly this value.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.header = Some((name.into(), value.into()));
         self
     }
 
-    /// Only these numbers, counted from 0 among the requests of the same path, method, caller and
+    /// Requires these numbers, counted from 0 among the requests of equal path, method, caller and
     /// span that no earlier rule took.
     #[must_use]
     pub fn numbers(mut self, numbers: impl RangeBounds<u64>) -> Self {
@@ -125,27 +125,27 @@ impl ScriptMatch {
         self
     }
 
-    /// Only the first so many.
+    /// Requires the first `count` requests.
     #[must_use]
     pub fn first(self, count: u64) -> Self {
         self.numbers(..count)
     }
 
-    /// Only while the server has run so long.
+    /// Requires an age of the server within this span.
     #[must_use]
     pub fn between(mut self, span: impl RangeBounds<Duration>) -> Self {
         self.between = bounds(span);
         self
     }
 
-    /// Only this share, chosen by a seed.
+    /// Requires this share, chosen by a seed.
     #[must_use]
     pub fn by_chance(mut self, share: Share, seed: u64) -> Self {
         self.chance = Some((share, Rng::with_seed(seed)));
         self
     }
 
-    fn holds(&mut self, request: &Asked<'_>) -> bool {
+    fn holds(&mut self, request: &ScriptRequest<'_>) -> bool {
         let concerned = self
             .pattern
             .as_ref()
@@ -176,25 +176,25 @@ fn bounds<T: Clone>(range: impl RangeBounds<T>) -> (Bound<T>, Bound<T>) {
 
 const MILLION: u32 = 1_000_000;
 
-/// A request as a rule sees it.
-pub(crate) struct Asked<'a> {
+/// Request as a rule sees it.
+pub(crate) struct ScriptRequest<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) caller: &'a str,
     pub(crate) headers: &'a HeaderMap,
-    /// Since the server was made.
+    /// Time since the server was built.
     pub(crate) at: Nanos,
 }
 
-/// Rules of misbehaviour, the first that holds decides.
+/// Rules of faults; the first match decides.
 ///
 /// ```
 /// use std::time::Duration;
-/// use outflow_mock::{Fault, Refusal, Script, When};
+/// use outflow_mock::{Fault, Script, ScriptMatch, ThrottleResponse};
 ///
 /// let script = Script::new()
-///     .rule(When::path("/slow").first(1), Fault::Hang)
-///     .rule(When::always().first(3), Refusal::new(429, Duration::from_secs(2)));
+///     .rule(ScriptMatch::path("/slow").first(1), Fault::Hang)
+///     .rule(ScriptMatch::always().first(3), ThrottleResponse::new(429, Duration::from_secs(2)));
 /// # let _ = script;
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -203,20 +203,20 @@ pub struct Script {
 }
 
 impl Script {
-    /// A server that behaves.
+    /// Builds a script without rules.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a rule behind the others.
+    /// Adds a rule after the others.
     #[must_use]
     pub fn rule(mut self, when: ScriptMatch, act: impl Into<ScriptedFault>) -> Self {
         self.rules.push((when, act.into()));
         self
     }
 
-    /// What is done to a request, if anything.
-    pub(crate) fn act(&mut self, request: &Asked<'_>) -> Option<ScriptedFault> {
+    /// Returns the fault for a request, if any.
+    pub(crate) fn act(&mut self, request: &ScriptRequest<'_>) -> Option<ScriptedFault> {
         let mut rules = self.rules.iter_mut();
         rules.find_map(|(when, act)| when.holds(request).then(|| act.clone()))
     }
@@ -228,9 +228,9 @@ mod tests {
 
     use super::*;
 
-    fn asked(path: &str, secs: u64) -> Asked<'_> {
+    fn asked(path: &str, secs: u64) -> ScriptRequest<'_> {
         static NONE: LazyLock<HeaderMap> = LazyLock::new(HeaderMap::new);
-        Asked {
+        ScriptRequest {
             headers: &NONE,
             method: &Method::GET,
             path,
@@ -244,7 +244,7 @@ mod tests {
         requests.iter().map(holds).collect()
     }
 
-    // The spans are half-open, and numbers count only what the other conditions let through.
+    // The spans are half-open, and numbers count only requests that pass the other conditions.
     #[test]
     fn all_conditions_must_hold() {
         let span = ScriptMatch::always().between(Duration::from_secs(1)..Duration::from_secs(2));

@@ -1,7 +1,7 @@
-//! Where a strict API is served: on a free port of this machine, or on streams in memory.
+//! Serves a mock API on a free port of this machine, or on streams in memory.
 //!
-//! The handle owns all that runs; dropping it ends everything, and if anything inside panicked, the
-//! drop panics too, so that the test that owns it fails and says why.
+//! The handle owns all tasks. Dropping it ends them, and if one panicked, the drop panics too, so
+//! that the test that owns it fails with the reason.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,15 +17,15 @@ use tokio::time::sleep;
 
 use crate::api::{MockApi, Shared};
 use crate::exchange::Exchange;
-use crate::hijacked_io::{Afterwards, HijackedIo};
+use crate::hijacked_io::{HijackedIo, PeerReaction};
 use crate::tasks::{Spawner, Tasks};
-use crate::tls::{Greeter, Tls};
+use crate::tls::{HandshakeServer, Tls};
 
 impl MockApi {
     /// Serves on a free port of the loopback address.
     ///
     /// # Errors
-    /// If there is no such port.
+    /// If no port is available.
     pub async fn listen(&self) -> io::Result<Server> {
         self.serve(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?)
     }
@@ -33,7 +33,7 @@ impl MockApi {
     /// Serves behind TLS on a free port of the loopback address.
     ///
     /// # Errors
-    /// If there is no such port, or no certificate could be made.
+    /// If no port is available, or no certificate could be made.
     pub async fn listen_tls(&self, tls: Tls) -> io::Result<Server> {
         self.serve_tls(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?, tls)
     }
@@ -41,21 +41,21 @@ impl MockApi {
     /// Serves behind TLS on a socket that is listening already.
     ///
     /// # Errors
-    /// If the socket cannot tell its address, or no certificate could be made.
+    /// If the socket has no address, or no certificate could be made.
     pub fn serve_tls(&self, listener: TcpListener, tls: Tls) -> io::Result<Server> {
-        let protocols = self.shared.manners.protocols;
-        Server::accepting(self, listener, Some(Greeter::new(tls, protocols)?))
+        let protocols = self.shared.config.protocols;
+        Server::accepting(self, listener, Some(HandshakeServer::new(tls, protocols)?))
     }
 
     /// Serves on a socket that is listening already.
     ///
     /// # Errors
-    /// If the socket cannot tell its address.
+    /// If the socket has no address.
     pub fn serve(&self, listener: TcpListener) -> io::Result<Server> {
         Server::accepting(self, listener, None)
     }
 
-    /// Serves only what is handed to [`Server::serve_stream`] or asked of [`Server::connect`].
+    /// Serves only streams passed to [`Server::serve_stream`] or created by [`Server::connect`].
     pub fn in_memory(&self) -> Server {
         Server {
             api: self.clone(),
@@ -66,10 +66,10 @@ impl MockApi {
     }
 }
 
-/// A running server; it stops when this is dropped.
+/// Running server; it stops when this is dropped.
 ///
 /// # Panics
-/// Its drop panics if something inside has panicked.
+/// The drop panics if a task has panicked.
 #[derive(Debug)]
 pub struct Server {
     api: MockApi,
@@ -79,18 +79,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// The API that is served.
+    /// Returns the served API.
     pub fn api(&self) -> &MockApi {
         &self.api
     }
 
-    /// Where it listens; port 0 in memory, where nothing can be connected to by address.
+    /// Returns its address; port 0 in memory, where no address can be connected to.
     pub fn address(&self) -> SocketAddr {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         self.address.unwrap_or(nowhere)
     }
 
-    /// The base of its addresses, without a slash at the end.
+    /// Returns its base URL, without a trailing slash.
     pub fn url(&self) -> String {
         match (self.address, &self.ca_pem) {
             (Some(address), Some(_)) => format!("https://localhost:{}", address.port()),
@@ -99,38 +99,42 @@ impl Server {
         }
     }
 
-    /// The authority that signed its certificates, as PEM, for clients that should trust it.
+    /// Returns the authority of its certificates as PEM, for clients that should trust it.
     pub fn ca_pem(&self) -> Option<&str> {
         self.ca_pem.as_deref()
     }
 
-    /// A new connection in memory: the client's end of it.
+    /// Opens a connection in memory and returns the client's end.
     pub fn connect(&self) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(PIPE);
         self.serve_stream(ours);
         theirs
     }
 
-    /// Serves one more connection, whatever it is made of.
+    /// Serves one more connection of any kind.
     pub fn serve_stream<I>(&self, io: I)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let doorman = self.acceptor();
-        let line = HijackedIo::new(io, |_| {});
-        doorman
+        let acceptor = self.acceptor();
+        let io = HijackedIo::new(io, |_| {});
+        acceptor
             .spawner
             .clone()
-            .spawn(async move { doorman.converse(line).await });
+            .spawn(async move { acceptor.serve_io(io).await });
     }
 
-    fn accepting(api: &MockApi, listener: TcpListener, tls: Option<Greeter>) -> io::Result<Self> {
+    fn accepting(
+        api: &MockApi,
+        listener: TcpListener,
+        tls: Option<HandshakeServer>,
+    ) -> io::Result<Self> {
         let mut server = api.in_memory();
         server.address = Some(listener.local_addr()?);
         server.ca_pem = tls.as_ref().map(|greeter| greeter.ca_pem().to_owned());
-        let doorman = server.acceptor();
-        let spawner = doorman.spawner.clone();
-        spawner.spawn(async move { doorman.welcome(listener, tls).await });
+        let acceptor = server.acceptor();
+        let spawner = acceptor.spawner.clone();
+        spawner.spawn(async move { acceptor.accept(listener, tls).await });
         Ok(server)
     }
 
@@ -152,7 +156,7 @@ impl Drop for Server {
     }
 }
 
-/// Takes connections in.
+/// Accepts connections.
 #[derive(Clone)]
 struct ConnectionAcceptor {
     shared: Arc<Shared>,
@@ -160,36 +164,36 @@ struct ConnectionAcceptor {
 }
 
 impl ConnectionAcceptor {
-    async fn welcome(self, listener: TcpListener, tls: Option<Greeter>) {
+    async fn accept(self, listener: TcpListener, tls: Option<HandshakeServer>) {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let (doorman, tls) = (self.clone(), tls.clone());
+                    let (acceptor, tls) = (self.clone(), tls.clone());
                     self.spawner
-                        .spawn(async move { doorman.greet(stream, tls).await });
+                        .spawn(async move { acceptor.shake_hands(stream, tls).await });
                 }
-                // Out of descriptors, most likely: others have to end first.
+                // Most likely out of descriptors: other connections have to end first.
                 Err(_) => sleep(BREATH).await,
             }
         }
     }
 
-    async fn greet(self, stream: TcpStream, tls: Option<Greeter>) {
-        // Small answers must not wait for acknowledgements; without it the server is only slower.
+    async fn shake_hands(self, stream: TcpStream, tls: Option<HandshakeServer>) {
+        // Small responses must not wait for acknowledgements; without it the server is only slower.
         drop(stream.set_nodelay(true));
         match tls {
-            None => self.converse(HijackedIo::new(stream, reset_at_drop)).await,
+            None => self.serve_io(HijackedIo::new(stream, reset_at_drop)).await,
             Some(greeter) => {
-                if let Some(stream) = greeter.greet(stream).await {
-                    let line = HijackedIo::new(stream, |stream| reset_at_drop(stream.get_ref().0));
-                    self.converse(line).await;
+                if let Some(stream) = greeter.shake_hands(stream).await {
+                    let io = HijackedIo::new(stream, |stream| reset_at_drop(stream.get_ref().0));
+                    self.serve_io(io).await;
                 }
             }
         }
     }
 
-    /// Speaks HTTP on a connection until it ends, or until a fault takes it over.
-    async fn converse<I>(self, line: HijackedIo<I>)
+    /// Serves HTTP on a connection until it ends, or until a fault takes it over.
+    async fn serve_io<I>(self, io: HijackedIo<I>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -204,15 +208,15 @@ impl ConnectionAcceptor {
             let exchange = Arc::clone(&exchange);
             async move { exchange.answer(request).await }
         });
-        let protocols = self.shared.manners.protocols;
+        let protocols = self.shared.config.protocols;
         let http = protocols.http(self.spawner.clone());
         let plan = tokio::select! {
             plan = taken.recv() => plan,
-            // A client that goes away is no concern of the server's.
-            _ = http.serve_connection(TokioIo::new(line.clone()), service) => None,
+            // The server ignores a client that disconnects.
+            _ = http.serve_connection(TokioIo::new(io.clone()), service) => None,
         };
         if let Some(plan) = plan
-            && line.play(plan).await == Afterwards::SentMore
+            && io.play(plan).await == PeerReaction::SentMore
         {
             self.shared.lock().recorder.reused_after_fault();
         }
@@ -224,7 +228,7 @@ fn reset_at_drop(stream: &TcpStream) {
     drop(stream.set_zero_linger());
 }
 
-/// What a pipe in memory holds: as much as a socket's buffer at its smallest.
+/// Size of a pipe in memory: the smallest buffer of a socket.
 const PIPE: usize = 64 * 1024;
 
 const BREATH: Duration = Duration::from_millis(10);

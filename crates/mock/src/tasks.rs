@@ -1,7 +1,7 @@
 //! The tasks of one server: they end with it, and a panic in one of them is not lost.
 //!
-//! This is the one file of the crate that spawns. Tasks hold their server weakly; otherwise a
-//! connection that never ends would keep alive the handle whose drop is meant to end it.
+//! This is the only file of the crate that spawns. Tasks hold their server weakly; otherwise an
+//! endless connection would keep the handle alive whose drop is meant to end it.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,7 +10,7 @@ use hyper::rt::Executor;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// Everything that runs for one server.
+/// All tasks of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     running: Mutex<Running>,
@@ -23,12 +23,12 @@ struct Running {
 }
 
 impl Tasks {
-    /// A way to start tasks that does not keep the server alive.
+    /// Returns a spawner that does not keep the server alive.
     pub(crate) fn spawner(self: &Arc<Self>) -> Spawner {
         Spawner(Arc::downgrade(self))
     }
 
-    /// Ends all tasks; what the first panic said, if there was one.
+    /// Ends all tasks; returns the payload of the first panic, if there was one.
     pub(crate) fn stop(&self) -> Option<Box<dyn Any + Send>> {
         let mut running = self.lock();
         running.reap();
@@ -52,7 +52,7 @@ impl Tasks {
 }
 
 impl Running {
-    /// Forgets tasks that have ended, and keeps the first panic.
+    /// Drops finished tasks, and keeps the first panic.
     fn reap(&mut self) {
         while let Some(ended) = self.set.try_join_next() {
             let panic = ended.err().and_then(|error| error.try_into_panic().ok());
@@ -73,16 +73,15 @@ impl Spawner {
         }
     }
 
-    /// Runs something to its end even if nobody waits for it any more; `None` once the server is
-    /// gone.
+    /// Runs a future to its end even if the caller is dropped; `None` once the server is gone.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
-        let (tell, told) = oneshot::channel();
-        // Whoever asked may have gone away; the task's effects are what counts then.
-        self.spawn(async move { drop(tell.send(task.await)) });
-        told.await.ok()
+        let (sender, receiver) = oneshot::channel();
+        // The caller may have been dropped; the task's effects still count.
+        self.spawn(async move { drop(sender.send(task.await)) });
+        receiver.await.ok()
     }
 }
 

@@ -1,4 +1,4 @@
-//! How the server says no: with which status, and in which form the wait is told.
+//! The form of a refusal: its status, and the format of its wait.
 
 use std::time::Duration;
 
@@ -6,46 +6,46 @@ use bytes::Bytes;
 use http::HeaderValue;
 use outflow_core::{ClockPair, HttpDate};
 
-/// A scripted refusal: a status, a wait, and how it is told.
+/// Scripted refusal: a status, a wait, and the format of the wait.
 ///
 /// ```
 /// use std::time::Duration;
-/// use outflow_mock::{Refusal, Tell};
+/// use outflow_mock::{RetryAfterForm, ThrottleResponse};
 ///
-/// let busy = Refusal::new(503, Duration::from_secs(2)).told_as(Tell::Date);
+/// let busy = ThrottleResponse::new(503, Duration::from_secs(2)).with_retry_after(RetryAfterForm::Date);
 /// # let _ = busy;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ThrottleResponse {
     pub(crate) status: u16,
     pub(crate) wait: Duration,
-    pub(crate) tell: RetryAfterForm,
+    pub(crate) form: RetryAfterForm,
 }
 
 impl ThrottleResponse {
-    /// Refuses with this status and asks to wait so long, in seconds.
+    /// Builds a refusal with this status and wait, in seconds.
     pub fn new(status: u16, wait: Duration) -> Self {
         Self {
             status,
             wait,
-            tell: RetryAfterForm::Seconds,
+            form: RetryAfterForm::Seconds,
         }
     }
 
-    /// A 429 with these bytes for `Retry-After`, whatever they mean.
+    /// Builds a 429 with these bytes as `Retry-After`.
     pub fn with_bytes(value: impl Into<Bytes>) -> Self {
         Self::new(429, Duration::ZERO).with_retry_after(RetryAfterForm::Exactly(value.into()))
     }
 
-    /// Tells the wait in another form.
+    /// Sets the format of the wait.
     #[must_use]
-    pub fn with_retry_after(mut self, tell: RetryAfterForm) -> Self {
-        self.tell = tell;
+    pub fn with_retry_after(mut self, form: RetryAfterForm) -> Self {
+        self.form = form;
         self
     }
 }
 
-/// The form of `Retry-After`.
+/// Format of `Retry-After`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum RetryAfterForm {
     /// No header.
@@ -57,46 +57,46 @@ pub enum RetryAfterForm {
     Fraction,
     /// A date, rounded up to the next whole second.
     Date,
-    /// These bytes, whatever they mean; bytes that no header may hold are left out. The audit
-    /// expects nobody to wait for them.
+    /// These bytes; invalid header bytes are left out. The audit expects no caller to wait for
+    /// them.
     Exactly(Bytes),
 }
 
-/// A wait as it was told.
-pub(crate) struct Told {
+/// Wait as it is sent.
+pub(crate) struct FormattedWait {
     /// The header, if there is one.
     pub(crate) value: Option<HeaderValue>,
-    /// How long it says, from the moment on; `None` if it says nothing that the audit knows.
+    /// Duration from the moment on; `None` if the value has no meaning for the audit.
     pub(crate) wait: Option<Duration>,
 }
 
 impl RetryAfterForm {
-    /// Says it at a moment. Rounding only makes the wait longer.
-    pub(crate) fn say(&self, wait: Duration, moment: ClockPair) -> Told {
+    /// Formats the wait at a moment. Rounding only makes it longer.
+    pub(crate) fn format(&self, wait: Duration, moment: ClockPair) -> FormattedWait {
         match self {
-            Self::Nothing => Told::nothing(),
+            Self::Nothing => FormattedWait::nothing(),
             Self::Seconds => {
                 let secs = whole_seconds(wait);
-                Told::value(secs.to_string().as_bytes(), Some(Duration::from_secs(secs)))
+                FormattedWait::value(secs.to_string().as_bytes(), Some(Duration::from_secs(secs)))
             }
             Self::Fraction => {
                 let millis = wait.as_nanos().div_ceil(1_000_000);
                 let text = format!("{}.{:03}", millis / 1_000, millis % 1_000);
                 let span = u64::try_from(millis).map_or(wait, Duration::from_millis);
-                Told::value(text.as_bytes(), Some(span))
+                FormattedWait::value(text.as_bytes(), Some(span))
             }
             Self::Date => {
                 let secs = whole_seconds(moment.wall.as_duration().saturating_add(wait));
                 let at = outflow_core::WallTime::from_unix_secs(secs);
                 let text = HttpDate::from_wall(at).to_string();
-                Told::value(text.as_bytes(), Some(at.since(moment.wall)))
+                FormattedWait::value(text.as_bytes(), Some(at.since(moment.wall)))
             }
-            Self::Exactly(bytes) => Told::value(bytes, None),
+            Self::Exactly(bytes) => FormattedWait::value(bytes, None),
         }
     }
 }
 
-impl Told {
+impl FormattedWait {
     fn nothing() -> Self {
         Self {
             value: None,
@@ -112,7 +112,7 @@ impl Told {
     }
 }
 
-/// Seconds, rounded up.
+/// Returns the seconds, rounded up.
 pub(crate) fn whole_seconds(span: Duration) -> u64 {
     span.as_secs()
         .saturating_add(u64::from(span.subsec_nanos() > 0))
@@ -132,17 +132,21 @@ mod tests {
             now: Nanos::ZERO,
             wall: WallTime::since_epoch(Duration::from_millis(784_111_775_500)),
         };
-        for (tell, text, told) in [
+        for (form, text, formatted) in [
             (RetryAfterForm::Seconds, "2", 2_000),
             (RetryAfterForm::Fraction, "1.251", 1_251),
             (RetryAfterForm::Date, "Sun, 06 Nov 1994 08:49:37 GMT", 1_500),
         ] {
-            let said = tell.say(wait, moment);
+            let said = form.format(wait, moment);
             assert_eq!(said.value.expect("a value"), text);
-            assert_eq!(said.wait, Some(Duration::from_millis(told)), "{tell:?}");
+            assert_eq!(
+                said.wait,
+                Some(Duration::from_millis(formatted)),
+                "{form:?}"
+            );
         }
-        assert!(RetryAfterForm::Nothing.say(wait, moment).value.is_none());
-        let odd = RetryAfterForm::Exactly(Bytes::from_static(b"\xff soon")).say(wait, moment);
+        assert!(RetryAfterForm::Nothing.format(wait, moment).value.is_none());
+        let odd = RetryAfterForm::Exactly(Bytes::from_static(b"\xff soon")).format(wait, moment);
         assert_eq!(odd.value.expect("a value").as_bytes(), b"\xff soon");
         assert_eq!(odd.wait, None);
     }

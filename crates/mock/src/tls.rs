@@ -1,7 +1,7 @@
 //! TLS, with certificates that are wrong on purpose.
 //!
-//! An authority and a certificate are made for every server, so nothing has to be kept in the
-//! repository and nothing expires there.
+//! An authority and a certificate are made for every server, so nothing is stored in the repository
+//! and nothing expires there.
 
 use std::io;
 use std::sync::Arc;
@@ -20,32 +20,32 @@ use tokio_rustls::server::TlsStream;
 
 use crate::protocols::Protocols;
 
-/// How the server behaves as the handshake goes.
+/// Behaviour of the server in the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tls {
     /// A certificate for `localhost` and the loopback addresses, signed by the server's authority.
     Good,
-    /// The same, and it ended long ago.
+    /// A valid certificate that has expired.
     Expired,
     /// A certificate for another name.
     WrongName,
-    /// A certificate that only vouches for itself.
+    /// A self-signed certificate.
     SelfSigned,
-    /// Hangs up when the client has said hello.
+    /// Closes the connection after the client's hello.
     CloseMidway,
-    /// Says that it speaks no version that the client does.
+    /// Rejects every TLS version that the client offers.
     OldVersion,
 }
 
-/// Shakes hands on new connections.
+/// Performs handshakes on new connections.
 #[derive(Clone)]
-pub(crate) struct Greeter {
+pub(crate) struct HandshakeServer {
     tls: Tls,
     ca_pem: Arc<str>,
     acceptor: TlsAcceptor,
 }
 
-impl Greeter {
+impl HandshakeServer {
     pub(crate) fn new(tls: Tls, protocols: Protocols) -> io::Result<Self> {
         let authority = Authority::new().map_err(io::Error::other)?;
         let (chain, key) = authority.issue(tls).map_err(io::Error::other)?;
@@ -68,16 +68,16 @@ impl Greeter {
         &self.ca_pem
     }
 
-    /// The secured stream, if it comes to that.
-    pub(crate) async fn greet(&self, mut stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+    /// Returns the secured stream, if the handshake succeeds.
+    pub(crate) async fn shake_hands(&self, mut stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         match self.tls {
             Tls::CloseMidway => {
-                hello(&mut stream).await;
+                read_hello(&mut stream).await;
                 None
             }
             Tls::OldVersion => {
-                hello(&mut stream).await;
-                // The client may be gone; then nobody needs the alert.
+                read_hello(&mut stream).await;
+                // The client may be gone; then no alert is needed.
                 drop(stream.write_all(&PROTOCOL_VERSION).await);
                 None
             }
@@ -86,17 +86,17 @@ impl Greeter {
     }
 }
 
-/// Reads some of what the client says first.
-async fn hello(stream: &mut TcpStream) {
-    let mut said = [0; 4096];
-    // Whether it said anything makes no difference to what follows.
-    drop(stream.read(&mut said).await);
+/// Reads the beginning of the client's hello.
+async fn read_hello(stream: &mut TcpStream) {
+    let mut received = [0; 4096];
+    // The content makes no difference.
+    drop(stream.read(&mut received).await);
 }
 
 /// A fatal alert, number 70, as a server of TLS 1.1 sends it.
 const PROTOCOL_VERSION: [u8; 7] = [0x15, 0x03, 0x02, 0x00, 0x02, 0x02, 0x46];
 
-/// Signs certificates for this server alone.
+/// Signs certificates for this server only.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -108,7 +108,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params
             .distinguished_name
-            .push(DnType::CommonName, "outflow strict API");
+            .push(DnType::CommonName, "outflow mock");
         let key = KeyPair::generate()?;
         let pem = params.self_signed(&key)?.pem();
         Ok(Self {

@@ -1,7 +1,7 @@
 //! Laws of the client's parsers: configuration, base URLs, cache files and redirects.
 //!
-//! The client is asked as its users ask it, through files, sockets in memory and its public names, so
-//! that no law can be kept by a function and broken by whoever calls it.
+//! The laws use the client as its users do, through files, in-memory sockets and public names, so
+//! that no caller of a function can break a law that the function keeps.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -22,8 +22,8 @@ use outflow::{
 use outflow_mock::{Arrival, MockApi, MockResponse};
 use tokio::runtime::Runtime;
 
-/// A configuration is accepted, and then its rules can be used; or it is refused with a line for each
-/// mistake. Lines of `env NAME=VALUE` are its environment.
+/// A configuration is accepted and its rules can be used, or it is refused with a line for each
+/// error. Lines of `env NAME=VALUE` are its environment.
 pub fn config(input: &[u8]) {
     let written = String::from_utf8_lossy(input);
     let variable = |line: &str| {
@@ -41,36 +41,39 @@ pub fn config(input: &[u8]) {
             placed(&config.warnings);
             config.apis.iter().for_each(usable);
         }
-        Err(mistakes) => {
-            let errors = mistakes
+        Err(diagnostics) => {
+            let errors = diagnostics
                 .iter()
-                .filter(|mistake| mistake.severity == DiagnosticSeverity::Error);
-            assert!(errors.count() > 0, "{mistakes}");
-            placed(&mistakes);
+                .filter(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
+            assert!(errors.count() > 0, "{diagnostics}");
+            placed(&diagnostics);
         }
     }
 }
 
-/// Every mistake says where it is and what it is.
-fn placed(mistakes: &Diagnostics) {
-    for mistake in mistakes {
-        assert!(mistake.line > 0 && mistake.column > 0, "{mistakes}");
+/// Every diagnostic has a place and a message.
+fn placed(diagnostics: &Diagnostics) {
+    for diagnostic in diagnostics {
         assert!(
-            !mistake.message.is_empty() && !mistake.source.is_empty(),
-            "{mistakes}"
+            diagnostic.line > 0 && diagnostic.column > 0,
+            "{diagnostics}"
+        );
+        assert!(
+            !diagnostic.message.is_empty() && !diagnostic.source.is_empty(),
+            "{diagnostics}"
         );
     }
-    assert_eq!(mistakes.to_string().is_empty(), mistakes.is_empty());
+    assert_eq!(diagnostics.to_string().is_empty(), diagnostics.is_empty());
 }
 
 fn usable(api: &Api) {
     let clock = Arc::new(SystemClock::new());
-    let door = Upstream::new(&api.name, api.rules.clone(), clock, Events::new());
-    assert!(door.is_ok(), "{:?}: {:?}", api.name, door.err());
+    let upstream = Upstream::new(&api.name, api.rules.clone(), clock, Events::new());
+    assert!(upstream.is_ok(), "{:?}: {:?}", api.name, upstream.err());
 }
 
-/// A base URL is shown as it reads, and no path behind it leads to another origin, above the prefix or
-/// to other bytes than were written. The first line is the base, the rest the path.
+/// A base URL parses back as shown. No path behind it leads to another origin, above the prefix or
+/// to other bytes than written. The first line is the base, the rest the path.
 pub fn base_url(input: &[u8]) {
     let written = String::from_utf8_lossy(input);
     let (base, path) = written.split_once('\n').unwrap_or((&written, ""));
@@ -100,17 +103,17 @@ pub fn base_url(input: &[u8]) {
     );
 }
 
-/// Whatever stands in the place of an answer's file, what is found is that answer or nothing, and what
-/// is another's stays where it is. The first byte chooses what the others are: a file, or wounds of a
-/// genuine one, of this answer or of another.
+/// With any content in a response's file, the cache returns that response or nothing, and leaves
+/// foreign files in place. The first byte selects the rest: a file, or damage to a genuine one, of
+/// this response or of another.
 pub fn cache_file(input: &[u8]) {
     thread_local! {
-        static SHELF: OnceCell<CacheFixture> = const { OnceCell::new() };
+        static FIXTURE: OnceCell<CacheFixture> = const { OnceCell::new() };
     }
-    SHELF.with(|shelf| shelf.get_or_init(CacheFixture::new).keeps_its_own(input));
+    FIXTURE.with(|fixture| fixture.get_or_init(CacheFixture::new).keeps_its_own(input));
 }
 
-/// A directory with the answers of two.
+/// Directory with the responses of two keys.
 struct CacheFixture {
     dir: tempfile::TempDir,
     file: PathBuf,
@@ -204,12 +207,12 @@ fn query<'a>(uri: &'a Uri, headers: &'a HeaderMap, key: &'static [u8]) -> CacheQ
     }
 }
 
-/// What is answered to whoever has this key. The key itself would be noticed and not kept.
+/// Returns the body for this key. The key itself would be detected and not stored.
 fn body_of(key: &[u8]) -> Vec<u8> {
     key.iter().rev().copied().collect()
 }
 
-/// The files of kept answers: two hashes and a dash.
+/// Returns the files of stored responses: two hashes and a dash.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(dir).expect("a directory").flatten();
     let paths = found.map(|file| file.path());
@@ -218,7 +221,8 @@ fn files(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A file with bytes changed: each three bytes say where and how, and one that is left over cuts it.
+/// Returns a file with bytes changed: each three bytes define a place and a value, and a single
+/// rest byte cuts it.
 fn wounded(whole: &[u8], wounds: &[u8]) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     let wounds = wounds.chunks_exact(3);
@@ -237,7 +241,7 @@ fn wounded(whole: &[u8], wounds: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Wherever an answer leads, no key and no cookie goes to another origin, and the call ends.
+/// With any redirect, no key and no cookie goes to another origin, and the call ends.
 pub fn redirect(input: &[u8]) {
     thread_local! {
         static WORLD: OnceCell<ClientFixture> = const { OnceCell::new() };
@@ -248,7 +252,7 @@ pub fn redirect(input: &[u8]) {
     WORLD.with(|world| world.get_or_init(ClientFixture::new).leads_to(&location));
 }
 
-/// A client, and a server that is everywhere.
+/// Client, and a server at every address.
 struct ClientFixture {
     runtime: Runtime,
     strict: MockApi,
@@ -292,7 +296,7 @@ impl ClientFixture {
         let elsewhere = MockResponse::status(302).header(LOCATION.as_str(), location.as_bytes());
         self.strict.answer("/v1/from", elsewhere);
         let call = self.client.get("fuzzed", "/from").header(COOKIE, KEY);
-        // It may end anywhere and anyhow; what counts is what was sent on the way.
+        // The call may end in any way; only the sent requests count.
         let _either = self.runtime.block_on(call.send());
         let audit = self.strict.audit();
         let arrivals = audit.arrivals().iter();
@@ -323,5 +327,5 @@ const KEY: &str = "c4n4ry-k3y";
 const OWN: &[u8] = b"one's own";
 const OTHER: &[u8] = b"another's";
 
-/// Some second of the year 2023.
+/// A second of the year 2023.
 const AT: WallTime = WallTime::from_unix_secs(1_700_000_000);

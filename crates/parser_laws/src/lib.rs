@@ -1,8 +1,8 @@
 //! Properties of every parser, for every input: one body for the fuzz targets and for the property
-//! tests, so that a law cannot be kept by one and forgotten by the other.
+//! tests, so that both check equal laws.
 //!
-//! Each law takes the bytes of one input and panics where it is broken. It is never published, and no
-//! product depends on it.
+//! Each law takes the bytes of one input and panics if it is broken. The crate is never published,
+//! and no product depends on it.
 
 #![expect(
     clippy::missing_panics_doc,

@@ -5,15 +5,14 @@ use http::header::{CONTENT_TYPE, HOST};
 use http::{Method, Request, Response};
 use outflow::config::{DiagnosticSeverity, Environment, RuntimeOverrides as SetByHand, Source};
 use outflow::{Config, Outflow};
-use outflow_admin::fuzzing::AdminFuzz;
 use outflow_cli::ConfigSources;
-use outflow_cli::fuzzing;
+use outflow_cli::fuzzing::{self, AdminFuzz};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-/// Whatever operators send, they are answered: what makes no sense is theirs to mend and never ours, and
-/// is told as a problem in the one shape that all have. Requests are divided by empty lines; the first
-/// line of each is its method and target, `PERMIT` in the others the permit that was handed out last.
+/// Every operator request gets a response: an invalid one is a client error, never a server error,
+/// and is reported as a problem in the common shape. Empty lines divide requests; the first line of
+/// each is its method and target. `PERMIT` in the others is the permit that was granted last.
 pub fn admin(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let runtime = runtime();
@@ -25,7 +24,7 @@ pub fn admin(input: &[u8]) {
     let client = config.apis.iter().cloned();
     let client = client.fold(Outflow::builder(), outflow::OutflowBuilder::api);
     let client = client.build().expect("valid");
-    let operators = AdminFuzz::new(fuzzing::app_state(client, config, sources));
+    let operators = AdminFuzz::new(&fuzzing::station(client, config, sources));
     drop(inside);
     let mut permit = String::new();
     for asked in text.split("\n\n").take(8) {
@@ -35,7 +34,7 @@ pub fn admin(input: &[u8]) {
         };
         let (method, target) = (request.method().clone(), request.uri().clone());
         if let Some(answer) = runtime.block_on(operators.request(request)) {
-            // There is no sidecar here that could be ready, which is told in words of its own.
+            // No sidecar runs here, and its readiness has a separate message.
             if target.path() == "/readyz" && method == Method::GET {
                 continue;
             }
@@ -61,7 +60,7 @@ fn operation(text: &str) -> Option<Request<Bytes>> {
     request.body(Bytes::from(body.to_owned())).ok()
 }
 
-/// An answer is what it says it is.
+/// A response is consistent with its headers.
 fn is_an_answer(answer: &Response<Bytes>) -> Value {
     let kind = answer.headers().get(CONTENT_TYPE);
     let kind = kind.map_or("", |kind| kind.to_str().expect("text"));
@@ -69,7 +68,7 @@ fn is_an_answer(answer: &Response<Bytes>) -> Value {
     assert_eq!(
         problem,
         !answer.status().is_success(),
-        "{answer:?} is told as {kind:?}"
+        "{answer:?} is reported as {kind:?}"
     );
     if !kind.ends_with("json") {
         return Value::Null;
@@ -87,36 +86,36 @@ fn is_an_answer(answer: &Response<Bytes>) -> Value {
     said
 }
 
-/// Whether the API is in a state in which an operator of before holds it.
+/// Returns true if an earlier operator request forced the API's state.
 fn is_held(said: &Value) -> bool {
     let kind = said.get("type").and_then(Value::as_str).unwrap_or_default();
     let kind = kind.trim_start_matches("urn:outflow:problem:");
     ["blocked", "too_late", "busy"].contains(&kind)
 }
 
-/// A log is foreseen call by call, whatever its lines are.
+/// A log is replayed call by call, with any lines.
 pub fn replay(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let sources = Source::new("fuzz.toml", STOCK);
     let config = Config::read(&[sources], &Environment::empty()).expect("valid");
     let api = config.apis.first().expect("an API");
-    let Some((foreseen, read)) = fuzzing::forecast_json(api, &text) else {
+    let Some((forecast, read)) = fuzzing::forecast_json(api, &text) else {
         return;
     };
     assert!(read > 0 && read <= text.lines().count());
-    let groups = foreseen.get("groups").and_then(Value::as_array);
+    let groups = forecast.get("groups").and_then(Value::as_array);
     let calls = groups.expect("groups").iter();
     let calls = calls.map(|group| group.get("calls").and_then(Value::as_u64));
     let calls: u64 = calls.map(|calls| calls.expect("a number")).sum();
-    assert_eq!(usize::try_from(calls), Ok(read), "{foreseen}");
-    // A line that is none changes nothing, wherever it is.
+    assert_eq!(usize::try_from(calls), Ok(read), "{forecast}");
+    // An invalid line changes nothing at any place.
     let more = format!("nonsense\n{text}\n{{}}\n");
-    assert_eq!(fuzzing::forecast_json(api, &more), Some((foreseen, read)));
+    assert_eq!(fuzzing::forecast_json(api, &more), Some((forecast, read)));
 }
 
-/// What lies over the files is judged as they are, and what is set by hand is set where it was said or
-/// is told as a mistake of whoever set it. Lines of `env NAME=VALUE` are the environment, lines of
-/// `set NAME=VALUE` are set by hand, and the others are a file.
+/// Overrides are judged like files. A value set by hand takes effect at its key or is reported as
+/// an error of its setter. Lines of `env NAME=VALUE` are the environment, lines of `set NAME=VALUE`
+/// are set by hand, and the others are a file.
 pub fn overrides(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let said = |word: &str| -> Vec<(String, String)> {
@@ -147,11 +146,11 @@ pub fn overrides(input: &[u8]) {
             };
             assert_eq!(names(&before), names(&after), "an API cannot be set");
         }
-        Err(mistakes) => {
-            let wrong = mistakes
+        Err(diagnostics) => {
+            let wrong = diagnostics
                 .iter()
-                .filter(|mistake| mistake.severity == DiagnosticSeverity::Error);
-            assert!(wrong.count() > 0, "{mistakes}");
+                .filter(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
+            assert!(wrong.count() > 0, "{diagnostics}");
         }
     }
 }
@@ -161,7 +160,7 @@ fn runtime() -> Runtime {
     { runtime }.enable_all().build().expect("a runtime")
 }
 
-/// An API that nobody calls, with two groups.
+/// An API without calls, with two groups.
 const STOCK: &str = r#"
 [apis.stock]
 base_url = "http://localhost:9/v1"

@@ -1,7 +1,6 @@
 //! Laws of the sidecar for every request: framing, routes and control headers.
 //!
-//! The rooms are those that run. Only their doors are missing: no port, no process, and an API that is
-//! in memory.
+//! The code is the production code without a port or a process, and the API is in memory.
 
 use std::sync::Arc;
 
@@ -14,9 +13,8 @@ use outflow_sidecar::Sidecar;
 use outflow_sidecar::fuzzing::{self, ParsedRequest, ParsedRequests, SidecarFuzz};
 use tokio::runtime::Runtime;
 
-/// However bytes are cut, the same of them are let through; and what is let through, the parser reads
-/// as the same requests with the same bodies, or refuses. The first two bytes choose the cuts and the
-/// bounds.
+/// Equal bytes pass however the input is cut. The parser reads passed bytes as equal requests with
+/// equal bodies, or refuses them. The first two bytes choose the cuts and the bounds.
 pub fn framing(input: &[u8]) {
     let Some(([cuts, bounds], bytes)) = input.split_first_chunk() else {
         return;
@@ -44,8 +42,8 @@ pub fn framing(input: &[u8]) {
     }
 }
 
-/// The parser may stop before, and must then have said so or have been asked to; it may never find a
-/// request where there is none.
+/// The parser may stop earlier if it has reported it or was asked to; it may never find a request
+/// where there is none.
 fn is_read_alike(reading: &ParsedRequests, requests: &[ParsedRequest], answers: &[u8]) {
     assert!(
         requests.len() <= reading.bodies.len(),
@@ -73,8 +71,8 @@ fn is_read_alike(reading: &ParsedRequests, requests: &[ParsedRequest], answers: 
     }
 }
 
-/// Whatever a connection says, only the configured API is called, below its path, with its own key,
-/// without any word that was for us, and no more often than there are requests.
+/// With any bytes on a connection, only the configured API is called, below its path, with its own
+/// key, without control headers, and at most once per request.
 pub fn request(input: &[u8]) {
     thread_local! {
         static PLACE: SidecarFixture = SidecarFixture::new();
@@ -82,7 +80,7 @@ pub fn request(input: &[u8]) {
     PLACE.with(|place| place.keeps_to_its_api(input));
 }
 
-/// A sidecar before an API in memory.
+/// Sidecar before an API in memory.
 struct SidecarFixture {
     runtime: Runtime,
     strict: MockApi,
@@ -120,7 +118,7 @@ impl SidecarFixture {
         let before = self.strict.totals().seen;
         let reading = fuzzing::read((100, 32_768), [input]);
         let mut bytes = input.to_vec();
-        // Whoever is through says so, and need not be waited for.
+        // A finished parser reports it, so there is no need to wait.
         if reading.passed == input.len() && reading.bodies.last().is_none_or(|body| body.is_whole) {
             bytes.extend_from_slice(LAST);
         }
@@ -165,8 +163,7 @@ fn api() -> Api {
     api
 }
 
-/// A target is an API's name and the rest, and whatever the rest is, it leads below the API's base or
-/// nowhere.
+/// A target is an API's name and a rest, and any rest leads below the API's base or nowhere.
 pub fn route(input: &[u8]) {
     let Ok(target) = Uri::try_from(input) else {
         return;
@@ -188,8 +185,8 @@ pub fn route(input: &[u8]) {
     assert!(below.is_empty() || below.starts_with('/'), "{url}");
 }
 
-/// What is said to us is taken out of the headers and nothing else is; what cannot be meant is told by
-/// its name and with advice, in whatever order it came. Each line is a header.
+/// Control headers are removed and no others; an invalid one is reported by its name and with
+/// advice, in any order. Each line is a header.
 pub fn steering(input: &[u8]) {
     let mut headers = HeaderMap::new();
     for line in input.split(|byte| *byte == b'\n').take(64) {
@@ -228,12 +225,12 @@ fn runtime() -> Runtime {
     { runtime }.enable_all().build().expect("a runtime")
 }
 
-/// A request that calls no API, after which a connection closes.
+/// A request that calls no API and closes its connection.
 const LAST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
 const BASE: &str = "http://api.example.com/v1";
 
-/// What an API must not see, and what it must.
+/// Headers that an API must not see, and those it must.
 const NOTED: [&str; 6] = [
     "host",
     "authorization",

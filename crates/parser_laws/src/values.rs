@@ -7,7 +7,7 @@ use outflow_core::{
     WallTime,
 };
 
-/// A rate that was read is shown in a form that reads as the same rate.
+/// A parsed rate is shown in a form that parses as an equal rate.
 pub fn rate(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;
@@ -20,8 +20,8 @@ pub fn rate(input: &[u8]) {
     assert_eq!(shown.parse(), Ok(rate), "{text:?} was shown as {shown:?}");
 }
 
-/// A wait keeps within its bounds, a long value is no shorter wait, and only numbers and dates are
-/// obeyed: something that has no digit at all never is.
+/// A wait stays within its bounds, a longer value is no shorter wait, and only numbers and dates
+/// are obeyed: a value without a digit never is.
 pub fn retry_after(input: &[u8]) {
     let (clock, value) = split_number(input);
     let (date, value) = split_line(value);
@@ -42,8 +42,8 @@ pub fn retry_after(input: &[u8]) {
     assert_eq!(twice, Some(read), "saying it twice changes nothing");
 }
 
-/// A date that was read is before the year 10000 and shown in a form that reads as the same date,
-/// whatever century it is.
+/// A parsed date is before the year 10000 and shown in a form that parses as an equal date, in any
+/// century.
 pub fn http_date(input: &[u8]) {
     let (clock, value) = split_number(input);
     let now = WallTime::from_unix_secs(clock);
@@ -55,7 +55,7 @@ pub fn http_date(input: &[u8]) {
     assert_eq!(HttpDate::read(shown.as_bytes(), WallTime::EPOCH), Ok(date));
 }
 
-/// Hints are few, say something, name printable groups, and do not depend on the case of names.
+/// Hints are few, have content, name printable groups, and do not depend on the case of names.
 pub fn server_hints(input: &[u8]) {
     let (clock, rest) = split_number(input);
     let mut headers = Vec::new();
@@ -100,7 +100,7 @@ fn sound(hint: &Hint) {
     }
 }
 
-/// The first eight bytes as a number, so that inputs choose the clock too.
+/// Returns the first eight bytes as a number, so that inputs choose the clock too.
 fn split_number(input: &[u8]) -> (u64, &[u8]) {
     match input.split_first_chunk() {
         Some((head, rest)) => (u64::from_le_bytes(*head), rest),

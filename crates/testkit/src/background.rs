@@ -1,22 +1,22 @@
-//! Work that runs beside a test and dies with it.
+//! Work that runs alongside a test and ends with it.
 //!
-//! A task that is spawned and forgotten outlives the test that started it, and its panic is a line
-//! on a terminal that nobody reads. One that is held as a value is aborted when it is dropped, and
-//! whoever waits for it panics as it did. Everything in this crate that spawns does it here.
+//! A detached task outlives the test that started it, and its panic is lost on a terminal. A task
+//! held as a value is aborted when it is dropped, and waiting for it repeats its panic. Everything
+//! in this crate that spawns does it here.
 
 use std::future::Future;
 use std::panic::resume_unwind;
 
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// A task of the current runtime that ends when this is dropped.
+/// Task of the current runtime that ends when this is dropped.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use outflow_testkit::Background;
 ///
-/// let beside = Background::start(async { 6 * 7 });
-/// assert_eq!(beside.join().await, 42);
+/// let work = Background::start(async { 6 * 7 });
+/// assert_eq!(work.join().await, 42);
 /// # }
 /// ```
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl<T: Send + 'static> Background<T> {
     /// Waits for its end.
     ///
     /// # Panics
-    /// If the work did, with what it panicked with.
+    /// If the work panicked, with its payload.
     pub async fn join(self) -> T {
         let Self { task, abort } = self;
         let ended = task.await;
@@ -54,7 +54,7 @@ impl<T: Send + 'static> Background<T> {
         })
     }
 
-    /// True if it has ended, well or not.
+    /// Returns true if it has ended, normally or not.
     pub fn is_over(&self) -> bool {
         self.task.is_finished()
     }

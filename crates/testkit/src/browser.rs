@@ -1,9 +1,9 @@
-//! A real browser that shows one page and tells what came of it.
+//! A real browser that shows one page and reports the results.
 //!
-//! Whether a script runs, a policy holds or a request of another page is sent is decided by the
-//! browser and by nothing that could stand in for it. It is driven over a pair of pipes in its own
-//! protocol, one JSON object after the other with a NUL between them: no port that a page could find,
-//! no library, and a browser that ends when the pipe closes. It reaches this machine and nothing else.
+//! Only a browser decides if a script runs, a policy holds or a request of another page is sent. It
+//! is driven over a pair of pipes in its own protocol, one JSON object after the other with a NUL
+//! between them. So there is no port that a page could find, no library, and the browser ends when
+//! the pipe closes. It reaches this machine only.
 
 #![expect(
     clippy::indexing_slicing,
@@ -19,11 +19,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub use self::devtools::Met;
-use self::devtools::Wire;
+use self::devtools::DevToolsPipe;
+pub use self::devtools::SeenRequest;
 use crate::process::Process;
 
-/// A browser with one page, killed when this is dropped.
+/// Browser with one page, killed when this is dropped.
 ///
 /// ```no_run
 /// use outflow_testkit::Browser;
@@ -37,17 +37,17 @@ use crate::process::Process;
 /// # }
 /// ```
 pub struct Browser {
-    wire: Wire,
-    // Before its folder goes, the process has to.
+    pipe: DevToolsPipe,
+    // The process must end before its folder is removed.
     _process: Process,
     _profile: TempDir,
 }
 
 impl Browser {
-    /// Starts it. These names lead to this machine; all others lead nowhere.
+    /// Starts it. These names resolve to this machine; all others do not resolve.
     ///
     /// # Errors
-    /// If it is not installed or does not answer in time.
+    /// If it is not installed or does not respond in time.
     pub fn start(names: &[&str]) -> io::Result<Self> {
         let profile = tempfile::tempdir()?;
         let mut command = Command::new("sh");
@@ -59,7 +59,7 @@ impl Browser {
             .arg("about:blank");
         let (process, to, from) = Process::start_talking(command)?;
         let mut browser = Self {
-            wire: Wire::new(to, from)?,
+            pipe: DevToolsPipe::new(to, from)?,
             _process: process,
             _profile: profile,
         };
@@ -67,28 +67,28 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Goes to a page and waits until it is loaded, or until it is clear that it never will be.
+    /// Opens a page and waits until it is loaded or has failed.
     ///
     /// # Errors
     /// If that takes too long.
     pub fn visit(&mut self, url: &str) -> io::Result<()> {
         let went = self
-            .wire
-            .call("Page.navigate", &json!({ "url": url }), PATIENCE)?;
+            .pipe
+            .call("Page.navigate", &json!({ "url": url }), TIMEOUT)?;
         if went.get("errorText").is_none() {
-            self.wire.wait_for("Page.loadEventFired", PATIENCE)?;
+            self.pipe.wait_for("Page.loadEventFired", TIMEOUT)?;
         }
         Ok(())
     }
 
-    /// Runs a script in the page, as its own would run, and gives what it ends with; a promise is
-    /// waited for.
+    /// Runs a script in the page, like the page's own, and returns its result; a promise is
+    /// awaited.
     ///
     /// # Errors
     /// If it throws or takes too long.
     pub fn run(&mut self, script: &str) -> io::Result<Value> {
         let asked = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
-        let mut ran = self.wire.call("Runtime.evaluate", &asked, PATIENCE)?;
+        let mut ran = self.pipe.call("Runtime.evaluate", &asked, TIMEOUT)?;
         if let Some(thrown) = ran.get("exceptionDetails") {
             return Err(io::Error::other(format!("{script} threw {thrown}")));
         }
@@ -96,7 +96,7 @@ impl Browser {
         Ok(value.map(Value::take).unwrap_or_default())
     }
 
-    /// Waits until this is true in the page. It is looked at whenever the page changes.
+    /// Waits until the condition is true in the page. Every change of the page triggers a check.
     ///
     /// # Errors
     /// If it throws or does not become true in time; the message holds the page's text.
@@ -112,36 +112,37 @@ impl Browser {
         }
     }
 
-    /// Every request that was answered so far, from whichever frame.
-    pub fn met(&self) -> &[Met] {
-        self.wire.met()
+    /// Returns every request that got a response so far, from any frame.
+    pub fn seen_requests(&self) -> &[SeenRequest] {
+        self.pipe.seen_requests()
     }
 
-    /// Waits until this is true of the requests that were answered.
+    /// Waits until the condition is true of the requests that got a response.
     ///
     /// # Errors
     /// If it does not become true in time.
-    pub fn until_met(&mut self, enough: impl Fn(&[Met]) -> bool) -> io::Result<()> {
-        self.wire.read_until(|wire| enough(wire.met()), PATIENCE)
+    pub fn until_seen(&mut self, enough: impl Fn(&[SeenRequest]) -> bool) -> io::Result<()> {
+        self.pipe
+            .read_until(|pipe| enough(pipe.seen_requests()), TIMEOUT)
     }
 
-    /// What the page did that it should not have: exceptions, errors and warnings in its console, and
-    /// breaches of its policy.
+    /// Returns the page's problems: exceptions, errors and warnings in its console, and breaches of
+    /// its policy.
     pub fn complaints(&self) -> &[String] {
-        self.wire.complaints()
+        self.pipe.complaints()
     }
 
     fn attach(&mut self) -> io::Result<()> {
-        let found = self.wire.call("Target.getTargets", &json!({}), PATIENCE)?;
+        let found = self.pipe.call("Target.getTargets", &json!({}), TIMEOUT)?;
         let targets = found["targetInfos"].as_array().into_iter().flatten();
         let page = targets.into_iter().find(|target| target["type"] == "page");
         let page = page.ok_or_else(|| io::Error::other("the browser has no page"))?;
         let wanted = json!({ "targetId": page["targetId"], "flatten": true });
-        let attached = self.wire.call("Target.attachToTarget", &wanted, PATIENCE)?;
-        self.wire.speak_with(&attached["sessionId"]);
+        let attached = self.pipe.call("Target.attachToTarget", &wanted, TIMEOUT)?;
+        self.pipe.attach_session(&attached["sessionId"]);
         for domain in ["Page", "Runtime", "Log", "Network", "Audits"] {
             let enable = format!("{domain}.enable");
-            self.wire.call(&enable, &json!({}), PATIENCE)?;
+            self.pipe.call(&enable, &json!({}), TIMEOUT)?;
         }
         Ok(())
     }
@@ -164,7 +165,7 @@ const PROGRAM: &str = "chromium";
 /// Its pipes are the third and fourth file; ours are the first two.
 const PIPES: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >&2"#;
 
-/// Root may run it, it talks to nobody by itself, and frames of all sites are heard in one place.
+/// Root may run it, it makes no requests by itself, and frames of all sites share one connection.
 const FLAGS: [&str; 14] = [
     "--headless",
     "--no-sandbox",
@@ -183,9 +184,9 @@ const FLAGS: [&str; 14] = [
 ];
 
 /// Far longer than a browser takes to start on a machine that is busy with other tests.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Looks again at every change, and once more at the end of its own patience.
+/// Checks at every change, and once more at the end of its own timeout.
 const WATCHER: &str = "new Promise((done, late) => {
     const look = () => { if (CONDITION) { watcher.disconnect(); clearTimeout(end); done(); } };
     const watcher = new MutationObserver(look);
@@ -206,7 +207,7 @@ mod tests {
         );
     }
 
-    // A script that throws on purpose, a warning on purpose, and an answer that is known.
+    // A script that throws on purpose, a warning on purpose, and a known result.
     #[test]
     fn chromium_runs_scripts_and_reports_errors() {
         let mut browser = Browser::start(&[]).expect("it starts");
@@ -216,7 +217,7 @@ mod tests {
         browser.until("document.title === 'one'").expect("titled");
         let sum = browser.run("Promise.resolve(6 * 7)").expect("a sum");
         assert_eq!(sum, 42);
-        assert!(browser.run("nobody()").is_err());
+        assert!(browser.run("undefined_function()").is_err());
         assert!(
             browser.complaints().is_empty(),
             "{:?}",

@@ -1,12 +1,12 @@
-//! A bound on waiting for what is not ours to wake us: another process.
+//! A bound on waiting for another process.
 //!
-//! In real time, because other processes live in it.
+//! It uses real time, like other processes.
 
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// An instant after which nobody waits any more.
+/// Instant at which waiting ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     at: Instant,
@@ -20,16 +20,16 @@ impl Deadline {
         }
     }
 
-    /// What is left until then.
+    /// Returns the remaining time.
     #[expect(clippy::disallowed_methods, reason = "processes live in real time")]
     pub(crate) fn remaining(self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    /// Asks again and again until there is an answer or an error.
+    /// Polls until there is a result or an error.
     #[expect(
         clippy::disallowed_methods,
-        reason = "nothing tells a parent that a process is ready, so it has to look"
+        reason = "no notification says that a process is ready, so it is polled"
     )]
     pub(crate) fn poll<T>(
         self,
@@ -43,10 +43,10 @@ impl Deadline {
             if late {
                 return Ok(None);
             }
-            thread::sleep(BETWEEN_LOOKS);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-/// Short beside the start of any process, long beside a look.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+/// Short compared with the start of any process, long compared with a poll.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);

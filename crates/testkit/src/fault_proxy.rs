@@ -1,10 +1,10 @@
-//! A TCP proxy on loopback that misbehaves on demand.
+//! A TCP proxy on loopback that fails on demand.
 //!
-//! It stands between a real client and a real server, in real time, and does to their connections
-//! what networks do: it delays, narrows, holds up, refuses, breaks. The kernel could do some of it
-//! (`tc`, `nft`), but only for root, for a whole interface and not in every container. What it counts
-//! is what left the client: a test that says "nothing is sent" asks it. It has the verbs of
-//! [`VirtualNet`](crate::VirtualNet), so that a test can move from the one to the other.
+//! It stands between a real client and a real server, in real time, and imitates a network: it
+//! delays, narrows, stalls, refuses, breaks. The kernel could do some of it (`tc`, `nft`), but only
+//! for root, for a whole interface and not in every container. It counts everything that left the
+//! client, for tests that assert that nothing is sent. It has the methods of
+//! [`VirtualNet`](crate::VirtualNet), so that a test can switch between the two.
 
 mod direction;
 
@@ -22,7 +22,7 @@ use crate::Background;
 use crate::link_latency::{Direction, LinkLatency};
 use crate::net_conditions::{NetConditions, Stall, Traffic};
 
-/// A proxy in front of one server. Dropping it closes all of its connections.
+/// Proxy in front of one server. Dropping it closes all of its connections.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -41,16 +41,16 @@ use crate::net_conditions::{NetConditions, Stall, Traffic};
 pub struct FaultProxy {
     shared: Arc<Shared>,
     address: SocketAddr,
-    door: watch::Receiver<Door>,
+    port_state: watch::Receiver<PortState>,
     _work: Background<()>,
 }
 
-/// A break in the middle of a connection.
+/// Break in the middle of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// In which direction bytes are counted.
+    /// Direction in which bytes are counted.
     pub direction: Direction,
-    /// After how many bytes of a connection both of its ends are reset.
+    /// Number of bytes of a connection after which both of its ends are reset.
     pub after: u64,
 }
 
@@ -58,48 +58,50 @@ impl FaultProxy {
     /// Listens on a free port of loopback and forwards to the server.
     ///
     /// # Errors
-    /// If no port can be had.
+    /// If no port is available.
     pub async fn start(server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared::new(server));
-        let (tell, door) = watch::channel(Door::Open);
-        let work = listen(Arc::clone(&shared), listener, tell);
+        let (reported, port_state) = watch::channel(PortState::Open);
+        let work = listen(Arc::clone(&shared), listener, reported);
         Ok(Self {
             shared,
             address,
-            door,
+            port_state,
             _work: Background::start(work),
         })
     }
 
-    /// Where clients connect to; it stays the same for as long as this lives.
+    /// Returns the address for clients, which never changes.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Leads connections that are made from now on to another server, as an address does that moves to
-    /// another machine. Old ones stay where they are.
+    /// Forwards new connections to another server, like an address that moves to another machine.
+    /// Old ones stay.
     pub fn set_server(&self, server: SocketAddr) {
         self.shared.state().server = server;
     }
 
-    /// What is read from now on goes over this link. The time of the link lies on top of what
-    /// loopback takes, and making a connection takes none of it.
+    /// Sets the link for bytes read from now on. Its delay is added to that of loopback; connecting
+    /// is not delayed.
     pub fn set_link(&self, link: LinkLatency) {
         self.shared.state().link = link;
     }
 
-    /// Changes what happens to all connections, old and new; waits until it does.
-    pub async fn set_weather(&self, weather: NetConditions) {
-        self.shared.weather.send_replace(weather);
-        let wanted = Door::from_weather(weather);
-        let mut door = self.door.clone();
-        // The listening task is gone only with the runtime, and then nothing matters.
-        let _gone = door.wait_for(|door| *door == wanted).await;
+    /// Changes the conditions of all connections, old and new; returns when they are in effect.
+    pub async fn set_conditions(&self, conditions: NetConditions) {
+        self.shared.conditions.send_replace(conditions);
+        let wanted = PortState::from_conditions(conditions);
+        let mut port_state = self.port_state.clone();
+        // The listening task ends only with the runtime, and then nothing matters.
+        let _gone = port_state
+            .wait_for(|port_state| *port_state == wanted)
+            .await;
     }
 
-    /// Breaks each connection that gets as far, the present ones too, until it is told otherwise.
+    /// Breaks each connection that reaches the cut, present ones too, until it is changed.
     pub fn set_cut(&self, cut: Option<Cut>) {
         self.shared.state().cut = cut;
     }
@@ -109,8 +111,7 @@ impl FaultProxy {
         self.shared.resets.send_modify(|resets| *resets += 1);
     }
 
-    /// What went through it so far: connections and bytes as they came in, whether or not they were
-    /// passed on.
+    /// Returns the traffic so far: connections and bytes as received, forwarded or not.
     pub fn traffic(&self) -> Traffic {
         self.shared.state().traffic
     }
@@ -126,8 +127,8 @@ impl fmt::Debug for FaultProxy {
 }
 
 struct Shared {
-    weather: watch::Sender<NetConditions>,
-    /// How often everything was reset.
+    conditions: watch::Sender<NetConditions>,
+    /// Number of resets of all connections.
     resets: watch::Sender<u64>,
     state: Mutex<State>,
 }
@@ -150,21 +151,21 @@ impl Shared {
             chance: fastrand::Rng::new(),
         };
         Self {
-            weather: watch::Sender::new(NetConditions::Clear),
+            conditions: watch::Sender::new(NetConditions::Clear),
             resets: watch::Sender::new(0),
             state: Mutex::new(state),
         }
     }
 
     async fn flows(&self, direction: Direction) {
-        self.until(|weather| weather.stalls(direction) == Stall::Flowing)
+        self.until(|conditions| conditions.stalls(direction) == Stall::Flowing)
             .await;
     }
 
     async fn until(&self, wanted: impl Fn(NetConditions) -> bool) {
-        let mut weather = self.weather.subscribe();
-        // The sender is our own, so it is there for as long as we wait.
-        let _never_gone = weather.wait_for(|weather| wanted(*weather)).await;
+        let mut conditions = self.conditions.subscribe();
+        // The sender is our own, so it lives as long as we wait.
+        let _never_gone = conditions.wait_for(|conditions| wanted(*conditions)).await;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -172,38 +173,38 @@ impl Shared {
     }
 }
 
-/// Whether the kernel answers for us.
+/// State of the listening port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Door {
+enum PortState {
     Open,
-    Shut,
+    Closed,
 }
 
-impl Door {
-    fn from_weather(weather: NetConditions) -> Self {
-        match weather {
-            NetConditions::Refusing => Self::Shut,
+impl PortState {
+    fn from_conditions(conditions: NetConditions) -> Self {
+        match conditions {
+            NetConditions::Refusing => Self::Closed,
             _ => Self::Open,
         }
     }
 }
 
-/// Listens, except where connections are refused: only a port that nobody listens on refuses them.
-async fn listen(shared: Arc<Shared>, first: TcpListener, tell: watch::Sender<Door>) {
+/// Listens, except while connections are refused: only a closed port refuses them.
+async fn listen(shared: Arc<Shared>, first: TcpListener, reported: watch::Sender<PortState>) {
     let Ok(address) = first.local_addr() else {
         return;
     };
     let (mut listener, mut connections) = (first, Vec::new());
     loop {
-        tell.send_replace(Door::Open);
+        reported.send_replace(PortState::Open);
         tokio::select! {
             () = accept(&shared, &listener, &mut connections) => {}
-            () = shared.until(|weather| weather == NetConditions::Refusing) => {}
+            () = shared.until(|conditions| conditions == NetConditions::Refusing) => {}
         }
         drop(listener);
-        tell.send_replace(Door::Shut);
+        reported.send_replace(PortState::Closed);
         shared
-            .until(|weather| weather != NetConditions::Refusing)
+            .until(|conditions| conditions != NetConditions::Refusing)
             .await;
         listener = listen_again(address).await;
     }
@@ -221,20 +222,20 @@ async fn accept(
     }
 }
 
-/// The port was ours a moment ago; whoever took it in between will let go of it.
+/// The port was ours a moment ago; another process that took it in between will release it.
 async fn listen_again(address: SocketAddr) -> TcpListener {
     loop {
         if let Ok(listener) = TcpListener::bind(address).await {
             return listener;
         }
-        tokio::time::sleep(BETWEEN_TRIES).await;
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
 }
 
 async fn serve(shared: Arc<Shared>, mut client: TcpStream) {
     let mut resets = shared.resets.subscribe();
     let connecting = async {
-        shared.until(|weather| !weather.stalls_any()).await;
+        shared.until(|conditions| !conditions.stalls_any()).await;
         let server = shared.state().server;
         TcpStream::connect(server).await
     };
@@ -255,10 +256,10 @@ async fn serve(shared: Arc<Shared>, mut client: TcpStream) {
     }
 }
 
-/// Closes with a reset rather than a farewell. A socket that is gone already needs none.
+/// Closes with a reset instead of a clean end. A socket that is gone already needs none.
 fn reset(stream: TcpStream) {
     let _gone = stream.set_zero_linger();
 }
 
-/// Short beside any test, and long beside what the kernel needs to free a port.
-const BETWEEN_TRIES: Duration = Duration::from_millis(5);
+/// Short compared with any test, and long compared with the time in which the kernel frees a port.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);

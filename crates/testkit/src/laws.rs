@@ -1,14 +1,14 @@
-//! How a law is run: ten thousand times with every change, and a million times when there is time.
+//! The runner of laws: ten thousand cases with every change, a million in the stress run.
 //!
-//! All crates state their laws in this one way.
+//! All crates state their laws in this way.
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-/// Histories of a law with every change.
+/// Cases of a law with every change.
 pub const CASES: u32 = 10_000;
 
-/// Histories of a law in the long run.
+/// Cases of a law in the stress run.
 pub const STRESS_CASES: u32 = 1_000_000;
 
 /// Runs a law over generated values.
@@ -31,7 +31,7 @@ pub fn law<S: Strategy>(
     }
 }
 
-/// Declares a law twice: as an ordinary test, and as a long run of the same body.
+/// Declares a law twice: as an ordinary test, and as a long run of its body.
 #[macro_export]
 macro_rules! laws {
     ($($(#[$attribute:meta])* fn $name:ident / fn $stress:ident ($values:expr) = $body:expr;)+) => {$(

@@ -1,12 +1,14 @@
-//! What tests need around the product: a network that fails on demand, servers to start and kill,
-//! processes to run and virtual time.
+//! Test infrastructure around the product: a network that fails on demand, servers to start and
+//! kill, processes to run and virtual time.
 //!
-//! Two kinds of rooms. In virtual time ([`VirtualTime`], [`VirtualNet`]) a client and a server talk
-//! for a month in a second, and the same seed tells the same story. In real time ([`FaultProxy`],
-//! [`RedisServer`], [`Process`], [`Browser`]) real programs meet real sockets, because a kernel's reset
-//! or a `kill -9` cannot be imitated. [`Background`] is the one way to start a task in a test, and
-//! [`PollPoints`] drops a future wherever it can be dropped. [`laws!`] states what holds for every
-//! history, on generated values. It is never published, and no crate depends on it outside its tests.
+//! In virtual time ([`VirtualTime`], [`VirtualNet`]) a client and a server talk for a month in a
+//! second, and one seed gives one history. In real time ([`FaultProxy`],
+//! [`RedisServer`], [`Process`], [`Browser`]) real programs use real sockets, because a kernel's
+//! reset or a `kill -9` cannot be imitated. [`Background`] is the only way to start a task in a
+//! test, and
+//! [`PollPoints`] drops a future at every possible point. [`laws!`] states properties of every
+//! history, on generated values. The crate is never published, and no crate depends on it outside
+//! its tests.
 
 mod background;
 mod browser;
@@ -24,7 +26,7 @@ mod virtual_net;
 mod virtual_time;
 
 pub use background::Background;
-pub use browser::{Browser, Met};
+pub use browser::{Browser, SeenRequest};
 pub use fault_proxy::{Cut, FaultProxy};
 pub use link_latency::{Direction, Jitter, LinkLatency, Path};
 pub use net_conditions::{NetConditions, Traffic};

@@ -1,9 +1,9 @@
-//! How long bytes take.
+//! Delay and bandwidth of a link.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
-/// One of the two directions of every connection.
+/// Direction of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
     /// From the client to the server.
@@ -12,7 +12,7 @@ pub enum Direction {
     Back,
 }
 
-/// The two ways between a client and a server, which need not be alike.
+/// The two paths between a client and a server, which may differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkLatency {
     /// From the client to the server.
@@ -22,7 +22,7 @@ pub struct LinkLatency {
 }
 
 impl LinkLatency {
-    /// The same fixed delay each way.
+    /// Builds a link with an equal fixed delay each way.
     pub fn from_delay(delay: Duration) -> Self {
         let path = Path {
             delay,
@@ -34,7 +34,7 @@ impl LinkLatency {
         }
     }
 
-    /// The same link with this jitter on top of each way.
+    /// Adds this jitter to each way.
     #[must_use]
     pub fn with_jitter(mut self, jitter: Jitter) -> Self {
         (self.there.jitter, self.back.jitter) = (jitter, jitter);
@@ -49,17 +49,16 @@ impl LinkLatency {
     }
 }
 
-/// One way.
+/// One path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Path {
-    /// What every byte takes.
+    /// Delay of every byte.
     pub delay: Duration,
-    /// What comes on top of it, drawn for each piece that is written. What was written first still
-    /// arrives first.
+    /// Additional random delay, drawn for each written piece. Earlier pieces still arrive first.
     pub jitter: Jitter,
-    /// How many bytes a second go through; as many as want to if it is not said.
+    /// Bytes per second; unlimited if `None`.
     pub bandwidth: Option<NonZeroU64>,
-    /// The most bytes that arrive in one piece; as many as were written if it is not said.
+    /// Maximum number of bytes in one piece; as written if `None`.
     pub segment: Option<NonZeroUsize>,
 }
 
@@ -68,12 +67,12 @@ impl Path {
         self.delay + self.jitter.draw(chance)
     }
 
-    /// How many of so many bytes make one piece.
+    /// Returns the number of bytes in the next piece.
     pub(crate) fn piece(&self, bytes: usize) -> usize {
         self.segment.map_or(bytes, |most| most.get().min(bytes))
     }
 
-    /// How long the line is busy with so many bytes.
+    /// Returns the time for which these bytes occupy the path.
     pub(crate) fn occupied(&self, bytes: usize) -> Duration {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.bandwidth.map_or(Duration::ZERO, |per_second| {
@@ -82,15 +81,15 @@ impl Path {
     }
 }
 
-/// What comes on top of a fixed delay.
+/// Addition to a fixed delay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Jitter {
     /// Nothing.
     #[default]
     None,
-    /// Anything up to this, evenly likely.
+    /// A uniform addition up to this.
     Uniform(Duration),
-    /// Mostly little and sometimes much, with this mean: what queues in a network do.
+    /// An exponential addition with this mean, like queues in a network.
     Exponential(Duration),
 }
 

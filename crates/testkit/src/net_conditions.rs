@@ -1,20 +1,20 @@
-//! What happens to connections, and what went over them.
+//! Conditions of connections, and their traffic.
 
 use crate::link_latency::Direction;
 
-/// What happens to connections.
+/// Conditions of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NetConditions {
-    /// All goes well.
+    /// No faults.
     Clear,
-    /// New connections are refused; old ones go on.
+    /// New connections are refused; old ones continue.
     Refusing,
-    /// Nothing arrives at either end until the weather changes; then what was held up does. New
-    /// connections are held up too, though where there is a kernel it says that they are made.
+    /// Nothing arrives at either end until the conditions change; then the stalled bytes do. New
+    /// connections are stalled too, though a kernel reports them as made.
     Blackhole,
     /// Nothing arrives at one end.
     OneWay {
-        /// The direction in which nothing arrives.
+        /// Direction in which nothing arrives.
         lost: Direction,
     },
 }
@@ -33,17 +33,17 @@ impl NetConditions {
     }
 }
 
-/// Whether bytes arrive.
+/// State of the bytes in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stall {
     Flowing,
     Held,
 }
 
-/// What went over a network.
+/// Traffic of a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
-    /// How often a client tried to connect.
+    /// Number of connection attempts by clients.
     pub connects: u64,
     /// Bytes that clients wrote.
     pub there: u64,

@@ -1,14 +1,14 @@
-//! Inputs for laws about what others wrote: any bytes, and texts that look like what is wanted.
+//! Inputs for laws about foreign data: any bytes, and texts that resemble valid ones.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// Any bytes.
+/// Generates any bytes.
 pub fn arbitrary() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..64)
 }
 
-/// Texts made of whole pieces, with up to two bytes changed.
+/// Generates texts of whole pieces, with up to two bytes changed.
 pub fn made_of(
     pieces: &'static [&'static str],
     between: &'static str,

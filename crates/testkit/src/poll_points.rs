@@ -1,9 +1,8 @@
-//! Dropping a future wherever it can be dropped.
+//! Drops a future at every possible point.
 //!
-//! A future is only ever dropped between two polls, so there are as many places to test as it takes
-//! polls to finish. [`PollPoints`] goes through them one by one: never polled, polled once and
-//! dropped, polled twice, until it finishes. A timeout or a `select!` would reach the same places by
-//! luck.
+//! A future is only dropped between two polls, so the number of points equals the number of polls
+//! to finish. [`PollPoints`] visits them one by one: never polled, polled once and dropped, polled
+//! twice, until it finishes. A timeout or a `select!` would reach these points only by luck.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -11,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// The number of polls after which a future is dropped, from none upwards.
+/// Number of polls after which a future is dropped, from zero upwards.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -21,8 +20,8 @@ use std::task::{Context, Poll, Wake, Waker};
 /// while let Some(point) = points.next_point() {
 ///     let work = async { tokio::task::yield_now().await };
 ///     let cut = point.drive(work).await;
-///     // Whatever `work` had taken must be back by now.
-///     points.learn(&cut);
+///     // Everything that `work` had taken must be returned by now.
+///     points.record(&cut);
 /// }
 /// assert_eq!(points.polls_to_finish(), Some(2));
 /// # }
@@ -34,66 +33,66 @@ pub struct PollPoints {
 }
 
 impl PollPoints {
-    /// Begins with dropping before the first poll.
+    /// Starts with a drop before the first poll.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The next place to drop at, until one run has finished.
+    /// Returns the next point, until one run has finished.
     ///
     /// # Panics
-    /// After a hundred thousand places: the future never finishes.
+    /// After a hundred thousand points: the future never finishes.
     pub fn next_point(&mut self) -> Option<PollPoint> {
         if self.finished.is_some() {
             return None;
         }
         assert!(
-            self.next < MOST_POLLS,
-            "not finished after {MOST_POLLS} polls"
+            self.next < MAX_POLLS,
+            "not finished after {MAX_POLLS} polls"
         );
         let point = PollPoint { most: self.next };
         self.next += 1;
         Some(point)
     }
 
-    /// Tells how the run went, so that it ends with the one that finished.
-    pub fn learn<T>(&mut self, run: &Run<T>) {
+    /// Records the result of a run, so that the sequence ends with the one that finished.
+    pub fn record<T>(&mut self, run: &Run<T>) {
         if let Run::Finished { polls, .. } = run {
             self.finished = Some(*polls);
         }
     }
 
-    /// How many polls the run that finished took.
+    /// Returns the number of polls of the finished run.
     pub fn polls_to_finish(&self) -> Option<u32> {
         self.finished
     }
 }
 
-/// One place to drop a future at.
+/// Point at which a future is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PollPoint {
     most: u32,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Run<T> {
-    /// The future was dropped, having been polled so often.
+    /// The future was dropped after this many polls.
     Dropped {
-        /// How often.
+        /// Number of polls.
         polls: u32,
     },
     /// It finished before it could be dropped.
     Finished {
-        /// What it said.
+        /// Output of the future.
         output: T,
-        /// How many polls that took.
+        /// Number of polls.
         polls: u32,
     },
 }
 
 impl<T> Run<T> {
-    /// What the future said, if it finished.
+    /// Returns the output of the future, if it finished.
     pub fn output(self) -> Option<T> {
         match self {
             Self::Dropped { .. } => None,
@@ -103,38 +102,36 @@ impl<T> Run<T> {
 }
 
 impl PollPoint {
-    /// After so many polls.
+    /// Builds the point after this many polls.
     pub const fn after(polls: u32) -> Self {
         Self { most: polls }
     }
 
-    /// How many polls it allows.
+    /// Returns the number of polls it allows.
     pub const fn polls(self) -> u32 {
         self.most
     }
 
-    /// Polls the future inside of the current task, whenever it is woken, and drops it as soon as it
-    /// has been polled so often.
+    /// Polls the future inside of the current task, on every wake, and drops it at this point.
     pub async fn drive<F: Future>(self, future: F) -> Run<F::Output> {
         let mut future = Box::pin(future);
         let mut polls = 0;
         poll_fn(move |context| self.step(&mut polls, future.as_mut(), context)).await
     }
 
-    /// The same without a runtime: polls again only if it was woken in between. Where it waits for
-    /// something that nobody else will bring, it is dropped early, and the run tells after how many
-    /// polls.
+    /// Polls without a runtime: polls again only if the future was woken in between. A future that
+    /// no waker will wake is dropped early, and the run reports its polls.
     pub fn drive_here<F: Future>(self, future: F) -> Run<F::Output> {
-        let bell = Arc::new(WakeCount::default());
-        let waker = Waker::from(Arc::clone(&bell));
+        let wake_count = Arc::new(WakeCount::default());
+        let waker = Waker::from(Arc::clone(&wake_count));
         let mut context = Context::from_waker(&waker);
         let (mut future, mut polls) = (pin!(future), 0);
         loop {
-            let heard = bell.wakes();
+            let wakes_before = wake_count.wakes();
             if let Poll::Ready(run) = self.step(&mut polls, future.as_mut(), &mut context) {
                 return run;
             }
-            if bell.wakes() == heard {
+            if wake_count.wakes() == wakes_before {
                 return Run::Dropped { polls };
             }
         }
@@ -161,14 +158,14 @@ impl PollPoint {
     }
 }
 
-/// A waker that counts how often it was used, for a test that polls by hand.
+/// Waker that counts its wakes, for a test that polls by hand.
 #[derive(Debug, Default)]
 pub struct WakeCount {
     wakes: AtomicU32,
 }
 
 impl WakeCount {
-    /// How often it was woken.
+    /// Returns the number of wakes.
     pub fn wakes(&self) -> u32 {
         self.wakes.load(Ordering::Acquire)
     }
@@ -180,5 +177,5 @@ impl Wake for WakeCount {
     }
 }
 
-/// Far more than any path through the product, so that reaching it means one that never ends.
-const MOST_POLLS: u32 = 100_000;
+/// Far more than any path through the product, so that reaching it means an endless future.
+const MAX_POLLS: u32 = 100_000;

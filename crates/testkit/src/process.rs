@@ -1,10 +1,9 @@
-//! Programs that are run, watched, stopped and killed.
+//! Child programs that a test starts, watches, stops and kills.
 //!
-//! A crash is only tested by a crash: a real process and a real `kill -9`. Each runs in a group of
-//! its own, so that what it started dies with it, and under a watchdog that kills the group when
-//! the test's own process ends in whatever way: a test that is killed runs no destructors. The
-//! interface blocks, because the tests that need it have nothing else to do meanwhile; every wait
-//! has a bound.
+//! Only a crash tests a crash: a real process and a real `kill -9`. Each runs in its own process
+//! group, so that its children end with it. A watchdog kills the group when the test's own process
+//! ends in any way: a killed test runs no destructors. The interface blocks, because its tests have
+//! nothing else to do; every wait has a bound.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
@@ -18,7 +17,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit
 
 use crate::deadline::Deadline;
 
-/// A running program, killed with all that it started when this is dropped.
+/// Running program, killed with its children when this is dropped.
 ///
 /// ```
 /// use std::process::Command;
@@ -41,20 +40,20 @@ pub struct Process {
     ended: Option<ExitStatus>,
     incoming: Receiver<Line>,
     lines: Vec<Line>,
-    /// How many of the lines were waited for already.
+    /// Number of lines that were waited for already.
     passed: usize,
 }
 
-/// A line that a program printed.
+/// Line that a program printed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// Where it was printed.
+    /// Stream of the line.
     pub to: Output,
     /// The line, without its end.
     pub text: String,
 }
 
-/// Where a line was printed.
+/// Stream of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
     /// To the standard output.
@@ -64,7 +63,7 @@ pub enum Output {
 }
 
 impl Process {
-    /// Starts the command with its output captured and nothing to read.
+    /// Starts the command with its output captured and no input.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -75,8 +74,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Starts a command that is talked with over its input and output; only what it says on the
-    /// standard error is captured.
+    /// Starts a command with piped input and output; only its standard error is captured.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -97,7 +95,7 @@ impl Process {
         let (send, incoming) = channel();
         capture(child.stderr.take(), Output::Err, send.clone())?;
         let watchdog = watch_over(child.id()).inspect_err(|_| {
-            // Unwatched it does not run; if it cannot be killed, it has ended.
+            // An unwatched process must not run; if it cannot be killed, it has ended.
             let _ended = child.kill();
         })?;
         let process = Self {
@@ -111,17 +109,16 @@ impl Process {
         Ok((process, send))
     }
 
-    /// Its number.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for a line that contains this text, after the last one that was waited for, and gives
-    /// it.
+    /// Waits for a line that contains this text, after the last one that was waited for, and
+    /// returns it.
     ///
     /// # Errors
-    /// If there is none in time, or the program closed its output without it; the message holds what
-    /// it printed instead.
+    /// If there is none in time, or the program closed its output; the message holds its output.
     pub fn wait_for_line(&mut self, text: &str, within: Duration) -> io::Result<String> {
         let deadline = Deadline::within(within);
         loop {
@@ -143,14 +140,14 @@ impl Process {
         }
     }
 
-    /// All lines so far, in the order in which they came.
+    /// Returns all lines so far, in order.
     pub fn lines(&mut self) -> &[Line] {
         self.lines.extend(self.incoming.try_iter());
         &self.lines
     }
 
-    /// All lines, once its outputs are closed or so much time has passed: what a program printed last
-    /// is heard a little after its end.
+    /// Returns all lines once its outputs are closed or the time is over: the last lines arrive a
+    /// little after its end.
     pub fn last_lines(&mut self, within: Duration) -> &[Line] {
         let deadline = Deadline::within(within);
         while let Ok(line) = self.incoming.recv_timeout(deadline.remaining()) {
@@ -168,10 +165,10 @@ impl Process {
         ended.ok_or_else(|| self.complaint(io::ErrorKind::TimedOut, "its end"))
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status, if it has ended.
     ///
     /// # Errors
-    /// If the system does not know.
+    /// If the system does not know it.
     pub fn status(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait()?;
@@ -179,7 +176,7 @@ impl Process {
         Ok(self.ended)
     }
 
-    /// Kills it and all that it started, as a crash or the system's memory killer does.
+    /// Kills it and its children, like a crash or the system's memory killer.
     ///
     /// # Errors
     /// If the signal cannot be sent.
@@ -195,8 +192,7 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
-    /// Tells it that its terminal hung up, which programs without one take as a wish to read their
-    /// configuration again.
+    /// Sends the hang-up signal, on which programs without a terminal reload their configuration.
     ///
     /// # Errors
     /// If the signal cannot be sent.
@@ -204,7 +200,7 @@ impl Process {
         self.signal(Signal::HUP)
     }
 
-    /// Has it stand still, as a paused machine does: its sockets stay open and nothing answers.
+    /// Stops it like a paused machine: its sockets stay open and do not respond.
     ///
     /// # Errors
     /// If the signal cannot be sent.
@@ -212,7 +208,7 @@ impl Process {
         self.signal(Signal::STOP)
     }
 
-    /// Has it go on.
+    /// Continues it.
     ///
     /// # Errors
     /// If the signal cannot be sent.
@@ -220,8 +216,7 @@ impl Process {
         self.signal(Signal::CONT)
     }
 
-    /// Lets files that it writes grow to so many bytes and no further, as a full disk does, or as far as
-    /// they will.
+    /// Limits the size of files that it writes, like a full disk; `None` removes the limit.
     ///
     /// # Errors
     /// If the system does not allow it.
@@ -234,7 +229,7 @@ impl Process {
         Ok(())
     }
 
-    /// To one that has ended nothing is sent: its number may be another's by now.
+    /// An ended process gets no signal: its id may belong to another by now.
     fn signal(&mut self, signal: Signal) -> io::Result<()> {
         if self.status()?.is_none() {
             kill_process_group(Pid::from_child(&self.child), signal)?;
@@ -254,7 +249,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nothing is left to do about a process that can be neither killed nor waited for.
+        // A process that can be neither killed nor waited for is left alone.
         let _gone = self.kill();
         let _reaped = self.child.wait();
         let _gone = self.watchdog.kill();
@@ -271,8 +266,8 @@ impl fmt::Debug for Process {
     }
 }
 
-/// Kills the group when the other end of its input closes, which the system sees to. In a group of
-/// its own, so that what is sent to the test's group does not end it first.
+/// Starts the watchdog: it kills the group when its input closes, which the system guarantees. It
+/// has its own group, so that signals to the test's group do not end it first.
 fn watch_over(group: u32) -> io::Result<Child> {
     Command::new("sh")
         .args(["-c", "read -r _; kill -s KILL -- \"-$1\"", "watchdog"])
@@ -286,7 +281,7 @@ fn watch_over(group: u32) -> io::Result<Child> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a pipe that nobody reads stops the program at its end; the thread ends with the pipe"
+    reason = "a full pipe without a reader blocks the program; the thread ends with the pipe"
 )]
 fn capture(
     from: Option<impl Read + Send + 'static>,
@@ -299,7 +294,7 @@ fn capture(
     let read = move || {
         for bytes in BufReader::new(from).split(b'\n').map_while(Result::ok) {
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            // Nobody listens any more once the process was dropped.
+            // The receiver is gone once the process was dropped.
             let _unheard = send.send(Line { to, text });
         }
     };

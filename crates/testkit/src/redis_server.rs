@@ -1,7 +1,7 @@
 //! A real Redis or Valkey for one test.
 //!
-//! Each test has a server of its own in a directory of its own, so that none sees another's keys and
-//! each may be killed, frozen and restarted. It never touches a server that runs already.
+//! Each test has its own server in its own directory, so that no test sees another's keys and each
+//! server may be killed, frozen and restarted. It never touches a server that runs already.
 
 mod certs;
 mod command;
@@ -21,92 +21,91 @@ pub use self::flavor::ServerFlavor;
 use crate::deadline::Deadline;
 use crate::process::Process;
 
-/// A server that ends, and whose data goes, when this is dropped.
+/// Server that ends, with its data, when this is dropped.
 ///
 /// ```no_run
 /// use outflow_testkit::{RedisOptions, RedisServer};
 ///
 /// # fn main() -> std::io::Result<()> {
 /// let server = RedisServer::start(RedisOptions::default())?;
-/// assert_eq!(server.ask(&["ECHO", "hello"])?, "hello");
+/// assert_eq!(server.command(&["ECHO", "hello"])?, "hello");
 /// println!("connect to {}", server.url());
 /// # Ok(())
 /// # }
 /// ```
 pub struct RedisServer {
     options: RedisOptions,
-    place: Place,
+    server_address: ServerAddress,
     process: Process,
     directory: TempDir,
 }
 
-/// How a server is started.
+/// Options of a server.
 #[derive(Clone, Debug, Default)]
 pub struct RedisOptions {
-    /// Which one.
-    pub brand: ServerFlavor,
-    /// Where it listens.
+    /// Kind of server.
+    pub flavor: ServerFlavor,
+    /// Address on which it listens.
     pub listen: Listen,
-    /// What outlives a crash.
+    /// Durability of its data.
     pub keep: Keep,
-    /// More of its own settings, as name and value: `("maxmemory", "2mb")`.
+    /// Further settings as name and value: `("maxmemory", "2mb")`.
     pub settings: Vec<(String, String)>,
 }
 
-/// Where a server listens.
+/// Address on which a server listens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Listen {
     /// On a free port of loopback, where a [`FaultProxy`](crate::FaultProxy) can stand in front.
     #[default]
     Port,
-    /// On a free port of loopback, over TLS and for the name `localhost` alone; an authority of its own
-    /// vouches for it.
+    /// A free port of loopback, over TLS and for the name `localhost` only, with its own authority.
     Tls,
     /// On a socket in its directory.
     Socket,
 }
 
-/// What outlives a crash of the server.
+/// Durability of the server's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Keep {
-    /// Nothing: a restart finds it empty.
+    /// None: a restart finds it empty.
     #[default]
     Nothing,
-    /// Every write that was answered.
+    /// Every confirmed write.
     EveryWrite,
-    /// What was answered more than a second before a power cut; a crash of the server loses nothing.
+    /// Writes confirmed more than a second before a power cut; a crash of the server loses nothing.
     EverySecond,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Place {
+enum ServerAddress {
     Port(SocketAddr),
-    /// Tests look at what it holds through the socket.
+    /// Tests inspect its data through the socket.
     Tls(SocketAddr, PathBuf),
     Socket(PathBuf),
 }
 
 impl RedisServer {
-    /// Starts one and waits until it answers.
+    /// Starts a server and waits until it responds.
     ///
     /// # Errors
-    /// If no server is installed, or it does not answer within ten seconds.
+    /// If no server is installed, or it does not respond within ten seconds.
     pub fn start(options: RedisOptions) -> io::Result<Self> {
         let directory = tempfile::tempdir()?;
         let mut tries = 0;
         loop {
-            let place = Place::free(options.listen, &directory)?;
-            match run(&options, &place, &directory) {
+            let server_address = ServerAddress::free(options.listen, &directory)?;
+            match run(&options, &server_address, &directory) {
                 Ok(process) => {
                     return Ok(Self {
                         options,
-                        place,
+                        server_address,
                         process,
                         directory,
                     });
                 }
-                // Between choosing a free port and listening on it, another test may take it.
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < MOST_TRIES => {
+                // Another test may take a free port before this server listens on it.
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < MAX_TRIES => {
                     tries += 1;
                 }
                 Err(error) => return Err(error),
@@ -114,52 +113,52 @@ impl RedisServer {
         }
     }
 
-    /// True if a server can be started on this machine.
+    /// Returns true if a server can be started on this machine.
     pub fn is_installed() -> bool {
         ServerFlavor::Either.is_installed()
     }
 
-    /// Its address in the form that clients take.
+    /// Returns its URL for clients.
     pub fn url(&self) -> String {
-        match &self.place {
-            Place::Port(address) => format!("redis://{address}/"),
-            Place::Tls(address, _) => format!("rediss://localhost:{}/", address.port()),
-            Place::Socket(path) => format!("redis+unix://{}", path.display()),
+        match &self.server_address {
+            ServerAddress::Port(address) => format!("redis://{address}/"),
+            ServerAddress::Tls(address, _) => format!("rediss://localhost:{}/", address.port()),
+            ServerAddress::Socket(path) => format!("redis+unix://{}", path.display()),
         }
     }
 
-    /// Its port on loopback, unless it listens on a socket.
+    /// Returns its port on loopback, unless it listens on a socket.
     pub fn address(&self) -> Option<SocketAddr> {
-        match &self.place {
-            Place::Port(address) | Place::Tls(address, _) => Some(*address),
-            Place::Socket(_) => None,
+        match &self.server_address {
+            ServerAddress::Port(address) | ServerAddress::Tls(address, _) => Some(*address),
+            ServerAddress::Socket(_) => None,
         }
     }
 
-    /// The certificate of the authority that vouches for it, if it speaks TLS.
+    /// Returns the certificate of its authority, if it uses TLS.
     pub fn ca_file(&self) -> Option<PathBuf> {
-        let papers = self.directory.path().join(certs::AUTHORITY);
-        matches!(self.place, Place::Tls(..)).then_some(papers)
+        let ca_file = self.directory.path().join(certs::AUTHORITY);
+        matches!(self.server_address, ServerAddress::Tls(..)).then_some(ca_file)
     }
 
-    /// Sends one command on a connection of its own, and gives the answer as text.
+    /// Sends one command on a new connection, and returns the reply as text.
     ///
     /// # Errors
-    /// If it does not answer within two seconds, or answers with an error.
+    /// If it does not reply within two seconds, or replies with an error.
     pub fn command(&self, command: &[&str]) -> io::Result<String> {
-        send(&self.place, command)
+        send(&self.server_address, command)
     }
 
-    /// Kills it as a crash does.
+    /// Kills it like a crash.
     ///
     /// # Errors
-    /// If it does not die.
+    /// If it does not end.
     pub fn kill(&mut self) -> io::Result<()> {
         self.process.kill()?;
-        self.process.wait(PATIENCE).map(drop)
+        self.process.wait(TIMEOUT).map(drop)
     }
 
-    /// Has it stand still: connections stay open and nothing answers.
+    /// Stops it: connections stay open without replies.
     ///
     /// # Errors
     /// If the signal cannot be sent.
@@ -167,7 +166,7 @@ impl RedisServer {
         self.process.freeze()
     }
 
-    /// Has it go on.
+    /// Continues it.
     ///
     /// # Errors
     /// If the signal cannot be sent.
@@ -175,7 +174,7 @@ impl RedisServer {
         self.process.thaw()
     }
 
-    /// Lets its files grow to so many bytes and no further, as a full disk does, or as far as they will.
+    /// Limits the size of its files, like a full disk; `None` removes the limit.
     ///
     /// # Errors
     /// If the system does not allow it.
@@ -183,13 +182,13 @@ impl RedisServer {
         self.process.limit_files(bytes)
     }
 
-    /// Starts it again at the same place, with the data that was kept. Kills it first if it runs.
+    /// Restarts it at the same address, with the durable data. Kills it first if it runs.
     ///
     /// # Errors
     /// As with [`start`](Self::start).
     pub fn restart(&mut self) -> io::Result<()> {
         self.kill()?;
-        self.process = run(&self.options, &self.place, &self.directory)?;
+        self.process = run(&self.options, &self.server_address, &self.directory)?;
         Ok(())
     }
 }
@@ -203,7 +202,7 @@ impl fmt::Debug for RedisServer {
     }
 }
 
-impl Place {
+impl ServerAddress {
     fn free(listen: Listen, directory: &TempDir) -> io::Result<Self> {
         match listen {
             Listen::Socket => Ok(Self::Socket(socket(directory))),
@@ -244,17 +243,21 @@ fn free_port() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-fn run(options: &RedisOptions, place: &Place, directory: &TempDir) -> io::Result<Process> {
-    let Some(program) = options.brand.program() else {
-        let advice = options.brand.advice();
+fn run(
+    options: &RedisOptions,
+    server_address: &ServerAddress,
+    directory: &TempDir,
+) -> io::Result<Process> {
+    let Some(program) = options.flavor.program() else {
+        let advice = options.flavor.advice();
         return Err(io::Error::new(io::ErrorKind::NotFound, advice));
     };
-    // The signal about a file that may grow no more ends a program that does not ignore it.
+    // The signal about a file size limit ends a program that does not ignore it.
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]);
     command.arg(program);
     command.current_dir(directory.path()).args(["--save", ""]);
-    for (name, value) in place.settings() {
+    for (name, value) in server_address.settings() {
         command.arg(format!("--{name}")).arg(value);
     }
     let sync = match options.keep {
@@ -269,22 +272,23 @@ fn run(options: &RedisOptions, place: &Place, directory: &TempDir) -> io::Result
         command.arg(format!("--{name}")).arg(value);
     }
     let mut process = Process::start(command)?;
-    wait_until_it_answers(place, &mut process)?;
+    wait_until_it_answers(server_address, &mut process)?;
     Ok(process)
 }
 
-fn wait_until_it_answers(place: &Place, process: &mut Process) -> io::Result<()> {
-    let answers = Deadline::within(PATIENCE).poll(|| {
+fn wait_until_it_answers(server_address: &ServerAddress, process: &mut Process) -> io::Result<()> {
+    let answers = Deadline::within(TIMEOUT).poll(|| {
         if process.status()?.is_some() {
             return Err(why_it_ended(process));
         }
-        let ready = is_ready(&send(place, &["PING"])) && is_ours(place, process.id());
+        let ready =
+            is_ready(&send(server_address, &["PING"])) && is_ours(server_address, process.id());
         Ok(ready.then_some(()))
     })?;
     answers.ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, "the server does not answer"))
 }
 
-/// One that asks for a password is up; one that loads its data is not.
+/// A server that asks for a password is up; one that loads its data is not.
 fn is_ready(answer: &io::Result<String>) -> bool {
     match answer {
         Ok(answer) => answer == "PONG",
@@ -292,10 +296,10 @@ fn is_ready(answer: &io::Result<String>) -> bool {
     }
 }
 
-/// Where another server took the port first, it answers too, until ours has noticed and ended. One
-/// that asks for a password does not say who it is, and is believed.
-fn is_ours(place: &Place, id: u32) -> bool {
-    send(place, &["INFO", "server"]).map_or_else(
+/// Another server that took the port first replies too, until ours has noticed and ended. A server
+/// that asks for a password does not identify itself and is trusted.
+fn is_ours(server_address: &ServerAddress, id: u32) -> bool {
+    send(server_address, &["INFO", "server"]).map_or_else(
         |error| error.to_string().starts_with("NOAUTH"),
         |about| about.lines().any(|line| line == format!("process_id:{id}")),
     )
@@ -303,7 +307,7 @@ fn is_ours(place: &Place, id: u32) -> bool {
 
 fn why_it_ended(process: &mut Process) -> io::Error {
     let lines: Vec<_> = process
-        .last_lines(PATIENCE)
+        .last_lines(TIMEOUT)
         .iter()
         .map(|line| line.text.as_str())
         .collect();
@@ -317,7 +321,7 @@ fn why_it_ended(process: &mut Process) -> io::Error {
 }
 
 /// Starting takes a few milliseconds; on a machine that is busy with other tests, perhaps a second.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Two tests that choose the same port twice are unlikely; five times is something else.
-const MOST_TRIES: u32 = 5;
+/// Two tests that choose one port twice are unlikely; five times has another cause.
+const MAX_TRIES: u32 = 5;

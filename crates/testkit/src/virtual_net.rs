@@ -1,11 +1,10 @@
 //! A network in memory, in virtual time.
 //!
-//! A client and a server in one process talk over connections whose every byte arrives a delay
-//! later, in order, as if there were an ocean between them; under a paused runtime the ocean costs
-//! nothing, and the same seed makes the same waves. Real sockets on loopback cannot be used for
-//! this: the kernel does not know about virtual time, which would run away while a packet is under
-//! way. It is a byte stream and not a model of TCP: nothing is lost, reordered or sent again, and
-//! flow control is one fixed window.
+//! A client and a server in one process talk over connections whose bytes arrive a delay later, in
+//! order. Under a paused runtime the delay costs nothing, and one seed gives one history. Real
+//! loopback sockets do not work here: the kernel does not know virtual time, which would run away
+//! while a packet is in flight. It is a byte stream and not a model of TCP: nothing is lost,
+//! reordered or sent again, and flow control is one fixed window.
 
 mod pipe;
 mod stream;
@@ -24,17 +23,17 @@ pub use self::stream::VirtualStream;
 use crate::link_latency::{Direction, LinkLatency};
 use crate::net_conditions::{NetConditions, Traffic};
 
-/// The network between clients that connect and one server that accepts; clones are the same one.
+/// Network between clients that connect and one server that accepts; clones share it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> std::io::Result<()> {
 /// use std::time::Duration;
-/// use outflow_testkit::{Link, VirtualNet};
+/// use outflow_testkit::{LinkLatency, VirtualNet};
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// use tokio::time::Instant;
 ///
-/// let net = VirtualNet::new(1, Link::of(Duration::from_millis(20)));
+/// let net = VirtualNet::new(1, LinkLatency::from_delay(Duration::from_millis(20)));
 /// let (client, mut server) = tokio::join!(net.connect(), net.accept());
 /// let (mut client, sent) = (client?, Instant::now());
 /// client.write_all(b"ping").await?;
@@ -50,7 +49,7 @@ pub struct VirtualNet {
 }
 
 impl VirtualNet {
-    /// A network over this link; all chance comes from the seed.
+    /// Builds a network over this link; all randomness comes from the seed.
     pub fn new(seed: u64, link: LinkLatency) -> Self {
         let world = World {
             link,
@@ -62,23 +61,23 @@ impl VirtualNet {
         Self {
             shared: Arc::new(Shared {
                 world: Mutex::new(world),
-                weather: watch::Sender::new(NetConditions::Clear),
+                conditions: watch::Sender::new(NetConditions::Clear),
                 arrived: Notify::new(),
             }),
         }
     }
 
-    /// Connects to the server, which takes one way there and one back.
+    /// Connects to the server, which takes one delay there and one back.
     ///
     /// # Errors
-    /// If connections are refused, after the same time.
+    /// If connections are refused, after an equal time.
     pub async fn connect(&self) -> io::Result<VirtualStream> {
         let shared = &self.shared;
         shared.world().traffic.connects += 1;
-        shared.until(|weather| !weather.stalls_any()).await;
+        shared.until(|conditions| !conditions.stalls_any()).await;
         let there = Instant::now() + shared.delay(Direction::There);
         let answer = there + shared.delay(Direction::Back);
-        if *shared.weather.borrow() == NetConditions::Refusing {
+        if *shared.conditions.borrow() == NetConditions::Refusing {
             sleep_until(answer).await;
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -88,12 +87,12 @@ impl VirtualNet {
         Ok(ours)
     }
 
-    /// Waits for the next connection on the server's side. Dropping the wait loses none.
+    /// Waits for the next connection on the server's side. Dropping the future loses none.
     pub async fn accept(&self) -> VirtualStream {
         loop {
             let next = match self.shared.arrival() {
                 Arrival::Here(stream) => return stream,
-                Arrival::UnderWay(at) => Some(at),
+                Arrival::InFlight(at) => Some(at),
                 Arrival::None => None,
             };
             let due = async {
@@ -109,21 +108,21 @@ impl VirtualNet {
         }
     }
 
-    /// What is written from now on goes over this link.
+    /// Sets the link for bytes written from now on.
     pub fn set_link(&self, link: LinkLatency) {
         self.shared.world().link = link;
     }
 
-    /// Changes what happens to all connections, old and new, from now on.
-    pub fn set_weather(&self, weather: NetConditions) {
-        self.shared.weather.send_replace(weather);
+    /// Changes the conditions of all connections, old and new.
+    pub fn set_conditions(&self, conditions: NetConditions) {
+        self.shared.conditions.send_replace(conditions);
         for pipe in self.shared.pipes() {
             let delay = self.shared.delay(pipe.direction());
-            pipe.stall(weather.stalls(pipe.direction()), Instant::now() + delay);
+            pipe.stall(conditions.stalls(pipe.direction()), Instant::now() + delay);
         }
     }
 
-    /// Breaks every connection at once, at both ends; what was under way is lost.
+    /// Breaks every connection at once, at both ends; bytes in flight are lost.
     pub fn reset_all(&self) {
         let now = Instant::now();
         self.shared
@@ -132,7 +131,7 @@ impl VirtualNet {
             .for_each(|pipe| pipe.break_at(now));
     }
 
-    /// What went over it so far.
+    /// Returns the traffic so far.
     pub fn traffic(&self) -> Traffic {
         self.shared.world().traffic
     }
@@ -151,7 +150,7 @@ impl VirtualNet {
 impl fmt::Debug for VirtualNet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VirtualNet")
-            .field("weather", &*self.shared.weather.borrow())
+            .field("weather", &*self.shared.conditions.borrow())
             .field("traffic", &self.traffic())
             .finish_non_exhaustive()
     }
@@ -159,7 +158,7 @@ impl fmt::Debug for VirtualNet {
 
 struct Shared {
     world: Mutex<World>,
-    weather: watch::Sender<NetConditions>,
+    conditions: watch::Sender<NetConditions>,
     arrived: Notify,
 }
 
@@ -167,22 +166,22 @@ struct World {
     link: LinkLatency,
     chance: fastrand::Rng,
     traffic: Traffic,
-    /// Connections on their way to the server, by the instant of their arrival.
+    /// Connections in flight to the server, by the instant of their arrival.
     arrivals: BTreeMap<(Instant, u64), VirtualStream>,
     pipes: Vec<Weak<Pipe>>,
 }
 
 enum Arrival {
     Here(VirtualStream),
-    UnderWay(Instant),
+    InFlight(Instant),
     None,
 }
 
 impl Shared {
     async fn until(&self, wanted: impl Fn(NetConditions) -> bool) {
-        let mut weather = self.weather.subscribe();
-        // The sender is our own, so it is there for as long as we wait.
-        let _never_gone = weather.wait_for(|weather| wanted(*weather)).await;
+        let mut conditions = self.conditions.subscribe();
+        // The sender is our own, so it lives as long as we wait.
+        let _never_gone = conditions.wait_for(|conditions| wanted(*conditions)).await;
     }
 
     fn delay(&self, direction: Direction) -> Duration {
@@ -210,7 +209,7 @@ impl Shared {
         };
         let (at, _) = *first.key();
         if at > Instant::now() {
-            return Arrival::UnderWay(at);
+            return Arrival::InFlight(at);
         }
         Arrival::Here(first.remove())
     }

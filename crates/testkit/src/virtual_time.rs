@@ -1,14 +1,15 @@
-//! One virtual time for the product's clock, its alarms and the runtime's own timers.
+//! One virtual time for the product's clock, its timers and the runtime's own timers.
 //!
-//! It reads the runtime's clock rather than keeping a number of its own: under
-//! `#[tokio::test(start_paused = true)]` that clock stands still while anything can run and jumps to
-//! the next timer when nothing can, so a month passes in a second and no two parts of a test ever
-//! disagree on the time. In a runtime that is not paused the same values follow real time.
+//! It reads the runtime's clock instead of a number of its own. Under `#[tokio::test(start_paused =
+//! true)]` that clock stands still while any task can run and jumps to the next timer when none
+//! can. So a month passes in a second and all parts of a test agree on the time. In a runtime that
+//! is not paused the values follow real time.
 //!
-//! All alarms wait in one ordered map, driven by one task. The runtime's timers tick in whole
-//! milliseconds, so alarms are kept by the millisecond too: asking for the same alarm again and
-//! again holds at most one entry for each millisecond ahead, and no ring comes before its instant.
-//! Nothing rings inside of [`Timer::ring_at`], whose caller may hold the lock that the alarm wants.
+//! All callbacks wait in one ordered map, driven by one task. The runtime's timers tick in whole
+//! milliseconds, so callbacks are stored by the millisecond too. Repeated registration of one
+//! callback holds at most one entry per future millisecond, and none fires before its instant. No
+//! callback fires inside of [`Timer::ring_at`], whose caller may hold the lock that the callback
+//! needs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +23,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::Background;
 
-/// The runtime's time as a clock that can be waited for; clones tell the same time.
+/// The runtime's time as a clock with timers; clones show one time.
 ///
 /// Monotonic time starts at zero when it is made; civil time starts in November 2023 and can be
 /// stepped.
@@ -45,7 +46,7 @@ pub struct VirtualTime {
 }
 
 impl VirtualTime {
-    /// The time of the current runtime, zero from now on.
+    /// Builds the time of the current runtime, zero from now on.
     ///
     /// # Panics
     /// Outside of a runtime.
@@ -54,7 +55,7 @@ impl VirtualTime {
             runtime: Handle::current(),
             origin: Instant::now(),
             stepped: Mutex::new(FIRST),
-            alarms: Mutex::default(),
+            callbacks: Mutex::default(),
             sooner: Notify::new(),
         });
         let driver = Background::start(drive(Arc::clone(&shared)));
@@ -65,7 +66,7 @@ impl VirtualTime {
     }
 
     /// Steps the civil time to this point, forwards or backwards, as an operator or NTP does; it
-    /// runs on from there. Monotonic time takes no notice.
+    /// continues from there. Monotonic time is not affected.
     pub fn set_wall(&self, wall: WallTime) {
         let now = self.now();
         *lock(&self.shared.stepped) = ClockPair { now, wall };
@@ -76,9 +77,9 @@ impl VirtualTime {
         sleep_until(self.shared.instant(at)).await;
     }
 
-    /// How many rings are asked for and have not come.
+    /// Returns the number of registered callbacks that have not fired.
     pub fn pending(&self) -> usize {
-        lock(&self.shared.alarms).waiting.len()
+        lock(&self.shared.callbacks).waiting.len()
     }
 }
 
@@ -100,8 +101,8 @@ impl Clock for VirtualTime {
 }
 
 impl Timer for VirtualTime {
-    fn ring_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>) {
-        if lock(&self.shared.alarms).insert(at, alarm) == Place::First {
+    fn ring_at(&self, at: Nanos, callback: Weak<dyn TimerCallback>) {
+        if lock(&self.shared.callbacks).insert(at, callback) == Place::First {
             self.shared.sooner.notify_one();
         }
     }
@@ -117,14 +118,14 @@ impl fmt::Debug for VirtualTime {
 }
 
 struct Shared {
-    /// Entered for every reading: on a thread that is not the runtime's, its clock would answer
-    /// with real time.
+    /// Entered for every reading: on a thread outside the runtime, its clock would return real
+    /// time.
     runtime: Handle,
     origin: Instant,
-    /// When civil time was last set, and to what.
+    /// Time and value of the last civil time step.
     stepped: Mutex<ClockPair>,
-    alarms: Mutex<Alarms>,
-    /// Told when an alarm is asked for that comes before all others.
+    callbacks: Mutex<CallbackQueue>,
+    /// Notified when a callback is registered before all others.
     sooner: Notify,
 }
 
@@ -134,28 +135,28 @@ impl Shared {
         Nanos::ZERO.saturating_add(self.origin.elapsed())
     }
 
-    /// What cannot be told is as good as never.
+    /// An instant out of range counts as never.
     fn instant(&self, at: Nanos) -> Instant {
-        let far = || self.origin + A_LIFETIME;
+        let far = || self.origin + MAX_WAIT;
         self.origin
             .checked_add(at.since(Nanos::ZERO))
             .unwrap_or_else(far)
     }
 
-    /// Rings what is due, with no lock held, and tells when the next is.
-    fn ring_due(&self) -> Option<Nanos> {
-        let due = lock(&self.alarms).take_due(self.now());
+    /// Fires due callbacks, with no lock held, and returns the time of the next.
+    fn fire_due(&self) -> Option<Nanos> {
+        let due = lock(&self.callbacks).take_due(self.now());
         due.iter()
             .filter_map(Weak::upgrade)
-            .for_each(|alarm| alarm.fire());
-        lock(&self.alarms).next()
+            .for_each(|callback| callback.fire());
+        lock(&self.callbacks).next()
     }
 }
 
-/// One batch at a time: an alarm that asks to be rung at once does not keep the others waiting.
+/// One batch at a time: a callback that registers for now does not delay the others.
 async fn drive(shared: Arc<Shared>) {
     loop {
-        let Some(next) = shared.ring_due() else {
+        let Some(next) = shared.fire_due() else {
             shared.sooner.notified().await;
             continue;
         };
@@ -166,11 +167,11 @@ async fn drive(shared: Arc<Shared>) {
     }
 }
 
-/// The alarms that wait, by millisecond and by address: what is held weakly keeps its address.
+/// Waiting callbacks, by millisecond and by address: a weak reference keeps its address.
 #[derive(Default)]
-struct Alarms {
+struct CallbackQueue {
     waiting: BTreeMap<(u64, usize), Weak<dyn TimerCallback>>,
-    /// How many there were when the dead were last removed.
+    /// Number of entries after the last removal of dropped callbacks.
     swept: usize,
 }
 
@@ -180,12 +181,12 @@ enum Place {
     Later,
 }
 
-impl Alarms {
-    fn insert(&mut self, at: Nanos, alarm: Weak<dyn TimerCallback>) -> Place {
+impl CallbackQueue {
+    fn insert(&mut self, at: Nanos, callback: Weak<dyn TimerCallback>) -> Place {
         self.sweep();
         let tick = at.as_nanos().div_ceil(NANOS_PER_TICK);
         let first = self.waiting.first_key_value().map(|(key, _)| key.0);
-        self.waiting.insert((tick, address(&alarm)), alarm);
+        self.waiting.insert((tick, address(&callback)), callback);
         match first {
             Some(first) if first <= tick => Place::Later,
             _ => Place::First,
@@ -204,34 +205,36 @@ impl Alarms {
         Some(Nanos::from_millis(*tick))
     }
 
-    /// Each time their number has doubled, so that a ring costs the same however many there are.
+    /// Runs each time their number has doubled, so that a registration costs amortised constant
+    /// time.
     fn sweep(&mut self) {
         if self.waiting.len() > self.swept.saturating_mul(2).max(FEW) {
-            self.waiting.retain(|_, alarm| alarm.strong_count() > 0);
+            self.waiting
+                .retain(|_, callback| callback.strong_count() > 0);
             self.swept = self.waiting.len();
         }
     }
 }
 
-fn address(alarm: &Weak<dyn TimerCallback>) -> usize {
-    alarm.as_ptr().addr()
+fn address(callback: &Weak<dyn TimerCallback>) -> usize {
+    callback.as_ptr().addr()
 }
 
-/// A test that panicked with the lock in hand has failed already.
+/// A test that panicked while holding the lock has failed already.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How often the runtime's timers tick.
+/// Interval of the runtime's timer ticks.
 const NANOS_PER_TICK: u64 = 1_000_000;
 
 /// Longer than any test's time, and short enough for the runtime to count to.
-const A_LIFETIME: Duration = Duration::from_hours(100 * 365 * 24);
+const MAX_WAIT: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// So few that looking for the dead is not worth it.
+/// Below this number a sweep is not worth it.
 const FEW: usize = 1_024;
 
-/// A date whose every part has two digits, so that a mistake in writing it is seen.
+/// A date whose every part has two digits, so that an error in formatting is visible.
 const FIRST: ClockPair = ClockPair {
     now: Nanos::ZERO,
     wall: WallTime::from_unix_secs(1_700_000_000),

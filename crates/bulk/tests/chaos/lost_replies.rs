@@ -34,9 +34,9 @@ async fn claims_whose_answers_are_lost_bury_nothing() {
     for round in 1..=4 {
         let some = timeout(PATIENCE, done(round * 60));
         some.await.expect("it goes on");
-        proxy.set_weather(lost).await;
+        proxy.set_conditions(lost).await;
         sleep(Duration::from_millis(600)).await;
-        proxy.set_weather(NetConditions::Clear).await;
+        proxy.set_conditions(NetConditions::Clear).await;
     }
     let tally = timeout(PATIENCE, done(600)).await.expect("all in time");
     assert_eq!((tally.done, tally.dead), (600, 0));

@@ -1,4 +1,4 @@
-//! A limit that is not what was configured, found out by being refused.
+//! An adaptive limit that finds the server's real limit by being throttled.
 
 mod evidence;
 mod laws;

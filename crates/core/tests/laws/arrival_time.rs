@@ -1,7 +1,7 @@
-//! What the server sees: arrival accounting against a strict server that keeps every arrival.
+//! Arrival accounting against a strict server that keeps every arrival.
 //!
-//! The client asks as often as it can, so that the limits are always full. Requests take any time
-//! on their way and back, overtake each other, and some never come back.
+//! The client sends as often as possible, so that the limits are always full. Requests take any
+//! time in both directions, overtake each other, and some are lost.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,18 +17,19 @@ use proptest::test_runner::TestCaseError;
 use crate::support::server::{Rule, refusals};
 use crate::support::{at, rate};
 
-/// One request as the network will treat it, after so long since the one before.
+/// Request and its treatment by the network, at a distance from the one before.
 #[derive(Debug, Clone)]
 struct Call {
     after: u64,
     cost: u64,
     there: u64,
     back: u64,
-    /// The caller gives up so long after sending, if before the answer; the request still arrives.
+    /// Time after sending at which the caller cancels, if before the response; the request still
+    /// arrives.
     patience: u64,
 }
 
-/// Ways of up to `jitter` beyond a base, which may be nothing.
+/// Delays of up to `jitter` beyond a base, which may be zero.
 fn calls(base: u64, jitter: u64) -> impl Strategy<Value = Vec<Call>> {
     let way = move || base..=base + jitter;
     let patience = prop_oneof![1 => 0..40_u64, 6 => Just(u64::MAX)];
@@ -48,7 +49,7 @@ struct Client {
     set: MeterSet,
     trips: MinRtt,
     in_flight: BinaryHeap<Reverse<(u64, usize)>>,
-    grants: Vec<Option<(ReceiptSet, u64, u64)>>,
+    receipt_sets: Vec<Option<(ReceiptSet, u64, u64)>>,
     arrivals: Vec<(u64, u64)>,
 }
 
@@ -66,22 +67,23 @@ impl Client {
             set,
             trips,
             in_flight: BinaryHeap::new(),
-            grants: Vec::new(),
+            receipt_sets: Vec::new(),
             arrivals: Vec::new(),
         }
     }
 
-    /// Sends if the limits allow it; a refused call is given up.
+    /// Sends if the limits allow it; a refused call is dropped.
     fn call(&mut self, now: u64, call: &Call) -> bool {
         self.settle_until(now);
-        let Decision::Allow(grant) = self.set.take(at(now), Cost::new(call.cost)) else {
+        let Decision::Allow(receipts) = self.set.take(at(now), Cost::new(call.cost)) else {
             return false;
         };
         let answered = now + call.there + call.back;
         let ends = answered.min(now.saturating_add(call.patience));
         self.arrivals.push((now + call.there, call.cost));
-        self.in_flight.push(Reverse((ends, self.grants.len())));
-        self.grants.push(Some((grant, now, answered)));
+        self.in_flight
+            .push(Reverse((ends, self.receipt_sets.len())));
+        self.receipt_sets.push(Some((receipts, now, answered)));
         true
     }
 
@@ -91,10 +93,10 @@ impl Client {
                 return;
             }
             self.in_flight.pop();
-            let settled = self.grants.get_mut(index).and_then(Option::take);
-            let (grant, sent, answered) = settled.expect("settled once");
-            let (journey, floor) = if ends < answered {
-                // Given up: it may arrive until its answer would have come.
+            let settled = self.receipt_sets.get_mut(index).and_then(Option::take);
+            let (receipts, sent, answered) = settled.expect("settled once");
+            let (timing, floor) = if ends < answered {
+                // Cancelled: it may arrive until its response would have come.
                 (
                     RequestTiming::Lost {
                         until: at(answered),
@@ -113,7 +115,7 @@ impl Client {
                     floor,
                 )
             };
-            self.set.settle(at(ends), grant, journey, floor);
+            self.set.settle(at(ends), receipts, timing, floor);
         }
     }
 
@@ -161,7 +163,7 @@ fn rules() -> impl Strategy<Value = Rule> {
     ]
 }
 
-/// A path whose lowest round trip has been seen often enough to be relied on.
+/// A path whose lowest round trip has been seen often enough.
 fn known_path(base: u64) -> MinRtt {
     let mut trips = MinRtt::default();
     for _ in 0..51 {
@@ -177,25 +179,25 @@ fn never_refused(rule: Rule, client: &mut Client, calls: &[Call]) -> Result<(), 
 }
 
 outflow_testkit::laws! {
-    // Ways of 0 to 40 ticks against windows of 10 to 50: whatever the network does.
+    // Delays of 0 to 40 ticks against windows of 10 to 50.
     #[test]
-    fn safe_counting_is_never_throttled / fn stress_counted_safely_nothing_is_refused
+    fn safe_counting_is_never_throttled / fn stress_safe_counting_is_never_throttled
         ((rules(), calls(0, 40))) = |(rule, calls)| {
             let mut client = Client::new(&[limits_for(rule, Accounting::Safe)], MinRtt::default());
             never_refused(rule, &mut client, &calls)
         };
 
-    // A base of 10 ticks each way that is known, and jitter of up to 30 on top.
+    // A known base of 10 ticks each way, and jitter of up to 30.
     #[test]
-    fn tight_counting_is_never_throttled_on_a_known_path / fn stress_counted_tightly_nothing_is_refused_on_a_known_path
+    fn tight_counting_is_never_throttled_on_a_known_path / fn stress_tight_counting_is_never_throttled_on_a_known_path
         ((rules(), calls(10, 30))) = |(rule, calls)| {
             let mut client = Client::new(&[limits_for(rule, Accounting::Tight)], known_path(10));
             never_refused(rule, &mut client, &calls)
         };
 
-    // Until the base is known, tight counts as safe does.
+    // Until the base is known, tight counts like safe.
     #[test]
-    fn tight_counting_is_never_throttled_on_an_unknown_path / fn stress_counted_tightly_nothing_is_refused_on_an_unknown_path
+    fn tight_counting_is_never_throttled_on_an_unknown_path / fn stress_tight_counting_is_never_throttled_on_an_unknown_path
         ((rules(), calls(0, 40).prop_map(|mut calls| { calls.truncate(50); calls }))) = |(rule, calls)| {
             let mut client = Client::new(&[limits_for(rule, Accounting::Tight)], MinRtt::default());
             never_refused(rule, &mut client, &calls)
@@ -214,7 +216,7 @@ outflow_testkit::laws! {
         };
 }
 
-/// Calls whose ways vary in a fixed pattern: 20 ticks each way and up to 30 more.
+/// Calls with a fixed pattern of delays: 20 ticks each way and up to 30 more.
 fn jittered(count: usize, after: u64) -> Vec<Call> {
     let jitter = |n: usize, step: u64| (u64::try_from(n).expect("small") * step) % 31;
     (0..count)
@@ -228,7 +230,7 @@ fn jittered(count: usize, after: u64) -> Vec<Call> {
         .collect()
 }
 
-// The oracle can see a violation: counted from sending, the same traffic is refused.
+// The oracle can see a violation: counted from sending, this traffic is throttled.
 #[test]
 fn counting_from_sending_gets_throttled() {
     let rule = Rule::Sliding {
@@ -241,7 +243,7 @@ fn counting_from_sending_gets_throttled() {
 }
 
 // A window of 1,000 ticks against a path of 40: safe loses a round trip in each window, tight next
-// to nothing beside its warm-up. Both are compared with the limit itself, 10 in each window.
+// to nothing after its warm-up. Both are compared with the limit itself, 10 in each window.
 #[test]
 fn tight_uses_nearly_all_of_the_limit_and_safe_loses_a_round_trip() {
     let rule = Rule::Sliding {
@@ -264,14 +266,14 @@ fn tight_uses_nearly_all_of_the_limit_and_safe_loses_a_round_trip() {
     assert!(tight >= 965, "tight {tight}");
 }
 
-// A request that was given up may still be under way: it counts until its last moment, and one
-// window more.
+// A request that was given up may still arrive: it counts until its last moment, and one window
+// more.
 #[test]
 fn a_lost_request_counts_from_its_last_possible_moment() {
     let limit = Limit::sliding(rate(1, 100)).counted(Accounting::Safe);
     let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
-    let grant = set.take(at(0), Cost::ONE).allowed().expect("untouched");
-    set.settle(at(5), grant, RequestTiming::Lost { until: at(50) }, None);
+    let receipts = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+    set.settle(at(5), receipts, RequestTiming::Lost { until: at(50) }, None);
     assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(150)));
     assert!(set.check(at(150), Cost::ONE).is_allow());
 }
@@ -290,7 +292,7 @@ fn an_aligned_window_charges_both_sides_of_its_edge() {
         },
     )
     .expect("one");
-    let grant = set.take(at(95), Cost::ONE).allowed().expect("untouched");
+    let receipts = set.take(at(95), Cost::ONE).allowed().expect("untouched");
     assert!(set.take(at(96), Cost::ONE).is_allow());
     assert_eq!(
         set.check(at(105), Cost::ONE),
@@ -301,7 +303,7 @@ fn an_aligned_window_charges_both_sides_of_its_edge() {
         sent: at(95),
         answered: at(110),
     };
-    set.settle(at(110), grant, answered, None);
+    set.settle(at(110), receipts, answered, None);
     assert_eq!(
         set.check(at(120), Cost::ONE),
         Decision::WaitUntil(at(200)),
@@ -309,7 +311,7 @@ fn an_aligned_window_charges_both_sides_of_its_edge() {
     );
 }
 
-// A request that provably never left gives everything back at once.
+// A request that provably never left returns all units at once.
 #[test]
 fn a_refund_ends_the_time_in_flight() {
     for rule in [
@@ -329,9 +331,9 @@ fn a_refund_ends_the_time_in_flight() {
     ] {
         let mut set = MeterSet::new(&[limits_for(rule, Accounting::Safe)], ClockPair::default())
             .expect("one");
-        let grant = set.take(at(1), Cost::ONE).allowed().expect("untouched");
+        let receipts = set.take(at(1), Cost::ONE).allowed().expect("untouched");
         assert!(!set.check(at(2), Cost::ONE).is_allow());
-        set.refund(at(2), grant);
+        set.refund(at(2), receipts);
         assert!(set.check(at(2), Cost::ONE).is_allow(), "{rule:?}");
     }
 }
@@ -348,8 +350,8 @@ fn a_bucket_whose_tokens_are_all_in_flight_waits_for_one_token() {
     assert_eq!(set.check(at(500), Cost::ONE), Decision::WaitUntil(at(534)));
 }
 
-// What was given up can still arrive until a known moment: the promise is exact again once nobody
-// else is in the way, and not one try for each token or window until then.
+// A given-up request can arrive until a known moment: the promise is exact again once no other
+// request blocks, without one try for each token or window until then.
 #[test]
 fn the_promise_includes_requests_that_were_given_up() {
     for (rule, first_try, then) in [
@@ -381,8 +383,13 @@ fn the_promise_includes_requests_that_were_given_up() {
     ] {
         let mut set = MeterSet::new(&[limits_for(rule, Accounting::Safe)], ClockPair::default())
             .expect("one");
-        let grant = set.take(at(1), Cost::ONE).allowed().expect("untouched");
-        set.settle(at(2), grant, RequestTiming::Lost { until: at(3_000) }, None);
+        let receipts = set.take(at(1), Cost::ONE).allowed().expect("untouched");
+        set.settle(
+            at(2),
+            receipts,
+            RequestTiming::Lost { until: at(3_000) },
+            None,
+        );
         assert_eq!(
             set.check(at(3), Cost::ONE),
             Decision::WaitUntil(at(first_try)),
@@ -393,7 +400,7 @@ fn the_promise_includes_requests_that_were_given_up() {
     }
 }
 
-// One is lost until far away, the other will be back any moment: nobody has to wait for the first.
+// One is lost for a long time, the other finishes soon: the wait does not depend on the first.
 #[test]
 fn a_lost_request_does_not_hide_one_that_is_in_flight() {
     let limit = Limit::sliding(rate(2, 1_000)).counted(Accounting::Safe);
@@ -452,7 +459,7 @@ fn a_late_settlement_counts_from_its_own_arrival() {
     );
 }
 
-// Taken while sendings were counted, answered after arrivals are: the answer is what counts.
+// Taken while sendings were counted, answered after arrivals are: the response counts.
 #[test]
 fn a_change_to_arrivals_covers_requests_in_flight() {
     for rule in [
@@ -472,12 +479,12 @@ fn a_change_to_arrivals_covers_requests_in_flight() {
         };
         let mut set = MeterSet::new(&[limits_for(rule, Accounting::Send)], ClockPair::default())
             .expect("one");
-        let grant = set.take(at(0), Cost::ONE).allowed().expect("untouched");
+        let receipts = set.take(at(0), Cost::ONE).allowed().expect("untouched");
         set.reconfigure(moment, &[limits_for(rule, Accounting::Safe)])
             .expect("one");
         set.settle(
             at(90),
-            grant,
+            receipts,
             RequestTiming::Answered {
                 sent: at(0),
                 answered: at(90),
@@ -499,12 +506,12 @@ fn the_guard_delays_a_tight_token() {
         .expect("positive")
         .guarded(Duration::from_nanos(7));
     let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
-    let grant = set.take(at(10), Cost::ONE).allowed().expect("untouched");
-    let journey = RequestTiming::Answered {
+    let receipts = set.take(at(10), Cost::ONE).allowed().expect("untouched");
+    let timing = RequestTiming::Answered {
         sent: at(10),
         answered: at(50),
     };
-    set.settle(at(50), grant, journey, Some(Duration::from_nanos(30)));
+    set.settle(at(50), receipts, timing, Some(Duration::from_nanos(30)));
     assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(127)));
 }
 
@@ -515,12 +522,12 @@ fn the_guard_lengthens_a_tight_window() {
     for (accounting, free_at) in [(Accounting::Tight, 127), (Accounting::Safe, 150)] {
         let mut set =
             MeterSet::new(&[limit.counted(accounting)], ClockPair::default()).expect("one");
-        let grant = set.take(at(10), Cost::ONE).allowed().expect("untouched");
-        let journey = RequestTiming::Answered {
+        let receipts = set.take(at(10), Cost::ONE).allowed().expect("untouched");
+        let timing = RequestTiming::Answered {
             sent: at(10),
             answered: at(50),
         };
-        set.settle(at(50), grant, journey, Some(Duration::from_nanos(30)));
+        set.settle(at(50), receipts, timing, Some(Duration::from_nanos(30)));
         assert_eq!(
             set.check(at(60), Cost::ONE),
             Decision::WaitUntil(at(free_at)),

@@ -59,7 +59,7 @@ fn estimates_enclose_the_truth((count, speed): (u64, u64)) -> Result<(), TestCas
     Ok(())
 }
 
-/// RuleMatch snapshots are asked for, how long they are kept, how far apart, and how many are shown.
+/// Times of snapshots, their retention, their interval, and the number shown.
 type Course = (Vec<u64>, (u64, u64), usize);
 
 fn courses() -> impl Strategy<Value = Course> {
@@ -92,7 +92,7 @@ fn shows_the_end((spans, (retention, interval), limit): Course) -> Result<(), Te
 outflow_testkit::laws! {
     // The oracle computes in 128 bits of milliseconds, as the formula is written.
     #[test]
-    fn the_wait_is_the_formula_for_any_numbers / fn stress_the_wait_is_the_formula
+    fn the_wait_is_the_formula_for_any_numbers / fn stress_the_wait_is_the_formula_for_any_numbers
         (numbers()) = waits_by_the_formula;
 
     #[test]
@@ -100,6 +100,6 @@ outflow_testkit::laws! {
         ((counts(), counts())) = estimates_enclose_the_truth;
 
     #[test]
-    fn history_holds_the_latest_due_snapshots / fn stress_history_is_the_end
+    fn history_holds_the_latest_due_snapshots / fn stress_history_holds_the_latest_due_snapshots
         (courses()) = shows_the_end;
 }

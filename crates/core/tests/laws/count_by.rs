@@ -1,4 +1,4 @@
-//! Limits that count different things of the same request.
+//! Limits that count different quantities of one request.
 
 use outflow_core::{
     Accounting, ClockPair, Cost, CountBy, Decision, HintUnit, Limit, MeterSet, Pacing, ReceiptSet,
@@ -17,7 +17,7 @@ const MEASURES: [CountBy; 5] = [
     CountBy::OutputTokens,
 ];
 
-/// What one request comes to, said a second time.
+/// Recomputes the units of one request.
 fn counted(measure: CountBy, cost: u64) -> u64 {
     match measure {
         CountBy::Calls | CountBy::OutputTokens => 1,
@@ -25,7 +25,7 @@ fn counted(measure: CountBy, cost: u64) -> u64 {
     }
 }
 
-/// A set of limits, each with an oracle of its own.
+/// Set of limits, each with its own oracle.
 struct Pair {
     set: MeterSet,
     oracles: Vec<(CountBy, SlidingOracle)>,
@@ -56,11 +56,11 @@ impl Pair {
         let explained: Vec<_> = self.set.explain(at(now), Cost::new(cost)).collect();
         prop_assert_eq!(explained, each, "at {}", now);
         match self.set.take(at(now), Cost::new(cost)) {
-            Decision::Allow(grant) => {
+            Decision::Allow(receipts) => {
                 prop_assert!(all.is_allow(), "at {}", now);
                 let taken = self.oracles.iter_mut();
                 let taken = taken.map(|(measure, oracle)| oracle.take(counted(*measure, cost)));
-                self.held.push((taken.collect(), grant));
+                self.held.push((taken.collect(), receipts));
             }
             refusal => prop_assert_eq!(refusal.map(drop), all, "at {}", now),
         }
@@ -69,12 +69,12 @@ impl Pair {
 
     fn refund(&mut self, now: u64, nth: usize) {
         if nth < self.held.len() {
-            let (taken, grant) = self.held.remove(self.held.len() - 1 - nth);
+            let (taken, receipts) = self.held.remove(self.held.len() - 1 - nth);
             for ((_, oracle), index) in self.oracles.iter_mut().zip(taken) {
                 oracle.see(now);
                 oracle.refund(index);
             }
-            self.set.refund(at(now), grant);
+            self.set.refund(at(now), receipts);
         }
     }
 
@@ -90,10 +90,10 @@ impl Pair {
 }
 
 outflow_testkit::laws! {
-    // Windows of a few ticks and costs from nothing to more than most limits hold, so that each
-    // limit refuses for a while or for good while others have room.
+    // Windows of a few ticks and costs from zero to more than most limits hold, so that each limit
+    // refuses for a while or for good while others have quota.
     #[test]
-    fn limits_of_any_unit_pass_together_or_not_at_all / fn stress_limits_of_any_measure_pass_together_or_none_is_touched
+    fn limits_of_any_unit_pass_together_or_not_at_all / fn stress_limits_of_any_unit_pass_together_or_not_at_all
         ((prop::collection::vec((1..8_u64, 1..25_u64, prop::sample::select(&MEASURES[..])), 1..5), steps(false))) = |(shapes, history)| {
             let mut pair = Pair::new(&shapes);
             let mut now = 50_u64;
@@ -119,8 +119,8 @@ fn used(set: &mut MeterSet, now: u64) -> Vec<u128> {
     set.standings(at(now)).map(|(_, s)| s.used).collect()
 }
 
-// Every kind in both ways of counting, beside a limit that counts the cost of 7: what is taken is
-// what is given back and what is settled.
+// Every kind in both ways of counting, next to a limit that counts the cost of 7: the units taken
+// equal those refunded and settled.
 #[test]
 fn each_limit_refunds_and_settles_its_own_units() {
     let wide = rate(100, 1_000);
@@ -141,11 +141,11 @@ fn each_limit_refunds_and_settles_its_own_units() {
         assert_eq!(used(&mut set, 10), [14, 2], "{kind:?}");
         set.refund(at(10), first);
         assert_eq!(used(&mut set, 10), [7, 1], "{kind:?}");
-        let journey = RequestTiming::Answered {
+        let timing = RequestTiming::Answered {
             sent: at(10),
             answered: at(10),
         };
-        set.settle(at(10), second, journey, None);
+        set.settle(at(10), second, timing, None);
         assert_eq!(used(&mut set, 10), [7, 1], "{kind:?}");
         let flying: Vec<u128> = set.standings(at(10)).map(|(_, s)| s.in_flight).collect();
         assert_eq!(flying, [0, 0], "{kind:?}");
@@ -153,8 +153,7 @@ fn each_limit_refunds_and_settles_its_own_units() {
     }
 }
 
-// A heavy call has all the room it needs among calls; only the limit that counts its cost can say
-// never.
+// A heavy call has enough quota among calls; only the limit that counts its cost can say never.
 #[test]
 fn a_cost_is_too_large_only_where_costs_are_counted() {
     let calls = sliding(1, 10).measured_in(CountBy::Calls);
@@ -168,7 +167,7 @@ fn a_cost_is_too_large_only_where_costs_are_counted() {
     assert!(set.take(at(0), Cost::new(1_000)).is_allow());
 }
 
-// Nothing is left of either. What costs nothing passes the tokens as ever, and waits for a call.
+// Nothing is left of either. A free call passes the tokens, and waits for a call.
 #[test]
 fn a_call_without_cost_counts_as_a_call() {
     let calls = sliding(1, 10).measured_in(CountBy::Calls);
@@ -182,7 +181,7 @@ fn a_call_without_cost_counts_as_a_call() {
     assert_eq!(used(&mut set, 10), [0, 1]);
 }
 
-// 10 calls a window with one used: the next is asked to keep a ninth of it, at any cost.
+// 10 calls a window with one used: the next keeps a distance of a ninth of it, at any cost.
 #[test]
 fn calls_are_paced_as_calls() {
     let cap = Pacing::Soft {
@@ -199,7 +198,7 @@ fn calls_are_paced_as_calls() {
     assert_eq!(sent(500), at(100));
 }
 
-// Four tokens used say nothing of how many calls may go, and a grant from before is of neither.
+// Four used tokens do not limit calls, and an earlier receipt set belongs to neither.
 #[test]
 fn a_limit_with_another_unit_starts_unused() {
     let tokens = sliding(5, 1_000).measured_in(CountBy::Tokens);
@@ -233,19 +232,28 @@ fn check_units_uses_the_limits_own_unit() {
 
 #[test]
 fn a_header_applies_to_its_unit() {
-    let told = |unit| MEASURES.map(|measure| measure.is_reported_in(unit));
-    assert_eq!(told(HintUnit::Requests), [true, true, false, false, false]);
-    assert_eq!(told(HintUnit::Weight), [true, false, false, false, false]);
-    assert_eq!(told(HintUnit::Tokens), [false, false, true, false, false]);
+    let reported = |unit| MEASURES.map(|measure| measure.is_reported_in(unit));
     assert_eq!(
-        told(HintUnit::InputTokens),
+        reported(HintUnit::Requests),
+        [true, true, false, false, false]
+    );
+    assert_eq!(
+        reported(HintUnit::Weight),
+        [true, false, false, false, false]
+    );
+    assert_eq!(
+        reported(HintUnit::Tokens),
+        [false, false, true, false, false]
+    );
+    assert_eq!(
+        reported(HintUnit::InputTokens),
         [false, false, false, true, false]
     );
     assert_eq!(
-        told(HintUnit::OutputTokens),
+        reported(HintUnit::OutputTokens),
         [false, false, false, false, true]
     );
     for unit in [HintUnit::Orders, HintUnit::Bytes, HintUnit::Concurrent] {
-        assert_eq!(told(unit), [false; 5], "{unit:?}");
+        assert_eq!(reported(unit), [false; 5], "{unit:?}");
     }
 }

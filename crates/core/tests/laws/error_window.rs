@@ -1,4 +1,4 @@
-//! The error window against an oracle that keeps every outcome and counts them anew.
+//! The error window against an oracle that keeps every outcome and recounts them.
 
 use core::time::Duration;
 
@@ -24,7 +24,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    /// The last `length` of all that count, and of those what is young enough.
+    /// Counts the last `length` outcomes that are young enough.
     fn counts(&mut self, now: u64) -> OutcomeCounts {
         self.latest = self.latest.max(now);
         let now = self.latest;
@@ -53,7 +53,7 @@ impl Oracle {
         }
     }
 
-    /// A shorter window forgets for good: what fell out does not return when it grows again.
+    /// A shorter window forgets for good: dropped outcomes do not return when it grows again.
     fn resize(&mut self, now: u64, span: u64, length: u16) {
         (self.span, self.length) = (span, usize::from(length));
         self.latest = self.latest.max(now);
@@ -121,7 +121,7 @@ fn window_equals_a_recount(events: &[Event], length: u16) {
         }
         window.refresh(Nanos::from_nanos(now));
         let expected = oracle.counts(now);
-        // What expired at a later instant stays expired when the clock steps back.
+        // An outcome that expired at a later instant stays expired when the clock steps back.
         oracle.resize(
             now,
             oracle.span,

@@ -1,4 +1,4 @@
-//! Laws of the fair order, against a list that is searched from end to end.
+//! Laws of the fair queue, against a linear search.
 
 #![expect(
     clippy::indexing_slicing,
@@ -8,8 +8,8 @@
 use outflow_core::{Cost, FairCharge, FairQueue, Nanos, Priority, Tenant, Weight};
 use proptest::prelude::*;
 
-/// Divisible by every weight up to 16 in every priority: service over claim is a whole number. The
-/// same as the order's own, so that what a change of weight rounds is the same too.
+/// Divisible by every weight up to 16 in every priority: service over share is a whole number. It
+/// equals the queue's own unit, so that a change of weight rounds equally.
 const UNIT: u128 = 720_720 << 17;
 /// So far from zero that no refund reaches it.
 const ORIGIN: u128 = 1 << 100;
@@ -39,8 +39,8 @@ fn priority() -> impl Strategy<Value = Priority> {
     ]
 }
 
-// Serving is half of all steps, so that most histories have long stretches in which shares show.
-fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+// Half of all steps serve, so that most histories have long stretches in which shares show.
+fn steps(max: usize) -> impl Strategy<Value = Vec<Step>> {
     let who = 0_usize..8;
     let step = prop_oneof![
         3 => (1_u32..=16, priority()).prop_map(|(w, p)| Step::Join(w, p)),
@@ -56,7 +56,7 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
         2 => (0_usize..4).prop_map(Step::Refund),
         2 => (0_u64..10).prop_map(Step::Pass),
     ];
-    proptest::collection::vec(step, 1..most)
+    proptest::collection::vec(step, 1..max)
 }
 
 fn share(weight: u32, priority: Priority) -> u128 {
@@ -72,7 +72,7 @@ fn weight(weight: u32) -> Weight {
     Weight::new(weight).expect("positive")
 }
 
-/// A tenant as the naive order knows it.
+/// Tenant of the naive queue.
 #[derive(Clone, Debug)]
 struct Known {
     tenant: Tenant,
@@ -111,7 +111,7 @@ impl Known {
         u128::from(cost) * UNIT / self.share
     }
 
-    /// Who is in the order moves by itself.
+    /// A tenant in the order moves by itself.
     fn catch_up(&mut self, clock: u128) {
         let floor = clock.saturating_sub(self.owed);
         if !self.was_ready && self.place < floor {
@@ -123,9 +123,9 @@ impl Known {
     /// Keeps the distance from the clock in service, not in virtual time.
     fn reweight(&mut self, clock: u128, share: u128) {
         self.catch_up(clock);
-        let anew = |distance: u128| distance * self.share / share;
-        let ahead = anew(self.place.saturating_sub(clock));
-        let behind = anew(clock.saturating_sub(self.place));
+        let rescale = |distance: u128| distance * self.share / share;
+        let ahead = rescale(self.place.saturating_sub(clock));
+        let behind = rescale(clock.saturating_sub(self.place));
         self.place = clock + ahead - behind;
         self.share = share;
         self.store_refund(clock);
@@ -202,7 +202,7 @@ impl Naive {
         let clock = self.clock;
         if let Some(known) = self.known.iter_mut().find(|k| k.tenant == tenant) {
             known.catch_up(clock);
-            // Half of what is unearned stands for charges that were given back before.
+            // Half of the unearned part stands for charges that were refunded before.
             let mut given = 0;
             while given < cost && known.unearned + 1 < 2 * cost {
                 known.unearned += 2;
@@ -223,7 +223,7 @@ impl Naive {
     }
 }
 
-/// The order under test and the naive one, side by side.
+/// The queue under test and the naive one, in parallel.
 #[derive(Default)]
 struct Pair {
     order: FairQueue,
@@ -332,12 +332,12 @@ fn serves_as_the_list_does(steps: Vec<Step>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Service over claim of one tenant, and what of it was taken back.
+/// Service over share of one tenant, and its refunds.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     tenant: Tenant,
     share: u128,
-    /// Which stretch this is in which it could, or could not, be served all the time.
+    /// Number of the stretch in which it could, or could not, be served all the time.
     spell: u64,
     served: i128,
     refunded: i128,
@@ -346,7 +346,7 @@ struct Account {
 }
 
 impl Account {
-    /// One largest service.
+    /// Returns one largest service.
     fn largest(&self) -> i128 {
         signed(u128::from(MAX_COST) * UNIT / self.share)
     }
@@ -355,14 +355,14 @@ impl Account {
         signed(u128::from(cost.max(1)) * UNIT / self.share)
     }
 
-    /// By how much it moved at least: what was served and not taken back; and half of what was
-    /// served, but for one service that was unearned before.
+    /// Returns two lower bounds of its movement: service minus refunds; and half of the service,
+    /// minus one service that was unearned before.
     fn moved(&self) -> [i128; 2] {
         [self.served - self.refunded, self.served / 2]
     }
 }
 
-/// How far one tenant was ahead of another at the least while both could be served.
+/// Smallest lead of one tenant over another while both could be served.
 #[derive(Clone, Copy, Debug, Default)]
 struct Drift {
     spells: (u64, u64),
@@ -373,16 +373,16 @@ fn signed(value: u128) -> i128 {
     i128::try_from(value).expect("small")
 }
 
-/// What one may gain on the other: a service each, and once charges were taken back, two.
+/// Returns the gain that one may have over the other: a service each, and after refunds, two.
 fn bounds(a: &Account, b: &Account) -> [i128; 2] {
     let each = 1 + i128::from(a.was_refunded || b.was_refunded);
-    // Changing a weight measures a distance anew and may round it by less than one unit, and so
-    // does a half.
+    // A change of weight rescales a distance and may round it by less than one unit, and so does a
+    // half.
     let bound = each * (a.largest() + b.largest()) + 2;
     [bound, bound + a.largest()]
 }
 
-/// Watches the pairs of a history for which the law is claimed.
+/// Watches the pairs of a history to which the law applies.
 #[derive(Default)]
 struct Auditor {
     accounts: Vec<Account>,
@@ -431,7 +431,7 @@ impl Auditor {
     }
 }
 
-/// The order under test, and what the law needs to know of its tenants.
+/// The queue under test, and the facts about its tenants that the law needs.
 #[derive(Default)]
 struct Audited {
     order: FairQueue,
@@ -517,7 +517,11 @@ impl Audited {
             }
         }
         let anyone = self.auditor.ready.iter().any(|ready| *ready);
-        prop_assert_eq!(next.is_some(), anyone, "work is left, and nobody is next");
+        prop_assert_eq!(
+            next.is_some(),
+            anyone,
+            "work is left, and no tenant is next"
+        );
         self.auditor.audit()
     }
 }
@@ -531,7 +535,7 @@ fn shares_within_one_service_each(steps: Vec<Step>) -> Result<(), TestCaseError>
     Ok(())
 }
 
-/// What is charged, and in which order it is given back.
+/// Charges, and the order of their refunds.
 fn refunds() -> impl Strategy<Value = (Vec<u64>, Vec<usize>)> {
     let costs = proptest::collection::vec(0..=MAX_COST, 1..10);
     (costs, Just((0..10).collect::<Vec<_>>()).prop_shuffle())
@@ -571,16 +575,15 @@ fn refunds_restore_the_order(
 
 outflow_testkit::laws! {
     #[test]
-    fn the_order_agrees_with_a_linear_search / fn stress_the_order_is_that_of_a_list
+    fn the_order_agrees_with_a_linear_search / fn stress_the_order_agrees_with_a_linear_search
         (steps(120)) = serves_as_the_list_does;
 
-    // What is checked is the law itself, on every stretch of every history, for every pair.
+    // Checks the law itself, on every stretch of every history, for every pair.
     #[test]
-    fn service_over_share_differs_by_at_most_one_service_each / fn stress_service_over_claim
+    fn service_over_share_differs_by_at_most_one_service_each / fn stress_service_over_share_differs_by_at_most_one_service_each
         (steps(300)) = shares_within_one_service_each;
 
-    // One charge of each tenant, of which nothing was taken back before; any more of them are given
-    // back in part.
+    // One charge of each tenant, without earlier refunds; further ones are refunded in part.
     #[test]
     fn a_refund_restores_the_order / fn stress_a_refund_restores_the_order
         ((steps(60), refunds())) = refunds_restore_the_order;

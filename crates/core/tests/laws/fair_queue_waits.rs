@@ -1,4 +1,4 @@
-//! How long a tenant waits for its turn in the fair order, whatever the others have had.
+//! The wait of a tenant in the fair queue, independent of the others' service.
 
 #![expect(
     clippy::indexing_slicing,
@@ -29,35 +29,35 @@ fn weight(weight: u32) -> Weight {
     Weight::new(weight).expect("positive")
 }
 
-/// Tenants with the cost of their jobs; the last is the newcomer. A million jobs are not needed for
-/// the law: how many there are is nowhere in the order.
+/// Tenants with the cost of their jobs; the last is the newcomer. A million jobs are not needed:
+/// the queue does not know their number.
 type Newcomers = Vec<(u32, Priority, u64)>;
 
 fn newcomers() -> impl Strategy<Value = Newcomers> {
     proptest::collection::vec((1_u32..=1_000_000, priority(), 1_u64..1_000_000), 2..20)
 }
 
-/// What happens before the newcomer comes, and while it waits: `None` is a service, a number is the
-/// charge that is taken back, counted from the last.
+/// Events before the newcomer comes, and while it waits: `None` is a service, a number is the
+/// charge that is refunded, counted from the last.
 type Dealings = Vec<Option<usize>>;
 
-fn dealings(most: usize) -> impl Strategy<Value = Dealings> {
+fn dealings(max: usize) -> impl Strategy<Value = Dealings> {
     let refund = proptest::option::weighted(0.4, 0_usize..30);
     prop_oneof![
-        proptest::collection::vec(Just(None), 0..most),
-        proptest::collection::vec(refund, 0..most)
+        proptest::collection::vec(Just(None), 0..max),
+        proptest::collection::vec(refund, 0..max)
     ]
 }
 
 /// Tenants that all have work, each with jobs of one cost.
-struct Crowd {
+struct BusyTenants {
     order: FairQueue,
     costs: Vec<(Tenant, u64)>,
     charges: Vec<FairCharge>,
     refunds: usize,
 }
 
-impl Crowd {
+impl BusyTenants {
     fn deal(&mut self, dealing: Option<usize>) -> Option<Tenant> {
         if let Some(back) = dealing {
             if let Some(i) = self.charges.len().checked_sub(1 + back) {
@@ -86,27 +86,27 @@ fn newcomers_wait_few_services_of_each(
     for (tenant, _) in others {
         order.enter(*tenant);
     }
-    let mut crowd = Crowd {
+    let mut tenants = BusyTenants {
         order,
         costs: costs.clone(),
         charges: Vec::new(),
         refunds: 0,
     };
     for dealing in before {
-        crowd.deal(dealing);
+        tenants.deal(dealing);
     }
-    crowd.order.enter(*newcomer);
+    tenants.order.enter(*newcomer);
     let mut turns = vec![0; others.len()];
     let endless = meanwhile.into_iter().chain(std::iter::repeat(None));
     for dealing in endless {
-        let next = crowd.deal(dealing);
+        let next = tenants.deal(dealing);
         if next == Some(*newcomer) {
             break;
         }
         if let Some(i) = others.iter().position(|(known, _)| Some(*known) == next) {
             turns[i] += 1;
-            let most = if crowd.refunds == 0 { 1 } else { 3 };
-            prop_assert!(turns[i] <= most, "{:?} is served {}", others[i], turns[i]);
+            let max = if tenants.refunds == 0 { 1 } else { 3 };
+            prop_assert!(turns[i] <= max, "{:?} is served {}", others[i], turns[i]);
         }
     }
     Ok(())
@@ -130,21 +130,21 @@ fn every_tenant_returns_within_its_share(
         for (i, (tenant, ours)) in shares.iter().enumerate() {
             waited[i] = if *tenant == next { 0 } else { waited[i] + 1 };
             let others = shares.iter().filter(|(other, _)| other != tenant);
-            let most: u128 = others.map(|(_, theirs)| theirs / ours + 1).sum();
-            prop_assert!(waited[i] <= most, "{:?} waited {}", tenants[i], waited[i]);
+            let max: u128 = others.map(|(_, theirs)| theirs / ours + 1).sum();
+            prop_assert!(waited[i] <= max, "{:?} waited {}", tenants[i], waited[i]);
         }
     }
     Ok(())
 }
 
 outflow_testkit::laws! {
-    // And for at most three if charges are taken back, before it comes or while it waits.
+    // At most three with refunds, before it comes or while it waits.
     #[test]
-    fn a_newcomer_waits_for_at_most_one_service_of_each / fn stress_a_newcomer_waits
+    fn a_newcomer_waits_for_at_most_one_service_of_each / fn stress_a_newcomer_waits_for_at_most_one_service_of_each
         ((newcomers(), (dealings(200), dealings(60)))) = newcomers_wait_few_services_of_each;
 
-    // Between two services of one tenant, each other tenant can begin as many as its claim is
-    // larger, and one that begins together with it.
+    // Between two services of one tenant, each other tenant can begin a number equal to the ratio
+    // of shares, and one that begins together with it.
     #[test]
     fn no_tenant_waits_longer_than_its_share / fn stress_no_tenant_waits_longer_than_its_share
         ((proptest::collection::vec((1_u32..=16, priority()), 2..10), 1_usize..400)) =

@@ -1,4 +1,4 @@
-//! The fixed window against an oracle that works it out from its whole history.
+//! The fixed window against an oracle that replays its whole history.
 
 #![expect(
     clippy::as_conversions,
@@ -104,10 +104,10 @@ outflow_testkit::laws! {
             Ok(())
         };
 
-    // Whatever becomes of a window (longer, shorter, aligned or not), what was used in it is used
-    // afterwards as well, until an edge that lies ahead.
+    // After any change of a window (longer, shorter, aligned or not), its usage still counts, until
+    // an edge that lies ahead.
     #[test]
-    fn a_live_change_loses_no_usage / fn stress_a_live_change_forgets_nothing
+    fn a_live_change_loses_no_usage / fn stress_a_live_change_loses_no_usage
         ((steps(true), any::<u8>())) = |(history, aligned)| {
             let limit = |quantity, window, nth: u32| {
                 let even = Limit::aligned(rate(quantity, [1, 2, 5, 10, 20][window as usize % 5]));
@@ -127,9 +127,9 @@ outflow_testkit::laws! {
                         let used = meter.status(at(now)).used;
                         let wall = WallTime::since_epoch(Duration::from_nanos(now));
                         meter.reconfigure(ClockPair { now: at(now), wall }, &limit(quantity, window, nth));
-                        let standing = meter.status(at(now));
-                        prop_assert_eq!(standing.used, used, "at {}", now);
-                        prop_assert!(standing.window_end > at(now));
+                        let status = meter.status(at(now));
+                        prop_assert_eq!(status.used, used, "at {}", now);
+                        prop_assert!(status.window_end > at(now));
                     }
                     Step::Refund { .. } | Step::Back { .. } => {}
                 }
@@ -139,7 +139,7 @@ outflow_testkit::laws! {
 
     // Never more than the quantity between two resets, at any size of number.
     #[test]
-    fn any_64_bit_number_is_safe / fn stress_no_number_of_64_bits_breaks_it
+    fn any_64_bit_number_is_safe / fn stress_any_64_bit_number_is_safe
         ((extreme(), extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, window, wall, asks)| {
             let moment = ClockPair { now: at(wall), wall: WallTime::from_unix_secs(wall) };
@@ -155,15 +155,15 @@ outflow_testkit::laws! {
                         Decision::WaitUntil(until) => prop_assert!(until > at(now)),
                         Decision::Never => {}
                     }
-                    let standing = meter.status(at(now));
-                    prop_assert!(standing.used <= u128::from(standing.capacity));
+                    let status = meter.status(at(now));
+                    prop_assert!(status.used <= u128::from(status.capacity));
                 }
             }
             Ok(())
         };
 }
 
-// 20 calls in a tenth of a second at 10 per minute: the edge of two windows, as the rule has it.
+// 20 calls in a tenth of a second at 10 per minute: the edge of two windows, as the rule allows.
 #[test]
 fn all_capacity_returns_at_once_when_the_window_ends() {
     let mut meter = Meter::new(&fixed(10, 60_000_000_000), ClockPair::default());
@@ -178,7 +178,7 @@ fn all_capacity_returns_at_once_when_the_window_ends() {
     assert!(meter.take(Nanos::from_secs(60), Cost::new(10)).is_allow());
 }
 
-// 12:00:30 on the civil clock: a minute's window ends 30 s later, whatever the monotonic time is.
+// 12:00:30 on the civil clock: a minute's window ends 30 s later, at any monotonic time.
 #[test]
 fn an_aligned_window_ends_on_the_full_minute() {
     let limit = Limit::aligned("10/min".parse().expect("valid")).expect("even");
@@ -241,7 +241,7 @@ fn a_refund_by_time_never_exceeds_the_limit() {
     assert!(!meter.refund_at(at(1), Cost::ONE));
 }
 
-// Ten a minute, nine of them just now, becomes ten in 20 s: the nine are not forgotten because the
+// Ten a minute, nine of them just now, becomes ten in 20 s: the nine are not dropped because the
 // first was longer ago.
 #[test]
 fn a_shorter_window_restarts_with_its_usage() {
@@ -259,7 +259,7 @@ fn a_shorter_window_restarts_with_its_usage() {
     assert_eq!(meter.status(at(30)).requests, 2);
 }
 
-// Leaving the full minute behind: what was used at 50 s is back a window after the change.
+// After leaving alignment, units used at 50 s are back a window after the change.
 #[test]
 fn leaving_alignment_starts_the_window_at_the_change() {
     let aligned = Limit::aligned(rate(10, 60))
@@ -275,7 +275,7 @@ fn leaving_alignment_starts_the_window_at_the_change() {
     assert_eq!(meter.check(at(50), Cost::ONE), Decision::WaitUntil(at(110)));
 }
 
-// The window began long after the origin: it is its own age that decides whether a change ends it.
+// The window began long after the origin: only its own age decides if a change ends it.
 #[test]
 fn a_window_starts_with_its_first_use() {
     let mut meter = Meter::new(&fixed(10, 60), ClockPair::default());
@@ -305,7 +305,7 @@ fn used_windows_are_counted_when_they_end() {
     assert_eq!(meter.status(at(300)).expired, 1);
 }
 
-// The civil clock was set between a take and its refund: it is still the same window.
+// The civil clock was set between a take and its refund: the window is still the same.
 #[test]
 fn a_refund_survives_realignment() {
     let limit = Limit::aligned(rate(10, 100))
@@ -322,7 +322,7 @@ fn a_refund_survives_realignment() {
     assert_eq!(meter.status(at(41)).remaining(), 10);
 }
 
-// What strangers used of the window is gone until its end.
+// Foreign usage of the window is gone at its end.
 #[test]
 fn foreign_usage_counts_until_the_window_ends() {
     let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
@@ -334,8 +334,8 @@ fn foreign_usage_counts_until_the_window_ends() {
     );
 }
 
-// Sent while sendings were counted, in the window before: once arrivals count, its answer is charged
-// to the window in which it came. Where sendings count on, it is not.
+// Sent while sendings were counted, in the window before: once arrivals count, its response is
+// charged to its window. Where sendings still count, it is not.
 #[test]
 fn a_response_is_charged_to_its_window_once_arrivals_count() {
     let aligned = Limit::aligned(rate(10, 100)).expect("even");
@@ -352,7 +352,7 @@ fn a_response_is_charged_to_its_window_once_arrivals_count() {
     }
 }
 
-// A longer window keeps its beginning, a smaller quantity keeps what was spent.
+// A longer window keeps its beginning, a smaller quantity keeps the spent units.
 #[test]
 fn a_live_change_keeps_usage() {
     let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());

@@ -1,6 +1,6 @@
 //! The laws of the core, each against an oracle or over generated histories.
 
-// The model checker has a binary of its own, without what these are built with.
+// The model checker has its own binary, without the dependencies of these.
 #![cfg(not(loom))]
 
 mod adaptive;

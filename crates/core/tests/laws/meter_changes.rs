@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::support::{at, rate, sliding};
 
-/// What may happen to a set whose limits change under its requests.
+/// Event of a set whose limits change during requests.
 #[derive(Debug, Clone)]
 enum Turn {
     Take {
@@ -44,7 +44,7 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
     prop::collection::vec(turn, 1..60)
 }
 
-/// A limit of each kind, all of them wide enough to let most pass.
+/// Returns a limit of each kind, wide enough to pass most requests.
 fn of_kind(kind: u8) -> Limit {
     match kind {
         0 => Limit::sliding(rate(9, 20)).counted(Accounting::Safe),
@@ -59,11 +59,11 @@ fn of_kind(kind: u8) -> Limit {
 }
 
 outflow_testkit::laws! {
-    // Limits come, go and become others while requests are in flight, some of which are given up:
-    // the first limit, which is always there in some form, has exactly the outstanding ones in
-    // flight, and the last one none that was taken before it was made.
+    // Limits come, go and change while requests are in flight, some of which are given up. The
+    // first limit, which always exists in some form, has exactly the outstanding ones in flight.
+    // The last one has none from before it was made.
     #[test]
-    fn requests_in_flight_survive_every_change / fn stress_what_is_in_flight_survives_every_change
+    fn requests_in_flight_survive_every_change / fn stress_requests_in_flight_survive_every_change
         (turns()) = |turns| {
             let mut set = MeterSet::new(&[of_kind(0)], ClockPair::default()).expect("one");
             let (mut now, mut made) = (50_u64, vec![0_u64]);
@@ -73,15 +73,15 @@ outflow_testkit::laws! {
                 match turn {
                     Turn::Take { after, cost } => {
                         now += after;
-                        if let Decision::Allow(grant) = set.take(at(now), Cost::new(cost)) {
-                            held.push((grant, now));
+                        if let Decision::Allow(receipts) = set.take(at(now), Cost::new(cost)) {
+                            held.push((receipts, now));
                         }
                     }
                     Turn::Settle { after, nth, gone_for } if nth < held.len() => {
                         now += after;
-                        let (grant, left) = held.remove(nth);
-                        lost.push((now + gone_for, grant.cost().units(), left));
-                        set.settle(at(now), grant, RequestTiming::Lost { until: at(now + gone_for) }, None);
+                        let (receipts, left) = held.remove(nth);
+                        lost.push((now + gone_for, receipts.cost().units(), left));
+                        set.settle(at(now), receipts, RequestTiming::Lost { until: at(now + gone_for) }, None);
                     }
                     Turn::Refund { after, nth } if nth < held.len() => {
                         now += after;
@@ -96,20 +96,20 @@ outflow_testkit::laws! {
                     }
                     Turn::Settle { .. } | Turn::Refund { .. } => {}
                 }
-                for ((_, standing), since) in set.standings(at(now)).zip(&made) {
+                for ((_, status), since) in set.standings(at(now)).zip(&made) {
                     // Taken at the instant of the change: before or after it, both are right.
                     let clear = held.iter().all(|(_, sent)| sent != since) && lost.iter().all(|l| l.2 != *since);
                     let ours = held.iter().filter(|(_, sent)| sent > since).map(|(g, _)| g.cost().units());
                     let gone = lost.iter().filter(|(by, _, sent)| *by > now && sent > since).map(|l| l.1);
                     let outstanding: u64 = ours.chain(gone).sum();
-                    prop_assert!(!clear || standing.in_flight == u128::from(outstanding), "at {}", now);
+                    prop_assert!(!clear || status.in_flight == u128::from(outstanding), "at {}", now);
                 }
             }
             Ok(())
         };
 }
 
-// Nothing taken, charged, settled or given back leaves no trace in any kind of meter.
+// A zero cost taken, charged, settled or refunded leaves no trace in any kind of meter.
 #[test]
 fn a_zero_cost_leaves_no_trace() {
     let send = |limit: Limit| limit.counted(Accounting::Send);
@@ -130,22 +130,22 @@ fn a_zero_cost_leaves_no_trace() {
         meter.settle(at(6), second, at(6));
         meter.charge(at(6), 0);
         assert!(!meter.refund_at(at(6), Cost::ZERO));
-        let standing = meter.status(at(6));
+        let status = meter.status(at(6));
         assert_eq!(
-            (standing.used, standing.requests, standing.peak),
+            (status.used, status.requests, status.peak),
             (0, 0, 0),
             "{limit:?}"
         );
         assert_eq!(
-            (standing.memory, meter.recovery(at(6))),
+            (status.memory, meter.recovery(at(6))),
             (0, None),
             "{limit:?}"
         );
     }
 }
 
-// One has landed and two are in flight when the limit becomes another kind, and another: three count
-// all along, and two of them are in flight.
+// One has landed and two are in flight when the limit becomes another kind, and another: three
+// count all along, and two of them are in flight.
 #[test]
 fn a_change_of_kind_keeps_landed_and_open_usage() {
     let mut set = MeterSet::new(&[of_kind(0)], ClockPair::default()).expect("one");
@@ -169,17 +169,17 @@ fn a_change_of_kind_keeps_landed_and_open_usage() {
             &[of_kind(kind)],
         )
         .expect("one");
-        let (_, standing) = set.standings(at(6)).next().expect("one");
+        let (_, status) = set.standings(at(6)).next().expect("one");
         assert_eq!(
-            (standing.used, standing.in_flight, standing.peak),
+            (status.used, status.in_flight, status.peak),
             (3, 2, 3),
             "kind {kind}"
         );
     }
 }
 
-// The grant was taken before the second limit was there, or before it was another one: it gives back
-// nothing of what others took from it since.
+// The receipts were taken before the second limit existed or changed: they refund nothing of later
+// takes.
 #[test]
 fn a_receipt_set_refunds_only_to_its_own_limits() {
     let first = sliding(100, 1_000);
@@ -213,8 +213,8 @@ fn a_receipt_set_refunds_only_to_its_own_limits() {
     );
 }
 
-// Told with an earlier time than a meter has seen, a change happens at the latest one, from whichever
-// kind: what was just used is not a window old.
+// A change with an earlier time than a meter has seen happens at the latest one, from any kind:
+// recent usage is not a window old.
 #[test]
 fn no_change_of_kind_happens_in_the_past() {
     for (from, to) in [(1, 0), (2, 0), (0, 2)] {
@@ -245,7 +245,7 @@ fn a_set_realigns_its_windows() {
 }
 
 // A moment ties the two clocks together, however old it is: windows of a limit that is added with
-// one lie where they lie.
+// one have their usual edges.
 #[test]
 fn a_limit_added_with_an_old_moment_has_correct_edges() {
     let aligned = Limit::aligned(rate(1, 100))
@@ -265,7 +265,7 @@ fn a_limit_added_with_an_old_moment_has_correct_edges() {
     );
 }
 
-// Where sendings count there is nothing to settle: the answer neither gives back nor adds.
+// Where sendings count there is nothing to settle: the response neither refunds nor adds.
 #[test]
 fn a_response_changes_nothing_where_sendings_count() {
     let fixed = Limit::fixed(rate(9, 20));
@@ -290,26 +290,23 @@ fn a_set_releases_unused_memory() {
     assert!(set.usage(at(50), 0).all(|usage| usage.memory_bytes == 0));
 }
 
-// Nine lost requests have all arrived: nothing of them is kept.
+// Nine lost requests have all arrived: nothing of them is stored.
 #[test]
 fn lost_requests_leave_no_memory() {
     for kind in 0..3 {
         let mut meter = Meter::new(&of_kind(kind), ClockPair::default());
         for n in 0..9 {
-            let grant = meter
+            let receipts = meter
                 .take(at(n), Cost::ONE)
                 .allowed()
                 .expect("room for nine");
-            meter.settle(at(n), grant, at(1_000 - n));
+            meter.settle(at(n), receipts, at(1_000 - n));
         }
-        let standing = meter.status(at(10));
-        assert_eq!(
-            (standing.used, standing.in_flight, standing.requests),
-            (9, 9, 9)
-        );
-        assert!(standing.memory >= 9 * 16);
+        let status = meter.status(at(10));
+        assert_eq!((status.used, status.in_flight, status.requests), (9, 9, 9));
+        assert!(status.memory >= 9 * 16);
         meter.prune(at(5_000));
-        let standing = meter.status(at(5_000));
-        assert_eq!((standing.used, standing.memory), (0, 0), "kind {kind}");
+        let status = meter.status(at(5_000));
+        assert_eq!((status.used, status.memory), (0, 0), "kind {kind}");
     }
 }

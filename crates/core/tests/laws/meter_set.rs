@@ -12,9 +12,9 @@ use crate::support::sliding::SlidingOracle;
 use crate::support::{Step, at, rate, sliding, steps};
 
 outflow_testkit::laws! {
-    // Each limit is an oracle of its own; the set passes when all pass and waits for the slowest.
+    // Each limit has its own oracle; the set passes when all pass and waits for the slowest.
     #[test]
-    fn passes_when_all_pass_and_otherwise_changes_none / fn stress_passes_when_all_pass_and_otherwise_touches_none
+    fn passes_when_all_pass_and_otherwise_changes_none / fn stress_passes_when_all_pass_and_otherwise_changes_none
         ((prop::collection::vec((1..8_u64, 1..25_u64), 0..5), steps(false))) = |(shapes, history)| {
             let limits: Vec<Limit> = shapes.iter().map(|(q, w)| sliding(*q, *w)).collect();
             let mut set = MeterSet::new(&limits, ClockPair::default()).expect("few");
@@ -32,27 +32,27 @@ outflow_testkit::laws! {
                         let decision = set.take(at(now), Cost::new(cost));
                         prop_assert_eq!(decision.is_allow(), all.is_allow());
                         match decision {
-                            Decision::Allow(grant) => {
+                            Decision::Allow(receipts) => {
                                 let taken = oracles.iter_mut().map(|o| o.take(cost)).collect();
-                                held.push((taken, grant));
+                                held.push((taken, receipts));
                             }
                             refusal => prop_assert_eq!(refusal.map(drop), all),
                         }
                     }
                     Step::Refund { after, nth } if nth < held.len() => {
                         now += after;
-                        let (taken, grant) = held.remove(held.len() - 1 - nth);
+                        let (taken, receipts) = held.remove(held.len() - 1 - nth);
                         for (oracle, index) in oracles.iter_mut().zip(taken) {
                             oracle.see(now);
                             oracle.refund(index);
                         }
-                        set.refund(at(now), grant);
+                        set.refund(at(now), receipts);
                     }
                     Step::Refund { .. } | Step::Back { .. } | Step::Reconfigure { .. } => {}
                 }
-                for ((_, standing), oracle) in set.standings(at(now)).zip(&mut oracles) {
+                for ((_, status), oracle) in set.standings(at(now)).zip(&mut oracles) {
                     oracle.see(now);
-                    prop_assert_eq!(standing.used, oracle.used(oracle.latest));
+                    prop_assert_eq!(status.used, oracle.used(oracle.latest));
                 }
             }
             Ok(())
@@ -60,8 +60,8 @@ outflow_testkit::laws! {
 }
 
 outflow_testkit::laws! {
-    // The shared form of the same law: rings under one flag against one oracle each. Times run
-    // forward, because a limiter remembers only what it has logged.
+    // The shared form of the law: rings under one lock against one oracle each. Times run forward,
+    // because a limiter remembers only its log.
     #[test]
     fn a_shared_set_passes_when_all_pass / fn stress_a_shared_set_passes_when_all_pass
         ((prop::collection::vec((1..8_u64, 1..25_u64), 0..4), steps(false))) = |(shapes, history)| {
@@ -151,7 +151,8 @@ fn an_empty_set_lets_every_request_pass() {
     assert!(set.take(Nanos::ZERO, Cost::new(u64::MAX)).is_allow());
 }
 
-// 20 % of 10: told when one is left, silent while it stays low, told again after a recovery.
+// 20 % of 10: reported when one is left, silent while it stays low, reported again after a
+// recovery.
 #[test]
 fn low_quota_is_reported_once_until_recovery() {
     let limit = sliding(10, 1_000).warning_below(Share::percent(20));
@@ -178,12 +179,12 @@ fn low_quota_is_reported_once_until_recovery() {
     assert_eq!(
         set.poll_event(),
         again,
-        "it had recovered in between, though nobody asked"
+        "it had recovered between the queries"
     );
 }
 
-// 10 a minute with 9 left for 60 s asks for 6.6 s; the cap gives half a second and says so once a
-// minute.
+// 10 a minute with 9 left for 60 s asks for 6.6 s; the cap grants half a second and reports it once
+// a minute.
 #[test]
 fn capped_pacing_is_reported_at_most_once_a_minute() {
     let limit = Limit::fixed(rate(10, 60_000_000_000))
@@ -203,40 +204,40 @@ fn capped_pacing_is_reported_at_most_once_a_minute() {
     assert_eq!(set.poll_event(), None);
     let second = take(&mut set, 0);
     assert_eq!(second.send_at(), Nanos::from_millis(500));
-    let told = MeterEvent::PacingCapped {
+    let capped = MeterEvent::PacingCapped {
         limit: 0,
         window: Duration::from_mins(1),
         asked: Duration::from_nanos(60_000_000_000 / 9),
         cap: Duration::from_millis(500),
     };
-    assert_eq!(set.poll_event(), Some(told));
+    assert_eq!(set.poll_event(), Some(capped));
     let _ = take(&mut set, 1_000);
-    assert_eq!(set.poll_event(), None, "told within the last minute");
+    assert_eq!(set.poll_event(), None, "reported within the last minute");
 }
 
 #[test]
 fn pacing_is_off_by_default() {
     let mut set = MeterSet::new(&[sliding(10, 1_000)], ClockPair::default()).expect("one");
     let _ = set.take(at(0), Cost::ONE);
-    let grant = set.take(at(1), Cost::ONE).allowed().expect("fits");
-    assert_eq!(grant.send_at(), at(1));
+    let receipts = set.take(at(1), Cost::ONE).allowed().expect("fits");
+    assert_eq!(receipts.send_at(), at(1));
 }
 
-// One meter has seen a later time than the others when the clock steps back: what is then taken can
-// still be given back to all of them.
+// One meter has seen a later time than the others when the clock steps back: later receipts can
+// still be refunded to all of them.
 #[test]
 fn a_receipt_set_from_after_a_clock_step_is_refunded_everywhere() {
     let limits = [sliding(5, 1_000), sliding(5, 1_000)];
     let mut set = MeterSet::new(&limits, ClockPair::default()).expect("two");
     set.charge(at(100), 0, 1);
-    let grant = set.take(at(50), Cost::new(2)).allowed().expect("fits");
-    assert_eq!(grant.at(), at(100));
-    set.refund(at(60), grant);
+    let receipts = set.take(at(50), Cost::new(2)).allowed().expect("fits");
+    assert_eq!(receipts.at(), at(100));
+    set.refund(at(60), receipts);
     let used: Vec<u128> = set.standings(at(60)).map(|(_, s)| s.used).collect();
     assert_eq!(used, [1, 0]);
 }
 
-// Three calls weighing 8 of 10 a minute, a fourth refused: what an operator is shown of them.
+// Three calls weighing 8 of 10 a minute, a fourth refused: the usage that an operator sees.
 #[test]
 fn usage_reports_each_limit() {
     let mut set = MeterSet::new(&[sliding(10, 60_000_000_000)], ClockPair::default()).expect("one");
@@ -281,7 +282,7 @@ fn usage_reports_each_limit() {
     );
 }
 
-// Ten a second, spread out: what is sent later counts from then, so that no window of sendings has
+// Ten a second, spread out: a later send counts from its time, so that no window of sendings has
 // more than ten.
 #[test]
 fn a_paced_request_counts_from_its_send_time() {
@@ -289,8 +290,8 @@ fn a_paced_request_counts_from_its_send_time() {
     let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     let mut times: Vec<u64> = Vec::new();
     for ms in (0..4_000).step_by(3) {
-        if let Decision::Allow(grant) = set.take(Nanos::from_millis(ms), Cost::ONE) {
-            times.push(grant.send_at().as_nanos());
+        if let Decision::Allow(receipts) = set.take(Nanos::from_millis(ms), Cost::ONE) {
+            times.push(receipts.send_at().as_nanos());
         }
     }
     let most = times.iter().map(|t| {
@@ -303,8 +304,8 @@ fn a_paced_request_counts_from_its_send_time() {
     assert!(times.len() > 30, "{}", times.len());
 }
 
-// The second limit is spread out, so its requests are sent beyond the edge of the first: they count
-// on both sides of it, and giving one back takes nothing from the others.
+// The second limit is paced, so its requests are sent beyond the edge of the first: they count on
+// both sides of it, and refunding one takes nothing from the others.
 #[test]
 fn a_send_beyond_an_edge_counts_on_both_sides() {
     let narrow = Limit::fixed(rate(3, 100)).counted(Accounting::Send);
@@ -334,8 +335,8 @@ fn a_send_beyond_an_edge_counts_on_both_sides() {
     assert_eq!(used(&mut set, 260), Some(0));
 }
 
-// A refusal of one unit is remembered for the next to read, and ends at the promised instant; giving
-// back what one of the limits still counts opens it again.
+// A refusal of one unit is stored for the next reader, and ends at the promised instant; refunding
+// units that one limit still counts opens it again.
 #[test]
 fn a_shared_set_opens_at_its_promise_or_a_refund() {
     let limiter = SharedLimiter::with_rates(&[rate(2, 10), rate(3, 100)]).expect("small");
@@ -367,7 +368,7 @@ fn a_shared_set_opens_at_its_promise_or_a_refund() {
     );
 }
 
-// Four of ten are used when the limit becomes four: nothing remains, and that is told.
+// Four of ten are used when the limit becomes four: nothing remains, and that is reported.
 #[test]
 fn a_limit_that_shrinks_below_its_threshold_is_reported() {
     let limit = |quantity| sliding(quantity, 1_000).warning_below(Share::percent(50));
@@ -408,12 +409,12 @@ fn usage_includes_requests_in_flight() {
     }
 }
 
-// A limit added while running begins untouched; the others keep their use, and grants from before
-// can still be given back.
+// A limit added at run time starts unused; the others keep their usage, and earlier receipts can
+// still be refunded.
 #[test]
 fn a_live_change_keeps_usage_and_open_receipts() {
     let mut set = MeterSet::new(&[sliding(5, 1_000)], ClockPair::default()).expect("one");
-    let grant = set.take(at(10), Cost::new(4)).allowed().expect("fits");
+    let receipts = set.take(at(10), Cost::new(4)).allowed().expect("fits");
     let moment = ClockPair {
         now: at(20),
         ..ClockPair::default()
@@ -422,7 +423,7 @@ fn a_live_change_keeps_usage_and_open_receipts() {
         .expect("two");
     assert_eq!(set.check(at(20), Cost::new(2)), Decision::Allow(()));
     assert_eq!(set.check(at(20), Cost::new(3)), Decision::Never);
-    set.refund(at(30), grant);
+    set.refund(at(30), receipts);
     let used: Vec<u128> = set.standings(at(30)).map(|(_, s)| s.used).collect();
     assert_eq!(used, [0, 0]);
 }

@@ -1,7 +1,7 @@
-//! A server that several clients share, against what one of them concludes from its headers.
+//! A server shared by several clients, and the conclusions of one of them from its headers.
 //!
-//! The server is strict and keeps everything: every arrival with its owner. We see only what comes
-//! back, late and out of order.
+//! The server is strict and keeps every arrival with its owner. The client sees only the responses,
+//! late and out of order.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 const WINDOW: u64 = 1_000;
 const LIMIT: u64 = 1_000;
 
-/// One of our requests: times in milliseconds.
+/// Own request, with times in milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: u64,
@@ -37,13 +37,13 @@ fn limit() -> Limit {
     Limit::sliding(rate).counted(Accounting::Safe)
 }
 
-/// How many of `arrivals` a sliding window holds at `at`.
+/// Returns the number of `arrivals` in a sliding window at `at`.
 fn counted(arrivals: impl Iterator<Item = u64>, at: u64) -> u64 {
     let live = arrivals.filter(|arrival| *arrival <= at && at < arrival + WINDOW);
     u64::try_from(live.count()).expect("few")
 }
 
-/// What the server writes into the response of a request that arrived at `at`.
+/// Returns the header in the response of a request that arrived at `at`.
 fn header(ours: &[Sent], theirs: &[u64], at: u64) -> Hint {
     let used =
         counted(ours.iter().map(|sent| sent.arrives), at) + counted(theirs.iter().copied(), at);
@@ -60,7 +60,8 @@ fn header(ours: &[Sent], theirs: &[u64], at: u64) -> Hint {
     *hints.iter().next().expect("one hint")
 }
 
-/// What our own meter knows: entries count in flight and for one window after their response.
+/// Returns our own meter's knowledge: entries count in flight and for one window after their
+/// response.
 fn known(all: &[Sent], of: Sent) -> LocalUsage {
     let at_send = |sent: &&Sent| sent.at <= of.at && of.at < sent.returns + WINDOW;
     let since = |sent: &&Sent| sent.at > of.at && sent.at <= of.returns;
@@ -86,7 +87,7 @@ fn never_accused_beyond_truth(ours: &[Sent], theirs: &[u64]) -> Result<(), TestC
     Ok(())
 }
 
-/// All of ours is over and forgotten; then one request asks.
+/// All own requests are over and expired; then one request asks.
 fn found_exactly_when_quiet(ours: &[Sent], theirs: &[u64]) -> Result<(), TestCaseError> {
     let quiet = ours.iter().map(|sent| sent.returns).max().unwrap_or(0) + WINDOW;
     let probe = Sent {
@@ -105,14 +106,14 @@ fn found_exactly_when_quiet(ours: &[Sent], theirs: &[u64]) -> Result<(), TestCas
     Ok(())
 }
 
-/// A request on its way, with what is needed when it comes back.
+/// Request in flight, with the data for its response.
 struct Waiting {
     sent: Sent,
-    grant: ReceiptSet,
+    receipts: ReceiptSet,
     mark: UsageMark,
 }
 
-/// One client with a real meter that charges whatever it concludes.
+/// Client with a real meter that charges every conclusion.
 struct Client {
     set: MeterSet,
     ledger: UsageLedger,
@@ -128,31 +129,39 @@ impl Client {
         }
     }
 
-    /// `None` if the meter, with the strangers charged to it, has no room.
+    /// `None` if the meter, with the foreign usage charged to it, has no quota.
     fn send(&mut self, sent: Sent) -> Option<Waiting> {
         let now = Nanos::from_millis(sent.at);
-        let grant = self.set.take(now, Cost::ONE).allowed()?;
+        let receipts = self.set.take(now, Cost::ONE).allowed()?;
         self.ledger.taken(Cost::ONE);
-        let (_, standing) = self.set.standings(now).next().expect("one limit");
-        let mark = self.ledger.mark(&standing);
-        Some(Waiting { sent, grant, mark })
+        let (_, status) = self.set.standings(now).next().expect("one limit");
+        let mark = self.ledger.mark(&status);
+        Some(Waiting {
+            sent,
+            receipts,
+            mark,
+        })
     }
 
     fn receive(&mut self, waiting: Waiting, hint: &Hint) {
-        let Waiting { sent, grant, mark } = waiting;
+        let Waiting {
+            sent,
+            receipts,
+            mark,
+        } = waiting;
         let now = Nanos::from_millis(sent.returns);
         let foreign = self.ledger.correct(hint, &limit(), mark, now).foreign;
         self.set.charge(now, 0, foreign);
         self.charged += foreign;
-        let journey = RequestTiming::Answered {
-            sent: grant.at(),
+        let timing = RequestTiming::Answered {
+            sent: receipts.at(),
             answered: now,
         };
-        self.set.settle(now, grant, journey, None);
+        self.set.settle(now, receipts, timing, None);
     }
 }
 
-/// All of ours in the order of time, so that many are in flight when a response comes.
+/// All own requests in the order of time, so that many are in flight when a response comes.
 fn charged_by_then(ours: &[Sent], theirs: &[u64]) -> Result<u64, TestCaseError> {
     let mut client = Client::new();
     let mut to_send = ours.to_vec();
@@ -195,19 +204,19 @@ fn histories() -> impl Strategy<Value = (Vec<Sent>, Vec<u64>)> {
 
 outflow_testkit::laws! {
     #[test]
-    fn foreign_usage_is_never_overestimated / fn stress_others_are_never_accused_beyond_the_truth
+    fn foreign_usage_is_never_overestimated / fn stress_foreign_usage_is_never_overestimated
         (histories()) = |(ours, theirs)| never_accused_beyond_truth(&ours, &theirs);
 
     #[test]
-    fn foreign_usage_is_exact_without_own_traffic / fn stress_others_are_found_exactly_once_we_are_quiet
+    fn foreign_usage_is_exact_without_own_traffic / fn stress_foreign_usage_is_exact_without_own_traffic
         (histories()) = |(ours, theirs)| found_exactly_when_quiet(&ours, &theirs);
 
     #[test]
-    fn charges_never_exceed_foreign_usage / fn stress_strangers_are_never_charged_beyond_what_they_used
+    fn charges_never_exceed_foreign_usage / fn stress_charges_never_exceed_foreign_usage
         (histories()) = |(ours, theirs)| strangers_are_charged_once(&ours, &theirs);
 }
 
-// Four of ours in flight at once, and ten strangers that all four responses tell of.
+// Four own requests in flight at once, and ten foreign ones that all four responses report.
 #[test]
 fn several_responses_charge_foreign_usage_once() {
     let ours = [(); 4].map(|()| Sent {
@@ -218,8 +227,8 @@ fn several_responses_charge_foreign_usage_once() {
     assert_eq!(charged_by_then(&ours, &[10; 10]).ok(), Some(10));
 }
 
-// Ten of theirs, and our own burst of five in flight with the one that brings the header. Without
-// what was taken since, four of our own would be taken for strangers.
+// Ten foreign requests, and our own burst of five in flight with the one that brings the header.
+// Without the later takes, four of our own would count as foreign.
 #[test]
 fn own_later_sends_are_not_foreign_usage() {
     let first = Sent {

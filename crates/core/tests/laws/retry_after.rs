@@ -1,4 +1,4 @@
-//! `Retryability-After` as servers really send it: every known form, right and wrong, with the server's
+//! `Retry-After` as servers really send it: every known form, right and wrong, with the server's
 //! clock a day ahead and a day behind.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 const NOW: u64 = 1_700_000_000;
 const DAY: u64 = 86_400;
 
-/// What a row must come to.
+/// Expected result of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Is {
     Millis(u64),
@@ -25,7 +25,7 @@ enum Is {
 use Is::{Capped, Floored, Ignored, Millis};
 const NEITHER: Is = Ignored(MalformedRetryAfter::NeitherSecondsNorDate);
 
-/// Name, value and answer. Dates are relative to a server whose clock shows `NOW`.
+/// Name, value and result. Dates are relative to a server whose clock shows `NOW`.
 const ROWS: [(&str, &[u8], Is); 64] = [
     ("zero", b"0", Floored),
     ("two seconds", b"2", Millis(2_000)),
@@ -207,7 +207,7 @@ fn a_wrong_clock_of_the_server_changes_nothing() {
     }
 }
 
-// A `Date` that cannot be read is no clock: ours has to do.
+// An invalid `Date` is no clock: ours is used.
 #[test]
 fn an_invalid_date_header_falls_back_to_our_clock() {
     let value = b"Tue, 14 Nov 2023 22:15:20 GMT";
@@ -230,7 +230,7 @@ fn long_values_are_safe() {
     assert_eq!(
         RetryAfter::read(&fraction, LOCAL, WaitBounds::default()).wait(),
         Some(Duration::from_nanos(1_000_000_001)),
-        "never shorter than told"
+        "never shorter than asked"
     );
 }
 
@@ -268,20 +268,20 @@ fn bounds_that_would_spin_or_cross_cannot_be_built() {
 
 outflow_testkit::laws! {
     #[test]
-    fn a_list_waits_for_its_longest_member / fn stress_a_list_is_as_long_as_its_longest_member
+    fn a_list_waits_for_its_longest_member / fn stress_a_list_waits_for_its_longest_member
         ((members(), proptest::sample::select(&JOINTS))) = waits_for_the_longest;
 
     #[test]
     fn a_future_date_is_waited_for_with_any_clocks
-        / fn stress_a_future_date_is_waited_for_whatever_the_clocks_say
+        / fn stress_a_future_date_is_waited_for_with_any_clocks
         ((0..=253_402_214_399_u64, 1..=DAY, any::<u64>()))
         = |(server, ahead, wall)| waits_exactly(server, ahead, wall);
 }
 
-/// How a list may be joined. Without any blank, two numbers could be one of thousands.
+/// Separators of a list. Without any blank, two numbers could be one with thousands.
 const JOINTS: [&str; 3] = [", ", " ,", " , , "];
 
-/// A wait in seconds and how it is written: as a number or in one of the forms of a date.
+/// A wait in seconds and its form: a number or one of the forms of a date.
 fn members() -> impl Strategy<Value = Vec<(u64, usize)>> {
     proptest::collection::vec((1..=DAY, 0_usize..3), 1..6)
 }

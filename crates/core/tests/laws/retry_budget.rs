@@ -21,14 +21,14 @@ const START: u64 = 100 * SECOND;
 /// A retry in parts per million.
 const RETRY: u64 = 1_000_000;
 
-/// Keeps the history, and works out the balance by replaying it from the beginning.
+/// Keeps the history, and computes the balance by replaying it from the beginning.
 struct Oracle {
     settings: RetryBudgetSettings,
     history: Vec<(u64, Event)>,
 }
 
 impl Oracle {
-    fn grants(&self, now: u64) -> bool {
+    fn receipt_sets(&self, now: u64) -> bool {
         let (allowance, earned) = self.balance(now);
         allowance >= self.each() || earned.iter().map(|(_, left)| left).sum::<u64>() >= RETRY
     }
@@ -37,7 +37,7 @@ impl Oracle {
         SECOND.div_ceil(u64::from(self.settings.per_second))
     }
 
-    /// Nanoseconds of allowance, and what is left of each call's share with the slot it came in.
+    /// Returns nanoseconds of allowance, and the rest of each call's share with its slot.
     fn balance(&self, now: u64) -> (u64, Vec<(u64, u64)>) {
         let slot = u64::try_from(self.settings.ttl.as_nanos()).expect("small") / 10;
         let whole = self.each() * u64::from(self.settings.per_second);
@@ -117,10 +117,10 @@ fn budget_equals_a_replay(events: &[Event], settings: RetryBudgetSettings) {
                 oracle.history.push((latest, Event::Call));
             }
             Event::Retryability => {
-                let grants = oracle.grants(latest);
-                assert_eq!(budget.balance(at) > 0, grants, "balance at {latest}");
-                assert_eq!(budget.withdraw(at), grants, "at {latest}");
-                if grants {
+                let receipt_sets = oracle.receipt_sets(latest);
+                assert_eq!(budget.balance(at) > 0, receipt_sets, "balance at {latest}");
+                assert_eq!(budget.withdraw(at), receipt_sets, "at {latest}");
+                if receipt_sets {
                     oracle.history.push((latest, Event::Retryability));
                 }
             }
@@ -131,7 +131,7 @@ fn budget_equals_a_replay(events: &[Event], settings: RetryBudgetSettings) {
     oracle.keeps_its_promise();
 }
 
-/// Few enough a second that the share decides as often as the allowance.
+/// Few enough a second that the share decides about equally often.
 fn settings() -> impl Strategy<Value = RetryBudgetSettings> {
     (1_u32..=100, 1_u32..8, 1_u64..12).prop_map(|(percent, per_second, ttl)| RetryBudgetSettings {
         share: Share::percent(percent),

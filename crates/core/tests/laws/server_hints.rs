@@ -1,4 +1,4 @@
-//! Every dialect as its provider sends it, and what becomes of the malformed.
+//! Every dialect as its provider sends it, and the treatment of malformed headers.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn read_as(headers: &[(&str, &str)], dialects: Dialects) -> Hints {
     Hints::read(pairs, dialects, response_time)
 }
 
-/// A hint as one line, so that a table of them can be read: what is not said is left out.
+/// Formats a hint as one line for a readable table; missing parts are left out.
 fn line(hint: &Hint) -> String {
     let number = |name: &str, value: Option<u64>| value.map(|n| format!(" {name}={n}"));
     let span = |name: &str, value: Option<Duration>| value.map(|d| format!(" {name}={d:?}"));
@@ -42,7 +42,7 @@ fn lines(hints: &Hints) -> Vec<String> {
     hints.iter().map(line).collect()
 }
 
-/// The headers of a response, and the hints that they amount to.
+/// Headers of a response, and the resulting hints.
 type Row = (
     &'static [(&'static str, &'static str)],
     &'static [&'static str],
@@ -253,7 +253,7 @@ fn names_are_read_in_any_case() {
     }
 }
 
-// A good header stands beside each bad one: it must survive.
+// A valid header stands next to each malformed one: it must survive.
 #[test]
 fn malformed_headers_are_counted_and_harm_no_others() {
     let good = ("X-RateLimit-Limit", "60");
@@ -326,7 +326,7 @@ fn only_selected_dialects_are_read() {
     assert_eq!(read_as(&headers, Dialects::ALL).iter().count(), 7);
 }
 
-// What is not listened to is not ours to judge, so it is not malformed either.
+// Headers of unselected dialects are not judged, so they are not malformed either.
 #[test]
 fn unselected_dialects_are_not_malformed() {
     let hints = read_as(&[("X-RateLimit-Limit", "?")], Dialects::NONE);

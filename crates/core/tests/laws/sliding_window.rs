@@ -1,8 +1,7 @@
 //! The sliding window against an oracle that keeps everything.
 //!
-//! Agreement with the oracle at every step is at once exactness (never over the limit in any
-//! window), maximality (never refuses what would fit) and the promise (the first instant that
-//! passes).
+//! Agreement with the oracle at every step proves exactness (never over the limit in any window),
+//! maximality (never refuses a fitting request) and the promise (the first instant that passes).
 
 use outflow_core::{ClockPair, Cost, Decision, Meter, Nanos, Receipt, SharedLimiter};
 use proptest::prelude::*;
@@ -120,10 +119,10 @@ outflow_testkit::laws! {
             agrees(Subject::SharedLimiter(limiter), oracle, &history)
         };
 
-    // Threads read the clock before they take, so a shared limiter sees times out of order all the
-    // time. It may then refuse for the few nanoseconds in question, and never lets more through.
+    // Threads read the clock before they take, so a shared limiter sees times out of order. It may
+    // then refuse for a few nanoseconds, and never lets more through.
     #[test]
-    fn out_of_order_times_add_no_quota / fn stress_out_of_order_times_mint_nothing
+    fn out_of_order_times_add_no_quota / fn stress_out_of_order_times_add_no_quota
         ((shapes(), steps(false))) = |((quantity, window), history)| {
             let mut limiter = Subject::SharedLimiter(SharedLimiter::sliding(rate(quantity, window)).expect("small"));
             let mut oracle = SlidingOracle::new(quantity, window);
@@ -150,7 +149,7 @@ outflow_testkit::laws! {
 
     // Extreme limits, windows, times and costs: the oracle adds up in 128 bits.
     #[test]
-    fn any_64_bit_number_is_safe / fn stress_no_number_of_64_bits_breaks_it
+    fn any_64_bit_number_is_safe / fn stress_any_64_bit_number_is_safe
         ((extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, window, asks)| {
             let (quantity, window) = (quantity.max(1), window.max(1));
@@ -201,7 +200,7 @@ fn a_heavy_request_waits_for_enough_entries() {
     assert_eq!(decision, Decision::WaitUntil(Nanos::from_secs(62)));
 }
 
-// The check of the exact log: 100 a minute, weight 5 behind 96 ones does not fit, 4 does.
+// The exact log: 100 a minute, weight 5 behind 96 ones does not fit, 4 does.
 #[test]
 fn weights_add_up_against_the_limit() {
     let mut meter = Meter::new(&sliding(100, 60_000_000_000), ClockPair::default());
@@ -218,17 +217,17 @@ fn weights_add_up_against_the_limit() {
         Decision::WaitUntil(Nanos::from_secs(60))
     );
     assert!(meter.check(now, Cost::new(4)).is_allow());
-    let standing = meter.status(now);
+    let status = meter.status(now);
     assert_eq!(
-        (standing.used, standing.requests, standing.remaining()),
+        (status.used, status.requests, status.remaining()),
         (96, 48, 4)
     );
-    assert_eq!(standing.oldest, Some(Nanos::ZERO));
-    assert_eq!(standing.newest, Some(Nanos::from_secs(47)));
-    assert!((standing.remaining_rate() - 0.04).abs() < 1e-12);
+    assert_eq!(status.oldest, Some(Nanos::ZERO));
+    assert_eq!(status.newest, Some(Nanos::from_secs(47)));
+    assert!((status.remaining_rate() - 0.04).abs() < 1e-12);
 }
 
-// Ten thousand entries on one tick, every other one given back: ids must not be confused.
+// Ten thousand entries at one instant, every other one refunded: ids must not be confused.
 #[test]
 fn refunds_at_one_instant_are_distinct() {
     let mut meter = Meter::new(&sliding(100_000, 1_000), ClockPair::default());
@@ -279,8 +278,8 @@ fn a_cost_above_the_limit_never_passes_and_zero_always_does() {
     assert_eq!(meter.status(at(0)).used, 3);
 }
 
-// A million entries that all expired must not be dropped one by one; the ring keeps its memory
-// until it is tidied, and then an idle meter costs nothing.
+// A million expired entries must not be dropped one by one; the ring keeps its memory until it is
+// pruned, and then an idle meter costs nothing.
 #[test]
 fn an_idle_log_uses_no_memory_after_pruning() {
     let mut meter = Meter::new(&sliding(1_000, 1_000), ClockPair::default());
@@ -294,24 +293,24 @@ fn an_idle_log_uses_no_memory_after_pruning() {
     );
     assert_eq!(meter.status(at(1_999)).requests, 0);
     meter.prune(at(2_000));
-    let standing = meter.status(at(2_000));
+    let status = meter.status(at(2_000));
     assert_eq!(
-        (standing.memory, standing.expired, standing.peak),
+        (status.memory, status.expired, status.peak),
         (0, 1_000, 1_000)
     );
 }
 
-// A million charges of strangers at ten a day: the log holds no more entries than its limit needs,
-// and forgets none of the use.
+// A million foreign charges at ten a day: the log holds no more entries than its limit needs, and
+// loses no usage.
 #[test]
 fn foreign_usage_takes_bounded_memory() {
     let mut meter = Meter::new(&sliding(10, 1_000_000_000), ClockPair::default());
     for n in 0..1_000_000 {
         meter.charge(at(n), 2);
     }
-    let standing = meter.status(at(1_000_000));
-    assert_eq!((standing.used, standing.requests), (2_000_000, 10));
-    assert!(standing.memory < 1_000, "{}", standing.memory);
+    let status = meter.status(at(1_000_000));
+    assert_eq!((status.used, status.requests), (2_000_000, 10));
+    assert!(status.memory < 1_000, "{}", status.memory);
 }
 
 // A thousand unit entries, then one of another width: 8 bytes for the time and few for the cost.
@@ -323,16 +322,16 @@ fn costs_that_widen_late_stay_small() {
     }
     for (cost, most) in [(5, 11), (70_000, 14), (900_000, 14)] {
         let _ = meter.take(at(10_000), Cost::new(cost));
-        let standing = meter.status(at(10_000));
+        let status = meter.status(at(10_000));
         assert!(
-            standing.memory <= standing.requests * most,
+            status.memory <= status.requests * most,
             "{} bytes",
-            standing.memory
+            status.memory
         );
     }
 }
 
-// What others used of the same key may stand above the limit; it leaves with its window.
+// Foreign usage may exceed the limit; it expires with its window.
 #[test]
 fn foreign_usage_counts_and_expires() {
     let mut meter = Meter::new(&sliding(5, 100), ClockPair::default());

@@ -1,7 +1,7 @@
-//! What the laws are checked with: histories, naive oracles, and a runner.
+//! Histories, naive oracles, and a runner for the laws.
 //!
-//! An oracle keeps every entry for ever and answers by adding up, so that there is nothing in it
-//! to get wrong; it is far too slow for anything but a test.
+//! An oracle keeps every entry for ever and answers by adding up, so that it has nothing to get
+//! wrong; it is far too slow for anything but a test.
 
 #![allow(
     unreachable_pub,
@@ -23,9 +23,9 @@ use proptest::prelude::*;
 /// One step of a history.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Let so many nanoseconds pass, then ask for this cost.
+    /// Pass this many nanoseconds, then ask for this cost.
     Take { after: u64, cost: u64 },
-    /// Give back the n-th receipt still held, counted from the latest.
+    /// Refund the n-th receipt still held, counted from the latest.
     Refund { after: u64, nth: usize },
     /// The clock steps back.
     Back { by: u64 },

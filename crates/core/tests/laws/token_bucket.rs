@@ -18,9 +18,9 @@ fn shapes() -> impl Strategy<Value = (u64, u64, u64)> {
 }
 
 outflow_testkit::laws! {
-    // Meter and shared limiter at once: they agree with the oracle to the nanosecond, in what they
-    // allow and in what they promise. The limiter keeps no time of questions that took nothing, so
-    // it is compared until the clock steps back.
+    // Meter and shared limiter together agree with the oracle to the nanosecond, in decisions and
+    // promises. The limiter keeps no time of queries that took nothing, so it is compared until the
+    // clock steps back.
     #[test]
     fn agrees_with_its_whole_history / fn stress_agrees_with_its_whole_history
         ((shapes(), steps(false))) = |((quantity, per, burst), history)| {
@@ -54,10 +54,10 @@ outflow_testkit::laws! {
             Ok(())
         };
 
-    // Threads read the clock before they take: no order of asking overdraws a shared bucket, at the
-    // latest time that any of them had.
+    // Threads read the clock before they take: no order of takes overdraws a shared bucket, at the
+    // latest time of any of them.
     #[test]
-    fn out_of_order_times_add_no_quota / fn stress_out_of_order_times_mint_nothing
+    fn out_of_order_times_add_no_quota / fn stress_out_of_order_times_add_no_quota
         ((shapes(), prop::collection::vec((30..80_u64, 1..4_u64), 1..60))) = |((quantity, per, burst), asks)| {
             let limiter = SharedLimiter::bucket(rate(quantity, per), burst).expect("positive");
             let mut oracle = BucketOracle::new(quantity, per, burst);
@@ -71,10 +71,10 @@ outflow_testkit::laws! {
             Ok(())
         };
 
-    // Given back in any order and at any time, what is then allowed would have been allowed had the
-    // refunded ones never been taken: the oracle is never overdrawn.
+    // After refunds in any order and at any time, every allowed request would also be allowed
+    // without the refunded ones: the oracle is never overdrawn.
     #[test]
-    fn refunds_never_add_a_token / fn stress_refunds_never_mint_a_token
+    fn refunds_never_add_a_token / fn stress_refunds_never_add_a_token
         ((shapes(), steps(false), any::<bool>())) = |((quantity, per, burst), history, shared)| {
             let mut meter = Meter::new(&bucket(quantity, per, burst), ClockPair::default());
             let limiter = SharedLimiter::bucket(rate(quantity, per), burst).expect("positive");
@@ -113,7 +113,7 @@ outflow_testkit::laws! {
             Ok(())
         };
 
-    // Taken and given back in any order at the same instant: as if nothing had happened.
+    // Taken and refunded in any order at one instant: nothing changes.
     #[test]
     fn refunds_in_any_order_restore / fn stress_refunds_in_any_order_restore
         ((shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 0..20),
@@ -140,10 +140,10 @@ outflow_testkit::laws! {
             Ok(())
         };
 
-    // Another rate keeps the tokens that are gone: never more is left than before, a live change
-    // back and forth included.
+    // Another rate keeps the missing tokens: never more is left than before, a change back and
+    // forth included.
     #[test]
-    fn a_live_change_adds_no_quota / fn stress_a_live_change_mints_nothing
+    fn a_live_change_adds_no_quota / fn stress_a_live_change_adds_no_quota
         ((shapes(), shapes(), prop::collection::vec((0..8_u64, 1..4_u64), 1..20)))
         = |(first, second, history)| {
             let limit = |(quantity, per, burst)| bucket(quantity, per, burst);
@@ -161,7 +161,7 @@ outflow_testkit::laws! {
         };
 
     #[test]
-    fn any_64_bit_number_is_safe / fn stress_no_number_of_64_bits_breaks_it
+    fn any_64_bit_number_is_safe / fn stress_any_64_bit_number_is_safe
         ((extreme(), extreme(), extreme(), prop::collection::vec((extreme(), extreme()), 1..20)))
         = |(quantity, per, burst, asks)| {
             let (quantity, per, burst) = (quantity.max(1), per.max(1), burst.max(1));
@@ -175,7 +175,8 @@ outflow_testkit::laws! {
                         prop_assert!(until > at(latest));
                         let mut later = meter.clone();
                         prop_assert!(!meter.clone().check(at(until.as_nanos() - 1), Cost::new(cost)).is_allow());
-                        // At the very end of time the consumption itself may not be tellable.
+                        // At the very end of the timeline the consumption itself may be out of
+                        // range.
                         let then = later.check(until, Cost::new(cost));
                         prop_assert!(then.is_allow() || then == Decision::Never);
                     }
@@ -187,7 +188,7 @@ outflow_testkit::laws! {
         };
 }
 
-// Known by its cost alone, up to what is missing comes back, and the time does not matter.
+// A refund by cost alone returns at most the missing tokens, and the time does not matter.
 #[test]
 fn a_refund_without_a_receipt_fills_the_bucket_at_most() {
     let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
@@ -199,8 +200,8 @@ fn a_refund_without_a_receipt_fills_the_bucket_at_most() {
     assert!(!meter.refund_at(at(0), Cost::ONE), "it is full");
 }
 
-// The second is given back, a fourth taken, and then the first given back: what left in between is
-// still remembered. Once all has refilled there is nothing to give back.
+// The second is refunded, a fourth taken, and then the first refunded: the earlier refund is still
+// known. Once all has refilled there is nothing to refund.
 #[test]
 fn a_take_between_two_refunds_loses_neither() {
     let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
@@ -213,7 +214,7 @@ fn a_take_between_two_refunds_loses_neither() {
     assert!(!meter.refund(at(500), fourth), "it has refilled");
 }
 
-// Half a token has refilled: the next is whole at 100. In flight, a token has yet to start.
+// Half a token has refilled: the next is complete at 100. In flight, a token has yet to start.
 #[test]
 fn the_next_recovery_is_that_of_the_token_that_refills() {
     let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
@@ -229,7 +230,7 @@ fn the_next_recovery_is_that_of_the_token_that_refills() {
     assert_eq!(flying.recovery(at(50)), Some(at(150)));
 }
 
-// A refund from the middle is remembered, in memory that is accounted for, until all has refilled.
+// A refund from the middle is stored, in accounted memory, until all has refilled.
 #[test]
 fn the_memory_of_refunds_is_reported() {
     let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
@@ -240,7 +241,7 @@ fn the_memory_of_refunds_is_reported() {
     assert!(meter.status(at(0)).memory >= 16);
 }
 
-// The shared bucket remembers until when it refused; at that very instant it no longer does.
+// The shared bucket stores the end of its refusal; at that very instant it no longer refuses.
 #[test]
 fn a_shared_bucket_allows_at_the_instant_it_promised() {
     let limiter = SharedLimiter::bucket(rate(1, 100), 1).expect("positive");
@@ -267,8 +268,8 @@ fn a_shared_bucket_keeps_time_beyond_64_bits() {
     assert!(limiter.take(at(day + 1_000), Cost::ONE).is_allow());
 }
 
-// Two of three tokens given back, half a token's time later: the rest of what they were is there,
-// and nothing is left to give once all has refilled.
+// Two of three tokens are refunded half a token's time later: the rest of them is there, and
+// nothing is left to refund once all has refilled.
 #[test]
 fn a_shared_bucket_refunds_unfilled_tokens() {
     let limiter = SharedLimiter::bucket(rate(1, 100), 3).expect("positive");
@@ -286,7 +287,7 @@ fn a_shared_bucket_refunds_unfilled_tokens() {
     assert!(!limiter.refund(at(200), second), "all of it has refilled");
 }
 
-// After 2^64 tokens places are no longer known: nothing is given back, and nothing minted.
+// After 2^64 tokens positions are lost: nothing is refunded, and none is added.
 #[test]
 fn a_bucket_with_a_full_counter_refunds_nothing() {
     let limit = bucket(u64::MAX, 1, u64::MAX);
@@ -302,8 +303,8 @@ fn a_bucket_with_a_full_counter_refunds_nothing() {
     assert!(!limiter.refund(at(30), shared));
 }
 
-// Sent while sendings were counted by another kind of meter: what took over has it already, and its
-// answer adds nothing.
+// Sent while another kind of meter counted sendings: the new kind has it already, and its response
+// adds nothing.
 #[test]
 fn inherited_usage_is_not_settled_again() {
     let safe = Limit::bucket(rate(1, 100), 2)
@@ -328,8 +329,8 @@ fn inherited_usage_is_not_settled_again() {
     assert_eq!(meter.status(at(340)).used, 0, "a token from its arrival on");
 }
 
-// Receipts of another kind know no place in the bucket that took over: they give nothing back, nor
-// does one that has expired.
+// Receipts of another kind have no position in the new bucket: they refund nothing, nor does an
+// expired one.
 #[test]
 fn a_receipt_from_before_a_change_of_kind_refunds_nothing() {
     let moment = ClockPair {
@@ -360,7 +361,7 @@ fn a_receipt_from_before_a_change_of_kind_refunds_nothing() {
     );
 }
 
-// A change that is told with an earlier time than the meter has seen happens at the latest one.
+// A change with an earlier time than the meter has seen happens at the latest one.
 #[test]
 fn a_change_of_kind_after_a_clock_step_adds_no_quota() {
     let mut meter = Meter::new(&sliding(1, 1_000), ClockPair::default());
@@ -373,7 +374,7 @@ fn a_change_of_kind_after_a_clock_step_adds_no_quota() {
 }
 
 // Capacity equal to the rate: 35 at once and 35 more within the second, 70 in all; the documented
-// ceiling of 50 needs a window beside the bucket.
+// ceiling of 50 needs an additional window.
 #[test]
 fn an_added_window_caps_the_buckets_burst() {
     let limits = [bucket(35, 1_000_000_000, 35), sliding(50, 1_000_000_000)];

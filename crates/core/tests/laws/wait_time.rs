@@ -82,7 +82,7 @@ fn without_enough_quota_the_wait_is_hard() {
     );
 }
 
-// Cost zero is the default of the published interface: with nothing left it is told the next
+// Cost zero is the default of the published interface: with nothing left it returns the next
 // recovery, and nothing is divided by zero.
 #[test]
 fn a_zero_cost_on_an_empty_limit_reports_the_next_recovery() {

@@ -1,36 +1,36 @@
-//! Writes the audit while the server runs.
+//! Records the audit while the server runs.
 //!
-//! Totals are kept for ever; requests either all, which a test wants, or the last few, which a long
-//! run can afford.
+//! Totals are kept for ever. Requests are all kept, for a test, or only the last ones, for a long
+//! run.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{Audit, WaitAudit};
 use crate::arrival::{Arrival, ArrivalVerdict, Received};
 
-/// How many requests are remembered.
+/// Number of remembered requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Keep {
     All,
     Last(usize),
 }
 
-/// What was seen since the server was made; these numbers are never forgotten.
+/// Totals since the server was built; they are never dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     /// Requests that arrived.
     pub seen: u64,
-    /// Those that passed all limits, scripted or not.
+    /// Requests that passed all limits, scripted or not.
     pub allowed: u64,
-    /// Those that a limit refused.
+    /// Requests that a limit refused.
     pub refused: u64,
-    /// Those that came from someone banned.
+    /// Requests of banned callers.
     pub banned: u64,
-    /// Those that passed and were then answered by the script.
+    /// Requests that passed and got a scripted response.
     pub scripted: u64,
-    /// Answers by their status.
+    /// Responses by status.
     pub by_status: BTreeMap<u16, u64>,
-    /// Connections on which more was sent after the server had broken the protocol on them.
+    /// Connections that were used again after the server had broken the protocol on them.
     pub reused_after_fault: u64,
 }
 
@@ -54,7 +54,7 @@ impl Recorder {
         }
     }
 
-    /// The number that the next request will have.
+    /// Returns the number of the next request.
     pub(crate) fn next_number(&self) -> u64 {
         self.next
     }
@@ -106,8 +106,8 @@ impl Recorder {
         }
     }
 
-    /// Forgets all that was seen. Numbers go on, so that what is still under way is not taken for
-    /// another request.
+    /// Drops all remembered requests. Numbers continue, so that a request in flight is not confused
+    /// with another.
     pub(crate) fn clear(&mut self) {
         *self = Self {
             next: self.next,
@@ -115,7 +115,8 @@ impl Recorder {
         };
     }
 
-    /// Numbers are consecutive, so a request's place follows from the first one that is kept.
+    /// Finds a request by number. Numbers are consecutive, so the index follows from the first one
+    /// that is kept.
     fn numbered(&mut self, number: u64) -> Option<&mut Arrival> {
         let first = self.arrivals.front()?.number;
         let place = usize::try_from(number.checked_sub(first)?).ok()?;
@@ -146,7 +147,7 @@ mod tests {
         }
     }
 
-    // Three of five are kept; the answer to a forgotten one still counts in the totals.
+    // Three of five are kept; the response to a dropped one still counts in the totals.
     #[test]
     fn a_bounded_audit_drops_requests_but_keeps_totals() {
         let mut recorder = Recorder::new(Keep::Last(3));

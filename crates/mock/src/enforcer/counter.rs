@@ -1,7 +1,7 @@
-//! What one caller has used of one limit.
+//! Usage of one limit by one caller.
 //!
-//! Each kind in its plainest form: a log of what happened, a window and a sum, a level. A window is
-//! half-open: what was used at `t` counts up to, and not at, `t` plus the window.
+//! Each kind in its simplest form: a log, a window and a sum, a level. A window is half-open: usage
+//! at `t` counts up to, and not at, `t` plus the window.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use outflow_core::{ClockPair, LimitKind, Nanos};
 
 use crate::quota::Quota;
 
-/// The state of one limit for one caller.
+/// State of one limit for one caller.
 #[derive(Debug)]
 pub(crate) enum Counter {
-    /// The sum is kept beside the log: adding it up for every request would be the server's whole
-    /// work at high limits.
+    /// The sum is stored next to the log: adding it up for every request would dominate the
+    /// server's work at high limits.
     Sliding {
         log: VecDeque<(Nanos, u64)>,
         used: u64,
@@ -34,19 +34,19 @@ pub(crate) enum Counter {
     },
 }
 
-/// When something fits.
+/// Time at which units fit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Fits {
+pub(crate) enum FitTime {
     Now,
     At(Nanos),
     Never,
 }
 
-/// How a limit stands.
+/// Usage of a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Level {
+pub(crate) struct UsageLevel {
     pub(crate) used: u64,
-    /// Until all of it is there again if nobody asks for more.
+    /// Time until the whole quota is back without further requests.
     pub(crate) resets_in: Duration,
 }
 
@@ -69,21 +69,21 @@ impl Counter {
         }
     }
 
-    /// When so many units fit, given what was used before.
-    pub(crate) fn fits(&mut self, quota: &Quota, moment: ClockPair, units: u64) -> Fits {
+    /// Returns the time at which the units fit, given the usage so far.
+    pub(crate) fn fits(&mut self, quota: &Quota, moment: ClockPair, units: u64) -> FitTime {
         if units > quota.capacity() {
-            return Fits::Never;
+            return FitTime::Never;
         }
         self.forget(quota, moment);
-        let room = quota.capacity() - units;
+        let quota_left = quota.capacity() - units;
         match self {
             Self::Sliding { used, .. } | Self::Fixed { used, .. } | Self::Aligned { used, .. }
-                if *used <= room =>
+                if *used <= quota_left =>
             {
-                Fits::Now
+                FitTime::Now
             }
-            Self::Sliding { log, used } => earliest(log, *used, room, quota.window()),
-            Self::Fixed { .. } | Self::Aligned { .. } => Fits::At(
+            Self::Sliding { log, used } => earliest(log, *used, quota_left, quota.window()),
+            Self::Fixed { .. } | Self::Aligned { .. } => FitTime::At(
                 moment
                     .now
                     .saturating_add(self.until_window_ends(quota, moment)),
@@ -91,14 +91,14 @@ impl Counter {
             Self::Bucket { level, .. } => {
                 let missing = (u128::from(units) * per(quota)).saturating_sub(*level);
                 match missing.div_ceil(u128::from(quota.rate.quantity())) {
-                    0 => Fits::Now,
-                    wait => Fits::At(moment.now.saturating_add(nanos(wait))),
+                    0 => FitTime::Now,
+                    wait => FitTime::At(moment.now.saturating_add(nanos(wait))),
                 }
             }
         }
     }
 
-    /// Uses so many units now.
+    /// Charges units now.
     pub(crate) fn charge(&mut self, quota: &Quota, moment: ClockPair, units: u64) {
         self.forget(quota, moment);
         match self {
@@ -117,24 +117,24 @@ impl Counter {
         }
     }
 
-    /// How much is used, and how long until nothing is.
-    pub(crate) fn level(&mut self, quota: &Quota, moment: ClockPair) -> Level {
+    /// Returns the usage, and the time until it is zero.
+    pub(crate) fn level(&mut self, quota: &Quota, moment: ClockPair) -> UsageLevel {
         self.forget(quota, moment);
         match self {
-            Self::Sliding { log, used } => Level {
+            Self::Sliding { log, used } => UsageLevel {
                 used: *used,
                 resets_in: log.back().map_or(Duration::ZERO, |(at, _)| {
                     at.saturating_add(quota.window()).since(moment.now)
                 }),
             },
-            Self::Fixed { used, .. } | Self::Aligned { used, .. } => Level {
+            Self::Fixed { used, .. } | Self::Aligned { used, .. } => UsageLevel {
                 used: *used,
                 resets_in: self.until_window_ends(quota, moment),
             },
             Self::Bucket { level, .. } => {
                 let full = u128::from(quota.capacity()) * per(quota);
                 let whole = u64::try_from(*level / per(quota)).unwrap_or(u64::MAX);
-                Level {
+                UsageLevel {
                     used: quota.capacity().saturating_sub(whole),
                     resets_in: nanos(
                         full.saturating_sub(*level)
@@ -145,7 +145,7 @@ impl Counter {
         }
     }
 
-    /// Lets go of what no longer counts.
+    /// Drops usage that no longer counts.
     fn forget(&mut self, quota: &Quota, moment: ClockPair) {
         let window = quota.window();
         match self {
@@ -190,15 +190,20 @@ impl Counter {
     }
 }
 
-/// The first instant at which at most `room` of the log still counts.
-fn earliest(log: &VecDeque<(Nanos, u64)>, mut used: u64, room: u64, window: Duration) -> Fits {
-    let mut fits = Fits::Now;
+/// Returns the first instant at which at most `quota` of the log still counts.
+fn earliest(
+    log: &VecDeque<(Nanos, u64)>,
+    mut used: u64,
+    quota_left: u64,
+    window: Duration,
+) -> FitTime {
+    let mut fits = FitTime::Now;
     for (at, units) in log {
-        if used <= room {
+        if used <= quota_left {
             break;
         }
         used -= units;
-        fits = Fits::At(at.saturating_add(window));
+        fits = FitTime::At(at.saturating_add(window));
     }
     fits
 }

@@ -1,11 +1,11 @@
-//! The limits against an oracle that keeps the whole history and computes everything anew.
+//! The limits against an oracle that keeps the whole history and recomputes everything.
 
 use outflow_core::{LimitKind, Rate, WallTime};
 use proptest::prelude::*;
 
 use super::*;
 
-/// All that was allowed so far, and nothing derived from it.
+/// Everything that was allowed so far, and nothing derived from it.
 struct Oracle {
     quota: Quota,
     history: Vec<(ClockPair, u64)>,
@@ -76,8 +76,8 @@ fn moment(nanos: u64) -> ClockPair {
     }
 }
 
-fn ask(units: u64) -> Ask {
-    Ask {
+fn ask(units: u64) -> QuotaRequest {
+    QuotaRequest {
         caller: "k".into(),
         route: "default".into(),
         cost: Cost::new(units),
@@ -112,20 +112,20 @@ proptest! {
         for (step, units) in steps {
             now += step;
             let here = moment(now);
-            let standing = enforcer.standings(&ask(units), here).remove(0);
-            prop_assert_eq!(standing.remaining(), oracle.left(here));
+            let status = enforcer.statuses(&ask(units), here).remove(0);
+            prop_assert_eq!(status.remaining(), oracle.left(here));
             match enforcer.judge(&ask(units), here) {
-                Judgement::Allowed => {
+                LimitVerdict::Allowed => {
                     prop_assert!(oracle.allows(here, units), "allowed {units} at {now}");
                     oracle.history.push((here, units));
                 }
-                Judgement::Refused(Refused { until: Some(until), .. }) => {
+                LimitVerdict::Refused(Refused { until: Some(until), .. }) => {
                     prop_assert!(!oracle.allows(here, units), "refused {units} at {now}");
                     let at = until.as_nanos();
-                    prop_assert!(oracle.allows(moment(at), units), "told {at} at {now}");
-                    prop_assert!(!oracle.allows(moment(at - 1), units), "told {at} at {now}");
+                    prop_assert!(oracle.allows(moment(at), units), "promised {at} at {now}");
+                    prop_assert!(!oracle.allows(moment(at - 1), units), "promised {at} at {now}");
                 }
-                Judgement::Refused(Refused { until: None, .. }) => {
+                LimitVerdict::Refused(Refused { until: None, .. }) => {
                     prop_assert!(units > quota.capacity());
                 }
             }
@@ -146,7 +146,7 @@ proptest! {
             now += step;
             let here = moment(now);
             let all = oracles.iter().all(|oracle| oracle.allows(here, units));
-            let allowed = enforcer.judge(&ask(units), here) == Judgement::Allowed;
+            let allowed = enforcer.judge(&ask(units), here) == LimitVerdict::Allowed;
             prop_assert_eq!(allowed, all, "{} at {}", units, now);
             for oracle in oracles.iter_mut().filter(|_| allowed) {
                 oracle.history.push((here, units));
@@ -156,7 +156,7 @@ proptest! {
 }
 
 fn passes(enforcer: &mut Enforcer, nanos: u64) -> bool {
-    enforcer.judge(&ask(1), moment(nanos)) == Judgement::Allowed
+    enforcer.judge(&ask(1), moment(nanos)) == LimitVerdict::Allowed
 }
 
 fn one_per_100(kind: LimitKind) -> Enforcer {
@@ -208,14 +208,14 @@ fn a_bucket_allows_a_token_when_it_is_complete() {
 #[test]
 fn callers_and_routes_are_counted_separately_unless_shared() {
     let rate = Rate::per_second(1).unwrap();
-    let from = |caller: &str, route: &str| Ask {
+    let from = |caller: &str, route: &str| QuotaRequest {
         caller: caller.into(),
         route: route.into(),
         cost: Cost::ONE,
     };
-    let judged = |quota: Quota, asks: &[Ask]| -> Vec<bool> {
+    let judged = |quota: Quota, asks: &[QuotaRequest]| -> Vec<bool> {
         let mut enforcer = Enforcer::new(vec![quota]);
-        let allowed = |ask| enforcer.judge(ask, moment(0)) == Judgement::Allowed;
+        let allowed = |ask| enforcer.judge(ask, moment(0)) == LimitVerdict::Allowed;
         asks.iter().map(allowed).collect()
     };
     let callers = [from("a", "x"), from("a", "x"), from("b", "x")];
@@ -239,9 +239,9 @@ fn calls_can_count_as_one_independent_of_cost() {
     let rate = Rate::per_second(2).unwrap();
     let mut by_cost = Enforcer::new(vec![Quota::sliding(rate)]);
     let mut by_calls = Enforcer::new(vec![Quota::sliding(rate).counting_calls()]);
-    let Judgement::Refused(refused) = by_cost.judge(&ask(3), moment(0)) else {
+    let LimitVerdict::Refused(refused) = by_cost.judge(&ask(3), moment(0)) else {
         panic!("three do not fit in two");
     };
     assert_eq!(refused.until, None, "and never will");
-    assert_eq!(by_calls.judge(&ask(3), moment(0)), Judgement::Allowed);
+    assert_eq!(by_calls.judge(&ask(3), moment(0)), LimitVerdict::Allowed);
 }

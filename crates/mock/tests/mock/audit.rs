@@ -1,4 +1,4 @@
-//! The audit's questions, asked about histories made by hand.
+//! The audit's queries on histories made by hand.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,8 +49,8 @@ fn windows_can_be_filtered_by_cost_caller_and_route() {
     assert_eq!(audit.on_route("orders").most_cost_in_any_window(SECOND), 7);
 }
 
-// Two of the greatest cost in one window are more than 64 bits hold: the answer is capped, and what
-// leaves the window afterwards leaves it whole.
+// Two of the greatest cost in one window exceed 64 bits: the result is capped, and later removals
+// are exact.
 #[test]
 fn the_greatest_costs_are_added_without_overflow() {
     let costing = |units, millis| Arrival {
@@ -88,13 +88,13 @@ proptest! {
     }
 }
 
-fn told(caller: Option<&str>, told: u64, until: u64) -> WaitAudit {
+fn sent_at(caller: Option<&str>, sent_at: u64, until: u64) -> WaitAudit {
     WaitAudit {
         scope: Scope {
             caller: caller.map(Into::into),
             route: None,
         },
-        told: Nanos::from_millis(told),
+        sent_at: Nanos::from_millis(sent_at),
         until: Nanos::from_millis(until),
         number: 1,
         on: Some(4),
@@ -107,8 +107,8 @@ fn early(audit: &Audit) -> Vec<u64> {
     times.iter().map(millis).collect()
 }
 
-// Told at 100 to wait until 500: what crossed the answer could not know, what comes at 500 may, and
-// so may what was sent before and takes until then.
+// The wait starts at 100 and ends at 500. A request that crossed the response could not know it. A
+// request that arrives at 500 may pass, even if it was sent before.
 #[test]
 fn only_informed_callers_count_as_early() {
     let sent = |sent, arrived| Arrival {
@@ -124,11 +124,11 @@ fn only_informed_callers_count_as_early() {
         sent(450, 500),
         at(500),
     ];
-    let audit = Audit::from_arrivals(arrivals).with_waits(vec![told(None, 100, 500)]);
+    let audit = Audit::from_arrivals(arrivals).with_waits(vec![sent_at(None, 100, 500)]);
     assert_eq!(early(&audit), [101, 499]);
 }
 
-// In virtual time a retry at once happens in the instant of the answer.
+// In virtual time an immediate retry happens in the instant of the response.
 #[test]
 fn a_request_after_the_response_on_its_connection_is_informed() {
     let on = |connection, number| Arrival {
@@ -137,7 +137,7 @@ fn a_request_after_the_response_on_its_connection_is_informed() {
         ..at(100)
     };
     let audit = Audit::from_arrivals(vec![on(4, 1), on(3, 2), on(4, 3)])
-        .with_waits(vec![told(None, 100, 500)]);
+        .with_waits(vec![sent_at(None, 100, 500)]);
     let found = audit.sent_before_retry_after();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].arrival.number, 3);
@@ -147,9 +147,9 @@ fn a_request_after_the_response_on_its_connection_is_informed() {
 #[test]
 fn a_wait_applies_to_informed_callers_only() {
     let audit = Audit::from_arrivals(vec![by("a", 200), by("b", 210), by("a", 600)]);
-    let a_only = audit.clone().with_waits(vec![told(Some("a"), 100, 500)]);
+    let a_only = audit.clone().with_waits(vec![sent_at(Some("a"), 100, 500)]);
     assert_eq!(early(&a_only), [200]);
-    let all = audit.with_waits(vec![told(None, 100, 500), told(Some("a"), 120, 900)]);
+    let all = audit.with_waits(vec![sent_at(None, 100, 500), sent_at(Some("a"), 120, 900)]);
     assert_eq!(early(&all), [200, 210, 600]);
 }
 

@@ -1,4 +1,4 @@
-//! Every misbehaviour, as it looks on the wire.
+//! Every fault, as it looks on the wire.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -30,8 +30,8 @@ async fn reset_on_tcp(fault: Fault) -> (String, ErrorKind) {
         .listen()
         .await
         .expect("a port");
-    let (said, ended) = talk(tcp(&server).await, &get("/")).await;
-    (said, ended.expect_err("a reset").kind())
+    let (received, ended) = talk(tcp(&server).await, &get("/")).await;
+    (received, ended.expect_err("a reset").kind())
 }
 
 #[tokio::test]
@@ -41,14 +41,17 @@ async fn a_reset_can_come_before_within_and_after_the_response() {
         reset_on_tcp(Fault::ResetBeforeHead).await,
         (String::new(), reset)
     );
-    let (said, kind) = reset_on_tcp(Fault::ResetInBody).await;
+    let (received, kind) = reset_on_tcp(Fault::ResetInBody).await;
     assert!(
-        said.ends_with("content-length: 1000\r\n\r\n{\"ok\":"),
-        "{said}"
+        received.ends_with("content-length: 1000\r\n\r\n{\"ok\":"),
+        "{received}"
     );
     assert_eq!(kind, reset);
-    let (said, kind) = reset_on_tcp(Fault::ResetAfterBody).await;
-    assert!(said.ends_with("content-length: 2\r\n\r\n{}"), "{said}");
+    let (received, kind) = reset_on_tcp(Fault::ResetAfterBody).await;
+    assert!(
+        received.ends_with("content-length: 2\r\n\r\n{}"),
+        "{received}"
+    );
     assert_eq!(kind, reset);
 }
 
@@ -57,8 +60,8 @@ async fn a_reset_can_come_before_within_and_after_the_response() {
 async fn an_unread_body_is_reset() {
     let server = scripted(Fault::ResetUnread);
     let request = "POST /orders HTTP/1.1\r\ncontent-length: 10\r\n\r\nhalf";
-    let (said, _) = talk(server.connect(), request).await;
-    assert_eq!(said, "");
+    let (received, _) = talk(server.connect(), request).await;
+    assert_eq!(received, "");
     let audit = server.api().audit();
     assert_eq!(audit.attempts("/orders"), 1);
     assert_eq!(audit.arrivals()[0].body, Received::Cut(0));
@@ -87,7 +90,7 @@ async fn invalid_http_closes_the_connection() {
     assert_eq!(broken(own).await, "\u{0}\u{1}");
 }
 
-// What follows the fault on the same connection is counted: a client must not reuse it.
+// Data after the fault on its connection is counted: a client must not reuse it.
 #[tokio::test]
 async fn several_responses_leave_the_connection_open() {
     let whole = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
@@ -127,11 +130,14 @@ async fn several_responses_leave_the_connection_open() {
 #[tokio::test]
 async fn heads_can_be_too_large() {
     let mut pipe = scripted(Fault::HugeHeader(10_000_000)).into_pipe();
-    let said = first(&mut pipe.1, &get("/"), 10_000_050).await;
-    assert_eq!(header(&said, "x-huge").map(str::len), Some(10_000_000));
+    let received = first(&mut pipe.1, &get("/"), 10_000_050).await;
+    assert_eq!(header(&received, "x-huge").map(str::len), Some(10_000_000));
     let mut pipe = scripted(Fault::ManyHeaders(10_000)).into_pipe();
-    let said = head(&mut pipe.1, &get("/")).await;
-    let lines = said.lines().filter(|line| line.starts_with("x-")).count();
+    let received = head(&mut pipe.1, &get("/")).await;
+    let lines = received
+        .lines()
+        .filter(|line| line.starts_with("x-"))
+        .count();
     assert_eq!(lines, 10_000);
 }
 
@@ -153,8 +159,8 @@ async fn a_head_can_be_endless() {
     let (_server, mut pipe) = scripted(Fault::EndlessHead(Duration::from_secs(1))).into_pipe();
     let start = Instant::now();
     let length = "HTTP/1.1 200 OK\r\n".len() + 10 * "x-more: to come\r\n".len();
-    let said = first(&mut pipe, &get("/"), length).await;
-    assert!(!said.contains("\r\n\r\n"), "{said}");
+    let received = first(&mut pipe, &get("/"), length).await;
+    assert!(!received.contains("\r\n\r\n"), "{received}");
     assert_eq!(start.elapsed().as_secs(), 9);
 }
 
@@ -174,13 +180,13 @@ async fn a_body_can_be_slow() {
         every: Duration::from_secs(1),
     };
     let start = Instant::now();
-    let said = said_to(
+    let received = said_to(
         &scripted(MockResponse::ok("").content(drip)),
         &last_get("/"),
     )
     .await;
-    assert!(said.ends_with("\r\n\r\nslow"), "{said}");
-    assert_eq!(header(&said, "content-length"), Some("4"));
+    assert!(received.ends_with("\r\n\r\nslow"), "{received}");
+    assert_eq!(header(&received, "content-length"), Some("4"));
     assert_eq!(start.elapsed().as_secs(), 4);
 }
 
@@ -188,14 +194,14 @@ async fn a_body_can_be_slow() {
 async fn a_body_can_be_huge_or_have_no_end() {
     let length = 3_000_001;
     let zeros = MockResponse::ok("").content(Content::Zeros(length));
-    let said = said_to(&scripted(zeros), &last_get("/")).await;
-    let (head, body) = said.split_once("\r\n\r\n").unwrap();
+    let received = said_to(&scripted(zeros), &last_get("/")).await;
+    let (head, body) = received.split_once("\r\n\r\n").unwrap();
     assert_eq!(header(head, "content-length"), Some("3000001"));
     assert_eq!(body.len(), usize::try_from(length).unwrap());
     let endless = MockResponse::ok("").content(Content::Endless);
     let (_server, mut pipe) = scripted(endless).into_pipe();
-    let said = first(&mut pipe, &get("/"), 3_000_000).await;
-    assert_eq!(header(&said, "content-length"), None);
+    let received = first(&mut pipe, &get("/"), 3_000_000).await;
+    assert_eq!(header(&received, "content-length"), None);
 }
 
 #[tokio::test]
@@ -216,46 +222,46 @@ async fn throttle_responses_carry_any_retry_after() {
         (ThrottleResponse::with_bytes("soon"), "429", Some("soon")),
         (ThrottleResponse::with_bytes(""), "429", Some("")),
     ] {
-        let said = said_to(&scripted(refusal), &last_get("/")).await;
-        assert_eq!(status(&said), wanted);
-        assert_eq!(header(&said, "retry-after"), value, "{said}");
+        let received = said_to(&scripted(refusal), &last_get("/")).await;
+        assert_eq!(status(&received), wanted);
+        assert_eq!(header(&received, "retry-after"), value, "{received}");
     }
     let twice = MockResponse::status(429)
         .header("retry-after", "1")
         .header("retry-after", "²");
-    let said = said_to(&scripted(twice), &last_get("/")).await;
-    assert_eq!(said.matches("retry-after").count(), 2, "{said}");
+    let received = said_to(&scripted(twice), &last_get("/")).await;
+    assert_eq!(received.matches("retry-after").count(), 2, "{received}");
 }
 
 #[tokio::test]
 async fn redirects_empty_and_bad_responses_are_plain_responses() {
-    let said = said_to(
+    let received = said_to(
         &scripted(MockResponse::redirect(307, "http://other.test/x")),
         &last_get("/"),
     )
     .await;
-    assert_eq!(status(&said), "307");
-    assert_eq!(header(&said, "location"), Some("http://other.test/x"));
-    let said = said_to(&scripted(MockResponse::status(204)), &last_get("/")).await;
-    assert_eq!(status(&said), "204");
-    assert!(said.ends_with("\r\n\r\n"), "{said}");
-    let said = said_to(&scripted(MockResponse::bad_json()), &last_get("/")).await;
-    assert!(said.ends_with("{\"ok\": tru"), "{said}");
+    assert_eq!(status(&received), "307");
+    assert_eq!(header(&received, "location"), Some("http://other.test/x"));
+    let received = said_to(&scripted(MockResponse::status(204)), &last_get("/")).await;
+    assert_eq!(status(&received), "204");
+    assert!(received.ends_with("\r\n\r\n"), "{received}");
+    let received = said_to(&scripted(MockResponse::bad_json()), &last_get("/")).await;
+    assert!(received.ends_with("{\"ok\": tru"), "{received}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_response_can_be_late() {
     let start = Instant::now();
-    let said = said_to(
+    let received = said_to(
         &scripted(ScriptedFault::Late(Duration::from_secs(3))),
         &last_get("/"),
     )
     .await;
-    assert_eq!(status(&said), "200");
+    assert_eq!(status(&received), "200");
     assert_eq!(start.elapsed().as_secs(), 3);
 }
 
-// An outage from 10 to 20 s, asked once a second: ten fail, and those before and after do not.
+// An outage from 10 to 20 s, with one call a second: ten fail, and the others do not.
 #[tokio::test(start_paused = true)]
 async fn an_outage_has_a_span() {
     let secs = Duration::from_secs;

@@ -17,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::support::{api, last_get, serving, status, talk, tcp};
 
-/// The version and the body of the answer to one request over HTTP/2, or what went wrong.
+/// Returns the version and the body of the response to one request over HTTP/2, or the error.
 async fn get_over_http2(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> Result<(Version, String), hyper::Error> {
@@ -139,18 +139,18 @@ async fn a_handshake_can_end_midway() {
 #[tokio::test]
 async fn plain_text_on_a_tls_port_gets_no_response() {
     let server = api(MockApi::builder()).listen_tls(Tls::Good).await.unwrap();
-    let (said, _) = talk(tcp(&server).await, &last_get("/")).await;
-    assert_ne!(status(&said), "200");
+    let (received, _) = talk(tcp(&server).await, &last_get("/")).await;
+    assert_ne!(status(&received), "200");
     assert_eq!(server.api().totals().seen, 0);
 }
 
-// A client that only knows HTTP/2 finds nothing to agree on.
+// A client that only knows HTTP/2 finds no common protocol.
 #[tokio::test]
 async fn a_single_protocol_server_offers_no_other() {
     let builder = MockApi::builder().protocols(Protocols::Http1);
     let server = api(builder).listen_tls(Tls::Good).await.unwrap();
     secured(&server).await.expect_err("nothing in common");
     let builder = MockApi::builder().protocols(Protocols::Http2);
-    let (said, _) = talk(serving(builder).connect(), &last_get("/")).await;
-    assert!(!said.starts_with("HTTP/1.1"), "{said}");
+    let (received, _) = talk(serving(builder).connect(), &last_get("/")).await;
+    assert!(!received.starts_with("HTTP/1.1"), "{received}");
 }

@@ -11,7 +11,7 @@ use outflow_mock::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep};
 
-use crate::support::{api, get, header as told, last_get, said_to, serving, status, talk, tcp};
+use crate::support::{api, get, header as sent_at, last_get, said_to, serving, status, talk, tcp};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -19,7 +19,7 @@ fn quota(rate: &str) -> Quota {
     Quota::sliding(rate.parse().expect("a rate"))
 }
 
-// Two per second: the third is told to come back when the first one leaves the log.
+// Two per second: the third must come back when the first one leaves the log.
 #[tokio::test(start_paused = true)]
 async fn a_limit_throttles_and_names_the_wait() {
     let builder = MockApi::builder().limit(quota("2/s"));
@@ -29,7 +29,7 @@ async fn a_limit_throttles_and_names_the_wait() {
     said_to(&server, &last_get("/b")).await;
     let refused = said_to(&server, &last_get("/c")).await;
     assert_eq!(status(&refused), "429");
-    assert_eq!(told(&refused, "retry-after"), Some("0.750"));
+    assert_eq!(sent_at(&refused, "retry-after"), Some("0.750"));
     sleep(749 * MS).await;
     assert_eq!(status(&said_to(&server, &last_get("/c")).await), "429");
     sleep(MS).await;
@@ -46,7 +46,7 @@ async fn a_limit_throttles_and_names_the_wait() {
 }
 
 // Sent 600 ms apart and 500 ms slower the second time: they arrive 1,100 ms apart, and a third sent
-// with the second on a fast way is first.
+// with the second on a fast path is first.
 #[tokio::test(start_paused = true)]
 async fn a_request_counts_on_arrival() {
     let builder = MockApi::builder().limit(quota("1/s"));
@@ -133,21 +133,21 @@ async fn routes_have_costs_and_callers_have_keys() {
 #[test]
 fn a_limit_needs_its_route() {
     let built = MockApi::builder().limit(quota("1/s").on("orders")).build();
-    let wrong = built.expect_err("nobody named it");
+    let wrong = built.expect_err("an unknown route");
     assert_eq!(wrong, InvalidApi::NoSuchRoute("orders".into()));
     assert!(wrong.to_string().contains("`orders`"));
 }
 
-// Three strikes: the third refusal is a ban of a minute, and asking on doubles it.
+// Three strikes: the third refusal is a ban of a minute, and a further request doubles it.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_ignores_throttles_is_banned() {
     let bans = Bans::after(3).lasting(Duration::from_mins(1));
     let server = serving(MockApi::builder().limit(quota("1/s")).banning(bans));
     let mut seen = Vec::new();
     for _ in 0..7 {
-        let said = said_to(&server, &last_get("/")).await;
-        let wait = told(&said, "retry-after").unwrap_or("-").to_owned();
-        seen.push((status(&said).to_owned(), wait));
+        let received = said_to(&server, &last_get("/")).await;
+        let wait = sent_at(&received, "retry-after").unwrap_or("-").to_owned();
+        seen.push((status(&received).to_owned(), wait));
     }
     let seen: Vec<_> = seen.iter().map(|(a, b)| (&**a, &**b)).collect();
     let refused = [
@@ -186,22 +186,24 @@ async fn every_dialect_reports_the_limit() {
             .clock(std::sync::Arc::new(clock))
             .dialect(dialect);
         let server = serving(builder);
-        let mut said = String::new();
+        let mut received = String::new();
         for _ in 0..3 {
-            said = said_to(&server, &last_get("/")).await;
+            received = said_to(&server, &last_get("/")).await;
         }
-        let pairs = said.split("\r\n").filter_map(|line| line.split_once(": "));
+        let pairs = received
+            .split("\r\n")
+            .filter_map(|line| line.split_once(": "));
         let pairs = pairs.map(|(name, value)| (name, value.as_bytes()));
         let came = ResponseTime {
             date: None,
             wall: clock.wall(),
         };
         let hints = Hints::read(pairs, Dialects::ALL, came);
-        assert_eq!(hints.malformed(), 0, "{dialect:?}: {said}");
+        assert_eq!(hints.malformed(), 0, "{dialect:?}: {received}");
         let hint = hints
             .iter()
             .next()
-            .unwrap_or_else(|| panic!("{dialect:?}: {said}"));
+            .unwrap_or_else(|| panic!("{dialect:?}: {received}"));
         assert!(
             hint.limit.is_none_or(|limit| limit == 10),
             "{dialect:?} {hint:?}"
@@ -230,14 +232,20 @@ async fn the_tightest_limit_or_all_by_name_are_reported() {
         .dialect(Dialect::OpenAi);
     let server = serving(builder);
     let ask = "GET / HTTP/1.1\r\nx-cost: 300\r\nconnection: close\r\n\r\n";
-    let mut said = String::new();
+    let mut received = String::new();
     for _ in 0..3 {
-        said = said_to(&server, ask).await;
+        received = said_to(&server, ask).await;
     }
-    assert_eq!(told(&said, "x-ratelimit-remaining"), Some("7"));
-    assert_eq!(told(&said, "x-ratelimit-remaining-requests"), Some("7"));
-    assert_eq!(told(&said, "x-ratelimit-remaining-tokens"), Some("100"));
-    assert_eq!(told(&said, "x-ratelimit-limit-tokens"), Some("1000"));
+    assert_eq!(sent_at(&received, "x-ratelimit-remaining"), Some("7"));
+    assert_eq!(
+        sent_at(&received, "x-ratelimit-remaining-requests"),
+        Some("7")
+    );
+    assert_eq!(
+        sent_at(&received, "x-ratelimit-remaining-tokens"),
+        Some("100")
+    );
+    assert_eq!(sent_at(&received, "x-ratelimit-limit-tokens"), Some("1000"));
 }
 
 #[tokio::test]
@@ -250,10 +258,10 @@ async fn a_page_is_revalidated_and_can_be_replaced() {
     };
     let server = serving(MockApi::builder().answer("/page", page("\"v1\"")));
     let ask = "GET /page HTTP/1.1\r\nif-none-match: \"v1\"\r\nconnection: close\r\n\r\n";
-    let said = said_to(&server, ask).await;
-    assert_eq!(status(&said), "304");
-    assert_eq!(told(&said, "cache-control"), Some("max-age=60"));
-    assert!(said.ends_with("\r\n\r\n"), "{said}");
+    let received = said_to(&server, ask).await;
+    assert_eq!(status(&received), "304");
+    assert_eq!(sent_at(&received, "cache-control"), Some("max-age=60"));
+    assert!(received.ends_with("\r\n\r\n"), "{received}");
     server.api().answer("/page", page("\"v2\""));
     assert_eq!(status(&said_to(&server, ask).await), "200");
 }
@@ -264,8 +272,8 @@ async fn an_echo_returns_the_received_request() {
     let server = serving(MockApi::builder().answer("/echo/**", MockResponse::echo()));
     let request =
         "PUT /echo/x?y=1 HTTP/1.1\r\nx-a: 1\r\ncontent-length: 1\r\nconnection: close\r\n\r\na";
-    let said = said_to(&server, request).await;
-    let (_, body) = said.split_once("\r\n\r\n").unwrap();
+    let received = said_to(&server, request).await;
+    let (_, body) = received.split_once("\r\n\r\n").unwrap();
     let seen: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(seen["method"], "PUT");
     assert_eq!(seen["path"], "/echo/x");
@@ -297,9 +305,9 @@ async fn it_listens_on_a_free_port_and_numbers_connections() {
     assert_ne!(server.address().port(), other.address().port());
     assert_eq!(server.url(), format!("http://{}", server.address()));
     for place in [&server, &other] {
-        let (said, ended) = talk(tcp(place).await, &last_get("/")).await;
+        let (received, ended) = talk(tcp(place).await, &last_get("/")).await;
         ended.unwrap();
-        assert_eq!(status(&said), "200");
+        assert_eq!(status(&received), "200");
     }
     let audit = api.audit();
     let connections: Vec<_> = audit.arrivals().iter().map(|a| a.connection).collect();
@@ -317,17 +325,20 @@ async fn it_stops_when_its_handle_is_dropped() {
         "connections end"
     );
     let refused = tokio::net::TcpStream::connect(address).await;
-    refused.expect_err("nobody listens");
+    refused.expect_err("a closed port");
 }
 
-// The answer's date is the server's, whose clock may be wrong.
+// The response's date is the server's, whose clock may be wrong.
 #[tokio::test(start_paused = true)]
 async fn dates_use_the_servers_clock() {
     let clock = TokioClock::starting_at(WallTime::from_unix_secs(784_111_777));
     let server = serving(MockApi::builder().clock(std::sync::Arc::new(clock)));
-    let said = said_to(&server, &last_get("/")).await;
-    assert_eq!(told(&said, "date"), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
-    assert_eq!(said.matches("date: ").count(), 1, "{said}");
+    let received = said_to(&server, &last_get("/")).await;
+    assert_eq!(
+        sent_at(&received, "date"),
+        Some("Sun, 06 Nov 1994 08:49:37 GMT")
+    );
+    assert_eq!(received.matches("date: ").count(), 1, "{received}");
     assert_eq!(server.api().now(), Nanos::ZERO);
 }
 
@@ -365,7 +376,7 @@ impl Clock for BrokenClock {
     }
 }
 
-// With a delay the request arrives in a task of its own; both kinds of task must be watched.
+// With a delay the request arrives in a separate task; both kinds of task must be watched.
 #[tokio::test(start_paused = true)]
 async fn a_panic_inside_fails_the_owner() {
     for there in [Latency::None, Latency::Fixed(MS)] {
@@ -375,7 +386,11 @@ async fn a_panic_inside_fails_the_owner() {
         pipe.write_all(get("/").as_bytes()).await.expect("written");
         sleep(10 * MS).await;
         let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(server)));
-        let said = dropped.expect_err("a panic");
-        assert_eq!(said.downcast_ref(), Some(&"the clock broke"), "{there:?}");
+        let received = dropped.expect_err("a panic");
+        assert_eq!(
+            received.downcast_ref(),
+            Some(&"the clock broke"),
+            "{there:?}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! A client that knows no HTTP: it writes bytes and keeps what comes back.
+//! A client without HTTP: it writes bytes and keeps the responses.
 
 use std::io;
 
@@ -25,14 +25,14 @@ pub(crate) fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: strict.test\r\n\r\n")
 }
 
-/// Everything that the server says to a request until it closes.
+/// Returns everything that the server sends to a request until it closes.
 pub(crate) async fn said_to(server: &Server, request: &str) -> String {
-    let (said, ended) = talk(server.connect(), request).await;
+    let (received, ended) = talk(server.connect(), request).await;
     ended.expect("an orderly end");
-    said
+    received
 }
 
-/// Everything that is said on a stream until it ends, and how it ends.
+/// Returns everything that is sent on a stream until it ends, and its end.
 pub(crate) async fn talk<I: AsyncRead + AsyncWrite + Unpin>(
     mut stream: I,
     request: &str,
@@ -42,34 +42,38 @@ pub(crate) async fn talk<I: AsyncRead + AsyncWrite + Unpin>(
 }
 
 async fn rest<I: AsyncRead + Unpin>(stream: &mut I) -> (String, io::Result<()>) {
-    let mut said = Vec::new();
-    let ended = stream.read_to_end(&mut said).await.map(drop);
-    (String::from_utf8_lossy(&said).into_owned(), ended)
+    let mut received = Vec::new();
+    let ended = stream.read_to_end(&mut received).await.map(drop);
+    (String::from_utf8_lossy(&received).into_owned(), ended)
 }
 
-/// So many bytes of what is said, for streams that do not end.
+/// Returns the first bytes of a stream that does not end.
 pub(crate) async fn first<I: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut I,
     request: &str,
     length: usize,
 ) -> String {
     stream.write_all(request.as_bytes()).await.expect("written");
-    let mut said = vec![0; length];
-    stream.read_exact(&mut said).await.expect("as much as that");
-    String::from_utf8_lossy(&said).into_owned()
+    let mut received = vec![0; length];
+    stream
+        .read_exact(&mut received)
+        .await
+        .expect("as much as that");
+    String::from_utf8_lossy(&received).into_owned()
 }
 
-/// The head of one answer, for connections that go on; its body must be empty or be read apart.
+/// Returns the head of one response on a connection that continues; its body must be empty or be
+/// read separately.
 pub(crate) async fn head<I: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut I,
     request: &str,
 ) -> String {
     stream.write_all(request.as_bytes()).await.expect("written");
-    let mut said = Vec::new();
-    while !said.ends_with(b"\r\n\r\n") {
-        said.push(stream.read_u8().await.expect("a head"));
+    let mut received = Vec::new();
+    while !received.ends_with(b"\r\n\r\n") {
+        received.push(stream.read_u8().await.expect("a head"));
     }
-    String::from_utf8_lossy(&said).into_owned()
+    String::from_utf8_lossy(&received).into_owned()
 }
 
 pub(crate) async fn tcp(server: &Server) -> TcpStream {
@@ -78,16 +82,16 @@ pub(crate) async fn tcp(server: &Server) -> TcpStream {
         .expect("connected")
 }
 
-/// The value of a header in what was said.
-pub(crate) fn header<'a>(said: &'a str, name: &str) -> Option<&'a str> {
-    let lines = said.split("\r\n");
+/// Returns the value of a header in a response.
+pub(crate) fn header<'a>(received: &'a str, name: &str) -> Option<&'a str> {
+    let lines = received.split("\r\n");
     let mut pairs = lines.filter_map(|line| line.split_once(": "));
     pairs
         .find(|(known, _)| *known == name)
         .map(|(_, value)| value)
 }
 
-/// The number in the first line of an answer.
-pub(crate) fn status(said: &str) -> &str {
-    said.split(' ').nth(1).unwrap_or(said)
+/// Returns the number in the first line of a response.
+pub(crate) fn status(received: &str) -> &str {
+    received.split(' ').nth(1).unwrap_or(received)
 }

@@ -88,7 +88,7 @@ const PIECES: &[&str] = &[
     "é",
 ];
 
-/// An honest base, and whatever is put behind it.
+/// A valid base, and any text after it.
 fn joined() -> impl Strategy<Value = Vec<u8>> {
     let base = select(&["https://api.example.com/v1\n/", "http://[::1]:80\n"][..]);
     let path = prop_oneof![arbitrary(), made_of(PIECES, "")];
@@ -99,7 +99,7 @@ fn addresses() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![arbitrary(), made_of(PIECES, "")]
 }
 
-/// Runs a law on inputs of its own.
+/// Runs a law on its own inputs.
 fn holds(cases: u32, checked: fn(&[u8]), input: impl Strategy<Value = Vec<u8>>) {
     law(cases, input, |input| {
         checked(&input);
@@ -112,7 +112,7 @@ fn laws_hold(cases: u32) {
     holds(cases, client::config, texts);
     holds(cases, client::base_url, prop_oneof![addresses(), joined()]);
     holds(cases, client::cache_file, arbitrary());
-    // Each of these is a call of its own, to a server of its own.
+    // Each of these is a call to its own server.
     holds(cases / 10, client::redirect, addresses());
 }
 
@@ -127,7 +127,7 @@ fn stress_any_bytes_keep_the_laws_of_the_client() {
     laws_hold(STRESS_CASES);
 }
 
-// The fuzzer's own beginnings, honest forms and known tricks.
+// The fuzzer's seeds, valid forms and known attacks.
 #[test]
 fn the_client_fuzzers_seeds_keep_the_laws() {
     seeds_keep("config", client::config);

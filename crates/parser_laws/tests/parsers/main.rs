@@ -1,5 +1,5 @@
-//! The laws of the parsers, kept by the property runner: arbitrary bytes, and bytes that look like what
-//! a parser wants with a few of them changed.
+//! The laws of the parsers, checked by the property runner: arbitrary bytes, and valid inputs with
+//! a few bytes changed.
 
 mod client;
 mod program;

@@ -63,7 +63,7 @@ const TARGETS: &[&str] = &[
     "%00",
 ];
 
-/// Lines of headers of ours.
+/// Control header lines.
 const HEADERS: &[&str] = &[
     "outflow-cost:3",
     "outflow-cost:18446744073709551616",
@@ -115,7 +115,7 @@ const LOG: &[&str] = &[
     "# a comment",
 ];
 
-/// What lies over a file.
+/// Overrides of a file.
 const OVERRIDES: &[&str] = &[
     "env OUTFLOW_APIS__STOCK__TIMEOUT=5s",
     "env OUTFLOW_APIS__OTHER__BASE_URL=https://other.example",
@@ -132,7 +132,7 @@ const OVERRIDES: &[&str] = &[
     "[apis.other]\nbase_url = \"https://other.example\"",
 ];
 
-/// Any bytes now and then, and mostly such texts.
+/// Mostly texts made of these pieces, and sometimes any bytes.
 fn looks_like(
     pieces: &'static [&'static str],
     between: &'static str,
@@ -140,13 +140,13 @@ fn looks_like(
     prop_oneof![1 => arbitrary(), 4 => made_of(pieces, between)]
 }
 
-/// Two bytes that choose, and a connection.
+/// Two selector bytes, and a connection.
 fn cut() -> impl Strategy<Value = Vec<u8>> {
     let choice = any::<[u8; 2]>();
     (choice, looks_like(BYTES, "")).prop_map(|(choice, bytes)| [&choice[..], &bytes].concat())
 }
 
-/// Runs a law on inputs of its own.
+/// Runs a law on its own inputs.
 fn holds(cases: u32, checked: fn(&[u8]), input: impl Strategy<Value = Vec<u8>>) {
     law(cases, input, |input| {
         checked(&input);
@@ -157,7 +157,7 @@ fn holds(cases: u32, checked: fn(&[u8]), input: impl Strategy<Value = Vec<u8>>) 
 fn laws_hold(cases: u32) {
     holds(cases, sidecar::route, looks_like(TARGETS, ""));
     holds(cases, sidecar::steering, looks_like(HEADERS, "\n"));
-    // Each of these has a connection, a program or a configuration of its own.
+    // Each of these has its own connection, program or configuration.
     let fewer = cases / 10;
     holds(fewer, sidecar::framing, cut());
     holds(fewer, sidecar::request, looks_like(BYTES, ""));
@@ -177,7 +177,7 @@ fn stress_any_bytes_keep_the_laws_of_the_program() {
     laws_hold(STRESS_CASES);
 }
 
-// The fuzzer's own beginnings, honest forms and known tricks.
+// The fuzzer's seeds, valid forms and known attacks.
 #[test]
 fn the_program_fuzzers_seeds_keep_the_laws() {
     seeds_keep("framing", sidecar::framing);

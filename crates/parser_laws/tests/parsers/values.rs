@@ -154,7 +154,7 @@ fn with_clock() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Runs all the laws, each on inputs of its own.
+/// Runs all the laws, each on its own inputs.
 fn laws_hold(cases: u32) {
     let run = |checked: fn(&[u8]), input: BoxedStrategy<Vec<u8>>| {
         law(cases, input, |input| {
@@ -179,7 +179,7 @@ fn stress_any_bytes_keep_the_laws_of_every_parser() {
     laws_hold(STRESS_CASES);
 }
 
-// The fuzzer's own beginnings: they are accepted forms and must stay so.
+// The fuzzer's seeds: they are accepted forms and must stay so.
 #[test]
 fn the_fuzzers_seeds_keep_the_laws() {
     seeds_keep("rate", values::rate);

@@ -1,7 +1,6 @@
-//! The browser's own protocol: questions with numbers, answers with the same, events in between.
+//! The browser's own protocol: numbered requests and responses, with events in between.
 //!
-//! Whatever is heard while an answer is waited for is kept, because nobody knows beforehand which
-//! event comes first.
+//! Events that arrive while a response is awaited are stored, because their order is not known.
 
 #![expect(
     clippy::indexing_slicing,
@@ -19,19 +18,19 @@ use serde_json::{Value, json};
 
 use crate::deadline::Deadline;
 
-/// A request that was answered.
+/// Request that got a response.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Met {
-    /// How it was sent.
+pub struct SeenRequest {
+    /// Its method.
     pub method: String,
-    /// Where to.
+    /// Its URL.
     pub url: String,
-    /// The status of the answer, whether the page was allowed to see it or not.
+    /// Status of the response, visible to the page or not.
     pub status: u64,
 }
 
-/// The two pipes and what was heard so far.
-pub(super) struct Wire {
+/// The two pipes and the messages received so far.
+pub(super) struct DevToolsPipe {
     to: ChildStdin,
     incoming: Receiver<Value>,
     session: Value,
@@ -40,11 +39,11 @@ pub(super) struct Wire {
     events: Vec<String>,
     sent: HashMap<String, (String, String)>,
     early: HashMap<String, u64>,
-    met: Vec<Met>,
+    seen_requests: Vec<SeenRequest>,
     complaints: Vec<String>,
 }
 
-impl Wire {
+impl DevToolsPipe {
     pub(super) fn new(to: ChildStdin, from: ChildStdout) -> io::Result<Self> {
         Ok(Self {
             to,
@@ -55,25 +54,25 @@ impl Wire {
             events: Vec::new(),
             sent: HashMap::new(),
             early: HashMap::new(),
-            met: Vec::new(),
+            seen_requests: Vec::new(),
             complaints: Vec::new(),
         })
     }
 
-    /// From now on everything is for this session.
-    pub(super) fn speak_with(&mut self, session: &Value) {
+    /// Sends everything to this session from now on.
+    pub(super) fn attach_session(&mut self, session: &Value) {
         self.session = session.clone();
     }
 
-    pub(super) fn met(&self) -> &[Met] {
-        &self.met
+    pub(super) fn seen_requests(&self) -> &[SeenRequest] {
+        &self.seen_requests
     }
 
     pub(super) fn complaints(&self) -> &[String] {
         &self.complaints
     }
 
-    /// Asks for something and waits for the answer.
+    /// Sends a request and waits for the response.
     pub(super) fn call(
         &mut self,
         method: &str,
@@ -82,7 +81,7 @@ impl Wire {
     ) -> io::Result<Value> {
         self.last += 1;
         let number = self.last;
-        // Events of before the question are not its consequence.
+        // Earlier events are not its consequence.
         self.events.clear();
         let mut message = json!({ "id": number, "method": method, "params": parameters });
         if !self.session.is_null() {
@@ -91,7 +90,7 @@ impl Wire {
         let mut bytes = message.to_string().into_bytes();
         bytes.push(END);
         self.to.write_all(&bytes)?;
-        self.read_until(|wire| wire.answers.contains_key(&number), within)?;
+        self.read_until(|pipe| pipe.answers.contains_key(&number), within)?;
         let mut answer = self.answers.remove(&number).unwrap_or_default();
         if let Some(error) = answer.get("error") {
             return Err(io::Error::other(format!("{method}: {error}")));
@@ -100,13 +99,13 @@ impl Wire {
         Ok(result.map(Value::take).unwrap_or_default())
     }
 
-    /// Waits for an event, or finds that it came since the last question.
+    /// Waits for an event, or finds that it came since the last request.
     pub(super) fn wait_for(&mut self, event: &str, within: Duration) -> io::Result<()> {
-        let came = |wire: &Self| wire.events.iter().any(|known| known == event);
+        let came = |pipe: &Self| pipe.events.iter().any(|known| known == event);
         self.read_until(came, within)
     }
 
-    /// Listens until this is true.
+    /// Reads until the condition is true.
     pub(super) fn read_until(
         &mut self,
         enough: impl Fn(&Self) -> bool,
@@ -119,7 +118,7 @@ impl Wire {
                 message.map_err(|error| io::Error::other(format!("the browser: {error}")))?;
             self.on_message(message);
         }
-        // What came meanwhile may be a complaint.
+        // Events received meanwhile may be complaints.
         while let Ok(message) = self.incoming.try_recv() {
             self.on_message(message);
         }
@@ -140,7 +139,7 @@ impl Wire {
                 let sent = (word(&request["method"]), word(&request["url"]));
                 self.note(word(&facts["requestId"]), sent);
             }
-            // It tells of answers that the page may not see, too.
+            // It reports responses that the page may not see, too.
             "Network.responseReceivedExtraInfo" => {
                 let status = facts["statusCode"].as_u64().unwrap_or_default();
                 self.answered(word(&facts["requestId"]), status);
@@ -158,7 +157,7 @@ impl Wire {
         }
     }
 
-    /// Page and network are processes of their own: an answer may be told before its request.
+    /// Page and network are separate processes: a response may be reported before its request.
     fn answered(&mut self, number: String, status: u64) {
         match self.sent.get(&number) {
             Some(sent) => self.meet(sent.clone(), status),
@@ -167,7 +166,7 @@ impl Wire {
     }
 
     fn meet(&mut self, (method, url): (String, String), status: u64) {
-        self.met.push(Met {
+        self.seen_requests.push(SeenRequest {
             method,
             url,
             status,
@@ -175,9 +174,9 @@ impl Wire {
     }
 }
 
-/// What is wrong, if this event tells of something.
+/// Returns the problem that this event reports, if any.
 fn complaint(event: &str, facts: &Value) -> Option<String> {
-    let told = match event {
+    let detail = match event {
         "Runtime.exceptionThrown" => &facts["exceptionDetails"],
         "Runtime.consoleAPICalled" if is_bad(&facts["type"]) => &facts["args"],
         "Log.entryAdded" if is_bad(&facts["entry"]["level"]) => &facts["entry"],
@@ -185,7 +184,7 @@ fn complaint(event: &str, facts: &Value) -> Option<String> {
         "Page.javascriptDialogOpening" => facts,
         _ => return None,
     };
-    Some(format!("{event}: {told}"))
+    Some(format!("{event}: {detail}"))
 }
 
 fn is_bad(level: &Value) -> bool {
@@ -202,7 +201,7 @@ fn listen(from: ChildStdout) -> io::Result<Receiver<Value>> {
     let (send, incoming) = channel();
     let read = move || {
         for bytes in BufReader::new(from).split(END).map_while(Result::ok) {
-            // Nobody listens any more once the browser was dropped.
+            // The receiver is gone once the browser was dropped.
             let _unheard = serde_json::from_slice(&bytes).map(|message| send.send(message));
         }
     };
@@ -212,8 +211,8 @@ fn listen(from: ChildStdout) -> io::Result<Receiver<Value>> {
     Ok(incoming)
 }
 
-/// Of all that a browser has to say about a page, the breaches of its policy.
+/// The issue type for breaches of the page's policy.
 const POLICY: &str = "ContentSecurityPolicyIssue";
 
-/// What stands behind each message.
+/// Terminator of each message.
 const END: u8 = 0;

@@ -1,6 +1,6 @@
 //! One direction of a connection through the proxy.
 //!
-//! Reading and writing go on side by side, with what is under way in between: a delay must not keep
+//! Reading and writing run concurrently, with bytes in flight between them: a delay must not keep
 //! the next bytes from being read, or it would be a bandwidth.
 
 use std::io;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{Cut, Shared};
 use crate::link_latency::Direction;
 
-/// The connection did not end well, and neither end shall believe that it did.
+/// The connection broke, and neither end may see a clean end.
 #[derive(Debug)]
 pub(super) struct Broken;
 
@@ -24,7 +24,7 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// Forwards both ways until both have ended.
+/// Forwards both directions until both have ended.
 pub(super) async fn forward(
     shared: &Arc<Shared>,
     client: &mut TcpStream,
@@ -66,7 +66,7 @@ impl Lane {
         from: impl AsyncRead + Unpin,
         to: impl AsyncWrite + Unpin,
     ) -> Result<(), Broken> {
-        let (send, parcels) = mpsc::channel(UNDER_WAY);
+        let (send, parcels) = mpsc::channel(MAX_IN_FLIGHT);
         tokio::try_join!(self.take_in(from, send), self.give_out(to, parcels))?;
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Lane {
         }
     }
 
-    /// When so many bytes that were read now are through.
+    /// Returns the time at which these bytes have passed.
     fn due(&self, idle: &mut Instant, count: usize) -> Instant {
         let state = &mut *self.shared.state();
         state.traffic.count(self.direction, count);
@@ -124,7 +124,7 @@ impl Lane {
         Ok(())
     }
 
-    /// How many more bytes may go until the connection is cut.
+    /// Returns the number of bytes until the connection is cut.
     fn left(&self, given: u64) -> usize {
         match self.shared.state().cut {
             Some(Cut { direction, after }) if direction == self.direction => {
@@ -135,8 +135,8 @@ impl Lane {
     }
 }
 
-/// What is read at once: small enough for a narrow link to be even.
+/// Size of one read: small enough for an even flow on a narrow link.
 const PIECE: usize = 4_096;
 
-/// How many pieces may be under way: two seconds of delay at two megabytes a second.
-const UNDER_WAY: usize = 1_024;
+/// Maximum number of pieces in flight: two seconds of delay at two megabytes a second.
+const MAX_IN_FLIGHT: usize = 1_024;

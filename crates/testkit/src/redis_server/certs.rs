@@ -1,5 +1,5 @@
-//! What a server shows when it is asked who it is, made for it alone: nothing is kept in the repository,
-//! and nothing expires there.
+//! Certificates of a server, made for it alone: nothing is stored in the repository, and nothing
+//! expires there.
 
 use std::fs;
 use std::io;
@@ -32,7 +32,7 @@ fn make() -> Result<[String; 3], rcgen::Error> {
     Ok([pem, signed, key.serialize_pem()])
 }
 
-/// The server runs in its directory. Clients show nothing, unless a test asks for that.
+/// The server runs in its directory. Clients present no certificate, unless a test asks for it.
 pub(super) const SETTINGS: [(&str, &str); 4] = [
     ("tls-ca-cert-file", AUTHORITY),
     ("tls-cert-file", CERTIFICATE),

@@ -1,24 +1,24 @@
-//! One command over one connection, in the server's own protocol: enough to see that it is there and
-//! what it holds. Tests of a client use that client.
+//! One command over one connection, in the server's own protocol: enough to probe it and inspect
+//! its data. Tests of a client use that client.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::Place;
+use super::ServerAddress;
 
-/// Sends it and reads the answer.
-pub(super) fn send(place: &Place, command: &[&str]) -> io::Result<String> {
-    match place {
-        Place::Port(address) => {
-            let stream = TcpStream::connect_timeout(address, PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+/// Sends it and reads the reply.
+pub(super) fn send(server_address: &ServerAddress, command: &[&str]) -> io::Result<String> {
+    match server_address {
+        ServerAddress::Port(address) => {
+            let stream = TcpStream::connect_timeout(address, TIMEOUT)?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
             exchange(stream, command)
         }
-        Place::Socket(path) | Place::Tls(_, path) => {
+        ServerAddress::Socket(path) | ServerAddress::Tls(_, path) => {
             let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
             exchange(stream, command)
         }
     }
@@ -33,7 +33,7 @@ fn exchange(mut stream: impl Read + Write, command: &[&str]) -> io::Result<Strin
     answer(&mut BufReader::new(stream))
 }
 
-/// A status, a number or a text; nothing is told as an empty one.
+/// Reads a status, a number or a text; a null is an empty text.
 fn answer(from: &mut impl BufRead) -> io::Result<String> {
     let mut head = String::new();
     from.read_line(&mut head)?;
@@ -56,5 +56,5 @@ fn text(from: &mut impl BufRead, length: usize) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A server on the same machine answers in microseconds, unless it is frozen.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A server on this machine replies in microseconds, unless it is frozen.
+const TIMEOUT: Duration = Duration::from_secs(2);

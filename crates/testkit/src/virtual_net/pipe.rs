@@ -1,4 +1,4 @@
-//! One direction of one connection: bytes that are under way.
+//! One direction of one connection: bytes in flight.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,36 +12,36 @@ use super::Shared;
 use crate::link_latency::Direction;
 use crate::net_conditions::Stall;
 
-/// Bytes between a writer and a reader. News travels with the delay too: a writer learns that its
-/// reader is gone no sooner than it could.
+/// Bytes between a writer and a reader. Notices are delayed too: a writer notices a closed reader
+/// one delay later.
 pub(super) struct Pipe {
     net: Arc<Shared>,
     direction: Direction,
     flow: Mutex<Flow>,
 }
 
-/// What a reader found.
-pub(super) enum Found {
+/// Result of a read.
+pub(super) enum ReadResult {
     /// Bytes, or the end if there are none.
     Bytes,
-    /// Nothing yet; look again at this instant, or when woken.
+    /// Nothing yet; read again at this instant, or when woken.
     Nothing(Option<Instant>),
 }
 
 struct Flow {
-    /// In the order in which they were written, and so they are read: one that would arrive too
-    /// early waits behind those before it.
+    /// In the order of writing, which is the order of reading: a parcel that would arrive too early
+    /// waits behind earlier ones.
     parcels: VecDeque<Parcel>,
-    /// Bytes that were written and not read.
+    /// Bytes written and not read.
     unread: usize,
-    /// When the line has sent all that was written.
+    /// Time at which the path has sent all written bytes.
     idle: Instant,
     stall: Stall,
-    /// When the reader sees the end.
+    /// Time at which the reader sees the end.
     end: Option<Instant>,
-    /// When the writer learns that nobody reads.
-    deaf: Option<Instant>,
-    /// When both see that the connection is broken.
+    /// Time at which the writer notices the closed reader.
+    reader_gone: Option<Instant>,
+    /// Time at which both see the broken connection.
     broken: Option<Instant>,
     reader: Option<Waker>,
     writer: Option<Waker>,
@@ -50,13 +50,13 @@ struct Flow {
 struct Parcel {
     due: Instant,
     bytes: Vec<u8>,
-    /// How many of them were read.
+    /// Number of bytes read.
     read: usize,
 }
 
 impl Pipe {
     pub(super) fn new(net: &Arc<Shared>, direction: Direction) -> Self {
-        let stall = net.weather.borrow().stalls(direction);
+        let stall = net.conditions.borrow().stalls(direction);
         Self {
             net: Arc::clone(net),
             direction,
@@ -68,7 +68,7 @@ impl Pipe {
         self.direction
     }
 
-    /// Takes as much as the window has room for.
+    /// Takes bytes up to the free part of the window.
     pub(super) fn write(&self, context: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let now = Instant::now();
         let (delay, path) = {
@@ -95,8 +95,12 @@ impl Pipe {
         Poll::Ready(Ok(room))
     }
 
-    /// Gives what has arrived.
-    pub(super) fn read(&self, context: &Context<'_>, into: &mut ReadBuf<'_>) -> io::Result<Found> {
+    /// Returns bytes that have arrived.
+    pub(super) fn read(
+        &self,
+        context: &Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> io::Result<ReadResult> {
         let now = Instant::now();
         let mut flow = self.flow();
         if flow.broken.is_some_and(|at| at <= now) {
@@ -108,14 +112,14 @@ impl Pipe {
             let ended = flow.parcels.is_empty() && flow.end.is_some_and(|at| at <= now);
             if into.filled().len() > before || into.remaining() == 0 || ended {
                 wake(&mut flow.writer);
-                return Ok(Found::Bytes);
+                return Ok(ReadResult::Bytes);
             }
         }
         flow.reader = Some(context.waker().clone());
-        Ok(Found::Nothing(flow.next()))
+        Ok(ReadResult::Nothing(flow.next()))
     }
 
-    /// The writer has nothing more to say.
+    /// Ends the writer's side.
     pub(super) fn finish(&self) {
         let due = self.arrival();
         let mut flow = self.flow();
@@ -125,16 +129,16 @@ impl Pipe {
         }
     }
 
-    /// The reader is gone, which the writer learns at that instant.
-    pub(super) fn close_ear(&self, at: Instant) {
+    /// Closes the reader's side, which the writer notices at that instant.
+    pub(super) fn close_reader(&self, at: Instant) {
         let mut flow = self.flow();
-        flow.deaf = Some(at);
+        flow.reader_gone = Some(at);
         flow.parcels.clear();
         flow.unread = 0;
         wake(&mut flow.writer);
     }
 
-    /// Both ends see a broken connection from that instant on.
+    /// Breaks the connection for both ends at that instant.
     pub(super) fn break_at(&self, at: Instant) {
         let mut flow = self.flow();
         let sooner = flow.broken.map_or(at, |broken| broken.min(at));
@@ -143,7 +147,7 @@ impl Pipe {
         wake(&mut flow.writer);
     }
 
-    /// Holds all that is under way up, or lets it go on: then it arrives no sooner than `due`.
+    /// Stalls all bytes in flight, or releases them: then they arrive no sooner than `due`.
     pub(super) fn stall(&self, stall: Stall, due: Instant) {
         let mut flow = self.flow();
         if flow.stall == Stall::Held && stall == Stall::Flowing {
@@ -153,7 +157,7 @@ impl Pipe {
         wake(&mut flow.reader);
     }
 
-    /// When something sent now arrives.
+    /// Returns the arrival time of something sent now.
     pub(super) fn arrival(&self) -> Instant {
         Instant::now() + self.net.delay(self.direction)
     }
@@ -172,7 +176,7 @@ impl Flow {
             idle: now,
             stall,
             end: None,
-            deaf: None,
+            reader_gone: None,
             broken: None,
             reader: None,
             writer: None,
@@ -183,15 +187,15 @@ impl Flow {
         if self.broken.is_some_and(|at| at <= now) {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
-        if self.end.is_some() || self.deaf.is_some_and(|at| at <= now) {
+        if self.end.is_some() || self.reader_gone.is_some_and(|at| at <= now) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(())
     }
 
-    /// What nobody will read is gone as soon as it is written.
+    /// Bytes without a reader are dropped when written.
     fn push(&mut self, due: Instant, bytes: Vec<u8>) {
-        if self.deaf.is_some() || bytes.is_empty() {
+        if self.reader_gone.is_some() || bytes.is_empty() {
             return;
         }
         self.unread += bytes.len();
@@ -202,7 +206,7 @@ impl Flow {
         });
     }
 
-    /// From one piece at a time, as it was written.
+    /// Takes from one piece at a time, as written.
     fn take(&mut self, now: Instant, into: &mut ReadBuf<'_>) {
         let Some(parcel) = self.parcels.front_mut().filter(|parcel| parcel.due <= now) else {
             return;
@@ -217,7 +221,7 @@ impl Flow {
         }
     }
 
-    /// When there may be something to see.
+    /// Returns the time of the next visible change.
     fn next(&self) -> Option<Instant> {
         let arrival = self.parcels.front().map(|parcel| parcel.due);
         let arrival = arrival
@@ -240,6 +244,6 @@ fn wake(waker: &mut Option<Waker>) {
     }
 }
 
-/// More than HTTP/2's first window for a connection, so that it is not what limits a transfer, and
-/// little enough that an endless body is held up.
+/// More than HTTP/2's first window for a connection, so that it does not limit a transfer, and
+/// small enough to stall an endless body.
 const WINDOW: usize = 256 * 1024;

@@ -9,9 +9,9 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::pipe::{Found, Pipe};
+use super::pipe::{Pipe, ReadResult};
 
-/// One end of a connection over a [`VirtualNet`](super::VirtualNet). Dropping it closes it, which the
+/// End of a connection over a [`VirtualNet`](super::VirtualNet). Dropping it closes it, which the
 /// other end sees a delay later.
 pub struct VirtualStream {
     reads: Arc<Pipe>,
@@ -28,8 +28,8 @@ impl VirtualStream {
         }
     }
 
-    /// Breaks the connection: the other end sees a reset a delay later, and what it has not read by
-    /// then is lost.
+    /// Breaks the connection: the other end sees a reset a delay later, and its unread bytes are
+    /// lost.
     pub fn reset(self) {
         let at = self.writes.arrival();
         self.writes.break_at(at);
@@ -54,9 +54,9 @@ impl AsyncRead for VirtualStream {
         let this = self.get_mut();
         loop {
             match this.reads.read(context, into)? {
-                Found::Bytes => return Poll::Ready(Ok(())),
-                Found::Nothing(None) => return Poll::Pending,
-                Found::Nothing(Some(at)) => match this.poll_alarm(at, context) {
+                ReadResult::Bytes => return Poll::Ready(Ok(())),
+                ReadResult::Nothing(None) => return Poll::Pending,
+                ReadResult::Nothing(Some(at)) => match this.poll_alarm(at, context) {
                     Poll::Ready(()) => this.alarm = None,
                     Poll::Pending => return Poll::Pending,
                 },
@@ -87,7 +87,7 @@ impl AsyncWrite for VirtualStream {
 impl Drop for VirtualStream {
     fn drop(&mut self) {
         self.writes.finish();
-        self.reads.close_ear(self.writes.arrival());
+        self.reads.close_reader(self.writes.arrival());
     }
 }
 

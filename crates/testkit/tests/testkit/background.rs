@@ -1,4 +1,4 @@
-//! Laws of work beside a test: it dies with its holder, and its panic is the holder's.
+//! Laws of background work: it ends with its holder, and its panic is the holder's.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use tokio::task::yield_now;
 async fn dropping_the_handle_ends_the_work() {
     let held = Arc::new(());
     let theirs = held.clone();
-    let beside = Background::start(async move {
+    let work = Background::start(async move {
         std::future::pending::<()>().await;
         drop(theirs);
     });
     yield_now().await;
-    assert!(!beside.is_over());
-    drop(beside);
+    assert!(!work.is_over());
+    drop(work);
     yield_now().await;
     assert_eq!(Arc::strong_count(&held), 1);
 }

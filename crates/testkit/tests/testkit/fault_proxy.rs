@@ -1,4 +1,4 @@
-//! Laws of the faulty proxy, over real sockets: each fault is seen as what it is, and then it heals.
+//! Laws of the fault proxy, over real sockets: each fault has its own effect, and then it ends.
 //! Times are real here, so bounds are one-sided where a busy machine could be late.
 
 use std::io::{ErrorKind, Result};
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
 
-/// Says back what it hears.
+/// Echoes its input.
 async fn echo() -> (SocketAddr, Background<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -22,7 +22,7 @@ async fn echo() -> (SocketAddr, Background<()>) {
         while let Ok((stream, _)) = listener.accept().await {
             connections.push(Background::start(async move {
                 let (mut from, mut to) = split(stream);
-                // A connection that breaks is what these tests are about.
+                // These tests break connections on purpose.
                 let _broken = copy(&mut from, &mut to).await;
                 let _broken = to.shutdown().await;
             }));
@@ -49,7 +49,7 @@ async fn round_trip(stream: &mut TcpStream, word: &[u8]) -> Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Long enough that what does not come in it will not come, short enough to wait for.
+/// Long enough to show that nothing arrives, short enough to wait for.
 const A_WHILE: Duration = Duration::from_millis(150);
 
 #[tokio::test]
@@ -141,11 +141,11 @@ async fn a_refusing_proxy_refuses_at_once_and_reopens_its_port() {
     let (proxy, _server) = proxied().await;
     let mut old = connect(&proxy).await;
     round_trip(&mut old, b"before").await.unwrap();
-    proxy.set_weather(NetConditions::Refusing).await;
+    proxy.set_conditions(NetConditions::Refusing).await;
     let refused = TcpStream::connect(proxy.address()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     assert_eq!(round_trip(&mut old, b"old").await.unwrap(), b"old");
-    proxy.set_weather(NetConditions::Clear).await;
+    proxy.set_conditions(NetConditions::Clear).await;
     assert_eq!(
         round_trip(&mut connect(&proxy).await, b"new")
             .await
@@ -159,7 +159,7 @@ async fn a_black_hole_swallows_everything_until_it_clears() {
     let (proxy, _server) = proxied().await;
     let mut old = connect(&proxy).await;
     round_trip(&mut old, b"before").await.unwrap();
-    proxy.set_weather(NetConditions::Blackhole).await;
+    proxy.set_conditions(NetConditions::Blackhole).await;
     let mut new = connect(&proxy).await;
     for client in [&mut old, &mut new] {
         assert!(
@@ -168,7 +168,7 @@ async fn a_black_hole_swallows_everything_until_it_clears() {
                 .is_err()
         );
     }
-    proxy.set_weather(NetConditions::Clear).await;
+    proxy.set_conditions(NetConditions::Clear).await;
     for client in [&mut old, &mut new] {
         let mut answer = [0; 5];
         client.read_exact(&mut answer).await.unwrap();
@@ -176,14 +176,14 @@ async fn a_black_hole_swallows_everything_until_it_clears() {
     }
 }
 
-// The question is heard, so its bytes are counted back; the answer is not.
+// The request arrives, so its bytes are counted; the response does not.
 #[tokio::test]
 async fn one_direction_can_be_lost_alone() {
     let (proxy, _server) = proxied().await;
     let mut client = connect(&proxy).await;
     round_trip(&mut client, b"before").await.unwrap();
     let lost = Direction::Back;
-    proxy.set_weather(NetConditions::OneWay { lost }).await;
+    proxy.set_conditions(NetConditions::OneWay { lost }).await;
     assert!(
         timeout(A_WHILE, round_trip(&mut client, b"hello"))
             .await
@@ -191,7 +191,7 @@ async fn one_direction_can_be_lost_alone() {
     );
     assert_eq!((proxy.traffic().there, proxy.traffic().back), (11, 11));
     let lost = Direction::There;
-    proxy.set_weather(NetConditions::OneWay { lost }).await;
+    proxy.set_conditions(NetConditions::OneWay { lost }).await;
     client
         .read_exact(&mut [0; 5])
         .await
@@ -220,7 +220,7 @@ async fn a_reset_is_not_a_clean_end() {
     );
 }
 
-// Ten bytes of twenty come through, then the reset; and so they do of ten.
+// Ten bytes of twenty pass, then the reset; and so they do of ten.
 #[tokio::test]
 async fn a_cut_lets_exactly_its_bytes_through() {
     let (proxy, _server) = proxied().await;

@@ -1,4 +1,4 @@
-//! What tests stand on is tested itself: virtual time, networks, processes and servers.
+//! Tests of the test infrastructure: virtual time, networks, processes and servers.
 
 mod background;
 mod fault_proxy;

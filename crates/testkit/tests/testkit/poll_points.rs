@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-// Three yields are four polls, and so four places to be dropped at before the one that finishes.
+// Three yields are four polls, and so four points to be dropped at before the one that finishes.
 #[tokio::test]
 async fn every_poll_point_is_visited_once_in_order() {
     let mut points = PollPoints::new();
@@ -27,7 +27,7 @@ async fn every_poll_point_is_visited_once_in_order() {
                 "done"
             })
             .await;
-        points.learn(&run);
+        points.record(&run);
         places.push((reached.get(), run));
     }
     let dropped = |polls| Run::Dropped { polls };
@@ -46,7 +46,7 @@ async fn every_poll_point_is_visited_once_in_order() {
     assert_eq!(points.polls_to_finish(), Some(4));
 }
 
-// The permit is held across the sleep: each drop must bring it back.
+// The permit is held across the sleep: each drop must release it.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_future_releases_its_state_before_the_report() {
     let permits = Semaphore::new(1);
@@ -58,7 +58,7 @@ async fn a_dropped_future_releases_its_state_before_the_report() {
                 sleep(Duration::from_secs(1)).await;
             })
             .await;
-        points.learn(&run);
+        points.record(&run);
         assert_eq!(
             permits.available_permits(),
             1,
@@ -99,11 +99,11 @@ fn without_a_runtime_an_unwoken_future_is_dropped() {
 
 #[test]
 fn wakes_are_counted() {
-    let bell = Arc::new(WakeCount::default());
-    let waker = Waker::from(bell.clone());
+    let wake_count = Arc::new(WakeCount::default());
+    let waker = Waker::from(wake_count.clone());
     Context::from_waker(&waker).waker().wake_by_ref();
     waker.wake();
-    assert_eq!(bell.wakes(), 2);
+    assert_eq!(wake_count.wakes(), 2);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_future_that_never_finishes_is_detected() {
     let mut points = PollPoints::new();
     while let Some(point) = points.next_point() {
         let run = PollPoint::after(point.polls().min(1)).drive_here(pending::<()>());
-        points.learn(&run);
+        points.record(&run);
     }
 }
 

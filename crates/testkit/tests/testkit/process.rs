@@ -1,4 +1,4 @@
-//! Laws of running programs: what they print is heard, signals arrive, and nothing outlives a test.
+//! Laws of child programs: their output is read, signals arrive, and nothing outlives a test.
 
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use outflow_testkit::{Output, Process};
 
-/// For what should happen at once, on a machine that may be busy.
+/// For events that should happen at once, on a machine that may be busy.
 const SOON: Duration = Duration::from_secs(10);
 
-/// For what should not happen.
+/// For events that should not happen.
 const A_WHILE: Duration = Duration::from_millis(100);
 
 fn shell(script: &str) -> Process {
@@ -23,7 +23,7 @@ fn shell(script: &str) -> Process {
 fn lines_arrive_in_order_with_their_source() {
     let mut process = shell("echo one; echo two; echo three >&2; exit 3");
     assert_eq!(process.wait(SOON).unwrap().code(), Some(3));
-    // The two are heard by different threads: one may be through before the other has begun.
+    // Two threads read the outputs: one may finish before the other has begun.
     let mut on = |to| -> Vec<_> {
         process
             .last_lines(SOON)
@@ -57,7 +57,7 @@ fn waiting_for_a_line_ends_with_the_program() {
     assert!(ended.to_string().contains("goodbye"), "{ended}");
 }
 
-// More than a pipe holds: a program whose output nobody reads would stand still.
+// More than a pipe holds: a program with unread output would block.
 #[test]
 fn much_output_does_not_block_a_program() {
     let mut process = shell("seq 1 200000; echo done");
@@ -74,7 +74,7 @@ fn kill_and_terminate_send_different_signals() {
     assert_eq!(killed.status().unwrap(), None);
     killed.kill().unwrap();
     assert_eq!(killed.wait(SOON).unwrap().signal(), Some(9));
-    killed.kill().expect("killing the dead is no mistake");
+    killed.kill().expect("killing a dead process succeeds");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn child_processes_end_with_their_program() {
     wait_until_gone(&child);
 }
 
-// The test runs itself: its other self starts a program, says so and is killed.
+// The test runs itself: its other self starts a program, reports it and is killed.
 #[test]
 fn a_killed_test_ends_its_programs() {
     const OTHER_SELF: &str = "OUTFLOW_TESTKIT_OTHER_SELF";
@@ -136,7 +136,7 @@ fn a_missing_program_is_an_error() {
     assert_eq!(missing.kind(), ErrorKind::NotFound);
 }
 
-/// The dead may still be listed until somebody asks how they ended, but without a command line.
+/// A dead process may still be listed until its parent collects it, but without a command line.
 fn wait_until_gone(id: &str) {
     let looks = format!("while tr '\\0' x </proc/{id}/cmdline | grep -q .; do sleep 0.01; done");
     let mut looking = shell(&looks);

@@ -19,7 +19,7 @@ fn a_redis_serves_its_port_until_dropped() {
     let directory = server.command(&["CONFIG", "GET", "dir"]).unwrap_err();
     assert!(
         directory.to_string().contains("shown"),
-        "a list cannot be told as text"
+        "a list cannot be shown as text"
     );
     drop(server);
     assert!(std::net::TcpStream::connect(address).is_err());
@@ -104,12 +104,11 @@ fn a_redis_that_cannot_start_reports_the_reason() {
     assert!(error.to_string().contains("no-such-setting"), "{error}");
 }
 
-// A script counts three up to five, as a shared limit would: the answer of each server must be its own
-// and the same.
+// A script counts three up to five, like a shared limit: both servers must reply equally.
 #[test]
 fn a_valkey_stores_values_and_runs_scripts() {
     let server = started(RedisOptions {
-        brand: ServerFlavor::Valkey,
+        flavor: ServerFlavor::Valkey,
         ..RedisOptions::default()
     });
     let about = server.command(&["INFO", "server"]).unwrap();
@@ -126,7 +125,7 @@ fn a_valkey_stores_values_and_runs_scripts() {
 #[test]
 fn a_durable_valkey_keeps_writes_after_a_kill() {
     let mut server = started(RedisOptions {
-        brand: ServerFlavor::Valkey,
+        flavor: ServerFlavor::Valkey,
         keep: Keep::EveryWrite,
         ..RedisOptions::default()
     });

@@ -1,4 +1,4 @@
-//! Laws of the network in memory: late, in order, complete, the same for the same seed.
+//! Laws of the network in memory: delayed, in order, complete, and equal for one seed.
 
 use std::io::ErrorKind;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -24,7 +24,7 @@ async fn read(stream: &mut VirtualStream) -> Vec<u8> {
     bytes
 }
 
-// Different ways each direction, so that a mix-up is seen.
+// Different delays each direction, so that a mix-up is seen.
 #[tokio::test(start_paused = true)]
 async fn bytes_arrive_one_delay_later() {
     let mut link = LinkLatency::from_delay(DELAY);
@@ -210,7 +210,7 @@ async fn a_writer_notices_a_closed_reader_after_the_delay() {
     client
         .write_all(&vec![0; 1 << 20])
         .await
-        .expect("the news is under way");
+        .expect("the notice is in flight");
     sleep(DELAY).await;
     let refused = client.write_all(b"?").await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::BrokenPipe);
@@ -226,14 +226,15 @@ async fn a_blocked_writer_notices_a_closed_reader() {
     assert!(timeout(DELAY, client.write_all(&body)).await.is_err());
     drop(server);
     sleep(DELAY).await;
-    let told = timeout(DELAY, client.write_all(&body)).await;
-    assert_eq!(told.unwrap().unwrap_err().kind(), ErrorKind::BrokenPipe);
+    let written = timeout(DELAY, client.write_all(&body)).await;
+    assert_eq!(written.unwrap().unwrap_err().kind(), ErrorKind::BrokenPipe);
     let (mut client, server) = connected(&net).await;
     assert!(timeout(DELAY, client.write_all(&body)).await.is_err());
     let gone = async { drop(server) };
-    let (told, ()) = tokio::join!(timeout(DELAY, client.write_all(&body)), gone);
-    told.unwrap()
-        .expect("it is swallowed while the news is under way");
+    let (written, ()) = tokio::join!(timeout(DELAY, client.write_all(&body)), gone);
+    written
+        .unwrap()
+        .expect("it is swallowed while the notice is in flight");
 }
 
 #[tokio::test(start_paused = true)]
@@ -274,7 +275,7 @@ async fn a_reset_of_all_breaks_both_ends_at_once_and_new_connections_work() {
 async fn a_refused_connection_costs_a_round_trip_and_old_ones_continue() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
-    net.set_weather(NetConditions::Refusing);
+    net.set_conditions(NetConditions::Refusing);
     let begun = Instant::now();
     let refused = net.connect().await.unwrap_err();
     assert_eq!(
@@ -286,13 +287,13 @@ async fn a_refused_connection_costs_a_round_trip_and_old_ones_continue() {
     assert_eq!(net.traffic().connects, 2);
 }
 
-// A minute of nothing; then all that was written, in order, one delay after the weather cleared.
+// A minute of nothing; then all written bytes, in order, one delay after the conditions cleared.
 #[tokio::test(start_paused = true)]
 async fn a_black_hole_delays_everything_until_it_clears() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
-    client.write_all(b"under way, ").await.unwrap();
-    net.set_weather(NetConditions::Blackhole);
+    client.write_all(b"in flight, ").await.unwrap();
+    net.set_conditions(NetConditions::Blackhole);
     client.write_all(b"then more").await.unwrap();
     client.shutdown().await.unwrap();
     let minute = Duration::from_mins(1);
@@ -303,12 +304,12 @@ async fn a_black_hole_delays_everything_until_it_clears() {
             .is_err()
     );
     assert!(timeout(minute, net.connect()).await.is_err());
-    net.set_weather(NetConditions::Clear);
+    net.set_conditions(NetConditions::Clear);
     let begun = Instant::now();
     server.read_to_string(&mut all).await.unwrap();
     assert_eq!(
         (all.as_str(), begun.elapsed()),
-        ("under way, then more", DELAY)
+        ("in flight, then more", DELAY)
     );
 }
 
@@ -316,7 +317,7 @@ async fn a_black_hole_delays_everything_until_it_clears() {
 async fn a_one_way_black_hole_leaves_the_other_direction_open() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
-    net.set_weather(NetConditions::OneWay {
+    net.set_conditions(NetConditions::OneWay {
         lost: Direction::Back,
     });
     client.write_all(b"asked").await.unwrap();

@@ -1,4 +1,4 @@
-//! Laws of the virtual time: clock, alarms and the runtime's timers are one.
+//! Laws of the virtual time: clock, callbacks and the runtime's timers agree.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -7,29 +7,29 @@ use outflow_core::{Clock, Nanos, Timer, TimerCallback, WallTime};
 use outflow_testkit::VirtualTime;
 use tokio::time::sleep;
 
-/// Writes down when it was rung, and asks again if it is told to.
-struct Bell {
+/// Records the times at which it fires, and registers again on demand.
+struct RecordingCallback {
     time: VirtualTime,
-    rung: Mutex<Vec<Nanos>>,
+    fired: Mutex<Vec<Nanos>>,
 }
 
-impl Bell {
+impl RecordingCallback {
     fn new(time: &VirtualTime) -> Arc<Self> {
         Arc::new(Self {
             time: time.clone(),
-            rung: Mutex::default(),
+            fired: Mutex::default(),
         })
     }
 
-    fn rung(&self) -> Vec<Nanos> {
-        self.rung.lock().expect("no bell panics").clone()
+    fn fired(&self) -> Vec<Nanos> {
+        self.fired.lock().expect("no callback panics").clone()
     }
 }
 
-impl TimerCallback for Bell {
+impl TimerCallback for RecordingCallback {
     fn fire(&self) {
         let now = self.time.now();
-        self.rung.lock().expect("no bell panics").push(now);
+        self.fired.lock().expect("no callback panics").push(now);
     }
 }
 
@@ -56,62 +56,62 @@ async fn the_clock_and_the_runtimes_timers_agree() {
 #[tokio::test(start_paused = true)]
 async fn a_callback_fires_at_its_instant_and_not_before() {
     let time = VirtualTime::new();
-    let bell = Bell::new(&time);
-    time.ring_at(Nanos::from_secs(7), weak(&bell));
+    let callback = RecordingCallback::new(&time);
+    time.ring_at(Nanos::from_secs(7), weak(&callback));
     sleep(Duration::from_millis(999)).await;
-    time.ring_at(Nanos::from_secs(3), weak(&bell));
+    time.ring_at(Nanos::from_secs(3), weak(&callback));
     sleep(Duration::from_secs(2)).await;
-    assert_eq!(bell.rung(), []);
+    assert_eq!(callback.fired(), []);
     sleep(Duration::from_secs(10)).await;
-    assert_eq!(bell.rung(), [Nanos::from_secs(3), Nanos::from_secs(7)]);
+    assert_eq!(callback.fired(), [Nanos::from_secs(3), Nanos::from_secs(7)]);
     assert_eq!(time.pending(), 0);
 }
 
-// Half a millisecond is less than the runtime can tell, so the whole one is waited for.
+// Half a millisecond is less than the runtime's resolution, so it waits for the whole one.
 #[tokio::test(start_paused = true)]
 async fn an_instant_between_two_ticks_fires_at_the_later_one() {
     let time = VirtualTime::new();
-    let bell = Bell::new(&time);
-    time.ring_at(Nanos::from_nanos(2_500_000), weak(&bell));
+    let callback = RecordingCallback::new(&time);
+    time.ring_at(Nanos::from_nanos(2_500_000), weak(&callback));
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(bell.rung(), [Nanos::from_millis(3)]);
+    assert_eq!(callback.fired(), [Nanos::from_millis(3)]);
 }
 
-// The lock is the bell's own: a ring inside `ring_at` would never come back from it.
+// The lock is the callback's own: firing inside `ring_at` would deadlock.
 #[tokio::test(start_paused = true)]
 async fn a_past_callback_fires_at_once_but_not_inside_the_call() {
     let time = VirtualTime::new();
-    let bell = Bell::new(&time);
+    let callback = RecordingCallback::new(&time);
     sleep(Duration::from_secs(5)).await;
     {
-        let held = bell.rung.lock().unwrap();
-        time.ring_at(Nanos::from_secs(1), weak(&bell));
+        let held = callback.fired.lock().unwrap();
+        time.ring_at(Nanos::from_secs(1), weak(&callback));
         assert!(held.is_empty());
     }
     sleep(Duration::from_millis(1)).await;
-    assert_eq!(bell.rung(), [Nanos::from_secs(5)]);
+    assert_eq!(callback.fired(), [Nanos::from_secs(5)]);
 }
 
-// A second's worth of milliseconds and a million calls: a thousand rings, not a million.
+// A second's worth of milliseconds and a million calls: a thousand entries, not a million.
 #[tokio::test(start_paused = true)]
 async fn repeated_registration_does_not_accumulate() {
     let time = VirtualTime::new();
-    let bell = Bell::new(&time);
+    let callback = RecordingCallback::new(&time);
     for call in 0..1_000_000_u64 {
-        time.ring_at(Nanos::from_nanos(1 + call * 1_000), weak(&bell));
+        time.ring_at(Nanos::from_nanos(1 + call * 1_000), weak(&callback));
     }
     assert_eq!(time.pending(), 1_000);
     sleep(Duration::from_secs(2)).await;
-    assert_eq!(bell.rung().len(), 1_000);
+    assert_eq!(callback.fired().len(), 1_000);
 }
 
-// A hundred thousand waiters that each asked and gave up.
+// A hundred thousand waiters that each registered and were dropped.
 #[tokio::test(start_paused = true)]
 async fn dropped_callbacks_never_fire() {
     let time = VirtualTime::new();
     for call in 0..100_000 {
-        let bell = Bell::new(&time);
-        time.ring_at(Nanos::from_secs(call), weak(&bell));
+        let callback = RecordingCallback::new(&time);
+        time.ring_at(Nanos::from_secs(call), weak(&callback));
     }
     assert!(time.pending() < 5_000, "{}", time.pending());
 }
@@ -119,20 +119,20 @@ async fn dropped_callbacks_never_fire() {
 #[tokio::test(start_paused = true)]
 async fn all_callbacks_of_one_instant_fire() {
     let time = VirtualTime::new();
-    let bells: Vec<_> = (0..10_000).map(|_| Bell::new(&time)).collect();
-    for bell in &bells {
-        time.ring_at(Nanos::from_secs(1), weak(bell));
+    let callbacks: Vec<_> = (0..10_000).map(|_| RecordingCallback::new(&time)).collect();
+    for callback in &callbacks {
+        time.ring_at(Nanos::from_secs(1), weak(callback));
     }
     sleep(Duration::from_secs(1)).await;
     sleep(Duration::from_millis(1)).await;
     assert!(
-        bells
+        callbacks
             .iter()
-            .all(|bell| bell.rung() == [Nanos::from_secs(1)])
+            .all(|callback| callback.fired() == [Nanos::from_secs(1)])
     );
 }
 
-/// Asks to be rung again each time it is, every ten milliseconds.
+/// Registers again each time it fires, every ten milliseconds.
 struct Ticker(VirtualTime, Mutex<u32>, Weak<Ticker>);
 
 impl TimerCallback for Ticker {
@@ -162,30 +162,30 @@ async fn civil_time_steps_alone_and_continues() {
     assert_eq!(time.now(), Nanos::from_secs(14));
 }
 
-// A thread that does not belong to the runtime would read the machine's clock.
+// A thread outside the runtime would read the machine's clock.
 #[tokio::test(start_paused = true)]
 async fn threads_outside_the_runtime_see_virtual_time_and_may_register() {
     let time = VirtualTime::new();
-    let bell = Bell::new(&time);
+    let callback = RecordingCallback::new(&time);
     sleep(Duration::from_secs(9)).await;
     let seen = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            time.ring_at(Nanos::from_secs(12), weak(&bell));
+            time.ring_at(Nanos::from_secs(12), weak(&callback));
             time.now()
         });
         thread.join().unwrap()
     });
     assert_eq!(seen, Nanos::from_secs(9));
     time.reaches(Nanos::from_secs(20)).await;
-    assert_eq!(bell.rung(), [Nanos::from_secs(12)]);
+    assert_eq!(callback.fired(), [Nanos::from_secs(12)]);
     assert_eq!(time.now(), Nanos::from_secs(20));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_callback_at_the_end_of_the_timeline_is_accepted() {
     let time = VirtualTime::new();
-    let bell = Bell::new(&time);
-    time.ring_at(Nanos::MAX, weak(&bell));
+    let callback = RecordingCallback::new(&time);
+    time.ring_at(Nanos::MAX, weak(&callback));
     sleep(Duration::from_secs(1)).await;
-    assert_eq!((bell.rung().len(), time.pending()), (0, 1));
+    assert_eq!((callback.fired().len(), time.pending()), (0, 1));
 }

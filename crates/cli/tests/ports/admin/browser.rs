@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use outflow::config::Environment;
 use outflow_cli::ListenAddr;
 use outflow_mock::{Content, MockApi, MockResponse, Server};
-use outflow_testkit::{Browser, Met};
+use outflow_testkit::{Browser, SeenRequest};
 
 use super::support::{QUIET, Running, STOCK};
 
@@ -80,7 +80,7 @@ async fn chromium_is_asked_for_the_token_and_keeps_it_to_itself() {
         "{kept}"
     );
     let refused: Vec<_> = browser.complaints().iter().collect();
-    let known = |told: &&&String| told.contains("401 (Unauthorized)");
+    let known = |detail: &&&String| detail.contains("401 (Unauthorized)");
     assert_eq!(refused.iter().filter(known).count(), 2, "{refused:?}");
     assert_eq!(refused.len(), 2, "{refused:?}");
 }
@@ -142,8 +142,8 @@ async fn chromium_keeps_the_policy_of_the_page() {
         .run("new Promise((done) => setTimeout(done, 100))")
         .expect("it is drawn");
     assert_eq!(browser.run("window.ran ?? 0").expect("a look"), 0);
-    let told = browser.complaints().join("\n");
-    assert!(told.contains("Content Security Policy"), "{told}");
+    let detail = browser.complaints().join("\n");
+    assert!(detail.contains("Content Security Policy"), "{detail}");
 }
 
 // From a page of another port, which a browser calls the same site, and from a page of another name.
@@ -160,11 +160,14 @@ async fn chromium_lets_no_page_of_others_change_or_call_anything() {
             .visit(&format!("http://{host}:{port}/"))
             .expect("a page");
         browser.run("attack()").expect("it tries");
-        let all = browser.until_met(|met| ours(&running, met).len() >= sent);
-        assert!(all.is_ok(), "{:?}", ours(&running, browser.met()));
+        let all = browser.until_seen(|seen_requests| ours(&running, seen_requests).len() >= sent);
+        assert!(all.is_ok(), "{:?}", ours(&running, browser.seen_requests()));
     }
-    let met = ours(&running, browser.met());
-    let let_in: Vec<_> = met.iter().filter(|one| one.status != 403).collect();
+    let seen_requests = ours(&running, browser.seen_requests());
+    let let_in: Vec<_> = seen_requests
+        .iter()
+        .filter(|one| one.status != 403)
+        .collect();
     assert!(let_in.is_empty(), "{let_in:?}");
     assert_eq!(api.audit().count(), 0, "nothing reached the API");
     unchanged(&running).await;
@@ -192,10 +195,10 @@ async fn chromium_is_refused_under_a_name_that_was_made_to_lead_here() {
 }
 
 /// The requests to either of our ports.
-fn ours<'m>(running: &Running, met: &'m [Met]) -> Vec<&'m Met> {
+fn ours<'m>(running: &Running, seen_requests: &'m [SeenRequest]) -> Vec<&'m SeenRequest> {
     let places = [running.place(), sidecar(running)].map(|place| place.to_string());
-    let here = |one: &&Met| places.iter().any(|place| one.url.contains(place));
-    met.iter().filter(here).collect()
+    let here = |one: &&SeenRequest| places.iter().any(|place| one.url.contains(place));
+    seen_requests.iter().filter(here).collect()
 }
 
 async fn unchanged(running: &Running) {

@@ -126,7 +126,7 @@ async fn chat() -> (MockApi, Server, Running) {
 // Two questions are 800 of the thousand tokens, so the third would be one too many: it is refused here
 // and not there.
 fn kept_to_its_tokens(api: &MockApi, text: &str) {
-    let saying = "Good things come to those who wait their turn.";
+    let saying = "Good things come to every caller that waits patiently.";
     assert_eq!(text.matches(saying).count(), 2, "{text}");
     says(
         text,

@@ -147,7 +147,7 @@ async fn dropped_everywhere(path: &Path, cache: CacheMode) -> u32 {
             other.join().await;
         }
         left_behind(&world, &client, &format!("{} at {point:?}", path.name)).await;
-        points.learn(&run);
+        points.record(&run);
     }
     points.polls_to_finish().expect("it finished")
 }
@@ -220,7 +220,7 @@ async fn followers_outlive_whoever_leads() {
             (0, 0),
             "{point:?}"
         );
-        points.learn(&run);
+        points.record(&run);
     }
 }
 
@@ -242,7 +242,7 @@ async fn a_call_dropped_in_its_handshake_leaves_nothing_behind() {
             "{point:?}"
         );
         client.get("strict", "/next").send().await.expect("goes");
-        points.learn(&run);
+        points.record(&run);
     }
     assert!(points.polls_to_finish() >= Some(3));
 }

@@ -1,4 +1,4 @@
-//! What each kind of evidence teaches.
+//! The effect of each kind of evidence.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use outflow_core::{AdaptiveLimit, AdaptiveMode, Evidence, LimitChange, Nanos, Ra
 
 use super::{per_second, throttled};
 
-// Ten calls in flight are refused together; the eleventh was sent after the shrink.
+// Ten calls in flight are throttled together; the eleventh was sent after the shrink.
 #[test]
 fn one_burst_shrinks_the_limit_once() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);
@@ -17,7 +17,7 @@ fn one_burst_shrinks_the_limit_once() {
     );
     for millis in 1_001..1_010 {
         let late = throttled(millis - 50, 10);
-        assert_eq!(learned.evidence(at(millis), late), LimitChange::SameBurst);
+        assert_eq!(learned.evidence(at(millis), late), LimitChange::SameWave);
     }
     assert_eq!(learned.effective(), per_second(70));
     assert_eq!(
@@ -52,31 +52,35 @@ fn each_kind_of_evidence_has_its_own_effect() {
     assert_eq!(banned.effective(), per_second(51));
 }
 
-// The header comes with every response: being told the same again must not stop the growth.
+// The header comes with every response: a repeated value must not stop the growth.
 #[test]
 fn an_advertised_limit_holds_until_the_next() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
-    let tell = |learned: &mut AdaptiveLimit, secs, rate| {
+    let advertise = |learned: &mut AdaptiveLimit, secs, rate| {
         learned.evidence(Nanos::from_secs(secs), Evidence::Limit(per_second(rate)));
         learned.clean(Nanos::from_secs(secs), 1_000);
         learned.effective().quantity()
     };
-    assert_eq!(tell(&mut learned, 1, 42), 42);
+    assert_eq!(advertise(&mut learned, 1, 42), 42);
     assert_eq!(
-        tell(&mut learned, 2, 42),
+        advertise(&mut learned, 2, 42),
         42,
-        "growth ends at what was told"
+        "growth ends at the advertised limit"
     );
-    assert_eq!(tell(&mut learned, 3, 46), 46, "it is taken at its word");
     assert_eq!(
-        tell(&mut learned, 5, 90),
+        advertise(&mut learned, 3, 46),
+        46,
+        "it is taken at its word"
+    );
+    assert_eq!(
+        advertise(&mut learned, 5, 90),
         50,
         "but never above the configured"
     );
 }
 
-// Two servers behind one name, one of which tells 90 and the other 42: whatever they say, nothing grows
-// but by a step for each clean second.
+// Two servers behind one name, one with a limit of 90 and the other of 42: the rate grows only by
+// one step for each clean second.
 #[test]
 fn contradicting_advertised_limits_do_not_raise() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
@@ -89,7 +93,7 @@ fn contradicting_advertised_limits_do_not_raise() {
     }
 }
 
-// Refused at 42 under a limit of 42, which is then lifted: where it was refused is no ceiling any more.
+// Throttled at 42 under a limit of 42, which is then raised: that rate is no upper bound any more.
 #[test]
 fn a_raised_limit_drops_earlier_throttles() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
@@ -104,8 +108,8 @@ fn a_raised_limit_drops_earlier_throttles() {
     assert_eq!(learned.drift(Nanos::from_secs(9)), None);
 }
 
-// Ten windows of a second are less than ten minutes, ten of a minute are exactly that, and ten of an
-// hour are more. One nanosecond before, the rate stands; then it grows window by window.
+// Ten windows of a second are less than ten minutes, ten of a minute are exactly that, and ten of
+// an hour are more. One nanosecond before, the rate stands; then it grows window by window.
 #[test]
 fn an_advertised_limit_expires_unless_repeated() {
     for (configured, advertised, believed) in [
@@ -137,7 +141,7 @@ fn an_advertised_limit_expires_unless_repeated() {
     }
 }
 
-// Told at 0 for ten minutes; six minutes here, three on disk, and one is left.
+// Advertised at 0 for ten minutes; six minutes here, three on disk, and one is left.
 #[test]
 fn an_advertised_limit_expires_across_a_restart() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
@@ -157,7 +161,7 @@ fn an_advertised_limit_expires_across_a_restart() {
     assert!(after(240, 1) > 10_000_000, "it lapsed on disk");
 }
 
-// Without the memory of what was told, a search without a ceiling would double from there.
+// Without the advertised limit, a search without an upper bound would double from there.
 #[test]
 fn growth_is_careful_at_an_expired_advertised_limit() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Learn, per_second(100), Nanos::ZERO);
@@ -196,7 +200,7 @@ fn growth_starts_when_half_of_a_burst_has_passed() {
     assert_eq!(learned.effective(), per_second(97));
 }
 
-// A server that refuses whoever comes when five have passed: five are chance, and growth goes on.
+// A server that throttles after five: five are chance, and growth continues.
 #[test]
 fn a_small_count_sets_no_upper_bound() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(10), Nanos::ZERO);
@@ -206,7 +210,7 @@ fn a_small_count_sets_no_upper_bound() {
     assert_eq!(learned.snapshot(Nanos::ZERO).level, 5_150_000);
 }
 
-// Refused a hundred times over, each time with nothing let through.
+// Throttled a hundred times over, each time with nothing let through.
 #[test]
 fn throttles_alone_never_stop_all_calls() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
@@ -253,7 +257,7 @@ fn the_learned_speed_survives_a_restart() {
     assert_eq!(off.effective(), per_second(50));
 }
 
-// One misleading answer, with nothing let through before it, as after an idle hour.
+// One misleading response, with nothing let through before it, as after an idle hour.
 #[test]
 fn one_throttle_takes_at_most_three_quarters() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
@@ -261,8 +265,8 @@ fn one_throttle_takes_at_most_three_quarters() {
     assert_eq!(learned.effective(), per_second(50));
 }
 
-// Eight of a second are enough to count by. Fewer may be chance, and fifty of a minute may have met a
-// limit by the second.
+// Eight of a second are enough to count. Fewer may be chance, and fifty of a minute may have met a
+// limit per second.
 #[test]
 fn a_reliable_count_is_the_limit() {
     for (configured, admitted, left) in [
@@ -280,7 +284,8 @@ fn a_reliable_count_is_the_limit() {
     }
 }
 
-// Seven passed when the first refusal was read, twelve when the third was, and another success came last.
+// Seven passed when the first throttle was read, twelve when the third was, and another success
+// came last.
 #[test]
 fn a_burst_with_a_small_count_is_recounted() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(1_000), Nanos::ZERO);
@@ -290,9 +295,9 @@ fn a_burst_with_a_small_count_is_recounted() {
         (reaction, learned.effective().quantity())
     };
     assert_eq!(refused(20, 7), (LimitChange::Shrunk, 250));
-    assert_eq!(refused(21, 7), (LimitChange::SameBurst, 250));
+    assert_eq!(refused(21, 7), (LimitChange::SameWave, 250));
     assert_eq!(refused(22, 12), (LimitChange::Shrunk, 12));
-    assert_eq!(refused(23, 10), (LimitChange::SameBurst, 12));
+    assert_eq!(refused(23, 10), (LimitChange::SameWave, 12));
     learned.clean(at(24), 13);
     assert_eq!(learned.effective(), per_second(13));
 }
@@ -318,7 +323,7 @@ fn growth_rests_at_the_throttled_rate_and_longer_each_time() {
     }
 }
 
-// Tried again at 51 in the middle of a burst of which six have passed: that says nothing new.
+// Tested again at 51 in the middle of a burst of which six have passed: that is no news.
 #[test]
 fn an_expected_throttle_takes_a_twentieth() {
     for admitted in [0, 6, 50, 1_000] {
@@ -333,7 +338,7 @@ fn an_expected_throttle_takes_a_twentieth() {
     }
 }
 
-// Found at 50/s, and while nothing is tried there, only 20 pass: the server has changed.
+// Found at 50/s, and while that rate is not tested, only 20 pass: the server has changed.
 #[test]
 fn an_unexpected_throttle_uses_the_count() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
@@ -342,7 +347,7 @@ fn an_unexpected_throttle_uses_the_count() {
     assert_eq!(learned.effective(), per_second(20));
 }
 
-// Refused at 50, and much later at 100: that is another place.
+// Throttled at 50, and much later at 100: that is another rate.
 #[test]
 fn a_throttle_at_another_rate_starts_a_short_rest() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(200), Nanos::ZERO);
@@ -360,8 +365,8 @@ fn a_throttle_at_another_rate_starts_a_short_rest() {
     assert_eq!(learned.snapshot(Nanos::ZERO).level, 60_300_000);
 }
 
-// From 95 it is one step to the neighbourhood of 100, where it rests until the twentieth window, and
-// then 11 careful ones to 103; in strides of 3 % the second window would be refused again.
+// From 95 it is one step to the neighbourhood of 100, where it rests until the twentieth window,
+// and then 11 careful ones to 103. In steps of 3 % the second window would be throttled again.
 #[test]
 fn growth_is_careful_near_the_last_throttle() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Learn, per_second(100), Nanos::ZERO);
@@ -375,7 +380,7 @@ fn growth_is_careful_near_the_last_throttle() {
     assert_eq!(windows, 19 + 11);
 }
 
-// Ten windows of 100 ms make one step, for they fit into one round trip to a far server.
+// Ten windows of 100 ms make one step, because they fit into one round trip to a distant server.
 #[test]
 fn short_windows_grow_once_a_second() {
     let configured: Rate = "1000/100ms".parse().expect("valid");
@@ -389,7 +394,7 @@ fn short_windows_grow_once_a_second() {
     assert_eq!(learned.effective().quantity(), 978);
 }
 
-// The clock steps back eight seconds around a refusal: half a second later no window has passed.
+// The clock steps back eight seconds around a throttle: half a second later no window has passed.
 #[test]
 fn a_backward_clock_does_not_make_a_window_pass() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);

@@ -1,11 +1,11 @@
-//! What holds after any history of evidence, whatever its numbers.
+//! Laws of any history of evidence, with any numbers.
 
 use std::time::Duration;
 
 use outflow_core::{AdaptiveLimit, AdaptiveMode, Evidence, Nanos, Rate};
 use proptest::prelude::*;
 
-/// One thing that happens to a learned limit.
+/// Event of an adaptive limit.
 #[derive(Clone, Debug)]
 enum Step {
     Throttled { ago: u64, admitted: u64 },
@@ -51,8 +51,8 @@ fn history() -> impl Strategy<Value = Vec<(Nanos, Step)>> {
     })
 }
 
-/// Evidence never raises a rate, clean windows never lower it, nothing goes above the configured
-/// rate, no step grows by more than a few per cent, and a restart changes nothing.
+/// Evidence never raises a rate, clean windows never lower it, nothing exceeds the configured rate,
+/// no step grows by more than a few per cent, and a restart changes nothing.
 fn keeps_its_laws(
     mode: AdaptiveMode,
     configured: Rate,
@@ -138,7 +138,7 @@ fn take(learned: &mut AdaptiveLimit, mode: AdaptiveMode, now: Nanos, step: &Step
     learned.evidence(now, evidence);
 }
 
-/// Kept, restored and kept again is the same.
+/// Stored, restored and stored again is equal.
 fn restart(learned: &mut AdaptiveLimit, mode: AdaptiveMode, now: Nanos) {
     let stored = learned.snapshot(now);
     let restored = AdaptiveLimit::restore(mode, stored.configured, &stored, now);
@@ -161,7 +161,7 @@ fn modes() -> impl Strategy<Value = AdaptiveMode> {
 
 outflow_testkit::laws! {
     #[test]
-    fn only_clean_windows_and_the_server_raise_the_limit / fn stress_only_clean_windows_and_the_server_raise
+    fn only_clean_windows_and_the_server_raise_the_limit / fn stress_only_clean_windows_and_the_server_raise_the_limit
         ((modes(), any_rate(), history()))
         = |(mode, configured, history)| keeps_its_laws(mode, configured, history);
 }

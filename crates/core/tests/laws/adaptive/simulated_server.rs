@@ -1,8 +1,8 @@
-//! Found out for real: by a client with calls in flight, from a server that knows its limit.
+//! A simulated client with calls in flight finds the limit of a strict server.
 //!
-//! The server is strict: a sliding window by arrival, refused calls not counted. The client keeps a
-//! few calls in flight and counts each until one window after its response, so that whatever is
-//! refused is refused because of the rate and not because of the network.
+//! The server is strict: a sliding window by arrival, throttled calls not counted. The client keeps
+//! a few calls in flight and counts each until one window after its response. So every throttle has
+//! the rate as its cause, not the network.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,7 +15,7 @@ use super::{per_second, throttled};
 
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// What happens next, in the order of its instants.
+/// Next event, in the order of instants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Arrives { sent: Nanos },
@@ -126,7 +126,7 @@ impl World {
     }
 }
 
-/// How many of these are less than a window old.
+/// Returns the number of entries that are less than a window old.
 fn live(log: &mut VecDeque<Nanos>, now: Nanos) -> u64 {
     while log.front().is_some_and(|at| now.since(*at) >= WINDOW) {
         log.pop_front();
@@ -134,7 +134,7 @@ fn live(log: &mut VecDeque<Nanos>, now: Nanos) -> u64 {
     u64::try_from(log.len()).expect("few")
 }
 
-/// The two cases that operators meet: a limit far below what was configured, and one just below.
+/// The two cases of operators: a limit far below the configured one, and one just below.
 #[test]
 fn the_real_limit_is_found_with_few_throttles() {
     for (configured, real) in [(200, 50), (50, 42)] {
@@ -142,7 +142,7 @@ fn the_real_limit_is_found_with_few_throttles() {
     }
 }
 
-// All of a window goes out at once, and the first refusal overtakes most of what got through.
+// A whole window is sent at once, and the first throttle overtakes most successes.
 #[test]
 fn a_burst_is_recounted_when_it_has_finished() {
     for noise in 0..100 {
@@ -157,7 +157,7 @@ fn a_burst_is_recounted_when_it_has_finished() {
     assert_eq!(learned.effective(), per_second(47), "it was refused at 50");
 }
 
-/// Within 10 % of the real limit after 1,000 calls, at most 50 of which were refused.
+/// Within 10 % of the real limit after 1,000 calls, at most 50 of which were throttled.
 fn finds(configured: u64, real: u64, in_flight: usize, noise: u64) -> Result<(), TestCaseError> {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(configured), Nanos::ZERO);
     let mut world = World::new(real, in_flight, noise);
@@ -172,7 +172,7 @@ fn finds(configured: u64, real: u64, in_flight: usize, noise: u64) -> Result<(),
         found * 10 >= real * 9 && found * 10 <= real * 11,
         "found {found}/s instead of {real}/s"
     );
-    // The first burst is free; the rest takes its time at the real rate, and one window to learn it.
+    // The first burst is free; the rest runs at the real rate, with one window to learn it.
     let ideal = Duration::from_millis((1_000 - real) * 1_000 / real);
     let took = world.now.since(Nanos::ZERO);
     prop_assert!(
@@ -183,7 +183,7 @@ fn finds(configured: u64, real: u64, in_flight: usize, noise: u64) -> Result<(),
 }
 
 // With 8 in flight the demand is about 270/s, above every real limit here. Below 40/s, 16 in flight
-// are so much of the limit that a single wave says little about it.
+// are so large a part of the limit that a single burst shows little.
 fn finding() -> impl Strategy<Value = (u64, u64, usize, u64)> {
     (40..=200_u64, 100..=400_u64, 8..=16_usize, any::<u64>()).prop_map(
         |(real, percent, in_flight, noise)| (real * percent / 100, real, in_flight, noise),
@@ -192,7 +192,7 @@ fn finding() -> impl Strategy<Value = (u64, u64, usize, u64)> {
 
 outflow_testkit::laws! {
     #[test]
-    fn any_lower_limit_is_found_with_few_throttles / fn stress_any_lower_limit_is_found_with_few_refusals
+    fn any_lower_limit_is_found_with_few_throttles / fn stress_any_lower_limit_is_found_with_few_throttles
         (finding()) = |(configured, real, in_flight, noise)| finds(configured, real, in_flight, noise);
 }
 
@@ -218,7 +218,7 @@ fn the_configured_rate_returns_after_the_server_recovers() {
     }
 }
 
-// Nothing is known but a first guess of 2/s; the server takes 150/s.
+// Only a first guess of 2/s is known; the server takes 150/s.
 #[test]
 fn an_unknown_limit_is_found_from_below() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Learn, per_second(2), Nanos::ZERO);

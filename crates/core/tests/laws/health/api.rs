@@ -54,7 +54,7 @@ impl Api {
         self.wake()
     }
 
-    /// Leave to send, which must be given.
+    /// Sends a request, which must be allowed.
     pub(crate) fn send(&mut self) -> HealthTicket {
         match self.health.admission(self.now) {
             HealthDecision::Go(ticket) => ticket,
@@ -73,7 +73,7 @@ impl Api {
         self.answer(ticket, outcome)
     }
 
-    /// The last change of so many equal calls.
+    /// Returns the last change of equal calls.
     pub(crate) fn calls(&mut self, count: u32, outcome: Outcome) -> HealthChange {
         (0..count).fold(HealthChange::None, |_, _| self.call(outcome))
     }
@@ -82,7 +82,7 @@ impl Api {
         self.health.state()
     }
 
-    /// Three refusals in a row.
+    /// Three throttles in a row.
     pub(crate) fn throttled() -> Self {
         let mut api = Self::usual();
         let change = api.calls(3, Outcome::THROTTLED);
@@ -104,7 +104,7 @@ impl Api {
         api
     }
 
-    /// The same ban, over.
+    /// A ban that has ended.
     pub(crate) fn half_open() -> Self {
         let mut api = Self::asleep();
         let woken = api.wake_when_due().map(|t| (t.to, t.reason));
@@ -148,7 +148,7 @@ pub(crate) fn rate(text: &str) -> Rate {
     text.parse().expect("valid")
 }
 
-/// Where a change led and why.
+/// Returns the target and the reason of a change.
 pub(crate) fn moved(change: HealthChange) -> Option<(HealthState, TransitionReason)> {
     change.transition().map(|t| (t.to, t.reason))
 }

@@ -1,4 +1,4 @@
-//! Every edge of the machine, and beside each the event that falls just short of it.
+//! Every edge of the machine, and next to each the event that falls just short of it.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use super::api::{Api, SECOND, moved};
 
 type Move = Option<(HealthState, TransitionReason)>;
 
-/// What happens, how, and where it must lead.
+/// Event, its implementation, and its expected transition.
 type Row = (&'static str, fn(&mut Api) -> Move, Move);
 
 fn table(from: HealthState, rows: &[Row]) {
@@ -25,7 +25,7 @@ fn refused_for(seconds: u64) -> Outcome {
     Outcome::THROTTLED.with_retry_after(Duration::from_secs(seconds))
 }
 
-/// So many calls, each `every` milliseconds, of which the first `failing` in ten fail.
+/// Runs calls at an interval of `every` milliseconds, of which the first `failing` in ten fail.
 fn mixed(api: &mut Api, count: u64, failing: u64, every: u64) -> Move {
     for call in 0..count {
         api.pass_millis(every);
@@ -48,8 +48,8 @@ fn woken(api: &mut Api) -> Move {
     api.wake().map(|t| (t.to, t.reason))
 }
 
-// Three refusals in a row and a fifth of the calls are the thresholds; each row has its neighbour on
-// the other side of one of them.
+// Three throttles in a row and a fifth of the calls are the thresholds; each row has its neighbour
+// on the other side of one of them.
 #[test]
 fn normal_leaves_by_a_streak_or_a_ratio() {
     table(
@@ -99,12 +99,12 @@ fn normal_leaves_by_a_streak_or_a_ratio() {
             ),
             ("a tenth fails", |a| mixed(a, 1_000, 1, 50), None),
             (
-                "all fail, too few to tell",
+                "all fail, too few samples",
                 |a| moved(a.calls(19, Outcome::SERVER_FAILED)),
                 None,
             ),
             (
-                "all fail, too soon to tell",
+                "all fail, too early",
                 |a| {
                     a.calls(20, Outcome::SERVER_FAILED);
                     a.pass_millis(249);
@@ -127,7 +127,7 @@ fn normal_leaves_by_a_streak_or_a_ratio() {
     );
 }
 
-// Five seconds are waited out in passing, six are not.
+// Five seconds are waited out without a transition, six are not.
 #[test]
 fn normal_leaves_by_a_servers_wait() {
     table(
@@ -256,7 +256,7 @@ fn throttle_recovers_by_its_edges_only() {
     );
 }
 
-// Nineteen and twenty in thirty seconds are either side of the fewest that tell anything.
+// Nineteen and twenty in thirty seconds are either side of the minimum sample.
 #[test]
 fn throttle_degrades_by_its_edges_only() {
     table(
@@ -440,7 +440,7 @@ fn half_open_leaves_by_its_edges_only() {
     );
 }
 
-// Twenty neutral answers weigh as much as five successes; what is not answered weighs nothing.
+// Twenty neutral responses weigh like five successes; a missing response weighs nothing.
 #[test]
 fn half_open_leaves_by_neutral_responses() {
     let failed = Some((HealthState::Sleep, TransitionReason::ProbeFailed));

@@ -1,4 +1,4 @@
-//! What no history breaks: only legal edges, promised instants, and a way back to Normal.
+//! Laws of every history: only legal edges, promised instants, and a return to Normal.
 
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
@@ -14,9 +14,9 @@ use super::api::rate;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// Asks for leave and keeps the ticket.
+    /// Acquires a ticket and keeps it.
     Send,
-    /// Tells the outcome of the oldest ticket, asking for one if there is none.
+    /// Reports the outcome of the oldest ticket, acquiring one if there is none.
     Answer(Outcome),
     Abandon,
     /// Serves timers now.
@@ -27,7 +27,7 @@ enum Event {
     StepBack(Duration),
     Force(HealthOverride),
     Release,
-    /// Goes on with the other configuration of the two.
+    /// Applies the other configuration of the two.
     Configure,
 }
 
@@ -110,12 +110,12 @@ impl World {
         self.note(woken);
     }
 
-    /// Asks as a client does, and holds every answer to its promise.
+    /// Asks like a client, and checks every answer against its promise.
     fn ask(&mut self) -> Option<HealthTicket> {
         let latest = self.health.snapshot(self.now);
         match self.health.admission(self.now) {
             HealthDecision::Go(ticket) => {
-                assert!(latest.cooling_until.is_none(), "sent while told to wait");
+                assert!(latest.cooling_until.is_none(), "sent during a cooldown");
                 assert_eq!(ticket.is_probe(), latest.state == HealthState::HalfOpen);
                 assert!(!matches!(
                     latest.state,
@@ -156,7 +156,7 @@ impl World {
         self.edges.push((from, to, reason));
     }
 
-    /// The upstream is well from now on: every request succeeds. Tells how long Normal took.
+    /// The API succeeds from now on. Returns the time until Normal.
     fn heal(&mut self) -> Duration {
         let began = self.now;
         if self.health.snapshot(self.now).hold.is_some() {
@@ -335,7 +335,7 @@ const HEALED_WITHIN: Duration = Duration::from_hours(2);
 fn run(cases: u32, mut law: impl FnMut(World, Vec<Event>)) {
     let alphabet = alphabet();
     let usual = alphabet.len();
-    // A failing streak, so that deep states are reached as often as shallow ones.
+    // A failing streak, so that deep states are reached like shallow ones.
     let weighted = prop_oneof![
         3 => 0..usual,
         1 => Just(1),
@@ -371,8 +371,8 @@ fn histories_move_legally_and_heal(cases: u32) -> BTreeSet<String> {
     seen
 }
 
-// Every edge of the table is met, so that none is legal by mistake: 18 by events and timers
-// where trouble leads to Throttle, 2 more where it leads to Sleep, 20 by force and 6 by release.
+// Every edge of the table is met, so that none is legal by accident: 18 by events and timers where
+// failures lead to Throttle, 2 more where they lead to Sleep, 20 by force and 6 by release.
 #[test]
 fn random_histories_use_legal_edges_and_can_recover() {
     let seen = histories_move_legally_and_heal(CASES);
@@ -405,7 +405,7 @@ fn stress_random_histories_use_legal_edges_and_can_recover() {
     histories_move_legally_and_heal(STRESS_CASES);
 }
 
-// Whatever is done, no request goes while a ban of a minute lasts.
+// In any history, no request goes while a ban of a minute lasts.
 fn no_history_cuts_a_ban_short(cases: u32) {
     run(cases, |mut world, events| {
         let ban = Outcome::BANNED.with_retry_after(LONG);
@@ -413,7 +413,7 @@ fn no_history_cuts_a_ban_short(cases: u32) {
         let until = world.now.saturating_add(LONG);
         for event in events {
             world.step(event);
-            // Steps back are undone: the machine goes by the latest time it was told.
+            // Steps back are undone: the machine uses the latest time it has seen.
             let latest = world.health.snapshot(world.now).since.max(world.now);
             if latest < until && !matches!(event, Event::Pass(_) | Event::StepBack(_)) {
                 assert!(

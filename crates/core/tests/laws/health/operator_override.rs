@@ -1,4 +1,4 @@
-//! What an operator does to the machine, and what it looks like from outside.
+//! Operator control of the machine, and its view from outside.
 
 use outflow_core::{
     CircuitState, HealthDecision, HealthOverride, HealthSettings, HealthState, Outcome, Share,
@@ -36,7 +36,7 @@ fn an_operator_can_force_and_release_any_state() {
     }
 }
 
-// The ban of a minute outlives the hold that an operator laid over it.
+// The ban of a minute outlives the operator's override.
 #[test]
 fn a_release_keeps_a_servers_wait() {
     let mut api = Api::asleep();
@@ -50,7 +50,7 @@ fn a_release_keeps_a_servers_wait() {
     );
 }
 
-// At the very instant at which a ban ends there is nothing left of it to sleep through.
+// At the very instant at which a ban ends nothing is left of it to sleep through.
 #[test]
 fn a_release_when_the_servers_wait_ends_leads_to_probes() {
     let mut api = Api::asleep();
@@ -91,7 +91,7 @@ fn a_stop_blocks_all_calls_and_names_its_end() {
     }
 }
 
-// Twenty failed recoveries are four times as many as lead the usual machine to `CacheOnly`.
+// Twenty failed recoveries are four times the number that leads the default machine to `CacheOnly`.
 #[test]
 fn a_breaker_never_enters_cache_only() {
     let mut api = Api::new(&HealthSettings::BREAKER);

@@ -1,4 +1,4 @@
-//! Probes that succeed, fail, hang, come late or never come back.
+//! Probes that succeed, fail, hang, come late or are lost.
 
 use outflow_core::{
     HealthChange, HealthDecision, HealthSettings, HealthState, Outcome, RampStage, TransitionReason,
@@ -41,7 +41,7 @@ fn a_hundred_callers_send_one_probe() {
     assert_eq!(api.health.snapshot(api.now).probes_out, 1);
 }
 
-// Dropped, answered 404, or answered after the machine had moved on and come back: within one probe
+// Dropped, answered 404, or answered after the machine had left and returned: within one probe
 // timeout of 15 s the machine has left `HalfOpen` or lets the next probe go.
 #[test]
 fn no_probe_keeps_the_machine_half_open() {
@@ -106,7 +106,7 @@ fn a_hanging_probe_fails_at_its_timeout() {
     assert_eq!(cooldown, SECOND * 4, "a failure like any other");
 }
 
-// Four of five successes and nineteen of twenty neutral answers decide nothing, and one more of
+// Four of five successes and nineteen of twenty neutral responses decide nothing, and one more of
 // either does: 24 probes at three a second are 8 s, within one probe timeout of 15 s.
 fn answered_probes_lead_on(cases: u32) {
     let neutral = prop::collection::vec(any::<bool>(), 24);
@@ -138,7 +138,7 @@ fn stress_answered_probes_never_keep_the_machine_half_open() {
     answered_probes_lead_on(STRESS_CASES);
 }
 
-// An answer is no success: full speed is climbed to, from where Throttle is.
+// A neutral response is no success: the ramp starts at Throttle's rate.
 #[test]
 fn a_recovery_by_neutral_responses_ramps_and_resets_failures() {
     let mut api = Api::half_open();
@@ -151,7 +151,7 @@ fn a_recovery_by_neutral_responses_ramps_and_resets_failures() {
     assert_eq!((normal.failed_recoveries, normal.cooldown), (0, SECOND * 2));
 }
 
-// Neutral answers of an earlier try say nothing of this one.
+// Neutral responses of an earlier recovery do not count for this one.
 #[test]
 fn neutral_responses_count_from_the_start_of_probing() {
     let mut api = Api::half_open();
@@ -166,7 +166,7 @@ fn neutral_responses_count_from_the_start_of_probing() {
     );
 }
 
-// Two may be out; the second is sent five seconds after the first and answered.
+// Two may be in flight; the second is sent five seconds after the first and answered.
 #[test]
 fn the_first_of_several_probes_times_out_first() {
     let mut api = Api::new(&HealthSettings {
@@ -185,8 +185,8 @@ fn the_first_of_several_probes_times_out_first() {
     assert_eq!(api.health.next_wakeup(), due);
 }
 
-// A probe that is refused "for 1 s" rests so long, and neither our shortest sleep of 2 s nor the 4 s
-// of a cooldown that has grown.
+// A probe that is throttled "for 1 s" rests exactly so long, and neither our shortest sleep of 2 s
+// nor the 4 s of a grown cooldown.
 #[test]
 fn a_servers_time_replaces_our_cooldown() {
     let mut api = Api::half_open();

@@ -1,4 +1,4 @@
-//! How fast each state is, and the ways back: ramps, growing cooldowns, and rests in `CacheOnly`.
+//! The rate of each state, and the recoveries: ramps, growing cooldowns, and rests in `CacheOnly`.
 
 use core::time::Duration;
 
@@ -107,7 +107,7 @@ fn reload(api: &mut Api, settings: &HealthSettings) {
     api.health.configure(api.now, config);
 }
 
-// A minute into its second step the ramp is told to take two minutes a step, and to grow by half.
+// A minute into its second step the ramp gets two minutes a step, and growth by half.
 #[test]
 fn a_ramp_continues_in_new_steps() {
     let mut api = ramping();
@@ -149,7 +149,7 @@ fn shorter_steps_are_taken_one_by_one() {
     assert_eq!(api.health.next_wakeup(), Some(next));
 }
 
-// Two steps were due under the old variables when nobody was awake; they are made by those.
+// Two steps were due under the old settings without a wake-up; they follow those.
 #[test]
 fn a_reload_first_makes_the_steps_that_were_due() {
     let mut api = ramping();
@@ -319,7 +319,7 @@ fn an_operators_normal_is_full_speed_at_once() {
     assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
 }
 
-// The operator's Normal was at full speed, so there is nothing to climb when it ends.
+// The forced Normal was at full speed, so no ramp follows when it ends.
 #[test]
 fn a_released_normal_stays_at_full_speed() {
     let mut api = Api::half_open();

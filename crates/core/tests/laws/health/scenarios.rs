@@ -1,4 +1,4 @@
-//! Histories with a story: the seeds' test vectors, waves, hanging probes, ramps and long outages.
+//! Scenarios: test vectors, bursts, hanging probes, ramps and long outages.
 
 use core::time::Duration;
 
@@ -41,7 +41,7 @@ fn eleven_failures_of_fifty_throttle() {
     );
 }
 
-// A quarter of the calls fail on the network; the same share of 404s does nothing.
+// A quarter of the calls fail on the network; an equal share of 404s does nothing.
 #[test]
 fn network_faults_count_and_404s_do_not() {
     let landed = |attempt: AttemptReport| {
@@ -92,7 +92,7 @@ fn a_flood_of_404s_hides_no_throttles() {
     panic!("still {} with 30 % refused", api.state());
 }
 
-// A hundred were in flight when the limit was hit; all of them are refused.
+// A hundred were in flight when the limit was hit; all of them are throttled.
 #[test]
 fn one_burst_of_throttles_is_one_step() {
     let mut api = Api::usual();
@@ -105,8 +105,8 @@ fn one_burst_of_throttles_is_one_step() {
     assert_eq!(moves, [(HealthState::Throttle, TransitionReason::Streak)]);
 }
 
-// The first refusal lowers a limit; the other ninety-nine were sent before that and are the same
-// news. What is sent afterwards counts again, and three more in a row throttle.
+// The first throttle lowers a limit; the other ninety-nine were sent before that and are no news.
+// Later requests count again, and three more in a row throttle.
 #[test]
 fn a_burst_that_lowered_a_limit_pushes_no_further() {
     let mut api = Api::usual();
@@ -125,7 +125,8 @@ fn a_burst_that_lowered_a_limit_pushes_no_further() {
     assert_eq!(moves, [(HealthState::Throttle, TransitionReason::Streak)]);
 }
 
-// One wave is begun by hand, one by the move to Throttle; while probes are out none begins.
+// One generation starts by hand, one by the transition to Throttle; while probes are in flight none
+// starts.
 #[test]
 fn the_generation_counts_bursts() {
     let mut api = Api::usual();
@@ -148,7 +149,7 @@ fn the_generation_counts_bursts() {
     assert_eq!(generation(&mut api), before);
 }
 
-// A probe decides by itself, so a new wave leaves its ticket good and its slot taken.
+// A probe decides by itself, so a new generation keeps its ticket valid and its slot taken.
 #[test]
 fn a_new_generation_keeps_its_probes() {
     let mut api = Api::half_open();
@@ -161,7 +162,7 @@ fn a_new_generation_keeps_its_probes() {
     );
 }
 
-// A minute is asked of the first and ten minutes of the last: the longer wait holds for all.
+// The first asks for a minute and the last for ten: the longer wait holds for all.
 #[test]
 fn a_late_ban_is_obeyed_by_maximum() {
     let mut api = Api::usual();
@@ -178,7 +179,7 @@ fn a_late_ban_is_obeyed_by_maximum() {
     assert_eq!(api.health.snapshot(api.now).until, Some(until));
 }
 
-// Two refusals of the same instant ask for the same three seconds, and a third for none.
+// Two throttles of one instant ask for three seconds each, and a third for none.
 #[test]
 fn a_known_wait_is_no_change() {
     let mut api = Api::usual();
@@ -208,15 +209,15 @@ fn a_late_ban_blocks_calls_without_a_transition() {
     );
 }
 
-// It came for a request sent in Normal and is told in Throttle: nobody goes for our own cooldown of
-// 2 s and up to a quarter more.
+// It belongs to a request sent in Normal and arrives in Throttle: no request goes for our own
+// cooldown of 2 s and up to a quarter more.
 #[test]
 fn a_late_ban_without_a_time_lasts_our_cooldown() {
     let mut api = Api::usual();
     let late = api.send();
     api.calls(3, Outcome::THROTTLED);
     let HealthChange::Cooling { until } = api.answer(late, Outcome::BANNED) else {
-        panic!("nobody waits");
+        panic!("no cooldown");
     };
     let wait = until.since(api.now);
     assert!(wait >= SECOND * 2 && wait <= SECOND * 5 / 2, "{wait:?}");
@@ -249,8 +250,8 @@ fn a_servers_hour_is_not_cut_to_our_longest_sleep() {
     assert_eq!(slept.and_then(|t| t.until), Some(hour));
 }
 
-// Ten seconds are less than a breaker's shortest sleep of thirty, and one is less than the usual two:
-// both are the server's to name.
+// Ten seconds are less than a breaker's shortest sleep of thirty, and one is less than the default
+// two: the server may name both.
 #[test]
 fn a_servers_time_is_not_stretched_to_our_shortest_sleep() {
     let cases = [
@@ -275,7 +276,7 @@ fn a_servers_time_is_not_stretched_to_our_shortest_sleep() {
     }
 }
 
-// One cap: what the reader of the header lets through, the machine does not cut again.
+// One cap: a wait that the header parser accepts is not cut again by the machine.
 #[test]
 fn the_maximum_wait_is_no_shorter_than_the_parsers_cap() {
     let read = WaitBounds::default().max_honour();
@@ -455,8 +456,8 @@ fn config(settings: &HealthSettings) -> HealthConfig {
     HealthConfig::new(*settings).expect("valid")
 }
 
-// Everything fails once a second and the same variables are read again every four minutes: the five
-// minutes that it must last go by all the same. The first twenty calls are the sample.
+// Everything fails once a second and the settings are reloaded every four minutes: the required
+// five minutes pass all the same. The first twenty calls are the sample.
 #[test]
 fn a_reload_does_not_postpone_a_confirmation() {
     let mut api = Api::throttled();
@@ -507,8 +508,8 @@ fn a_confirmation_follows_the_new_settings() {
     );
 }
 
-// Ten successes after one failure are a ratio of 9 %, on the way up; where one sample is enough and
-// 5 % is too much, the same window points down, which must be confirmed for itself.
+// Ten successes after one failure are a ratio of 9 %, which points up. Where one sample is enough
+// and 5 % is too much, the window points down, which must be confirmed separately.
 #[test]
 fn a_reload_does_not_confirm_one_ratio_by_another() {
     let mut api = Api::throttled();
@@ -546,7 +547,7 @@ fn an_expired_ratio_is_not_believed() {
 }
 
 // 15 of 25 are the 60 % that lead to Sleep; half a minute later the next success stands alone and
-// points the other way, which must be confirmed for itself.
+// points the other way, which must be confirmed separately.
 #[test]
 fn one_ratio_does_not_confirm_another() {
     let mut api = Api::throttled();
@@ -583,7 +584,7 @@ fn successes_before_throttle_do_not_end_it() {
     assert_eq!(api.health.next_wakeup(), None);
 }
 
-// The machine has seen 1:00 when a ban of a minute is told at 0:00.
+// The machine has seen 1:00 when a ban of a minute arrives at 0:00.
 #[test]
 fn a_clock_step_does_not_shorten_a_servers_wait() {
     let mut api = Api::usual();

@@ -12,7 +12,7 @@ const THIRTY_DAYS: Duration = Duration::from_hours(720);
 /// it, a minute asked by the server, and a probe that hangs.
 const LONGEST_SILENCE: Duration = Duration::from_mins(25);
 
-/// What the upstream is doing, by the hour: mostly well, sometimes slow, refusing or down.
+/// Returns the API's behaviour by the hour: mostly well, sometimes slow, throttling or down.
 fn outcome(weather: u64, entropy: u64) -> Outcome {
     let percent = entropy % 100;
     match weather % 8 {

@@ -1,4 +1,4 @@
-//! A token bucket that is refilled from its whole history at every question.
+//! A token bucket that replays its whole history at every query.
 //!
 //! Levels are counted in tokens times the rate's span, so that a nanosecond refills a whole number
 //! (the quantity) of them.
@@ -28,7 +28,8 @@ impl BucketOracle {
         }
     }
 
-    /// The level at `now` had the refunded ones never been taken; `None` if it was overdrawn.
+    /// Returns the level at `now` as if the refunded ones had never been taken; `None` if it was
+    /// overdrawn.
     pub fn level(&self, now: u64) -> Option<u128> {
         let full = u128::from(self.burst) * u128::from(self.per);
         let (mut level, mut last) = (full, 0_u64);

@@ -1,4 +1,4 @@
-//! A fixed window that is worked out from its whole history at every question.
+//! A fixed window that replays its whole history at every query.
 
 use outflow_core::Decision;
 
@@ -8,7 +8,7 @@ use super::at;
 pub struct FixedOracle {
     pub quantity: u64,
     pub window: u64,
-    /// Where aligned windows begin; `None` if with the first use.
+    /// Start of aligned windows; `None` if they begin with the first use.
     pub phase: Option<u64>,
     /// (time, cost, given back)
     pub entries: Vec<(u64, u64, bool)>,
@@ -26,7 +26,8 @@ impl FixedOracle {
         }
     }
 
-    /// RuleMatch the window around `now` began and ends, found by walking all windows from the start.
+    /// Returns the start and the end of the window around `now`, by walking all windows from the
+    /// start.
     fn bounds(&self, now: u64) -> Option<(u64, u64)> {
         if let Some(phase) = self.phase {
             let mut start = (phase % self.window).saturating_sub(self.window);

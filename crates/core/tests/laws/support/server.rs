@@ -1,6 +1,6 @@
-//! A strict server: it counts arrivals, keeps them all, and tells how many it would refuse.
+//! A strict server: it counts arrivals, keeps them all, and returns its number of refusals.
 
-/// How the server counts.
+/// Rule of the server.
 #[derive(Debug, Clone, Copy)]
 pub enum Rule {
     /// At most `quantity` in any window.
@@ -13,8 +13,8 @@ pub enum Rule {
     Bucket { quantity: u64, per: u64, burst: u64 },
 }
 
-/// How many of these (arrival, cost) a server with this rule refuses. A refused request counts
-/// against nothing.
+/// Returns the number of (arrival, cost) pairs that a server with this rule refuses. A refused
+/// request counts against nothing.
 pub fn refusals(rule: Rule, arrivals: &[(u64, u64)]) -> usize {
     let mut sorted = arrivals.to_vec();
     sorted.sort_unstable();

@@ -8,7 +8,7 @@ use super::at;
 pub struct Entry {
     pub time: u64,
     pub cost: u64,
-    /// Expired under a window that was in force then, or given back.
+    /// Expired under a window that was in force then, or refunded.
     pub gone: bool,
 }
 
@@ -18,7 +18,7 @@ pub struct SlidingOracle {
     pub window: u64,
     pub entries: Vec<Entry>,
     pub latest: u64,
-    /// Whether a clock that steps back is held at the latest time asked about, or only at that of
+    /// If true, a clock that steps back stays at the latest time of any query; otherwise at that of
     /// the newest entry, which is all that a shared limiter remembers.
     pub remembers_asking: bool,
 }
@@ -34,7 +34,7 @@ impl SlidingOracle {
         }
     }
 
-    /// Moves the clock to `now`, or keeps it where it must not step back from.
+    /// Moves the clock to `now`, or keeps the time from which it must not step back.
     pub fn see(&mut self, now: u64) {
         let logged = self
             .entries
@@ -60,7 +60,7 @@ impl SlidingOracle {
             .sum()
     }
 
-    /// Answers by trying every instant at which something can change.
+    /// Decides by trying every instant at which a change is possible.
     pub fn decide(&mut self, now: u64, cost: u64) -> Decision<()> {
         self.see(now);
         let fits = |at: u64| self.used(at) + u128::from(cost) <= u128::from(self.quantity);
@@ -82,7 +82,7 @@ impl SlidingOracle {
             .map_or(Decision::Never, |t| Decision::WaitUntil(at(t)))
     }
 
-    /// The index of the new entry.
+    /// Returns the index of the new entry.
     pub fn take(&mut self, cost: u64) -> usize {
         self.entries.push(Entry {
             time: self.latest,
@@ -96,7 +96,7 @@ impl SlidingOracle {
         self.entries[index].gone = true;
     }
 
-    /// What has expired by now stays expired under the new window.
+    /// Entries that have expired stay expired under the new window.
     pub fn reconfigure(&mut self, now: u64, quantity: u64, window: u64) {
         self.see(now);
         for entry in &mut self.entries {

@@ -31,14 +31,14 @@ impl World for Room {
     }
 }
 
-fn run_on(brand: ServerFlavor, law: impl AsyncFnOnce(&Room)) {
+fn run_on(flavor: ServerFlavor, law: impl AsyncFnOnce(&Room)) {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
     runtime.block_on(async {
         let options = ServerOptions {
-            brand,
+            flavor,
             ..ServerOptions::default()
         };
         law(&Room::with(options).await).await;

@@ -172,7 +172,7 @@ async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() 
         let before = async { while room.submit("before", 10).await.is_err() {} };
         timeout(BACK_WITHIN, before).await.expect("submitted");
         heard(&room.server, &replica).await;
-        way.set_weather(NetConditions::Blackhole).await;
+        way.set_conditions(NetConditions::Blackhole).await;
         let mut answered = 0;
         for batch in 0..10 {
             match room.submit(&format!("b{batch}"), 10).await {
@@ -232,7 +232,7 @@ async fn a_primary_without_its_replicas_takes_nothing() {
     let heard = async { while submit("first".to_owned()).await.is_err() {} };
     timeout(BACK_WITHIN, heard).await.expect("heard");
     let jobs = claim(&room.store, "s", 1).await.expect("claimed");
-    way.set_weather(NetConditions::Blackhole).await;
+    way.set_conditions(NetConditions::Blackhole).await;
     let mut acked = 0;
     let refused = async {
         for number in 0.. {
@@ -253,7 +253,7 @@ async fn a_primary_without_its_replicas_takes_nothing() {
     let tally = room.store.job_counts().await.expect("it can be read");
     assert_eq!((tally.queued, tally.in_flight), (acked, 1));
     room.balanced().await;
-    way.set_weather(NetConditions::Clear).await;
+    way.set_conditions(NetConditions::Clear).await;
     way.reset_all();
     let again = async { while submit("after".to_owned()).await.is_err() {} };
     timeout(BACK_WITHIN, again).await.expect("back");
@@ -334,7 +334,7 @@ async fn limits_stay_closed_for_a_window_after_another_server_took_over() {
     room.submit("a", 30).await.expect("submitted");
     let mut before = starts(&room, 1).await;
     heard(&room.server, &replica).await;
-    way.set_weather(NetConditions::Blackhole).await;
+    way.set_conditions(NetConditions::Blackhole).await;
     before.extend(starts(&room, 9).await);
     room.server.kill().expect("killed");
     replica

@@ -136,13 +136,13 @@ async fn a_way_that_ends_without_a_word_is_noticed() {
     for weather in [NetConditions::Blackhole, there, back] {
         let room = Room::new(ServerOptions::default()).await;
         room.submit("a", 10).await.expect("submitted");
-        room.proxy.set_weather(weather).await;
+        room.proxy.set_conditions(weather).await;
         for _ in 0..2 {
             let call = timeout(PATIENCE * 3, room.submit("b", 10));
             let error = call.await.expect("in time").expect_err("silence");
             assert!(error.is_passing(), "{error}");
         }
-        room.proxy.set_weather(NetConditions::Clear).await;
+        room.proxy.set_conditions(NetConditions::Clear).await;
         room.back().await;
         let again = async { while room.submit("b", 10).await.is_err() {} };
         timeout(BACK_WITHIN, again).await.expect("back");
@@ -164,10 +164,10 @@ async fn a_bell_that_went_silent_rings_again() {
     timeout(BACK_WITHIN, room.store.changed())
         .await
         .expect("it begins to listen");
-    room.proxy.set_weather(NetConditions::Blackhole).await;
+    room.proxy.set_conditions(NetConditions::Blackhole).await;
     let held_up = timeout(Duration::from_millis(300), room.store.changed()).await;
     assert!(held_up.is_err(), "nothing can have been heard");
-    room.proxy.set_weather(NetConditions::Clear).await;
+    room.proxy.set_conditions(NetConditions::Clear).await;
     room.proxy.reset_all();
     let heard = async {
         let changed = room.store.changed();
