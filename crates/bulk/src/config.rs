@@ -1,7 +1,6 @@
-//! How jobs are kept and worked on: the section of the bulk engine.
+//! The section `[bulk]`: where jobs are stored, and how the engine runs them.
 //!
-//! Plain values. The engine is above this library and makes its own settings of them; they are read here
-//! because one text configures everything, and a mistake in any line of it is told with all the others.
+//! Plain values; the engine derives its own settings from them.
 
 mod diff;
 mod read;
@@ -12,74 +11,77 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use outflow_config::{Environment, Section, SectionChanges, TableReader};
 use outflow_core::{Backoff, CongestionRule, Priority, Rate, Weight};
 use secrecy::{ExposeSecret, SecretString};
 use smol_str::SmolStr;
 
-pub(super) use read::read;
-
-/// How jobs are kept and worked on.
+/// Configuration of the bulk engine.
 ///
 /// ```
-/// use outflow::config::{BulkScheduler, Config, Environment, Source};
+/// use outflow::config::{Environment, Source, load};
+/// use outflow_bulk::config::{BulkConfig, BulkScheduler};
 ///
 /// let text = "[bulk]\nscheduler = \"backoff\"\n[bulk.tenants.acme]\nweight = 3\n";
-/// let config = Config::read(&[Source::new("outflow.toml", text)], &Environment::empty())?;
-/// assert_eq!(config.bulk.scheduler, BulkScheduler::Backoff);
-/// assert_eq!(config.bulk.tenants["acme"].weight.as_u32(), 3);
-/// assert_eq!(config.bulk.tenant.weight.as_u32(), 1);
-/// # Ok::<(), outflow::config::Mistakes>(())
+/// let environment = Environment::empty();
+/// let document = load(&[Source::new("outflow.toml", text)], &environment);
+/// let bulk: BulkConfig = document.read(&environment);
+/// document.close(&outflow::config::SECTIONS)?;
+/// assert_eq!(bulk.scheduler, BulkScheduler::Backoff);
+/// assert_eq!(bulk.tenants["acme"].weight.as_u32(), 3);
+/// assert_eq!(bulk.tenant.weight.as_u32(), 1);
+/// # Ok::<(), outflow::config::Diagnostics>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct BulkConfig {
-    /// How a job gets its turn; with congestion control switched off never by the formula.
+    /// Order of starts; without congestion control the formula is not used.
     pub scheduler: BulkScheduler,
-    /// Where jobs are kept.
+    /// Store of the jobs.
     pub store: BulkStore,
-    /// The directory of the embedded store; none leaves it to the program.
+    /// Directory of the embedded store; `None` leaves it to the program.
     pub dir: Option<PathBuf>,
-    /// How many jobs are worked on at once.
+    /// Number of jobs that run at once.
     pub workers: BulkWorkers,
-    /// How long a worker is believed to live without a word of it.
+    /// Time without a heartbeat after which a worker counts as dead.
     pub lease: Duration,
-    /// How often it gives that word.
+    /// Time between two heartbeats.
     pub heartbeat: Duration,
-    /// How often a job may take its worker down with it before it is buried.
+    /// Number of dead workers after which their job becomes a dead letter.
     pub recoveries: u32,
-    /// How long one attempt may take, unless the job says otherwise.
+    /// Timeout of one attempt, unless the job sets its own.
     pub timeout: Duration,
-    /// How long an action may take, unless it says otherwise.
+    /// Timeout of an action, unless it sets its own.
     pub action_timeout: Duration,
-    /// How long a shutdown waits for jobs under way.
+    /// Time that a shutdown waits for running jobs.
     pub grace: Duration,
-    /// How long a failed job waits before it is tried again.
+    /// Wait before a retry of a failed job.
     pub retry: Backoff,
-    /// How many jobs at most are told to be ready.
+    /// Largest number of jobs that count as ready.
     pub ready_queue_max: u64,
-    /// How many jobs wait at most.
+    /// Largest number of waiting jobs.
     pub queue_max: u64,
-    /// The rate of all tenants together, a second, that speeds are told by.
+    /// Rate per second of all tenants together, on which the levels of congestion are based.
     pub global_rate: u64,
-    /// The formula's shortest and longest wait.
+    /// Shortest and longest wait of the formula.
     pub congestion: CongestionRule,
-    /// How often the congestion of each tenant is written down.
+    /// Time between two samples of each tenant's congestion.
     pub snapshot_interval: Duration,
-    /// How long what was written down is kept.
+    /// Retention of these samples.
     pub stats_retention: Duration,
-    /// What a tenant may that is not named below.
+    /// Rule of every tenant without its own.
     pub tenant: BulkTenant,
-    /// Tenants with a rule of their own.
+    /// Rules of single tenants.
     pub tenants: BTreeMap<SmolStr, BulkTenant>,
-    /// How long things are kept.
+    /// Retention of finished work.
     pub retention: BulkRetention,
-    /// How limits are kept with other machines, where the store is shared.
+    /// Limits in common with other machines, where the store is shared.
     pub shared: BulkShared,
-    /// What webhooks are signed with.
+    /// Secret that signs webhooks.
     pub webhook_secret: Option<SecretString>,
 }
 
 impl Default for BulkConfig {
-    /// As the engine works if nothing is said.
+    /// Ten to 200 workers on an embedded store.
     fn default() -> Self {
         Self {
             scheduler: BulkScheduler::default(),
@@ -108,86 +110,92 @@ impl Default for BulkConfig {
     }
 }
 
-impl BulkConfig {
-    /// The keys in which this differs from another and that an engine cannot change while it runs: it
-    /// holds its store open, and what it signs with.
-    pub(crate) fn rebuilt(&self, other: &Self) -> [(&'static str, bool); 3] {
+impl Section for BulkConfig {
+    const NAME: &'static str = "bulk";
+
+    fn read(table: &TableReader<'_>, environment: &Environment) -> Self {
+        read::read_bulk(table, environment)
+    }
+
+    /// An engine holds its store open, and keeps the secret that signs webhooks.
+    fn restart_keys(&self, new: &Self) -> Vec<String> {
         let secret = |bulk: &Self| {
             let secret = bulk.webhook_secret.as_ref();
             secret.map(|secret| secret.expose_secret().to_owned())
         };
-        [
-            ("bulk.store", !self.store.is(&other.store)),
-            ("bulk.dir", self.dir != other.dir),
-            ("bulk.webhook", secret(self) != secret(other)),
-        ]
+        SectionChanges::differing([
+            ("bulk.store", !self.store.is_same(&new.store)),
+            ("bulk.dir", self.dir != new.dir),
+            ("bulk.webhook", secret(self) != secret(new)),
+        ])
     }
 }
 
-/// How a job gets its turn.
+/// Order in which jobs start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BulkScheduler {
-    /// A permit is taken first, then the job whose turn it is.
+    /// A permit is acquired first, then the next job is claimed.
     #[default]
     Permit,
-    /// A job is taken, and put off by the formula if there is no room for it.
+    /// A job is claimed, and deferred by the formula without quota.
     Backoff,
-    /// A job is taken, and put off by the formula's shortest wait if there is no room for it.
+    /// A job is claimed, and deferred by the formula's shortest wait without quota.
     Fixed,
 }
 
-/// Where jobs are kept.
+/// Store of the jobs.
 #[derive(Clone, Debug, Default)]
 pub enum BulkStore {
-    /// In a directory, for one process.
+    /// A directory, for one process.
     #[default]
     Embedded,
-    /// On a server, for many machines.
+    /// A server, for many machines.
     Redis(BulkRedis),
 }
 
 impl BulkStore {
-    fn is(&self, other: &Self) -> bool {
+    fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Embedded, Self::Embedded) => true,
-            (Self::Redis(one), Self::Redis(another)) => one.is(another),
+            (Self::Redis(one), Self::Redis(another)) => one.is_same(another),
             (Self::Embedded, Self::Redis(_)) | (Self::Redis(_), Self::Embedded) => false,
         }
     }
 }
 
-/// A Redis or Valkey that keeps jobs.
+/// A Redis or Valkey server.
 #[derive(Clone, Debug)]
 pub struct BulkRedis {
-    /// Where it is, with its password if it has one.
+    /// Its URL, which may contain its password.
     pub url: SecretString,
-    /// The file of the authorities that vouch for it over TLS; nothing for those of the machine.
+    /// File of trusted certificate authorities; `None` trusts the machine's.
     pub ca_file: Option<PathBuf>,
-    /// What all keys begin with: those that share jobs use the same.
+    /// Prefix of all keys: machines that share jobs use the same.
     pub queue: SmolStr,
-    /// How many replicas must have a change before it is answered.
+    /// Number of replicas that must confirm a change.
     pub wait_replicas: u32,
-    /// How long a call of it may take.
+    /// Timeout of a script call.
     pub timeout: Duration,
 }
 
 impl BulkRedis {
-    fn is(&self, other: &Self) -> bool {
-        let told = |redis: &Self| (redis.queue.clone(), redis.wait_replicas, redis.timeout);
+    fn is_same(&self, other: &Self) -> bool {
         self.url.expose_secret() == other.url.expose_secret()
             && self.ca_file == other.ca_file
-            && told(self) == told(other)
+            && self.queue == other.queue
+            && self.wait_replicas == other.wait_replicas
+            && self.timeout == other.timeout
     }
 }
 
-/// How many jobs are worked on at once.
+/// Size of the worker pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BulkWorkers {
-    /// At least so many.
+    /// Smallest number.
     pub min: u32,
-    /// At most so many.
+    /// Largest number.
     pub max: u32,
-    /// How many jobs may wait for each before there are more.
+    /// Number of waiting jobs per worker above which the pool grows.
     pub depth: u64,
 }
 
@@ -201,25 +209,25 @@ impl Default for BulkWorkers {
     }
 }
 
-/// What a tenant may.
+/// Rule of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BulkTenant {
-    /// Its part, against the other tenants' weights.
+    /// Its share, relative to the weights of other tenants.
     pub weight: Weight,
-    /// Its class among tenants.
+    /// Its priority among tenants.
     pub priority: Priority,
-    /// What it may use at most, if less than everybody.
+    /// Its own rate limit.
     pub rate: Option<Rate>,
-    /// How many of its jobs may be under way at once.
+    /// Largest number of its running jobs.
     pub in_flight: Option<u32>,
 }
 
-/// How long things are kept.
+/// Retention of finished work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BulkRetention {
-    /// What came of jobs, and actions that are over.
+    /// Results of jobs, and finished actions.
     pub results: Duration,
-    /// The names of finished jobs, by which one that is submitted again is known.
+    /// Names of finished jobs, which detect a repeated submission.
     pub names: Duration,
     /// Dead letters.
     pub dead: Duration,
@@ -236,12 +244,12 @@ impl Default for BulkRetention {
     }
 }
 
-/// How limits are kept with other machines that use the same store.
+/// Limits in common with other machines that use the same store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BulkShared {
-    /// By how much windows are widened, for starts that are a little early or late.
+    /// Extension of windows, for starts that are early or late.
     pub guard: Duration,
-    /// How far ahead jobs are claimed.
+    /// Time by which jobs are claimed in advance.
     pub horizon: Duration,
 }
 

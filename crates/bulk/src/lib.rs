@@ -11,6 +11,7 @@
 
 mod claim_filter;
 mod completion_notifier;
+pub mod config;
 mod congestion;
 mod engine;
 mod error;

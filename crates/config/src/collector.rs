@@ -1,42 +1,46 @@
-//! What is gathered while a configuration is read: its sources, mistakes and origins.
+//! Sources, diagnostics, origins and secrets that one reading gathers.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use secrecy::SecretString;
+
 use super::diagnostic::{Diagnostic, Diagnostics};
+use super::document::ReadSummary;
 use super::provenance::ValueOrigins;
 use super::reader::ValueError;
 use super::source::{Source, SourceKind};
 use super::tree::SourceSpan;
 use super::value_notes::{KeyNotes, NotePlace, NotedKey};
 
-/// Everything that reading leaves behind besides its values.
+/// Everything that a reading yields apart from the values.
 #[derive(Debug, Default)]
-pub(super) struct DiagnosticCollector {
+pub struct DiagnosticCollector {
     sources: RefCell<Vec<Source>>,
-    mistakes: RefCell<Vec<Diagnostic>>,
+    diagnostics: RefCell<Vec<Diagnostic>>,
     notes: RefCell<KeyNotes>,
-    doubtful: RefCell<Vec<(usize, RangeInclusive<usize>)>>,
+    unreliable: RefCell<Vec<(usize, RangeInclusive<usize>)>>,
     files: RefCell<Vec<PathBuf>>,
+    secrets: RefCell<Vec<SecretString>>,
 }
 
 impl DiagnosticCollector {
-    /// Takes a source in and answers its number.
-    pub(super) fn add(&self, source: Source) -> usize {
+    /// Adds a source and returns its number.
+    pub(crate) fn add_source(&self, source: Source) -> usize {
         let mut sources = self.sources.borrow_mut();
         sources.push(source);
         sources.len() - 1
     }
 
-    /// Notes what is wrong at a place.
-    pub(super) fn report(&self, at: SourceSpan, key: &str, wrong: ValueError) {
-        let ValueError::Said {
+    /// Adds a diagnostic at a position, about this key.
+    pub fn report(&self, at: SourceSpan, key: &str, error: ValueError) {
+        let ValueError::Message {
             severity,
             message,
             help,
-        } = wrong
+        } = error
         else {
             return;
         };
@@ -45,9 +49,9 @@ impl DiagnosticCollector {
             return;
         };
         let position = source.position(at.start);
-        self.mistakes.borrow_mut().push(Diagnostic {
+        self.diagnostics.borrow_mut().push(Diagnostic {
             severity,
-            source: shown_name(source),
+            source: display_name(source),
             line: position.line,
             column: position.column,
             key: key.to_owned(),
@@ -58,8 +62,8 @@ impl DiagnosticCollector {
         });
     }
 
-    /// Notes where the value of a key came from, and how it was written there.
-    pub(super) fn note(&self, key: &str, at: Option<SourceSpan>) {
+    /// Records where the value of a key is written, or that its default holds.
+    pub fn record_origin(&self, key: &str, at: Option<SourceSpan>) {
         let sources = self.sources.borrow();
         let found = at.and_then(|at| {
             let source = sources.get(at.source)?;
@@ -78,53 +82,58 @@ impl DiagnosticCollector {
         });
     }
 
-    /// True if the value at a place was written by the user and not by a preset.
-    pub(super) fn is_own(&self, at: SourceSpan) -> bool {
+    /// Returns true if the user, and not a preset, wrote the value at this position.
+    pub(crate) fn is_from_user(&self, at: SourceSpan) -> bool {
         let sources = self.sources.borrow();
         sources
             .get(at.source)
             .is_some_and(|source| source.kind() != SourceKind::Preset)
     }
 
-    /// Lines of a source that did not parse. What is said of values in them is said of what the parser
-    /// made of them and not of what was written, so it is not told.
-    pub(super) fn doubt(&self, source: usize, lines: RangeInclusive<usize>) {
-        self.doubtful.borrow_mut().push((source, lines));
+    /// Marks lines of a source that did not parse. Diagnostics about values in them would concern the
+    /// parser's guess and not the written text, so they are dropped.
+    pub(crate) fn mark_unreliable(&self, source: usize, lines: RangeInclusive<usize>) {
+        self.unreliable.borrow_mut().push((source, lines));
     }
 
-    /// Notes a file that holds a part of the configuration.
-    pub(super) fn read_file(&self, path: &str) {
+    /// Records a file that holds a part of the configuration.
+    pub(crate) fn add_file(&self, path: &str) {
         self.files.borrow_mut().push(PathBuf::from(path));
     }
 
-    /// Every such file.
-    pub(super) fn files(&self) -> Vec<PathBuf> {
-        self.files.take()
+    /// Records a secret that was read.
+    pub(crate) fn add_secret(&self, secret: &SecretString) {
+        self.secrets.borrow_mut().push(secret.clone());
     }
 
-    /// What was gathered, in two parts.
-    pub(super) fn close(self) -> (Diagnostics, ValueOrigins) {
-        let doubtful = self.doubtful.into_inner();
-        let mut mistakes = self.mistakes.into_inner();
-        // What is about no key was said by the parser itself.
-        mistakes.retain(|mistake| {
+    /// Returns the number of diagnostics so far.
+    pub(crate) fn count(&self) -> usize {
+        self.diagnostics.borrow().len()
+    }
+
+    /// Ends the reading. Errors are still among the warnings.
+    pub(crate) fn close(self) -> ReadSummary {
+        let unreliable = self.unreliable.into_inner();
+        let mut diagnostics = self.diagnostics.into_inner();
+        // A diagnostic without a key comes from the parser itself.
+        diagnostics.retain(|diagnostic| {
             let is_echo = |(source, lines): &(usize, RangeInclusive<usize>)| {
-                *source == mistake.order.0 && lines.contains(&mistake.line)
+                *source == diagnostic.order.0 && lines.contains(&diagnostic.line)
             };
-            mistake.key.is_empty() || !doubtful.iter().any(is_echo)
+            diagnostic.key.is_empty() || !unreliable.iter().any(is_echo)
         });
         let sources = self.sources.into_inner().into_iter();
         let sources = sources.map(|source| (source.kind(), source.into_name()));
-        let origins = ValueOrigins::new(self.notes.into_inner(), sources.collect());
-        (Diagnostics::new(mistakes), origins)
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.mistakes.borrow().len()
+        ReadSummary {
+            files: self.files.into_inner(),
+            secrets: self.secrets.into_inner(),
+            warnings: Diagnostics::new(diagnostics),
+            origins: ValueOrigins::new(self.notes.into_inner(), sources.collect()),
+        }
     }
 }
 
-fn shown_name(source: &Source) -> String {
+fn display_name(source: &Source) -> String {
     match source.kind() {
         SourceKind::Text | SourceKind::Runtime => source.name().to_owned(),
         SourceKind::Preset => format!("preset {}", source.name()),

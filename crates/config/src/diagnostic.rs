@@ -1,8 +1,8 @@
-//! What is wrong with a configuration, all of it at once.
+//! Located errors and warnings of a configuration, all at once.
 //!
-//! One who is told one mistake at a time runs the program once for each. So every mistake is kept, with
-//! its place and what to write instead, and shown together; a program can also go through them as
-//! values, or write them as JSON. No mistake holds a secret: the lines it shows were scrubbed first.
+//! Reporting one error at a time costs one run of the program per error. So every diagnostic is kept
+//! with its position and its remedy, and all are shown together; programs can also iterate over them or
+//! write them as JSON. No diagnostic holds a secret: its excerpt is redacted first.
 
 use std::fmt;
 use std::slice;
@@ -12,57 +12,47 @@ use serde::Serialize;
 use super::render::{self, RenderStyle};
 use super::source::SourceExcerpt;
 
-/// One thing that is wrong.
+/// One error or warning.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Error or warning.
     pub severity: DiagnosticSeverity,
-    /// The file, preset or variable that it is in.
+    /// File, preset or variable that it is in.
     pub source: String,
-    /// The line, beginning at 1.
+    /// Line, beginning at 1.
     pub line: usize,
-    /// The character in the line, beginning at 1.
+    /// Character in the line, beginning at 1.
     pub column: usize,
-    /// The key, such as `apis.stock.timeout`; empty if it is about no key.
+    /// Key, such as `apis.stock.timeout`; empty if it concerns no key.
     pub key: String,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
     #[serde(skip)]
-    pub(super) excerpt: SourceExcerpt,
-    /// The source's number and the offset in it, by which mistakes are put in order.
+    pub(crate) excerpt: SourceExcerpt,
+    /// Number of the source and offset in it: the order of diagnostics.
     #[serde(skip)]
-    pub(super) order: (usize, usize),
+    pub(crate) order: (usize, usize),
 }
 
-/// How bad a mistake is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiagnosticSeverity {
-    /// Nothing is done with such a configuration.
+    /// The configuration is not used.
     Error,
-    /// It is used, and does something that was hardly meant.
+    /// The configuration is used, and probably does something unintended.
     Warning,
 }
 
-/// Everything that is wrong, in the order of the text.
-///
-/// ```
-/// use outflow::config::{Config, Environment, Source};
-///
-/// let text = "[apis.stock]\nbase_url = \"https://stock.example\"\ntimeuot = \"5s\"\n";
-/// let wrong = Config::read(&[Source::new("outflow.toml", text)], &Environment::empty()).unwrap_err();
-/// let mistake = wrong.iter().next().unwrap();
-/// assert_eq!((mistake.line, mistake.key.as_str()), (3, "apis.stock.timeuot"));
-/// assert_eq!(mistake.help.as_deref(), Some("did you mean `timeout`?"));
-/// ```
+/// All diagnostics, in the order of the text.
 #[derive(Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Diagnostics(Vec<Diagnostic>);
 
-/// As they are shown: a program whose `main` returns them prints them so.
+/// Prints them as [`Display`](fmt::Display) does, for a program whose `main` returns them.
 impl fmt::Debug for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\n{self}")
@@ -70,36 +60,36 @@ impl fmt::Debug for Diagnostics {
 }
 
 impl Diagnostics {
-    pub(super) fn new(mut all: Vec<Diagnostic>) -> Self {
-        all.sort_by_key(|mistake| mistake.order);
+    pub(crate) fn new(mut all: Vec<Diagnostic>) -> Self {
+        all.sort_by_key(|diagnostic| diagnostic.order);
         all.dedup();
         Self(all)
     }
 
-    /// Every mistake, in the order of the text.
+    /// Iterates over all of them, in the order of the text.
     pub fn iter(&self) -> slice::Iter<'_, Diagnostic> {
         self.0.iter()
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True if there is none.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// As text, each pointing at its line as a compiler does.
+    /// Renders them as text, each pointing at its line as a compiler does.
     pub fn render(&self, style: RenderStyle) -> String {
-        render::all(&self.0, style)
+        render::render_all(&self.0, style)
     }
 
-    pub(super) fn has_error(&self) -> bool {
+    pub(crate) fn has_error(&self) -> bool {
         self.0
             .iter()
-            .any(|mistake| mistake.severity == DiagnosticSeverity::Error)
+            .any(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error)
     }
 }
 

@@ -1,6 +1,6 @@
-//! Times and shares as a configuration writes them, for whoever reads them elsewhere.
+//! Durations and shares in the form of a configuration, for flags and headers.
 //!
-//! A flag that took other words for five seconds than the file does would be a second language.
+//! Flags with units of their own would be a second language.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use outflow_core::Share;
 use super::reader::ValueError;
 use super::units;
 
-/// Reads a time as it is written in a configuration.
+/// Reads a duration as a configuration writes it: `10s`, `1m30s`, `250ms`.
 ///
 /// ```
 /// use std::time::Duration;
-/// use outflow::config::read_duration;
+/// use outflow_config::read_duration;
 ///
 /// assert_eq!(read_duration("1m30s"), Ok(Duration::from_secs(90)));
-/// assert!(read_duration("90").is_err(), "ninety of what?");
+/// assert!(read_duration("90").is_err(), "the unit is missing");
 /// ```
 ///
 /// # Errors
-/// If it is none; the error says how one is written.
+/// Returns an error that says how to write a duration.
 pub fn read_duration(text: &str) -> Result<Duration, InvalidValue> {
-    units::duration(text).map_err(InvalidValue::from)
+    units::parse_duration(text).map_err(InvalidValue::from)
 }
 
-/// Reads a share as it is written in a configuration: `20%` or `0.2`.
+/// Reads a share as a configuration writes it: `20%` or `0.2`.
 ///
 /// # Errors
-/// If it is none; the error says how one is written.
+/// Returns an error that says how to write a share.
 pub fn read_share(text: &str) -> Result<Share, InvalidValue> {
-    units::share(text).map_err(InvalidValue::from)
+    units::parse_share(text).map_err(InvalidValue::from)
 }
 
-/// Why a text is not what it should be, and how to write it.
+/// Fault of a text, and the right form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InvalidValue {
     message: String,
@@ -42,14 +42,21 @@ pub struct InvalidValue {
 }
 
 impl From<ValueError> for InvalidValue {
-    fn from(wrong: ValueError) -> Self {
-        match wrong {
-            ValueError::Told => Self {
+    fn from(error: ValueError) -> Self {
+        match error {
+            ValueError::Reported => Self {
                 message: "this is wrong".to_owned(),
                 help: None,
             },
-            ValueError::Said { message, help, .. } => Self { message, help },
+            ValueError::Message { message, help, .. } => Self { message, help },
         }
+    }
+}
+
+impl InvalidValue {
+    /// Returns the right form, or the fault if there is no advice.
+    pub fn into_advice(self) -> String {
+        self.help.unwrap_or(self.message)
     }
 }
 

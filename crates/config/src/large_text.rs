@@ -1,58 +1,60 @@
-//! A large text, parsed in pieces.
+//! Parses a large text in parts.
 //!
-//! The parser takes a kilobyte for each table and as much again for its words. Of a text with a hundred
-//! thousand groups that is more than all that comes of it, and memory that was taken for a moment is
-//! full of holes afterwards and never given back. So a large text is cut before the headers of APIs, and
-//! each piece is parsed as the document that it is.
+//! The parser needs about two kilobytes per table. For a hundred thousand groups that is 240 MB, most of
+//! which stays with the process as fragments. So a large text is split before the headers of one table's
+//! entries, and each part is parsed as a document.
 //!
-//! Nothing is decided here about what a text means: with one mistake in a piece, or two pieces that speak
-//! of the same table, all of it is left to the parser, which sees the text as a whole.
+//! This changes no meaning: if a part does not parse, or two parts define the same table, the parser gets
+//! the text as a whole.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
 use toml::de::DeTable;
 
-use super::tree::{TextStart, TreeTable, TreeValue, table_of};
+use super::tree::{TextStart, TreeTable, TreeValue, convert_table};
 
-/// The table of a text; `None` if it is small, or better parsed as a whole.
-pub(super) fn parsed(source: usize, text: &str) -> Option<TreeTable> {
-    if text.len() < LARGE {
+/// Parses a text split before the headers `[SPLIT.NAME]`; `None` if it is small or must be parsed as a
+/// whole.
+pub(crate) fn parse_in_parts(source: usize, text: &str, split: &str) -> Option<TreeTable> {
+    if text.len() < MIN_LARGE {
         return None;
     }
-    let (head, pieces) = cut(text, PIECE);
-    let mut root = table(source, text, head)?;
-    if root.entry(APIS).is_some() {
+    let (head, parts) = split_text(text, split);
+    let mut root = parse_part(source, text, head)?;
+    if root.entry(split).is_some() {
         return None;
     }
-    for piece in pieces {
-        let begin = piece.start;
-        join(&mut root, table(source, text, piece)?, begin)?;
+    for part in parts {
+        let begin = part.start;
+        let part = parse_part(source, text, part)?;
+        append_part(&mut root, part, begin, split)?;
     }
-    let apis = root.table(APIS)?;
-    let distinct: HashSet<&str> = apis.iter().map(|api| api.name.as_str()).collect();
-    (distinct.len() == apis.iter().count()).then_some(root)
+    let entries = root.table(split)?;
+    let distinct: HashSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    (distinct.len() == entries.iter().count()).then_some(root)
 }
 
-fn table(source: usize, text: &str, piece: Range<usize>) -> Option<TreeTable> {
+fn parse_part(source: usize, text: &str, part: Range<usize>) -> Option<TreeTable> {
     let begin = TextStart {
         source,
-        offset: piece.start,
+        offset: part.start,
     };
-    let written = DeTable::parse(text.get(piece)?).ok()?;
-    Some(table_of(begin, written.get_ref()))
+    let written = DeTable::parse(text.get(part)?).ok()?;
+    Some(convert_table(begin, written.get_ref()))
 }
 
-/// What comes before the first API, and pieces of about `size` bytes that each begin with the header of
-/// one. An API is not cut: what follows under its name stays with it.
-fn cut(text: &str, size: usize) -> (Range<usize>, Vec<Range<usize>>) {
+/// Returns the text before the first entry, and parts of at least [`MIN_PART`] bytes that begin with the
+/// header of an entry. All headers of one entry stay in one part.
+fn split_text(text: &str, split: &str) -> (Range<usize>, Vec<Range<usize>>) {
+    let header = format!("[{split}.");
     let mut begins: Vec<usize> = Vec::new();
     let mut last = "";
-    for (at, _) in text.match_indices(HEADER) {
-        let name = text.get(at + HEADER.len()..).unwrap_or_default();
+    for (at, _) in text.match_indices(&header) {
+        let name = text.get(at + header.len()..).unwrap_or_default();
         let name = name.split(['.', ']']).next().unwrap_or_default();
         let is_header = at == 0 || text.get(..at).is_some_and(|before| before.ends_with('\n'));
-        let is_full = begins.last().is_none_or(|begin| at - begin >= size);
+        let is_full = begins.last().is_none_or(|begin| at - begin >= MIN_PART);
         if is_header && is_full && name != last {
             begins.push(at);
         }
@@ -61,16 +63,16 @@ fn cut(text: &str, size: usize) -> (Range<usize>, Vec<Range<usize>>) {
         }
     }
     let ends = begins.iter().copied().skip(1).chain([text.len()]);
-    let pieces = begins.iter().copied().zip(ends);
+    let parts = begins.iter().copied().zip(ends);
     let head = begins.first().copied().unwrap_or(text.len());
-    (0..head, pieces.map(|(from, to)| from..to).collect())
+    (0..head, parts.map(|(from, to)| from..to).collect())
 }
 
-/// Adds what a piece says to what the ones before it said; `None` if both speak of the same table.
-fn join(root: &mut TreeTable, piece: TreeTable, begin: usize) -> Option<()> {
-    for entry in piece {
-        // Where the table of all APIs has a header of its own, it is there and not in ours.
-        if entry.name == APIS && entry.at.start != begin + 1 {
+/// Appends a part to the parts before it; `None` if both define the same table.
+fn append_part(root: &mut TreeTable, part: TreeTable, begin: usize, split: &str) -> Option<()> {
+    for entry in part {
+        // The split table is elsewhere if it has a header of its own.
+        if entry.name == split && entry.at.start != begin + 1 {
             return None;
         }
         let Some(known) = root.value_mut(&entry.name) else {
@@ -78,8 +80,8 @@ fn join(root: &mut TreeTable, piece: TreeTable, begin: usize) -> Option<()> {
             continue;
         };
         match (known, entry.node.value) {
-            (TreeValue::Table(apis), TreeValue::Table(more)) if entry.name == APIS => {
-                apis.append(more)
+            (TreeValue::Table(entries), TreeValue::Table(more)) if entry.name == split => {
+                entries.append(more)
             }
             _ => return None,
         }
@@ -87,34 +89,29 @@ fn join(root: &mut TreeTable, piece: TreeTable, begin: usize) -> Option<()> {
     Some(())
 }
 
-const APIS: &str = "apis";
+/// Texts that people write are smaller and cost little memory.
+const MIN_LARGE: usize = 256 * 1024;
 
-/// How the header of an API begins.
-const HEADER: &str = "[apis.";
-
-/// Texts that people write are smaller, and cost nothing worth saving.
-const LARGE: usize = 256 * 1024;
-
-/// A hundred pieces of the largest texts: what one of them takes is a few megabytes.
-const PIECE: usize = 64 * 1024;
+/// The largest texts have a hundred parts of this size; each needs a few megabytes.
+const MIN_PART: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn in_pieces(text: &str) -> Option<TreeTable> {
+    fn parse_parts(text: &str) -> Option<TreeTable> {
         let text = padded(text);
-        parsed(3, &text)
+        parse_in_parts(3, &text, "apis")
     }
 
-    fn whole(text: &str) -> TreeTable {
+    fn parse_whole(text: &str) -> TreeTable {
         let text = padded(text);
         let written = DeTable::parse(&text).expect("valid");
         let begin = TextStart {
             source: 3,
             offset: 0,
         };
-        table_of(begin, written.get_ref())
+        convert_table(begin, written.get_ref())
     }
 
     /// A large text that begins with this one.
@@ -127,13 +124,13 @@ mod tests {
         };
         let padding = (0..4_000).map(api);
         let all: String = std::iter::once(text.to_owned()).chain(padding).collect();
-        assert!(all.len() > LARGE + PIECE);
+        assert!(all.len() > MIN_LARGE + MIN_PART);
         all
     }
 
-    // Before the APIs, between them and within them; headers in a text and in a list are none.
+    // Other tables before, between and within the APIs; a header inside a text or a list is not one.
     #[test]
-    fn pieces_say_what_the_whole_says_and_where() {
+    fn parts_equal_the_whole_including_positions() {
         for text in [
             "",
             "[server]\nlisten = \"127.0.0.1:1\"\n",
@@ -141,18 +138,18 @@ mod tests {
             "[apis.\"q.r\"]\na = 1\n[apis.\"q.r\".b]\nc = 1\n",
             "x = '''\n[server]\n'''\ny = [\n[1],\n]\n",
         ] {
-            let pieces = in_pieces(text).expect("in pieces");
+            let parts = parse_parts(text).expect("in parts");
             assert_eq!(
-                format!("{pieces:?}"),
-                format!("{:?}", whole(text)),
+                format!("{parts:?}"),
+                format!("{:?}", parse_whole(text)),
                 "{text}"
             );
         }
     }
 
-    // A name twice, at once or far apart; a table that is reopened; a mistake; a cut that is none.
+    // A duplicate name, near or far; a reopened table; a syntax error; a header inside a text.
     #[test]
-    fn what_pieces_could_get_wrong_is_parsed_as_a_whole() {
+    fn a_text_that_cannot_be_split_is_parsed_as_a_whole() {
         for text in [
             "[apis.pad-3999]\na = 1\n",
             "[apis.pad-3999.a]\nb = 1\n",
@@ -164,12 +161,12 @@ mod tests {
             "[[apis.x]]\n[[apis.x]]\na = '''\n",
             "x = '''\n[apis.y]\n'''\n",
         ] {
-            assert!(in_pieces(text).is_none(), "{text}");
+            assert!(parse_parts(text).is_none(), "{text}");
         }
     }
 
     #[test]
     fn a_small_text_is_parsed_as_a_whole() {
-        assert!(parsed(0, "[apis.x]\na = 1\n").is_none());
+        assert!(parse_in_parts(0, "[apis.x]\na = 1\n", "apis").is_none());
     }
 }

@@ -1,7 +1,7 @@
-//! Where each value in effect came from.
+//! Origin of each value in effect.
 //!
-//! Four texts may speak of the same key, and "why is it ten seconds?" is the first question of anyone
-//! who looks at a running program. The answer is kept while reading, because afterwards nobody knows.
+//! Several layers may set the same key, and an operator asks first why a timeout is ten seconds. The
+//! origin is recorded while reading, because the values alone do not contain it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,31 +9,31 @@ use std::sync::Arc;
 use super::source::SourceKind;
 use super::value_notes::{KeyNotes, NotePlace};
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ValueOrigin {
-    /// Nobody said anything.
+    /// No layer sets it.
     Default,
-    /// A preset said it.
+    /// A preset sets it.
     Preset {
-        /// The preset.
+        /// Name of the preset.
         name: String,
-        /// The line in it.
+        /// Line in it.
         line: usize,
     },
-    /// A text said it.
+    /// A text sets it.
     Text {
-        /// The file's name, as a rule.
+        /// Name of the text, usually a file's.
         name: String,
-        /// The line in it.
+        /// Line in it.
         line: usize,
     },
-    /// A variable of the environment said it.
+    /// A variable of the environment sets it.
     Environment {
-        /// The variable.
+        /// Name of the variable.
         variable: String,
     },
-    /// Somebody set it while the program runs.
+    /// An operator set it while the program runs.
     Runtime,
 }
 
@@ -49,58 +49,43 @@ impl fmt::Display for ValueOrigin {
     }
 }
 
-/// The origin of every key that was written, and of every key of an API or the program that was not.
-///
-/// ```
-/// use outflow::config::{Config, Environment, Source};
-///
-/// let text = "[apis.stock]\nbase_url = \"https://stock.example\"\n";
-/// let config = Config::read(&[Source::new("outflow.toml", text)], &Environment::empty())?;
-/// let origin = |key| config.origins.of(key).unwrap().to_string();
-/// assert_eq!(origin("apis.stock.base_url"), "outflow.toml:2");
-/// assert_eq!(origin("apis.stock.timeout"), "default");
-/// let written = config.origins.written("apis.stock.base_url");
-/// assert_eq!(written, Some("\"https://stock.example\""));
-/// # Ok::<(), outflow::config::Mistakes>(())
-/// ```
+/// Origins of all written keys, and of all keys of APIs and sections that are not written.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ValueOrigins {
-    kept: Arc<OriginTable>,
+    table: Arc<OriginTable>,
 }
 
-/// What all clones share: nobody changes it after the reading.
+/// The part that all clones share; it does not change after the reading.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct OriginTable {
     notes: KeyNotes,
-    /// Every source that was read; many keys share one name.
+    /// All sources; many keys share the name of one.
     sources: Vec<(SourceKind, String)>,
 }
 
 impl ValueOrigins {
-    /// Where the value of a key came from; `None` if there is no such key.
+    /// Returns the origin of a key's value; `None` if there is no such key.
     pub fn get(&self, key: &str) -> Option<ValueOrigin> {
-        let noted = self.kept.notes.find(key)?;
+        let noted = self.table.notes.find(key)?;
         Some(self.origin(noted.place))
     }
 
-    /// Every key and its origin, in the order of the keys.
+    /// Iterates over all keys and their origins, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, ValueOrigin)> {
-        let notes = self.kept.notes.iter();
+        let notes = self.table.notes.iter();
         notes.map(|noted| (noted.key, self.origin(noted.place)))
     }
 
-    /// The value of a key as it was written, on one line and without secrets; `None` where nobody wrote
-    /// one and the default holds.
+    /// Returns the written value of a key, on one line and redacted; `None` if the default holds.
     pub fn written(&self, key: &str) -> Option<&str> {
-        let noted = self.kept.notes.find(key)?;
+        let noted = self.table.notes.find(key)?;
         (noted.place != NotePlace::Nowhere).then_some(noted.written)
     }
 
-    /// What was noted while these sources were read.
-    pub(super) fn new(notes: KeyNotes, sources: Vec<(SourceKind, String)>) -> Self {
-        let notes = notes.in_order();
+    pub(crate) fn new(notes: KeyNotes, sources: Vec<(SourceKind, String)>) -> Self {
+        let notes = notes.into_sorted();
         Self {
-            kept: Arc::new(OriginTable { notes, sources }),
+            table: Arc::new(OriginTable { notes, sources }),
         }
     }
 
@@ -108,9 +93,9 @@ impl ValueOrigins {
         let NotePlace::Line { source, line } = place else {
             return ValueOrigin::Default;
         };
-        let whole = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-        let (source, line) = (whole(source), whole(line));
-        let Some((kind, name)) = self.kept.sources.get(source) else {
+        let wide = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        let (source, line) = (wide(source), wide(line));
+        let Some((kind, name)) = self.table.sources.get(source) else {
             return ValueOrigin::Default;
         };
         let name = name.clone();

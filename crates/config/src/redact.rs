@@ -1,14 +1,13 @@
-//! Puts stars in the place of whatever may be a key.
+//! Replaces possible secrets in a text with stars.
 //!
-//! It works on the written text and not on what was parsed, because the line that shows a mistake may
-//! be one that does not parse. It errs on the side of hiding: a line with a star too many is still a
-//! line that can be found by its number. It knows names and shapes, not values: a key under a harmless
-//! name in a harmless place cannot be told from any other text.
+//! It works on the written text and not on parsed values, because a diagnostic may show a line that does
+//! not parse. It prefers hiding too much: a user still finds the line by its number. It knows names and
+//! shapes, not values: it cannot recognise a secret under a harmless name.
 
 use std::ops::Range;
 
-/// The same text, of the same length in bytes, without what may be a key.
-pub(super) fn scrubbed(text: &str) -> String {
+/// Returns the text with stars instead of possible secrets; its length in bytes stays.
+pub(crate) fn redact_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut open = None;
     for line in text.split_inclusive('\n') {
@@ -17,39 +16,39 @@ pub(super) fn scrubbed(text: &str) -> String {
                 open = open.filter(|_| !line.contains(quotes));
                 Some(0..line.len())
             }
-            None => assigned(line, &mut open)
-                .or_else(|| after_a_lone_word(line))
-                .or_else(|| user_info(line)),
+            None => find_assigned(line, &mut open)
+                .or_else(|| find_unassigned(line))
+                .or_else(|| find_user_info(line)),
         };
         match secret {
-            Some(span) => push_hiding(&mut out, line, span),
+            Some(span) => push_hidden(&mut out, line, span),
             None => out.push_str(line),
         }
     }
     out
 }
 
-/// The last level of a variable's name: `OUTFLOW_APIS__STOCK__TIMEOUT` is about a `TIMEOUT`.
-pub(super) fn last_level(variable: &str) -> &str {
+/// Returns the last level of a variable's name: `TIMEOUT` of `OUTFLOW_APIS__STOCK__TIMEOUT`.
+pub(crate) fn last_level(variable: &str) -> &str {
     variable
         .rsplit_once("__")
         .map_or(variable, |(_, last)| last)
 }
 
-/// True if a text is shaped like a variable's name and not like a key: one who writes the key itself
-/// where its variable belongs must not find it in a message.
-pub(super) fn is_variable_name(text: &str) -> bool {
+/// Returns true if a text has the form of a variable's name and not of a secret. A secret written instead
+/// of its variable must not appear in a message.
+pub(crate) fn is_variable_name(text: &str) -> bool {
     let mut bytes = text.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_uppercase())
-        && text.len() <= LONGEST_NAME
+        && text.len() <= MAX_VARIABLE_NAME
         && bytes.all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
-/// What is assigned in this line to a name that speaks of a secret.
-fn assigned(line: &str, open: &mut Option<&'static str>) -> Option<Range<usize>> {
+/// Returns the span of a value that this line assigns to a name of a secret.
+fn find_assigned(line: &str, open: &mut Option<&'static str>) -> Option<Range<usize>> {
     let (at, _) = line
         .match_indices('=')
-        .find(|(at, _)| speaks_of_a_secret(line, *at))?;
+        .find(|(at, _)| assigns_secret(line, *at))?;
     let value = line.get(at + 1..)?.trim_start();
     let from = line.len() - value.len();
     for quotes in ["\"\"\"", "'''"] {
@@ -60,20 +59,20 @@ fn assigned(line: &str, open: &mut Option<&'static str>) -> Option<Range<usize>>
     Some(from..line.len())
 }
 
-/// What follows a name that speaks of a secret where the sign between the two is missing or another.
-fn after_a_lone_word(line: &str) -> Option<Range<usize>> {
+/// Returns the span after a name of a secret if the `=` between the two is missing.
+fn find_unassigned(line: &str) -> Option<Range<usize>> {
     let named = line.trim_start().trim_start_matches(['"', '\'']);
     let start = line.len() - named.len();
-    let end = named.find(|c: char| !is_part_of_a_name(c))?;
+    let end = named.find(|c: char| !is_name_char(c))?;
     let (name, rest) = named.split_at(end);
     let bare = rest.trim_matches([' ', '\t', ':', '"', '\'', '\r', '\n']);
-    let misplaced = names_a_variable(&name.to_lowercase()) && !is_variable_name(bare);
-    let secret = names_a_secret(name) || misplaced;
+    let misplaced = is_variable_key(&name.to_lowercase()) && !is_variable_name(bare);
+    let secret = is_secret_name(name) || misplaced;
     (secret && !line.contains('=')).then_some(start + end..line.len())
 }
 
-/// A user and password in a URL.
-fn user_info(line: &str) -> Option<Range<usize>> {
+/// Returns the span of user and password in a URL.
+fn find_user_info(line: &str) -> Option<Range<usize>> {
     let from = line.find("://")? + 3;
     let rest = line.get(from..)?;
     let end = rest
@@ -83,37 +82,37 @@ fn user_info(line: &str) -> Option<Range<usize>> {
     Some(from..from + at)
 }
 
-fn speaks_of_a_secret(line: &str, equals: usize) -> bool {
+fn assigns_secret(line: &str, equals: usize) -> bool {
     let (before, after) = line.split_at(equals);
     let value = after.trim_start_matches('=').trim();
     let bare = value.trim_matches(['"', '\'']);
     let name = before.trim_end().trim_end_matches(['"', '\'']);
-    let start = name.rfind(|c: char| !is_part_of_a_name(c));
+    let start = name.rfind(|c: char| !is_name_char(c));
     let start = start.map_or(0, |at| name.ceil_char_boundary(at + 1));
     match name.get(start..).unwrap_or(name).to_lowercase().as_str() {
         "key" => !(value.starts_with('{') || bare == "bearer"),
-        name if names_a_variable(name) => !is_variable_name(bare),
-        name => names_a_secret(name),
+        name if is_variable_key(name) => !is_variable_name(bare),
+        name => is_secret_name(name),
     }
 }
 
-fn names_a_secret(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     let name = name.to_lowercase();
     let elsewhere = name.ends_with("env") || name.ends_with("file");
     !elsewhere && WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Keys whose value is the name of a variable that holds a secret, and not the secret itself.
-fn names_a_variable(name: &str) -> bool {
+/// Returns true if the value of this key is the name of a variable that holds a secret.
+fn is_variable_key(name: &str) -> bool {
     let holder = name.strip_suffix("_env").or(name.strip_suffix("-env"));
     holder.is_some_and(|holder| holder == "url" || WORDS.iter().any(|word| holder.contains(word)))
 }
 
-fn is_part_of_a_name(c: char) -> bool {
+fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '-'
 }
 
-fn push_hiding(out: &mut String, line: &str, secret: Range<usize>) {
+fn push_hidden(out: &mut String, line: &str, secret: Range<usize>) {
     for (at, c) in line.char_indices() {
         if secret.contains(&at) && !c.is_whitespace() {
             out.extend(std::iter::repeat_n('*', c.len_utf8()));
@@ -123,17 +122,17 @@ fn push_hiding(out: &mut String, line: &str, secret: Range<usize>) {
     }
 }
 
-/// What names of secrets are made of.
+/// Parts of the names of secrets.
 const WORDS: [&str; 6] = ["key", "token", "secret", "passw", "credential", "auth"];
 
-/// Longer than any variable's name in use, shorter than most keys that have no small letters.
-const LONGEST_NAME: usize = 64;
+/// Longer than any variable's name in use, shorter than most secrets without lower-case letters.
+const MAX_VARIABLE_NAME: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // The forms in which a key gets into a file by mistake, most of which do not even parse.
+    // Forms in which a user writes a key into a file by accident; most of them do not parse.
     #[test]
     fn a_key_is_hidden_in_every_form() {
         for line in [
@@ -156,7 +155,7 @@ mod tests {
             "api_key = \"\"\"\nCANARY\n\"\"\"",
             "api_key = '''x\nCANARY'''\ntimeout = 5",
         ] {
-            let shown = scrubbed(line);
+            let shown = redact_text(line);
             assert!(!shown.contains("CANARY"), "{shown}");
             assert_eq!(shown.len(), line.len(), "{line}");
             assert_eq!(shown.matches('\n').count(), line.matches('\n').count());
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_stays() {
+    fn a_text_without_a_key_stays() {
         for line in [
             "timeout = 10",
             "api_key_env = \"STOCK_KEY\"",
@@ -173,7 +172,7 @@ mod tests {
             "key = \"bearer\"",
             "base_url = \"https://example.com/@me\"  # ask @team",
         ] {
-            let shown = scrubbed(line);
+            let shown = redact_text(line);
             if !line.contains('@') {
                 assert_eq!(shown, line);
             }
@@ -181,8 +180,8 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_hidden_text_is_shown() {
-        let shown = scrubbed("api_key = '''\nx\n'''\ntimeout = 5");
+    fn the_line_after_a_hidden_text_is_shown() {
+        let shown = redact_text("api_key = '''\nx\n'''\ntimeout = 5");
         assert!(shown.ends_with("timeout = 5"), "{shown}");
     }
 }

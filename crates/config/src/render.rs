@@ -1,62 +1,63 @@
-//! Shows mistakes as the compiler shows its own: the line, what of it is meant, and what to do.
+//! Renders diagnostics as a compiler does: the line, the marked part of it, and the remedy.
 //!
-//! Only the one line of each mistake is handed to the renderer, so that a large file with many mistakes
-//! costs no more than its mistakes.
+//! The renderer gets only the one line of each diagnostic, so a large file costs no more than its
+//! diagnostics.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use super::diagnostic::{Diagnostic, DiagnosticSeverity};
 
-/// How text is shown.
+/// Style of rendered text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RenderStyle {
     /// Plain text, for a file or a pipe.
     #[default]
     Plain,
-    /// With the escapes that colour a terminal.
+    /// With the escape sequences that colour a terminal.
     Coloured,
 }
 
-/// All of them, one after another, and how many there are.
-pub(super) fn all(mistakes: &[Diagnostic], style: RenderStyle) -> String {
+/// Renders up to [`MAX_SHOWN`] diagnostics, and the number of the others.
+pub(crate) fn render_all(diagnostics: &[Diagnostic], style: RenderStyle) -> String {
     let renderer = match style {
         RenderStyle::Plain => Renderer::plain(),
         RenderStyle::Coloured => Renderer::styled(),
     };
-    let mut text: Vec<_> = mistakes
+    let mut text: Vec<_> = diagnostics
         .iter()
-        .take(MOST_SHOWN)
-        .map(|mistake| one(&renderer, mistake))
+        .take(MAX_SHOWN)
+        .map(|diagnostic| render_one(&renderer, diagnostic))
         .collect();
-    let hidden = mistakes.len().saturating_sub(MOST_SHOWN);
+    let hidden = diagnostics.len().saturating_sub(MAX_SHOWN);
     if hidden > 0 {
         text.push(format!("and {hidden} more"));
     }
     text.join("\n\n")
 }
 
-fn one(renderer: &Renderer, mistake: &Diagnostic) -> String {
-    let level = match mistake.severity {
+fn render_one(renderer: &Renderer, diagnostic: &Diagnostic) -> String {
+    let level = match diagnostic.severity {
         DiagnosticSeverity::Error => Level::ERROR,
         DiagnosticSeverity::Warning => Level::WARNING,
     };
-    let snippet = Snippet::source(mistake.excerpt.line.as_str())
-        .line_start(mistake.line)
-        .path(mistake.source.as_str())
+    let label = (!diagnostic.key.is_empty()).then_some(diagnostic.key.as_str());
+    let snippet = Snippet::source(diagnostic.excerpt.line.as_str())
+        .line_start(diagnostic.line)
+        .path(diagnostic.source.as_str())
         .annotation(
             AnnotationKind::Primary
-                .span(mistake.excerpt.span.clone())
-                .label((!mistake.key.is_empty()).then_some(mistake.key.as_str())),
+                .span(diagnostic.excerpt.span.clone())
+                .label(label),
         );
     let report = level
-        .primary_title(mistake.message.as_str())
+        .primary_title(diagnostic.message.as_str())
         .element(snippet);
-    let report = match &mistake.help {
+    let report = match &diagnostic.help {
         Some(help) => report.element(Level::HELP.message(help.as_str())),
         None => report,
     };
     renderer.render(&[report])
 }
 
-/// Nobody reads further, and a binary file taken for a configuration has a mistake in every line.
-const MOST_SHOWN: usize = 100;
+/// A binary file taken for a configuration has an error in every line; no user reads more than these.
+const MAX_SHOWN: usize = 100;

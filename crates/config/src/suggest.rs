@@ -1,11 +1,11 @@
-//! "Did you mean": the known name that is nearest to what was written.
+//! "Did you mean": the known name nearest to the written one.
 
-/// The nearest of some names, if any is near enough to have been meant.
-pub(super) fn nearest<'n>(written: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+/// Returns the nearest known name, if one is near enough to be meant.
+pub fn nearest_name<'n>(written: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let written = written.to_lowercase().replace('-', "_");
     known
         .map(|name| (distance(&written, name), name))
-        .filter(|(distance, name)| *distance <= allowed(name))
+        .filter(|(distance, name)| *distance <= max_distance(name))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
 }
@@ -15,8 +15,8 @@ fn distance(written: &str, name: &str) -> usize {
     strsim::damerau_levenshtein(written, &name)
 }
 
-/// One slip in a short name, two in a long one: beyond that another name is as likely.
-const fn allowed(name: &str) -> usize {
+/// A short name allows one typing error, a long one two or three; beyond that other names are as likely.
+const fn max_distance(name: &str) -> usize {
     match name.len() {
         0..=2 => 0,
         3..=5 => 1,
@@ -30,9 +30,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_recognised_and_a_stranger_is_not() {
+    fn a_typing_error_is_recognised_and_another_word_is_not() {
         let known = ["timeout", "max_wait", "proxy"];
-        let near = |written| nearest(written, known.into_iter());
+        let near = |written| nearest_name(written, known.into_iter());
         assert_eq!(near("timeuot"), Some("timeout"));
         assert_eq!(near("Max-Wait"), Some("max_wait"));
         assert_eq!(near("prxy"), Some("proxy"));

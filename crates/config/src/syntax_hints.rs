@@ -1,35 +1,35 @@
-//! What a text that does not parse was probably meant to be.
+//! Explanations of syntax errors.
 //!
-//! The parser goes on after a mistake, so that all of them are found. What it makes of a broken line is a
-//! guess, and so is everything under a broken heading; neither is complained about a second time.
+//! The parser continues after an error, so that all errors are found. Its result for a broken line is a
+//! guess, and so is everything below a broken heading; neither is reported a second time.
 
 use std::ops::{Range, RangeInclusive};
 
-use super::reader::{ValueError, printable};
+use super::reader::{ValueError, escape_name};
 
-/// What the parser says, in our words where it says little.
-pub(super) fn explain_syntax(text: &str, span: Range<usize>, message: &str) -> ValueError {
+/// Returns the parser's message, or a clearer one for common errors.
+pub(crate) fn explain_syntax(text: &str, span: Range<usize>, message: &str) -> ValueError {
     let written = text.get(span.clone()).unwrap_or_default();
     if message == "duplicate key" {
-        let wrong = ValueError::new(format!("`{}` is written twice", printable(written)));
-        return wrong.help("keep one of them");
+        let error = ValueError::new(format!("`{}` is written twice", escape_name(written)));
+        return error.help("keep one of them");
     }
     if message.starts_with("string values must be quoted") && written.trim().is_empty() {
-        let wrong = ValueError::new("a value is missing");
-        return wrong.help("write one behind the `=`, or take the line out");
+        let error = ValueError::new("a value is missing");
+        return error.help("write one behind the `=`, or take the line out");
     }
     if message.starts_with("string values must be quoted") {
-        // What was written is not repeated: it may be a key.
-        let wrong = ValueError::new("this needs quotes");
-        return wrong.help("texts, times and rates stand in quotes, as in \"10s\" and \"10/s\"");
+        // The written text is not repeated: it may be a secret.
+        let error = ValueError::new("this needs quotes");
+        return error.help("texts, times and rates stand in quotes, as in \"10s\" and \"10/s\"");
     }
     ValueError::new(message)
 }
 
-/// The lines of which nothing is known for sure: the broken one, and after a broken heading all up to the
-/// next.
-pub(super) fn doubtful_lines(text: &str, offset: usize) -> RangeInclusive<usize> {
-    let first = before(text, offset).matches('\n').count() + 1;
+/// Returns the lines with unreliable values: the broken line, and below a broken heading all up to the
+/// next heading.
+pub(crate) fn unreliable_lines(text: &str, offset: usize) -> RangeInclusive<usize> {
+    let first = text_before(text, offset).matches('\n').count() + 1;
     if !is_heading(line_at(text, offset)) {
         return first..=first;
     }
@@ -42,12 +42,12 @@ fn is_heading(line: &str) -> bool {
 }
 
 fn line_at(text: &str, offset: usize) -> &str {
-    let start = before(text, offset).rfind('\n').map_or(0, |at| at + 1);
+    let start = text_before(text, offset).rfind('\n').map_or(0, |at| at + 1);
     let line = text.get(start..).unwrap_or_default();
     line.lines().next().unwrap_or_default()
 }
 
-fn before(text: &str, offset: usize) -> &str {
+fn text_before(text: &str, offset: usize) -> &str {
     let end = text.floor_char_boundary(offset.min(text.len()));
     text.get(..end).unwrap_or_default()
 }

@@ -1,48 +1,57 @@
-//! The written values, each with its place, and how one text is laid over another.
+//! Written values with their positions, and the merge of two tables.
 //!
-//! The obvious other way, reading each text into a type and merging the types, loses where a value
-//! came from and what was left out. Here texts are merged as they were written, and read once. Tables
-//! are laid over each other key by key; everything else, lists too, is replaced as a whole.
+//! Reading each text into a type and merging the types would lose origins and absent keys. So texts are
+//! merged as trees and read once. Tables merge key by key; every other value, lists too, is replaced.
 
 use toml::de::{DeTable, DeValue};
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Clone, Debug)]
-pub(super) struct TreeNode {
-    pub(super) value: TreeValue,
-    pub(super) at: SourceSpan,
+pub struct TreeNode {
+    /// The value.
+    pub value: TreeValue,
+    /// Its position.
+    pub at: SourceSpan,
 }
 
-/// A place: which source, and from where to where in it.
+/// A range of bytes in one source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct SourceSpan {
-    pub(super) source: usize,
-    pub(super) start: usize,
-    pub(super) end: usize,
+pub struct SourceSpan {
+    /// Number of the source.
+    pub source: usize,
+    /// First byte.
+    pub start: usize,
+    /// Byte after the last.
+    pub end: usize,
 }
 
-/// What can be written.
+/// A value of any type.
 #[derive(Clone, Debug)]
-pub(super) enum TreeValue {
+pub enum TreeValue {
+    /// A string.
     Text(String),
-    /// A whole number; `None` is one of more than 128 bits.
-    Whole(Option<i128>),
-    /// A number with a point, as it was written: 0.1 is exact in decimal and in nothing else.
+    /// A whole number; `None` if it has more than 128 bits.
+    Integer(Option<i128>),
+    /// A number with a point, as written: 0.1 is exact in decimal only.
     Decimal(String),
-    Truth(bool),
+    /// A boolean.
+    Bool(bool),
+    /// A date or time, which no key takes.
     Date,
+    /// A list.
     List(Vec<TreeNode>),
+    /// A table.
     Table(TreeTable),
 }
 
 impl TreeValue {
-    /// What it is called in a message.
-    pub(super) const fn kind(&self) -> &'static str {
+    /// Returns its type as named in messages.
+    pub const fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",
-            Self::Whole(_) => "a number",
+            Self::Integer(_) => "a number",
             Self::Decimal(_) => "a number with a point",
-            Self::Truth(_) => "a boolean",
+            Self::Bool(_) => "a boolean",
             Self::Date => "a date",
             Self::List(_) => "a list",
             Self::Table(_) => "a table",
@@ -50,61 +59,68 @@ impl TreeValue {
     }
 }
 
-/// Names and their values, in the order in which they were written.
+/// Names and their values, in the order of the text.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TreeTable {
+pub struct TreeTable {
     entries: Vec<TreeEntry>,
 }
 
 /// A name and its value.
 #[derive(Clone, Debug)]
-pub(super) struct TreeEntry {
-    pub(super) name: String,
-    pub(super) at: SourceSpan,
-    pub(super) node: TreeNode,
+pub struct TreeEntry {
+    /// The name.
+    pub name: String,
+    /// Position of the name.
+    pub at: SourceSpan,
+    /// The value.
+    pub node: TreeNode,
 }
 
 impl TreeTable {
-    pub(super) const EMPTY: Self = Self {
+    /// A table without entries.
+    pub const EMPTY: Self = Self {
         entries: Vec::new(),
     };
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &TreeEntry> {
+    /// Iterates over the entries.
+    pub fn iter(&self) -> impl Iterator<Item = &TreeEntry> {
         self.entries.iter()
     }
 
-    pub(super) fn entry(&self, name: &str) -> Option<&TreeEntry> {
+    /// Returns the entry of a name.
+    pub fn entry(&self, name: &str) -> Option<&TreeEntry> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 
-    /// The table of this name, if it is one.
-    pub(super) fn table(&self, name: &str) -> Option<&Self> {
+    /// Returns the table of a name, if it is one.
+    pub fn table(&self, name: &str) -> Option<&Self> {
         match &self.entry(name)?.node.value {
             TreeValue::Table(table) => Some(table),
             _ => None,
         }
     }
 
-    pub(super) fn remove(&mut self, name: &str) -> Option<TreeEntry> {
+    /// Removes and returns the entry of a name.
+    pub fn remove(&mut self, name: &str) -> Option<TreeEntry> {
         let at = self.entries.iter().position(|entry| entry.name == name)?;
         Some(self.entries.remove(at))
     }
 
-    /// Puts an entry in the place of the one of its name, or at the end.
-    pub(super) fn put(&mut self, entry: TreeEntry) {
+    /// Replaces the entry of the same name, or appends the entry.
+    pub fn put(&mut self, entry: TreeEntry) {
         match self.entries.iter_mut().find(|old| old.name == entry.name) {
             Some(old) => *old = entry,
             None => self.entries.push(entry),
         }
     }
 
-    /// Adds entries of other names at the end.
-    pub(super) fn append(&mut self, more: Self) {
+    /// Appends entries of other names.
+    pub(crate) fn append(&mut self, more: Self) {
         self.entries.extend(more.entries);
     }
 
-    /// The entry at the end of some levels.
-    pub(super) fn entry_at(&self, levels: &[&str]) -> Option<&TreeEntry> {
+    /// Returns the entry at a path.
+    pub fn entry_at(&self, levels: &[&str]) -> Option<&TreeEntry> {
         match levels {
             [] => None,
             [name] => self.entry(name),
@@ -112,8 +128,8 @@ impl TreeTable {
         }
     }
 
-    /// Takes the entry at the end of some levels away.
-    pub(super) fn remove_at(&mut self, levels: &[&str]) -> Option<TreeEntry> {
+    /// Removes and returns the entry at a path.
+    pub fn remove_at(&mut self, levels: &[&str]) -> Option<TreeEntry> {
         match levels {
             [] => None,
             [name] => self.remove(name),
@@ -124,13 +140,14 @@ impl TreeTable {
         }
     }
 
-    pub(super) fn value_mut(&mut self, name: &str) -> Option<&mut TreeValue> {
+    /// Returns the value of a name for changing.
+    pub fn value_mut(&mut self, name: &str) -> Option<&mut TreeValue> {
         let entry = self.entries.iter_mut().find(|entry| entry.name == name)?;
         Some(&mut entry.node.value)
     }
 
-    /// Goes through the tables within the table of a name.
-    pub(super) fn each_table(&mut self, name: &str, mut change: impl FnMut(&str, &mut Self)) {
+    /// Calls `change` with each table within the table of a name.
+    pub fn each_table(&mut self, name: &str, mut change: impl FnMut(&str, &mut Self)) {
         let Some(TreeValue::Table(outer)) = self.value_mut(name) else {
             return;
         };
@@ -141,8 +158,8 @@ impl TreeTable {
         }
     }
 
-    /// A value under some levels, each of them a table of one entry.
-    pub(super) fn nested(levels: &[&str], node: TreeNode) -> Self {
+    /// Creates a value at a path, each level a table of one entry.
+    pub fn nested(levels: &[&str], node: TreeNode) -> Self {
         match levels {
             [] => Self::EMPTY,
             [name] => Self::new(name, node),
@@ -154,7 +171,7 @@ impl TreeTable {
         }
     }
 
-    /// A table of one entry, which stands where its value does.
+    /// Creates a table of one entry, at the position of its value.
     fn new(name: &str, node: TreeNode) -> Self {
         let (name, at) = (name.to_owned(), node.at);
         Self {
@@ -162,13 +179,13 @@ impl TreeTable {
         }
     }
 
-    /// Lays a table over this one, key by key and all the way down.
-    pub(super) fn overlay(&mut self, over: Self) {
-        self.overlay_by(over, Self::overlay);
+    /// Lays a table over this one, key by key at every level.
+    pub fn overlay(&mut self, over: Self) {
+        self.overlay_with(over, Self::overlay);
     }
 
-    /// Lays a table over this one; tables that meet are merged by `merge`.
-    pub(super) fn overlay_by(&mut self, over: Self, merge: impl Fn(&mut Self, Self)) {
+    /// Lays a table over this one; `merge` merges two tables of the same name.
+    pub fn overlay_with(&mut self, over: Self, merge: impl Fn(&mut Self, Self)) {
         for entry in over.entries {
             let below = self.entries.iter_mut().find(|old| old.name == entry.name);
             match (below.map(|old| &mut old.node.value), entry.node.value) {
@@ -194,56 +211,56 @@ impl IntoIterator for TreeTable {
     }
 }
 
-/// Where a text that is parsed begins: in which source, and how far in it.
+/// Start of a parsed text: its source and its offset there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TextStart {
-    pub(super) source: usize,
-    pub(super) offset: usize,
+pub(crate) struct TextStart {
+    pub(crate) source: usize,
+    pub(crate) offset: usize,
 }
 
 impl TextStart {
-    /// At the beginning of a source.
-    pub(super) const fn from_source(source: usize) -> Self {
+    /// Creates the start of a source.
+    pub(crate) const fn from_source(source: usize) -> Self {
         Self { source, offset: 0 }
     }
 }
 
-/// The table that was written from there on.
-pub(super) fn table_of(begin: TextStart, written: &DeTable<'_>) -> TreeTable {
-    // Room for these and no more: most tables are of one entry, and there may be very many.
+/// Converts a parsed table.
+pub(crate) fn convert_table(begin: TextStart, written: &DeTable<'_>) -> TreeTable {
+    // Exact capacity: most tables have one entry, and a configuration may have very many tables.
     let mut entries = Vec::with_capacity(written.len());
     entries.extend(written.iter().map(|(name, value)| TreeEntry {
         name: name.get_ref().clone().into_owned(),
-        at: at(begin, name.span()),
-        node: node_of(begin, value),
+        at: span_from(begin, name.span()),
+        node: convert_node(begin, value),
     }));
-    // The parser sorts by name; people expect their own order in lists of APIs and in messages.
+    // The parser sorts by name; users expect their own order in lists of APIs and in messages.
     entries.sort_by_key(|entry| entry.at.start);
     TreeTable { entries }
 }
 
-/// The value that was written from there on.
-pub(super) fn node_of(begin: TextStart, written: &toml::Spanned<DeValue<'_>>) -> TreeNode {
+/// Converts a parsed value.
+pub(crate) fn convert_node(begin: TextStart, written: &toml::Spanned<DeValue<'_>>) -> TreeNode {
     let value = match written.get_ref() {
         DeValue::String(text) => TreeValue::Text(text.clone().into_owned()),
         DeValue::Integer(number) => {
-            TreeValue::Whole(i128::from_str_radix(number.as_str(), number.radix()).ok())
+            TreeValue::Integer(i128::from_str_radix(number.as_str(), number.radix()).ok())
         }
         DeValue::Float(number) => TreeValue::Decimal(number.as_str().to_owned()),
-        DeValue::Boolean(truth) => TreeValue::Truth(*truth),
+        DeValue::Boolean(value) => TreeValue::Bool(*value),
         DeValue::Datetime(_) => TreeValue::Date,
         DeValue::Array(items) => {
-            TreeValue::List(items.iter().map(|item| node_of(begin, item)).collect())
+            TreeValue::List(items.iter().map(|item| convert_node(begin, item)).collect())
         }
-        DeValue::Table(table) => TreeValue::Table(table_of(begin, table)),
+        DeValue::Table(table) => TreeValue::Table(convert_table(begin, table)),
     };
     TreeNode {
         value,
-        at: at(begin, written.span()),
+        at: span_from(begin, written.span()),
     }
 }
 
-const fn at(begin: TextStart, span: std::ops::Range<usize>) -> SourceSpan {
+const fn span_from(begin: TextStart, span: std::ops::Range<usize>) -> SourceSpan {
     SourceSpan {
         source: begin.source,
         start: begin.offset + span.start,

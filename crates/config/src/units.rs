@@ -1,8 +1,7 @@
-//! Durations, sizes and shares as people write them.
+//! Parses durations, sizes and shares.
 //!
-//! A number without its unit is refused and not guessed: half of the world's outages with timeouts are
-//! seconds taken for milliseconds. Everything is read in whole numbers; 1.5 s is fifteen tenths of a
-//! second and never a fraction.
+//! A number without a unit is an error and not a guess: many outages come from seconds taken for
+//! milliseconds. All arithmetic uses whole numbers; 1.5 s is 1,500,000 millionths of a second.
 
 use std::time::Duration;
 
@@ -10,21 +9,21 @@ use outflow_core::{RateFactor, Share};
 
 use super::reader::ValueError;
 
-/// Reads `10s`, `1m30s`, `250ms`, `1.5h`.
-pub(super) fn duration(text: &str) -> Result<Duration, ValueError> {
+/// Parses `10s`, `1m30s`, `250ms`, `1.5h`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, ValueError> {
     let mut rest = text.trim();
     let mut nanos = 0_u128;
     if rest.is_empty() {
-        return Err(not_a_duration(text));
+        return Err(duration_error(text));
     }
     while !rest.is_empty() {
         let (number, after) = split_number(rest);
         let (unit, next) = split_unit(after);
-        let millionths = decimal_millionths(number).ok_or_else(|| not_a_duration(text))?;
+        let millionths = decimal_millionths(number).ok_or_else(|| duration_error(text))?;
         let (_, each) = TIMES
             .iter()
             .find(|(name, _)| *name == unit)
-            .ok_or_else(|| wrong_time_unit(number, unit))?;
+            .ok_or_else(|| time_unit_error(number, unit))?;
         nanos = nanos.saturating_add(millionths.saturating_mul(*each) / MILLION);
         rest = next;
     }
@@ -34,8 +33,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, ValueError> {
     }
 }
 
-/// Reads `10MiB`, `500kB`, `1.5GiB`.
-pub(super) fn size(text: &str) -> Result<u64, ValueError> {
+/// Parses `10MiB`, `500kB`, `1.5GiB`.
+pub(crate) fn parse_size(text: &str) -> Result<u64, ValueError> {
     let (number, unit) = split_number(text.trim());
     let unit = unit.trim();
     let Some(millionths) = decimal_millionths(number) else {
@@ -44,35 +43,35 @@ pub(super) fn size(text: &str) -> Result<u64, ValueError> {
     let (_, each) = SIZES
         .iter()
         .find(|(name, _)| *name == unit)
-        .ok_or_else(|| wrong_size_unit(number, unit))?;
+        .ok_or_else(|| size_unit_error(number, unit))?;
     u64::try_from(millionths.saturating_mul(*each) / MILLION)
         .ok()
-        .filter(|bytes| *bytes <= LARGEST_SIZE)
+        .filter(|bytes| *bytes <= MAX_SIZE)
         .ok_or_else(|| ValueError::new("this is larger than any disk").help("write a smaller size"))
 }
 
-/// Reads `20%` or `0.2`.
-pub(super) fn share(text: &str) -> Result<Share, ValueError> {
+/// Parses `20%` or `0.2`.
+pub(crate) fn parse_share(text: &str) -> Result<Share, ValueError> {
     let (number, parts) = match text.trim().strip_suffix('%') {
         Some(percent) => (percent.trim_end(), 100),
         None => (text.trim(), 1),
     };
-    let millionths = decimal_millionths(number).ok_or_else(|| not_a_share(text))?;
+    let millionths = decimal_millionths(number).ok_or_else(|| share_error(text))?;
     u32::try_from(millionths / parts)
         .ok()
         .filter(|parts| *parts <= 1_000_000)
         .map(Share::parts_per_million)
         .ok_or_else(|| {
             let help = match millionths / MILLION {
-                whole @ 2..=100 if parts == 1 => format!("write \"{whole}%\""),
+                percent @ 2..=100 if parts == 1 => format!("write \"{percent}%\""),
                 _ => "write a share from \"0%\" to \"100%\"".to_owned(),
             };
             ValueError::new("this is more than all").help(help)
         })
 }
 
-/// Reads `2` or `1.5`, to multiply by.
-pub(super) fn factor(text: &str) -> Result<RateFactor, ValueError> {
+/// Parses a factor: `2` or `1.5`.
+pub(crate) fn parse_factor(text: &str) -> Result<RateFactor, ValueError> {
     let millionths = decimal_millionths(text.trim()).ok_or_else(|| {
         ValueError::new("this is no number to multiply by").help("write it like 2 or 1.5")
     })?;
@@ -81,9 +80,9 @@ pub(super) fn factor(text: &str) -> Result<RateFactor, ValueError> {
         .map_err(|_| ValueError::new("this factor is above 4294").help("write a smaller one"))
 }
 
-/// A plain decimal in millionths; digits beyond the sixth are dropped. Signs, exponents and names of
-/// no number are not plain.
-pub(super) fn decimal_millionths(text: &str) -> Option<u128> {
+/// Parses a decimal number into millionths and drops digits beyond the sixth; `None` for signs, exponents
+/// and `nan`.
+pub fn decimal_millionths(text: &str) -> Option<u128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(fraction) {
@@ -111,7 +110,7 @@ fn split_unit(text: &str) -> (&str, &str) {
     (unit, rest.trim_start())
 }
 
-fn not_a_duration(text: &str) -> ValueError {
+fn duration_error(text: &str) -> ValueError {
     let message = if text.trim().starts_with('-') {
         "a duration cannot be negative"
     } else {
@@ -120,9 +119,9 @@ fn not_a_duration(text: &str) -> ValueError {
     ValueError::new(message).help("write it like \"10s\", \"1m30s\" or \"250ms\"")
 }
 
-fn wrong_time_unit(number: &str, unit: &str) -> ValueError {
+fn time_unit_error(number: &str, unit: &str) -> ValueError {
     if unit.is_empty() {
-        return ValueError::new("a duration needs its unit").help(seconds_or_millis(number));
+        return ValueError::new("a duration needs its unit").help(advise_unit(number));
     }
     let meant = LONG_TIMES
         .iter()
@@ -134,12 +133,12 @@ fn wrong_time_unit(number: &str, unit: &str) -> ValueError {
     ValueError::new("this unit of time is unknown").help(help)
 }
 
-/// What one who wrote a bare number may have meant.
-pub(super) fn seconds_or_millis(number: &str) -> String {
+/// Returns the advice for a number without a unit.
+pub(crate) fn advise_unit(number: &str) -> String {
     format!("write \"{number}s\" for seconds or \"{number}ms\" for milliseconds")
 }
 
-fn wrong_size_unit(number: &str, unit: &str) -> ValueError {
+fn size_unit_error(number: &str, unit: &str) -> ValueError {
     if unit.is_empty() {
         let help = format!("write \"{number}MiB\", \"{number}KiB\" or \"{number}B\"");
         return ValueError::new("a size needs its unit").help(help);
@@ -155,7 +154,7 @@ fn wrong_size_unit(number: &str, unit: &str) -> ValueError {
     ValueError::new("this unit of size is unknown").help(help)
 }
 
-fn not_a_share(text: &str) -> ValueError {
+fn share_error(text: &str) -> ValueError {
     let message = if text.trim().starts_with('-') {
         "a share cannot be negative"
     } else {
@@ -166,11 +165,11 @@ fn not_a_share(text: &str) -> ValueError {
 
 const MILLION: u128 = 1_000_000;
 
-/// Longer waits are mistakes of unit, not wishes.
+/// A longer duration is probably an error of unit.
 const YEAR: u64 = 366 * 86_400 * 1_000_000_000;
 
 /// One pebibyte.
-const LARGEST_SIZE: u64 = 1 << 50;
+const MAX_SIZE: u64 = 1 << 50;
 
 /// In nanoseconds.
 const TIMES: [(&str, u128); 8] = [
@@ -184,7 +183,7 @@ const TIMES: [(&str, u128); 8] = [
     ("d", 86_400_000_000_000),
 ];
 
-/// What others call them.
+/// Other names of units, and ours.
 const LONG_TIMES: [(&[&str], &str); 5] = [
     (
         &["msec", "msecs", "millis", "millisecond", "milliseconds"],
@@ -214,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_written_durations_are_read() {
+    fn written_durations_are_parsed() {
         for (text, nanos) in [
             ("10s", 10_000_000_000),
             ("1m30s", 90_000_000_000),
@@ -226,7 +225,7 @@ mod tests {
             ("366d", YEAR),
         ] {
             assert_eq!(
-                duration(text).expect(text),
+                parse_duration(text).expect(text),
                 Duration::from_nanos(nanos),
                 "{text}"
             );
@@ -234,26 +233,29 @@ mod tests {
         for text in [
             "", "s", "10", "-1s", "1e3s", "1s5", "10 secs", "367d", "1.s", ".5s",
         ] {
-            assert!(duration(text).is_err(), "{text}");
+            assert!(parse_duration(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn the_written_sizes_and_shares_are_read() {
-        assert_eq!(size("10MiB").expect("valid"), 10 << 20);
-        assert_eq!(size("1.5kB").expect("valid"), 1_500);
-        assert_eq!(share("20%").expect("valid"), Share::percent(20));
+    fn written_sizes_and_shares_are_parsed() {
+        assert_eq!(parse_size("10MiB").expect("valid"), 10 << 20);
+        assert_eq!(parse_size("1.5kB").expect("valid"), 1_500);
+        assert_eq!(parse_share("20%").expect("valid"), Share::percent(20));
         assert_eq!(
-            share("0.125").expect("valid"),
-            share("12.5%").expect("valid")
+            parse_share("0.125").expect("valid"),
+            parse_share("12.5%").expect("valid")
         );
-        assert_eq!(share("1").expect("valid"), Share::ALL);
-        assert_eq!(factor("1.1").expect("valid"), RateFactor::percent(110));
+        assert_eq!(parse_share("1").expect("valid"), Share::ALL);
+        assert_eq!(
+            parse_factor("1.1").expect("valid"),
+            RateFactor::percent(110)
+        );
         for text in ["nan", "inf", "-1", "1e2", "101%", "", "%", "20"] {
-            assert!(share(text).is_err(), "{text}");
+            assert!(parse_share(text).is_err(), "{text}");
         }
         for text in ["10", "10 mib", "MiB", "99999999TiB", "-1B"] {
-            assert!(size(text).is_err(), "{text}");
+            assert!(parse_size(text).is_err(), "{text}");
         }
     }
 }

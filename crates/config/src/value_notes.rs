@@ -1,20 +1,19 @@
-//! What is noted of each key while a configuration is read: where its value stands, and how it was
-//! written there.
+//! Position and written form of each key's value.
 //!
-//! One text holds all keys and values, and a note is five small numbers. A map with a key and a value of
-//! its own for each note would take three times as much, for as long as the program runs, and there may
-//! be a hundred thousand groups.
+//! One string holds all keys and values, and a note is five small numbers. A map with a string per key
+//! and value would need three times the memory for the life of the process, with a hundred thousand
+//! groups.
 
 use std::cmp::Ordering;
 
-/// Notes, found by their keys once they are in order.
+/// Notes, searchable by key after [`KeyNotes::into_sorted`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct KeyNotes {
+pub(crate) struct KeyNotes {
     text: String,
     list: Vec<KeyNote>,
 }
 
-/// One key: where in the text it begins, where it ends and its value begins, and where that ends.
+/// One note: offset of the key, end of the key and offset of the value, end of the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct KeyNote {
     key: u32,
@@ -25,39 +24,39 @@ struct KeyNote {
 
 /// A line of a source, or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NotePlace {
+pub(crate) enum NotePlace {
     Nowhere,
     Line { source: u32, line: u32 },
 }
 
-/// A key, where its value was written and how, if it was.
+/// A key with the position and written form of its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct NotedKey<'a> {
-    pub(super) key: &'a str,
-    pub(super) place: NotePlace,
-    /// With stars in the place of what may be a key.
-    pub(super) written: &'a str,
+pub(crate) struct NotedKey<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) place: NotePlace,
+    /// Redacted.
+    pub(crate) written: &'a str,
 }
 
 impl KeyNotes {
-    /// Takes a note, which holds in the place of one of the same key.
-    pub(super) fn add(&mut self, noted: NotedKey<'_>) {
-        let key = self.here();
+    /// Adds a note; it replaces an earlier one of the same key.
+    pub(crate) fn add(&mut self, noted: NotedKey<'_>) {
+        let key = self.text_end();
         self.text.push_str(noted.key);
-        let written = self.here();
+        let written = self.text_end();
         self.text.push_str(noted.written);
         self.list.push(KeyNote {
             key,
             written,
-            end: self.here(),
+            end: self.text_end(),
             place: noted.place,
         });
     }
 
-    /// The same in the order of their keys, of each key the latest.
-    pub(super) fn in_order(mut self) -> Self {
+    /// Sorts the notes by key and keeps the latest of each key.
+    pub(crate) fn into_sorted(mut self) -> Self {
         let Self { text, list } = &mut self;
-        let key = |note: &KeyNote| part(text, note.key, note.written);
+        let key = |note: &KeyNote| slice(text, note.key, note.written);
         list.sort_unstable_by(|one, other| {
             let latest_first = other.end.cmp(&one.end);
             key(one).cmp(key(other)).then(latest_first)
@@ -68,32 +67,32 @@ impl KeyNotes {
         self
     }
 
-    /// What was noted of a key.
-    pub(super) fn find(&self, key: &str) -> Option<NotedKey<'_>> {
+    /// Returns the note of a key.
+    pub(crate) fn find(&self, key: &str) -> Option<NotedKey<'_>> {
         let compare = |note: &KeyNote| -> Ordering { self.read(note).key.cmp(key) };
         let place = self.list.binary_search_by(compare).ok()?;
         self.list.get(place).map(|note| self.read(note))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = NotedKey<'_>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = NotedKey<'_>> {
         self.list.iter().map(|note| self.read(note))
     }
 
     fn read(&self, note: &KeyNote) -> NotedKey<'_> {
         NotedKey {
-            key: part(&self.text, note.key, note.written),
+            key: slice(&self.text, note.key, note.written),
             place: note.place,
-            written: part(&self.text, note.written, note.end),
+            written: slice(&self.text, note.written, note.end),
         }
     }
 
-    /// Where the text ends. No configuration of four gibibytes was ever parsed.
-    fn here(&self) -> u32 {
+    /// Returns the end of the text. No parsed configuration reaches four gibibytes.
+    fn text_end(&self) -> u32 {
         u32::try_from(self.text.len()).unwrap_or(u32::MAX)
     }
 }
 
-fn part(text: &str, from: u32, to: u32) -> &str {
+fn slice(text: &str, from: u32, to: u32) -> &str {
     let place = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
     text.get(place(from)..place(to)).unwrap_or_default()
 }
@@ -106,9 +105,9 @@ mod tests {
         NotePlace::Line { source: 0, line }
     }
 
-    // Out of order, one key twice, and one that is the beginning of another.
+    // Not sorted, one key twice, and one key that is a prefix of another.
     #[test]
-    fn the_latest_note_of_a_key_is_found_whatever_the_order() {
+    fn the_latest_note_of_a_key_is_found_in_any_order() {
         let mut notes = KeyNotes::default();
         for (key, place, written) in [
             ("b.c", line(1), "1"),
@@ -122,7 +121,7 @@ mod tests {
                 written,
             });
         }
-        let notes = notes.in_order();
+        let notes = notes.into_sorted();
         let keys: Vec<_> = notes.iter().map(|noted| noted.key).collect();
         assert_eq!(keys, ["a", "b", "b.c"]);
         let latest = notes.find("a").expect("noted");

@@ -1,31 +1,35 @@
-//! Readers for single values: each takes what was written or says what is wrong with it.
+//! Readers for single values: each returns the value or its fault.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::Method;
 use outflow_core::{Cost, Rate, RateFactor, Share};
 use smol_str::SmolStr;
 
-use super::reader::{FieldValue, ValueError, printable, unknown};
-use super::suggest::nearest;
+use super::reader::{FieldValue, ValueError, unknown_name};
 use super::tree::TreeValue;
 use super::units;
-use crate::base_url::BaseUrl;
 
-type Read<T> = Result<T, ValueError>;
+type ReadResult<T> = Result<T, ValueError>;
 
-/// A text.
-pub(super) fn text<'a>(item: &FieldValue<'a>) -> Read<&'a str> {
+/// Reads a text.
+///
+/// # Errors
+/// Returns an error for any other type.
+pub fn read_text<'a>(item: &FieldValue<'a>) -> ReadResult<&'a str> {
     match &item.node.value {
         TreeValue::Text(text) => Ok(text),
         other => Err(expected("a text", other)),
     }
 }
 
-/// A text of at least one character.
-pub(super) fn filled<'a>(item: &FieldValue<'a>) -> Read<&'a str> {
-    match text(item)? {
+/// Reads a text that is not blank.
+///
+/// # Errors
+/// Returns an error for a blank text and for any other type.
+pub fn read_filled_text<'a>(item: &FieldValue<'a>) -> ReadResult<&'a str> {
+    match read_text(item)? {
         text if text.trim().is_empty() => {
             Err(ValueError::new("this is empty").help("leave it out"))
         }
@@ -33,15 +37,18 @@ pub(super) fn filled<'a>(item: &FieldValue<'a>) -> Read<&'a str> {
     }
 }
 
-/// A duration; zero is one.
-pub(super) fn duration(item: &FieldValue<'_>) -> Read<Duration> {
+/// Reads a duration, zero included.
+///
+/// # Errors
+/// Returns an error if the unit is missing or this is no duration.
+pub fn read_duration(item: &FieldValue<'_>) -> ReadResult<Duration> {
     match &item.node.value {
-        TreeValue::Text(text) => units::duration(text),
-        TreeValue::Whole(Some(number)) if *number >= 0 => Err(bare(&number.to_string())),
+        TreeValue::Text(text) => units::parse_duration(text),
+        TreeValue::Integer(Some(number)) if *number >= 0 => Err(unit_missing(&number.to_string())),
         TreeValue::Decimal(number) if units::decimal_millionths(number).is_some() => {
-            Err(bare(number))
+            Err(unit_missing(number))
         }
-        TreeValue::Whole(_) | TreeValue::Decimal(_) => {
+        TreeValue::Integer(_) | TreeValue::Decimal(_) => {
             Err(ValueError::new("this is not a duration")
                 .help("write it like \"10s\" or \"250ms\""))
         }
@@ -49,9 +56,12 @@ pub(super) fn duration(item: &FieldValue<'_>) -> Read<Duration> {
     }
 }
 
-/// A duration above zero.
-pub(super) fn span(item: &FieldValue<'_>) -> Read<Duration> {
-    match duration(item)? {
+/// Reads a duration above zero.
+///
+/// # Errors
+/// Returns an error as [`read_duration`], and for zero.
+pub fn read_positive_duration(item: &FieldValue<'_>) -> ReadResult<Duration> {
+    match read_duration(item)? {
         Duration::ZERO => {
             Err(ValueError::new("this must be above 0").help("write it like \"10s\""))
         }
@@ -59,14 +69,17 @@ pub(super) fn span(item: &FieldValue<'_>) -> Read<Duration> {
     }
 }
 
-/// A size above zero, in bytes.
-pub(super) fn size(item: &FieldValue<'_>) -> Read<u64> {
+/// Reads a size above zero, in bytes.
+///
+/// # Errors
+/// Returns an error if the unit is missing or this is no size.
+pub fn read_size(item: &FieldValue<'_>) -> ReadResult<u64> {
     match &item.node.value {
-        TreeValue::Text(text) => match units::size(text)? {
+        TreeValue::Text(text) => match units::parse_size(text)? {
             0 => Err(ValueError::new("this must be above 0").help("write it like \"10MiB\"")),
             bytes => Ok(bytes),
         },
-        TreeValue::Whole(Some(number)) => {
+        TreeValue::Integer(Some(number)) => {
             let help = format!("write \"{number}MiB\", \"{number}KiB\" or \"{number}B\"");
             Err(ValueError::new("a size needs its unit").help(help))
         }
@@ -74,133 +87,144 @@ pub(super) fn size(item: &FieldValue<'_>) -> Read<u64> {
     }
 }
 
-/// A share from nothing to all.
-pub(super) fn share(item: &FieldValue<'_>) -> Read<Share> {
+/// Reads a share from 0 to 100 %.
+///
+/// # Errors
+/// Returns an error if this is no share.
+pub fn read_share(item: &FieldValue<'_>) -> ReadResult<Share> {
     match &item.node.value {
-        TreeValue::Text(text) => units::share(text),
-        TreeValue::Whole(Some(number)) => units::share(&number.to_string()),
-        TreeValue::Decimal(number) => units::share(number),
+        TreeValue::Text(text) => units::parse_share(text),
+        TreeValue::Integer(Some(number)) => units::parse_share(&number.to_string()),
+        TreeValue::Decimal(number) => units::parse_share(number),
         other => Err(expected("a share", other).help("write it like \"20%\" or 0.2")),
     }
 }
 
-/// A number to multiply by.
-pub(super) fn factor(item: &FieldValue<'_>) -> Read<RateFactor> {
+/// Reads a factor.
+///
+/// # Errors
+/// Returns an error if this is no positive number.
+pub fn read_factor(item: &FieldValue<'_>) -> ReadResult<RateFactor> {
     match &item.node.value {
-        TreeValue::Whole(Some(number)) => units::factor(&number.to_string()),
-        TreeValue::Decimal(number) => units::factor(number),
+        TreeValue::Integer(Some(number)) => units::parse_factor(&number.to_string()),
+        TreeValue::Decimal(number) => units::parse_factor(number),
         other => Err(expected("a number", other).help("write it like 2 or 1.5")),
     }
 }
 
-/// A rate, such as `10/s`; a whole number is so many a second.
-pub(super) fn rate(item: &FieldValue<'_>) -> Read<Rate> {
+/// Reads a rate, such as `10/s`.
+///
+/// # Errors
+/// Returns an error if this is no rate.
+pub fn read_rate(item: &FieldValue<'_>) -> ReadResult<Rate> {
     let rate = match &item.node.value {
         TreeValue::Text(text) => text
             .parse::<Rate>()
-            .map_err(|wrong| ValueError::new(wrong.to_string())),
-        TreeValue::Whole(_) => Err(ValueError::new("a rate is a quantity per time")
+            .map_err(|error| ValueError::new(error.to_string())),
+        TreeValue::Integer(_) => Err(ValueError::new("a rate is a quantity per time")
             .help("write it like \"10/s\" or \"100/min\"")),
         other => Err(expected("a rate", other).help("write it like \"10/s\" or \"100/min\"")),
     }?;
-    sensible(rate)
+    check_rate(rate)
 }
 
-/// So many a second, at least one.
-pub(super) fn per_second(item: &FieldValue<'_>) -> Read<Rate> {
+/// Reads a whole number of units per second, at least one.
+///
+/// # Errors
+/// Returns an error if this is no such number.
+pub fn read_per_second(item: &FieldValue<'_>) -> ReadResult<Rate> {
     let quantity = match &item.node.value {
         TreeValue::Decimal(_) => {
             return Err(ValueError::new("this must be a whole number")
                 .help("write `limits = [\"1 per 2s\"]` for half a call a second"));
         }
-        _ => whole(item, 1..=MOST_UNITS)?,
+        _ => read_integer(item, 1..=MAX_UNITS)?,
     };
-    Rate::per_second(quantity).map_err(|wrong| ValueError::new(wrong.to_string()))
+    Rate::per_second(quantity).map_err(|error| ValueError::new(error.to_string()))
 }
 
-fn sensible(rate: Rate) -> Read<Rate> {
+fn check_rate(rate: Rate) -> ReadResult<Rate> {
     match rate.quantity() {
-        0..=MOST_UNITS => Ok(rate),
+        0..=MAX_UNITS => Ok(rate),
         _ => Err(ValueError::new("no API allows so much").help("say `limits = []` to have none")),
     }
 }
 
-/// What a call costs.
-pub(super) fn cost(item: &FieldValue<'_>) -> Read<Cost> {
-    whole(item, 0..=MOST_UNITS).map(Cost::new)
+/// Reads the cost of a call.
+///
+/// # Errors
+/// Returns an error if this is no whole number.
+pub fn read_cost(item: &FieldValue<'_>) -> ReadResult<Cost> {
+    read_integer(item, 0..=MAX_UNITS).map(Cost::new)
 }
 
-/// A whole number within bounds.
-pub(super) fn whole(item: &FieldValue<'_>, within: std::ops::RangeInclusive<u64>) -> Read<u64> {
+/// Reads a whole number within bounds.
+///
+/// # Errors
+/// Returns an error for any other value.
+pub fn read_integer(item: &FieldValue<'_>, bounds: RangeInclusive<u64>) -> ReadResult<u64> {
     let number = match &item.node.value {
-        TreeValue::Whole(number) => *number,
+        TreeValue::Integer(number) => *number,
         other => return Err(expected("a whole number", other)),
     };
-    let (least, most) = within.into_inner();
+    let (min, max) = bounds.into_inner();
     match number.map(u64::try_from) {
-        Some(Ok(number)) if number > most => Err(at_most(most)),
-        Some(Ok(number)) if number >= least => Ok(number),
-        None => Err(at_most(most)),
-        Some(Err(_)) if number > Some(0) => Err(at_most(most)),
-        Some(_) => Err(ValueError::new(format!("this must be at least {least}"))),
+        Some(Ok(number)) if number > max => Err(too_large(max)),
+        Some(Ok(number)) if number >= min => Ok(number),
+        None => Err(too_large(max)),
+        Some(Err(_)) if number > Some(0) => Err(too_large(max)),
+        Some(_) => Err(ValueError::new(format!("this must be at least {min}"))),
     }
 }
 
-/// A whole number of 32 bits, zero included.
-pub(super) fn number(item: &FieldValue<'_>) -> Read<u32> {
-    let number = whole(item, 0..=u64::from(u32::MAX))?;
+/// Reads a whole number of 32 bits, zero included.
+///
+/// # Errors
+/// Returns an error for any other value.
+pub fn read_u32(item: &FieldValue<'_>) -> ReadResult<u32> {
+    let number = read_integer(item, 0..=u64::from(u32::MAX))?;
     u32::try_from(number).map_err(|_| ValueError::new("this number is too large"))
 }
 
-/// A whole number of 16 bits, zero included.
-pub(super) fn small(item: &FieldValue<'_>) -> Read<u16> {
-    let number = whole(item, 0..=u64::from(u16::MAX))?;
+/// Reads a whole number of 16 bits, zero included.
+///
+/// # Errors
+/// Returns an error for any other value.
+pub fn read_u16(item: &FieldValue<'_>) -> ReadResult<u16> {
+    let number = read_integer(item, 0..=u64::from(u16::MAX))?;
     u16::try_from(number).map_err(|_| ValueError::new("this number is too large"))
 }
 
-/// One of some words.
-pub(super) fn choice<T: Copy>(item: &FieldValue<'_>, choices: &[(&str, T)]) -> Read<T> {
-    let written = text(item)?;
+/// Reads one of several words.
+///
+/// # Errors
+/// Returns an error with the nearest word for any other value.
+pub fn read_choice<T: Copy>(item: &FieldValue<'_>, choices: &[(&str, T)]) -> ReadResult<T> {
+    let written = read_text(item)?;
     let found = choices.iter().find(|(name, _)| *name == written);
     found
         .map(|(_, value)| *value)
-        .ok_or_else(|| unknown("value", written, choices.iter().map(|(name, _)| *name)))
+        .ok_or_else(|| unknown_name("value", written, choices.iter().map(|(name, _)| *name)))
 }
 
-/// Yes or no.
-pub(super) fn truth(item: &FieldValue<'_>) -> Read<bool> {
+/// Reads a boolean.
+///
+/// # Errors
+/// Returns an error for any other type.
+pub fn read_bool(item: &FieldValue<'_>) -> ReadResult<bool> {
     match &item.node.value {
-        TreeValue::Truth(truth) => Ok(*truth),
+        TreeValue::Bool(value) => Ok(*value),
         other => Err(expected("`true` or `false`", other)),
     }
 }
 
-/// The URL of an API or a proxy.
-pub(super) fn url(item: &FieldValue<'_>) -> Read<BaseUrl> {
-    text(item)?
-        .parse()
-        .map_err(|wrong: crate::base_url::InvalidBaseUrl| ValueError::new(wrong.to_string()))
-}
-
-/// A method of HTTP.
-pub(super) fn method(item: &FieldValue<'_>) -> Read<Method> {
-    let written = text(item)?;
-    let upper = written.to_ascii_uppercase();
-    if upper != written {
-        let wrong = ValueError::new("methods are written in capitals");
-        return Err(wrong.help(format!("write \"{}\"", printable(&upper))));
-    }
-    if let Some(meant) = nearest(written, METHODS.into_iter()).filter(|near| *near != written) {
-        return Err(unknown("method", written, std::iter::once(meant)));
-    }
-    Method::from_bytes(written.as_bytes())
-        .map_err(|_| ValueError::new("this is no method").help("write it like \"GET\""))
-}
-
-/// The name of an API, a group or an alias.
-pub(super) fn name(written: &str) -> Read<SmolStr> {
+/// Checks a name that becomes a label and a part of paths.
+///
+/// # Errors
+/// Returns an error with the characters that a name may have.
+pub fn read_name(written: &str) -> ReadResult<SmolStr> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';
-    if written.is_empty() || written.len() > LONGEST_NAME || !written.chars().all(fits) {
+    if written.is_empty() || written.len() > MAX_NAME || !written.chars().all(fits) {
         return Err(ValueError::new("this is no name").help(
             "use 1 to 64 letters, digits, `-`, `_` and `.`: names are parts of paths and metrics",
         ));
@@ -208,32 +232,32 @@ pub(super) fn name(written: &str) -> Read<SmolStr> {
     Ok(SmolStr::new(written))
 }
 
-/// A path on disk.
-pub(super) fn path(item: &FieldValue<'_>) -> Read<PathBuf> {
-    filled(item).map(PathBuf::from)
+/// Reads a path on disk.
+///
+/// # Errors
+/// Returns an error for a blank text and for any other type.
+pub fn read_path(item: &FieldValue<'_>) -> ReadResult<PathBuf> {
+    read_filled_text(item).map(PathBuf::from)
 }
 
-pub(super) fn expected(what: &str, found: &TreeValue) -> ValueError {
+/// Returns the error of a value that has another type than expected.
+pub fn expected(what: &str, found: &TreeValue) -> ValueError {
     ValueError::new(format!(
         "{what} is expected here, and this is {}",
         found.kind()
     ))
 }
 
-fn at_most(most: u64) -> ValueError {
-    ValueError::new(format!("this must be at most {most}"))
+fn too_large(max: u64) -> ValueError {
+    ValueError::new(format!("this must be at most {max}"))
 }
 
-fn bare(number: &str) -> ValueError {
-    ValueError::new("a duration needs its unit").help(units::seconds_or_millis(number))
+fn unit_missing(number: &str) -> ValueError {
+    ValueError::new("a duration needs its unit").help(units::advise_unit(number))
 }
 
-/// Whoever writes more means "no limit".
-const MOST_UNITS: u64 = 1_000_000_000_000;
+/// A larger number means that there is no limit.
+const MAX_UNITS: u64 = 1_000_000_000_000;
 
-/// Names become labels and parts of paths.
-const LONGEST_NAME: usize = 64;
-
-const METHODS: [&str; 9] = [
-    "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT",
-];
+/// Labels of metrics stay short.
+const MAX_NAME: usize = 64;

@@ -1,21 +1,24 @@
-//! In which keys two sections of the engine differ, as far as it follows them while it runs.
+//! Keys in which two configurations differ and that a running engine follows.
 //!
-//! Every key by its own name, so that whoever reloads reads what he wrote; a tenant is one key. What an
-//! engine cannot change while it runs is not among them: that waits for the next start.
+//! Each key has its own name, so that an operator recognises it after a reload; a tenant is one key. Keys
+//! that need a restart are not included.
 
 use super::BulkConfig;
 
 impl BulkConfig {
-    /// The keys that hold otherwise in another section, by name.
-    pub(crate) fn changed(&self, other: &Self) -> Vec<String> {
-        let own = self.plain(other).into_iter().chain(self.within(other));
+    /// Returns the keys that differ from another configuration.
+    pub fn changed_keys(&self, other: &Self) -> Vec<String> {
+        let own = self
+            .plain_keys(other)
+            .into_iter()
+            .chain(self.table_keys(other));
         let own = own.filter(|(_, differs)| *differs);
         let keys = own.map(|(key, _)| format!("bulk.{key}"));
-        keys.chain(self.tenants_changed(other)).collect()
+        keys.chain(self.tenant_keys(other)).collect()
     }
 
-    /// Those of the section itself.
-    fn plain(&self, other: &Self) -> [(&'static str, bool); 10] {
+    /// Compares the keys of the section itself.
+    fn plain_keys(&self, other: &Self) -> [(&'static str, bool); 10] {
         [
             ("scheduler", self.scheduler != other.scheduler),
             ("lease", self.lease != other.lease),
@@ -36,8 +39,8 @@ impl BulkConfig {
         ]
     }
 
-    /// Those of the sections in it.
-    fn within(&self, other: &Self) -> [(&'static str, bool); 6] {
+    /// Compares the tables of the section.
+    fn table_keys(&self, other: &Self) -> [(&'static str, bool); 6] {
         let congestion = |bulk: &Self| {
             let spans = (bulk.snapshot_interval, bulk.stats_retention);
             (bulk.congestion, spans)
@@ -52,7 +55,7 @@ impl BulkConfig {
         ]
     }
 
-    fn tenants_changed<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = String> + 'a {
+    fn tenant_keys<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = String> + 'a {
         let (old, new) = (&self.tenants, &other.tenants);
         let gone = old.keys().filter(|name| !new.contains_key(*name));
         let differ = new
@@ -65,17 +68,16 @@ impl BulkConfig {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Config, Environment, Source};
+    use outflow::config::{Environment, Source, load};
 
     use super::*;
 
     fn section(text: &str) -> BulkConfig {
         let source = [Source::new("test", text)];
-        let config = Config::read(&source, &Environment::empty());
-        config.expect("a configuration").bulk
+        load(&source, &Environment::empty()).read(&Environment::empty())
     }
 
-    // Two tenants: one is gone, the other is new; a third stays and is not told.
+    // One tenant is gone and one is new; a third stays and is not named.
     #[test]
     fn every_key_that_differs_is_named_and_no_other() {
         let old = section(
@@ -86,14 +88,14 @@ mod tests {
             "[bulk]\ntimeout = \"6s\"\nworkers.max = 70\n\
              tenants.came.weight = 2\ntenants.same.weight = 2\n",
         );
-        let told = [
+        let changed = [
             "bulk.timeout",
             "bulk.workers",
             "bulk.retry",
             "bulk.tenants.gone",
             "bulk.tenants.came",
         ];
-        assert_eq!(old.changed(&new), told);
-        assert_eq!(old.changed(&old), [""; 0]);
+        assert_eq!(old.changed_keys(&new), changed);
+        assert_eq!(old.changed_keys(&old), [""; 0]);
     }
 }

@@ -7,10 +7,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::uri::Scheme;
+use outflow_config::{TableReader, ValueError};
 
-use super::reader::{TableReader, ValueError};
-use super::server::{AdminConfig, ListenTarget, ServerConfig};
 use crate::base_url::BaseUrl;
+use super::server::{AdminConfig, ListenTarget, ServerConfig};
 
 /// Where the program listens itself.
 pub(super) struct ListenAddresses<'a> {
@@ -27,10 +27,10 @@ impl ListenAddresses<'_> {
         ];
         for (section, listen) in doors {
             if leads_to(base_url, listen) {
-                let wrong = ValueError::new(format!(
+                let error = ValueError::new(format!(
                     "the program itself listens here, as `{section}.listen` says"
                 ));
-                api.tell("base_url", wrong.help("write the API's own address"));
+                api.report("base_url", error.help("write the API's own address"));
             }
         }
     }

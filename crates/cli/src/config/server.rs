@@ -1,18 +1,17 @@
 //! Reads where the program listens, whom it lets in and what it bears.
 //!
-//! The library itself listens nowhere. These sections are read here because one text configures both,
-//! and a mistake in any line of it is told with all the others.
-
-use std::net::SocketAddr;
+//! The library itself listens nowhere. These sections are read here because outflow_config::{Environment, FieldValue, TableReader, ValueError};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use one text configures both,
+//! and a mistake in any line of it is told with all the others.
+
+use std::net::SocketAddr;
+use outflow_config::value_readers::{read_filled_text, read_integer, read_positive_duration, read_size};
 use secrecy::SecretString;
 
 use super::credential;
-use super::environment::Environment;
-use super::reader::{FieldValue, TableReader, ValueError};
-use super::value_readers::{filled, size, span, whole};
 
 /// Where calls come in, and what a caller may ask of the program.
 #[derive(Clone, Debug)]
@@ -116,20 +115,20 @@ impl std::fmt::Display for ListenTarget {
 }
 
 pub(super) fn server(root: &TableReader<'_>, environment: &Environment) -> ServerConfig {
-    let fields = root.section("server");
+    let table = root.section("server");
     let usual = ServerConfig::default();
-    let (listen, token) = read_listener(&fields, environment, usual.listen);
-    let workers = fields.read("workers", |item| whole(item, 1..=MOST_WORKERS));
-    let header_timeout = fields.read("header_timeout", span);
-    let body_timeout = fields.read("body_timeout", span);
-    let idle_timeout = fields.read("idle_timeout", span);
-    let max_connections = fields.read("max_connections", connections);
-    let per_client = fields.read("max_connections_per_client", connections);
-    let max_headers = fields.read("max_headers", |item| whole(item, 1..=MOST_HEADERS));
-    let max_header_size = fields.read("max_header_size", header_size);
-    let max_body = fields.read("max_body", size);
-    let grace = fields.read("grace", span);
-    fields.finish();
+    let (listen, token) = read_listener(&table, environment, usual.listen);
+    let workers = table.read("workers", |item| read_integer(item, 1..=MOST_WORKERS));
+    let header_timeout = table.read("header_timeout", read_positive_duration);
+    let body_timeout = table.read("body_timeout", read_positive_duration);
+    let idle_timeout = table.read("idle_timeout", read_positive_duration);
+    let max_connections = table.read("max_connections", connections);
+    let per_client = table.read("max_connections_per_client", connections);
+    let max_headers = table.read("max_headers", |item| read_integer(item, 1..=MOST_HEADERS));
+    let max_header_size = table.read("max_header_size", header_size);
+    let max_body = table.read("max_body", read_size);
+    let grace = table.read("grace", read_positive_duration);
+    table.finish();
     let max_connections = max_connections.unwrap_or(usual.max_connections);
     // On this machine one program is often the only caller, and all of them have one address.
     let usual_per_client = if listen.is_local() {
@@ -156,33 +155,33 @@ pub(super) fn server(root: &TableReader<'_>, environment: &Environment) -> Serve
 }
 
 pub(super) fn admin(root: &TableReader<'_>, environment: &Environment) -> AdminConfig {
-    let fields = root.section("admin");
-    let (listen, token) = read_listener(&fields, environment, AdminConfig::default().listen);
-    fields.finish();
+    let table = root.section("admin");
+    let (listen, token) = read_listener(&table, environment, AdminConfig::default().listen);
+    table.finish();
     AdminConfig { listen, token }
 }
 
 /// Where to listen and what to ask of those who come. Whoever can be reached from elsewhere asks.
 fn read_listener(
-    fields: &TableReader<'_>,
+    table: &TableReader<'_>,
     environment: &Environment,
     usual: ListenTarget,
 ) -> (ListenTarget, Option<SecretString>) {
-    let listen = fields.read("listen", listen).unwrap_or(usual);
-    let token = credential::secret(fields, environment, credential::TOKEN);
-    let tokenless = !fields.has("token_env") && !fields.has("token_file");
+    let listen = table.read("listen", listen).unwrap_or(usual);
+    let token = credential::secret(table, environment, credential::TOKEN);
+    let tokenless = !table.has("token_env") && !table.has("token_file");
     if tokenless && !listen.is_local() {
-        let wrong = ValueError::new("whoever reaches this address could use your keys");
+        let error = ValueError::new("whoever reaches this address could use your keys");
         let help = "name a secret that callers must send in `token_env` or `token_file`, or listen on \
                     127.0.0.1";
-        fields.tell("listen", wrong.help(help));
+        table.report("listen", error.help(help));
     }
     (listen, token)
 }
 
 /// Reads `"127.0.0.1:7070"`, `":7070"` or `"unix:/run/outflow.sock"`.
 fn listen(item: &FieldValue<'_>) -> Result<ListenTarget, ValueError> {
-    let text = filled(item)?;
+    let text = read_filled_text(item)?;
     if let Some(path) = text.strip_prefix("unix:") {
         return Ok(ListenTarget::Unix(PathBuf::from(path)));
     }
@@ -196,12 +195,12 @@ fn listen(item: &FieldValue<'_>) -> Result<ListenTarget, ValueError> {
 }
 
 fn connections(item: &FieldValue<'_>) -> Result<u32, ValueError> {
-    whole(item, 1..=MOST_CONNECTIONS).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
+    read_integer(item, 1..=MOST_CONNECTIONS).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// Less than this is too little for an ordinary browser; more than that is an attack on memory.
 fn header_size(item: &FieldValue<'_>) -> Result<u64, ValueError> {
-    match size(item)? {
+    match read_size(item)? {
         bytes @ 8_192..=1_048_576 => Ok(bytes),
         _ => Err(ValueError::new("this must be from 8KiB to 1MiB").help("write it like \"32KiB\"")),
     }

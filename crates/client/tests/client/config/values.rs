@@ -31,7 +31,7 @@ fn an_api_of_which_only_the_place_is_known_has_the_usual_settings() {
     assert_eq!(api.rules.max_wait, seconds(30));
     assert_eq!((api.retry.count, api.rules.queue), (2, 10_000));
     assert_eq!(*api.rules.health.settings(), HealthSettings::ADAPTIVE);
-    assert_eq!((api.redirects, api.largest_body), (5, 10 << 20));
+    assert_eq!((api.redirects, api.max_body), (5, 10 << 20));
     assert!(api.credential.is_none() && api.rules.groups.is_empty());
 }
 
@@ -209,7 +209,7 @@ fn everything_else_of_an_api_is_read() {
         trust = { file = "ca.pem" }
         addresses = "any"
         redirects = 0
-        largest_body = "1MiB"
+        max_body = "1MiB"
         cleanup_interval = "7s"
         memory_threshold_mb = 60
         max_log_entries = 5
@@ -248,7 +248,7 @@ fn everything_else_of_an_api_is_read() {
     );
     assert_eq!(api.trust, TlsTrust::File("ca.pem".into()));
     assert_eq!(
-        (api.addresses, api.redirects, api.largest_body),
+        (api.addresses, api.redirects, api.max_body),
         (AddressPolicy::Any, 0, 1 << 20)
     );
     let thresholds = AlertThresholds {
