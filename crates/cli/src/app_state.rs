@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use outflow::config::RuntimeOverrides;
-use outflow::{Config, Outflow, Tasks};
+use outflow::{Outflow, Tasks};
 
+use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 use crate::listener::ListenAddr;
 use crate::open::RunningEngine;
@@ -17,7 +18,9 @@ use crate::sidecar::RejectionCounts;
 /// the work beside it.
 pub struct AppState {
     pub(crate) client: Outflow,
-    pub(crate) config: ArcSwap<Config>,
+    pub(crate) config: ArcSwap<ProgramConfig>,
+    /// The program's own sections at the start, with which a reload compares them.
+    pub(crate) started: ProgramConfig,
     pub(crate) sources: ConfigSources,
     pub(crate) tasks: Tasks,
     turned_away: Arc<RejectionCounts>,
@@ -33,12 +36,13 @@ pub struct AppState {
 impl AppState {
     pub(crate) fn new(
         client: Outflow,
-        config: Config,
+        config: ProgramConfig,
         sources: ConfigSources,
         tasks: Tasks,
     ) -> Self {
         Self {
             client,
+            started: config.own_sections(),
             config: ArcSwap::from_pointee(config),
             sources,
             tasks,
@@ -69,7 +73,7 @@ impl AppState {
     }
 
     /// The configuration in effect.
-    pub fn config(&self) -> Arc<Config> {
+    pub fn config(&self) -> Arc<ProgramConfig> {
         self.config.load_full()
     }
 
@@ -106,7 +110,7 @@ impl Exposure {
     }
 
     /// The section whose door would be open to everybody with this configuration.
-    pub(crate) const fn missing_token(self, config: &Config) -> Option<&'static str> {
+    pub(crate) const fn missing_token(self, config: &ProgramConfig) -> Option<&'static str> {
         if self.calls_from_outside && config.server.token.is_none() {
             return Some("server");
         }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use outflow::{Config, Outflow, SystemClock, Tasks};
+use outflow::{Outflow, SystemClock, Tasks};
 
 pub use crate::admin::fuzzing::AdminFuzz;
 pub use crate::commands::simulate::fuzzing::forecast;
@@ -15,11 +15,12 @@ pub use crate::sidecar::fuzzing::{
 };
 
 use crate::app_state::AppState;
+use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 
 /// What the rooms share, around this client. No port is open.
 #[must_use]
-pub fn station(client: Outflow, config: Config, sources: ConfigSources) -> Arc<AppState> {
+pub fn station(client: Outflow, config: ProgramConfig, sources: ConfigSources) -> Arc<AppState> {
     let clock = Arc::new(SystemClock::new());
     let tasks = Tasks::new("outflow", client.events().clone(), clock);
     Arc::new(AppState::new(client, config, sources, tasks))

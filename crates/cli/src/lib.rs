@@ -13,6 +13,7 @@ mod app_state;
 mod civil;
 mod command_line;
 mod commands;
+mod config;
 mod config_sources;
 mod exit;
 #[doc(hidden)]
@@ -31,6 +32,7 @@ mod terminal;
 
 pub use app_state::AppState;
 pub use command_line::main;
+pub use config::{AdminConfig, ListenTarget, ProgramConfig, ServerConfig};
 pub use config_sources::ConfigSources;
 pub use exit::Exit;
 pub use listener::{ListenAddr, ListenError, Listener};

@@ -13,9 +13,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use outflow::CancelToken;
-use outflow::config::ListenTarget;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use crate::config::ListenTarget;
 
 /// An open door for connections.
 #[derive(Debug)]

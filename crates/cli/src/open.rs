@@ -17,11 +17,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use outflow::config::BulkConfig;
-use outflow::{Config, Outflow, SpawnError, SystemClock, Tasks};
+use outflow::{Outflow, SpawnError, SystemClock, Tasks};
+use outflow_bulk::config::BulkConfig;
 use outflow_bulk::{BulkError, EngineSettings};
 use outflow_store::{EmbeddedStore, InvalidName, RedisStore, StoreError, Writer};
 use secrecy::SecretString;
+
+use crate::config::ProgramConfig;
 
 pub(crate) use any_store::AnyStore;
 pub(crate) use job_line::JobLine;
@@ -97,7 +99,7 @@ impl OpenStore {
 
 impl RunningEngine {
     /// The engine that a configuration asks for.
-    pub(crate) async fn new(client: &Outflow, config: &Config) -> Result<Self, OpenError> {
+    pub(crate) async fn new(client: &Outflow, config: &ProgramConfig) -> Result<Self, OpenError> {
         let section = &config.bulk;
         let settings = EngineSettings::from_section(section).map_err(OpenError::Name)?;
         let place = StoreLocation::from_section(section);

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::cache::DiskState;
-use outflow::config::{Diagnostics, ListenTarget};
+use outflow::config::Diagnostics;
 use outflow::core::HealthOverride;
-use outflow::{Config, InitError, Outflow, SpawnError, SystemClock, Tasks, Upstream};
+use outflow::{InitError, Outflow, SpawnError, SystemClock, Tasks, Upstream};
 
 use crate::app_state::{AppState, Exposure};
+use crate::config::{ListenTarget, ProgramConfig};
 use crate::config_sources::ConfigSources;
 use crate::listener::{ListenAddr, ListenError, Listener};
 use crate::open::{OpenError, RunningEngine};
@@ -57,7 +58,7 @@ impl Program {
     /// # Errors
     /// As [`Program::start`].
     pub async fn start_with(
-        config: Config,
+        config: ProgramConfig,
         sources: ConfigSources,
         watch: ConfigWatch,
     ) -> Result<Self, StartError> {
@@ -69,7 +70,7 @@ impl Program {
         if let Some(section) = doors.missing_token(&config) {
             return Err(StartError::Unguarded(section));
         }
-        let client = Outflow::init(config.clone()).map_err(StartError::Client)?;
+        let client = Outflow::init(config.client.clone()).map_err(StartError::Client)?;
         alone(&client, &config)?;
         if sources.is_offline() {
             hold_asleep(client.upstreams());
@@ -159,7 +160,7 @@ async fn listener(
 /// The engine for jobs, if it is wanted.
 async fn bulk(
     client: &Outflow,
-    config: &Config,
+    config: &ProgramConfig,
     sources: &ConfigSources,
 ) -> Result<Option<RunningEngine>, StartError> {
     if !sources.is_bulk() {
@@ -178,9 +179,9 @@ pub(crate) fn hold_asleep(doors: impl IntoIterator<Item = Upstream>) {
 
 /// Two programs that keep answers in one directory would each know half of them. The cache holds a lock
 /// on its directory for as long as it is open, and says who was first.
-fn alone(client: &Outflow, config: &Config) -> Result<(), StartError> {
+fn alone(client: &Outflow, config: &ProgramConfig) -> Result<(), StartError> {
     let state = client.cache().map(|cache| cache.report().state);
-    match (&config.cache.dir, state) {
+    match (&config.client.cache.dir, state) {
         (Some(dir), Some(DiskState::Elsewhere)) => Err(StartError::InUse(dir.clone())),
         _ => Ok(()),
     }

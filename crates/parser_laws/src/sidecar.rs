@@ -105,7 +105,7 @@ impl SidecarFixture {
         let client = client.build().expect("valid");
         let station = fuzzing::station(
             client,
-            Config::from([api()]),
+            Config::from([api()]).into(),
             ConfigSources::new(Vec::new()),
         );
         let sidecar = SidecarFuzz::new(station);

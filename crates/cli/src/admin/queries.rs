@@ -119,7 +119,7 @@ pub(super) async fn work(State(admin): State<Arc<Admin>>) -> Json<Value> {
 
 /// The configuration in effect, with where each value came from.
 pub(super) async fn config(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, AdminProblem> {
-    let values = effective(&admin.station.config()).map_err(|_| {
+    let values = effective(&admin.station.config().client).map_err(|_| {
         let detail = "the defaults cannot be read, which is a mistake of ours";
         AdminProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "defaults", detail)
     })?;

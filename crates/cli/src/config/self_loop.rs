@@ -1,68 +1,62 @@
-//! Whether an API is the program itself.
+//! Detects an API that is the program itself.
 //!
-//! Calls to it would come back as calls to it, each with a permit, until one of them is tired of
-//! waiting; and behind the admin API's address whoever may call could operate. Only what is plain is
-//! found here, an address or `localhost`: what a name leads to is known when it is called.
+//! Calls to it would return as calls to it, each with a permit, until one times out; and every caller
+//! could operate the program through the address of the admin API. Only addresses and `localhost` are
+//! compared: other names are resolved when they are called.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::uri::Scheme;
-use outflow_config::{TableReader, ValueError};
+use outflow::{Api, BaseUrl};
+use outflow_config::{Document, ValueError};
 
-use crate::base_url::BaseUrl;
-use super::server::{AdminConfig, ListenTarget, ServerConfig};
+use super::listen::ListenTarget;
 
-/// Where the program listens itself.
-pub(super) struct ListenAddresses<'a> {
-    pub(super) server: &'a ServerConfig,
-    pub(super) admin: &'a AdminConfig,
-}
-
-impl ListenAddresses<'_> {
-    /// Tells of an API behind one of them.
-    pub(super) fn check(&self, api: &TableReader<'_>, base_url: &BaseUrl) {
-        let doors = [
-            ("server", &self.server.listen),
-            ("admin", &self.admin.listen),
-        ];
-        for (section, listen) in doors {
-            if leads_to(base_url, listen) {
+/// Reports each API whose URL leads to one of these listeners of the program.
+pub(super) fn check_apis(document: &Document, apis: &[Api], listeners: [(&str, &ListenTarget); 2]) {
+    let root = document.root();
+    for api in apis {
+        for (section, listen) in listeners {
+            if leads_to(&api.base_url, listen) {
                 let error = ValueError::new(format!(
                     "the program itself listens here, as `{section}.listen` says"
                 ));
-                api.report("base_url", error.help("write the API's own address"));
+                let table = root.subtable("apis").subtable(&api.name);
+                table.report("base_url", error.help("write the API's own address"));
             }
         }
     }
 }
 
 fn leads_to(base_url: &BaseUrl, listen: &ListenTarget) -> bool {
-    // No door of ours speaks TLS.
-    let ListenTarget::Tcp(door) = listen else {
+    // No listener of ours speaks TLS.
+    let ListenTarget::Tcp(address) = listen else {
         return false;
     };
-    let port = base_url.authority().port_u16().unwrap_or(HTTP);
-    *base_url.scheme() == Scheme::HTTP && port == door.port() && is_at(base_url.host(), door)
+    let port = base_url.authority().port_u16().unwrap_or(HTTP_PORT);
+    *base_url.scheme() == Scheme::HTTP
+        && port == address.port()
+        && is_host_at(base_url.host(), address)
 }
 
-fn is_at(host: &str, door: &SocketAddr) -> bool {
-    let (ours, everywhere) = (door.ip(), door.ip().is_unspecified());
+fn is_host_at(host: &str, address: &SocketAddr) -> bool {
+    let (ours, everywhere) = (address.ip(), address.ip().is_unspecified());
     match host.trim_matches(['[', ']']).parse::<IpAddr>() {
         Ok(named) => named == ours || everywhere && (named.is_loopback() || named.is_unspecified()),
         Err(_) => host.eq_ignore_ascii_case("localhost") && (everywhere || ours.is_loopback()),
     }
 }
 
-/// Where HTTP is if nothing else is said.
-const HTTP: u16 = 80;
+/// Default port of HTTP.
+const HTTP_PORT: u16 = 80;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // What is elsewhere, on another port or behind TLS is somebody else.
+    // Another address, another port or TLS is another server.
     #[test]
-    fn only_what_is_plainly_ours_is_the_program_itself() {
+    fn only_an_address_of_ours_is_the_program_itself() {
         for (url, listen, ours) in [
             ("http://127.0.0.1:7070/github", "127.0.0.1:7070", true),
             ("http://LOCALHOST:7070", "127.0.0.1:7070", true),

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use outflow::{Api, Config};
+use outflow::Api;
 use outflow_core::{Limit, Rate, WallTime};
 
 use super::StoreLocation;
+use crate::config::ProgramConfig;
 
 /// When a directory of jobs was last written to. It has to be asked before the directory is opened, which
 /// writes there too.
@@ -29,18 +30,18 @@ impl PreviousRun {
     }
 
     /// From when on nothing counts any more that was sent before, by API.
-    pub(crate) fn over_by(self, config: &Config) -> BTreeMap<String, WallTime> {
+    pub(crate) fn over_by(self, config: &ProgramConfig) -> BTreeMap<String, WallTime> {
         let Some(last) = self.0 else {
             return BTreeMap::new();
         };
         let own = own_window(config);
         let over = |api: &Api| last.saturating_add(window(api).max(own));
-        let apis = config.apis.iter();
+        let apis = config.client.apis.iter();
         apis.map(|api| (api.name.to_string(), over(api))).collect()
     }
 
     /// The same for all of them together.
-    pub(crate) fn all_over_by(self, config: &Config) -> Option<WallTime> {
+    pub(crate) fn all_over_by(self, config: &ProgramConfig) -> Option<WallTime> {
         self.over_by(config).into_values().max()
     }
 }
@@ -60,7 +61,7 @@ fn window(api: &Api) -> Duration {
 }
 
 /// What tenants may use at most, of all APIs together.
-fn own_window(config: &Config) -> Duration {
+fn own_window(config: &ProgramConfig) -> Duration {
     let tenants = config.bulk.tenants.values().chain([&config.bulk.tenant]);
     longest(tenants.filter_map(|tenant| tenant.rate))
 }
@@ -87,7 +88,7 @@ mod tests {
                     groups.slow.limits = [\"20/10s\"]\n\
                     [apis.free]\nbase_url = \"http://127.0.0.1:9\"\n\
                     [bulk.tenant]\nrate = \"2/2s\"\n";
-        let config = Config::read(&[Source::new("test", text)], &Environment::empty());
+        let config = ProgramConfig::read(&[Source::new("test", text)], &Environment::empty());
         let config = config.expect("a configuration");
         let at = |secs| WallTime::since_epoch(Duration::from_secs(secs));
         let over = PreviousRun(Some(at(100))).over_by(&config);

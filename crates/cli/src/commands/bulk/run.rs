@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use outflow::{Config, Outflow, SystemClock};
+use outflow::{Outflow, SystemClock};
 use outflow_bulk::EngineSettings;
 use outflow_core::{Clock, WallTime};
 use outflow_store::JobStore as _;
@@ -32,6 +32,7 @@ use self::validate::ValidatedFile;
 use super::input::{InputFormat, JobInput};
 use crate::command_line::UsageError;
 use crate::commands::config_args::{ConfigArgs, quiet};
+use crate::config::ProgramConfig;
 use crate::exit::Exit;
 use crate::open::{OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, Workload, data};
 use crate::signals::ShutdownSignals;
@@ -90,7 +91,8 @@ impl RunCommand {
                 "one document and results do not go together: name a file for results with `--out`";
             return Err(UsageError(told.to_owned()).into());
         }
-        let config = quiet(self.config.sources()?.read()?);
+        let mut config = self.config.sources()?.read()?;
+        config.client = quiet(config.client);
         let input = JobInput::read(&self.file, self.format)?;
         let runtime = tokio::runtime::Runtime::new().context("no runtime can be started")?;
         runtime.block_on(self.work(&config, &input, terminal))
@@ -98,11 +100,11 @@ impl RunCommand {
 
     async fn work(
         &self,
-        config: &Config,
+        config: &ProgramConfig,
         input: &JobInput,
         terminal: Terminal,
     ) -> anyhow::Result<Exit> {
-        let client = Outflow::init(config.clone())?;
+        let client = Outflow::init(config.client.clone())?;
         let settings = lasting(EngineSettings::from_section(&config.bulk)?);
         let checked = ValidatedFile::new(input, &client, &settings);
         checked.pass(self)?;
@@ -129,7 +131,7 @@ impl RunCommand {
     /// One sitting.
     async fn sit(
         &self,
-        config: &Config,
+        config: &ProgramConfig,
         input: &JobInput,
         shift: RunContext<'_>,
     ) -> anyhow::Result<RunSummary> {

@@ -1,30 +1,32 @@
-//! How jobs are kept and worked on.
+//! The section `[bulk]`.
 
 use std::time::Duration;
 
-use outflow::config::{BulkConfig, BulkScheduler, BulkStore, Config, Diagnostics};
+use outflow::config::Diagnostics;
 use outflow::core::Priority;
+use outflow_bulk::config::{BulkConfig, BulkScheduler, BulkStore};
+use outflow_cli::ProgramConfig;
 use secrecy::ExposeSecret;
 
 use super::support::{STOCK, read};
 
 const URL: &str = "redis://:open-sesame@redis.example:6379/";
 
-fn with(section: &str) -> Result<Config, Diagnostics> {
+fn with(section: &str) -> Result<ProgramConfig, Diagnostics> {
     let variables = [("REDIS_URL", URL), ("SIGN", "open-sesame")];
     read(&format!("{section}\n{STOCK}"), &variables)
 }
 
 fn bulk(section: &str) -> BulkConfig {
-    with(section).expect("no mistake").bulk
+    with(section).expect("no error").bulk
 }
 
 fn message(section: &str) -> String {
-    with(section).expect_err("a mistake").to_string()
+    with(section).expect_err("an error").to_string()
 }
 
 #[test]
-fn nothing_said_is_a_directory_and_permits_first() {
+fn the_default_is_a_directory_and_permits_first() {
     let bulk = bulk("");
     assert_eq!(bulk.scheduler, BulkScheduler::Permit);
     assert!(matches!(bulk.store, BulkStore::Embedded));
@@ -33,19 +35,25 @@ fn nothing_said_is_a_directory_and_permits_first() {
 }
 
 #[test]
-fn a_variable_lies_over_the_file_and_is_told_as_the_origin() {
+fn a_variable_replaces_the_files_value_and_is_its_origin() {
     let text = "[bulk]\nlease = \"20s\"\n[bulk.tenants.acme]\nweight = 2\n";
     let variables = [
         ("OUTFLOW_BULK__LEASE", "30s"),
         ("OUTFLOW_BULK__CONGESTION__MAX_BACKOFF", "5m"),
         ("OUTFLOW_BULK__TENANTS__ACME__RATE", "7/s"),
     ];
-    let config = read(text, &variables).expect("no mistake");
+    let config = read(text, &variables).expect("no error");
     assert_eq!(config.bulk.lease, Duration::from_secs(30));
     assert_eq!(config.bulk.congestion.max(), Duration::from_mins(5));
     let acme = config.bulk.tenants["acme"];
     assert_eq!(acme.rate.map(outflow::core::Rate::quantity), Some(7));
-    let origin = |key: &str| config.origins.get(key).map(|origin| origin.to_string());
+    let origin = |key: &str| {
+        config
+            .client
+            .origins
+            .get(key)
+            .map(|origin| origin.to_string())
+    };
     let lease = origin("bulk.lease");
     assert_eq!(lease.as_deref(), Some("environment OUTFLOW_BULK__LEASE"));
     assert_eq!(origin("bulk.heartbeat").as_deref(), Some("default"));
@@ -54,7 +62,7 @@ fn a_variable_lies_over_the_file_and_is_told_as_the_origin() {
 }
 
 #[test]
-fn a_tenant_is_as_all_are_where_it_says_nothing() {
+fn a_tenant_inherits_the_rule_of_all_tenants() {
     let bulk = bulk(
         "[bulk.tenant]\nweight = 2\nrate = \"9/s\"\nin_flight = 4\n\
          [bulk.tenants.\"urn:one\"]\npriority = \"high\"\nrate = \"none\"\n\
@@ -66,11 +74,11 @@ fn a_tenant_is_as_all_are_where_it_says_nothing() {
     assert_eq!((two.rate, two.in_flight), (bulk.tenant.rate, Some(1)));
 }
 
-// Whoever knows the address of a Redis has its password, as a rule.
+// The URL of a Redis server usually contains its password.
 #[test]
-fn a_server_is_named_by_a_variable_or_a_file_and_never_shown() {
+fn a_redis_url_comes_from_a_variable_or_a_file_and_is_never_shown() {
     let config = with("[bulk]\nstore = \"redis\"\nredis.url_env = \"REDIS_URL\"");
-    let config = config.expect("no mistake");
+    let config = config.expect("no error");
     assert!(!format!("{config:?}").contains("sesame"));
     let BulkStore::Redis(redis) = config.bulk.store else {
         panic!("{:?}", config.bulk.store);
@@ -91,12 +99,11 @@ fn a_server_is_named_by_a_variable_or_a_file_and_never_shown() {
     assert!(missing.contains("nothing says where Redis is"), "{missing}");
 }
 
-// Whoever is taken for it is part of where jobs are kept: another one waits for the next start.
 #[test]
-fn the_authority_of_a_server_is_a_file() {
+fn the_certificate_authority_of_a_server_is_a_file() {
     let text =
         "[bulk]\nstore = \"redis\"\nredis = { url_env = \"REDIS_URL\", ca_file = \"ca.pem\" }";
-    let config = with(text).expect("no mistake");
+    let config = with(text).expect("no error");
     let BulkStore::Redis(redis) = config.bulk.store else {
         panic!("{:?}", config.bulk.store);
     };
@@ -106,8 +113,8 @@ fn the_authority_of_a_server_is_a_file() {
 }
 
 #[test]
-fn webhooks_are_signed_with_what_a_variable_holds() {
-    let config = with("[bulk.webhook]\nsecret_env = \"SIGN\"").expect("no mistake");
+fn a_variable_holds_the_secret_that_signs_webhooks() {
+    let config = with("[bulk.webhook]\nsecret_env = \"SIGN\"").expect("no error");
     let secret = config.bulk.webhook_secret.clone().expect("read");
     assert_eq!(secret.expose_secret(), "open-sesame");
     assert!(!format!("{config:?}").contains("sesame"));
@@ -122,8 +129,8 @@ fn webhooks_are_signed_with_what_a_variable_holds() {
 fn without_congestion_control_jobs_wait_the_base() {
     let off = |scheduler: &str| {
         let config = with(&format!("[bulk]\n{scheduler}\ncongestion.enabled = false"));
-        let config = config.expect("no mistake");
-        (config.bulk.scheduler, config.warnings.len())
+        let config = config.expect("no error");
+        (config.bulk.scheduler, config.client.warnings.len())
     };
     assert_eq!(off(""), (BulkScheduler::Fixed, 0));
     assert_eq!(off("scheduler = \"fixed\""), (BulkScheduler::Fixed, 0));
@@ -134,26 +141,26 @@ fn without_congestion_control_jobs_wait_the_base() {
 }
 
 #[test]
-fn what_cannot_be_together_is_told_with_everything_else_that_is_wrong() {
-    let told = message(
+fn contradictions_are_reported_with_all_other_errors() {
+    let text = message(
         "[bulk]\nheartbeat = \"10s\"\nworkers.min = 300\nscheduller = \"permit\"\n\
          congestion.base_backoff = \"3m\"\nretry.max = \"1s\"\ntenants.a.weight = 0\n",
     );
     for part in [
-        "given up before it says that it lives",
+        "lease would end before its next heartbeat",
         "more than the 200 of `max`",
         "did you mean `scheduler`?",
         "the longest backoff is below the base",
         "the longest wait of a retry is below the first",
         "bulk.tenants.a.weight",
     ] {
-        assert!(told.contains(part), "{part} in {told}");
+        assert!(text.contains(part), "{part} in {text}");
     }
 }
 
-// A bound that fits exactly is allowed: a lease of just more than a beat, as few as at most.
+// Values at their bounds: a lease just longer than a heartbeat, equal minimum and maximum.
 #[test]
-fn what_is_just_possible_is_allowed() {
+fn values_at_their_bounds_are_allowed() {
     for good in [
         "lease = \"3001ms\"",
         "workers = { min = 5, max = 5 }",
@@ -175,12 +182,12 @@ fn what_is_just_possible_is_allowed() {
 }
 
 #[test]
-fn what_the_chosen_store_does_not_use_is_a_warning() {
+fn a_key_that_the_chosen_store_ignores_is_a_warning() {
     let warnings = |section: &str| {
-        let config = with(section).expect("no mistake");
-        config.warnings.to_string()
+        let config = with(section).expect("no error");
+        config.client.warnings.to_string()
     };
-    let unused = "of no use with the store";
+    let unused = "the chosen store does not use this";
     assert!(warnings("[bulk]\nredis.url_env = \"REDIS_URL\"").contains(unused));
     let server = "[bulk]\nstore = \"redis\"\nredis.url_env = \"REDIS_URL\"\n";
     assert!(warnings(&format!("{server}dir = \"jobs\"")).contains(unused));

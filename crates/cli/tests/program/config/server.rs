@@ -1,24 +1,25 @@
-//! Where the program listens and whom it lets in.
+//! The sections `[server]` and `[admin]`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use outflow::config::{AdminConfig, Config, Diagnostics, ListenTarget, ServerConfig};
+use outflow::config::Diagnostics;
+use outflow_cli::{AdminConfig, ListenTarget, ProgramConfig, ServerConfig};
 use secrecy::ExposeSecret;
 
 use super::support::{STOCK, read};
 
-fn with(section: &str) -> Result<Config, Diagnostics> {
+fn with(section: &str) -> Result<ProgramConfig, Diagnostics> {
     read(&format!("{section}\n{STOCK}"), &[("GATE", "open-sesame")])
 }
 
 fn message(section: &str) -> String {
-    with(section).expect_err("a mistake").to_string()
+    with(section).expect_err("an error").to_string()
 }
 
 #[test]
-fn nothing_said_is_this_machine_alone() {
-    let config = with("").expect("no mistake");
+fn the_default_address_is_this_machine_only() {
+    let config = with("").expect("no error");
     assert_eq!(config.server.listen, ServerConfig::default().listen);
     assert_eq!(config.admin.listen, AdminConfig::default().listen);
     assert!(config.server.listen.is_local() && config.admin.listen.is_local());
@@ -27,10 +28,10 @@ fn nothing_said_is_this_machine_alone() {
 }
 
 #[test]
-fn a_place_to_listen_is_an_address_a_port_or_a_file() {
+fn a_listen_address_is_an_address_a_port_or_a_file() {
     let listen = |written: &str| {
         let config = with(&format!("[server]\nlisten = \"{written}\""));
-        config.expect("no mistake").server.listen
+        config.expect("no error").server.listen
     };
     let address: SocketAddr = "127.0.0.1:9000".parse().expect("an address");
     assert_eq!(listen("127.0.0.1:9000"), ListenTarget::Tcp(address));
@@ -43,7 +44,7 @@ fn a_place_to_listen_is_an_address_a_port_or_a_file() {
     assert!(message("[server]\nlisten = \"localhost\"").contains("no address to listen on"));
 }
 
-// Whoever reaches the sidecar uses the keys that it holds, and whoever reaches the admin API can stop it.
+// A client of the sidecar uses its keys, and a client of the admin API can stop it.
 #[test]
 fn listening_beyond_this_machine_needs_a_token() {
     for section in ["server", "admin"] {
@@ -55,7 +56,7 @@ fn listening_beyond_this_machine_needs_a_token() {
 
 #[test]
 fn a_token_comes_from_a_variable_or_a_file_and_is_never_shown() {
-    let config = with("[admin]\ntoken_env = \"GATE\"").expect("no mistake");
+    let config = with("[admin]\ntoken_env = \"GATE\"").expect("no error");
     let token = config.admin.token.clone().expect("read");
     assert_eq!(token.expose_secret(), "open-sesame");
     assert!(!format!("{config:?}").contains("open-sesame"));
@@ -64,25 +65,25 @@ fn a_token_comes_from_a_variable_or_a_file_and_is_never_shown() {
     assert!(written.contains("token_env"), "{written}");
 }
 
-// All programs of a machine have one address, and a storm of one of them is what a sidecar is for.
+// All programs of a machine have one address, and the sidecar must accept a burst of one of them.
 #[test]
 fn one_address_has_few_connections_unless_it_is_this_machine() {
-    let most = |section: &str| {
-        let config = with(section).expect("no mistake").server;
+    let max = |section: &str| {
+        let config = with(section).expect("no error").server;
         config.max_connections_per_client
     };
-    assert_eq!(most(""), 1_024);
-    assert_eq!(most("[server]\nmax_connections = 9"), 9);
+    assert_eq!(max(""), 1_024);
+    assert_eq!(max("[server]\nmax_connections = 9"), 9);
     let open = "[server]\nlisten = \"0.0.0.0:9000\"\ntoken_env = \"GATE\"";
-    assert_eq!(most(open), 64);
-    assert_eq!(most(&format!("{open}\nmax_connections_per_client = 7")), 7);
+    assert_eq!(max(open), 64);
+    assert_eq!(max(&format!("{open}\nmax_connections_per_client = 7")), 7);
 }
 
 #[test]
-fn what_the_program_bears_is_settable_within_reason() {
+fn limits_for_callers_are_settable_within_bounds() {
     let config =
         with("[server]\nmax_header_size = \"64KiB\"\nheader_timeout = \"2s\"\nworkers = 3");
-    let server = config.expect("no mistake").server;
+    let server = config.expect("no error").server;
     assert_eq!(
         (server.max_header_size, server.workers),
         (64 << 10, Some(3))
