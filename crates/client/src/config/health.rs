@@ -193,7 +193,7 @@ fn or_never<T>(
     }
 }
 
-/// Reports an error at the first written key of those that it concerns, or at the first of all.
+/// Reports an error at the first written key that it concerns, or at the first key of all.
 fn report_error(api: &TableReader<'_>, table: &TableReader<'_>, cause: HealthConfigError) {
     let error = match cause {
         HealthConfigError::CacheOnlyAtOnce | HealthConfigError::AutoRecoverAtOnce => {

@@ -1,4 +1,4 @@
-//! Configuration: what it means, who speaks last, and what is said about mistakes.
+//! Configuration: values, layers, presets and diagnostics.
 
 mod diagnostics;
 mod layers;
