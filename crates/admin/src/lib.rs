@@ -10,6 +10,7 @@ mod attempt_result;
 mod audit;
 mod bulk;
 mod call_target;
+mod config;
 mod event_json;
 mod event_stream;
 mod explain;
@@ -51,6 +52,7 @@ use self::guard::AdminGuard;
 use self::leased_permits::LeasedPermits;
 use self::problem::AdminProblem;
 
+pub use self::config::AdminConfig;
 pub use self::program_state::{AdminSettings, ProgramState, ReloadFailure};
 
 /// State that all requests share.

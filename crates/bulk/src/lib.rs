@@ -11,7 +11,7 @@
 
 mod claim_filter;
 mod completion_notifier;
-mod config;
+pub mod config;
 mod congestion;
 mod engine;
 mod error;

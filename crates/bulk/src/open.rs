@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use outflow::config::BulkConfig;
 use outflow::{Api, Outflow, SpawnError, SystemClock, Tasks};
 use outflow_core::WallTime;
 use outflow_store::{AnyStore, EmbeddedStore, InvalidName, RedisStore, StoreError, Writer};
 use secrecy::SecretString;
 
+use crate::config::BulkConfig;
 use crate::config::location::StoreLocation;
 use crate::engine::Engine;
 use crate::error::BulkError;

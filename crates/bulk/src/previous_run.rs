@@ -10,9 +10,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use outflow::Api;
-use outflow::config::BulkConfig;
 use outflow_core::{Limit, Rate, WallTime};
 
+use crate::config::BulkConfig;
 use crate::config::location::StoreLocation;
 
 /// When a directory of jobs was last written to. It has to be asked before the directory is opened, which
@@ -78,7 +78,7 @@ const A_MINUTE: Duration = Duration::from_mins(1);
 #[cfg(test)]
 mod tests {
     use outflow::Config;
-    use outflow::config::{Environment, Source};
+    use outflow::config::{Environment, Source, load};
 
     use super::*;
 
@@ -90,16 +90,15 @@ mod tests {
                     groups.slow.limits = [\"20/10s\"]\n\
                     [apis.free]\nbase_url = \"http://127.0.0.1:9\"\n\
                     [bulk.tenant]\nrate = \"2/2s\"\n";
-        let config = Config::read(&[Source::new("test", text)], &Environment::empty());
-        let config = config.expect("a configuration");
+        let environment = Environment::empty();
+        let document = load(&[Source::new("test", text)], &environment);
+        let apis = Config::read_sections(&document, &environment).apis;
+        let bulk: BulkConfig = document.read(&environment);
         let at = |secs| WallTime::since_epoch(Duration::from_secs(secs));
-        let over = PreviousRun(Some(at(100))).over_by(&config.apis, &config.bulk);
+        let over = PreviousRun(Some(at(100))).over_by(&apis, &bulk);
         assert_eq!(over.get("up"), Some(&at(110)));
         assert_eq!(over.get("free"), Some(&at(102)));
-        assert_eq!(
-            PreviousRun(None).all_over_by(&config.apis, &config.bulk),
-            None
-        );
+        assert_eq!(PreviousRun(None).all_over_by(&apis, &bulk), None);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outflow::config::{BulkConfig, BulkScheduler, BulkStore, BulkTenant};
 use outflow_core::{Backoff, CongestionRule, Limit};
 use outflow_store::{ActionSpec, Defer, InvalidName, Name, TenantRule};
+
+use crate::config::{BulkConfig, BulkScheduler, BulkStore, BulkTenant};
 
 /// How the engine works. [`Default`] is what most want.
 #[derive(Clone, PartialEq, Debug)]
@@ -57,10 +58,11 @@ impl EngineSettings {
     /// If a tenant has a name that no store takes; a section that was read from a text has none.
     ///
     /// ```
-    /// use outflow::config::BulkSection;
-    /// use outflow_bulk::Settings;
+    /// use outflow_bulk::EngineSettings;
+    /// use outflow_bulk::config::BulkConfig;
     ///
-    /// assert_eq!(Settings::of(&BulkSection::default())?, Settings::default());
+    /// let settings = EngineSettings::from_section(&BulkConfig::default())?;
+    /// assert_eq!(settings, EngineSettings::default());
     /// # Ok::<(), outflow_store::InvalidName>(())
     /// ```
     pub fn from_section(section: &BulkConfig) -> Result<Self, InvalidName> {
@@ -293,7 +295,7 @@ const fn rule(configured: &BulkTenant) -> TenantRule {
 
 #[cfg(test)]
 mod tests {
-    use outflow::config::{Config, Environment, Source};
+    use outflow::config::{Environment, SECTIONS, Source, load};
     use outflow_core::{Priority, Weight};
 
     use super::*;
@@ -301,8 +303,10 @@ mod tests {
     fn read(text: &str) -> EngineSettings {
         let source = Source::new("outflow.toml", text);
         let environment = Environment::from_iter([("WHERE", "redis://:pw@localhost")]);
-        let config = Config::read(&[source], &environment).expect("no mistake");
-        EngineSettings::from_section(&config.bulk).expect("good names")
+        let document = load(&[source], &environment);
+        let section: BulkConfig = document.read(&environment);
+        document.close(&SECTIONS).expect("no error");
+        EngineSettings::from_section(&section).expect("good names")
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use outflow::config::RuntimeOverrides;
-use outflow::{Config, Outflow, ReloadChanges, Tasks};
+use outflow::{Outflow, ReloadChanges, Tasks};
 use outflow_admin::{AdminSettings, ProgramState, ReloadFailure};
 use outflow_bulk::RunningEngine;
 use outflow_listener::ListenAddr;
@@ -12,6 +12,7 @@ use outflow_sidecar::{RejectionCounts, Sidecar};
 use serde_json::Value;
 
 use crate::commands::{Effective, effective};
+use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 use crate::reload::{LastReload, ReloadError};
 use crate::sd_notify::ServiceManager;
@@ -20,7 +21,9 @@ use crate::sd_notify::ServiceManager;
 /// the work beside it.
 pub struct AppState {
     pub(crate) client: Outflow,
-    pub(crate) config: ArcSwap<Config>,
+    pub(crate) config: ArcSwap<ProgramConfig>,
+    /// The program's own sections at the start, with which a reload compares them.
+    pub(crate) started: ProgramConfig,
     pub(crate) sources: ConfigSources,
     pub(crate) tasks: Tasks,
     sidecar: Arc<Sidecar>,
@@ -36,13 +39,14 @@ pub struct AppState {
 impl AppState {
     pub(crate) fn new(
         client: Outflow,
-        config: Config,
+        config: ProgramConfig,
         sources: ConfigSources,
         tasks: Tasks,
     ) -> Self {
         let sidecar = Sidecar::new(client.clone(), tasks.clone(), config.server.clone());
         Self {
             client,
+            started: config.own_sections(),
             config: ArcSwap::from_pointee(config),
             sources,
             tasks,
@@ -73,7 +77,7 @@ impl AppState {
     }
 
     /// The configuration in effect.
-    pub fn config(&self) -> Arc<Config> {
+    pub fn config(&self) -> Arc<ProgramConfig> {
         self.config.load_full()
     }
 
@@ -122,7 +126,7 @@ impl ProgramState for AppState {
     }
 
     fn effective_values(&self) -> Option<Vec<Value>> {
-        let values = effective(&self.config.load()).ok()?;
+        let values = effective(&self.config.load().client).ok()?;
         Some(values.iter().map(Effective::json).collect())
     }
 
@@ -158,7 +162,7 @@ impl Exposure {
     }
 
     /// The section whose door would be open to everybody with this configuration.
-    pub(crate) const fn missing_token(self, config: &Config) -> Option<&'static str> {
+    pub(crate) const fn missing_token(self, config: &ProgramConfig) -> Option<&'static str> {
         if self.calls_from_outside && config.server.token.is_none() {
             return Some("server");
         }

@@ -7,8 +7,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use outflow::Config;
 use outflow::config::{Diagnostics, Environment, RuntimeOverrides, Source, quoted};
+
+use crate::config::ProgramConfig;
 
 /// The files and the environment that configure the program.
 #[derive(Clone, Debug)]
@@ -89,7 +90,7 @@ impl ConfigSources {
     ///
     /// # Errors
     /// With every mistake in all of it. A file that cannot be read is one.
-    pub fn read(&self) -> Result<Config, Diagnostics> {
+    pub fn read(&self) -> Result<ProgramConfig, Diagnostics> {
         self.read_under(&RuntimeOverrides::default())
     }
 
@@ -97,28 +98,28 @@ impl ConfigSources {
     ///
     /// # Errors
     /// As [`ConfigSources::read`].
-    pub fn read_under(&self, runtime: &RuntimeOverrides) -> Result<Config, Diagnostics> {
+    pub fn read_under(&self, runtime: &RuntimeOverrides) -> Result<ProgramConfig, Diagnostics> {
         let mut sources = Vec::new();
         for file in &self.files {
             sources.push(Source::from_file(file)?);
         }
         sources.extend(self.texts.iter().cloned());
         if let Some(every) = self.recover {
-            let config = Config::read(&sources, &self.environment)?;
+            let config = ProgramConfig::read(&sources, &self.environment)?;
             sources.push(recovery(&config, every));
         }
         if !runtime.is_empty() {
             sources.push(runtime.source());
         }
-        Config::read(&sources, &self.environment)
+        ProgramConfig::read(&sources, &self.environment)
     }
 }
 
 /// The same period for every API. Made anew at each reading: about an API that is gone it would be a
 /// mistake, and one that is new would be without it.
-fn recovery(config: &Config, every: Duration) -> Source {
+fn recovery(config: &ProgramConfig, every: Duration) -> Source {
     let mut text = String::new();
-    for api in &config.apis {
+    for api in &config.client.apis {
         let (name, millis) = (quoted(&api.name), every.as_millis());
         // Writing to a string cannot fail.
         let _whole = writeln!(text, "apis.{name}.health.auto_recover = \"{millis}ms\"");

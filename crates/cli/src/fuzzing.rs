@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use outflow::{Config, Outflow, SystemClock, Tasks};
+use outflow::{Outflow, SystemClock, Tasks};
 
 use crate::app_state::AppState;
 pub use crate::commands::simulate::forecast_json;
+use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 
 /// Creates the state of a program around this client. No port is open.
 #[must_use]
-pub fn app_state(client: Outflow, config: Config, sources: ConfigSources) -> Arc<AppState> {
+pub fn app_state(client: Outflow, config: ProgramConfig, sources: ConfigSources) -> Arc<AppState> {
     let clock = Arc::new(SystemClock::new());
     let tasks = Tasks::new("outflow", client.events().clone(), clock);
     Arc::new(AppState::new(client, config, sources, tasks))

@@ -11,6 +11,7 @@ mod admin_client;
 mod app_state;
 mod command_line;
 mod commands;
+mod config;
 mod config_sources;
 mod exit;
 #[doc(hidden)]
@@ -28,6 +29,7 @@ pub use outflow_sidecar::RejectionCounts;
 
 pub use app_state::AppState;
 pub use command_line::main;
+pub use config::ProgramConfig;
 pub use config_sources::ConfigSources;
 pub use exit::Exit;
 pub use program::{ConfigWatch, Program, StartError};

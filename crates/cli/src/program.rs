@@ -11,13 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::cache::DiskState;
-use outflow::config::{Diagnostics, ListenTarget};
+use outflow::config::Diagnostics;
 use outflow::core::HealthOverride;
-use outflow::{Config, InitError, Outflow, SpawnError, SystemClock, Tasks, Upstream};
+use outflow::{InitError, Outflow, SpawnError, SystemClock, Tasks, Upstream};
 use outflow_bulk::{OpenError, RunningEngine};
-use outflow_listener::{ActivatedSockets, ListenAddr, ListenError, Listener, SocketPurpose};
+use outflow_listener::{
+    ActivatedSockets, ListenAddr, ListenError, ListenTarget, Listener, SocketPurpose,
+};
 
 use crate::app_state::{AppState, Exposure};
+use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 use crate::reload;
 
@@ -56,7 +59,7 @@ impl Program {
     /// # Errors
     /// As [`Program::start`].
     pub async fn start_with(
-        config: Config,
+        config: ProgramConfig,
         sources: ConfigSources,
         watch: ConfigWatch,
     ) -> Result<Self, StartError> {
@@ -68,7 +71,7 @@ impl Program {
         if let Some(section) = doors.missing_token(&config) {
             return Err(StartError::Unguarded(section));
         }
-        let client = Outflow::init(config.clone()).map_err(StartError::Client)?;
+        let client = Outflow::init(config.client.clone()).map_err(StartError::Client)?;
         alone(&client, &config)?;
         if sources.is_offline() {
             hold_asleep(client.upstreams());
@@ -158,13 +161,13 @@ async fn listener(
 /// The engine for jobs, if it is wanted.
 async fn bulk(
     client: &Outflow,
-    config: &Config,
+    config: &ProgramConfig,
     sources: &ConfigSources,
 ) -> Result<Option<RunningEngine>, StartError> {
     if !sources.is_bulk() {
         return Ok(None);
     }
-    let bulk = RunningEngine::new(client, &config.apis, &config.bulk).await;
+    let bulk = RunningEngine::new(client, &config.client.apis, &config.bulk).await;
     bulk.map(Some).map_err(StartError::Bulk)
 }
 
@@ -177,9 +180,9 @@ pub(crate) fn hold_asleep(doors: impl IntoIterator<Item = Upstream>) {
 
 /// Two programs that keep answers in one directory would each know half of them. The cache holds a lock
 /// on its directory for as long as it is open, and says who was first.
-fn alone(client: &Outflow, config: &Config) -> Result<(), StartError> {
+fn alone(client: &Outflow, config: &ProgramConfig) -> Result<(), StartError> {
     let state = client.cache().map(|cache| cache.report().state);
-    match (&config.cache.dir, state) {
+    match (&config.client.cache.dir, state) {
         (Some(dir), Some(DiskState::Elsewhere)) => Err(StartError::InUse(dir.clone())),
         _ => Ok(()),
     }

@@ -12,15 +12,16 @@ mod file_watch;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-use outflow::config::{Diagnostics, RuntimeOverrides};
+use outflow::config::{Diagnostics, RuntimeOverrides, SectionChanges, retain_apis, set_variable};
 use outflow::core::{Clock, WallTime};
 use outflow::event::{Event, EventKind, ReloadEvent};
-use outflow::{Config, InvalidClient, ReloadChanges, SystemClock};
+use outflow::{InvalidClient, ReloadChanges, SystemClock};
 use outflow_admin::ReloadFailure;
 
 pub(crate) use file_watch::{on_change, on_hangup};
 
 use crate::app_state::AppState;
+use crate::config::ProgramConfig;
 use crate::program::hold_asleep;
 
 /// How the last reload went.
@@ -55,12 +56,12 @@ impl AppState {
         value: &str,
     ) -> Result<ReloadChanges, ReloadError> {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.config.load().api(api).is_none() {
+        if self.config.load().client.api(api).is_none() {
             return Err(ReloadError::UnknownApi(api.to_owned()));
         }
         self.log_reload(|| {
             let mut next = runtime.clone();
-            next.set(api, variable, value);
+            set_variable(&mut next, api, variable, value);
             let changes = self.go_on_with(&mut next)?;
             *runtime = next;
             Ok(changes)
@@ -74,13 +75,17 @@ impl AppState {
 
     fn go_on_with(&self, runtime: &mut RuntimeOverrides) -> Result<ReloadChanges, ReloadError> {
         let config = self.read(runtime)?;
-        if config.apis.is_empty() {
+        if config.client.apis.is_empty() {
             return Err(ReloadError::NoApis);
         }
         if let Some(section) = self.doors.missing_token(&config) {
             return Err(ReloadError::Unguarded(section));
         }
-        let changes = self.client.reload(config.clone());
+        let others = SectionChanges {
+            changed: self.config.load().bulk.changed_keys(&config.bulk),
+            restart: self.started.restart_keys(&config),
+        };
+        let changes = self.client.reload_with(config.client.clone(), others);
         let changes = changes.map_err(|why| ReloadError::Client(Arc::new(why)))?;
         if self.sources.is_offline() {
             // What was told to call nobody calls nobody new either.
@@ -96,9 +101,9 @@ impl AppState {
     }
 
     /// What was set by hand for an API that the files no longer know would be a mistake for ever.
-    fn read(&self, runtime: &mut RuntimeOverrides) -> Result<Config, ReloadError> {
+    fn read(&self, runtime: &mut RuntimeOverrides) -> Result<ProgramConfig, ReloadError> {
         let written = self.sources.read().map_err(ReloadError::Config)?;
-        runtime.keep_only(|api| written.api(api).is_some());
+        retain_apis(runtime, |api| written.client.api(api).is_some());
         if runtime.is_empty() {
             return Ok(written);
         }

@@ -55,7 +55,7 @@ pub struct Api {
     /// How many redirects are followed; 0 follows none.
     pub redirects: u8,
     /// The largest body that is read whole.
-    pub largest_body: u64,
+    pub max_body: u64,
 }
 
 impl Api {
@@ -75,7 +75,7 @@ impl Api {
             trust: TlsTrust::default(),
             addresses: AddressPolicy::default(),
             redirects: 5,
-            largest_body: 10 * 1024 * 1024,
+            max_body: 10 * 1024 * 1024,
         }
     }
 }

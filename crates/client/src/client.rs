@@ -43,7 +43,7 @@ use self::reload::ReloadPlan;
 use self::services::BackgroundServices;
 use crate::api::Api;
 use crate::cache::Cache;
-use crate::config::Config;
+use crate::config::{Config, SectionChanges};
 use crate::error::{Error, ErrorReason};
 use crate::event::{Event, EventKind, Events, ReloadEvent};
 use crate::metrics::Metrics;
@@ -126,6 +126,19 @@ impl Outflow {
     /// # Errors
     /// If an API cannot be called as it is configured; every such API is named, and nothing was changed.
     pub fn reload(&self, config: impl Into<Config>) -> Result<ReloadChanges, InvalidClient> {
+        self.reload_with(config, SectionChanges::default())
+    }
+
+    /// Reloads as [`Outflow::reload`], and reports the changes of the program's other sections with its
+    /// own.
+    ///
+    /// # Errors
+    /// Returns an error as [`Outflow::reload`].
+    pub fn reload_with(
+        &self,
+        config: impl Into<Config>,
+        others: SectionChanges,
+    ) -> Result<ReloadChanges, InvalidClient> {
         let standing = self.alone();
         let mut config = config.into();
         let household = self.inner.household.get();
@@ -148,9 +161,10 @@ impl Outflow {
         let mut changes = plan.apply(&self.inner.roster);
         if let Some(household) = household {
             changes.restart.extend(household.adopt(&config));
-            let keys = household.adopt_bulk(&config).into_iter();
-            changes.changed.extend(keys.map(SmolStr::from));
         }
+        changes.restart.extend(others.restart);
+        let changed = others.changed.into_iter();
+        changes.changed.extend(changed.map(SmolStr::from));
         self.emit(ReloadEvent::applied(&changes));
         Ok(changes)
     }

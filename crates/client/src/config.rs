@@ -1,68 +1,42 @@
-//! Configuration: texts and an environment in, checked values out.
+//! Configuration of the client: texts and an environment in, checked values out.
 //!
-//! [`Config::read`] takes what it is given and nothing else, so that it can be tested and fuzzed; which
-//! files there are, which flags were given and when to read again is the program's business. A mistake
-//! never stops the reading: all of them are reported at once, each with its line and what to write
-//! instead. A configuration that has one is not used, not even in part.
-
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+//! The client reads the sections that it uses: `[apis]`, `[cache]`, `[log]` and `[metrics]`. The program
+//! has further sections in the same file, and reads them from the same [`Document`]. [`Config::read`]
+//! uses nothing but its arguments, so that it can be tested and fuzzed. It reports all errors at once,
+//! each with its line and its remedy; a configuration with an error is not used, not even in part.
 
 mod api;
-mod bulk;
-mod collector;
 mod credential;
-mod diagnostic;
-mod environment;
 mod groups;
 mod health;
-mod human_units;
+mod http_values;
 mod layers;
 mod limits;
-mod nesting_limit;
-mod overrides;
-mod pieces;
+mod operating_variables;
 mod policy;
-mod provenance;
 mod rate_share;
-mod reader;
-mod redact;
-mod render;
 mod rules;
 mod sections;
-mod self_loop;
-mod server;
-mod source;
-mod suggest;
-mod syntax_hints;
-mod tree;
-mod units;
 mod unreachable_routes;
-mod value_notes;
-mod value_readers;
 
-use collector::DiagnosticCollector;
-use reader::{TableReader, ValueError};
-use self_loop::ListenAddresses;
-use tree::SourceSpan;
+use std::path::{Path, PathBuf};
 
-pub use bulk::{
-    BulkConfig, BulkRedis, BulkRetention, BulkScheduler, BulkShared, BulkStore, BulkTenant,
-    BulkWorkers,
+use outflow_config::TableReader;
+use outflow_config::value_readers::read_name;
+use secrecy::SecretString;
+
+pub use layers::load;
+pub use operating_variables::{retain_apis, set_variable};
+pub use outflow_config::{
+    Diagnostic, DiagnosticSeverity, Diagnostics, Document, Environment, InvalidValue, ReadSummary,
+    RenderStyle, RuntimeOverrides, Section, SectionChanges, Source, ValueOrigin, ValueOrigins,
+    quoted, read_duration, read_share,
 };
-pub use diagnostic::{Diagnostic, DiagnosticSeverity, Diagnostics};
-pub use environment::Environment;
-pub use human_units::{InvalidValue, read_duration, read_share};
-pub use overrides::{RuntimeOverrides, quoted};
-pub use provenance::{ValueOrigin, ValueOrigins};
-pub use render::RenderStyle;
 pub use sections::{CacheSection, LogFormat, LogLevel, LogSection, MetricsSettings, NdjsonTarget};
-pub use server::{AdminConfig, ListenTarget, ServerConfig};
-pub use source::Source;
 
 use crate::api::Api;
 
-/// Everything that is configured.
+/// The client's configuration.
 ///
 /// ```
 /// use outflow::config::{Config, Environment, Source};
@@ -73,109 +47,85 @@ use crate::api::Api;
 ///     limits = ["10/s", "100/min"]
 ///     timeout = "8s"
 /// "#;
-/// let config = Config::read(&[Source::new("outflow.toml", text)], &Environment::empty())?;
+/// let environment = Environment::from_iter([("OUTFLOW_APIS__STOCK__TIMEOUT", "5s")]);
+/// let config = Config::read(&[Source::new("outflow.toml", text)], &environment)?;
 /// assert_eq!(config.apis[0].rules.limits.len(), 2);
-/// # Ok::<(), outflow::config::Mistakes>(())
+/// assert_eq!(config.apis[0].timeouts.attempt.as_secs(), 5);
+/// let origin = |key| config.origins.get(key).unwrap().to_string();
+/// assert_eq!(origin("apis.stock.base_url"), "outflow.toml:3");
+/// assert_eq!(origin("apis.stock.read_timeout"), "default");
+/// # Ok::<(), outflow::config::Diagnostics>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The APIs, in the order in which they were written.
+    /// APIs, in the order of the text.
     pub apis: Vec<Api>,
-    /// How log lines are written.
+    /// Form and file of the log.
     pub log: LogSection,
-    /// Where metrics are written.
+    /// File of the metrics.
     pub metrics: MetricsSettings,
-    /// Where answers are kept.
+    /// Directory and size of the cache.
     pub cache: CacheSection,
-    /// Where the program takes calls.
-    pub server: ServerConfig,
-    /// Where it is operated.
-    pub admin: AdminConfig,
-    /// How jobs are kept and worked on.
-    pub bulk: BulkConfig,
-    /// The files that it names and that were read with it: keys and tokens.
+    /// Files that the configuration names and that were read with it: keys and tokens.
     pub files: Vec<PathBuf>,
-    /// What is allowed and was hardly meant.
+    /// Every secret of the document, of other sections too. No log line contains one.
+    pub secrets: Vec<SecretString>,
+    /// Warnings of the document.
     pub warnings: Diagnostics,
-    /// Where each value came from.
+    /// Origin of each value.
     pub origins: ValueOrigins,
 }
 
-/// Reads a duration as a configuration writes it: `10s`, `1m30s`, `250ms`.
-///
-/// # Errors
-/// With what to write instead.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// assert_eq!(outflow::config::duration("1.5s"), Ok(Duration::from_millis(1_500)));
-/// assert!(outflow::config::duration("10").is_err());
-/// ```
-pub fn duration(text: &str) -> Result<Duration, String> {
-    units::duration(text).map_err(reader::ValueError::advice)
-}
-
 impl Config {
-    /// Reads texts, later ones over earlier ones, and the environment over all.
+    /// Reads texts, later ones over earlier ones, and the environment over all. The contents of the
+    /// program's own sections are ignored.
     ///
     /// # Errors
-    /// With every mistake in all of them, and the warnings among them, if one is more than a warning.
+    /// Returns all diagnostics, warnings included, if one of them is an error.
     pub fn read(sources: &[Source], environment: &Environment) -> Result<Self, Diagnostics> {
-        let book = DiagnosticCollector::default();
-        let root = layers::merged(sources, environment, &book);
-        let fields = TableReader::new(&book, &root, SourceSpan::default(), "");
-        let (log, metrics, cache) = (
-            sections::log(&fields),
-            sections::metrics(&fields),
-            sections::cache(&fields),
-        );
-        let server = server::server(&fields, environment);
-        let admin = server::admin(&fields, environment);
-        let bulk = bulk::read(&fields, environment);
-        let own = ListenAddresses {
-            server: &server,
-            admin: &admin,
-        };
-        let apis = apis(&fields, environment, &own);
-        fields.finish();
-        drop(fields);
-        let files = book.files();
-        let (mistakes, origins) = book.close();
-        if mistakes.has_error() {
-            return Err(mistakes);
-        }
-        Ok(Self {
-            apis,
-            log,
-            metrics,
-            cache,
-            server,
-            admin,
-            bulk,
-            files,
-            warnings: mistakes,
-            origins,
-        })
+        let document = load(sources, environment);
+        let config = Self::read_sections(&document, environment);
+        Ok(config.with_summary(document.close(&SECTIONS)?))
     }
 
-    /// Reads one file with the environment of this process, for a program that needs no more.
+    /// Reads one file with the environment of this process.
     ///
     /// # Errors
-    /// As [`Config::read`], and if the file cannot be read or is not text.
+    /// Returns diagnostics as [`Config::read`], and if the file cannot be read or is not text.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Diagnostics> {
         let source = Source::from_file(path)?;
         Self::read(&[source], &Environment::of_process())
     }
 
-    /// The API of this name.
+    /// Reads the client's sections of a document, of which the program reads the others.
+    pub fn read_sections(document: &Document, environment: &Environment) -> Self {
+        Self {
+            log: document.read(environment),
+            metrics: document.read(environment),
+            cache: document.read(environment),
+            ..Self::from(read_apis(&document.root(), environment))
+        }
+    }
+
+    /// Adds the result of the whole reading.
+    #[must_use]
+    pub fn with_summary(self, summary: ReadSummary) -> Self {
+        Self {
+            files: summary.files,
+            secrets: summary.secrets,
+            warnings: summary.warnings,
+            origins: summary.origins,
+            ..self
+        }
+    }
+
+    /// Returns the API of this name.
     pub fn api(&self, name: &str) -> Option<&Api> {
         self.apis.iter().find(|api| api.name == name)
     }
 }
 
-/// APIs that were put together in code. There is no log: a library that nobody asked for one writes
-/// none.
+/// Configures APIs that were built in code, without a log: a library writes none by itself.
 impl From<Vec<Api>> for Config {
     fn from(apis: Vec<Api>) -> Self {
         Self {
@@ -186,10 +136,8 @@ impl From<Vec<Api>> for Config {
             },
             metrics: MetricsSettings::default(),
             cache: CacheSection::default(),
-            server: ServerConfig::default(),
-            admin: AdminConfig::default(),
-            bulk: BulkConfig::default(),
             files: Vec::new(),
+            secrets: Vec::new(),
             warnings: Diagnostics::default(),
             origins: ValueOrigins::default(),
         }
@@ -202,25 +150,18 @@ impl<const N: usize> From<[Api; N]> for Config {
     }
 }
 
-fn apis(root: &TableReader<'_>, environment: &Environment, own: &ListenAddresses<'_>) -> Vec<Api> {
-    let mut apis = Vec::new();
-    for (entry, item) in root.section("apis").entries() {
-        let name = value_readers::name(&entry.name);
-        let name = name.map_err(|wrong| root.book().report(entry.at, &item.key, wrong));
-        let fields = item.section().map_err(|wrong| item.report(wrong));
-        if let (Ok(name), Ok(fields)) = (name, fields) {
-            let api = api::read(name, &fields, environment);
-            apis.extend(api.inspect(|api| own.check(&fields, &api.base_url)));
+fn read_apis(root: &TableReader<'_>, environment: &Environment) -> Vec<Api> {
+    let apis = root.section("apis");
+    let mut read = Vec::new();
+    for (entry, item) in apis.entries() {
+        let name = read_name(&entry.name).map_err(|error| apis.report_name(entry, error));
+        let table = item.section().map_err(|error| item.report(error));
+        if let (Ok(name), Ok(table)) = (name, table) {
+            read.extend(api::read_api(name, &table, environment));
         }
     }
-    apis
+    read
 }
 
-/// The one mistake of a text that could not be had.
-fn unreadable(name: &str, message: &str) -> Diagnostics {
-    let book = DiagnosticCollector::default();
-    book.add(Source::new(name, ""));
-    let wrong = ValueError::new(message).help("give the name of a TOML file");
-    book.report(SourceSpan::default(), "", wrong);
-    book.close().0
-}
+/// Sections of a configuration file: the client's own, and those of the program.
+pub const SECTIONS: [&str; 7] = ["log", "metrics", "cache", "server", "admin", "bulk", "apis"];

@@ -329,7 +329,7 @@ impl fmt::Display for Error {
             ErrorKind::Status(code) => write!(f, "the server answered {code}"),
             ErrorKind::TooLarge(largest) => write!(
                 f,
-                "the body is larger than {largest} bytes: stream it or raise `largest_body`"
+                "the body is larger than {largest} bytes: stream it or raise `max_body`"
             ),
             ErrorKind::Undecoded(undecoded) => undecoded.fmt(f),
             ErrorKind::CacheMiss => {

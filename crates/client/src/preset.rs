@@ -1,12 +1,12 @@
-//! What providers publish about their limits, shipped as data.
+//! Published limits of providers, as data.
 //!
-//! A preset is a text like any configuration and is laid under the user's own: whatever the user says
-//! wins, and lists are replaced. Nothing in the program knows a provider by name except this list, so a
-//! provider that changes its limits is a change of data, dated and with its source.
+//! A preset is a configuration text below the user's own: every key of the user wins, and lists are
+//! replaced. Only this list knows providers by name, so a provider's new limits are a change of data,
+//! with date and source.
 
 use std::fmt;
 
-/// A provider's published limits.
+/// Published limits of a provider.
 ///
 /// ```
 /// use outflow::Preset;
@@ -22,7 +22,7 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// Every preset, by name.
+    /// All presets, sorted by name.
     pub const ALL: [Self; 7] = [
         Self::new("anthropic", include_str!("../presets/anthropic.toml")),
         Self::new("binance", include_str!("../presets/binance.toml")),
@@ -33,17 +33,17 @@ impl Preset {
         Self::new("upbit", include_str!("../presets/upbit.toml")),
     ];
 
-    /// The preset of this name.
+    /// Returns the preset of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.name == name)
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         self.name
     }
 
-    /// Its text: `source` and `as_of` say where its facts are from, `[api]` is what it sets.
+    /// Returns its text: `source` and `as_of` name the origin of its facts, `[api]` has its keys.
     pub const fn text(self) -> &'static str {
         self.text
     }

@@ -70,7 +70,7 @@ pub enum LimitChange {
     /// The limit grew, because the server raised its advertised limit.
     Raised,
     /// The call was sent before the last shrink, so the limit reacted to it already.
-    SameWave,
+    SameBurst,
     /// The limit stays: the evidence is stored or carries no information about the rate.
     Unmoved,
 }
@@ -227,7 +227,7 @@ impl AdaptiveLimit {
     /// Lowers the rate. Calls sent before the last shrink belong to the burst that caused it.
     fn step_down(&mut self, now: Nanos, sent: Nanos, to: FineRate) -> LimitChange {
         if self.shrunk.is_some_and(|shrunk| sent <= shrunk) {
-            return LimitChange::SameWave;
+            return LimitChange::SameBurst;
         }
         let before = self.upper_bound.take();
         self.upper_bound = Some(UpperBound::hit(now, self.level, before, self.window()));

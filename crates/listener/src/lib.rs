@@ -5,6 +5,7 @@
 //! protocol.
 
 mod socket_activation;
+mod target;
 
 use std::fmt;
 use std::io;
@@ -16,11 +17,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use outflow::CancelToken;
-use outflow::config::ListenTarget;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 pub use socket_activation::{ActivatedSockets, SocketPurpose};
+pub use target::{ListenTarget, read_listener};
 
 /// An open door for connections.
 #[derive(Debug)]

@@ -3,10 +3,13 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{Method, Request, Response};
-use outflow::config::{DiagnosticSeverity, Environment, RuntimeOverrides as SetByHand, Source};
+use outflow::config::{
+    DiagnosticSeverity, Environment, RuntimeOverrides as SetByHand, Source, set_variable,
+};
 use outflow::{Config, Outflow};
-use outflow_cli::ConfigSources;
-use outflow_cli::fuzzing::{self, AdminFuzz};
+use outflow_admin::fuzzing::AdminFuzz;
+use outflow_cli::fuzzing;
+use outflow_cli::{ConfigSources, ProgramConfig};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -21,10 +24,10 @@ pub fn admin(input: &[u8]) {
         .with(Source::new("fuzz.toml", STOCK))
         .in_environment(Environment::empty());
     let config = sources.read().expect("valid");
-    let client = config.apis.iter().cloned();
+    let client = config.client.apis.iter().cloned();
     let client = client.fold(Outflow::builder(), outflow::OutflowBuilder::api);
     let client = client.build().expect("valid");
-    let operators = AdminFuzz::new(&fuzzing::station(client, config, sources));
+    let operators = AdminFuzz::new(fuzzing::app_state(client, config, sources));
     drop(inside);
     let mut permit = String::new();
     for asked in text.split("\n\n").take(8) {
@@ -137,12 +140,17 @@ pub fn overrides(input: &[u8]) {
     };
     let mut by_hand = SetByHand::default();
     for (variable, value) in said("set ") {
-        by_hand.set("stock", &variable, &value);
+        set_variable(&mut by_hand, "stock", &variable, &value);
     }
     match sources.read_under(&by_hand) {
         Ok(after) => {
-            let names = |config: &Config| -> Vec<_> {
-                config.apis.iter().map(|api| api.name.clone()).collect()
+            let names = |config: &ProgramConfig| -> Vec<_> {
+                config
+                    .client
+                    .apis
+                    .iter()
+                    .map(|api| api.name.clone())
+                    .collect()
             };
             assert_eq!(names(&before), names(&after), "an API cannot be set");
         }

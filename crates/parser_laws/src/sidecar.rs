@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
-use outflow::config::ServerConfig;
 use outflow::{Api, BaseUrl, Credential, CredentialPlacement, Outflow, Rules, SystemClock, Tasks};
 use outflow_mock::{MockApi, MockResponse};
+use outflow_sidecar::ServerConfig;
 use outflow_sidecar::Sidecar;
 use outflow_sidecar::fuzzing::{self, ParsedRequest, ParsedRequests, SidecarFuzz};
 use tokio::runtime::Runtime;

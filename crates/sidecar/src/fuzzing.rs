@@ -4,13 +4,13 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::config::ServerConfig;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, Uri, Version};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use outflow::config::ServerConfig;
 use outflow_listener::InboundConnection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;

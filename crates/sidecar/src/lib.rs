@@ -20,6 +20,7 @@
 //! touches neither a meter nor a store.
 
 mod accept;
+mod config;
 #[doc(hidden)]
 pub mod fuzzing;
 mod h1;
@@ -28,11 +29,11 @@ mod proxy;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use outflow::config::ServerConfig;
 use outflow::{Outflow, SpawnError, Tasks};
 use outflow_listener::Listener;
 
 pub use self::accept::rejections::RejectionCounts;
+pub use self::config::ServerConfig;
 
 use self::accept::Acceptor;
 

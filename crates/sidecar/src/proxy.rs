@@ -14,13 +14,13 @@ pub(crate) mod stalled_readers;
 
 use std::sync::Arc;
 
+use crate::config::ServerConfig;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, EXPECT, TRAILER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version};
 use http_body::Body;
 use hyper::body::Incoming;
-use outflow::config::ServerConfig;
 use outflow::{Api, CacheMode, Call, CredentialPlacement};
 
 use self::control_headers::{CallOverrides, InvalidControl};

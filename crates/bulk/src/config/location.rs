@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use outflow::config::{BulkConfig, BulkRedis, BulkStore};
+use super::{BulkConfig, BulkRedis, BulkStore};
 use outflow_store::{RedisOptions, ReplicaWait};
 use secrecy::ExposeSecret;
 

@@ -185,7 +185,7 @@ enum CacheArg {
 
 impl CallArgs {
     fn run(self, method: Method, terminal: Terminal) -> anyhow::Result<Exit> {
-        let config = self.config.sources()?.read()?;
+        let config = self.config.sources()?.read()?.client;
         if config.api(&self.api).is_none() {
             return Err(unknown(&self.api, &config).into());
         }

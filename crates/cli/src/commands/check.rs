@@ -5,12 +5,12 @@ mod advice;
 use std::path::PathBuf;
 
 use clap::Args;
-use outflow::Config;
 use outflow::config::{DiagnosticSeverity, Diagnostics};
 use serde_json::json;
 
 use self::advice::ConfigAdvice;
 use super::config_args::{found, named};
+use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json, say};
@@ -52,7 +52,7 @@ impl Check {
 
 fn print_report(
     sources: &ConfigSources,
-    read: &Result<Config, Diagnostics>,
+    read: &Result<ProgramConfig, Diagnostics>,
     terminal: Terminal,
 ) -> anyhow::Result<()> {
     let mistakes = diagnostics(read);
@@ -80,12 +80,15 @@ fn print_report(
     answer(&format!(
         "{}: {}, {}\n",
         files.join(", "),
-        some(config.apis.len(), "API"),
+        some(config.client.apis.len(), "API"),
         some(warnings, "warning")
     ))
 }
 
-fn print_json(sources: &ConfigSources, read: &Result<Config, Diagnostics>) -> anyhow::Result<()> {
+fn print_json(
+    sources: &ConfigSources,
+    read: &Result<ProgramConfig, Diagnostics>,
+) -> anyhow::Result<()> {
     let mistakes = diagnostics(read);
     let (errors, warnings) = counts(mistakes);
     let advice: Vec<ConfigAdvice> = read.as_ref().map(advice::advice).unwrap_or_default();
@@ -103,9 +106,9 @@ fn print_json(sources: &ConfigSources, read: &Result<Config, Diagnostics>) -> an
     }))
 }
 
-fn diagnostics(read: &Result<Config, Diagnostics>) -> &Diagnostics {
+fn diagnostics(read: &Result<ProgramConfig, Diagnostics>) -> &Diagnostics {
     match read {
-        Ok(config) => &config.warnings,
+        Ok(config) => &config.client.warnings,
         Err(mistakes) => mistakes,
     }
 }

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use outflow::Api;
 use outflow::config::{LogLevel, Source, quoted, read_duration};
 use outflow::log::RollingFile;
-use outflow::{Api, Config};
 use tokio::runtime::{Builder, Runtime};
 
 use super::config_args::ConfigArgs;
+use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 use crate::exit::Exit;
 use crate::program::{ConfigWatch, Program, StartError};
@@ -80,7 +81,7 @@ impl Serve {
     }
 
     /// The files with the flags over them, and what they say together.
-    fn sources(self) -> anyhow::Result<(ConfigSources, Config)> {
+    fn sources(self) -> anyhow::Result<(ConfigSources, ProgramConfig)> {
         let flags = [
             (
                 "--listen",
@@ -114,7 +115,7 @@ impl Serve {
     }
 }
 
-fn runtime(config: &Config) -> anyhow::Result<Runtime> {
+fn runtime(config: &ProgramConfig) -> anyhow::Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
     if let Some(workers) = config.server.workers {
         builder.worker_threads(usize::from(workers).max(1));
@@ -124,7 +125,7 @@ fn runtime(config: &Config) -> anyhow::Result<Runtime> {
 }
 
 async fn start(
-    config: Config,
+    config: ProgramConfig,
     sources: ConfigSources,
     watch: ConfigWatch,
 ) -> anyhow::Result<Program> {
@@ -137,6 +138,7 @@ async fn start(
 
 fn print_started(program: &Program, terminal: Terminal) {
     let config = program.station().config();
+    let config = &config.client;
     if !config.warnings.is_empty() {
         say!("{}\n", config.warnings.render(terminal.style()));
     }
@@ -155,7 +157,7 @@ fn print_started(program: &Program, terminal: Terminal) {
     if config.apis.is_empty() {
         say!("  no API is configured: add one to a file, and it is served");
     }
-    if let Some(why) = unwritable_log(&config) {
+    if let Some(why) = unwritable_log(config) {
         say!("  the log cannot be written, and nothing of it is kept: {why}");
     }
     for api in &config.apis {
@@ -174,7 +176,7 @@ fn allowed(api: &Api) -> String {
 }
 
 /// Why no line would reach the log's file, if none would. Writing nothing opens it as a line does.
-fn unwritable_log(config: &Config) -> Option<std::io::Error> {
+fn unwritable_log(config: &outflow::Config) -> Option<std::io::Error> {
     let log = &config.log;
     if log.level == LogLevel::Off {
         return None;

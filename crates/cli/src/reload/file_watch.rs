@@ -80,12 +80,16 @@ async fn watch(station: Arc<AppState>, stop: CancelToken) {
 /// The files of the configuration, and those that it names: a key that is replaced is a change too.
 fn files(station: &AppState) -> BTreeSet<PathBuf> {
     let config = station.config();
-    let trusted = config.apis.iter().filter_map(|api| match &api.trust {
-        TlsTrust::File(path) => Some(path.clone()),
-        _ => None,
-    });
+    let trusted = config
+        .client
+        .apis
+        .iter()
+        .filter_map(|api| match &api.trust {
+            TlsTrust::File(path) => Some(path.clone()),
+            _ => None,
+        });
     let written = station.sources().files().map(Path::to_owned);
-    let named = config.files.iter().cloned();
+    let named = config.client.files.iter().cloned();
     written.chain(named).chain(trusted).collect()
 }
 

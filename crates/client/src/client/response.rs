@@ -100,7 +100,7 @@ impl Response {
     /// The whole body.
     ///
     /// # Errors
-    /// If it still had to come and did not, or is larger than the API's `largest_body`.
+    /// If it still had to come and did not, or is larger than the API's `max_body`.
     pub async fn bytes(self) -> Result<Bytes, Error> {
         let read = self.body.read(self.facts.largest).await;
         read.map_err(|broken| broken.error.after(self.facts.attempts))

@@ -10,7 +10,7 @@ mod gauges;
 mod init_error;
 mod maintenance;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use smol_str::SmolStr;
@@ -24,7 +24,7 @@ use super::api_table::ApiTable;
 use crate::api::Api;
 use crate::cache::{Cache, CacheSettings};
 use crate::clock::SystemClock;
-use crate::config::{BulkConfig, BulkStore, Config, LogLevel};
+use crate::config::{Config, LogLevel, Section as _};
 use crate::event::Events;
 use crate::log::{Log, LogSender, TracingObserver};
 use crate::metrics::{ApiLabels, Metrics};
@@ -41,8 +41,6 @@ pub(super) struct BackgroundServices {
     lines: Option<LogSender>,
     /// What it was started with, and runs with until it is started again; the APIs are not among it.
     begun: Config,
-    /// How the engine's section was when it was last read.
-    bulk: Mutex<BulkConfig>,
 }
 
 impl BackgroundServices {
@@ -85,7 +83,6 @@ impl BackgroundServices {
             scrubber,
             log,
             lines,
-            bulk: Mutex::new(config.bulk.clone()),
             begun: config,
         })
     }
@@ -119,35 +116,14 @@ impl BackgroundServices {
         }
         let unlogged = self.log.is_none() && config.log.level != LogLevel::Off;
         let (old, new) = (&self.begun, config);
-        let differences = [
-            ("log.level", unlogged),
-            ("log.format", old.log.format != new.log.format),
-            ("log.file", old.log.file != new.log.file),
-            ("log.max_size", old.log.max_size != new.log.max_size),
-            ("log.max_files", old.log.max_files != new.log.max_files),
-            ("metrics.ndjson", old.metrics.ndjson != new.metrics.ndjson),
-            (
-                "metrics.interval",
-                old.metrics.interval != new.metrics.interval,
-            ),
-            ("cache.dir", old.cache.dir != new.cache.dir),
-            ("cache.size", old.cache.size != new.cache.size),
-            ("server.listen", old.server.listen != new.server.listen),
-            ("server.workers", old.server.workers != new.server.workers),
-            ("admin.listen", old.admin.listen != new.admin.listen),
-        ];
-        let rebuilt = old.bulk.rebuilt(&new.bulk);
-        let differences = differences.into_iter().chain(rebuilt);
-        let waiting = differences.filter(|(_, differs)| *differs);
-        waiting.map(|(key, _)| key.to_owned()).collect()
-    }
-
-    /// The keys of the engine's section that hold otherwise from now on.
-    pub(super) fn adopt_bulk(&self, config: &Config) -> Vec<String> {
-        let mut before = self.bulk.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = before.changed(&config.bulk);
-        before.clone_from(&config.bulk);
-        changed
+        let mut keys = Vec::new();
+        if unlogged {
+            keys.push("log.level".to_owned());
+        }
+        keys.extend(old.log.restart_keys(&new.log));
+        keys.extend(old.metrics.restart_keys(&new.metrics));
+        keys.extend(old.cache.restart_keys(&new.cache));
+        keys
     }
 
     /// Lets everything finish what it began.
@@ -195,16 +171,8 @@ fn learn(scrubber: &Scrubber, apis: &[Api], config: &Config) {
     for credential in apis.iter().filter_map(|api| api.credential.as_ref()) {
         scrubber.learn(&credential.secret);
     }
-    let tokens = [
-        &config.server.token,
-        &config.admin.token,
-        &config.bulk.webhook_secret,
-    ];
-    for token in tokens.into_iter().flatten() {
-        scrubber.learn(token);
-    }
-    if let BulkStore::Redis(redis) = &config.bulk.store {
-        scrubber.learn(&redis.url);
+    for secret in &config.secrets {
+        scrubber.learn(secret);
     }
 }
 

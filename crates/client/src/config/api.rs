@@ -1,42 +1,44 @@
-//! Reads one API: where it is, who we are there, how patient we are, and its rules.
+//! Reads one API: its URL, credential, timeouts, retries and rules.
 
 use std::time::Duration;
 
+use outflow_config::value_readers::{
+    read_choice, read_duration, read_integer, read_path, read_positive_duration, read_share,
+    read_size, read_text,
+};
+use outflow_config::{Environment, FieldValue, TableReader, TreeValue, ValueError};
 use outflow_core::{Backoff, RetryBudgetSettings, Share};
 use smol_str::SmolStr;
 
-use super::environment::Environment;
-use super::reader::{FieldValue, TableReader, ValueError};
-use super::tree::TreeValue;
-use super::value_readers::{choice, duration, method, path, share, size, span, text, url, whole};
+use super::http_values::{read_method, read_url};
 use super::{credential, rules, unreachable_routes};
 use crate::api::{AddressPolicy, Api, CacheMode, Proxy, RetryConfig, Timeouts, TlsTrust};
 use crate::base_url::BaseUrl;
 use crate::preset::Preset;
 
-/// Reads `[apis.NAME]`; `None` if it says not even where the API is.
-pub(super) fn read(
+/// Reads `[apis.NAME]`; `None` without a base URL.
+pub(super) fn read_api(
     name: SmolStr,
-    fields: &TableReader<'_>,
+    table: &TableReader<'_>,
     environment: &Environment,
 ) -> Option<Api> {
-    let base_url = base_url(fields);
-    let timeouts = timeouts(fields);
-    let rules = rules::read(fields, timeouts.attempt);
-    let credential = credential::read(fields, environment);
-    let retry = retry(fields);
-    let (cache, stale_if_error) = read_cache(fields);
-    let methods = fields.read("methods", |item| Ok(item.each(method)));
+    let base_url = read_base_url(table);
+    let timeouts = read_timeouts(table);
+    let rules = rules::read_rules(table, timeouts.attempt);
+    let credential = credential::read_credential(table, environment);
+    let retry = read_retry(table);
+    let (cache, stale_if_error) = read_caching(table);
+    let methods = table.read("methods", |item| Ok(item.read_items(read_method)));
     let methods = methods.unwrap_or_default();
-    let proxy = fields.read("proxy", proxy);
-    let trust = fields.read("trust", trust);
-    let addresses = fields.read("addresses", |item| choice(item, &ADDRESSES));
-    let redirects = fields.read("redirects", |item| whole(item, 0..=MOST_REDIRECTS));
-    let largest_body = fields.read("largest_body", size);
-    fields.finish();
-    let usual = Api::new(&name, base_url?);
-    if let Some(routes) = fields.item("routes") {
-        unreachable_routes::check_prefix(&routes, usual.base_url.prefix());
+    let proxy = table.read("proxy", read_proxy);
+    let trust = table.read("trust", read_trust);
+    let addresses = table.read("addresses", |item| read_choice(item, &ADDRESSES));
+    let redirects = table.read("redirects", |item| read_integer(item, 0..=MAX_REDIRECTS));
+    let max_body = table.read("max_body", read_size);
+    table.finish();
+    let default = Api::new(&name, base_url?);
+    if let Some(routes) = table.field("routes") {
+        unreachable_routes::check_prefix(&routes, default.base_url.prefix());
         unreachable_routes::check_methods(&routes, &rules, &methods);
     }
     Some(Api {
@@ -52,97 +54,99 @@ pub(super) fn read(
         addresses: addresses.unwrap_or_default(),
         redirects: redirects
             .and_then(|count| u8::try_from(count).ok())
-            .unwrap_or(usual.redirects),
-        largest_body: largest_body.unwrap_or(usual.largest_body),
-        ..usual
+            .unwrap_or(default.redirects),
+        max_body: max_body.unwrap_or(default.max_body),
+        ..default
     })
 }
 
-fn base_url(fields: &TableReader<'_>) -> Option<BaseUrl> {
-    let base_url = fields.read("base_url", url);
-    let preset = fields.item("preset").and_then(|item| text(&item).ok());
-    // An unknown preset has been told already, and it may have been the one to say where.
+fn read_base_url(table: &TableReader<'_>) -> Option<BaseUrl> {
+    let base_url = table.read("base_url", read_url);
+    let preset = table.field("preset").and_then(|item| read_text(&item).ok());
+    // An unknown preset is reported already, and it may be the one that sets the URL.
     let unknown = preset.is_some_and(|name| Preset::named(name).is_none());
-    if !fields.has("base_url") && !unknown {
-        let wrong = ValueError::new("this API has no `base_url`");
+    if !table.has("base_url") && !unknown {
+        let error = ValueError::new("this API has no `base_url`");
         let help = "say where it is: `base_url = \"https://api.example.com\"`";
-        fields.tell("base_url", wrong.help(help));
+        table.report("base_url", error.help(help));
     }
     base_url
 }
 
-/// The parts of an attempt take no longer than the whole, unless that was said, which is a warning.
-fn timeouts(fields: &TableReader<'_>) -> Timeouts {
-    let usual = Timeouts::default();
-    let said = fields.read("timeout", span);
-    let attempt = said.unwrap_or(usual.attempt);
-    let part = |name, usual: Duration| {
-        let span = fields.read(name, span);
+/// Limits the parts of an attempt to its timeout; a longer part that a user wrote is a warning.
+fn read_timeouts(table: &TableReader<'_>) -> Timeouts {
+    let default = Timeouts::default();
+    let written = table.read("timeout", read_positive_duration);
+    let attempt = written.unwrap_or(default.attempt);
+    let part = |name, default: Duration| {
+        let span = table.read(name, read_positive_duration);
         if span.is_some_and(|span| span > attempt) {
-            let wrong =
+            let error =
                 ValueError::warning(format!("`timeout` ends the attempt before `{name}` does"));
-            fields.tell(name, wrong.help("make it shorter than `timeout`"));
+            table.report(name, error.help("make it shorter than `timeout`"));
         }
-        span.unwrap_or(usual)
+        span.unwrap_or(default)
     };
     Timeouts {
         attempt,
-        connect: part("connect_timeout", usual.connect.min(attempt)),
+        connect: part("connect_timeout", default.connect.min(attempt)),
         read: part("read_timeout", attempt),
     }
 }
 
-fn retry(fields: &TableReader<'_>) -> RetryConfig {
-    let usual = RetryConfig::default();
-    let count = fields.read("retry_count", |item| whole(item, 0..=MOST_RETRIES));
-    let written = fields.section("retry");
-    let backoff = backoff(&written.section("backoff"));
-    let budget = budget(&written.section("budget"));
+fn read_retry(table: &TableReader<'_>) -> RetryConfig {
+    let default = RetryConfig::default();
+    let count = table.read("retry_count", |item| read_integer(item, 0..=MAX_RETRIES));
+    let written = table.section("retry");
+    let backoff = read_backoff(&written.section("backoff"));
+    let budget = read_budget(&written.section("budget"));
     written.finish();
     RetryConfig {
         count: count
             .and_then(|count| u32::try_from(count).ok())
-            .unwrap_or(usual.count),
-        backoff: backoff.unwrap_or(usual.backoff),
+            .unwrap_or(default.count),
+        backoff: backoff.unwrap_or(default.backoff),
         budget,
     }
 }
 
-fn backoff(fields: &TableReader<'_>) -> Option<Backoff> {
-    let base = fields.read("base", span).unwrap_or(BACKOFF_BASE);
-    let cap = fields.read("cap", span);
+fn read_backoff(table: &TableReader<'_>) -> Option<Backoff> {
+    let base = table
+        .read("base", read_positive_duration)
+        .unwrap_or(BACKOFF_BASE);
+    let cap = table.read("cap", read_positive_duration);
     let cap = cap.unwrap_or(BACKOFF_CAP.max(base));
-    let jitter = fields.read("jitter", jitter).flatten();
-    fields.finish();
+    let jitter = table.read("jitter", read_jitter).flatten();
+    table.finish();
     let made = match jitter {
         None => Backoff::full_jitter(base, cap),
         Some(jitter) => Backoff::added_jitter(base, jitter, cap),
     };
-    made.map_err(|wrong| fields.tell("cap", ValueError::new(wrong.to_string())))
+    made.map_err(|error| table.report("cap", ValueError::new(error.to_string())))
         .ok()
 }
 
-/// `"full"`, or how much is added to a wait that is otherwise fixed.
-fn jitter(item: &FieldValue<'_>) -> Result<Option<Duration>, ValueError> {
+/// Reads `"full"` as `None`, or the most that is added to a fixed wait.
+fn read_jitter(item: &FieldValue<'_>) -> Result<Option<Duration>, ValueError> {
     match &item.node.value {
         TreeValue::Text(word) if word == "full" => Ok(None),
-        _ => span(item).map(Some),
+        _ => read_positive_duration(item).map(Some),
     }
 }
 
-fn budget(fields: &TableReader<'_>) -> RetryBudgetSettings {
-    let usual = RetryBudgetSettings::default();
-    let earned = fields.read("share", share).unwrap_or(usual.share);
-    let per_second = fields.read("per_second", |item| whole(item, 0..=MOST_PER_SECOND));
+fn read_budget(table: &TableReader<'_>) -> RetryBudgetSettings {
+    let default = RetryBudgetSettings::default();
+    let earned = table.read("share", read_share).unwrap_or(default.share);
+    let per_second = table.read("per_second", |item| read_integer(item, 0..=MAX_PER_SECOND));
     let per_second = per_second
         .and_then(|count| u32::try_from(count).ok())
-        .unwrap_or(usual.per_second);
-    let ttl = fields.read("ttl", ttl).unwrap_or(usual.ttl);
+        .unwrap_or(default.per_second);
+    let ttl = table.read("ttl", read_ttl).unwrap_or(default.ttl);
     if earned == Share::NONE && per_second == 0 {
-        let wrong = ValueError::new("such a budget allows no retry at all");
-        fields.tell("share", wrong.help("say `retry_count = 0` instead"));
+        let error = ValueError::new("such a budget allows no retry at all");
+        table.report("share", error.help("say `retry_count = 0` instead"));
     }
-    fields.finish();
+    table.finish();
     RetryBudgetSettings {
         share: earned,
         per_second,
@@ -150,66 +154,71 @@ fn budget(fields: &TableReader<'_>) -> RetryBudgetSettings {
     }
 }
 
-fn ttl(item: &FieldValue<'_>) -> Result<Duration, ValueError> {
-    match span(item)? {
-        ttl if ttl < SHORTEST_TTL => {
-            Err(ValueError::new("what is earned would expire at once").help("use a second or more"))
+fn read_ttl(item: &FieldValue<'_>) -> Result<Duration, ValueError> {
+    match read_positive_duration(item)? {
+        ttl if ttl < MIN_TTL => {
+            Err(ValueError::new("an earned retry would expire at once")
+                .help("use a second or more"))
         }
         ttl => Ok(ttl),
     }
 }
 
-/// Whether answers are kept, and how long they are good for when the API fails.
-fn read_cache(fields: &TableReader<'_>) -> (CacheMode, Duration) {
-    let mode = fields.read("cache", cache).unwrap_or_default();
-    let stale = fields.read("stale_if_error", duration).unwrap_or_default();
+/// Reads the cache mode, and how long a stale response may replace a failed call.
+fn read_caching(table: &TableReader<'_>) -> (CacheMode, Duration) {
+    let mode = table.read("cache", read_cache_mode).unwrap_or_default();
+    let stale = table
+        .read("stale_if_error", read_duration)
+        .unwrap_or_default();
     if mode == CacheMode::Off && stale > Duration::ZERO {
-        let wrong =
-            ValueError::warning("no answer of this API is kept, so none can be given stale");
-        fields.tell("stale_if_error", wrong.help("say `cache = \"standard\"`"));
+        let error =
+            ValueError::warning("this API's responses are not cached, so none can be served stale");
+        table.report("stale_if_error", error.help("say `cache = \"standard\"`"));
     }
     (mode, stale)
 }
 
 /// Reads `"off"`, `"standard"` or `{ force = "5m" }`.
-fn cache(item: &FieldValue<'_>) -> Result<CacheMode, ValueError> {
+fn read_cache_mode(item: &FieldValue<'_>) -> Result<CacheMode, ValueError> {
     let TreeValue::Table(_) = &item.node.value else {
         let words = [("off", CacheMode::Off), ("standard", CacheMode::Standard)];
-        return choice(item, &words);
+        return read_choice(item, &words);
     };
-    let fields = item.fields()?;
-    let force = fields.read("force", span);
-    fields.finish();
-    if !fields.has("force") {
-        return Err(ValueError::new("this says not how long answers are kept")
-            .help("say `cache = { force = \"5m\" }`"));
+    let table = item.table()?;
+    let force = table.read("force", read_positive_duration);
+    table.finish();
+    if !table.has("force") {
+        return Err(
+            ValueError::new("this does not say how long responses are cached")
+                .help("say `cache = { force = \"5m\" }`"),
+        );
     }
-    force.map(CacheMode::Force).ok_or(ValueError::Told)
+    force.map(CacheMode::Force).ok_or(ValueError::Reported)
 }
 
 /// Reads `"none"`, `"env"` or a URL.
-fn proxy(item: &FieldValue<'_>) -> Result<Proxy, ValueError> {
-    match text(item)? {
+fn read_proxy(item: &FieldValue<'_>) -> Result<Proxy, ValueError> {
+    match read_text(item)? {
         "none" => Ok(Proxy::None),
         "env" => Ok(Proxy::Environment),
-        written if written.contains("://") => url(item).map(Proxy::Url),
+        written if written.contains("://") => read_url(item).map(Proxy::Url),
         _ => Err(ValueError::new("this is no proxy")
             .help("write \"none\", \"env\" or a URL such as \"http://proxy.example:3128\"")),
     }
 }
 
 /// Reads `"system"`, `"anybody"` or `{ file = "ca.pem" }`.
-fn trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
+fn read_trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
     if let TreeValue::Table(_) = &item.node.value {
-        let fields = item.fields()?;
-        let file = fields.read("file", path);
-        fields.finish();
-        if !fields.has("file") {
+        let table = item.table()?;
+        let file = table.read("file", read_path);
+        table.finish();
+        if !table.has("file") {
             return Err(ValueError::new("this names no file").help("say `file = \"ca.pem\"`"));
         }
-        return file.map(TlsTrust::File).ok_or(ValueError::Told);
+        return file.map(TlsTrust::File).ok_or(ValueError::Reported);
     }
-    let trusted = choice(
+    let trusted = read_choice(
         item,
         &[
             ("system", &TlsTrust::System),
@@ -219,7 +228,7 @@ fn trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
     if *trusted == TlsTrust::Anybody {
         item.report(
             ValueError::warning(
-                "anybody on the way can read the keys and answer in the API's name",
+                "anyone on the network path can read the keys and answer in the API's name",
             )
             .help("use it for a test at most; for a private authority say { file = \"ca.pem\" }"),
         );
@@ -227,21 +236,21 @@ fn trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
     Ok(trusted.clone())
 }
 
-/// As of [`Backoff::default`], which keeps its parts to itself.
+/// As in [`Backoff::default`], whose parts are private.
 const BACKOFF_BASE: Duration = Duration::from_millis(1_500);
 const BACKOFF_CAP: Duration = Duration::from_secs(30);
 
-/// Each retry doubles the wait; after a hundred of them it is no longer a retry.
-const MOST_RETRIES: u64 = 100;
+/// Each retry doubles the wait: more retries than this never happen.
+const MAX_RETRIES: u64 = 100;
 
-/// As browsers do.
-const MOST_REDIRECTS: u64 = 20;
+/// The limit of browsers.
+const MAX_REDIRECTS: u64 = 20;
 
-/// A budget without bounds is none.
-const MOST_PER_SECOND: u64 = 1_000_000;
+/// A larger budget has no effect.
+const MAX_PER_SECOND: u64 = 1_000_000;
 
-/// A call that earned a retry must live to see it.
-const SHORTEST_TTL: Duration = Duration::from_secs(1);
+/// A call must be able to use the retry that it earned.
+const MIN_TTL: Duration = Duration::from_secs(1);
 
 const ADDRESSES: [(&str, AddressPolicy); 2] = [
     ("public", AddressPolicy::Public),

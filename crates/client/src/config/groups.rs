@@ -1,79 +1,81 @@
-//! Reads the groups of an API and the routes that lead to them.
+//! Reads the groups of an API and the routes to them.
 //!
-//! A route that leads nowhere, a name that two groups claim, a cost that no limit lets through: each
-//! looks right and fails at the first call. They are told here, where the line is still known.
+//! An unknown group, a name of two groups, a cost above a limit: each looks right and fails at the first
+//! call. They are reported here, where the line is known.
 
 use std::collections::HashSet;
 
+use outflow_config::value_readers::{read_cost, read_name, read_text};
+use outflow_config::{FieldValue, TableReader, TreeEntry, ValueError, escape_name, unknown_name};
 use outflow_core::{Cost, Limit, MAX_LIMITS};
 use smol_str::SmolStr;
 
-use super::limits::limits;
+use super::http_values::read_method;
+use super::limits::read_limits;
 use super::rate_share::RateShare;
-use super::reader::{FieldValue, TableReader, ValueError, printable, unknown};
-use super::tree::TreeEntry;
 use super::unreachable_routes;
-use super::value_readers::{cost, method, name, text};
 use crate::path_pattern::PathPattern;
 use crate::rules::{DEFAULT_GROUP, Group, Route, Rules};
 
-/// Reads `groups` and `routes` beside the API's own limits.
-pub(super) fn read(fields: &TableReader<'_>, rules: &mut Rules, portion: RateShare) {
-    let written = fields.section("groups").entries();
-    // One more may follow, for what none of them takes.
+/// Reads `groups` and `routes` into the rules, which have the API's own limits.
+pub(super) fn read_groups(table: &TableReader<'_>, rules: &mut Rules, share: RateShare) {
+    let groups = table.section("groups");
+    let written = groups.entries();
+    // One more may follow, for calls of no group.
     rules.groups.reserve_exact(written.len() + 1);
     for (entry, item) in &written {
-        let named = name(&entry.name);
-        let named = named.map_err(|wrong| fields.book().report(entry.at, &item.key, wrong));
-        let group = group(item, portion).map_err(|wrong| item.report(wrong));
-        if let (Ok(name), Ok(group)) = (named, group) {
+        let name = read_name(&entry.name).map_err(|error| groups.report_name(entry, error));
+        let group = read_group(item, share).map_err(|error| item.report(error));
+        if let (Ok(name), Ok(group)) = (name, group) {
             rules.groups.push(Group { name, ..group });
         }
     }
-    report_clashes(&written);
-    let routes = fields.read("routes", |item| Ok(item.each(|item| route(item, rules))));
+    report_duplicates(&written);
+    let routes = table.read("routes", |item| {
+        Ok(item.read_items(|item| read_route(item, rules)))
+    });
     rules.routes = routes.unwrap_or_default();
-    if let Some(item) = fields.item("routes") {
-        unreachable_routes::check(&item, rules);
+    if let Some(item) = table.field("routes") {
+        unreachable_routes::check_order(&item, rules);
     }
 }
 
-/// Tells of calls that can never pass: too many limits to hold, or a cost above one of them.
-pub(super) fn check(fields: &TableReader<'_>, rules: &Rules) {
+/// Reports calls that can never pass: too many limits, or a cost above a limit.
+pub(super) fn check_costs(table: &TableReader<'_>, rules: &Rules) {
     if rules.limits.len() > MAX_LIMITS {
-        fields.tell("limits", too_many(rules.limits.len()));
+        table.report("limits", too_many_limits(rules.limits.len()));
     }
-    let groups = fields.section("groups");
+    let groups = table.section("groups");
     for group in &rules.groups {
         let count = rules.limits.len() + group.limits.len();
         if count > MAX_LIMITS && rules.limits.len() <= MAX_LIMITS {
-            groups.tell(&group.name, too_many(count));
+            groups.report(&group.name, too_many_limits(count));
         }
-        if let Some(wrong) = never_passes(rules, Some(group), group.cost) {
-            groups.section_of(&group.name).tell("cost", wrong);
+        if let Some(error) = cost_error(rules, Some(group), group.cost) {
+            groups.subtable(&group.name).report("cost", error);
         }
     }
-    for item in fields.item("routes").iter().flat_map(FieldValue::items) {
+    for item in table.field("routes").iter().flat_map(FieldValue::items) {
         check_route(&item, rules);
     }
 }
 
-/// The group of this name or alias.
-pub(super) fn group_named<'r>(rules: &'r Rules, wanted: &str) -> Option<&'r Group> {
+/// Returns the group of this name or alias.
+fn find_group<'r>(rules: &'r Rules, wanted: &str) -> Option<&'r Group> {
     rules
         .groups
         .iter()
         .find(|group| group.name == wanted || group.aliases.iter().any(|alias| alias == wanted))
 }
 
-fn group(item: &FieldValue<'_>, portion: RateShare) -> Result<Group, ValueError> {
-    let fields = item.fields()?;
-    let limits = limits(&fields).unwrap_or_default();
-    let cost = fields.read("cost", cost);
-    let alias = |item: &FieldValue<'_>| name(text(item)?);
-    let aliases = fields.read("aliases", |item| Ok(item.each(alias)));
-    fields.finish();
-    let limits = limits.into_iter().map(|limit| portion.apply(limit));
+fn read_group(item: &FieldValue<'_>, share: RateShare) -> Result<Group, ValueError> {
+    let table = item.table()?;
+    let limits = read_limits(&table).unwrap_or_default();
+    let cost = table.read("cost", read_cost);
+    let alias = |item: &FieldValue<'_>| read_name(read_text(item)?);
+    let aliases = table.read("aliases", |item| Ok(item.read_items(alias)));
+    table.finish();
+    let limits = limits.into_iter().map(|limit| share.apply(limit));
     Ok(Group {
         aliases: aliases.unwrap_or_default(),
         limits: limits.collect(),
@@ -82,83 +84,85 @@ fn group(item: &FieldValue<'_>, portion: RateShare) -> Result<Group, ValueError>
     })
 }
 
-fn route(item: &FieldValue<'_>, rules: &Rules) -> Result<Route, ValueError> {
-    let fields = item.fields()?;
-    let methods = fields.read("methods", |item| Ok(item.each(method)));
-    let pattern = fields.read("path", pattern);
-    let group = fields.read("group", |item| target(item, rules));
-    let cost = fields.read("cost", cost);
+fn read_route(item: &FieldValue<'_>, rules: &Rules) -> Result<Route, ValueError> {
+    let table = item.table()?;
+    let methods = table.read("methods", |item| Ok(item.read_items(read_method)));
+    let pattern = table.read("path", read_pattern);
+    let group = table.read("group", |item| read_group_name(item, rules));
+    let cost = table.read("cost", read_cost);
     for (name, help) in [
         ("path", "say `path = \"/orders/**\"`"),
         ("group", "say which group such calls are of"),
     ] {
-        if !fields.has(name) {
-            fields.tell(
+        if !table.has(name) {
+            table.report(
                 name,
                 ValueError::new(format!("a route needs its {name}")).help(help),
             );
         }
     }
-    fields.finish();
+    table.finish();
     Ok(Route {
         methods: methods.unwrap_or_default(),
-        pattern: pattern.ok_or(ValueError::Told)?,
-        group: group.ok_or(ValueError::Told)?,
+        pattern: pattern.ok_or(ValueError::Reported)?,
+        group: group.ok_or(ValueError::Reported)?,
         cost,
     })
 }
 
-fn pattern(item: &FieldValue<'_>) -> Result<PathPattern, ValueError> {
-    let written = text(item)?;
+fn read_pattern(item: &FieldValue<'_>) -> Result<PathPattern, ValueError> {
+    let written = read_text(item)?;
     let pattern: PathPattern = written
         .parse()
-        .map_err(|wrong: crate::path_pattern::InvalidPattern| ValueError::new(wrong.to_string()))?;
-    unreachable_routes::possible(written)?;
+        .map_err(|error: crate::path_pattern::InvalidPattern| ValueError::new(error.to_string()))?;
+    unreachable_routes::check_pattern(written)?;
     Ok(pattern)
 }
 
-fn target(item: &FieldValue<'_>, rules: &Rules) -> Result<SmolStr, ValueError> {
-    let wanted = text(item)?;
-    if wanted == DEFAULT_GROUP || group_named(rules, wanted).is_some() {
+fn read_group_name(item: &FieldValue<'_>, rules: &Rules) -> Result<SmolStr, ValueError> {
+    let wanted = read_text(item)?;
+    if wanted == DEFAULT_GROUP || find_group(rules, wanted).is_some() {
         return Ok(SmolStr::new(wanted));
     }
     let names = rules.groups.iter().flat_map(|group| {
         let aliases = group.aliases.iter().map(SmolStr::as_str);
         std::iter::once(group.name.as_str()).chain(aliases)
     });
-    Err(unknown("group", wanted, names))
+    Err(unknown_name("group", wanted, names))
 }
 
-/// Every name and alias stands for one group.
-fn report_clashes(groups: &[(&TreeEntry, FieldValue<'_>)]) {
+/// Reports a name or alias of two groups.
+fn report_duplicates(groups: &[(&TreeEntry, FieldValue<'_>)]) {
     let names = groups.iter().map(|(entry, _)| entry.name.as_str());
     let mut taken: HashSet<&str> = names.collect();
     for (_, item) in groups {
-        let aliases = item.fields().ok().and_then(|fields| fields.item("aliases"));
+        let aliases = item.table().ok().and_then(|table| table.field("aliases"));
         for alias in aliases.iter().flat_map(FieldValue::items) {
-            let Ok(name) = text(&alias) else { continue };
+            let Ok(name) = read_text(&alias) else {
+                continue;
+            };
             if !taken.insert(name) {
-                let wrong = ValueError::new(format!("the name `{}` is taken", printable(name)));
-                alias.report(wrong.help("give each group and alias a name of its own"));
+                let error = ValueError::new(format!("the name `{}` is taken", escape_name(name)));
+                alias.report(error.help("give each group and alias a name of its own"));
             }
         }
     }
 }
 
 fn check_route(item: &FieldValue<'_>, rules: &Rules) {
-    let Ok(fields) = item.fields() else { return };
-    let (Some(cost_item), Some(group)) = (fields.item("cost"), fields.item("group")) else {
+    let Ok(table) = item.table() else { return };
+    let (Some(cost_item), Some(group)) = (table.field("cost"), table.field("group")) else {
         return;
     };
-    let (Ok(cost), Ok(group)) = (cost(&cost_item), text(&group)) else {
+    let (Ok(cost), Ok(group)) = (read_cost(&cost_item), read_text(&group)) else {
         return;
     };
-    if let Some(wrong) = never_passes(rules, group_named(rules, group), cost) {
-        cost_item.report(wrong);
+    if let Some(error) = cost_error(rules, find_group(rules, group), cost) {
+        cost_item.report(error);
     }
 }
 
-fn never_passes(rules: &Rules, group: Option<&Group>, cost: Cost) -> Option<ValueError> {
+fn cost_error(rules: &Rules, group: Option<&Group>, cost: Cost) -> Option<ValueError> {
     let own = group.into_iter().flat_map(|group| &*group.limits);
     let too_low = |limit: &&Limit| limit.capacity() < cost.units();
     let limit = rules.limits.iter().chain(own).find(too_low)?;
@@ -170,7 +174,7 @@ fn never_passes(rules: &Rules, group: Option<&Group>, cost: Cost) -> Option<Valu
     Some(ValueError::new(message).help(format!("the cost is {} at most", limit.capacity())))
 }
 
-fn too_many(count: usize) -> ValueError {
+fn too_many_limits(count: usize) -> ValueError {
     ValueError::new(format!("these are {count} limits for one call")).help(format!(
         "a call counts against {MAX_LIMITS} at most, its API's and its group's together"
     ))

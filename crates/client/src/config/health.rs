@@ -1,49 +1,50 @@
 //! Reads the variables of the health machine.
 //!
-//! A profile gives all of them and each can be written over. Whether they make sense together is the
-//! machine's own knowledge; here each of its complaints is put at the key that caused it.
+//! A profile sets all of them, and each can be overridden. The machine itself checks the combination;
+//! this reader reports each of its errors at the key that caused it.
 
 use std::time::Duration;
 
+use outflow_config::value_readers::{
+    read_choice, read_duration, read_factor, read_rate, read_share, read_u16, read_u32,
+};
+use outflow_config::{FieldValue, TableReader, TreeValue, ValueError};
 use outflow_core::{Escalation, HealthConfig, HealthConfigError, HealthSettings, StreakRule};
 
-use super::reader::{FieldValue, TableReader, ValueError};
-use super::tree::TreeValue;
-use super::value_readers::{choice, duration, factor, number, rate, share, small};
 use crate::rules::{HealthScope, Rules, WhenAsleep};
 
 /// Reads `health` and `concurrency` into the rules.
-pub(super) fn read(api: &TableReader<'_>, rules: &mut Rules) {
-    let fields = api.section("health");
-    let before = api.book().count();
-    let profile = fields.read("profile", |item| choice(item, &PROFILES));
+pub(super) fn read_health(api: &TableReader<'_>, rules: &mut Rules) {
+    let table = api.section("health");
+    let before = api.diagnostic_count();
+    let profile = table.read("profile", |item| read_choice(item, &PROFILES));
     let mut settings = profile.unwrap_or_default();
-    thresholds(&fields, &mut settings);
-    sleeping(&fields, &mut settings);
-    recovering(&fields, &mut settings, rules.timeout);
-    set(&mut settings.concurrency, api.read("concurrency", number));
-    let scope = fields.read("scope", |item| choice(item, &SCOPES));
+    read_thresholds(&table, &mut settings);
+    read_sleep(&table, &mut settings);
+    read_recovery(&table, &mut settings, rules.timeout);
+    set(&mut settings.concurrency, api.read("concurrency", read_u32));
+    let scope = table.read("scope", |item| read_choice(item, &SCOPES));
     rules.health_scope = scope.unwrap_or_default();
-    let asleep = fields.read("when_asleep", |item| choice(item, &ASLEEP));
+    let asleep = table.read("when_asleep", |item| read_choice(item, &ASLEEP));
     rules.when_asleep = asleep.unwrap_or_default();
-    fields.finish();
+    table.finish();
     match HealthConfig::new(settings) {
         Ok(config) => rules.health = config,
-        // A value that could not be read was taken as the default, which may not fit the others.
-        Err(_) if api.book().count() > before => {}
+        // The default of a value that could not be read may not fit the other values.
+        Err(_) if api.diagnostic_count() > before => {}
         Err(invalid) => {
-            for mistake in invalid.all() {
-                report(api, &fields, *mistake);
+            for error in invalid.all() {
+                report_error(api, &table, *error);
             }
         }
     }
-    if settings.probe_timeout <= rules.timeout && fields.has("probe_timeout") {
-        let wrong = ValueError::warning("a probe is given up before its attempt times out");
-        fields.tell("probe_timeout", wrong.help("make it longer than `timeout`"));
+    if settings.probe_timeout <= rules.timeout && table.has("probe_timeout") {
+        let error = ValueError::warning("a probe is given up before its attempt times out");
+        table.report("probe_timeout", error.help("make it longer than `timeout`"));
     }
 }
 
-/// Every variable of the machine that can be named by itself, and whether it is a duration.
+/// Variables of the machine that can be set by their name alone, with their units.
 pub(super) const VARIABLES: [(&str, VariableUnit); 31] = [
     ("window", VariableUnit::Time),
     ("window_length", VariableUnit::Other),
@@ -78,10 +79,10 @@ pub(super) const VARIABLES: [(&str, VariableUnit); 31] = [
     ("release_jitter", VariableUnit::Time),
 ];
 
-/// What a variable is measured in.
+/// Unit of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum VariableUnit {
-    /// Time, which may be told in seconds where it has no unit.
+    /// Time; a plain number is seconds.
     Time,
     /// A whole number, which may end in `.0`.
     Count,
@@ -89,81 +90,96 @@ pub(super) enum VariableUnit {
     Other,
 }
 
-fn thresholds(fields: &TableReader<'_>, settings: &mut HealthSettings) {
-    set(&mut settings.window, fields.read("window", duration));
+fn read_thresholds(table: &TableReader<'_>, settings: &mut HealthSettings) {
+    set(&mut settings.window, table.read("window", read_duration));
     set(
         &mut settings.window_length,
-        fields.read("window_length", small),
+        table.read("window_length", read_u16),
     );
-    set(&mut settings.min_samples, fields.read("min_samples", small));
-    set(&mut settings.p_throttle, fields.read("p_throttle", share));
-    set(&mut settings.n_throttle, fields.read("n_throttle", number));
-    let streak = fields.read("streak", |item| choice(item, &STREAKS));
+    set(
+        &mut settings.min_samples,
+        table.read("min_samples", read_u16),
+    );
+    set(
+        &mut settings.p_throttle,
+        table.read("p_throttle", read_share),
+    );
+    set(&mut settings.n_throttle, table.read("n_throttle", read_u32));
+    let streak = table.read("streak", |item| read_choice(item, &STREAKS));
     set(&mut settings.streak, streak);
-    let escalation = fields.read("escalation", |item| choice(item, &ESCALATIONS));
+    let escalation = table.read("escalation", |item| read_choice(item, &ESCALATIONS));
     set(&mut settings.escalation, escalation);
-    set(&mut settings.p_recover, fields.read("p_recover", share));
-    set(&mut settings.s_recover, fields.read("s_recover", number));
+    set(&mut settings.p_recover, table.read("p_recover", read_share));
+    set(&mut settings.s_recover, table.read("s_recover", read_u32));
     set(
         &mut settings.n_cacheonly,
-        fields.read("n_cacheonly", number),
+        table.read("n_cacheonly", read_u32),
     );
-    set(&mut settings.p_sleep, fields.read("p_sleep", share));
-    let held = fields.read("p_sleep_held", duration);
+    set(&mut settings.p_sleep, table.read("p_sleep", read_share));
+    let held = table.read("p_sleep_held", read_duration);
     set(&mut settings.p_sleep_held, held);
-    let confirm = fields.read("confirm_after", duration);
+    let confirm = table.read("confirm_after", read_duration);
     set(&mut settings.confirm_after, confirm);
 }
 
-fn sleeping(fields: &TableReader<'_>, settings: &mut HealthSettings) {
-    let short = fields.read("short_retry_after", duration);
+fn read_sleep(table: &TableReader<'_>, settings: &mut HealthSettings) {
+    let short = table.read("short_retry_after", read_duration);
     set(&mut settings.short_retry_after, short);
-    let max = fields.read("max_retry_after", duration);
+    let max = table.read("max_retry_after", read_duration);
     set(&mut settings.max_retry_after, max);
-    set(&mut settings.sleep_min, fields.read("sleep_min", duration));
-    set(&mut settings.sleep_max, fields.read("sleep_max", duration));
-    let jitter = fields.read("sleep_jitter", share);
+    set(
+        &mut settings.sleep_min,
+        table.read("sleep_min", read_duration),
+    );
+    set(
+        &mut settings.sleep_max,
+        table.read("sleep_max", read_duration),
+    );
+    let jitter = table.read("sleep_jitter", read_share);
     set(&mut settings.sleep_jitter, jitter);
-    let growth = fields.read("cooldown_factor", factor);
+    let growth = table.read("cooldown_factor", read_factor);
     set(&mut settings.cooldown_factor, growth);
-    let left = fields.read("throttle_share", share);
+    let left = table.read("throttle_share", read_share);
     set(&mut settings.throttle_share, left);
-    let floor = fields.read("throttle_floor", rate);
+    let floor = table.read("throttle_floor", read_rate);
     set(&mut settings.throttle_floor, floor);
 }
 
-fn recovering(fields: &TableReader<'_>, settings: &mut HealthSettings, attempt: Duration) {
-    let success = fields.read("probe_success", number);
+fn read_recovery(table: &TableReader<'_>, settings: &mut HealthSettings, attempt: Duration) {
+    let success = table.read("probe_success", read_u32);
     set(&mut settings.probe_success, success);
-    let neutral = fields.read("neutral_per_success", number);
+    let neutral = table.read("neutral_per_success", read_u32);
     set(&mut settings.neutral_per_success, neutral);
-    let together = fields.read("probe_concurrency", number);
+    let together = table.read("probe_concurrency", read_u32);
     set(&mut settings.probe_concurrency, together);
-    set(&mut settings.probe_rate, fields.read("probe_rate", rate));
-    // Half as much again as an attempt may take, so that a slow API is not taken for a dead one.
+    set(
+        &mut settings.probe_rate,
+        table.read("probe_rate", read_rate),
+    );
+    // Half as much again as an attempt may take, so that a slow API does not count as dead.
     let longest = attempt.saturating_add(attempt / 2);
     settings.probe_timeout = settings.probe_timeout.max(longest);
-    let timeout = fields.read("probe_timeout", duration);
+    let timeout = table.read("probe_timeout", read_duration);
     set(&mut settings.probe_timeout, timeout);
     set(
         &mut settings.ramp_factor,
-        fields.read("ramp_factor", factor),
+        table.read("ramp_factor", read_factor),
     );
     set(
         &mut settings.ramp_every,
-        fields.read("ramp_every", duration),
+        table.read("ramp_every", read_duration),
     );
-    let after = fields.read("cache_only_after", |item| or_never(item, number));
+    let after = table.read("cache_only_after", |item| or_never(item, read_u32));
     set(&mut settings.cache_only_after, after);
-    let recover = fields.read("auto_recover", |item| or_never(item, duration));
+    let recover = table.read("auto_recover", |item| or_never(item, read_duration));
     set(&mut settings.auto_recover, recover);
-    let jitter = fields.read("release_jitter", duration);
+    let jitter = table.read("release_jitter", read_duration);
     set(&mut settings.release_jitter, jitter);
 }
 
-fn set<T>(place: &mut T, value: Option<T>) {
+fn set<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
-        *place = value;
+        *field = value;
     }
 }
 
@@ -177,26 +193,26 @@ fn or_never<T>(
     }
 }
 
-/// Puts a mistake at the key that was written, or at the first of those it is about.
-fn report(api: &TableReader<'_>, fields: &TableReader<'_>, mistake: HealthConfigError) {
-    let wrong = match mistake {
+/// Reports an error at the first written key that it concerns, or at the first key of all.
+fn report_error(api: &TableReader<'_>, table: &TableReader<'_>, cause: HealthConfigError) {
+    let error = match cause {
         HealthConfigError::CacheOnlyAtOnce | HealthConfigError::AutoRecoverAtOnce => {
             ValueError::new("this must be above 0").help("say \"never\" to do without")
         }
-        _ => ValueError::new(mistake.to_string()),
+        _ => ValueError::new(cause.to_string()),
     };
-    if mistake == HealthConfigError::NoConcurrency {
-        api.tell("concurrency", wrong);
+    if cause == HealthConfigError::NoConcurrency {
+        api.report("concurrency", error);
         return;
     }
-    let keys = keys_of(mistake);
-    let written = keys.iter().find(|key| fields.has(key));
+    let keys = keys_of(cause);
+    let written = keys.iter().find(|key| table.has(key));
     let key = written.or(keys.first()).copied().unwrap_or("profile");
-    fields.tell(key, wrong);
+    table.report(key, error);
 }
 
-const fn keys_of(mistake: HealthConfigError) -> &'static [&'static str] {
-    match mistake {
+const fn keys_of(cause: HealthConfigError) -> &'static [&'static str] {
+    match cause {
         HealthConfigError::NoWindow => &["window", "window_length"],
         HealthConfigError::SamplesOutsideWindow => &["min_samples", "window_length"],
         HealthConfigError::TripsOnNothing | HealthConfigError::RecoversAboveThrottle => {

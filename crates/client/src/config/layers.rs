@@ -1,145 +1,103 @@
-//! Lays texts, presets and the environment over each other.
+//! Merges the layers of a configuration.
 //!
-//! From the bottom: the preset, the texts in their order, the environment, what was set while the program
-//! runs. What is laid over speaks last. Two keys that say the same thing in two ways are rivals: the upper one takes the lower one
-//! away, so that `rate_limit_per_sec` over a preset's `limits` is one limit and not two.
+//! From the bottom: the preset, the texts in their order, the environment, the runtime overrides. Two keys
+//! with the same meaning exclude each other: the key of the higher layer removes the other one below it,
+//! so `rate_limit_per_sec` over a preset's `limits` is one limit and not two.
 
-use toml::de::DeTable;
+use outflow_config::value_readers::expected;
+use outflow_config::{
+    DiagnosticCollector, Document, EnvVariable, Environment, Source, TreeEntry, TreeNode,
+    TreeTable, TreeValue, ValueError, join_key, parse_layer, unknown_name,
+};
 
-use super::collector::DiagnosticCollector;
-use super::environment::{EnvVariable, Environment};
-use super::nesting_limit::too_deep;
-use super::pieces;
-use super::reader::{ValueError, joined, unknown};
-use super::source::{Source, SourceKind};
-use super::syntax_hints;
-use super::tree::{SourceSpan, TextStart, TreeEntry, TreeNode, TreeTable, TreeValue, table_of};
+use super::operating_variables;
 use crate::preset::Preset;
 
-/// All layers as one table.
-pub(super) fn merged(
+/// Merges all layers into one document, of which each section reads its part.
+pub fn load(sources: &[Source], environment: &Environment) -> Document {
+    let collector = DiagnosticCollector::default();
+    let root = merge_layers(sources, environment, &collector);
+    Document::new(root, collector)
+}
+
+fn merge_layers(
     sources: &[Source],
     environment: &Environment,
-    book: &DiagnosticCollector,
+    collector: &DiagnosticCollector,
 ) -> TreeTable {
     let mut root = TreeTable::EMPTY;
-    let over_all = |source: &&Source| source.kind() == SourceKind::Runtime;
-    for source in sources.iter().filter(|source| !over_all(source)) {
-        overlay_root(&mut root, parsed(source, book));
+    for source in sources.iter().filter(|source| !source.is_runtime()) {
+        overlay_root(&mut root, parse_source(source, collector));
     }
-    let variables = environment.overrides(book);
-    let (presets, others): (Vec<_>, Vec<_>) =
-        variables.into_iter().partition(EnvVariable::names_a_preset);
+    let variables = environment.overrides(collector);
+    let (presets, others): (Vec<_>, Vec<_>) = variables.into_iter().partition(selects_preset);
     for variable in presets {
         let over = variable.into_table(&root);
         overlay_root(&mut root, over);
     }
-    lay_presets_under(&mut root, book);
-    for variable in environment.operating(&root, book).into_iter().chain(others) {
-        let over = variable.into_table(&root);
-        overlay_root(&mut root, canonical(over, book));
+    apply_presets(&mut root, collector);
+    let operating = operating_variables::find(environment, &root, collector);
+    for variable in operating.into_iter().chain(others) {
+        let mut over = variable.into_table(&root);
+        rename_keys(&mut over, collector);
+        overlay_root(&mut root, over);
     }
-    for source in sources.iter().filter(over_all) {
-        overlay_root(&mut root, parsed(source, book));
+    for source in sources.iter().filter(|source| source.is_runtime()) {
+        overlay_root(&mut root, parse_source(source, collector));
     }
     root
 }
 
-/// The table of a source, and a mistake for everything in it that does not parse.
-fn parsed(source: &Source, book: &DiagnosticCollector) -> TreeTable {
-    let number = book.add(source.clone());
-    if let Some(start) = too_deep(source.text()) {
-        let at = SourceSpan {
-            source: number,
-            start,
-            end: start + 1,
-        };
-        let wrong = ValueError::new("no key has so many parts");
-        book.report(at, "", wrong.help("nothing of this text was read"));
-        return TreeTable::EMPTY;
-    }
-    if let Some(table) = pieces::parsed(number, source.text()) {
-        return canonical(table, book);
-    }
-    let (table, errors) = DeTable::parse_recoverable(source.text());
-    for error in errors {
-        let span = error.span().unwrap_or_default();
-        let at = SourceSpan {
-            source: number,
-            start: span.start,
-            end: span.end,
-        };
-        book.doubt(
-            number,
-            syntax_hints::doubtful_lines(source.text(), at.start),
-        );
-        book.report(
-            at,
-            "",
-            syntax_hints::explain_syntax(source.text(), span, error.message()),
-        );
-    }
-    canonical(
-        table_of(TextStart::from_source(number), table.get_ref()),
-        book,
-    )
+fn parse_source(source: &Source, collector: &DiagnosticCollector) -> TreeTable {
+    let mut layer = parse_layer(source, "apis", collector);
+    rename_keys(&mut layer, collector);
+    layer
 }
 
-/// The same table with each key under its one name.
-fn canonical(mut root: TreeTable, book: &DiagnosticCollector) -> TreeTable {
+/// Returns true for `apis.NAME.preset`: a preset lies below all other keys, so it is applied first.
+fn selects_preset(variable: &EnvVariable) -> bool {
+    matches!(variable.levels(), [apis, _, preset] if apis == "apis" && preset == "preset")
+}
+
+/// Moves each value to the one name of its key.
+fn rename_keys(root: &mut TreeTable, collector: &DiagnosticCollector) {
     root.each_table("apis", |name, api| {
-        let prefix = joined("apis", name);
-        rename(
-            api,
-            &["health_scope"],
-            &["health", "scope"],
-            (book, &prefix),
-        );
-        rename(api, &["tls"], &["trust"], (book, &prefix));
-        rename(
-            api,
-            &["health", "concurrency"],
-            &["concurrency"],
-            (book, &prefix),
-        );
-        rename(
-            api,
-            &["health", "sem_base"],
-            &["concurrency"],
-            (book, &prefix),
-        );
+        let prefix = join_key("apis", name);
+        for (from, to) in RENAMES {
+            if let Err((entry, error)) = rename_key(api, from, to) {
+                let key = format!("{prefix}.{}", from.join("."));
+                collector.report(entry.at, &key, error);
+            }
+        }
     });
-    root
 }
 
-/// Moves a value to the key that it is another name of.
-fn rename(api: &mut TreeTable, from: &[&str], to: &[&str], told: (&DiagnosticCollector, &str)) {
+fn rename_key(
+    api: &mut TreeTable,
+    from: &[&str],
+    to: &[&str],
+) -> Result<(), (TreeEntry, ValueError)> {
     let Some(entry) = api.remove_at(from) else {
-        return;
+        return Ok(());
     };
     if api.entry_at(to).is_some() {
-        let (book, prefix) = told;
         let (from, to) = (from.join("."), to.join("."));
-        let wrong = ValueError::new(format!("`{from}` and `{to}` say the same"));
-        book.report(
-            entry.at,
-            &format!("{prefix}.{from}"),
-            wrong.help("keep one of them"),
-        );
-        return;
+        let error = ValueError::new(format!("`{from}` and `{to}` say the same"));
+        return Err((entry, error.help("keep one of them")));
     }
     api.overlay(TreeTable::nested(to, entry.node));
+    Ok(())
 }
 
 fn overlay_root(root: &mut TreeTable, over: TreeTable) {
-    root.overlay_by(over, |below, above| below.overlay_by(above, overlay_api));
+    root.overlay_with(over, |below, above| below.overlay_with(above, overlay_api));
 }
 
-/// One API over another. Whatever is a choice among forms is replaced; the rest is merged.
+/// Lays one API over another. Keys with a choice of forms are replaced as a whole; the others merge.
 fn overlay_api(below: &mut TreeTable, mut above: TreeTable) {
-    drop_rivals(below, &above);
-    for whole in ["key", "cache", "trust", "proxy", "limits", "routes"] {
-        if let Some(entry) = above.remove(whole) {
+    drop_exclusive(below, &above);
+    for name in ["key", "cache", "trust", "proxy", "limits", "routes"] {
+        if let Some(entry) = above.remove(name) {
             below.put(entry);
         }
     }
@@ -155,64 +113,70 @@ fn overlay_groups(below: &mut TreeTable, groups: TreeEntry) {
         return;
     };
     match groups.node.value {
-        TreeValue::Table(above) => own.overlay_by(above, |below, above| {
-            drop_rivals(below, &above);
+        TreeValue::Table(above) => own.overlay_with(above, |below, above| {
+            drop_exclusive(below, &above);
             below.overlay(above);
         }),
         _ => below.put(groups),
     }
 }
 
-fn drop_rivals(below: &mut TreeTable, above: &TreeTable) {
-    for (one, other) in RIVALS {
-        for (said, silenced) in [(one, other), (other, one)] {
-            if above.entry(said).is_some() {
-                below.remove(silenced);
+fn drop_exclusive(below: &mut TreeTable, above: &TreeTable) {
+    for (one, other) in EXCLUSIVE {
+        for (set, removed) in [(one, other), (other, one)] {
+            if above.entry(set).is_some() {
+                below.remove(removed);
             }
         }
     }
 }
 
-/// Lays the preset that an API names under what the API says itself.
-fn lay_presets_under(root: &mut TreeTable, book: &DiagnosticCollector) {
+/// Lays the preset of each API under the API's own keys.
+fn apply_presets(root: &mut TreeTable, collector: &DiagnosticCollector) {
     root.each_table("apis", |name, api| {
         let Some(entry) = api.entry("preset") else {
             return;
         };
-        let key = joined(&joined("apis", name), "preset");
-        match preset(&entry.node) {
+        let key = join_key(&join_key("apis", name), "preset");
+        match find_preset(&entry.node) {
             Ok(preset) => {
-                book.note(&key, Some(entry.node.at));
-                let mut below = preset_table(preset, book);
+                collector.record_origin(&key, Some(entry.node.at));
+                let mut below = preset_table(preset, collector);
                 overlay_api(&mut below, std::mem::take(api));
                 *api = below;
             }
-            Err(wrong) => book.report(entry.node.at, &key, wrong),
+            Err(error) => collector.report(entry.node.at, &key, error),
         }
     });
 }
 
-fn preset(node: &TreeNode) -> Result<Preset, ValueError> {
+fn find_preset(node: &TreeNode) -> Result<Preset, ValueError> {
     let TreeValue::Text(name) = &node.value else {
-        return Err(super::value_readers::expected(
-            "the name of a preset",
-            &node.value,
-        ));
+        return Err(expected("the name of a preset", &node.value));
     };
     let known = Preset::ALL.iter().map(|preset| preset.name());
-    Preset::named(name).ok_or_else(|| unknown("preset", name, known))
+    Preset::named(name).ok_or_else(|| unknown_name("preset", name, known))
 }
 
-fn preset_table(preset: Preset, book: &DiagnosticCollector) -> TreeTable {
-    let mut text = parsed(&Source::preset(preset.name(), preset.text()), book);
+fn preset_table(preset: Preset, collector: &DiagnosticCollector) -> TreeTable {
+    let source = Source::preset(preset.name(), preset.text());
+    let mut text = parse_source(&source, collector);
     match text.remove("api").map(|entry| entry.node.value) {
         Some(TreeValue::Table(api)) => api,
         _ => TreeTable::EMPTY,
     }
 }
 
-/// Two ways to say the same.
-const RIVALS: [(&str, &str); 2] = [
+/// Alternative names of keys, and the names that readers know.
+const RENAMES: [(&[&str], &[&str]); 4] = [
+    (&["health_scope"], &["health", "scope"]),
+    (&["tls"], &["trust"]),
+    (&["health", "concurrency"], &["concurrency"]),
+    (&["health", "sem_base"], &["concurrency"]),
+];
+
+/// Pairs of keys with the same meaning.
+const EXCLUSIVE: [(&str, &str); 2] = [
     ("limits", "rate_limit_per_sec"),
     ("api_key_env", "api_key_file"),
 ];

@@ -1,77 +1,76 @@
 //! Reads limits in each of their forms.
 //!
-//! `"10/s"` is enough for most; a table says the rest; `rate_limit_per_sec` is short for one limit, and
-//! `rate_base` with `bucket_capacity` for a token bucket. A process that shares an API with others takes
-//! its part of every limit here, once, so that nothing later needs to know.
+//! `"10/s"` is the short form, and a table has all keys; `rate_limit_per_sec` is one limit, and
+//! `rate_base` with `bucket_capacity` is a token bucket.
 
 use std::time::Duration;
 
+use outflow_config::value_readers::{
+    read_choice, read_duration, read_integer, read_per_second, read_positive_duration, read_rate,
+    read_share,
+};
+use outflow_config::{FieldValue, TableReader, TreeValue, ValueError, decimal_millionths};
 use outflow_core::{Accounting, CountBy, Limit, Pacing, Rate};
 
-use super::reader::{FieldValue, TableReader, ValueError};
-use super::tree::TreeValue;
-use super::units::decimal_millionths;
-use super::value_readers::{choice, duration, per_second, rate, share, span, whole};
-
-/// The limits that a table speaks of; `None` if it says nothing about them.
-pub(super) fn limits(fields: &TableReader<'_>) -> Option<Vec<Limit>> {
-    let listed = fields.read("limits", |item| Ok(item.each(limit)));
-    let short = fields.read("rate_limit_per_sec", per_second);
-    if fields.has("limits") && fields.has("rate_limit_per_sec") {
-        let wrong =
+/// Reads the limits of a table; `None` if it sets none.
+pub(super) fn read_limits(table: &TableReader<'_>) -> Option<Vec<Limit>> {
+    let listed = table.read("limits", |item| Ok(item.read_items(read_limit)));
+    let short = table.read("rate_limit_per_sec", read_per_second);
+    if table.has("limits") && table.has("rate_limit_per_sec") {
+        let error =
             ValueError::new("`limits` and `rate_limit_per_sec` both say how fast calls may go");
-        fields.tell(
+        table.report(
             "rate_limit_per_sec",
-            wrong.help("put all of them into `limits`"),
+            error.help("put all of them into `limits`"),
         );
     }
     listed.or_else(|| short.map(|rate| vec![Limit::sliding(rate)]))
 }
 
-/// The bucket of `rate_base` and `bucket_capacity`.
-pub(super) fn bucket(fields: &TableReader<'_>) -> Option<Limit> {
-    let base = fields.read("rate_base", base_rate);
-    let capacity = fields.read("bucket_capacity", |item| whole(item, 1..=MOST_SAVED));
-    if fields.has("bucket_capacity") && !fields.has("rate_base") {
-        let wrong = ValueError::new("a capacity alone is no limit");
-        fields.tell("bucket_capacity", wrong.help("say `rate_base` too"));
+/// Reads the bucket of `rate_base` and `bucket_capacity`.
+pub(super) fn read_bucket(table: &TableReader<'_>) -> Option<Limit> {
+    let base = table.read("rate_base", read_base_rate);
+    let capacity = table.read("bucket_capacity", |item| read_integer(item, 1..=MAX_BURST));
+    if table.has("bucket_capacity") && !table.has("rate_base") {
+        let error = ValueError::new("a capacity alone is no limit");
+        table.report("bucket_capacity", error.help("say `rate_base` too"));
     }
     let base = base?;
-    let capacity = capacity.unwrap_or_else(|| in_one_second(base));
+    let capacity = capacity.unwrap_or_else(|| units_per_second(base));
     Limit::bucket(base, capacity).ok()
 }
 
-fn limit(item: &FieldValue<'_>) -> Result<Limit, ValueError> {
+fn read_limit(item: &FieldValue<'_>) -> Result<Limit, ValueError> {
     match &item.node.value {
-        TreeValue::Table(_) => detailed(&item.fields()?),
-        _ => rate(item).map(Limit::sliding),
+        TreeValue::Table(_) => read_limit_table(&item.table()?),
+        _ => read_rate(item).map(Limit::sliding),
     }
 }
 
-fn detailed(fields: &TableReader<'_>) -> Result<Limit, ValueError> {
-    let rate = fields.read("rate", rate);
-    let kind = fields.read("kind", |item| choice(item, &KINDS));
-    let burst = fields.read("burst", |item| whole(item, 1..=MOST_SAVED));
+fn read_limit_table(table: &TableReader<'_>) -> Result<Limit, ValueError> {
+    let rate = table.read("rate", read_rate);
+    let kind = table.read("kind", |item| read_choice(item, &KINDS));
+    let burst = table.read("burst", |item| read_integer(item, 1..=MAX_BURST));
     let limit =
-        rate.and_then(|rate| of_kind(fields, kind.unwrap_or(LimitForm::Sliding), rate, burst));
-    let limit = limit.map(|limit| refined(fields, limit));
-    if !fields.has("rate") {
-        fields.tell(
+        rate.and_then(|rate| limit_of_kind(table, kind.unwrap_or(LimitForm::Sliding), rate, burst));
+    let limit = limit.map(|limit| refine_limit(table, limit));
+    if !table.has("rate") {
+        table.report(
             "rate",
             ValueError::new("a limit needs its rate").help("say `rate = \"10/s\"`"),
         );
     }
-    if fields.has("burst") && !matches!(kind, Some(LimitForm::Bucket)) {
-        let wrong = ValueError::new("only a bucket saves up for a burst");
-        fields.tell("burst", wrong.help("say `kind = \"bucket\"` or drop it"));
+    if table.has("burst") && !matches!(kind, Some(LimitForm::Bucket)) {
+        let error = ValueError::new("only a bucket saves up for a burst");
+        table.report("burst", error.help("say `kind = \"bucket\"` or drop it"));
     }
-    let limit = limit.ok_or(ValueError::Told);
-    fields.finish();
+    let limit = limit.ok_or(ValueError::Reported);
+    table.finish();
     limit
 }
 
-fn of_kind(
-    fields: &TableReader<'_>,
+fn limit_of_kind(
+    table: &TableReader<'_>,
     kind: LimitForm,
     rate: Rate,
     burst: Option<u64>,
@@ -82,16 +81,16 @@ fn of_kind(
         LimitForm::Aligned => Limit::aligned(rate),
         LimitForm::Bucket => Limit::bucket(rate, burst.unwrap_or(rate.quantity())),
     };
-    made.map_err(|wrong| fields.tell("rate", ValueError::new(wrong.to_string())))
+    made.map_err(|error| table.report("rate", ValueError::new(error.to_string())))
         .ok()
 }
 
-fn refined(fields: &TableReader<'_>, limit: Limit) -> Limit {
-    let counts = fields.read("counts", |item| choice(item, &MEASURES));
-    let accounting = fields.read("accounting", |item| choice(item, &ACCOUNTINGS));
-    let guard = fields.read("guard", duration);
-    let pacing = fields.read("pacing", pacing);
-    let warn_below = fields.read("warn_below", share);
+fn refine_limit(table: &TableReader<'_>, limit: Limit) -> Limit {
+    let counts = table.read("counts", |item| read_choice(item, &MEASURES));
+    let accounting = table.read("accounting", |item| read_choice(item, &ACCOUNTINGS));
+    let guard = table.read("guard", read_duration);
+    let pacing = table.read("pacing", read_pacing);
+    let warn_below = table.read("warn_below", read_share);
     let limit = limit.measured_in(counts.unwrap_or_default());
     let limit = limit.counted(accounting.unwrap_or_default());
     let limit = guard.map_or(limit, |guard| limit.guarded(guard));
@@ -99,13 +98,13 @@ fn refined(fields: &TableReader<'_>, limit: Limit) -> Limit {
     warn_below.map_or(limit, |share| limit.warning_below(share))
 }
 
-fn pacing(item: &FieldValue<'_>) -> Result<Pacing, ValueError> {
+fn read_pacing(item: &FieldValue<'_>) -> Result<Pacing, ValueError> {
     let TreeValue::Table(_) = &item.node.value else {
-        return choice(item, &[("off", Pacing::Off), ("soft", Pacing::SOFT)]);
+        return read_choice(item, &[("off", Pacing::Off), ("soft", Pacing::SOFT)]);
     };
-    let fields = item.fields()?;
-    let max_delay = fields.read("max_delay", span);
-    fields.finish();
+    let table = item.table()?;
+    let max_delay = table.read("max_delay", read_positive_duration);
+    table.finish();
     max_delay
         .map(|max_delay| Pacing::Soft { max_delay })
         .ok_or_else(|| {
@@ -113,19 +112,19 @@ fn pacing(item: &FieldValue<'_>) -> Result<Pacing, ValueError> {
         })
 }
 
-/// So many a second, with a fraction if need be: a bucket has no window that a fraction would stretch.
-fn base_rate(item: &FieldValue<'_>) -> Result<Rate, ValueError> {
+/// Reads units per second, with a fraction: a bucket has no window that a fraction would extend.
+fn read_base_rate(item: &FieldValue<'_>) -> Result<Rate, ValueError> {
     match &item.node.value {
         TreeValue::Decimal(number) => decimal_millionths(number)
             .and_then(|millionths| u64::try_from(millionths).ok())
-            .and_then(of_millionths)
+            .and_then(rate_from_millionths)
             .ok_or_else(|| ValueError::new("this is no rate").help("write it like 35 or \"35/s\"")),
-        TreeValue::Whole(_) => per_second(item),
-        _ => rate(item),
+        TreeValue::Integer(_) => read_per_second(item),
+        _ => read_rate(item),
     }
 }
 
-fn of_millionths(millionths: u64) -> Option<Rate> {
+fn rate_from_millionths(millionths: u64) -> Option<Rate> {
     let common = common_divisor(millionths, MILLION);
     Rate::new(
         millionths / common,
@@ -141,8 +140,8 @@ const fn common_divisor(a: u64, b: u64) -> u64 {
     }
 }
 
-/// What comes back in a second, at least one.
-fn in_one_second(rate: Rate) -> u64 {
+/// Returns the units that a bucket regains in one second, at least one.
+fn units_per_second(rate: Rate) -> u64 {
     let units = u128::from(rate.quantity()) * 1_000_000_000 / rate.per().as_nanos();
     u64::try_from(units).unwrap_or(u64::MAX).max(1)
 }
@@ -178,5 +177,5 @@ const ACCOUNTINGS: [(&str, Accounting); 3] = [
 
 const MILLION: u64 = 1_000_000;
 
-/// A trillion: more than any provider lets anyone save up.
-const MOST_SAVED: u64 = 1_000_000_000_000;
+/// More than any provider's bucket holds.
+const MAX_BURST: u64 = 1_000_000_000_000;

@@ -1,22 +1,19 @@
-//! Reads what an API's owner makes of statuses and faults, over the usual table.
+//! Reads the classification of statuses and faults, over the default table.
 
+use outflow_config::value_readers::{read_bool, read_choice};
+use outflow_config::{FieldValue, TableReader, TreeValue, ValueError, unknown_name};
 use outflow_core::{
     Fault, Handling, OutcomeClass, Policy, PolicyRule, RetryAfterUse, Retryability, RuleMatch,
 };
 
-use super::reader::{FieldValue, TableReader, ValueError, unknown};
-use super::tree::TreeValue;
-use super::value_readers::{choice, truth};
-
-/// Reads `policy`: statuses, ranges of them and faults, each with its treatment.
-pub(super) fn read(api: &TableReader<'_>) -> Policy {
-    let fields = api.section("policy");
+/// Reads `policy`: statuses, ranges of them and faults, each with its handling.
+pub(super) fn read_policy(api: &TableReader<'_>) -> Policy {
+    let table = api.section("policy");
     let mut rules = Vec::new();
-    for (entry, item) in fields.entries() {
-        let when = when(&entry.name);
-        let when = when.map_err(|wrong| api.book().report(entry.at, &item.key, wrong));
-        let then = treatment(&item).map_err(|wrong| item.report(wrong));
-        api.book().note(&item.key, Some(item.node.at));
+    for (entry, item) in table.entries() {
+        let when = parse_match(&entry.name).map_err(|error| table.report_name(entry, error));
+        let then = read_handling(&item).map_err(|error| item.report(error));
+        item.record_origin();
         if let (Ok(when), Ok(then)) = (when, then) {
             rules.push(PolicyRule { when, then });
         }
@@ -24,39 +21,39 @@ pub(super) fn read(api: &TableReader<'_>) -> Policy {
     Policy::with(&rules)
 }
 
-/// Reads `429`, `5xx`, `500-504`, `403 limited`, `dns`.
-fn when(name: &str) -> Result<RuleMatch, ValueError> {
+/// Parses `429`, `5xx`, `500-504`, `403 limited`, `dns`.
+fn parse_match(name: &str) -> Result<RuleMatch, ValueError> {
     let named = ENDS.iter().find(|(known, _)| *known == name);
     if let Some((_, when)) = named {
         return Ok(*when);
     }
     let read = if let Some(status) = name.strip_suffix(" limited") {
-        status_code(status).map(RuleMatch::RateLimited)
+        parse_status(status).map(RuleMatch::RateLimited)
     } else if let Some(hundred) = name.strip_suffix("xx") {
         let first = hundred.parse::<u16>().ok().filter(|n| (1..=5).contains(n));
         first.map(|n| RuleMatch::Statuses(n * 100, n * 100 + 99))
     } else if let Some((first, last)) = name.split_once('-') {
-        let range = status_code(first).zip(status_code(last));
+        let range = parse_status(first).zip(parse_status(last));
         range
             .filter(|(first, last)| first <= last)
             .map(|(first, last)| RuleMatch::Statuses(first, last))
     } else {
-        status_code(name).map(RuleMatch::Status)
+        parse_status(name).map(RuleMatch::Status)
     };
-    read.ok_or_else(|| no_end(name))
+    read.ok_or_else(|| match_error(name))
 }
 
-fn status_code(text: &str) -> Option<u16> {
+fn parse_status(text: &str) -> Option<u16> {
     let code = text.parse().ok()?;
     (100..=599).contains(&code).then_some(code)
 }
 
-fn no_end(name: &str) -> ValueError {
+fn match_error(name: &str) -> ValueError {
     if name.starts_with(|c: char| c.is_ascii_digit()) {
         return ValueError::new("this is no status")
             .help("write 100 to 599, \"5xx\", \"500-504\" or \"403 limited\"");
     }
-    unknown(
+    unknown_name(
         "end of an attempt",
         name,
         ENDS.iter().map(|(name, _)| *name),
@@ -64,21 +61,21 @@ fn no_end(name: &str) -> ValueError {
 }
 
 /// Reads a word such as `neutral`, or a table of the three parts.
-fn treatment(item: &FieldValue<'_>) -> Result<Handling, ValueError> {
+fn read_handling(item: &FieldValue<'_>) -> Result<Handling, ValueError> {
     let TreeValue::Table(_) = &item.node.value else {
-        return choice(item, &TREATMENTS);
+        return read_choice(item, &HANDLINGS);
     };
-    let fields = item.fields()?;
-    let effect = fields.read("counts_as", |item| choice(item, &EFFECTS));
-    let again = fields.read("retry", truth);
-    let obey = fields.read("obey_retry_after", truth);
-    if !fields.has("counts_as") {
-        let wrong = ValueError::new("a treatment needs what it counts as");
-        fields.tell("counts_as", wrong.help("say `counts_as = \"neutral\"`"));
+    let table = item.table()?;
+    let effect = table.read("counts_as", |item| read_choice(item, &EFFECTS));
+    let again = table.read("retry", read_bool);
+    let obey = table.read("obey_retry_after", read_bool);
+    if !table.has("counts_as") {
+        let error = ValueError::new("a treatment needs what it counts as");
+        table.report("counts_as", error.help("say `counts_as = \"neutral\"`"));
     }
-    fields.finish();
+    table.finish();
     Ok(Handling {
-        effect: effect.ok_or(ValueError::Told)?,
+        effect: effect.ok_or(ValueError::Reported)?,
         retry: match again {
             Some(true) => Retryability::Worthwhile,
             Some(false) | None => Retryability::Pointless,
@@ -112,8 +109,8 @@ const EFFECTS: [(&str, OutcomeClass); 8] = [
     ("cancelled", OutcomeClass::Cancelled),
 ];
 
-/// The treatments that have a name; `failed` counts and is not tried again, as a refused key is.
-const TREATMENTS: [(&str, Handling); 8] = [
+/// Handlings with a name; `failed` counts and is not retried, like a rejected key.
+const HANDLINGS: [(&str, Handling); 8] = [
     ("success", Handling::SUCCESS),
     ("neutral", Handling::NEUTRAL),
     ("cancelled", Handling::CANCELLED),

@@ -1,15 +1,13 @@
-//! The part of every limit that one process of several takes.
+//! Share of every limit that one of several processes uses.
 
 use std::time::Duration;
 
+use outflow_config::value_readers::read_share;
+use outflow_config::{FieldValue, TreeValue, ValueError};
 use outflow_core::{Limit, Rate};
 
-use super::reader::{FieldValue, ValueError};
-use super::tree::TreeValue;
-use super::value_readers::share;
-
-/// A fraction above zero and at most one. Kept as two whole numbers: a third of 30/s is 10/s and
-/// not 9/s, which is what 333,333 millionths would make of it.
+/// A fraction above zero and at most one. It is stored as two whole numbers, because 333,333 millionths of
+/// 30/s are 9/s and a third is 10/s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RateShare {
     part: u32,
@@ -25,31 +23,31 @@ impl RateShare {
             TreeValue::Text(text) => text.split_once('/'),
             _ => None,
         };
-        let portion = match written {
+        let share = match written {
             Some((part, of)) => Self {
-                part: part.trim().parse().map_err(|_| no_portion())?,
-                of: of.trim().parse().map_err(|_| no_portion())?,
+                part: part.trim().parse().map_err(|_| share_error())?,
+                of: of.trim().parse().map_err(|_| share_error())?,
             },
             None => Self {
-                part: share(item)?.as_parts_per_million(),
+                part: read_share(item)?.as_parts_per_million(),
                 of: 1_000_000,
             },
         };
-        if portion.part == 0 || portion.part > portion.of {
-            return Err(no_portion());
+        if share.part == 0 || share.part > share.of {
+            return Err(share_error());
         }
-        Ok(portion)
+        Ok(share)
     }
 
-    /// The limit that is left, rounded down and never nothing.
+    /// Returns this share of a limit, rounded down and above zero.
     pub(super) fn apply(self, limit: Limit) -> Limit {
-        match self.of_rate(limit.rate()) {
+        match self.scale_rate(limit.rate()) {
             Some(rate) if self != Self::ALL => limit.with_rate(rate),
             _ => limit,
         }
     }
 
-    fn of_rate(self, rate: Rate) -> Option<Rate> {
+    fn scale_rate(self, rate: Rate) -> Option<Rate> {
         let (part, of) = (u128::from(self.part), u128::from(self.of));
         let wanted = u128::from(rate.quantity()) * part;
         if wanted >= of {
@@ -60,7 +58,7 @@ impl RateShare {
     }
 }
 
-fn no_portion() -> ValueError {
+fn share_error() -> ValueError {
     ValueError::new("this is no part of a rate").help("write it like \"1/4\" or \"25%\"")
 }
 
@@ -68,15 +66,15 @@ fn no_portion() -> ValueError {
 mod tests {
     use super::*;
 
-    // A third of 30 is whole; a third of 10 leaves 9 for three processes, never 12; a quarter of one
-    // a second is one in four; a bucket's burst shrinks with it.
+    // A third of 30/s is exact; thirds of 10/s are 9/s for three processes, never 12/s; a quarter of 1/s is
+    // one in four seconds; a bucket's burst shrinks too.
     #[test]
-    fn a_part_is_exact_and_never_more() {
+    fn a_share_is_exact_or_rounded_down() {
         let third = RateShare { part: 1, of: 3 };
         let quarter = RateShare { part: 1, of: 4 };
-        let of = |portion: RateShare, rate: &str| {
+        let of = |share: RateShare, rate: &str| {
             let limit = Limit::sliding(rate.parse().expect("valid"));
-            portion.apply(limit).rate().to_string()
+            share.apply(limit).rate().to_string()
         };
         assert_eq!(of(third, "30/s"), "10/s");
         assert_eq!(of(third, "10/s"), "3/s");

@@ -1,32 +1,33 @@
-//! What is set for the whole program and not for one API: its log, its metrics, its cache.
-//!
-//! Plain values; who writes logs or keeps answers makes of them what it will.
+//! Sections that apply to the whole client: log, metrics and cache.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::reader::{FieldValue, TableReader, ValueError};
-use super::tree::TreeValue;
-use super::value_readers::{choice, path, size, span, whole};
+use outflow_config::value_readers::{
+    read_choice, read_integer, read_path, read_positive_duration, read_size,
+};
+use outflow_config::{
+    Environment, FieldValue, Section, SectionChanges, TableReader, TreeValue, ValueError,
+};
 
-/// How and where log lines are written.
+/// Form and destination of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogSection {
-    /// The form of a line.
+    /// Form of a line.
     pub format: LogFormat,
-    /// The least important line that is written.
+    /// Lowest level that is written.
     pub level: LogLevel,
-    /// The file; none means the standard error stream.
+    /// File; `None` is the standard error stream.
     pub file: Option<PathBuf>,
-    /// The size at which a file is put aside and a new one begun, in bytes.
+    /// Size in bytes at which a new file begins.
     pub max_size: u64,
-    /// How many files are kept, the one being written included.
+    /// Number of files that are kept, the current one included.
     pub max_files: u32,
 }
 
 impl Default for LogSection {
-    /// Logfmt to the standard error stream; with a file, five of ten mebibytes: days of an ordinary
-    /// program, and never more than fits a small disk.
+    /// Logfmt to the standard error stream; with a file, five of 10 MiB: days of an ordinary program on a
+    /// small disk.
     fn default() -> Self {
         Self {
             format: LogFormat::default(),
@@ -38,26 +39,26 @@ impl Default for LogSection {
     }
 }
 
-/// The form of a log line.
+/// Form of a log line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LogFormat {
     /// `key=value` pairs.
     #[default]
     Logfmt,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// How important a log line must be.
+/// Level of a log line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LogLevel {
-    /// Nothing is written.
+    /// No lines.
     Off,
-    /// What failed.
+    /// Failures.
     Error,
-    /// What may fail soon.
+    /// Conditions that may fail soon.
     Warn,
-    /// What changed.
+    /// Changes of state.
     #[default]
     Info,
     /// Every call.
@@ -66,17 +67,17 @@ pub enum LogLevel {
     Trace,
 }
 
-/// Where metrics are written as lines of JSON, beside what is fetched from `/metrics`.
+/// Destination of metrics as lines of JSON, in addition to `/metrics`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MetricsSettings {
-    /// Where the lines go.
+    /// Destination of the lines.
     pub ndjson: NdjsonTarget,
-    /// How often they are written.
+    /// Time between two lines.
     pub interval: Duration,
 }
 
 impl Default for MetricsSettings {
-    /// Nowhere; every ten seconds if somewhere.
+    /// Off; every ten seconds if on.
     fn default() -> Self {
         Self {
             ndjson: NdjsonTarget::default(),
@@ -85,24 +86,24 @@ impl Default for MetricsSettings {
     }
 }
 
-/// Where lines of JSON go.
+/// Destination of lines of JSON.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum NdjsonTarget {
-    /// Nowhere.
+    /// None.
     #[default]
     Off,
-    /// To the standard output stream.
+    /// The standard output stream.
     Stdout,
-    /// To the end of this file.
+    /// The end of this file.
     File(PathBuf),
 }
 
-/// Where answers are kept.
+/// Directory and size of the cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CacheSection {
-    /// The directory; none keeps them in memory alone.
+    /// Directory; `None` keeps responses in memory only.
     pub dir: Option<PathBuf>,
-    /// The most that they may take, in bytes.
+    /// Largest size, in bytes.
     pub size: u64,
 }
 
@@ -116,54 +117,84 @@ impl Default for CacheSection {
     }
 }
 
-pub(super) fn log(root: &TableReader<'_>) -> LogSection {
-    let fields = root.section("log");
-    let usual = LogSection::default();
-    let format = fields.read("format", |item| choice(item, &FORMATS));
-    let level = fields.read("level", |item| choice(item, &LEVELS));
-    let file = fields.read("file", path);
-    let max_size = fields.read("max_size", size);
-    let max_files = fields.read("max_files", |item| whole(item, 1..=MOST_FILES));
-    fields.finish();
-    LogSection {
-        format: format.unwrap_or(usual.format),
-        level: level.unwrap_or(usual.level),
-        file,
-        max_size: max_size.unwrap_or(usual.max_size),
-        max_files: max_files
-            .and_then(|count| u32::try_from(count).ok())
-            .unwrap_or(usual.max_files),
+impl Section for LogSection {
+    const NAME: &'static str = "log";
+
+    fn read(table: &TableReader<'_>, _: &Environment) -> Self {
+        let default = Self::default();
+        let format = table.read("format", |item| read_choice(item, &FORMATS));
+        let level = table.read("level", |item| read_choice(item, &LEVELS));
+        let file = table.read("file", read_path);
+        let max_size = table.read("max_size", read_size);
+        let max_files = table.read("max_files", |item| read_integer(item, 1..=MAX_FILES));
+        Self {
+            format: format.unwrap_or(default.format),
+            level: level.unwrap_or(default.level),
+            file,
+            max_size: max_size.unwrap_or(default.max_size),
+            max_files: max_files
+                .and_then(|count| u32::try_from(count).ok())
+                .unwrap_or(default.max_files),
+        }
+    }
+
+    /// A running log follows its level only.
+    fn restart_keys(&self, new: &Self) -> Vec<String> {
+        SectionChanges::differing([
+            ("log.format", self.format != new.format),
+            ("log.file", self.file != new.file),
+            ("log.max_size", self.max_size != new.max_size),
+            ("log.max_files", self.max_files != new.max_files),
+        ])
     }
 }
 
-pub(super) fn metrics(root: &TableReader<'_>) -> MetricsSettings {
-    let fields = root.section("metrics");
-    let usual = MetricsSettings::default();
-    let ndjson = fields.read("ndjson", ndjson);
-    let interval = fields.read("interval", span);
-    fields.finish();
-    MetricsSettings {
-        ndjson: ndjson.unwrap_or(usual.ndjson),
-        interval: interval.unwrap_or(usual.interval),
+impl Section for MetricsSettings {
+    const NAME: &'static str = "metrics";
+
+    fn read(table: &TableReader<'_>, _: &Environment) -> Self {
+        let default = Self::default();
+        let ndjson = table.read("ndjson", read_ndjson);
+        let interval = table.read("interval", read_positive_duration);
+        Self {
+            ndjson: ndjson.unwrap_or(default.ndjson),
+            interval: interval.unwrap_or(default.interval),
+        }
+    }
+
+    fn restart_keys(&self, new: &Self) -> Vec<String> {
+        SectionChanges::differing([
+            ("metrics.ndjson", self.ndjson != new.ndjson),
+            ("metrics.interval", self.interval != new.interval),
+        ])
     }
 }
 
-pub(super) fn cache(root: &TableReader<'_>) -> CacheSection {
-    let fields = root.section("cache");
-    let dir = fields.read("dir", path);
-    let most = fields.read("size", size);
-    fields.finish();
-    CacheSection {
-        dir,
-        size: most.unwrap_or(CacheSection::default().size),
+impl Section for CacheSection {
+    const NAME: &'static str = "cache";
+
+    fn read(table: &TableReader<'_>, _: &Environment) -> Self {
+        let dir = table.read("dir", read_path);
+        let size = table.read("size", read_size);
+        Self {
+            dir,
+            size: size.unwrap_or(Self::default().size),
+        }
+    }
+
+    fn restart_keys(&self, new: &Self) -> Vec<String> {
+        SectionChanges::differing([
+            ("cache.dir", self.dir != new.dir),
+            ("cache.size", self.size != new.size),
+        ])
     }
 }
 
-fn ndjson(item: &FieldValue<'_>) -> Result<NdjsonTarget, ValueError> {
+fn read_ndjson(item: &FieldValue<'_>) -> Result<NdjsonTarget, ValueError> {
     if let TreeValue::Table(_) = &item.node.value {
-        let fields = item.fields()?;
-        let file = fields.read("file", path);
-        fields.finish();
+        let table = item.table()?;
+        let file = table.read("file", read_path);
+        table.finish();
         return file.map(NdjsonTarget::File).ok_or_else(|| {
             ValueError::new("this names no file").help("say `file = \"metrics.ndjson\"`")
         });
@@ -172,11 +203,11 @@ fn ndjson(item: &FieldValue<'_>) -> Result<NdjsonTarget, ValueError> {
         ("off", &NdjsonTarget::Off),
         ("stdout", &NdjsonTarget::Stdout),
     ];
-    choice(item, &words).cloned()
+    read_choice(item, &words).cloned()
 }
 
-/// More files than anyone looks through.
-const MOST_FILES: u64 = 1_000;
+/// More files help no reader of logs.
+const MAX_FILES: u64 = 1_000;
 
 const FORMATS: [(&str, LogFormat); 2] = [("logfmt", LogFormat::Logfmt), ("json", LogFormat::Json)];
 

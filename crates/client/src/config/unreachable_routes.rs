@@ -1,19 +1,19 @@
-//! Which routes no call can reach.
+//! Warnings about routes that no call can reach.
 //!
-//! The first route that matches decides, so a wide one in front of a narrow one makes the narrow one
-//! dead text. That is a warning and not an error: nothing breaks, but hardly anybody meant it.
+//! The first route that matches decides, so a wide route before a narrow one makes the narrow one
+//! useless. That is a warning and not an error: nothing fails, but it is probably unintended.
 
 use http::Method;
+use outflow_config::value_readers::read_text;
+use outflow_config::{FieldValue, ValueError};
 
-use super::reader::{FieldValue, ValueError};
-use super::value_readers::text;
 use crate::path_pattern::PathPattern;
 use crate::rules::{Route, Rules};
 
-/// Warns of each route that an earlier one takes every call from.
-pub(super) fn check(routes: &FieldValue<'_>, rules: &Rules) {
+/// Warns of each route all of whose calls match an earlier route.
+pub(super) fn check_order(routes: &FieldValue<'_>, rules: &Rules) {
     let items = routes.items();
-    // A route that could not be read has left the list, and with it the numbers no longer agree.
+    // A route that could not be read is not in the list, so positions would not agree.
     if items.len() != rules.routes.len() {
         return;
     }
@@ -29,15 +29,15 @@ pub(super) fn check(routes: &FieldValue<'_>, rules: &Rules) {
     }
 }
 
-/// Warns of routes that repeat the path which the base URL already brings.
+/// Warns of routes that repeat the path of the base URL.
 pub(super) fn check_prefix(routes: &FieldValue<'_>, prefix: &str) {
     if prefix.is_empty() {
         return;
     }
     for item in routes.items() {
-        let path = item.fields().ok().and_then(|fields| fields.item("path"));
+        let path = item.table().ok().and_then(|table| table.field("path"));
         let Some(path) = path else { continue };
-        let repeats = text(&path).is_ok_and(|path| {
+        let repeats = read_text(&path).is_ok_and(|path| {
             path.strip_prefix(prefix)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         });
@@ -50,7 +50,7 @@ pub(super) fn check_prefix(routes: &FieldValue<'_>, prefix: &str) {
     }
 }
 
-/// Warns of routes for methods that may not be used.
+/// Warns of routes whose methods the API does not allow.
 pub(super) fn check_methods(routes: &FieldValue<'_>, rules: &Rules, allowed: &[Method]) {
     let items = routes.items();
     if allowed.is_empty() || items.len() != rules.routes.len() {
@@ -59,16 +59,15 @@ pub(super) fn check_methods(routes: &FieldValue<'_>, rules: &Rules, allowed: &[M
     for (item, route) in items.iter().zip(&rules.routes) {
         let usable = |method| allowed.contains(method);
         if !route.methods.is_empty() && !route.methods.iter().any(usable) {
-            let wrong =
+            let error =
                 ValueError::warning("no call reaches this route: its methods may not be used");
-            item.report(wrong.help("add one of them to the API's `methods`, or drop the route"));
+            item.report(error.help("add one of them to the API's `methods`, or drop the route"));
         }
     }
 }
 
-/// Whether any path could match. Dots and blanks never reach a route: they are resolved and encoded
-/// before.
-pub(super) fn possible(pattern: &str) -> Result<(), ValueError> {
+/// Reports a pattern that matches no path: dots are resolved and blanks encoded before matching.
+pub(super) fn check_pattern(pattern: &str) -> Result<(), ValueError> {
     if let Some(odd) = pattern
         .chars()
         .find(|c| c.is_whitespace() || c.is_control())
@@ -90,19 +89,19 @@ fn covers(first: &Route, second: &Route) -> bool {
     covers_methods(&first.methods, &second.methods) && covers_paths(&first.pattern, &second.pattern)
 }
 
-/// True if every method of the second is one of the first; none named means all.
+/// Returns true if every method of the second is one of the first; an empty list is all methods.
 fn covers_methods(first: &[Method], second: &[Method]) -> bool {
     first.is_empty() || (!second.is_empty() && second.iter().all(|method| first.contains(method)))
 }
 
-/// True if every path of the second is one of the first.
+/// Returns true if every path of the second matches the first.
 fn covers_paths(first: &PathPattern, second: &PathPattern) -> bool {
     let (mut wide, mut narrow) = (segments(first), segments(second));
     loop {
         match (wide.next(), narrow.next()) {
             (Some("**"), _) | (None, None) => return true,
             (Some(_), None | Some("**")) | (None, Some(_)) => return false,
-            (Some(wide), Some(narrow)) if is_any(wide) || wide == narrow => {}
+            (Some(wide), Some(narrow)) if is_wildcard(wide) || wide == narrow => {}
             (Some(_), Some(_)) => return false,
         }
     }
@@ -113,7 +112,7 @@ fn segments(pattern: &PathPattern) -> impl Iterator<Item = &str> {
     path.split('/').filter(|segment| !segment.is_empty())
 }
 
-fn is_any(segment: &str) -> bool {
+fn is_wildcard(segment: &str) -> bool {
     segment == "*" || segment.starts_with('{')
 }
 
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_covers_what_it_matches_and_no_more() {
+    fn a_pattern_covers_exactly_the_paths_that_it_matches() {
         for (first, second, covered) in [
             ("/**", "/a/b", true),
             ("/a/**", "/a", true),

@@ -135,7 +135,7 @@ impl CallState<'_> {
             let incoming = incoming.until(self.time_left().map(AttemptDeadline::callers));
             return self.ended(parts, Body::flowing(incoming, tail), verdict);
         }
-        match gather(incoming, tail, self.outlet.api.largest_body).await {
+        match gather(incoming, tail, self.outlet.api.max_body).await {
             Ok(bytes) => self.ended(parts, Body::full(bytes), verdict),
             // It may be repeated, and if it is not, its caller wants the head all the same.
             Err(broken) if self.shape == ResponseShape::Flowing => {
@@ -175,7 +175,7 @@ impl CallState<'_> {
             from_cache: None,
             retry_after: None,
             verdict: None,
-            largest: self.outlet.api.largest_body,
+            largest: self.outlet.api.max_body,
             target: self.order.target,
         }
     }

@@ -1,11 +1,9 @@
-//! Configuration: what it means, who speaks last, and what is said about mistakes.
+//! Configuration: values, layers, presets and diagnostics.
 
-mod bulk;
 mod diagnostics;
 mod layers;
 mod presets;
 mod random_bytes;
 mod report;
-mod server;
 mod support;
 mod values;

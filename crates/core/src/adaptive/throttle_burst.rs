@@ -34,7 +34,7 @@ impl AdaptiveLimit {
                 self.place_upper_bound(throttled_at, admitted);
                 reaction
             }
-            (LimitChange::SameWave, Some(burst)) => self.count_on(now, burst, admitted),
+            (LimitChange::SameBurst, Some(burst)) => self.count_on(now, burst, admitted),
             (_, _) => reaction,
         }
     }
@@ -45,7 +45,7 @@ impl AdaptiveLimit {
         let counted = burst.throttled_at.shrunk_to(admitted, self.floor());
         let is_better = !self.is_countable(burst.admitted) && self.is_countable(admitted);
         if !is_better || counted >= self.level {
-            return LimitChange::SameWave;
+            return LimitChange::SameBurst;
         }
         self.lower(now, counted);
         self.burst = Some(ThrottleBurst { admitted, ..burst });

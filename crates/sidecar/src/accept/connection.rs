@@ -5,11 +5,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::config::ServerConfig;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use outflow::CancelToken;
-use outflow::config::ServerConfig;
 use outflow_listener::InboundConnection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;

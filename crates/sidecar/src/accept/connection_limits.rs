@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use outflow::config::ServerConfig;
+use crate::config::ServerConfig;
 
 use outflow_listener::PeerAddr;
 

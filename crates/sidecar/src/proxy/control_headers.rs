@@ -7,8 +7,9 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use outflow::config::{InvalidValue, read_duration};
 use outflow::core::{Cost, Priority};
-use outflow::{CacheDirective, Call, WaitMode, config};
+use outflow::{CacheDirective, Call, WaitMode};
 use smol_str::SmolStr;
 
 /// What was said about a call.
@@ -96,7 +97,7 @@ impl CallOverrides {
                 let span = span(value)?;
                 self.within = Some(self.within.map_or(span, |other| other.min(span)));
             }
-            "outflow-max-wait" => self.max_wait = Some(config::duration(value)?),
+            "outflow-max-wait" => self.max_wait = Some(parse_duration(value)?),
             "outflow-group" => self.group = Some(group(value)?),
             "outflow-idempotent" => self.idempotent = parse_choice(value, &TRUTHS)?,
             "outflow-cache" => self.cache = parse_choice(value, &CACHES)?,
@@ -121,10 +122,14 @@ fn cost(value: &str) -> Result<Cost, String> {
 }
 
 fn span(value: &str) -> Result<Duration, String> {
-    match config::duration(value)? {
+    match parse_duration(value)? {
         Duration::ZERO => Err("no time is too little: write it like \"2s\"".to_owned()),
         span => Ok(span),
     }
+}
+
+fn parse_duration(value: &str) -> Result<Duration, String> {
+    read_duration(value).map_err(InvalidValue::into_advice)
 }
 
 fn group(value: &str) -> Result<SmolStr, String> {

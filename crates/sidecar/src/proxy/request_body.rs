@@ -16,10 +16,10 @@ use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use outflow::config::ServerConfig;
 use tokio::time::Sleep;
 
 use super::hop_by_hop;
+use crate::config::ServerConfig;
 
 /// A request's body.
 pub(crate) struct RequestBody {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use outflow::{Config, Outflow, SystemClock};
+use outflow::{Outflow, SystemClock};
 use outflow_bulk::{
     EngineSettings, OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, data_dir,
 };
@@ -34,6 +34,7 @@ use self::validate::ValidatedFile;
 use super::input::{InputFormat, JobInput};
 use crate::command_line::UsageError;
 use crate::commands::config_args::{ConfigArgs, quiet};
+use crate::config::ProgramConfig;
 use crate::exit::Exit;
 use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, answer, answer_json, say, spoken};
@@ -91,7 +92,8 @@ impl RunCommand {
                 "one document and results do not go together: name a file for results with `--out`";
             return Err(UsageError(told.to_owned()).into());
         }
-        let config = quiet(self.config.sources()?.read()?);
+        let mut config = self.config.sources()?.read()?;
+        config.client = quiet(config.client);
         let input = JobInput::read(&self.file, self.format)?;
         let runtime = tokio::runtime::Runtime::new().context("no runtime can be started")?;
         runtime.block_on(self.work(&config, &input, terminal))
@@ -99,11 +101,11 @@ impl RunCommand {
 
     async fn work(
         &self,
-        config: &Config,
+        config: &ProgramConfig,
         input: &JobInput,
         terminal: Terminal,
     ) -> anyhow::Result<Exit> {
-        let client = Outflow::init(config.clone())?;
+        let client = Outflow::init(config.client.clone())?;
         let settings = lasting(EngineSettings::from_section(&config.bulk)?);
         let checked = ValidatedFile::new(input, &client, &settings);
         checked.pass(self)?;
@@ -128,7 +130,11 @@ impl RunCommand {
     }
 
     /// One sitting.
-    async fn sit(&self, config: &Config, shift: RunContext<'_>) -> anyhow::Result<RunSummary> {
+    async fn sit(
+        &self,
+        config: &ProgramConfig,
+        shift: RunContext<'_>,
+    ) -> anyhow::Result<RunSummary> {
         let input = shift.file.input;
         let dir = self.place(input);
         let jobs = StoreLocation::Dir(dir.join("jobs"));
@@ -147,7 +153,7 @@ impl RunCommand {
         };
         let mut sitting = RunLoop::new(desk, results).await?;
         let ended = if sitting.has_work().await? {
-            let over = earlier.all_over_by(&config.apis, &config.bulk);
+            let over = earlier.all_over_by(&config.client.apis, &config.bulk);
             shift.work(opened, &mut sitting, over).await?
         } else {
             sitting.finish().await?;

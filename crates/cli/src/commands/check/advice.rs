@@ -12,6 +12,8 @@ use outflow::core::LimitKind;
 use outflow::{Api, Config};
 use serde::Serialize;
 
+use crate::config::ProgramConfig;
+
 /// One thing worth another look.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct ConfigAdvice {
@@ -41,14 +43,15 @@ impl fmt::Display for ConfigAdvice {
 }
 
 /// All that is worth another look.
-pub(super) fn advice(config: &Config) -> Vec<ConfigAdvice> {
+pub(super) fn advice(config: &ProgramConfig) -> Vec<ConfigAdvice> {
     let rules = [
         backoff_beside_the_window,
         backoff_beyond_patience,
         memory_of_logs,
     ];
-    let judge = |api| rules.into_iter().filter_map(move |rule| rule(config, api));
-    let of_apis = config.apis.iter().flat_map(judge);
+    let client = &config.client;
+    let judge = |api| rules.into_iter().filter_map(move |rule| rule(client, api));
+    let of_apis = client.apis.iter().flat_map(judge);
     of_apis.chain(bulk::advice(config)).collect()
 }
 

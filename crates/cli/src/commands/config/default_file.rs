@@ -1,7 +1,8 @@
 //! The file that documents every key, and what can be read from it.
 
-use outflow::Config;
 use outflow::config::{Environment, Source};
+
+use crate::config::ProgramConfig;
 
 /// Every key with its default, and what it means.
 pub(super) const TEXT: &str = include_str!("../../../../client/config.default.toml");
@@ -10,9 +11,9 @@ pub(super) const TEXT: &str = include_str!("../../../../client/config.default.to
 pub(super) const EXAMPLE: &str = "apis.example.";
 
 /// The defaults as a configuration, by whose origins each can be asked for.
-pub(super) fn defaults() -> anyhow::Result<Config> {
+pub(super) fn defaults() -> anyhow::Result<ProgramConfig> {
     let source = Source::new("config.default.toml", TEXT);
-    Ok(Config::read(&[source], &Environment::empty())?)
+    Ok(ProgramConfig::read(&[source], &Environment::empty())?)
 }
 
 /// A key and what the file says about it.
@@ -84,7 +85,7 @@ mod tests {
         );
         assert!(all.len() > 80, "{}", all.len());
         let defaults = defaults().expect("it has no mistake");
-        for (key, _) in defaults.origins.iter() {
+        for (key, _) in defaults.client.origins.iter() {
             let known = |one: &ExplainedKey| one.key == key;
             let is_short = key.ends_with(".groups") || key.contains(".policy.");
             assert!(is_short || all.iter().any(known), "{key} is not explained");

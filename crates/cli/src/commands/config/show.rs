@@ -36,7 +36,10 @@ impl Show {
             self.admin.get("/v1/config")?
         } else {
             let config = self.config.sources()?.read()?;
-            let values: Vec<_> = effective(&config)?.iter().map(Effective::json).collect();
+            let values: Vec<_> = effective(&config.client)?
+                .iter()
+                .map(Effective::json)
+                .collect();
             json!({ "values": values })
         };
         if self.json {
@@ -84,7 +87,7 @@ impl Effective {
 
 /// Every value in effect, with where it came from.
 pub(crate) fn effective(config: &Config) -> anyhow::Result<Vec<Effective>> {
-    let defaults = default_file::defaults()?;
+    let defaults = default_file::defaults()?.client;
     let value = |(key, origin): (&str, ValueOrigin)| {
         let written = match origin {
             ValueOrigin::Default => default_of(key, config, &defaults),

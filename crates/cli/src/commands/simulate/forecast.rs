@@ -93,7 +93,7 @@ impl LoadArgs {
     fn provider(&self) -> anyhow::Result<Api> {
         let config = match &self.preset {
             Some(name) => preset(name)?,
-            None => found(self.config.clone())?.read()?,
+            None => found(self.config.clone())?.read()?.client,
         };
         let names: Vec<_> = config.apis.iter().map(|api| api.name.to_string()).collect();
         let wanted = self.api.as_ref().or(match names.as_slice() {

@@ -210,7 +210,7 @@ async fn an_answer_too_large_to_keep_is_a_bad_gateway() {
         .expect("valid");
     let server = api.listen().await.expect("a port");
     let told = Told {
-        api: "cache = \"standard\"\nlargest_body = \"64KiB\"",
+        api: "cache = \"standard\"\nmax_body = \"64KiB\"",
         ..Told::default()
     };
     let sidecar = Sidecar::before(&server.url(), told).await;

@@ -102,7 +102,10 @@ fn a_flag_is_checked_like_any_line() {
     for (flags, said) in [
         (["--listen", "nonsense"], "--> --listen:1"),
         (["--workers", "0"], "--> --workers:1"),
-        (["--listen", "0.0.0.0:0"], "whoever reaches this address"),
+        (
+            ["--listen", "0.0.0.0:0"],
+            "every client that reaches this address",
+        ),
         (["--auto-recover", "15"], "needs its unit"),
     ] {
         let mut arguments = vec!["serve"];

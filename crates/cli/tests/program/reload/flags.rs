@@ -31,6 +31,7 @@ async fn a_recovery_for_every_api_stands_in_no_reloads_way() {
         let key = format!("apis.{api}.health.auto_recover");
         let origin = station
             .config()
+            .client
             .origins
             .get(&key)
             .expect("it has an origin");

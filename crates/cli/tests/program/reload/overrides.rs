@@ -26,6 +26,7 @@ async fn a_variable_that_is_set_holds_until_the_end() {
     let origin = |key: &str| {
         station
             .config()
+            .client
             .origins
             .get(key)
             .expect("there")
@@ -74,6 +75,7 @@ async fn nonsense_is_refused_and_told() {
     assert!(unknown.to_string().contains("other"), "{unknown}");
     let runtime = station
         .config()
+        .client
         .origins
         .iter()
         .any(|(_, origin)| origin.to_string() == "runtime");

@@ -1,14 +1,14 @@
-//! Every mistake that a configuration can make, and what is said about it, word for word.
+//! Every error of a configuration and its exact message.
 //!
-//! The cases are in `config/mistakes/*.txt`: a text, and below it what is expected. They are kept apart
-//! from the code because they are what people will read.
+//! The cases are in `config/diagnostics/*.txt`: a text, and below it the expected messages. They are
+//! separate from the code because users read them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use outflow::config::{Config, Environment, Source};
 
-/// One case: `=== name`, lines of `env NAME=VALUE`, the text, a line of `---`, what is expected.
+/// One case: `=== name`, lines of `env NAME=VALUE`, the text, a line of `---`, the expectation.
 struct Case<'a> {
     name: &'a str,
     given: &'a str,
@@ -29,7 +29,7 @@ fn cases(file: &str) -> Vec<Case<'_>> {
     written.map(case).collect()
 }
 
-fn told(given: &str) -> String {
+fn render(given: &str) -> String {
     let variable = |line: &str| {
         let (name, value) = line.strip_prefix("env ")?.split_once('=')?;
         Some((name.to_owned(), value.to_owned()))
@@ -40,11 +40,11 @@ fn told(given: &str) -> String {
         .filter(|line| !line.starts_with("env "))
         .collect();
     let source = Source::new("outflow.toml", text.join("\n") + "\n");
-    let told = match Config::read(&[source], &environment) {
+    let rendered = match Config::read(&[source], &environment) {
         Ok(config) => config.warnings.to_string(),
-        Err(mistakes) => mistakes.to_string(),
+        Err(diagnostics) => diagnostics.to_string(),
     };
-    told.trim_end().to_owned()
+    rendered.trim_end().to_owned()
 }
 
 fn files() -> Vec<PathBuf> {
@@ -53,9 +53,9 @@ fn files() -> Vec<PathBuf> {
     entries.map(|entry| entry.expect("a file").path()).collect()
 }
 
-// With `EXPECT=write` the files are written anew, to be read by a person before they are kept.
+// With `EXPECT=write` the test writes the files, for review before they are committed.
 #[test]
-fn every_mistake_is_told_in_these_words() {
+fn every_error_has_exactly_this_message() {
     let (mut failures, mut count) = (String::new(), 0);
     for file in files() {
         let text = std::fs::read_to_string(&file).expect("readable");
@@ -66,10 +66,10 @@ fn every_mistake_is_told_in_these_words() {
             expected,
         } in cases(&text)
         {
-            let told = told(given);
-            written.push(format!("=== {name}\n{given}---\n{told}\n"));
-            if told != expected {
-                let _ = writeln!(failures, "{name}\nexpected\n{expected}\ntold\n{told}\n");
+            let rendered = render(given);
+            written.push(format!("=== {name}\n{given}---\n{rendered}\n"));
+            if rendered != expected {
+                let _ = writeln!(failures, "{name}\nexpected\n{expected}\ngot\n{rendered}\n");
             }
         }
         count += written.len();

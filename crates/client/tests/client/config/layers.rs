@@ -1,4 +1,4 @@
-//! Which of several texts speaks last, and that each value knows who spoke.
+//! Order of the layers, and the origin of each value.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use outflow::core::{HealthSettings, Share};
 use super::support::{STOCK, rates, read, seconds, with};
 
 #[test]
-fn later_texts_lie_over_earlier_ones() {
+fn later_texts_replace_earlier_ones() {
     let sources = [
         Source::new(
             "base.toml",
@@ -67,7 +67,7 @@ fn variables_alone_can_make_an_api() {
     assert_eq!(rates(&config.apis[0].rules.limits), ["35/s", "50/s"]);
 }
 
-// The names and values are those that the first program of this kind had.
+// Names and values of the first program of this kind.
 #[test]
 fn the_older_operating_variables_still_govern_the_tmdb_preset() {
     let older = [
@@ -111,7 +111,7 @@ fn the_older_operating_variables_still_govern_the_tmdb_preset() {
 }
 
 #[test]
-fn an_operating_variable_means_the_only_api_and_the_newer_name_speaks_last() {
+fn an_operating_variable_sets_the_only_api_and_the_newer_name_wins() {
     let api = with(
         "",
         &[
@@ -136,7 +136,7 @@ fn an_operating_variable_means_the_only_api_and_the_newer_name_speaks_last() {
 }
 
 #[test]
-fn every_value_knows_where_it_came_from() {
+fn every_value_has_an_origin() {
     let text = "[apis.films]\npreset = \"tmdb\"\ntimeout = \"5s\"\n";
     let variables = [
         ("OUTFLOW_APIS__FILMS__MAX_WAIT", "9s"),

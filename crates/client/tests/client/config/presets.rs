@@ -1,7 +1,7 @@
-//! What each preset makes of sample requests: the limits in effect and the group of each call.
+//! Effect of each preset on sample requests: the limits in effect and the group of each call.
 //!
-//! The samples are in `config/presets/*.txt`, requests above and what is expected below, so that a change
-//! of a preset shows as a change of what people rely on.
+//! The samples are in `config/presets/*.txt`, requests above and expectations below, so that a change of
+//! a preset is visible as a change of behaviour.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ fn api(preset: &str) -> Api {
     };
     let text = format!("[apis.it]\npreset = \"{preset}\"\n{base}");
     let config = Config::read(&[Source::new("it", text)], &Environment::empty());
-    let config = config.expect("a preset has no mistake");
+    let config = config.expect("a preset has no error");
     assert!(config.warnings.is_empty(), "{}", config.warnings);
     config.apis.into_iter().next().expect("one API")
 }
@@ -51,7 +51,7 @@ fn group(group: &Group) -> String {
     )
 }
 
-/// The group and cost of a request, as a door would find them.
+/// Returns the group and cost of a request, as an upstream finds them.
 fn routed(api: &Api, request: &str) -> String {
     let (method, path) = request.split_once(' ').expect("a method and a path");
     let method: Method = method.parse().expect("a method");
@@ -87,9 +87,9 @@ fn file(preset: &str) -> PathBuf {
     folder.join(format!("{preset}.txt"))
 }
 
-// With `EXPECT=write` the files are written anew.
+// With `EXPECT=write` the test writes the files.
 #[test]
-fn each_preset_governs_its_provider_as_published() {
+fn each_preset_has_the_published_limits() {
     for preset in Preset::ALL {
         let name = preset.name();
         let text = std::fs::read_to_string(file(name)).expect(name);
@@ -102,7 +102,7 @@ fn each_preset_governs_its_provider_as_published() {
     }
 }
 
-// A preset whose source nobody can look up again is a rumour.
+// A preset without a source cannot be verified.
 #[test]
 fn each_preset_carries_its_source_and_date() {
     for preset in Preset::ALL {
@@ -126,7 +126,7 @@ fn each_preset_carries_its_source_and_date() {
 }
 
 #[test]
-fn upbit_bans_by_418_and_listens_to_its_own_header() {
+fn upbit_bans_by_418_and_reads_its_own_header() {
     let rules = api("upbit").rules;
     assert!(rules.dialects.contains(Dialect::Upbit));
     assert!(!rules.dialects.contains(Dialect::XRateLimit));
@@ -134,9 +134,9 @@ fn upbit_bans_by_418_and_listens_to_its_own_header() {
     assert_eq!(banned.outcome.effect(), OutcomeClass::Banned);
 }
 
-// A minute is what GitHub asks of those who were told no time.
+// GitHub asks for a minute if it names no other time.
 #[test]
-fn github_rests_a_minute_after_a_secondary_limit() {
+fn github_waits_a_minute_after_a_secondary_limit() {
     let rules = api("github").rules;
     let banned = rules.policy.classify(&AttemptReport::status(429));
     assert_eq!(banned.outcome.effect(), OutcomeClass::Banned);
@@ -144,7 +144,7 @@ fn github_rests_a_minute_after_a_secondary_limit() {
 }
 
 #[test]
-fn what_a_user_says_wins_over_a_preset_and_lists_are_replaced() {
+fn a_users_key_replaces_a_presets_and_lists_are_replaced() {
     let text = r#"
         [apis.it]
         preset = "upbit"
@@ -163,13 +163,13 @@ fn what_a_user_says_wins_over_a_preset_and_lists_are_replaced() {
     assert_eq!(
         order.aliases,
         ["REST_PRIVATE_ORDER"],
-        "what was not said stays"
+        "a key that the user does not set stays"
     );
     assert_eq!(api.rules.groups.len(), 10);
 }
 
 #[test]
-fn a_key_is_sent_in_one_place_whatever_a_preset_says() {
+fn a_key_is_sent_in_one_place_with_any_preset() {
     let text = r#"
         [apis.it]
         preset = "binance"

@@ -1,4 +1,4 @@
-//! No text, however broken, does worse than be refused.
+//! No text, however broken, causes worse than diagnostics.
 
 use outflow::Preset;
 use outflow::config::{Config, Environment, RenderStyle, Source};
@@ -8,10 +8,10 @@ fn read(text: &str, variables: &[(String, String)]) {
     let environment: Environment = variables.iter().cloned().collect();
     match Config::read(&[Source::new("soup", text)], &environment) {
         Ok(config) => drop(config.warnings.render(RenderStyle::Coloured)),
-        Err(mistakes) => {
-            assert!(!mistakes.is_empty());
-            drop(mistakes.render(RenderStyle::Plain));
-            drop(serde_json::to_string(&mistakes).expect("plain data"));
+        Err(diagnostics) => {
+            assert!(!diagnostics.is_empty());
+            drop(diagnostics.render(RenderStyle::Plain));
+            drop(serde_json::to_string(&diagnostics).expect("plain data"));
         }
     }
 }

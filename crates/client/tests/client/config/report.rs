@@ -1,4 +1,4 @@
-//! How mistakes are told: all at once, in three forms, and never with a key in them.
+//! Diagnostics come all at once, in three forms, and never contain a key.
 
 use outflow::Api;
 use outflow::config::{Config, Diagnostics, Environment, RenderStyle, Source};
@@ -12,12 +12,12 @@ fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, Diagnostics> {
 
 fn with(more: &str, variables: &[(&str, &str)]) -> Api {
     let config = read(&format!("{STOCK}{more}"), variables);
-    let config = config.expect("no mistake");
+    let config = config.expect("no error");
     config.apis.into_iter().next().expect("one API")
 }
 
 #[test]
-fn all_of_ten_mistakes_are_told_at_once() {
+fn all_of_ten_errors_are_reported_at_once() {
     let text = r#"
 [apis.stock]
 base_url = "stock.example"
@@ -31,20 +31,23 @@ sleep_min = "1h"
 [log]
 level = "loud"
 "#;
-    let mistakes = read(text, &[]).expect_err("ten mistakes");
-    let lines: Vec<_> = mistakes.iter().map(|mistake| mistake.line).collect();
-    assert_eq!(lines, [3, 4, 5, 6, 6, 7, 8, 8, 10, 12], "{mistakes}");
+    let diagnostics = read(text, &[]).expect_err("ten errors");
+    let lines: Vec<_> = diagnostics
+        .iter()
+        .map(|diagnostic| diagnostic.line)
+        .collect();
+    assert_eq!(lines, [3, 4, 5, 6, 6, 7, 8, 8, 10, 12], "{diagnostics}");
     let fixed = text.replace("= 10\n", "= \"10s\"\n").replace("-1", "1");
     let fewer = read(&fixed, &[]).expect_err("eight of them");
     assert_eq!(fewer.len(), 8);
 }
 
 #[test]
-fn mistakes_are_values_and_json_and_coloured_text() {
-    let mistakes = read(&format!("{STOCK}timeuot = \"5s\""), &[]).expect_err("one");
-    let mistake = mistakes.iter().next().expect("one");
-    assert_eq!((mistake.line, mistake.column), (3, 1));
-    let json = serde_json::to_value(&mistakes).expect("plain data");
+fn diagnostics_are_values_json_and_coloured_text() {
+    let diagnostics = read(&format!("{STOCK}timeuot = \"5s\""), &[]).expect_err("one");
+    let diagnostic = diagnostics.iter().next().expect("one");
+    assert_eq!((diagnostic.line, diagnostic.column), (3, 1));
+    let json = serde_json::to_value(&diagnostics).expect("plain data");
     let expected = serde_json::json!([{
         "severity": "error",
         "source": "outflow.toml",
@@ -55,11 +58,11 @@ fn mistakes_are_values_and_json_and_coloured_text() {
         "help": "did you mean `timeout`?",
     }]);
     assert_eq!(json, expected);
-    assert!(!mistakes.render(RenderStyle::Plain).contains('\u{1b}'));
-    assert!(mistakes.render(RenderStyle::Coloured).contains('\u{1b}'));
+    assert!(!diagnostics.render(RenderStyle::Plain).contains('\u{1b}'));
+    assert!(diagnostics.render(RenderStyle::Coloured).contains('\u{1b}'));
 }
 
-// The key is put wherever a hurried person may put it; each text is wrong in that place or another.
+// The key is in every place where a user may write it; each text has an error there or elsewhere.
 #[test]
 fn no_message_holds_a_key() {
     const CANARY: &str = "cAnArY-7f3a";
@@ -79,18 +82,18 @@ fn no_message_holds_a_key() {
     ];
     for key in keys {
         let text = format!("{STOCK}{key}\n");
-        let mistakes = read(&text, &[("KEY", CANARY)]);
-        let told = match &mistakes {
+        let diagnostics = read(&text, &[("KEY", CANARY)]);
+        let shown = match &diagnostics {
             Ok(config) => format!("{config:?}{}", config.warnings),
-            Err(mistakes) => {
-                let json = serde_json::to_string(mistakes).expect("plain data");
+            Err(diagnostics) => {
+                let json = serde_json::to_string(diagnostics).expect("plain data");
                 format!(
-                    "{mistakes}{mistakes:?}{json}{}",
-                    mistakes.render(RenderStyle::Coloured)
+                    "{diagnostics}{diagnostics:?}{json}{}",
+                    diagnostics.render(RenderStyle::Coloured)
                 )
             }
         };
-        assert!(!told.contains(CANARY), "{key}:\n{told}");
+        assert!(!shown.contains(CANARY), "{key}:\n{shown}");
     }
     let environment = Environment::from_iter([("KEY", CANARY)]);
     assert!(!format!("{environment:?}").contains(CANARY));
@@ -101,15 +104,15 @@ fn no_message_holds_a_key() {
         "OUTFLOW_APIS__STOCK__KEY",
         "OUTFLOW_APIS__STOCK__API_KEY_ENV",
     ] {
-        let told = read(STOCK, &[(name, CANARY)])
+        let shown = read(STOCK, &[(name, CANARY)])
             .expect_err("no place for a key")
             .to_string();
-        assert!(!told.contains(CANARY), "{told}");
+        assert!(!shown.contains(CANARY), "{shown}");
     }
 }
 
 #[test]
-fn a_file_is_read_and_one_that_is_none_is_a_mistake() {
+fn a_file_is_read_and_a_missing_or_binary_one_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("outflow.toml");
     let missing = Config::from_file(&path)

@@ -1,4 +1,4 @@
-//! One API with what a test says of it.
+//! One API with the keys of a test.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) fn read(text: &str, variables: &[(&str, &str)]) -> Result<Config, Dia
 
 pub(crate) fn with(more: &str, variables: &[(&str, &str)]) -> Api {
     let config = read(&format!("{STOCK}{more}"), variables);
-    let config = config.expect("no mistake");
+    let config = config.expect("no error");
     config.apis.into_iter().next().expect("one API")
 }
 

@@ -122,7 +122,7 @@ fn keyed(url: &str, place: CredentialPlacement) -> Api {
     api.retry.backoff =
         outflow::core::Backoff::full_jitter(Duration::from_millis(1), Duration::from_millis(1))
             .expect("valid");
-    api.largest_body = 1_000;
+    api.max_body = 1_000;
     api
 }
 

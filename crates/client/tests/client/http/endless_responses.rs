@@ -69,7 +69,7 @@ fn hasty(api: &mut Api) {
     api.retry.count = 0;
     api.timeouts.read = Duration::from_millis(300);
     api.timeouts.attempt = Duration::from_secs(1);
-    api.largest_body = 100_000;
+    api.max_body = 100_000;
 }
 
 /// Floods one call, and makes another.

@@ -18,7 +18,7 @@ async fn a_body_is_read_up_to_its_largest_size_and_no_further() {
         let huge = MockResponse::ok("").content(content.clone());
         let strict = scripted(Script::new().rule(ScriptMatch::always(), huge));
         let server = strict.listen().await.expect("a port");
-        let client = over_sockets(&server, |api| api.largest_body = 100_000);
+        let client = over_sockets(&server, |api| api.max_body = 100_000);
         let error = client
             .get("strict", "/")
             .send()
@@ -42,7 +42,7 @@ async fn the_largest_size_itself_is_read() {
         let strict = scripted(Script::new());
         strict.answer("/", MockResponse::ok("").content(Content::Zeros(size)));
         let server = strict.listen().await.expect("a port");
-        let client = over_sockets(&server, |api| api.largest_body = 100_000);
+        let client = over_sockets(&server, |api| api.max_body = 100_000);
         let ended = client.get("strict", "/").send().await;
         assert_eq!(ended.is_ok(), fits, "{size}");
     }
@@ -54,7 +54,7 @@ async fn a_stream_has_no_largest_size_and_may_be_left() {
     let endless = MockResponse::ok("").content(Content::Endless);
     let strict = scripted(Script::new().rule(ScriptMatch::always(), endless));
     let server = strict.listen().await.expect("a port");
-    let client = over_sockets(&server, |api| api.largest_body = 1_000);
+    let client = over_sockets(&server, |api| api.max_body = 1_000);
     let answer = client
         .get("strict", "/")
         .send_streaming()
@@ -102,7 +102,7 @@ async fn nothing_is_decompressed() {
     let packed = MockResponse::ok(bomb.clone()).header("content-encoding", "gzip");
     let strict = scripted(Script::new().rule(ScriptMatch::path("/bomb"), packed));
     strict.answer("/echo", MockResponse::echo());
-    let client = over_pipes(&strict, |api| api.largest_body = 4_096);
+    let client = over_pipes(&strict, |api| api.max_body = 4_096);
     let answer = client
         .get("strict", "/bomb")
         .send()
@@ -159,7 +159,7 @@ async fn a_page_of_an_error_is_there_or_said_to_be_too_large() {
     let strict = scripted(Script::new().rule(ScriptMatch::always(), page));
     for (largest, fits) in [(PAGE, true), (PAGE - 1, false)] {
         let client = over_pipes(&strict, |api| {
-            api.largest_body = largest;
+            api.max_body = largest;
             api.retry.count = 0;
         });
         let answer = client.get("strict", "/").send_streaming().await;

@@ -17,7 +17,7 @@ fn one_burst_shrinks_the_limit_once() {
     );
     for millis in 1_001..1_010 {
         let late = throttled(millis - 50, 10);
-        assert_eq!(learned.evidence(at(millis), late), LimitChange::SameWave);
+        assert_eq!(learned.evidence(at(millis), late), LimitChange::SameBurst);
     }
     assert_eq!(learned.effective(), per_second(70));
     assert_eq!(
@@ -295,9 +295,9 @@ fn a_burst_with_a_small_count_is_recounted() {
         (reaction, learned.effective().quantity())
     };
     assert_eq!(refused(20, 7), (LimitChange::Shrunk, 250));
-    assert_eq!(refused(21, 7), (LimitChange::SameWave, 250));
+    assert_eq!(refused(21, 7), (LimitChange::SameBurst, 250));
     assert_eq!(refused(22, 12), (LimitChange::Shrunk, 12));
-    assert_eq!(refused(23, 10), (LimitChange::SameWave, 12));
+    assert_eq!(refused(23, 10), (LimitChange::SameBurst, 12));
     learned.clean(at(24), 13);
     assert_eq!(learned.effective(), per_second(13));
 }

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use outflow::config::{BulkConfig, BulkScheduler};
-use outflow::{Api, Config};
+use outflow::Api;
+use outflow_bulk::config::{BulkConfig, BulkScheduler};
 
 use super::{ConfigAdvice, WrittenKey};
+use crate::config::ProgramConfig;
 
 /// All that is worth another look.
-pub(super) fn advice(config: &Config) -> impl Iterator<Item = ConfigAdvice> {
+pub(super) fn advice(config: &ProgramConfig) -> impl Iterator<Item = ConfigAdvice> {
     let rules = [
         base_beside_the_window,
         wait_beyond_the_job,
@@ -20,12 +21,12 @@ pub(super) fn advice(config: &Config) -> impl Iterator<Item = ConfigAdvice> {
 
 /// A job that comes back before the window is over finds it as full as it left it, and one that comes
 /// later leaves it unused.
-fn base_beside_the_window(config: &Config) -> Option<ConfigAdvice> {
+fn base_beside_the_window(config: &ProgramConfig) -> Option<ConfigAdvice> {
     let written = waits(config, "bulk.congestion.base_backoff")?;
     let base = config.bulk.congestion.base();
     let differs =
         |api: &&Api| windows(api).next().is_some() && !windows(api).any(|one| one == base);
-    let api = config.apis.iter().find(differs)?;
+    let api = config.client.apis.iter().find(differs)?;
     let window = windows(api).min()?;
     Some(written.says(
         format!(
@@ -44,7 +45,7 @@ fn windows(api: &Api) -> impl Iterator<Item = Duration> {
 }
 
 /// A job that is put off for longer than all of its attempts may take is late by the wait alone.
-fn wait_beyond_the_job(config: &Config) -> Option<ConfigAdvice> {
+fn wait_beyond_the_job(config: &ProgramConfig) -> Option<ConfigAdvice> {
     let written = waits(config, "bulk.congestion.max_backoff")?;
     let longest = config.bulk.congestion.max();
     let attempts = config.bulk.timeout.saturating_mul(ATTEMPTS);
@@ -60,18 +61,18 @@ fn wait_beyond_the_job(config: &Config) -> Option<ConfigAdvice> {
 }
 
 /// A key of the formula that somebody set, or the scheduler that uses it.
-fn waits(config: &Config, key: &str) -> Option<WrittenKey> {
+fn waits(config: &ProgramConfig, key: &str) -> Option<WrittenKey> {
     let scheduler = || {
         let uses = config.bulk.scheduler != BulkScheduler::Permit;
-        uses.then(|| WrittenKey::key(config, "bulk.scheduler".to_owned()))?
+        uses.then(|| WrittenKey::key(&config.client, "bulk.scheduler".to_owned()))?
     };
-    WrittenKey::key(config, key.to_owned()).or_else(scheduler)
+    WrittenKey::key(&config.client, key.to_owned()).or_else(scheduler)
 }
 
 /// Of each tenant with work one snapshot is kept for each interval.
-fn memory_of_statistics(config: &Config) -> Option<ConfigAdvice> {
+fn memory_of_statistics(config: &ProgramConfig) -> Option<ConfigAdvice> {
     let keys = ["stats_retention", "snapshot_interval"];
-    let written = |key| WrittenKey::key(config, format!("bulk.congestion.{key}"));
+    let written = |key| WrittenKey::key(&config.client, format!("bulk.congestion.{key}"));
     let written = keys.into_iter().find_map(written)?;
     let (tenants, bytes) = statistics(&config.bulk);
     (bytes > MOST_MEMORY).then(|| {

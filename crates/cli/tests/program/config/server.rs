@@ -1,0 +1,105 @@
+//! The sections `[server]` and `[admin]`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use outflow::config::Diagnostics;
+use outflow_admin::AdminConfig;
+use outflow_cli::ProgramConfig;
+use outflow_listener::ListenTarget;
+use outflow_sidecar::ServerConfig;
+use secrecy::ExposeSecret;
+
+use super::support::{STOCK, read};
+
+fn with(section: &str) -> Result<ProgramConfig, Diagnostics> {
+    read(&format!("{section}\n{STOCK}"), &[("GATE", "open-sesame")])
+}
+
+fn message(section: &str) -> String {
+    with(section).expect_err("an error").to_string()
+}
+
+#[test]
+fn the_default_address_is_this_machine_only() {
+    let config = with("").expect("no error");
+    assert_eq!(config.server.listen, ServerConfig::default().listen);
+    assert_eq!(config.admin.listen, AdminConfig::default().listen);
+    assert!(config.server.listen.is_local() && config.admin.listen.is_local());
+    assert_ne!(config.server.listen, config.admin.listen);
+    assert!(config.server.token.is_none() && config.admin.token.is_none());
+}
+
+#[test]
+fn a_listen_address_is_an_address_a_port_or_a_file() {
+    let listen = |written: &str| {
+        let config = with(&format!("[server]\nlisten = \"{written}\""));
+        config.expect("no error").server.listen
+    };
+    let address: SocketAddr = "127.0.0.1:9000".parse().expect("an address");
+    assert_eq!(listen("127.0.0.1:9000"), ListenTarget::Tcp(address));
+    assert_eq!(listen(":9000"), ListenTarget::Tcp(address));
+    assert!(listen("[::1]:9000").is_local());
+    assert_eq!(
+        listen("unix:/run/outflow.sock").to_string(),
+        "unix:/run/outflow.sock"
+    );
+    assert!(message("[server]\nlisten = \"localhost\"").contains("no address to listen on"));
+}
+
+// A client of the sidecar uses its keys, and a client of the admin API can stop it.
+#[test]
+fn listening_beyond_this_machine_needs_a_token() {
+    for section in ["server", "admin"] {
+        let open = format!("[{section}]\nlisten = \"0.0.0.0:9000\"");
+        assert!(message(&open).contains("could use your keys"), "{section}");
+        assert!(with(&format!("{open}\ntoken_env = \"GATE\"")).is_ok());
+    }
+}
+
+#[test]
+fn a_token_comes_from_a_variable_or_a_file_and_is_never_shown() {
+    let config = with("[admin]\ntoken_env = \"GATE\"").expect("no error");
+    let token = config.admin.token.clone().expect("read");
+    assert_eq!(token.expose_secret(), "open-sesame");
+    assert!(!format!("{config:?}").contains("open-sesame"));
+    let written = message("[admin]\ntoken = \"open-sesame\"");
+    assert!(written.contains("never written") && !written.contains("open-sesame"));
+    assert!(written.contains("token_env"), "{written}");
+}
+
+// All programs of a machine have one address, and the sidecar must accept a burst of one of them.
+#[test]
+fn one_address_has_few_connections_unless_it_is_this_machine() {
+    let max = |section: &str| {
+        let config = with(section).expect("no error").server;
+        config.max_connections_per_client
+    };
+    assert_eq!(max(""), 1_024);
+    assert_eq!(max("[server]\nmax_connections = 9"), 9);
+    let open = "[server]\nlisten = \"0.0.0.0:9000\"\ntoken_env = \"GATE\"";
+    assert_eq!(max(open), 64);
+    assert_eq!(max(&format!("{open}\nmax_connections_per_client = 7")), 7);
+}
+
+#[test]
+fn limits_for_callers_are_settable_within_bounds() {
+    let config =
+        with("[server]\nmax_header_size = \"64KiB\"\nheader_timeout = \"2s\"\nworkers = 3");
+    let server = config.expect("no error").server;
+    assert_eq!(
+        (server.max_header_size, server.workers),
+        (64 << 10, Some(3))
+    );
+    assert_eq!(server.header_timeout, Duration::from_secs(2));
+    for wrong in [
+        "max_header_size = \"1KiB\"",
+        "max_headers = 0",
+        "max_connections = 0",
+        "workers = 0",
+        "grace = \"0s\"",
+        "max_conections = 1",
+    ] {
+        assert!(with(&format!("[server]\n{wrong}")).is_err(), "{wrong}");
+    }
+}

@@ -1,0 +1,142 @@
+//! Sources, diagnostics, origins and secrets that one reading gathers.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+
+use super::diagnostic::{Diagnostic, Diagnostics};
+use super::document::ReadSummary;
+use super::provenance::ValueOrigins;
+use super::reader::ValueError;
+use super::source::{Source, SourceKind};
+use super::tree::SourceSpan;
+use super::value_notes::{KeyNotes, NotePlace, NotedKey};
+
+/// Everything that a reading yields apart from the values.
+#[derive(Debug, Default)]
+pub struct DiagnosticCollector {
+    sources: RefCell<Vec<Source>>,
+    diagnostics: RefCell<Vec<Diagnostic>>,
+    notes: RefCell<KeyNotes>,
+    unreliable: RefCell<Vec<(usize, RangeInclusive<usize>)>>,
+    files: RefCell<Vec<PathBuf>>,
+    secrets: RefCell<Vec<SecretString>>,
+}
+
+impl DiagnosticCollector {
+    /// Adds a source and returns its number.
+    pub(crate) fn add_source(&self, source: Source) -> usize {
+        let mut sources = self.sources.borrow_mut();
+        sources.push(source);
+        sources.len() - 1
+    }
+
+    /// Adds a diagnostic at a position, about this key.
+    pub fn report(&self, at: SourceSpan, key: &str, error: ValueError) {
+        let ValueError::Message {
+            severity,
+            message,
+            help,
+        } = error
+        else {
+            return;
+        };
+        let sources = self.sources.borrow();
+        let Some(source) = sources.get(at.source) else {
+            return;
+        };
+        let position = source.position(at.start);
+        self.diagnostics.borrow_mut().push(Diagnostic {
+            severity,
+            source: display_name(source),
+            line: position.line,
+            column: position.column,
+            key: key.to_owned(),
+            message,
+            help,
+            excerpt: source.excerpt(position.start, at.start..at.end),
+            order: (at.source, at.start),
+        });
+    }
+
+    /// Records where the value of a key is written, or that its default holds.
+    pub fn record_origin(&self, key: &str, at: Option<SourceSpan>) {
+        let sources = self.sources.borrow();
+        let found = at.and_then(|at| {
+            let source = sources.get(at.source)?;
+            let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+            let place = NotePlace::Line {
+                source: small(at.source),
+                line: small(source.line(at.start)),
+            };
+            Some((place, source.written(at.start..at.end)))
+        });
+        let (place, written) = found.unwrap_or((NotePlace::Nowhere, Cow::Borrowed("")));
+        self.notes.borrow_mut().add(NotedKey {
+            key,
+            place,
+            written: &written,
+        });
+    }
+
+    /// Returns true if the user, and not a preset, wrote the value at this position.
+    pub(crate) fn is_from_user(&self, at: SourceSpan) -> bool {
+        let sources = self.sources.borrow();
+        sources
+            .get(at.source)
+            .is_some_and(|source| source.kind() != SourceKind::Preset)
+    }
+
+    /// Marks lines of a source that did not parse. Diagnostics about values in them would concern the
+    /// parser's guess and not the written text, so they are dropped.
+    pub(crate) fn mark_unreliable(&self, source: usize, lines: RangeInclusive<usize>) {
+        self.unreliable.borrow_mut().push((source, lines));
+    }
+
+    /// Records a file that holds a part of the configuration.
+    pub(crate) fn add_file(&self, path: &str) {
+        self.files.borrow_mut().push(PathBuf::from(path));
+    }
+
+    /// Records a secret that was read.
+    pub(crate) fn add_secret(&self, secret: &SecretString) {
+        self.secrets.borrow_mut().push(secret.clone());
+    }
+
+    /// Returns the number of diagnostics so far.
+    pub(crate) fn count(&self) -> usize {
+        self.diagnostics.borrow().len()
+    }
+
+    /// Ends the reading. Errors are still among the warnings.
+    pub(crate) fn close(self) -> ReadSummary {
+        let unreliable = self.unreliable.into_inner();
+        let mut diagnostics = self.diagnostics.into_inner();
+        // A diagnostic without a key comes from the parser itself.
+        diagnostics.retain(|diagnostic| {
+            let is_echo = |(source, lines): &(usize, RangeInclusive<usize>)| {
+                *source == diagnostic.order.0 && lines.contains(&diagnostic.line)
+            };
+            diagnostic.key.is_empty() || !unreliable.iter().any(is_echo)
+        });
+        let sources = self.sources.into_inner().into_iter();
+        let sources = sources.map(|source| (source.kind(), source.into_name()));
+        ReadSummary {
+            files: self.files.into_inner(),
+            secrets: self.secrets.into_inner(),
+            warnings: Diagnostics::new(diagnostics),
+            origins: ValueOrigins::new(self.notes.into_inner(), sources.collect()),
+        }
+    }
+}
+
+fn display_name(source: &Source) -> String {
+    match source.kind() {
+        SourceKind::Text | SourceKind::Runtime => source.name().to_owned(),
+        SourceKind::Preset => format!("preset {}", source.name()),
+        SourceKind::Variable => format!("environment {}", source.name()),
+    }
+}
