@@ -14,25 +14,25 @@ use outflow_store::{ActionReport, JobOutcome, JobStore, Name};
 use secrecy::SecretString;
 use tokio::sync::{Notify, broadcast, mpsc};
 
-use crate::completion_notifier;
 use crate::congestion::SpinSavings;
 use crate::error::BulkError;
-use crate::event_log::EventLog;
 use crate::events::BulkEvent;
-use crate::fleet_share::FleetStarts;
-use crate::global_rate::GlobalRate;
-use crate::handler::Handler;
+use crate::events::event_log::EventLog;
 use crate::maintenance;
 use crate::metrics::{EngineCounters, MetricsPage};
-use crate::outcome_pages::OutcomePages;
-use crate::pool::WorkerPool;
-use crate::result_writer::{self, JobReport};
+use crate::progress::throughput::ThroughputTracker;
+use crate::results::completion_notifier;
+use crate::results::outcome_pages::OutcomePages;
+use crate::results::result_writer::{self, JobReport};
+use crate::results::webhook;
 use crate::scheduler;
+use crate::scheduler::global_rate::GlobalRate;
+use crate::scheduler::tenant_limits::TenantLimiters;
 use crate::session::Sessions;
 use crate::settings::EngineSettings;
-use crate::tenant_limits::TenantLimiters;
-use crate::throughput::ThroughputTracker;
-use crate::webhook;
+use crate::shared::fleet_share::FleetStarts;
+use crate::worker::handler::Handler;
+use crate::worker::pool::WorkerPool;
 
 /// Runs the jobs of a store through a client. Clones are handles to the same engine.
 pub struct Engine<S> {

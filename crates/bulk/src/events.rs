@@ -1,11 +1,13 @@
 //! What happens in the engine, told to whoever listens, and how far an action is.
 
+pub(crate) mod event_log;
+
 use std::time::Duration;
 
 use outflow_core::CongestionAlert;
 use outflow_store::{ActionReport, ActionStage, JobCounts, Name, SettleResult};
 
-use crate::throughput::EndRate;
+use crate::progress::throughput::EndRate;
 
 /// Something that happened.
 #[derive(Clone, PartialEq, Debug)]

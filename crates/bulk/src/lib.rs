@@ -9,55 +9,33 @@
 //! The formula that guesses how long a refused job should wait is here too, as a scheduler to choose
 //! and as what levels, estimates and alerts are reckoned with.
 
-mod claim_filter;
-mod completion_notifier;
 mod congestion;
 mod engine;
 mod error;
-mod event_log;
 mod events;
-mod fleet_share;
-mod global_rate;
-mod handler;
-mod job_payload;
-mod lane;
-mod lane_executor;
-mod lower_bound;
 mod maintenance;
 mod metrics;
-mod outcome_pages;
-mod pacing;
-mod permit_wait;
-mod pool;
 mod progress;
-mod result_writer;
-mod scheduled_start;
+mod results;
 mod scheduler;
-mod server_clock;
 mod session;
 mod settings;
+mod shared;
 mod submit;
-mod summary;
-mod tenant_limits;
-mod tenant_rules;
-mod tenant_sampler;
-mod throughput;
-mod webhook;
 mod worker;
-mod workload;
 
 pub use congestion::{CongestionSummary, TenantCongestion};
 pub use engine::{Engine, EngineBuilder};
 pub use error::BulkError;
 pub use events::{ActionProgress, BulkEvent};
-pub use handler::{Handler, HandlerError, HandlerOutput, HandlerTask};
-pub use job_payload::{HttpCall, InvalidPayload};
-pub use lane::Lane;
-pub use lower_bound::LowerBound;
+pub use progress::lower_bound::LowerBound;
+pub use progress::workload::{TenantWorkload, WorkAmount, Workload};
+pub use results::summary::ActionSummary;
+pub use results::webhook::Webhook;
 pub use settings::{
     EngineSettings, RetentionSettings, SchedulerKind, SharedLimitSettings, WorkerSettings,
 };
+pub use submit::job_payload::{HttpCall, InvalidPayload};
+pub use submit::lane::Lane;
 pub use submit::{JobDestination, JobPlacement, JobSpec, JobSubmission, JobWork, SubmittedJob};
-pub use summary::ActionSummary;
-pub use webhook::Webhook;
-pub use workload::{TenantWorkload, WorkAmount, Workload};
+pub use worker::handler::{Handler, HandlerError, HandlerOutput, HandlerTask};

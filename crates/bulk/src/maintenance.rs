@@ -1,5 +1,8 @@
 //! What has to be done in a steady rhythm: the beat, the reaping, the looks and the sweeping.
 
+pub(crate) mod tenant_rules;
+pub(crate) mod tenant_sampler;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +13,10 @@ use tokio::time::sleep;
 
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
-use crate::pool::Autoscaler;
+use crate::maintenance::tenant_sampler::sample;
 use crate::scheduler::{trouble, until};
 use crate::session::UncertainSession;
-use crate::tenant_sampler::sample;
+use crate::worker::pool::Autoscaler;
 
 /// Starts all of it.
 pub(crate) fn start<S: JobStore>(

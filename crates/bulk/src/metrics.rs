@@ -17,8 +17,8 @@ use outflow_store::{JobCounts, JobStore, Name, SettleResult};
 
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
+use crate::maintenance::tenant_sampler::{TenantSample, TenantSampler};
 use crate::settings::EngineSettings;
-use crate::tenant_sampler::{TenantSample, TenantSampler};
 use tenants::TenantMetrics;
 
 /// Everything that is counted.

@@ -4,6 +4,10 @@
 //! would be done in a moment. So what is left is asked of the store, and counted against the limits that it
 //! meets, from the instant on at which one of its calls could go.
 
+pub(crate) mod lower_bound;
+pub(crate) mod throughput;
+pub(crate) mod workload;
+
 use std::time::Duration;
 
 use outflow::AcquireOptions;
@@ -13,9 +17,9 @@ use outflow_store::{ActionReport, JobStore, Name};
 use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;
 use crate::events::ActionProgress;
-use crate::lane::Lane;
-use crate::throughput::EndRate;
-use crate::workload::Workload;
+use crate::progress::throughput::EndRate;
+use crate::progress::workload::Workload;
+use crate::submit::lane::Lane;
 
 impl<S: JobStore> Engine<S> {
     /// How far an action is; nothing if it is not known.

@@ -5,6 +5,12 @@
 //! of the three is what matters: a permit that waited for a place in the crew would be lost to others,
 //! and a job that waited for a permit would be lost to its tenant.
 
+pub(crate) mod claim_filter;
+pub(crate) mod global_rate;
+pub(crate) mod pacing;
+pub(crate) mod permit_wait;
+pub(crate) mod tenant_limits;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,18 +19,18 @@ use outflow_core::{Cost, Nanos};
 use outflow_store::{AllowAll, ClaimBatch, ClaimFilter, ClaimRequest, JobStore, Name, StoreError};
 use tokio::time::{sleep, timeout};
 
-use crate::claim_filter::{MissingPermit, PermitFilter, StartPermission};
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
-use crate::lane::Lane;
-use crate::lane_executor::LaneExecutor;
-use crate::pacing::StartPacer;
-use crate::permit_wait::{PermitWait, WaitResult};
-use crate::pool::WorkerSlot;
-use crate::scheduled_start::ScheduledStart;
-use crate::server_clock::ServerClock;
+use crate::scheduler::claim_filter::{MissingPermit, PermitFilter, StartPermission};
+use crate::scheduler::pacing::StartPacer;
+use crate::scheduler::permit_wait::{PermitWait, WaitResult};
 use crate::session::PendingClaim;
 use crate::settings::{EngineSettings, SchedulerKind};
+use crate::shared::scheduled_start::ScheduledStart;
+use crate::shared::server_clock::ServerClock;
+use crate::submit::lane::Lane;
+use crate::worker::lane_executor::LaneExecutor;
+use crate::worker::pool::WorkerSlot;
 use crate::worker::{Executor, RunningJob};
 
 /// Starts a loop for every lane that has work, now and later.

@@ -4,6 +4,9 @@
 //! taken is on the disk when the answer comes. What is answered about each job's place (ready, waiting,
 //! refused) is an estimate by the formula: the scheduler does not use it.
 
+pub(crate) mod job_payload;
+pub(crate) mod lane;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +20,9 @@ use outflow_store::{
 use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;
 use crate::events::BulkEvent;
-use crate::job_payload::HttpCall;
-use crate::lane::Lane;
 use crate::settings::EngineSettings;
+use crate::submit::job_payload::HttpCall;
+use crate::submit::lane::Lane;
 
 /// Something that a tenant wants done.
 #[derive(Clone, PartialEq, Debug)]

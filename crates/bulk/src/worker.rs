@@ -3,6 +3,9 @@
 //! Whatever happens to the worker, a report is made: of a panic that the job failed, of an abort that
 //! it was interrupted or did not begin. Only a process that dies makes none, and then its lease tells.
 
+pub(crate) mod handler;
+pub(crate) mod lane_executor;
+pub(crate) mod pool;
 mod start_check;
 
 use std::sync::Arc;
@@ -15,17 +18,17 @@ use outflow_core::{Nanos, OutcomeClass, Rate};
 use outflow_store::{ClaimedJob, CooldownScope, JobEnd, JobStore, Settlement, StoredResult};
 use tokio::time::sleep;
 
-use crate::claim_filter::{HeldPermits, StartPermission};
+use self::start_check::{check_now, in_time};
 use crate::engine::EngineContext;
-use crate::handler::{Handler, HandlerError, HandlerTask};
-use crate::job_payload::HttpCall;
-use crate::pool::WorkerSlot;
-use crate::result_writer::JobReport;
-use crate::scheduled_start::ScheduledStart;
+use crate::results::result_writer::JobReport;
 use crate::scheduler::SHORTEST;
+use crate::scheduler::claim_filter::{HeldPermits, StartPermission};
 use crate::session::HeldJobs;
 use crate::settings::{EngineSettings, SchedulerKind};
-use start_check::{check_now, in_time};
+use crate::shared::scheduled_start::ScheduledStart;
+use crate::submit::job_payload::HttpCall;
+use crate::worker::handler::{Handler, HandlerError, HandlerTask};
+use crate::worker::pool::WorkerSlot;
 
 /// Who does it.
 #[derive(Clone)]

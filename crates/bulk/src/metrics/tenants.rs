@@ -13,7 +13,7 @@ use outflow::metrics::{Histogram, HistogramUnit, MetricFamily, OTHER, SampleValu
 use outflow_core::{AlertChange, CongestionAlert, CongestionWatch, Nanos};
 use outflow_store::Name;
 
-use crate::tenant_sampler::TenantSample;
+use crate::maintenance::tenant_sampler::TenantSample;
 
 /// The tenants that have a place.
 #[derive(Debug, Default)]
@@ -80,9 +80,10 @@ impl TenantMetrics {
             let Some(place) = places.get_mut(&name) else {
                 continue;
             };
-            let changes = place
-                .watch
-                .observe_counts(now, group.level, group.non_ready, group.throttles);
+            let changes =
+                place
+                    .watch
+                    .observe_counts(now, group.level, group.non_ready, group.throttles);
             told.extend(changes.map(|(alert, change)| (name.clone(), alert, change)));
         }
         told

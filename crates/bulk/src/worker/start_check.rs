@@ -9,10 +9,10 @@ use outflow::{
 use outflow_store::{ClaimedJob, JobEnd, JobStore, SharedLimits, StartDebit};
 
 use super::{Executor, failed};
-use crate::claim_filter::{HeldPermits, is_never};
 use crate::engine::EngineContext;
-use crate::job_payload::HttpCall;
+use crate::scheduler::claim_filter::{HeldPermits, is_never};
 use crate::settings::EngineSettings;
+use crate::submit::job_payload::HttpCall;
 
 /// Where the store has debited the limits for an instant: the permit of the API's door, if the job can go in
 /// so much time. Whoever is later would go beside those whose instant it is, and so gives the job back.

@@ -16,8 +16,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
+use crate::results::webhook::{self, Told, Webhook};
 use crate::scheduler::{trouble, until};
-use crate::webhook::{self, Told, Webhook};
 
 /// Starts watching.
 pub(crate) fn start<S: JobStore>(

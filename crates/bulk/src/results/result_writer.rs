@@ -15,9 +15,9 @@ use tokio::time::sleep;
 
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
-use crate::pool::WorkerSlot;
 use crate::scheduler::{LOOK_AGAIN, emit_store_error, trouble};
 use crate::session::HeldJobs;
+use crate::worker::pool::WorkerSlot;
 
 /// How a claim ended.
 pub(crate) struct JobReport {

@@ -12,8 +12,8 @@ use outflow::core::{Limit, LimitKind};
 use outflow::{DEFAULT_GROUP, Outflow};
 use outflow_store::Name;
 
-use crate::lane::Lane;
-use crate::workload::WorkAmount;
+use crate::progress::workload::WorkAmount;
+use crate::submit::lane::Lane;
 
 /// The longest time so far, and why.
 ///

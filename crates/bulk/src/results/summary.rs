@@ -7,7 +7,7 @@ use outflow_store::{ActionReport, ActionStage, JobStatus, JobStore, Name, StoreE
 
 use crate::engine::Engine;
 use crate::error::BulkError;
-use crate::outcome_pages::OutcomePages;
+use crate::results::outcome_pages::OutcomePages;
 
 /// What came of an action, or has come of it so far.
 #[derive(Clone, PartialEq, Debug)]

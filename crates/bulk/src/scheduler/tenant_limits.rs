@@ -12,7 +12,7 @@ use outflow::{AcquireOptions, Events, Permit, Refusal, Rules, SharedTimer, Upstr
 use outflow_core::{AdaptiveMode, Cost, HealthConfig, HealthSettings, Nanos, Rate};
 use outflow_store::Name;
 
-use crate::pacing::{self, StartPacer};
+use crate::scheduler::pacing::{self, StartPacer};
 
 /// Doors of tenants: one each, whatever the lane.
 pub(crate) struct TenantLimiters {

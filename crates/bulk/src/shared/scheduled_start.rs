@@ -10,7 +10,7 @@ use outflow_core::{Nanos, Rate};
 use outflow_store::{ClaimBatch, ClaimedJob, JobStore, SharedLimits, StartDebit};
 
 use crate::engine::EngineContext;
-use crate::server_clock::ServerClock;
+use crate::shared::server_clock::ServerClock;
 
 /// When a job is to start.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use outflow::Outflow;
 use outflow::core::{Limit, Rate, WallTime};
 use outflow_store::{Name, RemainingWork};
 
-use crate::lower_bound::LowerBound;
+use crate::progress::lower_bound::LowerBound;
 use crate::settings::EngineSettings;
 use crate::submit::JobPlacement;
 

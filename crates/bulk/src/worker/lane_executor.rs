@@ -6,8 +6,8 @@ use outflow::{AcquireOptions, EffectiveLimit, LimitScope, Target, Upstream, Wait
 use outflow_core::{Cost, CountBy, Rate};
 use outflow_store::{Name, SharedLimit, SharedLimits};
 
-use crate::permit_wait::PermitWait;
 use crate::scheduler::LOOK_AGAIN;
+use crate::scheduler::permit_wait::PermitWait;
 use crate::settings::EngineSettings;
 use crate::worker::Executor;
 

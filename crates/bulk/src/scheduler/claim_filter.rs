@@ -11,11 +11,11 @@ use outflow::{AcquireOptions, EffectiveLimit, Permit, Refusal, RefusalReason, Ta
 use outflow_core::{Cost, Nanos};
 use outflow_store::{ClaimDecision, ClaimFilter, NextJob, SharedLimits};
 
-use crate::global_rate::GlobalRate;
-use crate::pacing::{self, StartPacer};
-use crate::scheduled_start::ScheduledStart;
+use crate::scheduler::global_rate::GlobalRate;
+use crate::scheduler::pacing::{self, StartPacer};
+use crate::scheduler::tenant_limits::TenantLimiters;
 use crate::settings::EngineSettings;
-use crate::tenant_limits::TenantLimiters;
+use crate::shared::scheduled_start::ScheduledStart;
 
 /// Leave for one job.
 #[derive(Debug)]

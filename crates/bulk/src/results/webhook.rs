@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::EngineContext;
 use crate::error::BulkError;
-use crate::summary::ActionSummary;
+use crate::results::summary::ActionSummary;
 
 /// Whether it was told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
