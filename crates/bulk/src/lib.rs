@@ -1,13 +1,12 @@
 //! Runs durable jobs of many tenants through the client, fairly.
 //!
-//! A job leaves its queue only when its permit is in hand: the scheduler asks the API's own door for
-//! leave, then claims the job whose turn it is, so that no job is ever tried, refused and put back.
-//! Workers send by the client and nothing else; what they report is settled in batches; a watcher tells
-//! when an action is complete. This crate sends nothing itself and touches no meter: both belong to the
-//! client. Where jobs are kept belongs to the store.
+//! A job leaves its queue only with its permits: the scheduler acquires a permit of the API, then claims the next job.
+//! So no job is attempted, refused and put back. Workers send through the client; their results are stored in batches,
+//! and a notifier reports the end of each action. This crate opens no connection and changes no meter: both belong to
+//! the client. The store keeps the jobs.
 //!
-//! The formula that guesses how long a refused job should wait is here too, as a scheduler to choose
-//! and as what levels, estimates and alerts are reckoned with.
+//! The congestion formula estimates the wait of a job that lacks quota. It gives levels, estimates and alerts, and
+//! drives two alternative schedulers.
 
 mod congestion;
 mod engine;
@@ -27,9 +26,11 @@ mod worker;
 pub use congestion::{CongestionSummary, TenantCongestion};
 pub use engine::{Engine, EngineBuilder};
 pub use error::BulkError;
-pub use events::{ActionProgress, BulkEvent};
+pub use events::BulkEvent;
 pub use progress::lower_bound::LowerBound;
+pub use progress::throughput::Throughput;
 pub use progress::workload::{TenantWorkload, WorkAmount, Workload};
+pub use progress::{ActionProgress, estimate_eta};
 pub use results::summary::ActionSummary;
 pub use results::webhook::Webhook;
 pub use settings::{

@@ -1,71 +1,81 @@
-//! A look at how all tenants stand, for the page of metrics and for alerts.
+//! Samples of all tenants, for metrics and alerts.
 //!
-//! It is taken in the background and a bounded number of tenants at a time, because whoever asks for the
-//! page cannot wait for a store. All tenants are seen, however many there are; those with the most work are
-//! remembered by name, and of the rest only the sum.
+//! They are taken in the background and page by page, because a scrape cannot wait for a store. Every tenant is
+//! read; the tenants with the most work are kept by name, all others as one sum.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use outflow::core::{CongestionLevel, ThrottleCounts};
+use outflow_core::AlertChange;
 use outflow_store::{JobCounts, JobStore, PageRequest, StoreError, TenantReport};
 use tokio::time::sleep;
 
-use crate::congestion::{state, throttles};
+use crate::congestion::{count_throttles, tenant_congestion};
 use crate::engine::EngineContext;
+use crate::events::BulkEvent;
 use crate::settings::EngineSettings;
 
-/// How all stood at one instant.
+/// State of all tenants at one instant.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct TenantSampler {
-    /// All jobs.
-    pub(crate) tally: JobCounts,
-    /// The tenants with the most jobs, in the order of their names.
+pub(crate) struct TenantSnapshot {
+    /// Counts of all jobs.
+    pub(crate) counts: JobCounts,
+    /// Tenants with the most jobs, ordered by name.
     pub(crate) groups: Vec<TenantSample>,
-    /// All others together, if there are any: the worst level among them.
+    /// Sum of all others, with their worst level.
     pub(crate) rest: Option<TenantSample>,
 }
 
-/// How one tenant stood.
+/// State of one tenant.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct TenantSample {
-    /// Its name.
     pub(crate) name: String,
-    /// How many of its jobs wait for room.
+    /// Number of its jobs that lack quota.
     pub(crate) non_ready: u64,
-    /// How bad that is.
     pub(crate) level: CongestionLevel,
-    /// How often those that are over were put back.
+    /// Throttles of its ended jobs.
     pub(crate) throttles: ThrottleCounts,
 }
 
-/// Looks at the store and takes in what it finds.
-pub(crate) async fn sample<S: JobStore>(hub: &EngineContext<S>) -> Result<(), StoreError> {
-    let ranking = rank(hub).await?;
+/// Samples all tenants, records them and emits alerts.
+pub(crate) async fn sample<S: JobStore>(context: &EngineContext<S>) -> Result<(), StoreError> {
+    let ranking = rank(context).await?;
     let mut groups: Vec<_> = ranking.first.into_iter().map(|(_, group)| group).collect();
     groups.sort_by(|one, other| one.name.cmp(&other.name));
-    hub.record_samples(TenantSampler {
-        tally: hub.store.job_counts().await?,
+    let snapshot = TenantSnapshot {
+        counts: context.store.job_counts().await?,
         groups,
         rest: ranking.rest.map(|rest| TenantSample {
             name: outflow::metrics::OTHER.to_owned(),
             ..rest
         }),
-    });
+    };
+    let now = context.clock.now();
+    for report in context.metrics.record_snapshot(now, snapshot) {
+        context.events.emit(BulkEvent::Alert {
+            tenant: report.tenant,
+            alert: report.alert,
+            raised: report.change == AlertChange::Raised,
+        });
+    }
     Ok(())
 }
 
-/// Goes through all tenants that have work.
-async fn rank<S: JobStore>(hub: &EngineContext<S>) -> Result<TenantRanking, StoreError> {
-    let settings = hub.settings.load_full();
-    let active = hub.store.active_tenants().await?;
+/// Ranks all tenants that have work.
+async fn rank<S: JobStore>(context: &EngineContext<S>) -> Result<TenantRanking, StoreError> {
+    let settings = context.settings.load_full();
+    let active = context.store.active_tenants().await?;
     let (mut ranking, mut after) = (TenantRanking::default(), None);
     for number in 0_usize.. {
-        if number >= AT_ONCE {
-            sleep(BREATH).await;
+        if number >= PAGES_AT_ONCE {
+            sleep(PAGE_WAIT).await;
         }
-        let page = PageRequest { after, most: PAGE };
-        let reports = hub.store.tenants(page).await?;
+        let page = PageRequest {
+            after,
+            most: PAGE_SIZE,
+        };
+        let reports = context.store.tenants(page).await?;
         let Some(last) = reports.last() else {
             break;
         };
@@ -82,7 +92,7 @@ async fn rank<S: JobStore>(hub: &EngineContext<S>) -> Result<TenantRanking, Stor
     Ok(ranking)
 }
 
-/// Tenants by how many jobs of them are open: the first, and all others together.
+/// Tenants by their number of open jobs: the first ones, and the sum of all others.
 #[derive(Default)]
 struct TenantRanking {
     first: Vec<(u64, TenantSample)>,
@@ -90,34 +100,29 @@ struct TenantRanking {
 }
 
 impl TenantRanking {
-    /// Keeps those with the most, and adds up the rest.
+    /// Keeps the tenants with the most jobs, and sums up the others.
     fn cut(&mut self) {
         self.first.sort_by_key(|(open, _)| Reverse(*open));
-        let others = self.first.split_off(MOST.min(self.first.len()));
+        let others = self.first.split_off(MAX_NAMED.min(self.first.len()));
         let others = others.into_iter().map(|(_, group)| group);
-        self.rest = self
-            .rest
-            .take()
-            .into_iter()
-            .chain(others)
-            .reduce(TenantSample::and);
+        let rest = self.rest.take().into_iter();
+        self.rest = rest.chain(others).reduce(TenantSample::plus);
     }
 }
 
 impl TenantSample {
     fn new(settings: &EngineSettings, active: u64, report: TenantReport) -> Self {
-        let tally = report.tally;
-        let state = state(settings, active, report);
+        let throttles = count_throttles(&report.tally).unwrap_or(ThrottleCounts::NONE);
+        let state = tenant_congestion(settings, active, report);
         Self {
             name: state.group.to_string(),
             non_ready: state.non_ready,
             level: state.level,
-            throttles: throttles(&tally).unwrap_or(ThrottleCounts::NONE),
+            throttles,
         }
     }
 
-    /// Both together.
-    fn and(self, other: Self) -> Self {
+    fn plus(self, other: Self) -> Self {
         let (one, another) = (self.throttles, other.throttles);
         Self {
             name: self.name,
@@ -128,15 +133,15 @@ impl TenantSample {
     }
 }
 
-/// As many as a page should have of one metric.
-const MOST: usize = 100;
+/// Equals the number of labels of one metric.
+const MAX_NAMED: usize = 100;
 
-/// As many tenants as one answer of a store should hold.
-const PAGE: usize = 500;
+/// Larger responses would block the store for too long.
+const PAGE_SIZE: usize = 500;
 
-/// Ten thousand tenants are looked at without a rest.
-const AT_ONCE: usize = 20;
+/// Ten thousand tenants are read without a wait.
+const PAGES_AT_ONCE: usize = 20;
 
-/// A page costs a store some milliseconds: with this between two of them a look takes no more than a tenth of its
-/// time, and a hundred thousand tenants are seen in ten seconds.
-const BREATH: Duration = Duration::from_millis(50);
+/// A page costs a store some milliseconds: with this wait a sample uses a tenth of its time at most, and reads a
+/// hundred thousand tenants in ten seconds.
+const PAGE_WAIT: Duration = Duration::from_millis(50);

@@ -1,8 +1,7 @@
-//! How fast actions went lately.
+//! Recent throughput of actions.
 //!
-//! An action that was paused for an hour, or whose engine was away for a night, was slow since it began and says
-//! nothing by that of how long the rest takes. So whoever asks how far an action is leaves a mark, and the next
-//! to ask reckons from the mark of a minute before.
+//! An action that was paused for an hour, or whose engine was down overnight, was slow since its start. That says
+//! nothing about the rest. So each query leaves a mark, and the next one measures from the mark of a minute before.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,75 +10,104 @@ use std::time::Duration;
 use outflow_core::Nanos;
 use outflow_store::Name;
 
-/// Marks of the actions that somebody asked after.
+/// Number of jobs that ended in a span.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Throughput {
+    /// Number of ended jobs.
+    pub ended: u64,
+    /// Span in which they ended.
+    pub span: Duration,
+    /// End of the span in which no job ended.
+    pub idle: Duration,
+}
+
+/// Marks of the actions that were queried.
 #[derive(Debug, Default)]
 pub(crate) struct ThroughputTracker {
     marks: Mutex<HashMap<Name, EndMarks>>,
 }
 
-/// How many were over at an instant.
+/// Number of ended jobs at an instant.
 #[derive(Clone, Copy, Debug)]
 struct EndMark {
     at: Nanos,
-    over: u64,
+    ended: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct EndMarks {
     from: EndMark,
-    /// Takes the place of the other when that is too old.
+    /// Replaces `from` when that is too old.
     next: EndMark,
-}
-
-/// So many ended in so long.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct EndRate {
-    pub(crate) over: u64,
-    pub(crate) span: Duration,
+    /// First query that saw the current number.
+    last: EndMark,
 }
 
 impl EndMarks {
-    const fn begin(mark: EndMark) -> Self {
+    const fn new(mark: EndMark) -> Self {
         Self {
             from: mark,
             next: mark,
+            last: mark,
+        }
+    }
+
+    fn add(&mut self, mark: EndMark) {
+        match mark.at.since(self.next.at) {
+            age if age >= 2 * WINDOW => *self = Self::new(mark),
+            age if age >= WINDOW => (self.from, self.next) = (self.next, mark),
+            _ => {}
+        }
+        if mark.ended != self.last.ended {
+            self.last = mark;
         }
     }
 }
 
-impl EndRate {
-    /// How long so many more take.
-    pub(crate) fn until_over(self, open: u64) -> Duration {
-        let nanos = self.span.as_nanos() * u128::from(open) / u128::from(self.over.max(1));
+impl Throughput {
+    /// Returns the time of `jobs` at a speed of all ended jobs in this span.
+    pub(crate) fn scale(self, span: Duration, jobs: u64) -> Duration {
+        let nanos = span.as_nanos() * u128::from(jobs) / u128::from(self.ended.max(1));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
 impl ThroughputTracker {
-    /// So many of an action are over by now: how fast that went lately, if anything ended since the last mark.
-    pub(crate) fn feel(&self, action: &Name, now: Nanos, over: u64) -> Option<EndRate> {
-        let mark = EndMark { at: now, over };
+    /// Records the number of ended jobs, and returns the recent throughput. If too little ended recently, returns the
+    /// throughput since the start.
+    pub(crate) fn record(
+        &self,
+        action: &Name,
+        now: Nanos,
+        ended: u64,
+        since_start: Option<Duration>,
+    ) -> Option<Throughput> {
+        let mark = EndMark { at: now, ended };
         let mut all = self.marks();
-        if all.len() >= MOST && !all.contains_key(action) {
+        if all.len() >= MAX_ACTIONS && !all.contains_key(action) {
             all.clear();
         }
-        let marks = all.entry(action.clone()).or_insert(EndMarks::begin(mark));
-        match now.since(marks.next.at) {
-            age if age >= 2 * MINUTE => *marks = EndMarks::begin(mark),
-            age if age >= MINUTE => (marks.from, marks.next) = (marks.next, mark),
-            _ => {}
-        }
-        let speed = EndRate {
-            over: over.saturating_sub(marks.from.over),
+        let marks = all.entry(action.clone()).or_insert(EndMarks::new(mark));
+        marks.add(mark);
+        let recent = Throughput {
+            ended: ended.saturating_sub(marks.from.ended),
             span: now.since(marks.from.at),
+            idle: now.since(marks.last.at),
         };
-        (speed.over > 0 && speed.span >= SHORTEST).then_some(speed)
+        if recent.ended > 0 && recent.span >= MIN_SPAN {
+            return Some(recent);
+        }
+        since_start.map(|span| Throughput {
+            ended,
+            span,
+            idle: recent.idle,
+        })
     }
 
-    /// An action stands still: how fast it was before says nothing of how fast it goes on.
-    pub(crate) fn stop(&self, action: &Name, now: Nanos, over: u64) {
+    /// Restarts the measurement of a paused action: its earlier speed says nothing about the rest.
+    pub(crate) fn restart(&self, action: &Name, now: Nanos, ended: u64) {
         if let Some(marks) = self.marks().get_mut(action) {
-            *marks = EndMarks::begin(EndMark { at: now, over });
+            *marks = EndMarks::new(EndMark { at: now, ended });
         }
     }
 
@@ -88,69 +116,69 @@ impl ThroughputTracker {
     }
 }
 
-/// Long enough to hold some ends of a slow API, and short enough to forget what was before.
-const MINUTE: Duration = Duration::from_mins(1);
+/// Long enough for some ends of a slow API, and short enough to forget earlier speeds.
+const WINDOW: Duration = Duration::from_mins(1);
 
-/// Less than this is chance.
-const SHORTEST: Duration = Duration::from_secs(2);
+/// A shorter span measures chance.
+const MIN_SPAN: Duration = Duration::from_secs(2);
 
-/// Some hundred bytes each; nobody looks at more, and whoever is forgotten is known again with the next look.
-const MOST: usize = 1_000;
+/// Some hundred bytes each; a forgotten action is measured again from its next query.
+const MAX_ACTIONS: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // Ten a second for ten minutes, then an hour of rest, then five a second.
-    #[test]
-    fn a_rest_is_not_held_against_what_comes_after() {
-        let (pulses, action) = (
-            ThroughputTracker::default(),
-            Name::new("a").expect("a name"),
-        );
-        let mut speed = None;
-        for second in 0..=600 {
-            speed = pulses.feel(&action, Nanos::from_secs(second), second * 10);
-        }
-        let speed = speed.expect("known");
-        assert_eq!(speed.over, speed.span.as_secs() * 10);
-        assert!(speed.span <= 2 * MINUTE, "{speed:?}");
-        pulses.stop(&action, Nanos::from_secs(4_200), 6_000);
-        let none = pulses.feel(&action, Nanos::from_secs(4_201), 6_005);
-        assert_eq!(none, None, "too soon to say");
-        let speed = pulses.feel(&action, Nanos::from_secs(4_210), 6_050);
-        let ten = Duration::from_secs(10);
-        assert_eq!(
-            speed,
-            Some(EndRate {
-                over: 50,
-                span: ten
-            })
-        );
+    fn action() -> Name {
+        Name::new("a").expect("a name")
     }
 
-    // Nobody asked for an hour, in which it may have stood still.
+    fn record(tracker: &ThroughputTracker, second: u64, ended: u64) -> Option<Throughput> {
+        tracker.record(&action(), Nanos::from_secs(second), ended, None)
+    }
+
+    // Ten a second for ten minutes, then an hour of pause, then five a second.
     #[test]
-    fn an_old_mark_is_no_mark() {
-        let (pulses, action) = (
-            ThroughputTracker::default(),
-            Name::new("a").expect("a name"),
-        );
-        pulses.feel(&action, Nanos::from_secs(0), 0);
-        let later = Nanos::from_secs(3_600);
-        assert_eq!(pulses.feel(&action, later, 10), None);
-        let speed = pulses.feel(&action, Nanos::from_secs(3_605), 60);
-        assert_eq!(speed.map(|speed| speed.over), Some(50));
+    fn a_pause_does_not_slow_the_measured_throughput() {
+        let tracker = ThroughputTracker::default();
+        let last = (0..=600).map(|second| record(&tracker, second, second * 10));
+        let measured = last.last().flatten().expect("measured");
+        assert_eq!(measured.ended, measured.span.as_secs() * 10);
+        assert!(measured.span <= 2 * WINDOW, "{measured:?}");
+        tracker.restart(&action(), Nanos::from_secs(4_200), 6_000);
+        assert_eq!(record(&tracker, 4_201, 6_005), None, "too soon");
+        let expected = Throughput {
+            ended: 50,
+            span: Duration::from_secs(10),
+            idle: Duration::ZERO,
+        };
+        assert_eq!(record(&tracker, 4_210, 6_050), Some(expected));
+    }
+
+    // No query for an hour, in which the action may have been paused.
+    #[test]
+    fn an_old_mark_does_not_count() {
+        let tracker = ThroughputTracker::default();
+        record(&tracker, 0, 0);
+        assert_eq!(record(&tracker, 3_600, 10), None);
+        let measured = record(&tracker, 3_605, 60);
+        assert_eq!(measured.map(|measured| measured.ended), Some(50));
     }
 
     #[test]
-    fn nothing_is_known_before_something_ended() {
-        let (pulses, action) = (
-            ThroughputTracker::default(),
-            Name::new("a").expect("a name"),
-        );
+    fn nothing_is_measured_before_a_job_ended() {
+        let tracker = ThroughputTracker::default();
         for second in 0..10 {
-            assert_eq!(pulses.feel(&action, Nanos::from_secs(second), 7), None);
+            assert_eq!(record(&tracker, second, 7), None);
         }
+    }
+
+    #[test]
+    fn idle_time_begins_with_the_last_end() {
+        let tracker = ThroughputTracker::default();
+        record(&tracker, 0, 0);
+        record(&tracker, 4, 8);
+        let measured = record(&tracker, 10, 8).expect("measured");
+        assert_eq!((measured.ended, measured.idle.as_secs()), (8, 6));
     }
 }

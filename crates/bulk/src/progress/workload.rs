@@ -1,4 +1,4 @@
-//! What is wanted of whom, counted: what a forecast and an estimate are made of.
+//! Amount of work by lane and by tenant: the input of a lower bound.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +6,40 @@ use outflow::Outflow;
 use outflow::core::{Limit, Rate, WallTime};
 use outflow_store::{Name, RemainingWork};
 
-use crate::progress::lower_bound::LowerBound;
+use super::lower_bound::LowerBound;
 use crate::settings::EngineSettings;
 use crate::submit::JobPlacement;
 
-/// What jobs want.
+/// Amount of work.
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
-    all: WorkAmount,
+    total: WorkAmount,
     lanes: BTreeMap<Name, WorkAmount>,
     tenants: BTreeMap<Name, TenantWorkload>,
-    /// The last instant before which somebody does not want to begin.
+    /// Latest `not_before` of all jobs.
     latest: Option<WallTime>,
 }
 
-/// So many jobs, and what they cost together: limits count the one or the other.
+/// Number of jobs and the sum of their costs: limits count the one or the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WorkAmount {
-    /// How many jobs.
+    /// Number of jobs.
     pub jobs: u64,
-    /// What they cost together.
+    /// Sum of their costs.
     pub units: u64,
 }
 
-/// What one tenant wants.
+/// Work of one tenant.
 #[derive(Clone, Debug, Default)]
 pub struct TenantWorkload {
-    /// In all lanes together.
+    /// Sum of all lanes.
     pub all: WorkAmount,
-    /// By lane.
+    /// Amount by lane.
     pub lanes: BTreeMap<Name, WorkAmount>,
 }
 
 impl WorkAmount {
-    /// Both together.
+    /// Returns the sum.
     #[must_use]
     pub const fn plus(self, more: Self) -> Self {
         Self {
@@ -48,80 +48,83 @@ impl WorkAmount {
         }
     }
 
-    /// So much more.
     pub(crate) const fn add(&mut self, more: Self) {
         *self = self.plus(more);
     }
 }
 
 impl Workload {
-    /// One job more.
-    pub fn add(&mut self, tenant: &Name, standing: &JobPlacement, not_before: Option<WallTime>) {
+    /// Adds one job.
+    pub fn add(&mut self, tenant: &Name, placement: &JobPlacement, not_before: Option<WallTime>) {
         let one = WorkAmount {
             jobs: 1,
-            units: standing.cost.units(),
+            units: placement.cost.units(),
         };
-        self.add_many(tenant, &standing.lane, one);
+        self.add_amount(tenant, &placement.lane, one);
         self.latest = self.latest.max(not_before);
     }
 
-    /// So many jobs more of a tenant in a lane.
-    fn add_many(&mut self, tenant: &Name, lane: &Name, more: WorkAmount) {
-        self.all.add(more);
+    fn add_amount(&mut self, tenant: &Name, lane: &Name, more: WorkAmount) {
+        self.total.add(more);
         self.lanes.entry(lane.clone()).or_default().add(more);
-        let wanted = self.tenants.entry(tenant.clone()).or_default();
-        wanted.all.add(more);
-        wanted.lanes.entry(lane.clone()).or_default().add(more);
+        let own = self.tenants.entry(tenant.clone()).or_default();
+        own.all.add(more);
+        own.lanes.entry(lane.clone()).or_default().add(more);
     }
 
-    /// How many jobs.
+    /// Returns the number of jobs.
     pub const fn jobs(&self) -> u64 {
-        self.all.jobs
+        self.total.jobs
     }
 
-    /// What each tenant wants.
+    /// Returns the work of each tenant.
     pub fn tenants(&self) -> impl Iterator<Item = (&Name, &TenantWorkload)> {
         self.tenants.iter()
     }
 
-    /// The lanes in which something is wanted.
+    /// Returns the lanes that have work.
     pub fn lanes(&self) -> impl Iterator<Item = &Name> {
         self.lanes.keys()
     }
 
-    /// How long it takes at least, by the limits of these APIs and tenants, if it begins now.
-    pub fn bound(&self, client: &Outflow, settings: &EngineSettings, now: WallTime) -> LowerBound {
+    /// Returns the least time that the limits of APIs and tenants need, if the work starts now.
+    pub fn lower_bound(
+        &self,
+        client: &Outflow,
+        settings: &EngineSettings,
+        now: WallTime,
+    ) -> LowerBound {
         let mut bound = LowerBound::default();
-        bound.of_lanes(client, &self.lanes);
+        bound.add_lanes(client, &self.lanes);
         if let Ok(global) = Rate::per_second(settings.global_rate) {
-            let whose = || "all tenants together".to_owned();
-            bound.meets(&Limit::sliding(global), self.all, whose);
+            let owner = || "all tenants together".to_owned();
+            bound.add_limit(&Limit::sliding(global), self.total, owner);
         }
-        for (name, wanted) in &self.tenants {
-            if let Some(limit) = settings.limit_of(name) {
-                bound.meets(&limit, wanted.all, || format!("tenant {name}"));
+        for (name, own) in &self.tenants {
+            if let Some(limit) = settings.tenant_limit(name) {
+                bound.add_limit(&limit, own.all, || format!("tenant {name}"));
             }
         }
         if let Some(latest) = self.latest {
-            bound.lasts(latest.since(now), || "the latest not_before".to_owned());
+            bound.add_span(latest.since(now), || "the latest not_before".to_owned());
         }
         bound
     }
 }
 
 impl From<&RemainingWork> for Workload {
-    fn from(left: &RemainingWork) -> Self {
-        let mut demand = Self {
-            latest: left.latest,
+    fn from(remaining: &RemainingWork) -> Self {
+        let mut workload = Self {
+            latest: remaining.latest,
             ..Self::default()
         };
-        for place in &left.places {
+        for place in &remaining.places {
             let amount = WorkAmount {
                 jobs: place.jobs,
                 units: place.units,
             };
-            demand.add_many(&place.tenant, &place.lane, amount);
+            workload.add_amount(&place.tenant, &place.lane, amount);
         }
-        demand
+        workload
     }
 }

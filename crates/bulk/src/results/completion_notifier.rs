@@ -1,9 +1,8 @@
-//! Tells that actions are over: to whoever listens, and to their webhooks.
+//! Reports the end of actions to subscribers and webhooks.
 //!
-//! Of many machines one tells an end: the store gives it to that one alone as long as it says with every look
-//! that it is still at it. An action that is over stays ripe until its end was told, so whoever dies between
-//! the two leaves it to be told by the next, a lease later. It can so be told twice, never not at all; a
-//! webhook knows a repetition by its id.
+//! One of several machines reports an end: the store reserves it for the machine that renews its lease with every
+//! poll. An ended action stays reserved until its end is marked as reported, so after a crash another machine reports
+//! it. An end can be reported twice, but never not at all; a webhook recognises a repetition by its id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,134 +13,144 @@ use outflow_store::{ActionReport, ActionStage, FinishedQuery, JobStore, Name};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
+use super::webhook::{self, Webhook};
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
-use crate::results::webhook::{self, Told, Webhook};
-use crate::scheduler::{trouble, until};
+use crate::scheduler::unless_cancelled;
 
-/// Starts watching.
+/// Starts the notifier.
 pub(crate) fn start<S: JobStore>(
-    hub: &Arc<EngineContext<S>>,
-    office: &Tasks,
+    context: &Arc<EngineContext<S>>,
+    tasks: &Tasks,
 ) -> Result<(), SpawnError> {
-    let watch = Arc::new(NotifierState {
-        hub: Arc::clone(hub),
-        telling: Mutex::default(),
-        lines: Mutex::default(),
+    let notifier = Arc::new(NotifierState {
+        context: Arc::clone(context),
+        in_progress: Mutex::default(),
+        api_slots: Mutex::default(),
     });
-    let crowd = Arc::new(office.task_group("webhooks")?);
-    office.spawn("watcher", move |stop| {
-        Arc::clone(&watch).run(Arc::clone(&crowd), stop)
+    let webhooks = Arc::new(tasks.task_group("webhooks")?);
+    tasks.spawn("completion_notifier", move |cancel| {
+        Arc::clone(&notifier).run(Arc::clone(&webhooks), cancel)
     })
 }
 
 struct NotifierState<S> {
-    hub: Arc<EngineContext<S>>,
-    /// Actions whose end is being told.
-    telling: Mutex<BTreeSet<Name>>,
-    /// So many are told at once by each API.
-    lines: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+    context: Arc<EngineContext<S>>,
+    /// Actions whose end is being reported.
+    in_progress: Mutex<BTreeSet<Name>>,
+    /// Slots for concurrent webhook requests of each API.
+    api_slots: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
 impl<S: JobStore> NotifierState<S> {
-    /// Looks for actions that are over. Each is told by itself: a webhook that is slow to answer delays
-    /// nobody else's.
-    async fn run(self: Arc<Self>, crowd: Arc<TaskGroup>, stop: CancelToken) {
-        while !stop.is_cancelled() {
-            let telling: Vec<Name> = self.notifying().iter().cloned().collect();
-            let ask = FinishedQuery {
-                most: MOST,
-                lease: self.hub.settings.load().lease.saturating_mul(LEASES),
-                telling: &telling,
+    /// Polls for ended actions. Each has its own task, so that a slow webhook delays no other.
+    async fn run(self: Arc<Self>, webhooks: Arc<TaskGroup>, cancel: CancelToken) {
+        while !cancel.is_cancelled() {
+            let in_progress: Vec<Name> = self.in_progress().iter().cloned().collect();
+            let query = FinishedQuery {
+                most: MAX_BATCH,
+                lease: self.context.settings.load().lease.saturating_mul(LEASES),
+                telling: &in_progress,
             };
-            match self.hub.store.take_finished(ask).await {
-                Ok(ripe) => {
-                    for report in ripe {
-                        self.begin(report, &crowd, &stop);
+            match self.context.store.take_finished(query).await {
+                Ok(finished) => {
+                    for report in finished {
+                        self.start_notifying(report, &webhooks, &cancel);
                     }
                 }
-                Err(error) => trouble(&self.hub, &error).await,
+                Err(error) => self.context.wait_after_store_error(&error).await,
             }
-            until(&stop, timeout(LOOK, self.hub.over.notified())).await;
+            let job_ended = self.context.results.job_ended.notified();
+            unless_cancelled(&cancel, timeout(POLL_INTERVAL, job_ended)).await;
         }
     }
 
-    fn begin(self: &Arc<Self>, report: ActionReport, crowd: &TaskGroup, stop: &CancelToken) {
+    fn start_notifying(
+        self: &Arc<Self>,
+        report: ActionReport,
+        webhooks: &TaskGroup,
+        cancel: &CancelToken,
+    ) {
         let id = report.spec.id.clone();
-        if !self.notifying().insert(id.clone()) {
+        if !self.in_progress().insert(id.clone()) {
             return;
         }
-        let (watch, stop) = (Arc::clone(self), stop.clone());
-        // In a shutdown nothing is begun: the next to look finds it.
-        let _stopping = crowd.spawn(async move {
-            until(&stop, watch.notify(report)).await;
-            watch.notifying().remove(&id);
+        let (notifier, cancel) = (Arc::clone(self), cancel.clone());
+        // A shutdown refuses new tasks: the next poll of any machine finds the action.
+        let _stopping = webhooks.spawn(async move {
+            unless_cancelled(&cancel, notifier.notify(report)).await;
+            notifier.in_progress().remove(&id);
         });
     }
 
-    /// Tells one end, as what it is once it is told. A webhook that cannot be reached is tried again, a few
-    /// times and ever later.
+    /// Reports one end, with the stage that it has afterwards. An unreachable webhook is retried a few times with
+    /// growing waits.
     async fn notify(&self, mut report: ActionReport) {
         if report.stage == ActionStage::Aggregating {
             report.stage = ActionStage::Completed;
         }
         let id = report.spec.id.clone();
-        for round in 0..TRIES {
-            if self.send_webhook(&report).await == Told::Yes {
+        for round in 0..ATTEMPTS {
+            if self.send_webhook(&report).await {
                 break;
             }
-            if round + 1 == TRIES {
-                self.hub.emit(BulkEvent::Trouble {
-                    words: format!("the webhook of action {id} could not be told: look at its API"),
+            if round + 1 == ATTEMPTS {
+                self.context.events.emit(BulkEvent::Error {
+                    message: format!("the webhook of action {id} cannot be reached: check its API"),
                 });
             } else {
-                sleep(LOOK * 2_u32.pow(round)).await;
+                sleep(POLL_INTERVAL * 2_u32.pow(round)).await;
             }
         }
-        match self.hub.store.mark_notified(&id).await {
-            Ok(()) => self.hub.emit(BulkEvent::Finished { report }),
-            Err(error) => trouble(&self.hub, &error).await,
+        match self.context.store.mark_notified(&id).await {
+            Ok(()) => self.context.events.emit(BulkEvent::Finished { report }),
+            Err(error) => self.context.wait_after_store_error(&error).await,
         }
     }
 
-    /// Whoever has no webhook waits for no line.
-    async fn send_webhook(&self, report: &ActionReport) -> Told {
+    /// Sends the webhook request, if the action has a webhook. Returns true if no further attempt is needed.
+    async fn send_webhook(&self, report: &ActionReport) -> bool {
         let Some(hook) = Webhook::from_report(report) else {
-            return Told::Yes;
+            return true;
         };
-        let line = self.line(&hook.api);
-        let Ok(_held) = line.acquire().await else {
-            return Told::NotYet;
+        let slots = self.api_slots(&hook.api);
+        let Ok(_slot) = slots.acquire().await else {
+            return false;
         };
-        webhook::deliver(&self.hub, &hook, report).await
+        webhook::deliver(&self.context, &hook, report).await
     }
 
-    /// Each API has lines of its own: one that hangs delays nobody else's. All that the configuration does not
-    /// know share theirs, since anybody may make up names.
-    fn line(&self, api: &str) -> Arc<Semaphore> {
-        let known = self.hub.client.upstream(api).map_or("", |_| api);
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let line = lines.entry(known.to_owned());
-        Arc::clone(line.or_insert_with(|| Arc::new(Semaphore::new(LINES))))
+    /// Returns the slots of an API: one that hangs delays no other. Unknown APIs share theirs, since callers can
+    /// invent names.
+    fn api_slots(&self, api: &str) -> Arc<Semaphore> {
+        let known = self.context.client.upstream(api).map_or("", |_| api);
+        let mut all = self
+            .api_slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let slots = all.entry(known.to_owned());
+        Arc::clone(slots.or_insert_with(|| Arc::new(Semaphore::new(SLOTS))))
     }
 
-    fn notifying(&self) -> MutexGuard<'_, BTreeSet<Name>> {
-        self.telling.lock().unwrap_or_else(PoisonError::into_inner)
+    fn in_progress(&self) -> MutexGuard<'_, BTreeSet<Name>> {
+        self.in_progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How late the end of an action that ran out of time is told.
-const LOOK: Duration = Duration::from_secs(1);
+/// The end of an action at its timeout is reported this late at most.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// As many as end in one look on a busy day.
-const MOST: usize = 100;
+/// More actions than end between two polls on a busy day.
+const MAX_BATCH: usize = 100;
 
-/// Enough that a slow path does not hold up the API's others, and few beside the jobs.
-const LINES: usize = 16;
+/// Enough that a slow path does not block others of its API, and few compared with jobs.
+const SLOTS: usize = 16;
 
-/// With the waits between them it is a quarter of a minute.
-const TRIES: u32 = 5;
+/// With the waits between them they take a quarter of a minute.
+const ATTEMPTS: u32 = 5;
 
-/// An end is left to whoever tells it for so many leases of a job: one look may take as long as it takes to
-/// cancel the jobs of a large action that is out of time, and nothing hurries once a machine has died.
+/// An end stays reserved for this number of job leases: cancelling the jobs of a large action may take as long, and
+/// nothing is urgent after a crash.
 const LEASES: u32 = 3;

@@ -1,8 +1,8 @@
-//! Outcomes of an action, in the order in which they came, a page at a time.
+//! Outcomes of an action in the order in which jobs ended, page by page.
 
 use outflow_store::{JobOutcome, JobStore, Name, StoreError};
 
-/// Where somebody is who reads them.
+/// Cursor over the outcomes of an action.
 pub(crate) struct OutcomePages<'a, S> {
     store: &'a S,
     action: &'a Name,
@@ -10,7 +10,6 @@ pub(crate) struct OutcomePages<'a, S> {
 }
 
 impl<'a, S: JobStore> OutcomePages<'a, S> {
-    /// Before the first.
     pub(crate) const fn new(store: &'a S, action: &'a Name) -> Self {
         Self {
             store,
@@ -19,9 +18,12 @@ impl<'a, S: JobStore> OutcomePages<'a, S> {
         }
     }
 
-    /// The next page; nothing after the last.
+    /// Reads the next page; nothing after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<JobOutcome>>, StoreError> {
-        let page = self.store.outcomes(self.action, self.after, PAGE).await?;
+        let page = self
+            .store
+            .outcomes(self.action, self.after, PAGE_SIZE)
+            .await?;
         let Some(last) = page.last() else {
             return Ok(None);
         };
@@ -30,5 +32,5 @@ impl<'a, S: JobStore> OutcomePages<'a, S> {
     }
 }
 
-/// As many outcomes as one answer of a store should hold.
-const PAGE: usize = 500;
+/// Larger responses would block the store for too long.
+const PAGE_SIZE: usize = 500;

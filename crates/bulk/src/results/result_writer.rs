@@ -1,8 +1,7 @@
-//! Writes down how claims ended, many at a time.
+//! Stores the ends of claims in batches.
 //!
-//! Whatever ended while the last batch was written is the next one: a quiet engine settles each job at
-//! once, a busy one a thousand in a step. A store that cannot be reached is asked again until it can:
-//! what the reports say happened, and forgetting it would do the work twice.
+//! Ends that arrive while a batch is written form the next batch: an idle engine settles each job at once, a busy one
+//! a thousand in a step. An unreachable store is retried until it answers: a forgotten end would run its job twice.
 
 use std::sync::Arc;
 
@@ -15,122 +14,124 @@ use tokio::time::sleep;
 
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
-use crate::scheduler::{LOOK_AGAIN, emit_store_error, trouble};
+use crate::scheduler::POLL_INTERVAL;
 use crate::session::HeldJobs;
+use crate::settings::EngineSettings;
 use crate::worker::pool::WorkerSlot;
 
-/// How a claim ended.
+/// End of a claim.
 pub(crate) struct JobReport {
-    /// Beats until this was written down.
+    /// Keeps the heartbeat until the end is stored.
     pub(crate) session: HeldJobs,
-    /// Given up when this was written down.
-    pub(crate) _place: WorkerSlot,
+    /// Released when the end is stored.
+    pub(crate) _slot: WorkerSlot,
     pub(crate) id: Name,
     pub(crate) tenant: Name,
     pub(crate) action: Option<Name>,
     pub(crate) settlement: Settlement,
 }
 
-/// Starts writing down.
+/// Starts the writer.
 pub(crate) fn start<S: JobStore>(
-    hub: &Arc<EngineContext<S>>,
-    office: &Tasks,
+    context: &Arc<EngineContext<S>>,
+    tasks: &Tasks,
     inbox: UnboundedReceiver<JobReport>,
 ) -> Result<(), SpawnError> {
-    let (hub, inbox) = (Arc::clone(hub), Arc::new(Mutex::new(inbox)));
-    office.spawn("settler", move |stop| {
-        write_down(Arc::clone(&hub), Arc::clone(&inbox), stop)
+    let (context, inbox) = (Arc::clone(context), Arc::new(Mutex::new(inbox)));
+    tasks.spawn("result_writer", move |cancel| {
+        write_results(Arc::clone(&context), Arc::clone(&inbox), cancel)
     })
 }
 
-async fn write_down<S: JobStore>(
-    hub: Arc<EngineContext<S>>,
+async fn write_results<S: JobStore>(
+    context: Arc<EngineContext<S>>,
     inbox: Arc<Mutex<UnboundedReceiver<JobReport>>>,
-    stop: CancelToken,
+    cancel: CancelToken,
 ) {
     let mut inbox = inbox.lock().await;
     let mut batch = Vec::new();
-    let (mut stuck, mut again_at) = (Vec::new(), Nanos::ZERO);
+    let (mut failed, mut retry_at) = (Vec::new(), Nanos::ZERO);
     loop {
-        let rest = again_at.since(hub.clock.now());
+        let wait = retry_at.since(context.clock.now());
         tokio::select! {
             biased;
-            () = stop.cancelled(), if inbox.is_empty() => return,
-            () = sleep(rest), if !stuck.is_empty() => batch.append(&mut stuck),
-            count = inbox.recv_many(&mut batch, MOST) => if count == 0 { return },
+            () = cancel.cancelled(), if inbox.is_empty() => return,
+            () = sleep(wait), if !failed.is_empty() => batch.append(&mut failed),
+            count = inbox.recv_many(&mut batch, MAX_BATCH) => if count == 0 { return },
         }
-        for (session, reports) in by_session(&mut batch) {
-            let mut left = settle(&hub, &session, reports).await;
+        for (session, reports) in group_by_session(&mut batch) {
+            let mut left = settle(&context, &session, reports).await;
             if !left.is_empty() {
-                again_at = hub.clock.now().saturating_add(LOOK_AGAIN);
-                stuck.append(&mut left);
+                retry_at = context.clock.now().saturating_add(POLL_INTERVAL);
+                failed.append(&mut left);
             }
         }
     }
 }
 
-/// Reports of one session go together; there is almost always one.
-fn by_session(batch: &mut Vec<JobReport>) -> Vec<(Name, Vec<JobReport>)> {
+/// Groups reports by session; there is almost always one.
+fn group_by_session(batch: &mut Vec<JobReport>) -> Vec<(Name, Vec<JobReport>)> {
     let mut sessions: Vec<(Name, Vec<JobReport>)> = Vec::new();
     for report in batch.drain(..) {
-        match sessions
-            .iter_mut()
-            .find(|(name, _)| name == report.session.name())
-        {
+        let name = report.session.name();
+        match sessions.iter_mut().find(|(known, _)| known == name) {
             Some((_, reports)) => reports.push(report),
-            None => sessions.push((report.session.name().clone(), vec![report])),
+            None => sessions.push((name.clone(), vec![report])),
         }
     }
     sessions
 }
 
-/// Writes down how these ended. Where something stands in the way of one of them, the others are written down
-/// without it; what is left is tried again later.
+/// Stores the ends of one session. If one end fails, the others are stored without it; returns the failed ones.
 async fn settle<S: JobStore>(
-    hub: &EngineContext<S>,
+    context: &EngineContext<S>,
     session: &Name,
     reports: Vec<JobReport>,
 ) -> Vec<JobReport> {
     let ends: Vec<_> = reports.iter().map(|one| one.settlement.clone()).collect();
-    match written_down(hub, session, ends).await {
+    match settle_until_answered(context, session, ends).await {
         Ok(settled) => {
-            emit_reports(hub, reports, settled);
+            report_settled(context, reports, settled);
             Vec::new()
         }
         Err(error) if reports.len() == 1 => {
-            emit_store_error(hub, &error);
-            reports.into_iter().map(|one| one.simpler(hub)).collect()
+            context.report_store_error(&error);
+            let settings = context.settings.load();
+            let simplified = reports
+                .into_iter()
+                .map(|one| one.with_fixed_wait(&settings));
+            simplified.collect()
         }
         Err(_) => {
-            let mut stuck = Vec::new();
+            let mut failed = Vec::new();
             for one in reports {
-                stuck.append(&mut Box::pin(settle(hub, session, vec![one])).await);
+                failed.append(&mut Box::pin(settle(context, session, vec![one])).await);
             }
-            stuck
+            failed
         }
     }
 }
 
-/// Asks a store until it does it, unless it is there and cannot.
-async fn written_down<S: JobStore>(
-    hub: &EngineContext<S>,
+/// Retries until the store answers; returns the error of a store that answers and cannot settle.
+async fn settle_until_answered<S: JobStore>(
+    context: &EngineContext<S>,
     session: &Name,
     ends: Vec<Settlement>,
 ) -> Result<Vec<SettleResult>, StoreError> {
     loop {
-        match hub.store.settle(session, ends.clone()).await {
+        match context.store.settle(session, ends.clone()).await {
             Err(error) if error.is_stuck() => return Err(error),
-            // The same settlement twice does nothing: its claim is gone after the first.
-            Err(error) => trouble(hub, &error).await,
+            // A repeated settlement has no effect: its claim ended with the first.
+            Err(error) => context.wait_after_store_error(&error).await,
             settled => return settled,
         }
     }
 }
 
 impl JobReport {
-    /// A wait that could not be reckoned is the shortest.
-    fn simpler<S>(mut self, hub: &EngineContext<S>) -> Self {
-        let base = Defer::Fixed(hub.settings.load().congestion.base());
+    /// Replaces a wait by formula, which the store could not compute, by the shortest wait.
+    fn with_fixed_wait(mut self, settings: &EngineSettings) -> Self {
+        let base = Defer::Fixed(settings.congestion.base());
         match &mut self.settlement.end {
             JobEnd::PutOff(by) | JobEnd::RetryPutOff { by, .. } => *by = base,
             _ => {}
@@ -139,41 +140,23 @@ impl JobReport {
     }
 }
 
-/// Tells what became of them.
-fn emit_reports<S>(hub: &EngineContext<S>, reports: Vec<JobReport>, settled: Vec<SettleResult>) {
-    let is_over = |how: &SettleResult| {
-        matches!(
-            how,
-            SettleResult::Done | SettleResult::Buried | SettleResult::Cancelled
-        )
-    };
-    if settled.iter().any(is_over) {
-        hub.over.notify_one();
+/// Counts the settled claims and emits their events.
+fn report_settled<S>(
+    context: &EngineContext<S>,
+    reports: Vec<JobReport>,
+    settled: Vec<SettleResult>,
+) {
+    if settled.iter().any(is_ended) {
+        context.results.job_ended.notify_one();
     }
-    for one in reports.iter().zip(&settled) {
-        if is_refusal(&one.0.settlement.end) && *one.1 != SettleResult::Fenced {
-            hub.spins.happened();
-        }
-    }
-    let settings = hub.settings.load_full();
+    let settings = context.settings.load_full();
     for (report, how) in reports.into_iter().zip(settled) {
-        hub.numbers.settled(how);
-        if let SettleResult::PutOff {
-            backoff,
-            non_ready,
-            speed,
-        } = how
-        {
-            let level = CongestionLevel::new(backoff, settings.congestion.base());
-            let met = Congestion {
-                backoff,
-                non_ready,
-                speed,
-                level,
-            };
-            hub.waited(&settings, &report.tenant, &met);
+        if is_throttle(&report.settlement.end) && how != SettleResult::Fenced {
+            context.metrics.spins.count();
         }
-        hub.emit(BulkEvent::Settled {
+        context.metrics.counters.settled(how);
+        record_deferral(context, &settings, &report.tenant, how);
+        context.events.emit(BulkEvent::Settled {
             id: report.id,
             tenant: report.tenant,
             action: report.action,
@@ -182,9 +165,40 @@ fn emit_reports<S>(hub: &EngineContext<S>, reports: Vec<JobReport>, settled: Vec
     }
 }
 
-const fn is_refusal(end: &JobEnd) -> bool {
+fn record_deferral<S>(
+    context: &EngineContext<S>,
+    settings: &EngineSettings,
+    tenant: &Name,
+    how: SettleResult,
+) {
+    let SettleResult::PutOff {
+        backoff,
+        non_ready,
+        speed,
+    } = how
+    else {
+        return;
+    };
+    let met = Congestion {
+        backoff,
+        non_ready,
+        speed,
+        level: CongestionLevel::new(backoff, settings.congestion.base()),
+    };
+    let now = context.clock.now();
+    context.metrics.record_wait(now, settings, tenant, &met);
+}
+
+const fn is_ended(how: &SettleResult) -> bool {
+    matches!(
+        how,
+        SettleResult::Done | SettleResult::Buried | SettleResult::Cancelled
+    )
+}
+
+const fn is_throttle(end: &JobEnd) -> bool {
     matches!(end, JobEnd::Throttled { .. } | JobEnd::PutOff(_))
 }
 
-/// As many as one step of a store should take.
-const MOST: usize = 1_000;
+/// Larger batches would block the store for too long.
+const MAX_BATCH: usize = 1_000;

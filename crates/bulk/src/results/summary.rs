@@ -1,92 +1,76 @@
-//! What came of an action, in a few numbers and the names of those that failed.
+//! Summary of an action: a few numbers and the ids of its failed jobs.
 
 use std::time::Duration;
 
 use outflow::core::ThrottleCounts;
 use outflow_store::{ActionReport, ActionStage, JobStatus, JobStore, Name, StoreError};
 
-use crate::engine::Engine;
-use crate::error::BulkError;
-use crate::results::outcome_pages::OutcomePages;
+use super::outcome_pages::OutcomePages;
 
-/// What came of an action, or has come of it so far.
+/// Summary of an action, final or so far.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ActionSummary {
-    /// The action.
+    /// Action.
     pub action: Name,
-    /// How far it is.
+    /// Stage of the action.
     pub stage: ActionStage,
-    /// All of its jobs.
+    /// Number of its jobs.
     pub total: u64,
-    /// Those that are done.
+    /// Number of jobs that are done.
     pub success: u64,
-    /// Those that failed for good or too often.
+    /// Number of jobs that failed without further retries.
     pub failed: u64,
-    /// Those that were cancelled or too late to begin.
+    /// Number of jobs that were cancelled or expired.
     pub cancelled: u64,
-    /// How long one that is done took.
+    /// Mean duration of a job that is done.
     pub mean: Duration,
-    /// How often one was refused or put off.
+    /// Mean number of throttles and deferrals of a job.
     pub throttles_per_job: f64,
-    /// Which failed and were not tried anew since, in the order in which they did: the first thousand.
+    /// Failed jobs that were not requeued, in the order of their failures: the first thousand.
     pub failed_ids: Vec<Name>,
 }
 
 impl ActionSummary {
-    /// Of an action as it stands in this store.
+    /// Sums up an action of this store.
     pub(crate) async fn new<S: JobStore>(
         store: &S,
         report: &ActionReport,
     ) -> Result<Self, StoreError> {
-        let tally = report.tally;
-        let failed = tally.dead + tally.failed;
+        let counts = report.tally;
+        let failed = counts.dead + counts.failed;
         Ok(Self {
             action: report.spec.id.clone(),
             stage: report.stage,
-            total: tally.submitted(),
-            success: tally.done,
+            total: counts.submitted(),
+            success: counts.done,
             failed,
-            cancelled: tally.cancelled,
-            mean: tally.mean().unwrap_or_default(),
-            throttles_per_job: ThrottleCounts::new(tally.throttles, tally.tried()).per_job(),
-            failed_ids: failures(store, &report.spec.id, failed).await?,
+            cancelled: counts.cancelled,
+            mean: counts.mean().unwrap_or_default(),
+            throttles_per_job: ThrottleCounts::new(counts.throttles, counts.tried()).per_job(),
+            failed_ids: failed_ids(store, &report.spec.id, failed).await?,
         })
     }
 }
 
-impl<S: JobStore> Engine<S> {
-    /// What came of an action, or has come of it so far; nothing if it is not known.
-    ///
-    /// # Errors
-    /// If the store cannot be asked.
-    pub async fn summary(&self, action: &Name) -> Result<Option<ActionSummary>, BulkError> {
-        let store = self.store();
-        let Some(report) = store.action(action).await? else {
-            return Ok(None);
-        };
-        Ok(Some(ActionSummary::new(store.as_ref(), &report).await?))
-    }
-}
-
-/// The names of those that failed. Outcomes are read only until all of them, or enough, were found.
-async fn failures<S: JobStore>(
+/// Returns the ids of failed jobs. Reads outcomes only until it has found all of them, or enough.
+async fn failed_ids<S: JobStore>(
     store: &S,
     action: &Name,
     failed: u64,
 ) -> Result<Vec<Name>, StoreError> {
-    let wanted = usize::try_from(failed).unwrap_or(NAMED).min(NAMED);
+    let limit = usize::try_from(failed).unwrap_or(MAX_IDS).min(MAX_IDS);
     let mut outcomes = OutcomePages::new(store, action);
-    let mut found = Vec::with_capacity(wanted);
-    while found.len() < wanted
+    let mut found = Vec::with_capacity(limit);
+    while found.len() < limit
         && let Some(page) = outcomes.next().await?
     {
         let failures = page
             .into_iter()
             .filter(|one| one.ended == JobStatus::Failed);
-        found.extend(failures.map(|one| one.id).take(wanted - found.len()));
+        found.extend(failures.map(|one| one.id).take(limit - found.len()));
     }
     Ok(found)
 }
 
-/// As many as somebody looks through; the dead letters have all of them.
-const NAMED: usize = 1_000;
+/// Enough for a person; the dead letters have all of them.
+const MAX_IDS: usize = 1_000;

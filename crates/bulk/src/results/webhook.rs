@@ -1,8 +1,7 @@
-//! Tells an address that an action is over.
+//! Sends the end of an action to a webhook.
 //!
-//! The address is an API of the configuration, so that what is told passes the same door as everything
-//! else: an address that anybody may name would be a way to send to anywhere. It is signed as the
-//! Standard Webhooks say, so that whoever gets it can check it with the libraries there are.
+//! The address is an API of the configuration, so that the request passes its limits: free addresses would let
+//! callers send anywhere. The signature follows Standard Webhooks, so that existing libraries can verify it.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -11,41 +10,32 @@ use outflow_store::{ActionReport, JobStore, Name};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
+use super::summary::ActionSummary;
 use crate::engine::EngineContext;
 use crate::error::BulkError;
-use crate::results::summary::ActionSummary;
 
-/// Whether it was told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Told {
-    /// It was, or there is nobody to tell.
-    Yes,
-    /// It could not be reached.
-    NotYet,
-}
-
-/// Where to, as an action's note says it.
+/// Address of a webhook, stored in an action's note.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Webhook {
-    /// The API that it is sent by.
+    /// API that the request is sent to.
     pub api: String,
-    /// The path there.
+    /// Path of the request.
     pub path: String,
 }
 
 impl Webhook {
-    /// That of an action, if it has one.
+    /// Returns the webhook of an action, if it has one.
     pub(crate) fn from_report(report: &ActionReport) -> Option<Self> {
         serde_json::from_str(report.spec.note.as_deref()?).ok()
     }
 
-    /// As an action's note.
+    /// Formats the note of an action.
     pub fn note(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// What is told.
+/// Body of the request.
 #[derive(Serialize)]
 struct WebhookBody<'a> {
     r#type: &'static str,
@@ -60,20 +50,20 @@ struct WebhookBody<'a> {
     failed_ids: Vec<&'a str>,
 }
 
-/// Tells it.
+/// Sends the request. Returns true if the webhook accepted it.
 pub(crate) async fn deliver<S: JobStore>(
-    hub: &EngineContext<S>,
+    context: &EngineContext<S>,
     hook: &Webhook,
     report: &ActionReport,
-) -> Told {
-    let Ok(summary) = ActionSummary::new(hub.store.as_ref(), report).await else {
-        return Told::NotYet;
+) -> bool {
+    let Ok(summary) = ActionSummary::new(context.store.as_ref(), report).await else {
+        return false;
     };
     let body = serde_json::to_vec(&body(&summary)).unwrap_or_default();
     let opened = report.opened.as_duration().as_millis();
     let id = format!("{}-{opened}", report.spec.id);
-    let at = hub.clock.wall().as_duration().as_secs().to_string();
-    let mut call = hub
+    let at = context.clock.wall().as_duration().as_secs().to_string();
+    let mut call = context
         .client
         .post(&hook.api, &hook.path)
         .header("content-type", "application/json")
@@ -81,13 +71,11 @@ pub(crate) async fn deliver<S: JobStore>(
         .header("webhook-timestamp", &at)
         .idempotency_key(&id)
         .no_retry();
-    if let Some(secret) = &hub.secret {
+    if let Some(secret) = &context.results.webhook_secret {
         call = call.header("webhook-signature", signature(secret, &id, &at, &body));
     }
-    match call.body(body).send().await {
-        Ok(answer) if answer.status().is_success() => Told::Yes,
-        Ok(_) | Err(_) => Told::NotYet,
-    }
+    let response = call.body(body).send().await;
+    response.is_ok_and(|response| response.status().is_success())
 }
 
 fn body(summary: &ActionSummary) -> WebhookBody<'_> {
@@ -105,7 +93,7 @@ fn body(summary: &ActionSummary) -> WebhookBody<'_> {
     }
 }
 
-/// `v1,` and the code over id, time and body.
+/// Returns `v1,` and the HMAC of id, time and body.
 fn signature(secret: &SecretString, id: &str, at: &str, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &key(secret.expose_secret()));
     let mut context = hmac::Context::with_key(&key);
@@ -117,45 +105,45 @@ fn signature(secret: &SecretString, id: &str, at: &str, body: &[u8]) -> String {
     format!("v1,{}", BASE64.encode(context.sign()))
 }
 
-/// A secret as the libraries hand it out is a prefix and the key in base64; any other is the key itself.
+/// Returns the key of a secret: base64 after the standard prefix, or the secret itself.
 fn key(secret: &str) -> Vec<u8> {
     let coded = secret.strip_prefix(CODED);
     let decoded = coded.and_then(|coded| BASE64.decode(coded).ok());
     decoded.unwrap_or_else(|| secret.as_bytes().to_vec())
 }
 
-/// Whether a secret is what it looks like.
-pub(crate) fn check(secret: &SecretString) -> Result<(), BulkError> {
+/// Checks that a secret with the prefix is base64.
+pub(crate) fn check_secret(secret: &SecretString) -> Result<(), BulkError> {
     match secret.expose_secret().strip_prefix(CODED) {
         Some(coded) if BASE64.decode(coded).is_err() => Err(BulkError::invalid(format!(
-            "the webhooks' secret begins with {CODED} and goes on with what is no base64: copy it whole"
+            "the webhooks' secret begins with {CODED} and is not base64 after that: copy all of it"
         ))),
         _ => Ok(()),
     }
 }
 
-/// What a secret begins with whose key is in base64.
+/// Prefix of a secret whose key is in base64.
 const CODED: &str = "whsec_";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // Reckoned with another program: HMAC-SHA256 of `msg_1.1700000000.{}` under `secret`.
+    // Computed with another program: HMAC-SHA256 of `msg_1.1700000000.{}` under `secret`.
     #[test]
-    fn the_signature_is_the_one_that_others_reckon() {
+    fn the_signature_equals_that_of_other_implementations() {
         let secret = SecretString::from("secret");
         let signed = signature(&secret, "msg_1", "1700000000", b"{}");
         assert_eq!(signed, "v1,A5oIrJxXPB/PkULSoVu0e4khvPiqpF9vljmhkSKg0FI=");
         let coded = SecretString::from("whsec_c2VjcmV0");
         assert_eq!(signature(&coded, "msg_1", "1700000000", b"{}"), signed);
-        check(&coded).expect("base64");
-        check(&secret).expect("the key itself");
+        check_secret(&coded).expect("base64");
+        check_secret(&secret).expect("the key itself");
     }
 
     #[test]
-    fn a_secret_that_was_cut_off_is_refused_and_not_told() {
-        let wrong = check(&SecretString::from("whsec_CANARY?")).expect_err("no base64");
-        assert!(!wrong.to_string().contains("CANARY"), "{wrong}");
+    fn an_incomplete_secret_is_refused_without_showing_it() {
+        let invalid = check_secret(&SecretString::from("whsec_CANARY?")).expect_err("no base64");
+        assert!(!invalid.to_string().contains("CANARY"), "{invalid}");
     }
 }

@@ -1,33 +1,33 @@
-//! The rate of all tenants together, whatever they call.
+//! The rate of all tenants together, for all APIs.
 //!
-//! It is a bound of our own and no server counts it, so it counts starts, and nothing has to be given back.
+//! It is a bound of this engine and no server counts it. So it counts starts, and refunds nothing.
 
 use std::sync::{Mutex, PoisonError};
 
 use outflow_core::{Accounting, ClockPair, Cost, Decision, Limit, Meter, Nanos, Rate};
 
-/// How much may be started in a second.
+/// Meter of all starts.
 #[derive(Default)]
 pub(crate) struct GlobalRate {
     meter: Mutex<Option<(u64, Meter)>>,
 }
 
 impl GlobalRate {
-    /// Counts one start at this rate, or says when there is room for it. What is above the whole rate goes
-    /// as if it were all of it: it would wait for ever otherwise.
-    pub(crate) fn start(&self, global: u64, cost: Cost, now: Nanos) -> Result<(), Nanos> {
-        let Ok(rate) = Rate::per_second(global) else {
+    /// Counts one start, or returns the instant at which there is quota for it. A cost above the rate counts
+    /// as the whole rate: it would wait for ever otherwise.
+    pub(crate) fn try_start(&self, per_second: u64, cost: Cost, now: Nanos) -> Result<(), Nanos> {
+        let Ok(rate) = Rate::per_second(per_second) else {
             return Ok(());
         };
         let limit = Limit::sliding(rate).counted(Accounting::Send);
-        let begun = || (global, Meter::new(&limit, ClockPair::default()));
-        let mut kept = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
-        let (known, meter) = kept.get_or_insert_with(begun);
-        if *known != global {
-            *known = global;
+        let new_meter = || (per_second, Meter::new(&limit, ClockPair::default()));
+        let mut guard = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
+        let (current, meter) = guard.get_or_insert_with(new_meter);
+        if *current != per_second {
+            *current = per_second;
             meter.reconfigure(ClockPair::default(), &limit);
         }
-        match meter.take(now, Cost::new(cost.units().min(global))) {
+        match meter.take(now, Cost::new(cost.units().min(per_second))) {
             Decision::WaitUntil(at) => Err(at),
             Decision::Allow(_) | Decision::Never => Ok(()),
         }
@@ -38,11 +38,11 @@ impl GlobalRate {
 mod tests {
     use super::*;
 
-    // Two in a second: the third goes when the first is a second old, and one of five as if it were of two.
+    // Two in a second: the third starts when the first is a second old, and a cost of five counts as two.
     #[test]
     fn no_second_has_more_starts_than_the_rate() {
-        let house = GlobalRate::default();
-        let start = |cost, ms| house.start(2, Cost::new(cost), Nanos::from_millis(ms));
+        let global = GlobalRate::default();
+        let start = |cost, ms| global.try_start(2, Cost::new(cost), Nanos::from_millis(ms));
         assert_eq!(start(1, 0), Ok(()));
         assert_eq!(start(1, 300), Ok(()));
         assert_eq!(start(1, 400), Err(Nanos::from_secs(1)));
@@ -51,13 +51,12 @@ mod tests {
         assert_eq!(start(5, 2_000), Ok(()));
     }
 
-    // What was started under the old rate counts under the new.
     #[test]
-    fn another_rate_holds_from_then_on() {
-        let house = GlobalRate::default();
-        assert_eq!(house.start(1, Cost::ONE, Nanos::ZERO), Ok(()));
-        assert!(house.start(1, Cost::ONE, Nanos::ZERO).is_err());
-        assert_eq!(house.start(2, Cost::ONE, Nanos::ZERO), Ok(()));
-        assert!(house.start(2, Cost::ONE, Nanos::ZERO).is_err());
+    fn starts_under_the_old_rate_count_under_the_new() {
+        let global = GlobalRate::default();
+        assert_eq!(global.try_start(1, Cost::ONE, Nanos::ZERO), Ok(()));
+        assert!(global.try_start(1, Cost::ONE, Nanos::ZERO).is_err());
+        assert_eq!(global.try_start(2, Cost::ONE, Nanos::ZERO), Ok(()));
+        assert!(global.try_start(2, Cost::ONE, Nanos::ZERO).is_err());
     }
 }

@@ -1,63 +1,60 @@
 //! Keeps starts apart.
 //!
-//! A limit lets a whole window's worth go at once. The door counts that right, but a hundred calls that
-//! leave together set up a hundred connections, wait for each other at both ends and come back in a heap,
-//! and what the door learns of their way is the heap's. Spread over their window they wait for nobody, and
-//! tenants get their turns in the order in which they have them. It costs nothing over a long run, since
-//! the limit is what bounds that.
+//! A limit lets the quota of a whole window start at once. The API counts that correctly, but a hundred calls
+//! that start together open a hundred connections, delay each other and return in a burst, which distorts the
+//! measured latency. Spread over the window they do not delay each other, and tenants keep their order. A long
+//! run takes no longer, since the limit bounds it.
 //!
-//! It is a courtesy and no limit: the door still decides. Whoever was held up may catch up, and whoever
-//! comes back from a rest begins anew.
+//! Pacing is no limit: the upstream still decides. A delayed start may catch up, and an idle lane starts fresh.
 
 use std::time::Duration;
 
 use outflow::EffectiveLimit;
 use outflow_core::{Cost, Nanos, Rate};
 
-/// When the next start is due.
+/// Due instant of the next start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StartPacer {
     next: Nanos,
 }
 
 impl StartPacer {
-    /// When the next may start, if not now.
-    pub(crate) fn shut_until(self, now: Nanos) -> Option<Nanos> {
+    /// Returns the instant of the next start, if it is not due yet.
+    pub(crate) fn next_start_after(self, now: Nanos) -> Option<Nanos> {
         (self.next > now).then_some(self.next)
     }
 
-    /// One has started, and the next is to be this far behind it. What was missed by a little is made up
-    /// for, so that a late timer costs nothing.
-    pub(crate) fn start(&mut self, now: Nanos, apart: Duration) {
-        let due = if now.since(self.next) > MADE_UP {
+    /// Records a start; the next is due this far behind it. A small delay is made up for, so that a late timer
+    /// costs nothing.
+    pub(crate) fn record_start(&mut self, now: Nanos, distance: Duration) {
+        let due = if now.since(self.next) > MAX_CATCH_UP {
             now
         } else {
             self.next
         };
-        self.next = due.saturating_add(apart);
+        self.next = due.saturating_add(distance);
     }
 }
 
-/// How far apart calls of this cost are under these limits.
-pub(crate) fn apart(ceilings: &[EffectiveLimit], cost: Cost) -> Duration {
+/// Returns the distance between calls of this cost under these limits.
+pub(crate) fn start_distance(limits: &[EffectiveLimit], cost: Cost) -> Duration {
     let spread = |limit: &EffectiveLimit| spread(limit.rate, limit.measure.toll().units(cost));
-    ceilings.iter().map(spread).max().unwrap_or_default()
+    limits.iter().map(spread).max().unwrap_or_default()
 }
 
-/// How far apart starts are that use so much of a rate: evenly over a window, or over a second of it. A quantity
-/// for an hour is there to be used, but not in one instant.
+/// Returns the distance between starts that use this part of a rate: even over the window, or over one second of
+/// a longer one. An hour's quota is there to be used, but not in one instant.
 pub(crate) fn spread(rate: Rate, units: Cost) -> Duration {
-    let window = rate.per().min(LONGEST).as_nanos();
+    let window = rate.per().min(MAX_SPREAD).as_nanos();
     let nanos = window * u128::from(units.units()) / u128::from(rate.quantity().max(1));
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// A process that gets no processor for longer than this has more to make up for than its pace; a shorter
-/// stall happens on any busy machine.
-const MADE_UP: Duration = Duration::from_millis(250);
+/// Busy machines stall for less than this; a process that stalls longer starts fresh.
+const MAX_CATCH_UP: Duration = Duration::from_millis(250);
 
-/// Over no longer than this is a window's worth spread: whoever has fewer jobs than that waits for nothing.
-const LONGEST: Duration = Duration::from_secs(1);
+/// A tenant with fewer jobs than its quota waits no longer than this.
+const MAX_SPREAD: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -76,10 +73,10 @@ mod tests {
 
     const TENTH: Duration = Duration::from_millis(100);
 
-    // The slowest of several counts; 1,000 an hour go out at 1,000 a second, not one in four seconds. What counts
-    // calls does not care for costs.
+    // The slowest of several limits counts; 1,000/h start at 1,000 a second, not one in four seconds. A limit
+    // that counts calls ignores costs.
     #[test]
-    fn a_windows_worth_is_spread_over_a_second_at_most() {
+    fn a_window_is_spread_over_one_second_at_most() {
         let limit = |measure| {
             move |text: &&str| EffectiveLimit {
                 extent: LimitScope::Api,
@@ -87,38 +84,42 @@ mod tests {
                 measure,
             }
         };
-        let of = |rates: &[&str], cost| {
+        let distance = |rates: &[&str], cost| {
             let limits: Vec<_> = rates.iter().map(limit(CountBy::Cost)).collect();
-            apart(&limits, Cost::new(cost))
+            start_distance(&limits, Cost::new(cost))
         };
-        assert_eq!(of(&["10/s"], 1), TENTH);
-        assert_eq!(of(&["10/s"], 3), 3 * TENTH);
-        assert_eq!(of(&["100/s", "10/s"], 1), TENTH);
-        assert_eq!(of(&["1000/h"], 1), Duration::from_millis(1));
-        assert_eq!(of(&[], 1), Duration::ZERO);
+        assert_eq!(distance(&["10/s"], 1), TENTH);
+        assert_eq!(distance(&["10/s"], 3), 3 * TENTH);
+        assert_eq!(distance(&["100/s", "10/s"], 1), TENTH);
+        assert_eq!(distance(&["1000/h"], 1), Duration::from_millis(1));
+        assert_eq!(distance(&[], 1), Duration::ZERO);
         let calls = limit(CountBy::Calls)(&"10/s");
-        assert_eq!(apart(&[calls], Cost::new(2_000)), TENTH);
+        assert_eq!(start_distance(&[calls], Cost::new(2_000)), TENTH);
     }
 
     // 30 ms late: the third is due when it would have been.
     #[test]
-    fn a_late_start_does_not_delay_those_behind_it() {
-        let mut pace = StartPacer::default();
-        pace.start(ms(1_000), TENTH);
-        assert_eq!(pace.shut_until(ms(1_099)), Some(ms(1_100)));
-        assert_eq!(pace.shut_until(ms(1_100)), None);
-        pace.start(ms(1_130), TENTH);
-        assert_eq!(pace.shut_until(ms(1_130)), Some(ms(1_200)));
+    fn a_late_start_does_not_delay_the_next() {
+        let mut pacer = StartPacer::default();
+        pacer.record_start(ms(1_000), TENTH);
+        assert_eq!(pacer.next_start_after(ms(1_099)), Some(ms(1_100)));
+        assert_eq!(pacer.next_start_after(ms(1_100)), None);
+        pacer.record_start(ms(1_130), TENTH);
+        assert_eq!(pacer.next_start_after(ms(1_130)), Some(ms(1_200)));
     }
 
-    // A quarter of a second is what a busy machine may take; after a longer rest nothing is saved up.
+    // A busy machine may stall for a quarter of a second; a longer gap is not made up for.
     #[test]
-    fn a_rest_saves_nothing_up() {
-        let mut pace = StartPacer::default();
-        pace.start(ms(1_000), TENTH);
-        pace.start(ms(1_351), TENTH);
-        assert_eq!(pace.shut_until(ms(1_351)), Some(ms(1_451)));
-        pace.start(ms(1_701), TENTH);
-        assert_eq!(pace.shut_until(ms(1_701)), None, "250 ms late is made up");
+    fn an_idle_lane_saves_up_no_starts() {
+        let mut pacer = StartPacer::default();
+        pacer.record_start(ms(1_000), TENTH);
+        pacer.record_start(ms(1_351), TENTH);
+        assert_eq!(pacer.next_start_after(ms(1_351)), Some(ms(1_451)));
+        pacer.record_start(ms(1_701), TENTH);
+        assert_eq!(
+            pacer.next_start_after(ms(1_701)),
+            None,
+            "250 ms late is made up"
+        );
     }
 }

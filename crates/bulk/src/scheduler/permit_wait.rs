@@ -1,61 +1,66 @@
-//! A place in the line at an API's door.
+//! A place in an API's wait queue.
 //!
-//! Callers of the same API stand there too. Whoever left the line to look whose turn it is now, and joined it
-//! again behind everybody, would never come to its end beside callers who keep it long. So the place is kept
-//! while the lane looks, and given up only if another cost is wanted by then.
+//! Other callers of the API wait there too. A lane that left the queue to look for its next job would rejoin
+//! behind all of them, and starve next to long queues. So the lane keeps its place while it looks, and leaves
+//! only if the next job has another cost.
 
 use std::time::Duration;
 
-use outflow::{Acquire, AcquireOptions, Permit, Refusal, Target, Upstream, WaitMode};
+use outflow::{Acquire, AcquireOptions, Refusal, Target, Upstream, WaitMode};
 use outflow_core::Cost;
 use tokio::time::timeout;
 
-/// Somebody who stands in line for a permit of this cost.
+use super::start_permission::ReservedPermit;
+
+/// A wait for a permit of one cost.
 pub(crate) struct PermitWait {
     cost: Cost,
-    admit: Acquire,
+    acquire: Acquire,
 }
 
-/// How it went for a while.
+/// Result of waiting for a while.
 pub(crate) enum WaitResult {
-    /// It is its turn.
-    Called(Permit, Cost),
-    /// The door does not let it stand there.
-    SentAway(Refusal),
-    /// Not yet: it is time to look whose turn it is.
-    Still(PermitWait),
+    /// The permit is there.
+    Acquired(ReservedPermit),
+    /// The API's wait queue refused.
+    Refused(Refusal),
+    /// Not yet: another job may be first by now.
+    Waiting(PermitWait),
 }
 
 impl PermitWait {
-    /// Joins the line.
-    pub(crate) fn new(door: &Upstream, target: Target, cost: Cost) -> Self {
-        let by = door.now().saturating_add(LONGEST);
-        let ask = AcquireOptions::new(target.costing(cost))
+    /// Joins the wait queue.
+    pub(crate) fn new((upstream, target): &(Upstream, Target), cost: Cost) -> Self {
+        let deadline = upstream.now().saturating_add(NO_DEADLINE);
+        let options = AcquireOptions::new(target.costing(cost))
             .mode(WaitMode::Wait)
-            .deadline(by);
+            .deadline(deadline);
         Self {
             cost,
-            admit: door.admit(ask),
+            acquire: upstream.admit(options),
         }
     }
 
-    /// Whether it is a permit of this cost that it stands there for.
+    /// Returns true if it waits for a permit of this cost.
     pub(crate) fn is_for(&self, cost: Cost) -> bool {
         self.cost == cost
     }
 
-    /// Stands there for a while.
-    pub(crate) async fn stand(mut self) -> WaitResult {
-        match timeout(PATIENCE, &mut self.admit).await {
-            Ok(Ok(permit)) => WaitResult::Called(permit, self.cost),
-            Ok(Err(refusal)) => WaitResult::SentAway(refusal),
-            Err(_) => WaitResult::Still(self),
+    /// Waits for a while.
+    pub(crate) async fn wait(mut self) -> WaitResult {
+        match timeout(RECHECK_AFTER, &mut self.acquire).await {
+            Ok(Ok(permit)) => {
+                let cost = self.cost;
+                WaitResult::Acquired(ReservedPermit { permit, cost })
+            }
+            Ok(Err(refusal)) => WaitResult::Refused(refusal),
+            Err(_) => WaitResult::Waiting(self),
         }
     }
 }
 
-/// How long one stands in line before looking whose turn it is now.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// A lane looks this often if another job has become first.
+const RECHECK_AFTER: Duration = Duration::from_secs(5);
 
-/// A door refuses whoever could not go before its deadline, so there is none to speak of.
-const LONGEST: Duration = Duration::from_hours(24 * 365);
+/// An upstream refuses a call that cannot start before its deadline, so this one is never reached.
+const NO_DEADLINE: Duration = Duration::from_hours(24 * 365);

@@ -1,8 +1,8 @@
-//! The doors a job passes: its API's, and its tenant's own.
+//! Limits of tenants, one limiter for each.
 //!
-//! A tenant's limit is a door like any other, so that it counts calls as they arrive at the server and
-//! not as they leave a queue. It has no health of its own: what is wrong with the API is the API's.
-//! Doors of tenants that have nothing under way are forgotten after a while, with windows that are over.
+//! A tenant's limit is an [`Upstream`] as well, so that it counts calls as they arrive at the server and not as
+//! they leave a queue. It has no health: failures belong to the API. Idle limiters are dropped after their
+//! window.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,114 +12,107 @@ use outflow::{AcquireOptions, Events, Permit, Refusal, Rules, SharedTimer, Upstr
 use outflow_core::{AdaptiveMode, Cost, HealthConfig, HealthSettings, Nanos, Rate};
 use outflow_store::Name;
 
-use crate::scheduler::pacing::{self, StartPacer};
+use super::pacing::{self, StartPacer};
 
-/// Doors of tenants: one each, whatever the lane.
+/// Limiters of tenants; one limiter serves all lanes.
 pub(crate) struct TenantLimiters {
     timer: SharedTimer,
-    doors: Mutex<HashMap<Name, CachedLimiter>>,
+    limiters: Mutex<HashMap<Name, CachedLimiter>>,
 }
 
 struct CachedLimiter {
-    door: Upstream,
+    upstream: Upstream,
     rate: Rate,
-    pace: StartPacer,
-    used: Nanos,
+    pacer: StartPacer,
+    last_used: Nanos,
 }
 
 impl TenantLimiters {
     pub(crate) fn new(timer: SharedTimer) -> Self {
         Self {
             timer,
-            doors: Mutex::default(),
+            limiters: Mutex::default(),
         }
     }
 
-    /// Leave for a job of this tenant, whose limit this is; nothing to hold if it has none.
-    pub(crate) fn try_admit(
+    /// Acquires a permit of the tenant; a tenant without a rate needs none.
+    pub(crate) fn try_acquire(
         &self,
         tenant: &Name,
         rate: Option<Rate>,
         cost: Cost,
     ) -> Result<Option<Permit>, Refusal> {
-        let Some(door) = rate.and_then(|rate| self.limiter(tenant, rate)) else {
+        let Some(upstream) = rate.and_then(|rate| self.limiter(tenant, rate)) else {
             return Ok(None);
         };
-        let target = door.route(&http::Method::GET, "/").costing(cost);
-        door.try_acquire(AcquireOptions::new(target)).map(Some)
+        let target = upstream.route(&http::Method::GET, "/").costing(cost);
+        upstream.try_acquire(AcquireOptions::new(target)).map(Some)
     }
 
-    /// Why a job of this cost can never go, if the tenant's limit is smaller than that.
-    pub(crate) fn never(&self, tenant: &Name, rate: Option<Rate>, cost: Cost) -> Option<String> {
-        let rate = rate.filter(|rate| cost.units() > rate.quantity())?;
-        let refusal = self.try_admit(tenant, Some(rate), cost).err()?;
-        Some(refusal.to_string())
-    }
-
-    /// Until when the tenant's next job would be too close behind the one before.
+    /// Returns the earliest instant of the tenant's next start, if it is not now.
     pub(crate) fn paced_until(&self, tenant: &Name, now: Nanos) -> Option<Nanos> {
-        self.lock().get(tenant)?.pace.shut_until(now)
+        self.lock().get(tenant)?.pacer.next_start_after(now)
     }
 
-    /// A job of this tenant goes, with the permit it was given here: the next keeps its distance.
-    pub(crate) fn started(&self, tenant: &Name, cost: Cost, now: Nanos) {
-        if let Some(kept) = self.lock().get_mut(tenant) {
-            kept.pace.start(now, pacing::spread(kept.rate, cost));
+    /// Records a start of this tenant, so that the next keeps its distance.
+    pub(crate) fn record_start(&self, tenant: &Name, cost: Cost, now: Nanos) {
+        if let Some(cached) = self.lock().get_mut(tenant) {
+            let distance = pacing::spread(cached.rate, cost);
+            cached.pacer.record_start(now, distance);
         }
     }
 
-    /// The tenant's door, at this rate.
     fn limiter(&self, tenant: &Name, rate: Rate) -> Option<Upstream> {
         let now = self.timer.now();
-        let mut doors = self.lock();
-        if let Some(kept) = doors.get_mut(tenant) {
-            kept.used = now;
-            if kept.rate != rate && kept.door.reconfigure(&rules(rate)).is_ok() {
-                kept.rate = rate;
+        let mut limiters = self.lock();
+        if let Some(cached) = limiters.get_mut(tenant) {
+            cached.last_used = now;
+            if cached.rate != rate && cached.upstream.reconfigure(&rules(rate)).is_ok() {
+                cached.rate = rate;
             }
-            return Some(kept.door.clone());
+            return Some(cached.upstream.clone());
         }
         let timer = SharedTimer::clone(&self.timer);
-        // One limit and nothing else cannot contradict itself.
-        let door = Upstream::new(tenant.as_str(), rules(rate), timer, Events::new()).ok()?;
-        let kept = CachedLimiter {
-            door: door.clone(),
+        // Rules of a single limit cannot contradict each other.
+        let upstream = Upstream::new(tenant.as_str(), rules(rate), timer, Events::new()).ok()?;
+        let cached = CachedLimiter {
+            upstream: upstream.clone(),
             rate,
-            pace: StartPacer::default(),
-            used: now,
+            pacer: StartPacer::default(),
+            last_used: now,
         };
-        doors.insert(tenant.clone(), kept);
-        Some(door)
+        limiters.insert(tenant.clone(), cached);
+        Some(upstream)
     }
 
-    /// Forgets doors that nobody used for longer than anything counts against them.
-    pub(crate) fn tidy(&self) {
+    /// Drops limiters whose calls no longer count.
+    pub(crate) fn prune(&self) {
         let now = self.timer.now();
-        self.lock().retain(|_, kept| {
-            let counts = kept.rate.per().saturating_add(LINGER);
-            !kept.door.is_idle() || now.since(kept.used) < counts
+        self.lock().retain(|_, cached| {
+            let counts_for = cached.rate.per().saturating_add(LATE_RESPONSE);
+            !cached.upstream.is_idle() || now.since(cached.last_used) < counts_for
         });
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, CachedLimiter>> {
-        self.doors.lock().unwrap_or_else(PoisonError::into_inner)
+        self.limiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn rules(rate: Rate) -> Rules {
-    let crowd = HealthSettings {
-        concurrency: MANY,
+    let health = HealthSettings {
+        concurrency: UNBOUNDED,
         ..HealthSettings::default()
     };
     Rules {
         adaptive: AdaptiveMode::Off,
-        health: HealthConfig::new(crowd).unwrap_or_default(),
+        health: HealthConfig::new(health).unwrap_or_default(),
         ..Rules::with_limit(rate)
     }
 }
 
-/// The crew and the API bound how many are under way; a tenant's door must not.
-const MANY: u32 = 100_000;
+/// The worker pool and the API bound the calls in flight; a tenant's limiter must not.
+const UNBOUNDED: u32 = 100_000;
 
-/// An answer may come as late as that, and its call counts from then.
-const LINGER: Duration = Duration::from_mins(1);
+/// A response may be this late, and its call counts from then.
+const LATE_RESPONSE: Duration = Duration::from_mins(1);

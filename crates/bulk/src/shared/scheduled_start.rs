@@ -1,7 +1,7 @@
 //! A start for which a shared store has debited the limits.
 //!
-//! It is an instant, with a little after it. Whoever is later would go beside those whose instant it is, and so gives
-//! the job back; and with it what was debited, where that would be missing for longer than a moment.
+//! It is an instant with a short tolerance. A later start would meet the starts of other jobs, so a late job is
+//! returned. Its debit is refunded if the quota would be missing for longer than a moment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,61 +9,62 @@ use std::time::Duration;
 use outflow_core::{Nanos, Rate};
 use outflow_store::{ClaimBatch, ClaimedJob, JobStore, SharedLimits, StartDebit};
 
+use super::server_clock::ServerClock;
 use crate::engine::EngineContext;
-use crate::shared::server_clock::ServerClock;
 
-/// When a job is to start.
+/// Start instant of one job.
 #[derive(Debug)]
 pub(crate) struct ScheduledStart {
     pub(crate) start: Nanos,
-    /// Not later than this.
+    /// Latest start.
     pub(crate) latest: Nanos,
-    /// By the clock of the server, if it told.
-    there: Option<Duration>,
-    plan: Arc<SharedLimits>,
+    /// Start by the server's clock, if the server sent its time.
+    server_start: Option<Duration>,
+    limits: Arc<SharedLimits>,
 }
 
 impl ScheduledStart {
-    /// Those of a claim that was answered now.
-    pub(crate) fn new(
+    /// Returns the starts of a claim whose response arrived now.
+    pub(crate) fn from_claims(
         claims: &ClaimBatch,
-        plan: SharedLimits,
-        (clock, now): (&ServerClock, Nanos),
+        limits: SharedLimits,
+        clock: &ServerClock,
+        now: Nanos,
     ) -> impl Iterator<Item = Self> {
-        let plan = Arc::new(plan);
+        let limits = Arc::new(limits);
         claims.jobs.iter().map(move |job| {
-            let there = claims.decided.map(|decided| decided + job.starts_in);
-            let here = there.and_then(|there| clock.here(there));
-            let start = here.unwrap_or_else(|| now.saturating_add(job.starts_in));
+            let server_start = claims.decided.map(|decided| decided + job.starts_in);
+            let local = server_start.and_then(|server| clock.to_local(server));
+            let start = local.unwrap_or_else(|| now.saturating_add(job.starts_in));
             Self {
                 start,
-                // The other half is for the way to the API, which is not equally long each time.
-                latest: start.saturating_add(plan.guard / 2),
-                there,
-                plan: Arc::clone(&plan),
+                // The other half covers the varying latency to the API.
+                latest: start.saturating_add(limits.guard / 2),
+                server_start,
+                limits: Arc::clone(&limits),
             }
         })
     }
 
-    /// The job did not go: gives back what was debited for it.
-    pub(crate) async fn give_back<S: JobStore>(self, hub: &EngineContext<S>, job: &ClaimedJob) {
-        let own = hub.settings.load().rule(&job.tenant).rate;
-        let limits = self.plan.limits.iter().map(|limit| limit.rate);
-        let longest = limits.chain(own).map(Rate::per).max();
-        let Some(there) = self.there.filter(|_| longest > Some(MOMENT)) else {
+    /// Refunds the debit of a job that did not start.
+    pub(crate) async fn refund<S: JobStore>(self, context: &EngineContext<S>, job: &ClaimedJob) {
+        let own = context.settings.load().rule(&job.tenant).rate;
+        let rates = self.limits.limits.iter().map(|limit| limit.rate);
+        let longest = rates.chain(own).map(Rate::per).max();
+        let Some(instant) = self.server_start.filter(|_| longest > Some(PACED_WINDOW)) else {
             return;
         };
-        let start = StartDebit {
+        let debit = StartDebit {
             tenant: job.tenant.clone(),
             cost: job.cost,
-            plan: SharedLimits::clone(&self.plan),
+            plan: SharedLimits::clone(&self.limits),
         };
-        // Otherwise it stays used, as if the job had gone.
-        if hub.store.refund(&start, there).await.is_err() {
-            hub.numbers.store_failed();
+        // Without a refund the quota counts as used.
+        if context.store.refund(&debit, instant).await.is_err() {
+            context.metrics.counters.store_failed();
         }
     }
 }
 
-/// The store keeps starts apart over windows of up to this: what nobody used there is over.
-const MOMENT: Duration = Duration::from_secs(1);
+/// The store paces starts over windows up to this; unused quota of such a window has passed already.
+const PACED_WINDOW: Duration = Duration::from_secs(1);

@@ -1,60 +1,59 @@
-//! What time it is at a shared store.
+//! Estimate of a shared store's clock.
 //!
-//! Starts on a shared store are instants of the server's clock, and here there is another. A question was
-//! decided somewhere between being asked and being answered, so the two clocks differ by no less than the one
-//! and no more than the other; of many questions the narrowest bounds count, and in their middle lies the
-//! difference, wherever a way there is as long as the way back. Whoever read an answer late, because it got no
-//! processor for a while, still knows when its jobs are to start. So do machines that are not equally far away.
+//! Starts on a shared store are instants of the server's clock. The server decides a request between its send and
+//! its response, which bounds the offset of the two clocks. The narrowest bounds of many requests count, and the
+//! offset is their middle, if both directions take equally long. So a response that was read late still gives exact
+//! start instants, and machines at different distances agree.
 
 use std::time::Duration;
 
 use outflow_core::Nanos;
 
-/// The clock of a server, as far as its answers tell.
+/// Clock of a server, as far as its responses show.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServerClock {
-    known: Option<OffsetBounds>,
+    bounds: Option<OffsetBounds>,
 }
 
-/// By how many nanoseconds the clock here is ahead, and when that was found.
+/// Bounds of the local clock's lead in nanoseconds, and the instant of their measurement.
 #[derive(Clone, Copy, Debug)]
 struct OffsetBounds {
-    least: i128,
-    most: i128,
+    min: i128,
+    max: i128,
     at: Nanos,
 }
 
 impl ServerClock {
-    /// A question that was asked and answered at these instants was decided at this one there.
-    pub(crate) fn update(&mut self, (asked, answered): (Nanos, Nanos), decided: Duration) {
-        let there = nanos(decided);
-        let heard = OffsetBounds {
-            least: i128::from(asked.as_nanos()) - there,
-            most: i128::from(answered.as_nanos()) - there,
-            at: answered,
+    /// Adds a request that was sent and answered at these local instants, and decided at this server time.
+    pub(crate) fn update(&mut self, sent: Nanos, received: Nanos, decided: Duration) {
+        let server = nanos(decided);
+        let measured = OffsetBounds {
+            min: i128::from(sent.as_nanos()) - server,
+            max: i128::from(received.as_nanos()) - server,
+            at: received,
         };
-        let narrower = self.known.map(|known| known.narrowed(heard));
-        // Bounds that exclude each other: it is another server, or its clock was set.
-        let sound = narrower.filter(|bounds| bounds.least <= bounds.most);
-        self.known = Some(sound.unwrap_or(heard));
+        let narrowed = self.bounds.map(|bounds| bounds.narrowed(measured));
+        // Bounds that exclude each other mean another server, or a clock that was set.
+        let valid = narrowed.filter(|bounds| bounds.min <= bounds.max);
+        self.bounds = Some(valid.unwrap_or(measured));
     }
 
-    /// When it is that instant there.
-    pub(crate) fn here(&self, there: Duration) -> Option<Nanos> {
-        let known = self.known?;
-        let here = nanos(there) + i128::midpoint(known.least, known.most);
-        Some(Nanos::from_nanos(u64::try_from(here).unwrap_or_default()))
+    /// Converts a server time to the local clock.
+    pub(crate) fn to_local(&self, server: Duration) -> Option<Nanos> {
+        let bounds = self.bounds?;
+        let local = nanos(server) + i128::midpoint(bounds.min, bounds.max);
+        Some(Nanos::from_nanos(u64::try_from(local).unwrap_or_default()))
     }
 }
 
 impl OffsetBounds {
-    /// What both say, after the clocks had time to go apart.
-    fn narrowed(self, heard: Self) -> Self {
-        let apart = nanos(heard.at.since(self.at)) / DRIFT;
+    /// Returns the intersection, after the clocks had time to drift.
+    fn narrowed(self, measured: Self) -> Self {
+        let drift = nanos(measured.at.since(self.at)) / DRIFT;
         Self {
-            least: (self.least - apart).max(heard.least),
-            most: (self.most + apart).min(heard.most),
-            at: heard.at,
+            min: (self.min - drift).max(measured.min),
+            max: (self.max + drift).min(measured.max),
+            at: measured.at,
         }
     }
 }
@@ -63,7 +62,7 @@ fn nanos(span: Duration) -> i128 {
     i128::try_from(span.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// A clock that is being set right goes wrong by one part in two thousand at most.
+/// A clock that is adjusted drifts by one part in two thousand at most.
 const DRIFT: i128 = 2_000;
 
 #[cfg(test)]
@@ -74,38 +73,41 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
-    /// The server's clock is a day ahead; the way takes this long, there and back.
-    fn update_clock(clock: &mut ServerClock, asked: u64, (there, back): (u64, u64)) {
-        let decided = Duration::from_millis(asked + there) + DAY;
-        clock.update((ms(asked), ms(asked + there + back)), decided);
+    /// Adds a request with these one-way latencies; the server's clock is a day ahead.
+    fn update_clock(clock: &mut ServerClock, sent: u64, latency: [u64; 2]) {
+        let [there, back] = latency;
+        let decided = Duration::from_millis(sent + there) + DAY;
+        clock.update(ms(sent), ms(sent + there + back), decided);
     }
 
-    /// How far the clock is wrong about an instant, in milliseconds.
+    /// Returns the error of the clock in microseconds.
     fn error(clock: &ServerClock, at: u64) -> i64 {
-        let here = clock.here(Duration::from_millis(at) + DAY).expect("heard");
+        let here = clock
+            .to_local(Duration::from_millis(at) + DAY)
+            .expect("measured");
         let micros = i64::try_from(here.as_nanos() / 1_000).expect("soon");
         micros - i64::try_from(at * 1_000).expect("soon")
     }
 
     const DAY: Duration = Duration::from_hours(24);
 
-    // An answer that took 40 ms longer on either way changes nothing.
+    // 40 ms more in either direction change nothing.
     #[test]
-    fn an_answer_that_was_read_late_does_not_move_the_clock() {
+    fn a_response_that_was_read_late_does_not_move_the_clock() {
         let mut clock = ServerClock::default();
-        update_clock(&mut clock, 0, (1, 1));
-        update_clock(&mut clock, 100, (1, 41));
-        update_clock(&mut clock, 200, (41, 1));
+        update_clock(&mut clock, 0, [1, 1]);
+        update_clock(&mut clock, 100, [1, 41]);
+        update_clock(&mut clock, 200, [41, 1]);
         assert!(error(&clock, 300).abs() <= 100, "{} us", error(&clock, 300));
     }
 
-    // One is 1 ms away and the other 40: both mean the same instant, to a tenth of a millisecond.
+    // One is 1 ms away and the other 40: they agree to a tenth of a millisecond.
     #[test]
-    fn machines_that_are_not_equally_far_away_agree() {
+    fn machines_at_different_distances_agree() {
         let (mut near, mut far) = (ServerClock::default(), ServerClock::default());
         for n in 0..20 {
-            update_clock(&mut near, n * 100, (1, 1));
-            update_clock(&mut far, n * 100, (40, 40));
+            update_clock(&mut near, n * 100, [1, 1]);
+            update_clock(&mut far, n * 100, [40, 40]);
         }
         let between = error(&near, 2_500) - error(&far, 2_500);
         assert!(between.abs() <= 100, "{between} us");
@@ -113,26 +115,26 @@ mod tests {
 
     // After a failover the clock is another one, an hour behind.
     #[test]
-    fn a_clock_that_was_set_is_believed_at_once() {
+    fn a_clock_that_was_set_is_followed_at_once() {
         let mut clock = ServerClock::default();
-        update_clock(&mut clock, 0, (1, 1));
+        update_clock(&mut clock, 0, [1, 1]);
         let earlier = Duration::from_hours(23);
-        clock.update((ms(100), ms(102)), earlier + Duration::from_millis(101));
-        let here = clock.here(earlier + Duration::from_millis(150));
+        clock.update(ms(100), ms(102), earlier + Duration::from_millis(101));
+        let here = clock.to_local(earlier + Duration::from_millis(150));
         assert_eq!(here, Some(ms(150)));
     }
 
-    // A hundred seconds without a word at one part in ten thousand: 10 ms apart, and followed.
+    // One part in ten thousand for a hundred seconds: 10 ms apart.
     #[test]
-    fn clocks_that_go_apart_are_followed() {
+    fn a_drifting_clock_is_followed() {
         let mut clock = ServerClock::default();
         for n in 0..100 {
-            let (asked, drift) = (n * 1_000, Duration::from_micros(n * 100));
-            let decided = Duration::from_millis(asked + 1) + DAY + drift;
-            clock.update((ms(asked), ms(asked + 2)), decided);
+            let (sent, drift) = (n * 1_000, Duration::from_micros(n * 100));
+            let decided = Duration::from_millis(sent + 1) + DAY + drift;
+            clock.update(ms(sent), ms(sent + 2), decided);
         }
         let there = Duration::from_secs(100) + DAY + Duration::from_millis(10);
-        let here = clock.here(there).expect("heard").as_nanos();
+        let here = clock.to_local(there).expect("measured").as_nanos();
         assert!(here.abs_diff(100_000_000_000) <= 1_500_000, "{here}");
     }
 }

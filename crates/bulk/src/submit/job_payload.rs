@@ -1,8 +1,8 @@
-//! What a job does: a call of an API, as bytes that a store keeps.
+//! The call of a job, as bytes for a store.
 //!
-//! A form of our own rather than JSON: a million calls wait in a store, most of them short, and quotes,
-//! names of fields and text for binary bodies would be half of what they take. The first byte is the
-//! version, so that a later program reads what an earlier one left.
+//! It is a binary format and not JSON: a store holds a million calls, most of them short, and quotes, field names and
+//! text for binary bodies would be half of their size. The first byte is the version, so that a later program reads
+//! the jobs of an earlier one.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,34 +10,34 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-/// A call of an API, to be made when its turn comes.
+/// Call of an API.
 ///
 /// ```
 /// use outflow_bulk::HttpCall;
 ///
 /// let call = HttpCall::new("tmdb", http::Method::GET, "/movie/603");
-/// assert_eq!(HttpCall::decode(call.encode()).expect("what was encoded"), call);
+/// assert_eq!(HttpCall::decode(call.encode()).expect("encoded before"), call);
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct HttpCall {
-    /// Which API.
+    /// API.
     pub api: String,
-    /// How.
+    /// Method.
     pub method: Method,
-    /// What, with its query.
+    /// Path with query.
     pub path: String,
-    /// Headers beside those of the API.
+    /// Headers in addition to those of the API.
     pub headers: HeaderMap,
-    /// The body.
+    /// Body.
     pub body: Bytes,
-    /// By what the server knows a repetition; the job's own name if nothing is said.
+    /// Idempotency key; the job's id by default.
     pub idempotency_key: Option<String>,
-    /// How long one attempt may take, if not what the engine's settings say.
+    /// Timeout of one attempt, if not the engine's.
     pub timeout: Option<Duration>,
 }
 
 impl HttpCall {
-    /// A call without headers and body.
+    /// Creates a call without headers and body.
     pub fn new(api: &str, method: Method, path: &str) -> Self {
         Self {
             api: api.to_owned(),
@@ -50,21 +50,20 @@ impl HttpCall {
         }
     }
 
-    /// Puts the key by which the server knows a repetition among the headers, once: what was said, what is
-    /// there already, or the job's own name.
-    pub(crate) fn put_key(&mut self, own: &str) {
+    /// Sets the idempotency header: the call's key, the header that it has, or the job's id.
+    pub(crate) fn set_idempotency_key(&mut self, id: &str) {
         let header = HeaderName::from_static(IDEMPOTENCY_KEY);
         let key = match &self.idempotency_key {
-            Some(said) => said,
+            Some(key) => key,
             None if self.headers.contains_key(&header) => return,
-            None => own,
+            None => id,
         };
         if let Ok(key) = HeaderValue::from_str(key) {
             self.headers.insert(header, key);
         }
     }
 
-    /// As it is kept.
+    /// Encodes the call.
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(self.path.len() + self.body.len() + 64);
         out.put_u8(VERSION);
@@ -86,10 +85,10 @@ impl HttpCall {
         out.freeze()
     }
 
-    /// What was kept.
+    /// Decodes a call.
     ///
     /// # Errors
-    /// If it is none of ours, cut off, or of a later version.
+    /// If the bytes are no call, incomplete, or of a later version.
     pub fn decode(mut bytes: Bytes) -> Result<Self, InvalidPayload> {
         if bytes.is_empty() || bytes.get_u8() != VERSION {
             return Err(InvalidPayload::Version);
@@ -115,12 +114,12 @@ impl HttpCall {
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Why bytes are no call.
+/// Reason why bytes are no call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidPayload {
-    /// They are of another version.
+    /// Another version wrote them.
     Version,
-    /// They end too early, or go on too long.
+    /// They are too short or too long.
     Torn,
 }
 
@@ -143,7 +142,7 @@ fn put(out: &mut BytesMut, piece: &[u8]) {
     out.put_slice(piece);
 }
 
-/// Seven bits a byte, the lowest first: lengths are mostly below 128.
+/// Writes seven bits per byte, the lowest first: most lengths are below 128.
 fn put_number(out: &mut BytesMut, mut number: u64) {
     while number >= 0x80 {
         let low = u8::try_from(number & 0x7f).unwrap_or(0);
@@ -195,7 +194,7 @@ fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// The first there is.
+/// First version.
 const VERSION: u8 = 1;
 
 #[cfg(test)]
@@ -213,20 +212,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_comes_back() {
+    fn a_decoded_call_equals_the_encoded_one() {
         for call in [call(), HttpCall::new("a", Method::GET, "/")] {
             assert_eq!(HttpCall::decode(call.encode()), Ok(call));
         }
     }
 
-    // Every cut of the bytes, and a byte too many.
+    // Every prefix of the bytes, and one byte too many.
     #[test]
-    fn a_torn_call_is_none() {
-        let whole = call().encode();
-        for length in 0..whole.len() {
-            assert!(HttpCall::decode(whole.slice(..length)).is_err(), "{length}");
+    fn an_incomplete_call_is_refused() {
+        let encoded = call().encode();
+        for length in 0..encoded.len() {
+            assert!(
+                HttpCall::decode(encoded.slice(..length)).is_err(),
+                "{length}"
+            );
         }
-        let mut longer = BytesMut::from(whole.as_ref());
+        let mut longer = BytesMut::from(encoded.as_ref());
         longer.put_u8(0);
         assert_eq!(HttpCall::decode(longer.freeze()), Err(InvalidPayload::Torn));
     }

@@ -1,7 +1,7 @@
-//! Which line a job stands in.
+//! The queue of a job.
 //!
-//! Jobs that meet the same limits share a lane: those of one group of one API, or of one handler. A
-//! tenant whose calls of one group are held up can so go on with those of another.
+//! Jobs that meet the same limits share a lane: calls of one group of one API, or tasks of one handler. A tenant
+//! whose calls of one group wait can still start those of another.
 
 use outflow::{DEFAULT_GROUP, Outflow, Target, Upstream};
 use outflow_store::Name;
@@ -11,11 +11,11 @@ use crate::error::BulkError;
 /// A lane, read from its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Lane {
-    /// Calls of an API, of this group of it.
+    /// Calls of one group of an API.
     Api {
-        /// The API.
+        /// API.
         api: String,
-        /// The group, if not the one that takes what no route names.
+        /// Group, if not the default one.
         group: Option<String>,
     },
     /// Tasks of a handler.
@@ -23,7 +23,7 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// The lane of a name.
+    /// Parses the name of a lane.
     pub fn from_name(name: &Name) -> Self {
         let text = name.as_str();
         if let Some(handler) = text.strip_prefix(HANDLER) {
@@ -38,40 +38,40 @@ impl Lane {
         }
     }
 
-    /// The door that jobs of this lane pass, and their place in it. A group that is not known any more is that of
-    /// whatever no route names; a handler has none, nor an API that is gone.
+    /// Returns the upstream and the target of this lane's jobs. An unknown group is the default one; a handler and
+    /// an unknown API have none.
     pub(crate) fn upstream(&self, client: &Outflow) -> Option<(Upstream, Target)> {
         let Self::Api { api, group } = self else {
             return None;
         };
-        let door = client.upstream(api)?;
-        let group = door.group(group.as_deref().unwrap_or(DEFAULT_GROUP));
-        let target = group.unwrap_or_else(|| door.route(&http::Method::GET, "/"));
-        Some((door, target))
+        let upstream = client.upstream(api)?;
+        let group = upstream.group(group.as_deref().unwrap_or(DEFAULT_GROUP));
+        let target = group.unwrap_or_else(|| upstream.route(&http::Method::GET, "/"));
+        Some((upstream, target))
     }
 
-    /// The lane of a call of this method and path.
-    pub(crate) fn of_call(
-        door: &Upstream,
+    /// Returns the lane of a call with this method and path.
+    pub(crate) fn name_for_call(
+        upstream: &Upstream,
         method: &http::Method,
         path: &str,
     ) -> Result<Name, BulkError> {
-        let group = door.group_name(door.route(method, path));
+        let group = upstream.group_name(upstream.route(method, path));
         let name = match group.as_str() {
-            DEFAULT_GROUP => door.name().to_string(),
-            group => format!("{}/{group}", door.name()),
+            DEFAULT_GROUP => upstream.name().to_string(),
+            group => format!("{}/{group}", upstream.name()),
         };
-        Name::new(&name).map_err(|wrong| BulkError::invalid(format!("lane {name:?}: {wrong}")))
+        Name::new(&name).map_err(|invalid| BulkError::invalid(format!("lane {name:?}: {invalid}")))
     }
 
-    /// The lane of a handler.
-    pub(crate) fn of_handler(name: &str) -> Result<Name, BulkError> {
+    /// Returns the lane of a handler.
+    pub(crate) fn name_for_handler(name: &str) -> Result<Name, BulkError> {
         Name::new(&format!("{HANDLER}{name}"))
-            .map_err(|wrong| BulkError::invalid(format!("handler {name:?}: {wrong}")))
+            .map_err(|invalid| BulkError::invalid(format!("handler {name:?}: {invalid}")))
     }
 }
 
-/// No API's name begins with it.
+/// No name of an API begins with it.
 const HANDLER: &str = "@";
 
 #[cfg(test)]
@@ -79,14 +79,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_is_read_as_it_is_written() {
-        let read = |text: &str| Lane::from_name(&Name::new(text).expect("a name"));
+    fn a_lane_is_parsed_from_its_name() {
+        let parse = |text: &str| Lane::from_name(&Name::new(text).expect("a name"));
         let api = |group: Option<&str>| Lane::Api {
             api: "tmdb".to_owned(),
             group: group.map(str::to_owned),
         };
-        assert_eq!(read("tmdb"), api(None));
-        assert_eq!(read("tmdb/search"), api(Some("search")));
-        assert_eq!(read("@resize"), Lane::Handler("resize".to_owned()));
+        assert_eq!(parse("tmdb"), api(None));
+        assert_eq!(parse("tmdb/search"), api(Some("search")));
+        assert_eq!(parse("@resize"), Lane::Handler("resize".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! Work of the user's own, in the place of a call.
+//! Handlers: jobs that run the user's code instead of an HTTP call.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,39 +7,39 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_store::Name;
 
-/// A piece of work that a handler is given.
+/// One task of a handler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HandlerTask {
-    /// The job's name: the same for every attempt, so that work that was done can be known again.
+    /// Id of the job; every attempt has the same, so that a handler can detect repeated work.
     pub id: Name,
-    /// For whom.
+    /// Tenant of the job.
     pub tenant: Name,
-    /// Which attempt it is, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// What was submitted.
+    /// Submitted payload.
     pub payload: Bytes,
 }
 
-/// What came of a piece of work.
+/// Result of a task.
 pub type HandlerOutput = Result<Bytes, HandlerError>;
 
-/// Why a piece of work was not done.
+/// Failure of a task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HandlerError {
-    /// It may succeed later: it is tried again if it has retries left.
+    /// It may succeed later: the task is retried while it has retries left.
     Passing(String),
-    /// It never will: it is buried.
+    /// It never succeeds: the task is dead-lettered.
     Final(String),
-    /// Whatever it needs has no room for it for so long; that uses up no retry.
+    /// A resource that it needs is exhausted for this span; that uses no retry.
     Busy(Duration),
 }
 
-/// Does work of one kind. Any async closure of a [`HandlerTask`] is one.
+/// Executor of tasks of one kind. Any async closure of a [`HandlerTask`] is one.
 ///
-/// At least once: a worker that dies after it did the work and before that was noted leaves it to be
-/// done again, with the same name.
+/// A task runs at least once: if a worker dies after the work and before its end is stored, the task runs again
+/// with the same id.
 pub trait Handler: Send + Sync + 'static {
-    /// Does one piece.
+    /// Runs one task.
     fn run(&self, task: HandlerTask) -> Pin<Box<dyn Future<Output = HandlerOutput> + Send>>;
 }
 

@@ -1,29 +1,30 @@
-//! Who does the jobs of a lane, and the limits that they meet.
+//! The executor of a lane's jobs, and the limits that they meet.
 
-use std::time::Duration;
-
-use outflow::{AcquireOptions, EffectiveLimit, LimitScope, Target, Upstream, WaitReason};
+use outflow::{EffectiveLimit, LimitScope, Target, Upstream};
 use outflow_core::{Cost, CountBy, Rate};
 use outflow_store::{Name, SharedLimit, SharedLimits};
 
-use crate::scheduler::LOOK_AGAIN;
+use super::Executor;
 use crate::scheduler::permit_wait::PermitWait;
 use crate::settings::EngineSettings;
-use crate::worker::Executor;
 
-/// Who does the jobs of a lane, and which door they pass.
+/// Executor of a lane's jobs, with their upstream.
 pub(crate) struct LaneExecutor {
-    pub(crate) doer: Executor,
-    /// A handler's have none.
-    pub(crate) door: Option<(Upstream, Target)>,
+    pub(crate) executor: Executor,
+    /// Tasks of a handler have none.
+    pub(crate) upstream: Option<(Upstream, Target)>,
 }
 
 impl LaneExecutor {
-    /// The limits that the store is to debit for jobs of this lane, where others take from it too. What the
-    /// whole API allows is one limit for all lanes of it.
-    pub(crate) fn plan(&self, lane: &Name, settings: &EngineSettings) -> Option<SharedLimits> {
+    /// Returns the limits that the store debits for jobs of this lane, if other machines use them too. A limit of
+    /// the whole API is one limit for all of its lanes.
+    pub(crate) fn shared_limits(
+        &self,
+        lane: &Name,
+        settings: &EngineSettings,
+    ) -> Option<SharedLimits> {
         let shared = settings.shared?;
-        let mut limits = self.limits(lane);
+        let mut limits = self.named_limits(lane);
         let global = Rate::per_second(settings.global_rate).ok();
         limits.extend(global.map(|rate| SharedLimit {
             name: "A".to_owned(),
@@ -37,50 +38,40 @@ impl LaneExecutor {
         })
     }
 
-    /// By their place among those of the API or the group, and not by their rate: when that changes, or the other's
-    /// become more, what was used stays used.
-    fn limits(&self, lane: &Name) -> Vec<SharedLimit> {
-        let Some((door, target)) = &self.door else {
+    /// Names limits by their position in the API or the group, and not by their rate: a changed rate keeps the
+    /// usage that was counted.
+    fn named_limits(&self, lane: &Name) -> Vec<SharedLimit> {
+        let Some((upstream, target)) = &self.upstream else {
             return Vec::new();
         };
-        let (api, mut places) = (door.name(), [0_usize; 2]);
-        let named = door.effective_limits(*target).into_iter().map(|ceiling| {
-            let [of_api, of_group] = &mut places;
-            let (letter, place, whose) = match ceiling.extent {
-                LimitScope::Api => ('P', of_api, api.as_str()),
-                LimitScope::Group => ('L', of_group, lane.as_str()),
+        let (api, mut api_limits, mut group_limits) = (upstream.name(), 0_usize, 0_usize);
+        let named = upstream.effective_limits(*target).into_iter().map(|limit| {
+            let (letter, position, owner) = match limit.extent {
+                LimitScope::Api => ('P', &mut api_limits, api.as_str()),
+                LimitScope::Group => ('L', &mut group_limits, lane.as_str()),
             };
-            let name = format!("{letter}{place} {whose}");
-            *place += 1;
+            let name = format!("{letter}{position} {owner}");
+            *position += 1;
             SharedLimit {
                 name,
-                rate: ceiling.rate,
-                measure: ceiling.measure,
+                rate: limit.rate,
+                measure: limit.measure,
             }
         });
         named.collect()
     }
 
-    /// What the API allows these jobs now; a handler's are bounded by nothing.
-    pub(crate) fn ceilings(&self) -> Vec<EffectiveLimit> {
-        let door = self.door.as_ref();
-        door.map_or_else(Vec::new, |(door, target)| door.effective_limits(*target))
+    /// Returns the API's current limits for these jobs; tasks of a handler have none.
+    pub(crate) fn effective_limits(&self) -> Vec<EffectiveLimit> {
+        let upstream = self.upstream.as_ref();
+        upstream.map_or_else(Vec::new, |(upstream, target)| {
+            upstream.effective_limits(*target)
+        })
     }
 
-    /// How long the API's door stays shut, if longer than this, because it sleeps or asked everybody to
-    /// wait: what is claimed meanwhile would only come back. Limits are the store's to debit, and a full
-    /// house empties by itself.
-    pub(crate) fn shut_for(&self, horizon: Duration) -> Option<Duration> {
-        let (door, target) = self.door.as_ref()?;
-        let stands = door.explain(AcquireOptions::new(*target))?;
-        let asleep = matches!(stands.why, WaitReason::Cooldown | WaitReason::State(_));
-        let left = stands.eta.map_or(LOOK_AGAIN, |at| at.since(door.now()));
-        (asleep && left > horizon).then(|| left.min(LOOK_AGAIN))
-    }
-
-    /// Joins the line at the API's door for a permit of this cost.
-    pub(crate) fn line_up(&self, cost: Cost) -> Option<PermitWait> {
-        let (door, target) = self.door.as_ref()?;
-        Some(PermitWait::new(door, *target, cost))
+    /// Joins the API's wait queue for a permit of this cost.
+    pub(crate) fn join_queue(&self, cost: Cost) -> Option<PermitWait> {
+        let upstream = self.upstream.as_ref()?;
+        Some(PermitWait::new(upstream, cost))
     }
 }

@@ -1,8 +1,8 @@
-//! How many jobs are worked on at once, and how that number follows the work.
+//! Number of jobs that run at once, and how it follows the work.
 //!
-//! Depth per worker is the signal: how many jobs wait for each place. It is looked at in a steady rhythm.
-//! Above the mark for a few looks in a row the crew grows by half of itself, below half of the mark for
-//! as many it shrinks by a tenth: quick to help, slow to leave, so that it does not sway.
+//! The signal is the number of queued jobs per worker slot, sampled in a fixed interval. If it stays above the
+//! target for a few samples, the pool grows by half; below half of the target it shrinks by a tenth. Fast growth
+//! and slow shrinking avoid oscillation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,109 +11,108 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::settings::WorkerSettings;
 
-/// The places of those who work.
+/// Pool of worker slots.
 #[derive(Debug)]
 pub(crate) struct WorkerPool {
     free: Arc<Semaphore>,
-    all: AtomicUsize,
-    /// Places that are to go as soon as they are free.
-    owed: AtomicUsize,
+    size: AtomicUsize,
+    /// Slots to remove as soon as they are free.
+    surplus: AtomicUsize,
 }
 
-/// One place, taken until it is dropped.
+/// Worker slot, taken until it drops.
 #[derive(Debug)]
 pub(crate) struct WorkerSlot {
     permit: Option<OwnedSemaphorePermit>,
-    places: Arc<WorkerPool>,
+    pool: Arc<WorkerPool>,
 }
 
 impl WorkerPool {
-    pub(crate) fn new(crew: WorkerSettings) -> Arc<Self> {
-        let least = crew.least.max(1);
+    pub(crate) fn new(settings: WorkerSettings) -> Arc<Self> {
+        let size = settings.min.max(1);
         Arc::new(Self {
-            free: Arc::new(Semaphore::new(least)),
-            all: AtomicUsize::new(least),
-            owed: AtomicUsize::new(0),
+            free: Arc::new(Semaphore::new(size)),
+            size: AtomicUsize::new(size),
+            surplus: AtomicUsize::new(0),
         })
     }
 
-    /// Waits for a place, and takes those that are free beside it, up to so many.
-    pub(crate) async fn take(self: &Arc<Self>, most: usize) -> Vec<WorkerSlot> {
+    /// Waits for a free slot, and takes further free ones up to this number.
+    pub(crate) async fn take(self: &Arc<Self>, max: usize) -> Vec<WorkerSlot> {
         let Ok(first) = Arc::clone(&self.free).acquire_owned().await else {
             return Vec::new();
         };
-        let mut taken = vec![self.place(first)];
-        while taken.len() < most
+        let mut taken = vec![self.slot(first)];
+        while taken.len() < max
             && let Ok(next) = Arc::clone(&self.free).try_acquire_owned()
         {
-            taken.push(self.place(next));
+            taken.push(self.slot(next));
         }
         taken
     }
 
-    fn place(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> WorkerSlot {
+    fn slot(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> WorkerSlot {
         WorkerSlot {
             permit: Some(permit),
-            places: Arc::clone(self),
+            pool: Arc::clone(self),
         }
     }
 
-    /// How many there are.
-    pub(crate) fn all(&self) -> usize {
-        self.all.load(Ordering::Relaxed)
+    /// Returns the number of slots.
+    pub(crate) fn size(&self) -> usize {
+        self.size.load(Ordering::Relaxed)
     }
 
-    /// How many are taken.
+    /// Returns the number of taken slots.
     pub(crate) fn busy(&self) -> usize {
-        let owed = self.owed.load(Ordering::Relaxed);
-        (self.all() + owed).saturating_sub(self.free.available_permits())
+        let surplus = self.surplus.load(Ordering::Relaxed);
+        (self.size() + surplus).saturating_sub(self.free.available_permits())
     }
 
-    /// Has so many from now on. Nobody is sent away from work: places go when they are free.
-    pub(crate) fn resize(&self, wanted: usize) {
-        let now = self.all.swap(wanted, Ordering::Relaxed);
-        if wanted >= now {
-            self.free.add_permits(self.keep_some_owed(wanted - now));
+    /// Changes the number of slots. A taken slot is removed when it is free.
+    pub(crate) fn resize(&self, size: usize) {
+        let current = self.size.swap(size, Ordering::Relaxed);
+        if size >= current {
+            self.free.add_permits(self.cancel_surplus(size - current));
         } else {
-            self.owed.fetch_add(now - wanted, Ordering::Relaxed);
-            self.pay();
+            self.surplus.fetch_add(current - size, Ordering::Relaxed);
+            self.remove_free();
         }
     }
 
-    /// Of places that are added, those that were still to go need not be.
-    fn keep_some_owed(&self, added: usize) -> usize {
-        let paid = |owed: usize| Some(owed.saturating_sub(added));
-        let owed = self
-            .owed
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, paid);
-        added.saturating_sub(owed.unwrap_or(0))
+    /// Keeps surplus slots instead of adding new ones, and returns the number that is still to add.
+    fn cancel_surplus(&self, added: usize) -> usize {
+        let kept = |surplus: usize| Some(surplus.saturating_sub(added));
+        let surplus = self
+            .surplus
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, kept);
+        added.saturating_sub(surplus.unwrap_or(0))
     }
 
-    /// Lets free places go that are to go.
-    fn pay(&self) {
-        while self.owed.load(Ordering::Relaxed) > 0
+    /// Removes surplus slots that are free.
+    fn remove_free(&self) {
+        while self.surplus.load(Ordering::Relaxed) > 0
             && let Ok(free) = self.free.try_acquire()
         {
             free.forget();
-            self.owed.fetch_sub(1, Ordering::Relaxed);
+            self.surplus.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
 impl Drop for WorkerSlot {
-    /// A place that is to go goes before anybody else can have it: whoever waits for one would be handed it at
-    /// once, and a busy crew would never shrink.
+    /// Removes a surplus slot before a waiting lane gets it: otherwise a busy pool would never shrink.
     fn drop(&mut self) {
-        let owed = &self.places.owed;
-        let pays = |owed: usize| owed.checked_sub(1);
-        let goes = owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pays);
-        if let (Ok(_), Some(permit)) = (goes, self.permit.take()) {
+        let surplus = &self.pool.surplus;
+        let less = |surplus: usize| surplus.checked_sub(1);
+        let removed = surplus.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        if let (Ok(_), Some(permit)) = (removed, self.permit.take()) {
             permit.forget();
         }
     }
 }
 
-/// Watches the depth, and says how many places there should be.
+/// Chooses the size of the pool by the queue depth.
 #[derive(Debug, Default)]
 pub(crate) struct Autoscaler {
     above: u32,
@@ -121,30 +120,35 @@ pub(crate) struct Autoscaler {
 }
 
 impl Autoscaler {
-    /// A look: so many jobs wait, and there are so many places.
-    pub(crate) fn adjust(&mut self, crew: WorkerSettings, waiting: u64, places: usize) -> usize {
-        let each = waiting / u64::try_from(places.max(1)).unwrap_or(u64::MAX);
-        self.above = if each > crew.depth { self.above + 1 } else { 0 };
-        self.below = if each < crew.depth / 2 {
+    /// Takes a sample of queued jobs and slots, and returns the new number of slots.
+    pub(crate) fn adjust(&mut self, settings: WorkerSettings, queued: u64, slots: usize) -> usize {
+        let depth = queued / u64::try_from(slots.max(1)).unwrap_or(u64::MAX);
+        self.above = if depth > settings.depth {
+            self.above + 1
+        } else {
+            0
+        };
+        self.below = if depth < settings.depth / 2 {
             self.below + 1
         } else {
             0
         };
-        let wanted = if self.above >= LOOKS {
+        let size = if self.above >= SAMPLES {
             self.above = 0;
-            places + (places / 2).max(1)
-        } else if self.below >= LOOKS {
+            slots + (slots / 2).max(1)
+        } else if self.below >= SAMPLES {
             self.below = 0;
-            places - (places / 10).max(1).min(places)
+            slots - (slots / 10).max(1).min(slots)
         } else {
-            places
+            slots
         };
-        wanted.clamp(crew.least.max(1), crew.most.max(crew.least).max(1))
+        let min = settings.min.max(1);
+        size.clamp(min, settings.max.max(min))
     }
 }
 
-/// A burst that is over at the next look needs no crew of its own.
-const LOOKS: u32 = 3;
+/// A burst that is over by the next sample needs no further workers.
+const SAMPLES: u32 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -153,19 +157,19 @@ mod tests {
 
     use super::*;
 
-    const CREW: WorkerSettings = WorkerSettings {
-        least: 10,
-        most: 40,
+    const WORKERS: WorkerSettings = WorkerSettings {
+        min: 10,
+        max: 40,
         depth: 20,
     };
 
-    // 10,000 wait: 15, 22, 33 and no more than 40, a step each third look.
+    // 10,000 are queued: 15, 22, 33 and no more than 40, a step each third sample.
     #[test]
-    fn the_crew_grows_by_half_while_work_piles_up() {
-        let (mut scale, mut places, mut seen) = (Autoscaler::default(), 10, Vec::new());
+    fn the_pool_grows_by_half_while_work_piles_up() {
+        let (mut scaler, mut slots, mut seen) = (Autoscaler::default(), 10, Vec::new());
         for _ in 0..15 {
-            places = scale.adjust(CREW, 10_000, places);
-            seen.push(places);
+            slots = scaler.adjust(WORKERS, 10_000, slots);
+            seen.push(slots);
         }
         assert_eq!(
             seen,
@@ -174,63 +178,63 @@ mod tests {
     }
 
     #[test]
-    fn the_crew_shrinks_slowly_and_never_below_its_least() {
-        let (mut scale, mut places) = (Autoscaler::default(), 40);
+    fn the_pool_shrinks_slowly_and_never_below_its_minimum() {
+        let (mut scaler, mut slots) = (Autoscaler::default(), 40);
         for _ in 0..3 {
-            places = scale.adjust(CREW, 0, places);
+            slots = scaler.adjust(WORKERS, 0, slots);
         }
-        assert_eq!(places, 36);
+        assert_eq!(slots, 36);
         for _ in 0..100 {
-            places = scale.adjust(CREW, 0, places);
+            slots = scaler.adjust(WORKERS, 0, slots);
         }
-        assert_eq!(places, 10);
+        assert_eq!(slots, 10);
     }
 
     #[test]
-    fn one_look_moves_nothing() {
-        let mut scale = Autoscaler::default();
+    fn one_sample_changes_nothing() {
+        let mut scaler = Autoscaler::default();
         for _ in 0..10 {
-            assert_eq!(scale.adjust(CREW, 10_000, 10), 10);
-            assert_eq!(scale.adjust(CREW, 200, 10), 10);
+            assert_eq!(scaler.adjust(WORKERS, 10_000, 10), 10);
+            assert_eq!(scaler.adjust(WORKERS, 200, 10), 10);
         }
     }
 
     #[tokio::test]
-    async fn a_place_that_is_to_go_goes_when_it_is_free() {
-        let places = WorkerPool::new(CREW);
-        let taken = places.take(100).await;
-        assert_eq!((taken.len(), places.busy()), (10, 10));
-        places.resize(4);
-        assert_eq!((places.all(), places.busy()), (4, 10));
+    async fn a_surplus_slot_is_removed_when_it_is_free() {
+        let pool = WorkerPool::new(WORKERS);
+        let taken = pool.take(100).await;
+        assert_eq!((taken.len(), pool.busy()), (10, 10));
+        pool.resize(4);
+        assert_eq!((pool.size(), pool.busy()), (4, 10));
         drop(taken);
-        assert_eq!(places.busy(), 0);
-        assert_eq!(places.take(100).await.len(), 4);
+        assert_eq!(pool.busy(), 0);
+        assert_eq!(pool.take(100).await.len(), 4);
     }
 
-    // Somebody waits for each place that becomes free, as a lane with work does.
+    // A waiter wants each slot that becomes free, as a lane with work does.
     #[tokio::test]
-    async fn a_place_that_is_to_go_is_not_handed_on() {
-        let places = WorkerPool::new(CREW);
-        let taken = places.take(100).await;
-        places.resize(4);
+    async fn a_surplus_slot_is_not_handed_to_a_waiter() {
+        let pool = WorkerPool::new(WORKERS);
+        let taken = pool.take(100).await;
+        pool.resize(4);
         let mut context = Context::from_waker(Waker::noop());
-        let mut waiting = pin!(places.take(100));
+        let mut waiting = pin!(pool.take(100));
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         let mut taken = taken.into_iter();
         taken.by_ref().take(6).for_each(drop);
         let waits = waiting.as_mut().poll(&mut context).is_pending();
-        assert!(waits, "six were to go");
+        assert!(waits, "six are surplus");
         drop(taken.next());
         assert!(waiting.as_mut().poll(&mut context).is_ready());
     }
 
     #[tokio::test]
-    async fn a_place_that_was_to_go_may_stay_after_all() {
-        let places = WorkerPool::new(CREW);
-        let taken = places.take(100).await;
-        places.resize(4);
-        places.resize(12);
+    async fn a_surplus_slot_may_stay_after_all() {
+        let pool = WorkerPool::new(WORKERS);
+        let taken = pool.take(100).await;
+        pool.resize(4);
+        pool.resize(12);
         drop(taken);
-        assert_eq!(places.take(100).await.len(), 12);
+        assert_eq!(pool.take(100).await.len(), 12);
     }
 }

@@ -47,9 +47,9 @@ impl TenantBounds {
         settings: &EngineSettings,
         now: WallTime,
     ) -> Self {
-        let bound = demand.bound(client, settings, now);
+        let bound = demand.lower_bound(client, settings, now);
         let tenants = demand.tenants().map(|(name, wanted)| {
-            let own = settings.limit_of(name);
+            let own = settings.tenant_limit(name);
             (name.clone(), part(client, wanted, own))
         });
         Self {
@@ -80,9 +80,9 @@ impl TenantBounds {
 
 fn part(client: &Outflow, wanted: &TenantWorkload, own: Option<Limit>) -> TenantBound {
     let mut bound = LowerBound::default();
-    bound.of_lanes(client, &wanted.lanes);
+    bound.add_lanes(client, &wanted.lanes);
     if let Some(limit) = own {
-        bound.meets(&limit, wanted.all, String::new);
+        bound.add_limit(&limit, wanted.all, String::new);
     }
     TenantBound {
         jobs: wanted.all.jobs,

@@ -58,7 +58,7 @@ pub(in crate::admin) async fn submit(
     let submission = JobSubmission {
         action,
         rest,
-        orders,
+        jobs: orders,
     };
     let placed = bulk.engine().submit(submission).await?;
     Ok(Json(answer(&placed)))
