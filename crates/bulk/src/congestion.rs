@@ -169,7 +169,7 @@ impl<S: JobStore> Engine<S> {
         Ok(self.store().reset_congestion(tenant).await?)
     }
 
-    /// Returns deferred jobs of a tenant to their queues at once, those that are due first. They pass the limits as
+    /// Returns deferred jobs of a tenant to their queues at once, due jobs first. They pass the limits as
     /// all others do. Returns the number of jobs that are still deferred.
     ///
     /// # Errors

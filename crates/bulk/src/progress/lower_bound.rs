@@ -36,7 +36,7 @@ pub struct LowerBound {
 }
 
 impl LowerBound {
-    /// Adds every limit of these lanes: their own, and those that lanes of one API share.
+    /// Adds every limit of these lanes: their own, and the limits that lanes of one API share.
     pub fn add_lanes(&mut self, client: &Outflow, lanes: &BTreeMap<Name, WorkAmount>) {
         let mut apis: BTreeMap<String, WorkAmount> = BTreeMap::new();
         for (lane, amount) in lanes {

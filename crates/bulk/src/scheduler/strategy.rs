@@ -30,7 +30,7 @@ pub(crate) trait StartStrategy: Sync {
         retry_after: Option<Duration>,
     ) -> JobEnd;
 
-    /// Returns the number of jobs that lack quota, of those that are deferred and those that are queued.
+    /// Returns the number of jobs that lack quota, by the numbers of deferred and of queued jobs.
     fn count_non_ready(&self, deferred: u64, queued: u64) -> u64;
 
     /// Returns the wait of a job that lacks quota.
