@@ -65,7 +65,7 @@ impl Ours {
         let tenants = told.map(|wave| Ok((name(&wave.tenant)?, rule(wave)?)));
         Ok(EngineSettings {
             scheduler: self.scheduler,
-            crew: CREW,
+            workers: CREW,
             global_rate: scenario.calls_per_second(),
             congestion: CongestionRule::new(Duration::from_secs(1), self.longest)
                 .map_err(io::Error::other)?,
@@ -192,7 +192,7 @@ async fn hand_in(engine: &Engine<EmbeddedStore>, rest: BatchPosition, orders: Ve
     let submission = JobSubmission {
         action: Some(action),
         rest,
-        orders,
+        jobs: orders,
     };
     engine.submit(submission).await.map_err(io::Error::other)?;
     Ok(())

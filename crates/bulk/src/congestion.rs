@@ -1,7 +1,7 @@
-//! The congestion of tenants: how many of their jobs are put off, for how long, and how it was.
+//! Congestion of tenants: jobs that lack quota, their wait, and its history.
 //!
-//! Under the permit scheduler nothing is put off, so what is told is what the formula makes of the
-//! backlog; under the two that try first it is what they did.
+//! The permit scheduler defers no job, so it reports the result of the formula for the backlog. The job-first
+//! schedulers report the deferrals that happened.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,81 +14,82 @@ use outflow_store::{
 
 use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;
-use crate::settings::{EngineSettings, SchedulerKind};
+use crate::settings::EngineSettings;
 
-/// How congested a tenant is.
+/// Congestion of a tenant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TenantCongestion {
-    /// The tenant.
+    /// Tenant.
     pub group: Name,
-    /// How many of its jobs wait because there is no room for them.
+    /// Number of its jobs that lack quota.
     pub non_ready: u64,
-    /// How many it is served a second, as it is told.
+    /// Reported speed: jobs per second.
     pub speed: u64,
-    /// The last wait that a job of it was given.
+    /// Last deferral of one of its jobs.
     pub last_backoff: Duration,
-    /// How bad it is now: a tenant with nothing to wait for is not congested, whatever it was.
+    /// Current level; a tenant without waiting jobs is not congested.
     pub level: CongestionLevel,
-    /// When all that wait will have been served, at that speed.
+    /// Time until all waiting jobs are served at that speed.
     pub estimate: Duration,
-    /// How often a finished job of it was refused or put off on average; nothing before one finished.
+    /// Mean number of throttles and deferrals of an ended job; nothing before one ended.
     pub throttles_per_job: Option<f64>,
 }
 
-/// How congested all tenants are.
+/// Congestion of all tenants.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CongestionSummary {
-    /// How many have work.
+    /// Number of tenants with work.
     pub active: u64,
-    /// How many jobs wait because there is no room for them.
+    /// Number of jobs that lack quota.
     pub non_ready: u64,
-    /// A page of the tenants.
+    /// One page of tenants.
     pub groups: Vec<TenantCongestion>,
 }
 
-/// What was reckoned when jobs came in, and what really happened.
+/// Throttles that submissions predicted, and throttles that happened.
 #[derive(Debug, Default)]
 pub(crate) struct SpinSavings {
-    state: Mutex<CountedJobs>,
+    counts: Mutex<SpinCounts>,
 }
 
 #[derive(Debug, Default)]
-struct CountedJobs {
+struct SpinCounts {
     expected: u64,
     actual: u64,
     saved: u64,
 }
 
 impl SpinSavings {
-    fn with<T>(&self, change: impl FnOnce(&mut CountedJobs) -> T) -> T {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = change(&mut state);
-        state.saved = state.saved.max(state.expected.saturating_sub(state.actual));
-        answer
+    fn update(&self, change: impl FnOnce(&mut SpinCounts)) -> u64 {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut counts);
+        let saved = counts.expected.saturating_sub(counts.actual);
+        counts.saved = counts.saved.max(saved);
+        counts.saved
     }
 
-    /// A job came in that would have been refused so often by a scheduler that always waits as long.
-    pub(crate) fn expect(&self, spins: u64) {
-        self.with(|state| state.expected = state.expected.saturating_add(spins));
+    /// Adds the throttles that a submitted job would get from a scheduler with a fixed wait.
+    fn expect(&self, spins: u64) {
+        self.update(|counts| counts.expected = counts.expected.saturating_add(spins));
     }
 
-    /// A job was refused or put off.
-    pub(crate) fn happened(&self) {
-        self.with(|state| state.actual = state.actual.saturating_add(1));
+    /// Counts a throttle or a deferral.
+    pub(crate) fn count(&self) {
+        self.update(|counts| counts.actual = counts.actual.saturating_add(1));
     }
 
-    /// How often jobs were not refused that would have been.
+    /// Returns the number of avoided throttles.
     pub(crate) fn saved(&self) -> u64 {
-        self.with(|state| state.saved)
+        self.update(|_| {})
     }
 }
 
 impl<S> EngineContext<S> {
-    /// Reckons what each job that came in would have met.
-    pub(crate) fn entered<'o>(
+    /// Records the congestion that each submitted job meets by the formula.
+    pub(crate) fn record_submitted<'t>(
         &self,
         settings: &EngineSettings,
-        tenants: impl Iterator<Item = &'o Name>,
+        tenants: impl Iterator<Item = &'t Name>,
         submitted: &SubmitResult,
     ) {
         let speed = rate_limit_speed(settings.global_rate, submitted.active);
@@ -96,130 +97,120 @@ impl<S> EngineContext<S> {
             let SubmitReceipt::Accepted { place, .. } = receipt else {
                 continue;
             };
-            self.spins.expect(place / speed);
-            // The schedulers that try first tell what they really did.
-            if settings.scheduler == SchedulerKind::Permit {
-                self.waited(
-                    settings,
-                    tenant,
-                    &settings.congestion.reading(*place, speed),
-                );
+            self.metrics.spins.expect(place / speed);
+            // The job-first schedulers record the deferrals that happen.
+            if settings.scheduler.strategy().is_permit_first() {
+                let met = settings.congestion.reading(*place, speed);
+                self.metrics
+                    .record_wait(self.clock.now(), settings, tenant, &met);
             }
         }
     }
 }
 
 impl<S: JobStore> Engine<S> {
-    /// How congested a tenant is; nothing if it is not known.
+    /// Returns the congestion of a tenant; nothing for an unknown tenant.
     ///
     /// # Errors
-    /// If the store cannot be asked.
+    /// If the store fails.
     pub async fn congestion(&self, tenant: &Name) -> Result<Option<TenantCongestion>, BulkError> {
         let store = self.store();
         let active = store.active_tenants().await?;
         let settings = self.settings();
         let report = store.tenant(tenant).await?;
-        Ok(report.map(|report| state(&settings, active, report)))
+        Ok(report.map(|report| tenant_congestion(&settings, active, report)))
     }
 
-    /// How congested all tenants are, a page of them at a time.
+    /// Returns the congestion of all tenants, with one page of them.
     ///
     /// # Errors
-    /// If the store cannot be asked.
+    /// If the store fails.
     pub async fn congestion_summary(
         &self,
         page: PageRequest,
     ) -> Result<CongestionSummary, BulkError> {
         let store = self.store();
-        let (active, tally) = (store.active_tenants().await?, store.job_counts().await?);
+        let (active, counts) = (store.active_tenants().await?, store.job_counts().await?);
         let settings = self.settings();
         let tenants = store.tenants(page).await?;
         let groups = tenants
             .into_iter()
-            .map(|report| state(&settings, active, report));
+            .map(|report| tenant_congestion(&settings, active, report));
         Ok(CongestionSummary {
             active,
-            non_ready: non_ready(&settings, tally.non_ready, tally.queued),
+            non_ready: count_non_ready(&settings, &counts),
             groups: groups.collect(),
         })
     }
 
-    /// The last snapshots of a tenant's congestion, the oldest first.
+    /// Returns the last samples of a tenant's congestion, the oldest first.
     ///
     /// # Errors
-    /// If the store cannot be asked.
+    /// If the store fails.
     pub async fn congestion_history(
         &self,
         tenant: &Name,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<CongestionSample>, BulkError> {
-        Ok(self.store().congestion_history(tenant, most).await?)
+        Ok(self.store().congestion_history(tenant, limit).await?)
     }
 
-    /// How often jobs were not refused that a scheduler which always waits as long would have had
-    /// refused: what was reckoned when they came in, less what happened.
+    /// Returns the number of throttles that a scheduler with a fixed wait would have caused in addition: predicted at
+    /// submission, less the throttles that happened.
     pub fn saved_spins(&self) -> u64 {
-        self.hub().spins.saved()
+        self.context().metrics.spins.saved()
     }
 
-    /// Forgets the statistics of a tenant.
+    /// Deletes the statistics of a tenant.
     ///
     /// # Errors
-    /// While jobs of it are put off, and if the store cannot be asked.
+    /// While jobs of it are deferred, and if the store fails.
     pub async fn congestion_reset(&self, tenant: &Name) -> Result<(), BulkError> {
         Ok(self.store().reset_congestion(tenant).await?)
     }
 
-    /// Lets jobs of a tenant that were put off stand in line again at once, those that are due first.
-    /// They pass the limiter as all others do. Answers how many are still put off.
+    /// Returns deferred jobs of a tenant to their queues at once, due jobs first. They pass the limits as
+    /// all others do. Returns the number of jobs that are still deferred.
     ///
     /// # Errors
-    /// If the store cannot be asked.
-    pub async fn release(&self, tenant: &Name, most: u64) -> Result<u64, BulkError> {
-        Ok(self.store().release_deferred(tenant, most).await?)
+    /// If the store fails.
+    pub async fn release(&self, tenant: &Name, limit: u64) -> Result<u64, BulkError> {
+        Ok(self.store().release_deferred(tenant, limit).await?)
     }
 
-    /// Puts a claimed job off by the formula, and answers what it met. Workers do this by themselves
-    /// under the schedulers that try first; it is here for whoever schedules by other means.
+    /// Defers a claimed job by the formula, and returns the congestion that it met. Workers of the job-first
+    /// schedulers do this themselves; use it for your own scheduler.
     ///
     /// # Errors
-    /// If the store cannot be asked, or the claim is not the session's any more.
+    /// If the store fails, or the session does not hold the claim any more.
     pub async fn add_to_non_ready(
         &self,
         session: &Name,
         token: FencingToken,
     ) -> Result<outflow::core::Congestion, BulkError> {
         let settings = self.settings();
-        let put_off = settings.put_off();
-        let settled = match self.put_off(session, token, put_off).await {
-            // A store that is there and cannot reckon: the same claim, by a span that needs no reckoning.
+        let strategy = settings.scheduler.strategy();
+        let settled = match self.defer(session, token, strategy.defer(&settings)).await {
+            // The store answers but cannot compute the formula: a fixed wait needs no computation.
             Err(error) if error.is_stuck() => {
                 let base = settings.congestion.base();
-                self.put_off(session, token, Defer::Fixed(base)).await?
+                self.defer(session, token, Defer::Fixed(base)).await?
             }
             settled => settled?,
         };
         match settled.first() {
-            Some(SettleResult::PutOff { .. }) if settings.scheduler == SchedulerKind::Fixed => {
-                Ok(settings.congestion.off())
-            }
             Some(SettleResult::PutOff {
                 backoff,
                 non_ready,
                 speed,
-            }) => Ok(outflow::core::Congestion {
-                backoff: *backoff,
-                non_ready: *non_ready,
-                speed: *speed,
-                level: CongestionLevel::new(*backoff, settings.congestion.base()),
-            }),
+            }) => Ok(strategy.congestion(&settings.congestion, *backoff, *non_ready, *speed)),
             _ => Err(BulkError::invalid(
-                "the claim is not this session's any more: the job is somebody else's",
+                "the session does not hold this claim any more: another session has the job",
             )),
         }
     }
 
-    async fn put_off(
+    async fn defer(
         &self,
         session: &Name,
         token: FencingToken,
@@ -231,13 +222,13 @@ impl<S: JobStore> Engine<S> {
     }
 }
 
-pub(crate) fn state(
+/// Returns the congestion of a tenant by its report and the number of active tenants.
+pub(crate) fn tenant_congestion(
     settings: &EngineSettings,
     active: u64,
     report: TenantReport,
 ) -> TenantCongestion {
-    let tally = report.tally;
-    let non_ready = non_ready(settings, tally.non_ready, tally.queued);
+    let non_ready = count_non_ready(settings, &report.tally);
     let speed = rate_limit_speed(settings.global_rate, active);
     let level = match non_ready {
         0 => CongestionLevel::None,
@@ -250,21 +241,18 @@ pub(crate) fn state(
         last_backoff: report.last_backoff,
         level,
         estimate: estimate_completion(non_ready, speed),
-        throttles_per_job: throttles(&tally).map(ThrottleCounts::per_job),
+        throttles_per_job: count_throttles(&report.tally).map(ThrottleCounts::per_job),
     }
 }
 
-/// How often a tenant's jobs were put back, once one of them is over: until then it says nothing that a few
-/// of them are tried again and again.
-pub(crate) fn throttles(tally: &JobCounts) -> Option<ThrottleCounts> {
-    let over = tally.done + tally.dead + tally.failed;
-    (over > 0).then(|| ThrottleCounts::new(tally.throttles, tally.tried()))
+/// Returns the throttles of a tenant's jobs once one of them has ended: before that, a few jobs with many attempts
+/// would distort the mean.
+pub(crate) fn count_throttles(counts: &JobCounts) -> Option<ThrottleCounts> {
+    let ended = counts.done + counts.dead + counts.failed;
+    (ended > 0).then(|| ThrottleCounts::new(counts.throttles, counts.tried()))
 }
 
-/// Under the permit scheduler all that wait do so for room.
-const fn non_ready(settings: &EngineSettings, put_off: u64, queued: u64) -> u64 {
-    match settings.scheduler {
-        SchedulerKind::Permit => queued,
-        SchedulerKind::Backoff | SchedulerKind::Fixed => put_off,
-    }
+fn count_non_ready(settings: &EngineSettings, counts: &JobCounts) -> u64 {
+    let strategy = settings.scheduler.strategy();
+    strategy.count_non_ready(counts.non_ready, counts.queued)
 }

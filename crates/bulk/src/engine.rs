@@ -1,267 +1,263 @@
-//! The engine: what a user holds, and what its parts share.
+//! The engine that a user holds, and the state that its parts share.
 
-use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use outflow::event::Event;
 use outflow::metrics::FamilySource;
 use outflow::{Events, Outflow, SharedTimer, SystemClock, Tasks};
-use outflow_store::{ActionReport, JobOutcome, JobStore, Name};
+use outflow_store::{ActionReport, JobOutcome, JobStore, Name, StoreError};
 use secrecy::SecretString;
-use tokio::sync::{Notify, broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc};
+use tokio::time::sleep;
 
-use crate::completion_notifier;
-use crate::congestion::SpinSavings;
 use crate::error::BulkError;
-use crate::event_log::EventLog;
-use crate::events::BulkEvent;
-use crate::fleet_share::FleetStarts;
-use crate::global_rate::GlobalRate;
-use crate::handler::Handler;
+use crate::events::{BulkEvent, EventSink};
 use crate::maintenance;
-use crate::metrics::{EngineCounters, MetricsPage};
-use crate::outcome_pages::OutcomePages;
-use crate::pool::WorkerPool;
-use crate::result_writer::{self, JobReport};
-use crate::scheduler;
+use crate::maintenance::tenant_rules::RuleSync;
+use crate::metrics::{EngineMetrics, MetricsPage};
+use crate::progress::throughput::ThroughputTracker;
+use crate::results::outcome_pages::OutcomePages;
+use crate::results::result_writer::JobReport;
+use crate::results::summary::ActionSummary;
+use crate::results::{ResultSink, completion_notifier, result_writer, webhook};
+use crate::scheduler::lane_set::{HandlerMap, LaneSet};
+use crate::scheduler::start_permission::StartLimits;
+use crate::scheduler::{self, MIN_WAIT, POLL_INTERVAL};
 use crate::session::Sessions;
 use crate::settings::EngineSettings;
-use crate::tenant_limits::TenantLimiters;
-use crate::throughput::ThroughputTracker;
-use crate::webhook;
+use crate::worker::handler::Handler;
+use crate::worker::pool::WorkerPool;
 
-/// Runs the jobs of a store through a client. Clones are handles to the same engine.
+/// Engine that runs the jobs of a store through a client. Clones are handles to the same engine.
 pub struct Engine<S> {
-    hub: Arc<EngineContext<S>>,
-    /// Those who start jobs and work on them.
-    crew: Tasks,
-    /// Those who write down what came of it.
-    office: Tasks,
+    context: Arc<EngineContext<S>>,
+    /// Tasks that start and run jobs.
+    workers: Tasks,
+    /// Tasks that store results and maintain the store; they end after the workers.
+    background: Tasks,
 }
 
-/// What the parts of an engine share.
+/// State that the parts of an engine share.
 pub(crate) struct EngineContext<S> {
     pub(crate) store: Arc<S>,
     pub(crate) client: Outflow,
     pub(crate) settings: ArcSwap<EngineSettings>,
     pub(crate) clock: SharedTimer,
-    pub(crate) doors: TenantLimiters,
-    pub(crate) house: GlobalRate,
-    pub(crate) places: Arc<WorkerPool>,
+    pub(crate) start_limits: StartLimits,
+    pub(crate) lanes: LaneSet,
+    pub(crate) pool: Arc<WorkerPool>,
     pub(crate) sessions: Arc<Sessions>,
-    /// What of a shared store comes to this machine.
-    pub(crate) takings: FleetStarts,
-    /// How fast actions went lately.
-    pub(crate) pulses: ThroughputTracker,
-    pub(crate) handlers: HashMap<String, Arc<dyn Handler>>,
-    pub(crate) reports: mpsc::UnboundedSender<JobReport>,
-    pub(crate) news: broadcast::Sender<BulkEvent>,
-    /// Rings when a job was over: an action may be.
-    pub(crate) over: Notify,
-    /// Lanes that somebody schedules.
-    lanes: Mutex<BTreeSet<Name>>,
-    pub(crate) secret: Option<SecretString>,
-    pub(crate) spins: SpinSavings,
-    pub(crate) numbers: EngineCounters,
-    /// Whether the store lost what it was told of tenants.
-    pub(crate) forgotten: AtomicBool,
-    pub(crate) voice: EventLog,
+    pub(crate) results: ResultSink,
+    pub(crate) throughput: ThroughputTracker,
+    pub(crate) events: EventSink,
+    pub(crate) metrics: EngineMetrics,
+    pub(crate) rule_sync: RuleSync,
 }
 
 impl<S> EngineContext<S> {
-    /// Tells whoever listens, and the log of the client what an operator wants to read; nobody need.
-    pub(crate) fn emit(&self, news: BulkEvent) {
-        let at = self.clock.now();
-        if let Some(what) = self.voice.classify(&news, at) {
-            let api = "bulk".into();
-            self.client.events().notify(&Event { api, at, what });
-        }
-        let _nobody = self.news.send(news);
+    /// Counts and reports an error of the store.
+    pub(crate) fn report_store_error(&self, error: &StoreError) {
+        self.metrics.counters.store_failed();
+        self.rule_sync.note_error(error);
+        self.events.emit(BulkEvent::Error {
+            message: error.to_string(),
+        });
     }
 
-    /// The lanes that somebody schedules.
-    pub(crate) fn lanes(&self) -> MutexGuard<'_, BTreeSet<Name>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reports an error of the store, and waits before the next request.
+    pub(crate) async fn wait_after_store_error(&self, error: &StoreError) {
+        self.report_store_error(error);
+        let wait = if error.is_passing() {
+            MIN_WAIT * 10
+        } else {
+            POLL_INTERVAL
+        };
+        sleep(wait).await;
     }
 }
 
-/// An engine that is being put together.
+/// Builder of an [`Engine`].
 pub struct EngineBuilder<S> {
     store: Arc<S>,
     client: Outflow,
     settings: EngineSettings,
     clock: SharedTimer,
-    handlers: HashMap<String, Arc<dyn Handler>>,
-    secret: Option<SecretString>,
+    handlers: HandlerMap,
+    webhook_secret: Option<SecretString>,
 }
 
 impl<S: JobStore> EngineBuilder<S> {
-    /// Works like this.
+    /// Sets the settings.
     #[must_use]
     pub fn settings(mut self, settings: EngineSettings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Takes the time from there, as the client and the store do.
+    /// Sets the clock: use the clock of the client and the store.
     #[must_use]
     pub fn clock(mut self, clock: SharedTimer) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Has tasks of this name done by this handler.
+    /// Registers the handler of tasks with this name.
     #[must_use]
     pub fn handler(mut self, name: &str, handler: impl Handler) -> Self {
         self.handlers.insert(name.to_owned(), Arc::new(handler));
         self
     }
 
-    /// Signs what is told to webhooks with this.
+    /// Sets the secret that signs webhook requests.
     #[must_use]
     pub fn webhook_secret(mut self, secret: SecretString) -> Self {
-        self.secret = Some(secret);
+        self.webhook_secret = Some(secret);
         self
     }
 
-    /// Starts it.
+    /// Starts the engine.
     ///
     /// # Errors
-    /// Outside of a tokio runtime, if the store does not take the tenants' rules, or if the webhooks' secret
-    /// begins like one in base64 and is none.
+    /// Outside of a tokio runtime, if the store does not accept the tenants' rules, or if the webhook secret has
+    /// the base64 prefix and is not base64.
     pub async fn start(self) -> Result<Engine<S>, BulkError> {
-        self.secret.as_ref().map_or(Ok(()), webhook::check)?;
-        let (reports, inbox) = mpsc::unbounded_channel();
-        let (news, _) = broadcast::channel(NEWS_KEPT);
-        let hub = Arc::new(EngineContext {
-            places: WorkerPool::new(self.settings.crew),
-            doors: TenantLimiters::new(Arc::clone(&self.clock)),
-            house: GlobalRate::default(),
-            takings: FleetStarts::default(),
-            pulses: ThroughputTracker::default(),
+        self.webhook_secret
+            .as_ref()
+            .map_or(Ok(()), webhook::check_secret)?;
+        let (results, inbox) = ResultSink::new(self.webhook_secret);
+        let context = Arc::new(EngineContext {
+            start_limits: StartLimits::new(Arc::clone(&self.clock)),
+            lanes: LaneSet::new(self.handlers),
+            pool: WorkerPool::new(self.settings.workers),
+            sessions: Sessions::new()?,
+            results,
+            throughput: ThroughputTracker::default(),
+            events: EventSink::new(&self.client, &self.clock),
+            metrics: EngineMetrics::default(),
+            rule_sync: RuleSync::default(),
             settings: ArcSwap::from_pointee(self.settings),
             store: self.store,
             client: self.client,
             clock: self.clock,
-            sessions: Sessions::new()?,
-            handlers: self.handlers,
-            reports,
-            news,
-            over: Notify::new(),
-            lanes: Mutex::default(),
-            secret: self.secret,
-            spins: SpinSavings::default(),
-            numbers: EngineCounters::default(),
-            forgotten: AtomicBool::new(false),
-            voice: EventLog::default(),
         });
         let tasks = || Tasks::new("bulk", Events::new(), Arc::new(SystemClock::new()));
         let engine = Engine {
-            hub,
-            crew: tasks(),
-            office: tasks(),
+            context,
+            workers: tasks(),
+            background: tasks(),
         };
-        if let Some(metrics) = engine.hub.client.metrics() {
+        if let Some(metrics) = engine.context.client.metrics() {
             metrics.append(engine.metrics());
         }
-        engine.hub.keep_rules().await?;
-        engine.begin(inbox)?;
+        engine.context.store_rules().await?;
+        engine.spawn_tasks(inbox)?;
         Ok(engine)
     }
 }
 
 impl<S: JobStore> Engine<S> {
-    /// An engine for the jobs of this store, which calls by this client.
+    /// Returns a builder of an engine for this store, which calls through this client.
     pub fn builder(client: Outflow, store: Arc<S>) -> EngineBuilder<S> {
         EngineBuilder {
             store,
             client,
             settings: EngineSettings::default(),
             clock: Arc::new(SystemClock::new()),
-            handlers: HashMap::new(),
-            secret: None,
+            handlers: HandlerMap::new(),
+            webhook_secret: None,
         }
     }
 
-    fn begin(&self, inbox: mpsc::UnboundedReceiver<JobReport>) -> Result<(), BulkError> {
-        let late = |_| BulkError::stopping();
-        result_writer::start(&self.hub, &self.office, inbox).map_err(late)?;
-        completion_notifier::start(&self.hub, &self.office).map_err(late)?;
-        maintenance::start(&self.hub, &self.office).map_err(late)?;
-        scheduler::start(&self.hub, &self.crew).map_err(late)
+    fn spawn_tasks(&self, inbox: mpsc::UnboundedReceiver<JobReport>) -> Result<(), BulkError> {
+        let stopping = |_| BulkError::stopping();
+        let (context, background) = (&self.context, &self.background);
+        result_writer::start(context, background, inbox).map_err(stopping)?;
+        completion_notifier::start(context, background).map_err(stopping)?;
+        maintenance::start(context, background).map_err(stopping)?;
+        scheduler::start(context, &self.workers).map_err(stopping)
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<S> {
-        &self.hub.store
+        &self.context.store
     }
 
-    pub(crate) fn hub(&self) -> &Arc<EngineContext<S>> {
-        &self.hub
+    pub(crate) fn context(&self) -> &Arc<EngineContext<S>> {
+        &self.context
     }
 
-    /// How it works now.
+    /// Returns the current settings.
     pub fn settings(&self) -> Arc<EngineSettings> {
-        self.hub.settings.load_full()
+        self.context.settings.load_full()
     }
 
-    /// Works otherwise from now on. Jobs that wait keep the time that they were given.
+    /// Applies new settings. Deferred jobs keep their time.
     ///
     /// # Errors
-    /// If the store does not take the tenants' rules; the rest holds all the same.
+    /// If the store does not accept the tenants' rules; all other settings apply anyway.
     pub async fn reconfigure(&self, settings: EngineSettings) -> Result<(), BulkError> {
-        self.hub.settings.store(Arc::new(settings));
-        Ok(self.hub.keep_rules().await?)
+        self.context.settings.store(Arc::new(settings));
+        Ok(self.context.store_rules().await?)
     }
 
-    /// What happens from now on. Whoever listens too slowly misses some of it.
+    /// Subscribes to events from now on. A slow receiver misses some.
     pub fn events(&self) -> broadcast::Receiver<BulkEvent> {
-        self.hub.news.subscribe()
+        self.context.events.subscribe()
     }
 
-    /// What it counts, for a page of metrics. It is on the client's already, if that has one; it does not
-    /// keep the engine alive.
+    /// Returns the engine's metrics. The client's page has them already, if it has one; they do not keep the
+    /// engine alive.
     pub fn metrics(&self) -> Arc<dyn FamilySource> {
-        Arc::new(MetricsPage::new(&self.hub))
+        Arc::new(MetricsPage::new(&self.context))
     }
 
-    /// How many places there are for jobs, and how many are taken.
+    /// Returns the number of worker slots, and the number of busy ones.
     pub fn worker_usage(&self) -> (usize, usize) {
-        (self.hub.places.all(), self.hub.places.busy())
+        (self.context.pool.size(), self.context.pool.busy())
     }
 
-    /// Waits until an action is over to its last job, and answers how it ended; nothing if it is not known.
+    /// Waits until the last job of an action has ended, and returns the report; nothing for an unknown action.
     ///
     /// # Errors
-    /// If the store cannot be asked.
+    /// If the store fails.
     pub async fn wait_finished(&self, action: &Name) -> Result<Option<ActionReport>, BulkError> {
-        let mut news = self.events();
+        let mut events = self.events();
         loop {
-            match self.hub.store.action(action).await? {
+            match self.context.store.action(action).await? {
                 Some(report) if !report.is_over() => {}
                 known => return Ok(known),
             }
-            // An end that was missed is found by looking again.
-            let heard = tokio::time::timeout(LOOK_AGAIN, until_over(&mut news, action));
-            let _either_way = heard.await;
+            // The next poll finds an end whose event was missed.
+            let finished = recv_finished(&mut events, action);
+            let _either_way = tokio::time::timeout(POLL_INTERVAL, finished).await;
         }
     }
 
-    /// Goes through the outcomes of an action in the order in which they came, a page at a time.
+    /// Returns the summary of an action, final or so far; nothing for an unknown action.
     ///
     /// # Errors
-    /// If the store cannot be asked.
+    /// If the store fails.
+    pub async fn summary(&self, action: &Name) -> Result<Option<ActionSummary>, BulkError> {
+        let store = self.store();
+        let Some(report) = store.action(action).await? else {
+            return Ok(None);
+        };
+        Ok(Some(ActionSummary::new(store.as_ref(), &report).await?))
+    }
+
+    /// Folds the outcomes of an action in the order in which jobs ended, one page at a time.
+    ///
+    /// # Errors
+    /// If the store fails.
     pub async fn fold_outcomes<T>(
         &self,
         action: &Name,
         begin: T,
         mut step: impl FnMut(T, JobOutcome) -> T,
     ) -> Result<T, BulkError> {
-        let mut outcomes = OutcomePages::new(self.hub.store.as_ref(), action);
+        let mut outcomes = OutcomePages::new(self.context.store.as_ref(), action);
         let mut sum = begin;
         while let Some(page) = outcomes.next().await? {
             sum = page.into_iter().fold(sum, &mut step);
@@ -269,22 +265,22 @@ impl<S: JobStore> Engine<S> {
         Ok(sum)
     }
 
-    /// Starts no more jobs, waits for those under way as long as the settings grant, gives back the rest
-    /// and writes everything down. Says whether nothing had to be given back.
+    /// Shuts down: starts no more jobs, waits for jobs in flight within the grace period, returns the others and
+    /// stores all results. Returns true if no job had to be returned.
     pub async fn stop(&self) -> bool {
         let grace = self.settings().grace;
-        let worked = self.crew.shutdown(grace).await.is_clean();
-        let written = self.office.shutdown(WRITING_DOWN).await.is_clean();
-        worked && written
+        let worked = self.workers.shutdown(grace).await.is_clean();
+        let stored = self.background.shutdown(STORE_RESULTS).await.is_clean();
+        worked && stored
     }
 }
 
 impl<S> Clone for Engine<S> {
     fn clone(&self) -> Self {
         Self {
-            hub: Arc::clone(&self.hub),
-            crew: self.crew.clone(),
-            office: self.office.clone(),
+            context: Arc::clone(&self.context),
+            workers: self.workers.clone(),
+            background: self.background.clone(),
         }
     }
 }
@@ -292,14 +288,14 @@ impl<S> Clone for Engine<S> {
 impl<S> fmt::Debug for Engine<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
-            .field("settings", &self.hub.settings.load())
+            .field("settings", &self.context.settings.load())
             .finish_non_exhaustive()
     }
 }
 
-async fn until_over(news: &mut broadcast::Receiver<BulkEvent>, action: &Name) {
+async fn recv_finished(events: &mut broadcast::Receiver<BulkEvent>, action: &Name) {
     loop {
-        match news.recv().await {
+        match events.recv().await {
             Ok(BulkEvent::Finished { report }) if report.spec.id == *action => return,
             Ok(_) => {}
             Err(broadcast::error::RecvError::Lagged(_)) => return,
@@ -308,11 +304,5 @@ async fn until_over(news: &mut broadcast::Receiver<BulkEvent>, action: &Name) {
     }
 }
 
-/// As many as a page of a dashboard falls behind by.
-const NEWS_KEPT: usize = 1_024;
-
-/// How long an end that was missed stays unnoticed at most.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// Enough for a disk that is busy; what is not written by then is done again.
-const WRITING_DOWN: Duration = Duration::from_secs(5);
+/// Enough for a busy disk; a result that is not stored by then makes its job run again.
+const STORE_RESULTS: Duration = Duration::from_secs(5);

@@ -1,10 +1,10 @@
-//! Why the engine could not do what it was asked.
+//! The engine's error.
 
 use std::fmt;
 
 use outflow_store::StoreError;
 
-/// Why the engine could not do what it was asked.
+/// Failure of a request to the engine.
 #[derive(Debug)]
 pub struct BulkError {
     kind: BulkErrorKind,
@@ -18,9 +18,9 @@ enum BulkErrorKind {
 }
 
 impl BulkError {
-    pub(crate) fn invalid(words: impl Into<String>) -> Self {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self {
-            kind: BulkErrorKind::Invalid(words.into()),
+            kind: BulkErrorKind::Invalid(message.into()),
         }
     }
 
@@ -30,12 +30,12 @@ impl BulkError {
         }
     }
 
-    /// Whether what was asked for cannot be done as it was written.
+    /// Returns true if the request is invalid as it is.
     pub const fn is_invalid(&self) -> bool {
         matches!(self.kind, BulkErrorKind::Invalid(_))
     }
 
-    /// Whether the same may succeed later without anybody's help.
+    /// Returns true if a later request may succeed without a change.
     pub const fn is_passing(&self) -> bool {
         match &self.kind {
             BulkErrorKind::Store(error) => error.is_passing(),
@@ -43,7 +43,7 @@ impl BulkError {
         }
     }
 
-    /// What the store said, if it was the store, to be passed on.
+    /// Converts into the store's error, if the store failed.
     pub fn into_store(self) -> Option<StoreError> {
         match self.kind {
             BulkErrorKind::Store(error) => Some(error),
@@ -51,7 +51,7 @@ impl BulkError {
         }
     }
 
-    /// What the store said, if it was the store.
+    /// Returns the store's error, if the store failed.
     pub const fn store(&self) -> Option<&StoreError> {
         match &self.kind {
             BulkErrorKind::Store(error) => Some(error),
@@ -71,7 +71,7 @@ impl From<StoreError> for BulkError {
 impl fmt::Display for BulkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            BulkErrorKind::Invalid(words) => f.write_str(words),
+            BulkErrorKind::Invalid(message) => f.write_str(message),
             BulkErrorKind::Store(error) => error.fmt(f),
             BulkErrorKind::Stopping => {
                 f.write_str("the engine is stopping: submit to it when it is back")

@@ -1,97 +1,92 @@
-//! What has to be done in a steady rhythm: the beat, the reaping, the looks and the sweeping.
+//! Periodic tasks: heartbeats, recovery, scaling, samples and garbage collection.
+
+pub(crate) mod tenant_rules;
+pub(crate) mod tenant_sampler;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{CancelToken, SpawnError, Tasks};
+use outflow::{SpawnError, Tasks};
 use outflow_core::WallTime;
-use outflow_store::{HeartbeatResult, JobStore, StoreError};
+use outflow_store::{HeartbeatResult, JobStore, ReapResult, StoreError};
 use tokio::time::sleep;
 
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
-use crate::pool::Autoscaler;
-use crate::scheduler::{trouble, until};
+use crate::scheduler::unless_cancelled;
 use crate::session::UncertainSession;
-use crate::tenant_sampler::sample;
+use crate::worker::pool::Autoscaler;
 
-/// Starts all of it.
+/// Starts all periodic tasks.
 pub(crate) fn start<S: JobStore>(
-    hub: &Arc<EngineContext<S>>,
-    office: &Tasks,
+    context: &Arc<EngineContext<S>>,
+    tasks: &Tasks,
 ) -> Result<(), SpawnError> {
-    let with = |hub: &Arc<EngineContext<S>>| Arc::clone(hub);
-    let own = with(hub);
-    office.spawn("beat", move |stop| lasting(stop, beat(with(&own))))?;
-    let own = with(hub);
-    office.spawn("reaper", move |stop| lasting(stop, reap(with(&own))))?;
-    let own = with(hub);
-    office.spawn("scale", move |stop| lasting(stop, scale(with(&own))))?;
-    let own = with(hub);
-    office.spawn("snapshots", move |stop| {
-        lasting(stop, snapshots(with(&own)))
-    })?;
-    let own = with(hub);
-    office.spawn("look", move |stop| {
-        lasting(stop, run_tenant_sampler(with(&own)))
-    })?;
-    let own = with(hub);
-    office.spawn("sweeper", move |stop| lasting(stop, sweep(with(&own))))
+    spawn(context, tasks, "heartbeat", send_heartbeats)?;
+    spawn(context, tasks, "reaper", reap)?;
+    spawn(context, tasks, "autoscaler", scale)?;
+    spawn(context, tasks, "congestion_sampler", sample_congestion)?;
+    spawn(context, tasks, "tenant_sampler", sample_tenants)?;
+    spawn(context, tasks, "garbage_collector", collect_garbage)
 }
 
-/// Something that is done until the end.
-async fn lasting(stop: CancelToken, work: impl Future<Output = ()>) {
-    until(&stop, work).await;
+/// Starts a task that runs until the shutdown.
+fn spawn<S, W>(
+    context: &Arc<EngineContext<S>>,
+    tasks: &Tasks,
+    name: &'static str,
+    work: fn(Arc<EngineContext<S>>) -> W,
+) -> Result<(), SpawnError>
+where
+    S: JobStore,
+    W: Future<Output = ()> + Send + 'static,
+{
+    let context = Arc::clone(context);
+    tasks.spawn(name, move |cancel| {
+        let work = work(Arc::clone(&context));
+        async move {
+            unless_cancelled(&cancel, work).await;
+        }
+    })
 }
 
-/// Says in time that this process lives.
-async fn beat<S: JobStore>(hub: Arc<EngineContext<S>>) {
+async fn send_heartbeats<S: JobStore>(context: Arc<EngineContext<S>>) {
     loop {
-        let settings = hub.settings.load_full();
-        sleep(settings.beat).await;
-        for session in hub.sessions.beating() {
-            match hub.store.heartbeat(&session, settings.lease).await {
+        let settings = context.settings.load_full();
+        sleep(settings.heartbeat).await;
+        for session in context.sessions.alive() {
+            match context.store.heartbeat(&session, settings.lease).await {
                 Ok(HeartbeatResult::Alive) => {}
                 Ok(HeartbeatResult::Lost) => {
-                    hub.sessions.lose(&session);
-                    hub.emit(BulkEvent::LeaseLost);
+                    context.sessions.mark_lost(&session);
+                    context.events.emit(BulkEvent::LeaseLost);
                 }
-                Err(error) => trouble(&hub, &error).await,
+                Err(error) => context.wait_after_store_error(&error).await,
             }
         }
     }
 }
 
-/// Takes back what the dead held.
-async fn reap<S: JobStore>(hub: Arc<EngineContext<S>>) {
+/// Recovers jobs of dead workers.
+async fn reap<S: JobStore>(context: Arc<EngineContext<S>>) {
     loop {
-        if let Some(words) = hub.store.take_warning() {
-            hub.emit(BulkEvent::Trouble { words });
+        if let Some(message) = context.store.take_warning() {
+            context.events.emit(BulkEvent::Error { message });
         }
-        if let Err(error) = hub.keep_lost_rules().await {
-            trouble(&hub, &error).await;
+        if let Err(error) = context.restore_lost_rules().await {
+            context.wait_after_store_error(&error).await;
         }
-        if let Err(error) = disown(&hub).await {
-            trouble(&hub, &error).await;
+        if let Err(error) = release_unknown(&context).await {
+            context.wait_after_store_error(&error).await;
         }
-        let recoveries = hub.settings.load().recoveries;
-        let next = match hub.store.reap(MOST_REAPED, recoveries).await {
+        let recoveries = context.settings.load().recoveries;
+        let next = match context.store.reap(MAX_REAPED, recoveries).await {
             Ok(reaped) => {
-                hub.numbers.reaped(reaped.returned + reaped.buried);
-                if reaped.expired > 0 {
-                    hub.over.notify_one();
-                }
-                if reaped.returned + reaped.buried > 0 {
-                    hub.over.notify_one();
-                    hub.emit(BulkEvent::Reaped {
-                        returned: reaped.returned,
-                        buried: reaped.buried,
-                    });
-                }
+                report_reaped(&context, &reaped);
                 reaped.next
             }
             Err(error) => {
-                trouble(&hub, &error).await;
+                context.wait_after_store_error(&error).await;
                 None
             }
         };
@@ -99,96 +94,105 @@ async fn reap<S: JobStore>(hub: Arc<EngineContext<S>>) {
     }
 }
 
-/// Gives back what claims took whose answer was lost, before a reaper can take it for begun.
-async fn disown<S: JobStore>(hub: &EngineContext<S>) -> Result<(), StoreError> {
-    for UncertainSession { session, known } in hub.sessions.doubts() {
-        let asked = hub.clock.now();
-        hub.store.release_unknown(&session, &known).await?;
-        hub.sessions.disowned(&session, asked);
+fn report_reaped<S>(context: &EngineContext<S>, reaped: &ReapResult) {
+    let (returned, buried) = (reaped.returned, reaped.buried);
+    context.metrics.counters.reaped(returned + buried);
+    if reaped.expired + returned + buried > 0 {
+        context.results.job_ended.notify_one();
+    }
+    if returned + buried > 0 {
+        context.events.emit(BulkEvent::Reaped { returned, buried });
+    }
+}
+
+/// Returns jobs of claims whose response was lost, before the reaper counts them as started.
+async fn release_unknown<S: JobStore>(context: &EngineContext<S>) -> Result<(), StoreError> {
+    for UncertainSession { session, known } in context.sessions.uncertain() {
+        let sent = context.clock.now();
+        context.store.release_unknown(&session, &known).await?;
+        context.sessions.mark_released(&session, sent);
     }
     Ok(())
 }
 
-/// Has as many places as the work wants.
-async fn scale<S: JobStore>(hub: Arc<EngineContext<S>>) {
-    let mut scale = Autoscaler::default();
+/// Adjusts the worker pool to the queue depth.
+async fn scale<S: JobStore>(context: Arc<EngineContext<S>>) {
+    let mut scaler = Autoscaler::default();
     loop {
         sleep(SECOND).await;
-        let Ok(tally) = hub.store.job_counts().await else {
+        let Ok(counts) = context.store.job_counts().await else {
             continue;
         };
-        let crew = hub.settings.load().crew;
-        let places = hub.places.all();
-        let wanted = scale.adjust(crew, tally.queued, places);
-        if wanted != places {
-            hub.places.resize(wanted);
+        let workers = context.settings.load().workers;
+        let current = context.pool.size();
+        let size = scaler.adjust(workers, counts.queued, current);
+        if size != current {
+            context.pool.resize(size);
         }
     }
 }
 
-async fn snapshots<S: JobStore>(hub: Arc<EngineContext<S>>) {
+/// Stores samples of the tenants' congestion.
+async fn sample_congestion<S: JobStore>(context: Arc<EngineContext<S>>) {
     loop {
-        let settings = hub.settings.load_full();
+        let settings = context.settings.load_full();
         sleep(settings.snapshot_every.max(SOON)).await;
-        if let Err(error) = hub
-            .store
-            .sample_congestion(settings.retention.statistics)
-            .await
-        {
-            trouble(&hub, &error).await;
+        let keep = settings.retention.statistics;
+        if let Err(error) = context.store.sample_congestion(keep).await {
+            context.wait_after_store_error(&error).await;
         }
     }
 }
 
-/// Sees how all tenants stand.
-async fn run_tenant_sampler<S: JobStore>(hub: Arc<EngineContext<S>>) {
+/// Samples all tenants for metrics and alerts.
+async fn sample_tenants<S: JobStore>(context: Arc<EngineContext<S>>) {
     loop {
-        if let Err(error) = sample(&hub).await {
-            trouble(&hub, &error).await;
+        if let Err(error) = tenant_sampler::sample(&context).await {
+            context.wait_after_store_error(&error).await;
         }
-        sleep(LOOK).await;
+        sleep(SAMPLE_INTERVAL).await;
     }
 }
 
-/// Forgets what is too old, and looks whether the store's books are right.
-async fn sweep<S: JobStore>(hub: Arc<EngineContext<S>>) {
-    let mut uncounted = RECOUNT;
+/// Deletes expired data, and audits the store's counts.
+async fn collect_garbage<S: JobStore>(context: Arc<EngineContext<S>>) {
+    let mut unaudited = AUDIT_INTERVAL;
     loop {
-        let every = hub.settings.load().retention.sweep_every();
+        let every = context.settings.load().retention.sweep_every();
         sleep(every).await;
-        uncounted = uncounted.saturating_add(every);
-        hub.doors.tidy();
-        let keep = hub.settings.load().retention.dead;
-        let now = hub.clock.wall().as_duration();
+        unaudited = unaudited.saturating_add(every);
+        context.start_limits.tenants.prune();
+        let keep = context.settings.load().retention.dead;
+        let now = context.clock.wall().as_duration();
         let before = WallTime::since_epoch(now.saturating_sub(keep));
-        while let Ok(gone) = hub.store.collect_garbage(before).await
-            && gone > 0
+        while let Ok(deleted) = context.store.collect_garbage(before).await
+            && deleted > 0
         {
             sleep(SOON).await;
         }
-        if uncounted >= RECOUNT
-            && let Ok(jobs) = hub.store.audit().await
+        if unaudited >= AUDIT_INTERVAL
+            && let Ok(jobs) = context.store.audit().await
         {
-            uncounted = Duration::ZERO;
-            hub.numbers.drifted(jobs);
+            unaudited = Duration::ZERO;
+            context.metrics.counters.set_drift(jobs);
             if jobs > 0 {
-                hub.emit(BulkEvent::Drift { jobs });
+                context.events.emit(BulkEvent::Drift { jobs });
             }
         }
     }
 }
 
-/// The longest that a lease that ran out is not noticed.
+/// An expired lease stays unnoticed for this long at most.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Pages are asked for every fifteen seconds as a rule, and alerts look at minutes.
-const LOOK: Duration = Duration::from_secs(5);
+/// Scrapes come every fifteen seconds as a rule, and alerts are about minutes.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Between two pieces of the same work.
+/// Wait between two parts of the same work.
 const SOON: Duration = Duration::from_millis(10);
 
-/// As many as one step of a store should take.
-const MOST_REAPED: usize = 1_000;
+/// Larger steps would block the store for too long.
+const MAX_REAPED: usize = 1_000;
 
-/// Counting a million jobs anew takes a while.
-const RECOUNT: Duration = Duration::from_mins(10);
+/// An audit of a million jobs takes a while.
+const AUDIT_INTERVAL: Duration = Duration::from_mins(10);

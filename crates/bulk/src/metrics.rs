@@ -1,8 +1,7 @@
-//! What the engine counts, and the page that is made of it.
+//! Metrics of the engine.
 //!
-//! Events are counted as they happen; how tenants stand is what the last look at the store found. A
-//! scrape reads both and waits for nothing: a store that hangs must not take the page with it that would
-//! tell so.
+//! Events are counted as they happen; the state of tenants is the last sample of the store. A scrape reads both and
+//! waits for nothing: a store that hangs must not block the page that shows it.
 
 mod tenants;
 
@@ -12,40 +11,47 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use outflow::core::{Congestion, CongestionLevel};
 use outflow::metrics::{FamilySource, MetricFamily, MetricSample, SampleValue, bulk, label};
-use outflow_core::AlertChange;
+use outflow_core::Nanos;
 use outflow_store::{JobCounts, JobStore, Name, SettleResult};
 
+use crate::congestion::SpinSavings;
 use crate::engine::EngineContext;
-use crate::events::BulkEvent;
+use crate::maintenance::tenant_sampler::{TenantSample, TenantSnapshot};
 use crate::settings::EngineSettings;
-use crate::tenant_sampler::{TenantSample, TenantSampler};
-use tenants::TenantMetrics;
+use tenants::{AlertReport, TenantMetrics};
 
-/// Everything that is counted.
+/// Metrics of one engine.
+#[derive(Debug, Default)]
+pub(crate) struct EngineMetrics {
+    pub(crate) counters: EngineCounters,
+    pub(crate) spins: SpinSavings,
+    tenants: TenantMetrics,
+    snapshot: ArcSwap<TenantSnapshot>,
+}
+
+/// Counters of events.
 #[derive(Debug, Default)]
 pub(crate) struct EngineCounters {
     done: AtomicU64,
-    buried: AtomicU64,
+    dead_lettered: AtomicU64,
     waits: AtomicU64,
-    put_off: AtomicU64,
+    deferred: AtomicU64,
     cancelled: AtomicU64,
     fenced: AtomicU64,
     reaped: AtomicU64,
     store_errors: AtomicU64,
     drift: AtomicU64,
-    tenants: TenantMetrics,
-    look: ArcSwap<TenantSampler>,
 }
 
 impl EngineCounters {
-    /// A claim ended so.
-    pub(crate) fn settled(&self, how: SettleResult) {
+    /// Counts the end of a claim.
+    pub(crate) fn settled(&self, result: SettleResult) {
         add(
-            match how {
+            match result {
                 SettleResult::Done => &self.done,
-                SettleResult::Buried => &self.buried,
+                SettleResult::Buried => &self.dead_lettered,
                 SettleResult::Waits => &self.waits,
-                SettleResult::PutOff { .. } => &self.put_off,
+                SettleResult::PutOff { .. } => &self.deferred,
                 SettleResult::Cancelled => &self.cancelled,
                 SettleResult::Fenced => &self.fenced,
             },
@@ -53,138 +59,136 @@ impl EngineCounters {
         );
     }
 
-    /// So many jobs of the dead were taken back.
+    /// Counts jobs that were recovered from dead workers.
     pub(crate) fn reaped(&self, jobs: u64) {
         add(&self.reaped, jobs);
     }
 
-    /// The store could not do what it was asked.
+    /// Counts an error of the store.
     pub(crate) fn store_failed(&self) {
         add(&self.store_errors, 1);
     }
 
-    /// Counts and jobs differ by so many.
-    pub(crate) fn drifted(&self, jobs: u64) {
+    /// Sets the difference between the store's counts and its jobs.
+    pub(crate) fn set_drift(&self, jobs: u64) {
         self.drift.store(jobs, Ordering::Relaxed);
     }
 
-    fn by_how(&self) -> [(&'static str, &AtomicU64); 5] {
+    fn by_result(&self) -> [(&'static str, &AtomicU64); 5] {
         [
             ("done", &self.done),
-            ("buried", &self.buried),
+            ("dead_lettered", &self.dead_lettered),
             ("waits", &self.waits),
-            ("put_off", &self.put_off),
+            ("put_off", &self.deferred),
             ("cancelled", &self.cancelled),
         ]
     }
 }
 
-impl<S> EngineContext<S> {
-    /// A job of a tenant was put off, or would have been.
-    pub(crate) fn waited(&self, settings: &EngineSettings, tenant: &Name, met: &Congestion) {
-        let rule = &settings.congestion;
-        self.numbers
-            .tenants
-            .waited(self.clock.now(), tenant, met, rule);
+impl EngineMetrics {
+    /// Records the congestion that a job of a tenant met, or would have met.
+    pub(crate) fn record_wait(
+        &self,
+        now: Nanos,
+        settings: &EngineSettings,
+        tenant: &Name,
+        met: &Congestion,
+    ) {
+        self.tenants.waited(now, tenant, met, &settings.congestion);
     }
 
-    /// Takes in how all stand, and tells what is worth calling somebody for.
-    pub(crate) fn record_samples(&self, look: TenantSampler) {
-        let told = self
-            .numbers
-            .tenants
-            .record_samples(self.clock.now(), &look.groups);
-        self.numbers.look.store(Arc::new(look));
-        for (tenant, alert, change) in told {
-            self.emit(BulkEvent::Alert {
-                tenant,
-                alert,
-                raised: change == AlertChange::Raised,
-            });
-        }
+    /// Records a sample of all tenants, and returns the alerts that began or ended.
+    pub(crate) fn record_snapshot(&self, now: Nanos, snapshot: TenantSnapshot) -> Vec<AlertReport> {
+        let alerts = self.tenants.record_samples(now, &snapshot.groups);
+        self.snapshot.store(Arc::new(snapshot));
+        alerts
     }
 }
 
-/// The engine's part of the page. It does not keep the engine alive.
+/// The engine's part of the metrics page. It does not keep the engine alive.
 pub(crate) struct MetricsPage<S>(Weak<EngineContext<S>>);
 
 impl<S> MetricsPage<S> {
-    pub(crate) fn new(hub: &Arc<EngineContext<S>>) -> Self {
-        Self(Arc::downgrade(hub))
+    pub(crate) fn new(context: &Arc<EngineContext<S>>) -> Self {
+        Self(Arc::downgrade(context))
     }
 }
 
 impl<S: JobStore> FamilySource for MetricsPage<S> {
     fn families(&self) -> Vec<MetricFamily> {
-        let Some(hub) = self.0.upgrade() else {
+        let Some(context) = self.0.upgrade() else {
             return Vec::new();
         };
-        let look = hub.numbers.look.load_full();
-        let groups = || look.groups.iter().chain(&look.rest);
-        let mut all = vec![
+        let metrics = &context.metrics;
+        let snapshot = metrics.snapshot.load_full();
+        let groups = || snapshot.groups.iter().chain(&snapshot.rest);
+        let [settled, reaped, fenced, store_errors, drift] = metrics.counters.families();
+        vec![
             levels(groups()),
-            hub.numbers.tenants.backoffs(),
-            hub.numbers.tenants.capped(),
+            metrics.tenants.backoffs(),
+            metrics.tenants.capped(),
             throttles(groups()),
             MetricFamily::by_word(
                 bulk::NON_READY,
-                groups().map(|group| (group.name.as_str(), level(group.non_ready))),
+                groups().map(|group| (group.name.as_str(), gauge(group.non_ready))),
             ),
-            MetricFamily::alone(bulk::SAVED_SPINS, SampleValue::Count(hub.spins.saved())),
-        ];
-        all.extend(hub.engine_families(&look.tally));
-        all
-    }
-}
-
-impl<S> EngineContext<S> {
-    /// What is not of single tenants.
-    fn engine_families(&self, tally: &JobCounts) -> [MetricFamily; 7] {
-        let numbers = &self.numbers;
-        let (all, busy) = (self.places.all(), self.places.busy());
-        let idle = all.saturating_sub(busy);
-        let places = |count: usize| level(u64::try_from(count).unwrap_or(u64::MAX));
-        let how = numbers.by_how();
-        [
-            MetricFamily::by_word(bulk::JOBS, states(tally)),
-            MetricFamily::by_word(
-                bulk::SETTLED,
-                how.map(|(word, count)| (word, counted(count))),
-            ),
-            MetricFamily::alone(bulk::REAPED, counted(&numbers.reaped)),
-            MetricFamily::alone(bulk::FENCED, counted(&numbers.fenced)),
-            MetricFamily::alone(bulk::STORE_ERRORS, counted(&numbers.store_errors)),
-            MetricFamily::by_word(
-                bulk::WORKERS,
-                [("idle", places(idle)), ("busy", places(busy))],
-            ),
-            MetricFamily::alone(bulk::DRIFT, level(numbers.drift.load(Ordering::Relaxed))),
+            MetricFamily::alone(bulk::SAVED_SPINS, SampleValue::Count(metrics.spins.saved())),
+            MetricFamily::by_word(bulk::JOBS, job_states(&snapshot.counts)),
+            settled,
+            reaped,
+            fenced,
+            store_errors,
+            workers(&context),
+            drift,
         ]
     }
 }
 
-fn states(tally: &JobCounts) -> [(&'static str, SampleValue); 4] {
+impl EngineCounters {
+    fn families(&self) -> [MetricFamily; 5] {
+        let results = self.by_result();
+        [
+            MetricFamily::by_word(
+                bulk::SETTLED,
+                results.map(|(word, count)| (word, counter(count))),
+            ),
+            MetricFamily::alone(bulk::REAPED, counter(&self.reaped)),
+            MetricFamily::alone(bulk::FENCED, counter(&self.fenced)),
+            MetricFamily::alone(bulk::STORE_ERRORS, counter(&self.store_errors)),
+            MetricFamily::alone(bulk::DRIFT, gauge(self.drift.load(Ordering::Relaxed))),
+        ]
+    }
+}
+
+fn workers<S>(context: &EngineContext<S>) -> MetricFamily {
+    let (size, busy) = (context.pool.size(), context.pool.busy());
+    let slots = |count: usize| gauge(u64::try_from(count).unwrap_or(u64::MAX));
+    let idle = slots(size.saturating_sub(busy));
+    MetricFamily::by_word(bulk::WORKERS, [("idle", idle), ("busy", slots(busy))])
+}
+
+fn job_states(counts: &JobCounts) -> [(&'static str, SampleValue); 4] {
     [
-        ("queued", level(tally.queued)),
-        ("delayed", level(tally.delayed)),
-        ("non_ready", level(tally.non_ready)),
-        ("in_flight", level(tally.in_flight)),
+        ("queued", gauge(counts.queued)),
+        ("delayed", gauge(counts.delayed)),
+        ("non_ready", gauge(counts.non_ready)),
+        ("in_flight", gauge(counts.in_flight)),
     ]
 }
 
 fn levels<'g>(groups: impl Iterator<Item = &'g TenantSample>) -> MetricFamily {
-    let of_group = |group: &TenantSample| {
+    let samples = |group: &TenantSample| {
         CongestionLevel::ALL.map(|one| MetricSample {
             labels: vec![
                 (label::GROUP_ID, group.name.clone()),
                 (label::LEVEL, one.as_str().to_owned()),
             ],
-            value: level(u64::from(one == group.level)),
+            value: gauge(u64::from(one == group.level)),
         })
     };
     MetricFamily {
         metric: bulk::CONGESTION_LEVEL,
-        samples: groups.flat_map(of_group).collect(),
+        samples: groups.flat_map(samples).collect(),
     }
 }
 
@@ -205,11 +209,11 @@ fn add(count: &AtomicU64, more: u64) {
     count.fetch_add(more, Ordering::Relaxed);
 }
 
-fn counted(count: &AtomicU64) -> SampleValue {
+fn counter(count: &AtomicU64) -> SampleValue {
     SampleValue::Count(count.load(Ordering::Relaxed))
 }
 
-/// A count as a gauge; more than four billion are told as so many.
-fn level(count: u64) -> SampleValue {
+/// Returns a count as a gauge, four billion at most.
+fn gauge(count: u64) -> SampleValue {
     SampleValue::Level(f64::from(u32::try_from(count).unwrap_or(u32::MAX)))
 }

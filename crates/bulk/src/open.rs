@@ -19,9 +19,9 @@ use crate::config::BulkConfig;
 use crate::config::location::StoreLocation;
 use crate::engine::Engine;
 use crate::error::BulkError;
-use crate::lane::Lane;
 use crate::previous_run::PreviousRun;
 use crate::settings::EngineSettings;
+use crate::submit::lane::Lane;
 
 /// The engine over a store of either kind.
 pub type StoreEngine = Engine<AnyStore>;

@@ -1,10 +1,9 @@
-//! The names under which this process claims, and whose leases it keeps alive.
+//! Sessions: names under which this process claims jobs and renews leases.
 //!
-//! A name is used until it is in doubt: its lease ran out, or a claim under it was not answered. Who
-//! knows what an unanswered claim has taken? Nobody here, so the name is given up: it beats as long as
-//! jobs are known that were claimed under it, and not a moment longer. To go on under the same name would
-//! keep alive for ever what nobody does. What it holds besides is given back as soon as the store answers
-//! again: it did not begin, and a job that was never begun must not count as one that kills its workers.
+//! A session claims until it is uncertain: its lease expired, or a claim got no response. An unanswered claim may
+//! have taken any jobs, so the session is retired: it sends heartbeats while jobs are known that it holds, and no
+//! longer. Under the old name, heartbeats would keep jobs alive for ever that no worker runs. Unknown jobs are
+//! returned as soon as the store answers: they did not start, and must not count as jobs that kill their workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,33 +13,33 @@ use outflow_store::{FencingToken, Name};
 
 use crate::error::BulkError;
 
-/// All names of this process that hold jobs, and the one for the next claim.
+/// All sessions of this process that hold jobs, and the one for the next claim.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    books: Mutex<SessionTable>,
+    table: Mutex<SessionTable>,
 }
 
 #[derive(Debug)]
 struct SessionTable {
-    now: Name,
-    /// The jobs that are known to be under way under each.
+    current: Name,
+    /// Known jobs in flight of each session.
     held: BTreeMap<Name, BTreeSet<FencingToken>>,
-    /// How many claims under each have not been answered yet, or not been begun.
-    asking: BTreeMap<Name, usize>,
-    /// Names under which a claim was not answered, and until when it may still happen.
-    doubted: BTreeMap<Name, Nanos>,
-    /// Names whose lease ran out while jobs were under way: no beat brings it back.
+    /// Number of pending claims of each session.
+    pending: BTreeMap<Name, usize>,
+    /// Sessions with an unanswered claim, and the instant until which it may still execute.
+    uncertain: BTreeMap<Name, Nanos>,
+    /// Sessions whose lease expired with jobs in flight: no heartbeat revives it.
     lost: BTreeSet<Name>,
 }
 
-/// A claim that is being made.
+/// A claim in progress.
 #[derive(Debug)]
 pub(crate) struct PendingClaim {
     sessions: Arc<Sessions>,
     name: Name,
 }
 
-/// A job that is known to be under way; its session beats until this is dropped.
+/// A known job in flight; its session sends heartbeats until this drops.
 #[derive(Debug)]
 pub(crate) struct HeldJobs {
     sessions: Arc<Sessions>,
@@ -48,7 +47,7 @@ pub(crate) struct HeldJobs {
     token: FencingToken,
 }
 
-/// A session that may hold more than is known, and what is known.
+/// A session that may hold unknown jobs, with the known ones.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UncertainSession {
     pub(crate) session: Name,
@@ -57,94 +56,93 @@ pub(crate) struct UncertainSession {
 
 impl Sessions {
     pub(crate) fn new() -> Result<Arc<Self>, BulkError> {
-        let books = SessionTable {
-            now: fresh()?,
+        let table = SessionTable {
+            current: new_name()?,
             held: BTreeMap::new(),
-            asking: BTreeMap::new(),
-            doubted: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            uncertain: BTreeMap::new(),
             lost: BTreeSet::new(),
         };
         Ok(Arc::new(Self {
-            books: Mutex::new(books),
+            table: Mutex::new(table),
         }))
     }
 
-    /// The name for the next claim, which lasts until all that it brought is held.
+    /// Begins a claim under the current session; it lasts until all claimed jobs are held.
     pub(crate) fn begin_claim(self: &Arc<Self>) -> PendingClaim {
-        let mut books = self.books();
-        let name = books.now.clone();
-        *books.asking.entry(name.clone()).or_default() += 1;
+        let mut table = self.table();
+        let name = table.current.clone();
+        *table.pending.entry(name.clone()).or_default() += 1;
         PendingClaim {
             sessions: Arc::clone(self),
             name,
         }
     }
 
-    /// The names that have to say that they live.
-    pub(crate) fn beating(&self) -> Vec<Name> {
-        let books = self.books();
-        let held = books.held.keys();
-        held.filter(|name| !books.lost.contains(*name))
+    /// Returns the sessions that need heartbeats.
+    pub(crate) fn alive(&self) -> Vec<Name> {
+        let table = self.table();
+        let held = table.held.keys();
+        held.filter(|name| !table.lost.contains(*name))
             .cloned()
             .collect()
     }
 
-    /// The lease of this name has run out. It beats no more, so that one loss is told once.
-    pub(crate) fn lose(&self, name: &Name) {
-        let mut books = self.books();
-        books.give_up(name);
-        if books.held.contains_key(name) {
-            books.lost.insert(name.clone());
+    /// Marks a session whose lease expired. Its heartbeats end, so that the loss is reported once.
+    pub(crate) fn mark_lost(&self, name: &Name) {
+        let mut table = self.table();
+        table.retire(name);
+        if table.held.contains_key(name) {
+            table.lost.insert(name.clone());
         }
     }
 
-    /// Nothing is claimed under this name any more. Whoever says so of an earlier name is late.
-    pub(crate) fn give_up(&self, name: &Name) {
-        self.books().give_up(name);
+    /// Ends claims under this session. An earlier session is retired already.
+    pub(crate) fn retire(&self, name: &Name) {
+        self.table().retire(name);
     }
 
-    /// A claim under this name was not answered, and may have happened or still happen until then. Of very
-    /// many the first are remembered: those after them met a store that was gone already.
-    pub(crate) fn doubt(&self, name: &Name, until: Nanos) {
-        let mut books = self.books();
-        books.give_up(name);
-        if books.doubted.len() < MOST_DOUBTS || books.doubted.contains_key(name) {
-            books.doubted.insert(name.clone(), until);
+    /// Marks a session with an unanswered claim that may execute until this instant. Of many only the first are
+    /// kept: later claims met a store that was unreachable.
+    pub(crate) fn mark_uncertain(&self, name: &Name, until: Nanos) {
+        let mut table = self.table();
+        table.retire(name);
+        if table.uncertain.len() < MAX_UNCERTAIN || table.uncertain.contains_key(name) {
+            table.uncertain.insert(name.clone(), until);
         }
     }
 
-    /// The names in doubt under which nobody claims at this instant: what is known of them now is all that
-    /// will ever be.
-    pub(crate) fn doubts(&self) -> Vec<UncertainSession> {
-        let books = self.books();
-        let quiet = books.doubted.keys();
-        let quiet = quiet.filter(|name| !books.asking.contains_key(*name));
-        quiet.map(|name| books.doubt_of(name)).collect()
+    /// Returns the uncertain sessions without pending claims: their known jobs are complete.
+    pub(crate) fn uncertain(&self) -> Vec<UncertainSession> {
+        let table = self.table();
+        let settled = table.uncertain.keys();
+        let settled = settled.filter(|name| !table.pending.contains_key(*name));
+        settled.map(|name| table.uncertain_session(name)).collect()
     }
 
-    /// What a name in doubt held besides was given back by this instant.
-    pub(crate) fn disowned(&self, name: &Name, now: Nanos) {
-        let mut books = self.books();
-        if books.doubted.get(name).is_some_and(|until| *until <= now) {
-            books.doubted.remove(name);
+    /// Forgets an uncertain session whose unknown jobs were returned after its claim could still execute.
+    pub(crate) fn mark_released(&self, name: &Name, now: Nanos) {
+        let mut table = self.table();
+        if table.uncertain.get(name).is_some_and(|until| *until <= now) {
+            table.uncertain.remove(name);
         }
     }
 
-    fn books(&self) -> MutexGuard<'_, SessionTable> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, SessionTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl SessionTable {
-    fn give_up(&mut self, name: &Name) {
-        if self.now == *name
-            && let Ok(next) = fresh()
+    fn retire(&mut self, name: &Name) {
+        if self.current == *name
+            && let Ok(next) = new_name()
         {
-            self.now = next;
+            self.current = next;
         }
     }
 
-    fn doubt_of(&self, name: &Name) -> UncertainSession {
+    fn uncertain_session(&self, name: &Name) -> UncertainSession {
         let known = self.held.get(name).into_iter().flatten();
         UncertainSession {
             session: name.clone(),
@@ -154,19 +152,16 @@ impl SessionTable {
 }
 
 impl PendingClaim {
-    /// The session.
+    /// Returns the session.
     pub(crate) const fn name(&self) -> &Name {
         &self.name
     }
 
-    /// This job was claimed.
+    /// Records a claimed job.
     pub(crate) fn hold(&self, token: FencingToken) -> HeldJobs {
-        let mut books = self.sessions.books();
-        books
-            .held
-            .entry(self.name.clone())
-            .or_default()
-            .insert(token);
+        let mut table = self.sessions.table();
+        let held = table.held.entry(self.name.clone());
+        held.or_default().insert(token);
         HeldJobs {
             sessions: Arc::clone(&self.sessions),
             name: self.name.clone(),
@@ -177,18 +172,19 @@ impl PendingClaim {
 
 impl Drop for PendingClaim {
     fn drop(&mut self) {
-        let mut books = self.sessions.books();
-        let left = books.asking.get(&self.name).map_or(0, |asking| asking - 1);
+        let mut table = self.sessions.table();
+        let pending = table.pending.get(&self.name);
+        let left = pending.map_or(0, |pending| pending - 1);
         if left == 0 {
-            books.asking.remove(&self.name);
+            table.pending.remove(&self.name);
         } else {
-            books.asking.insert(self.name.clone(), left);
+            table.pending.insert(self.name.clone(), left);
         }
     }
 }
 
 impl HeldJobs {
-    /// The session.
+    /// Returns the session.
     pub(crate) const fn name(&self) -> &Name {
         &self.name
     }
@@ -196,27 +192,26 @@ impl HeldJobs {
 
 impl Drop for HeldJobs {
     fn drop(&mut self) {
-        let mut books = self.sessions.books();
-        if let Some(held) = books.held.get_mut(&self.name) {
+        let mut table = self.sessions.table();
+        if let Some(held) = table.held.get_mut(&self.name) {
             held.remove(&self.token);
             if held.is_empty() {
-                books.held.remove(&self.name);
-                books.lost.remove(&self.name);
+                table.held.remove(&self.name);
+                table.lost.remove(&self.name);
             }
         }
     }
 }
 
-/// A name that no other process has or had: by its number two of one machine at one time differ, and by
-/// chance all others.
-fn fresh() -> Result<Name, BulkError> {
+/// Creates a unique name: processes of one machine differ by their id, all others by chance.
+fn new_name() -> Result<Name, BulkError> {
     let name = format!("{}-{:016x}", std::process::id(), fastrand::u64(..));
-    Name::new(&name).map_err(|wrong| BulkError::invalid(wrong.to_string()))
+    Name::new(&name).map_err(|invalid| BulkError::invalid(invalid.to_string()))
 }
 
-/// A store that does not answer is asked some ten times a second, and claims that it took are few: one for
-/// each lane as the way broke.
-const MOST_DOUBTS: usize = 64;
+/// Lanes retry an unreachable store ten times a second, but only the claims that were in flight as it failed can
+/// have taken jobs: one for each lane.
+const MAX_UNCERTAIN: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -226,64 +221,64 @@ mod tests {
         FencingToken { job: claim, claim }
     }
 
-    // Two jobs under the first name, which is given up after an unanswered claim, and one under the next.
+    // Two jobs under the first session, which is retired after an unanswered claim, and one under the next.
     #[test]
-    fn a_name_that_was_given_up_beats_until_its_known_jobs_are_over() {
+    fn a_retired_session_sends_heartbeats_until_its_known_jobs_end() {
         let sessions = Sessions::new().expect("a name");
         let first = sessions.begin_claim();
-        assert_eq!(sessions.beating(), [], "nothing is held");
+        assert_eq!(sessions.alive(), [], "nothing is held");
         let (one, other) = (first.hold(token(1)), first.hold(token(2)));
-        sessions.give_up(first.name());
+        sessions.retire(first.name());
         let second = sessions.begin_claim();
         assert_ne!(first.name(), second.name());
-        sessions.give_up(first.name());
+        sessions.retire(first.name());
         assert_eq!(
             sessions.begin_claim().name(),
             second.name(),
-            "that was said before"
+            "the first is retired already"
         );
         let third = second.hold(token(3));
         drop(one);
-        assert_eq!(sessions.beating().len(), 2);
+        assert_eq!(sessions.alive().len(), 2);
         drop(other);
-        assert_eq!(sessions.beating(), [second.name().clone()]);
+        assert_eq!(sessions.alive(), [second.name().clone()]);
         drop(third);
-        assert_eq!(sessions.beating(), []);
+        assert_eq!(sessions.alive(), []);
     }
 
-    // Its job goes on for a while, and nobody is told again that its lease is gone.
+    // Its job still runs, and its loss is reported once.
     #[test]
-    fn a_name_that_was_lost_beats_no_more() {
+    fn a_lost_session_sends_no_heartbeats() {
         let sessions = Sessions::new().expect("a name");
         let first = sessions.begin_claim();
         let held = first.hold(token(1));
-        sessions.lose(first.name());
-        assert_eq!(sessions.beating(), []);
+        sessions.mark_lost(first.name());
+        assert_eq!(sessions.alive(), []);
         assert_ne!(sessions.begin_claim().name(), first.name());
         drop(held);
-        assert!(sessions.books().lost.is_empty(), "nothing is left of it");
+        assert!(sessions.table().lost.is_empty(), "no trace is left");
     }
 
-    // Two lanes claim under one name, and one of them is not answered. What the other brings is known
-    // before anything is given back.
+    // Two lanes claim under one session, and one gets no response. The jobs of the other claim are known before
+    // unknown ones are returned.
     #[test]
-    fn a_doubt_waits_for_claims_under_the_same_name() {
+    fn an_uncertain_session_waits_for_its_other_claims() {
         let sessions = Sessions::new().expect("a name");
         let (lost, slow) = (sessions.begin_claim(), sessions.begin_claim());
         let name = lost.name().clone();
-        sessions.doubt(&name, Nanos::from_secs(10));
+        sessions.mark_uncertain(&name, Nanos::from_secs(10));
         drop(lost);
-        assert_eq!(sessions.doubts(), [], "the other may still bring jobs");
+        assert_eq!(sessions.uncertain(), [], "the other may still claim jobs");
         let _held = slow.hold(token(7));
         drop(slow);
-        let doubt = UncertainSession {
+        let expected = UncertainSession {
             session: name.clone(),
             known: vec![token(7)],
         };
-        assert_eq!(sessions.doubts(), [doubt]);
-        sessions.disowned(&name, Nanos::from_secs(9));
-        assert_eq!(sessions.doubts().len(), 1, "it may still happen");
-        sessions.disowned(&name, Nanos::from_secs(10));
-        assert_eq!(sessions.doubts(), []);
+        assert_eq!(sessions.uncertain(), [expected]);
+        sessions.mark_released(&name, Nanos::from_secs(9));
+        assert_eq!(sessions.uncertain().len(), 1, "the claim may still execute");
+        sessions.mark_released(&name, Nanos::from_secs(10));
+        assert_eq!(sessions.uncertain(), []);
     }
 }

@@ -1,61 +1,60 @@
-//! How the engine works, as plain values.
+//! Settings of the engine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow_core::{Backoff, CongestionRule, Limit};
-use outflow_store::{ActionSpec, Defer, InvalidName, Name, TenantRule};
+use outflow_store::{ActionSpec, InvalidName, Name, TenantRule};
 
 use crate::config::{BulkConfig, BulkScheduler, BulkStore, BulkTenant};
 
-/// How the engine works. [`Default`] is what most want.
+/// Settings of the engine. [`Default`] fits most uses.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EngineSettings {
-    /// How a job gets its turn.
+    /// Scheduler.
     pub scheduler: SchedulerKind,
-    /// How many jobs are worked on at once.
-    pub crew: WorkerSettings,
-    /// How long a worker is believed to live without a word of it. Longer means that the jobs of a
-    /// dead one come back later, shorter that one which was only stopped for a moment loses its own.
+    /// Number of jobs that run at once.
+    pub workers: WorkerSettings,
+    /// Time that a session lives without a heartbeat. A longer lease recovers the jobs of a dead process later, a
+    /// shorter one takes the jobs of a process that only stalled.
     pub lease: Duration,
-    /// How often it gives that word; a third of the lease forgives two that got lost.
-    pub beat: Duration,
-    /// How often a job may take its worker down with it before it is buried.
+    /// Interval of heartbeats; a third of the lease tolerates two lost ones.
+    pub heartbeat: Duration,
+    /// Number of dead workers after which a job is dead-lettered.
     pub recoveries: u32,
-    /// How long one attempt may take, unless the job says otherwise.
+    /// Timeout of one attempt, unless the job has its own.
     pub timeout: Duration,
-    /// How long an action may take, unless it says otherwise: then it fails, and what has not begun is
-    /// cancelled.
+    /// Timeout of an action, unless it has its own: it fails then, and its waiting jobs are cancelled.
     pub action_timeout: Duration,
-    /// How long a shutdown waits for jobs under way before it gives them back.
+    /// Time that a shutdown waits for jobs in flight before it returns them.
     pub grace: Duration,
-    /// How long a failed job waits before it is tried again.
+    /// Backoff of retries.
     pub backoff: Backoff,
-    /// How many jobs at most are told to be ready; those behind them are told to wait.
+    /// Number of jobs at most that are reported as ready; later ones are reported as waiting.
     pub ready_queue_max: u64,
-    /// How many jobs wait at most; more are refused when they are submitted.
+    /// Number of queued jobs at most; submissions beyond it are rejected.
     pub queue_max: u64,
-    /// The rate of all tenants together, a second, that speeds are told by.
+    /// Rate per second of all tenants together, which also gives the reported speeds.
     pub global_rate: u64,
-    /// The formula's shortest and longest wait.
+    /// Shortest and longest wait of the congestion formula.
     pub congestion: CongestionRule,
-    /// How often the congestion of each tenant is written down.
+    /// Interval of congestion samples.
     pub snapshot_every: Duration,
-    /// What a tenant may that is not named below.
+    /// Rule of tenants without their own.
     pub tenant: TenantRule,
-    /// Tenants with a rule of their own.
+    /// Tenants with their own rules.
     pub tenants: BTreeMap<Name, TenantRule>,
-    /// How long things are kept.
+    /// Retention of stored data.
     pub retention: RetentionSettings,
-    /// How limits are kept with other machines, where the store is shared.
+    /// Limits shared with other machines, if the store is shared.
     pub shared: Option<SharedLimitSettings>,
 }
 
 impl EngineSettings {
-    /// As a configuration says. Limits are shared where the store is.
+    /// Reads the settings of a configuration. Limits are shared if the store is.
     ///
     /// # Errors
-    /// If a tenant has a name that no store takes; a section that was read from a text has none.
+    /// If no store accepts a tenant's name; a section that was parsed has no such name.
     ///
     /// ```
     /// use outflow_bulk::EngineSettings;
@@ -75,10 +74,10 @@ impl EngineSettings {
             horizon: section.shared.horizon,
         };
         Ok(Self {
-            scheduler: SchedulerKind::from_configured(section.scheduler),
-            crew: WorkerSettings::from_section(section),
+            scheduler: SchedulerKind::from_config(section.scheduler),
+            workers: WorkerSettings::from_section(section),
             lease: section.lease,
-            beat: section.heartbeat,
+            heartbeat: section.heartbeat,
             recoveries: section.recoveries,
             timeout: section.timeout,
             action_timeout: section.action_timeout,
@@ -96,7 +95,7 @@ impl EngineSettings {
         })
     }
 
-    /// An action of this name that is like all others.
+    /// Returns an action with the default timeout and retention.
     pub fn action(&self, id: Name) -> ActionSpec {
         ActionSpec {
             timeout: self.action_timeout,
@@ -105,23 +104,12 @@ impl EngineSettings {
         }
     }
 
-    /// What a tenant may use at most, if less than everybody.
-    pub fn limit_of(&self, tenant: &Name) -> Option<Limit> {
+    /// Returns the tenant's own limit, if it has one.
+    pub fn tenant_limit(&self, tenant: &Name) -> Option<Limit> {
         self.rule(tenant).rate.map(Limit::sliding)
     }
 
-    /// By how much a job is put off that finds no room.
-    pub(crate) const fn put_off(&self) -> Defer {
-        match self.scheduler {
-            SchedulerKind::Fixed => Defer::Fixed(self.congestion.base()),
-            SchedulerKind::Permit | SchedulerKind::Backoff => Defer::Formula {
-                rule: self.congestion,
-                global: self.global_rate,
-            },
-        }
-    }
-
-    /// What this tenant may.
+    /// Returns the rule of a tenant.
     pub(crate) fn rule(&self, tenant: &Name) -> &TenantRule {
         self.tenants.get(tenant).unwrap_or(&self.tenant)
     }
@@ -131,9 +119,9 @@ impl Default for EngineSettings {
     fn default() -> Self {
         Self {
             scheduler: SchedulerKind::Permit,
-            crew: WorkerSettings::default(),
+            workers: WorkerSettings::default(),
             lease: Duration::from_secs(10),
-            beat: Duration::from_secs(3),
+            heartbeat: Duration::from_secs(3),
             recoveries: 2,
             timeout: Duration::from_secs(30),
             action_timeout: Duration::from_hours(1),
@@ -152,20 +140,20 @@ impl Default for EngineSettings {
     }
 }
 
-/// How a job gets its turn.
+/// Scheduler of jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SchedulerKind {
-    /// A permit is taken first, then the job whose turn it is: nothing is ever put off.
+    /// Acquires a permit first, then claims the next job: no job is ever deferred.
     #[default]
     Permit,
-    /// A job is taken, and put off by the formula if there is no room for it.
+    /// Claims a job, and defers it by the congestion formula if it lacks quota.
     Backoff,
-    /// A job is taken, and put off by the formula's shortest wait if there is no room for it.
+    /// Claims a job, and defers it by the formula's shortest wait if it lacks quota.
     Fixed,
 }
 
 impl SchedulerKind {
-    const fn from_configured(configured: BulkScheduler) -> Self {
+    const fn from_config(configured: BulkScheduler) -> Self {
         match configured {
             BulkScheduler::Permit => Self::Permit,
             BulkScheduler::Backoff => Self::Backoff,
@@ -173,7 +161,7 @@ impl SchedulerKind {
         }
     }
 
-    /// As configuration and reports spell it.
+    /// Returns the name in configurations and reports.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Permit => "permit",
@@ -183,50 +171,50 @@ impl SchedulerKind {
     }
 }
 
-/// How many jobs are worked on at once. Between the two bounds the number follows how many jobs wait for
-/// each that is worked on: up fast when it stays above `depth`, down slowly when it falls.
+/// Number of jobs that run at once. Between the bounds it follows the number of queued jobs per worker: up fast while
+/// that stays above `depth`, down slowly when it falls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkerSettings {
-    /// At least so many.
-    pub least: usize,
-    /// At most so many.
-    pub most: usize,
-    /// How many jobs may wait for each before there are more.
+    /// Least number.
+    pub min: usize,
+    /// Greatest number.
+    pub max: usize,
+    /// Number of queued jobs per worker above which the pool grows.
     pub depth: u64,
 }
 
 impl WorkerSettings {
     fn from_section(section: &BulkConfig) -> Self {
-        let places = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
+        let slots = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
         Self {
-            least: places(section.workers.min),
-            most: places(section.workers.max),
+            min: slots(section.workers.min),
+            max: slots(section.workers.max),
             depth: section.workers.depth,
         }
     }
 }
 
 impl Default for WorkerSettings {
-    /// Ten, and as many as a busy API and a slow one need together when work piles up.
+    /// Returns ten workers, and two hundred for a busy and a slow API together while work piles up.
     fn default() -> Self {
         Self {
-            least: 10,
-            most: 200,
+            min: 10,
+            max: 200,
             depth: 20,
         }
     }
 }
 
-/// How long things are kept.
+/// Retention of stored data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetentionSettings {
-    /// What came of jobs, and actions that are over.
+    /// Results of jobs, and ended actions.
     pub results: Duration,
-    /// The names of finished jobs, by which one that is submitted again is known.
+    /// Ids of ended jobs, which detect duplicates.
     pub names: Duration,
     /// Dead letters.
     pub dead: Duration,
-    /// Congestion as it was.
+    /// Congestion samples.
     pub statistics: Duration,
 }
 
@@ -240,19 +228,19 @@ impl RetentionSettings {
         }
     }
 
-    /// How often to look for what is too old. What is kept for days may stay a minute longer, and what is
-    /// kept for seconds a tenth longer, or a second.
+    /// Returns the interval of garbage collection. Data kept for days may stay a minute longer, data kept for seconds
+    /// a tenth longer, or a second.
     pub(crate) fn sweep_every(&self) -> Duration {
         let shortest = self.results.min(self.names).min(self.dead);
-        (shortest / 10).clamp(SWEEP_LEAST, SWEEP_MOST)
+        (shortest / 10).clamp(MIN_SWEEP, MAX_SWEEP)
     }
 }
 
-/// A sweep that finds nothing costs a store a step: one a second is nothing.
-const SWEEP_LEAST: Duration = Duration::from_secs(1);
+/// A sweep that finds nothing costs the store one step, which is little once a second.
+const MIN_SWEEP: Duration = Duration::from_secs(1);
 
-/// As long as nobody minds that something is there which is kept for days.
-const SWEEP_MOST: Duration = Duration::from_mins(1);
+/// Data that is kept for days may stay this much longer.
+const MAX_SWEEP: Duration = Duration::from_mins(1);
 
 impl Default for RetentionSettings {
     fn default() -> Self {
@@ -266,12 +254,12 @@ impl Default for RetentionSettings {
     }
 }
 
-/// How limits are kept with other machines that claim from the same store.
+/// Limits shared with other machines that claim from the same store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedLimitSettings {
-    /// By how much windows are widened, for starts that are a little early or late.
+    /// Margin added to windows, for starts that are slightly early or late.
     pub guard: Duration,
-    /// How far ahead jobs are claimed: more than a machine ever stalls.
+    /// Time ahead of their start at which jobs are claimed: more than a machine ever stalls.
     pub horizon: Duration,
 }
 
@@ -310,11 +298,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_is_the_default() {
+    fn an_empty_configuration_is_the_default() {
         assert_eq!(read(""), EngineSettings::default());
     }
 
-    // Every key that has a field, each with a value of its own, so that no two can be mixed up.
+    // Every key that has a field, each with its own value, so that a swap is noticed.
     #[test]
     fn every_key_reaches_its_field() {
         let text = "
@@ -343,7 +331,7 @@ mod tests {
             shared = { guard = \"1ms\", horizon = \"2ms\" }
         ";
         let seconds = Duration::from_secs;
-        let everybody = TenantRule {
+        let default = TenantRule {
             weight: Weight::new(2).expect("positive"),
             priority: Priority::Low,
             rate: Some("9/s".parse().expect("a rate")),
@@ -352,17 +340,17 @@ mod tests {
         let one = TenantRule {
             priority: Priority::High,
             rate: None,
-            ..everybody.clone()
+            ..default.clone()
         };
         let expected = EngineSettings {
             scheduler: SchedulerKind::Backoff,
-            crew: WorkerSettings {
-                least: 3,
-                most: 7,
+            workers: WorkerSettings {
+                min: 3,
+                max: 7,
                 depth: 5,
             },
             lease: seconds(21),
-            beat: seconds(6),
+            heartbeat: seconds(6),
             recoveries: 4,
             timeout: seconds(22),
             action_timeout: seconds(27),
@@ -373,7 +361,7 @@ mod tests {
             global_rate: 103,
             congestion: CongestionRule::new(seconds(3), seconds(25)).expect("valid"),
             snapshot_every: seconds(4),
-            tenant: everybody,
+            tenant: default,
             tenants: BTreeMap::from([(Name::new("urn:a/1").expect("a name"), one)]),
             retention: RetentionSettings {
                 results: seconds(31),

@@ -1,68 +1,71 @@
-//! Taking jobs: checked first, kept before the answer, and placed with a reason.
+//! Submission of jobs: checked, stored, and placed with a reason.
 //!
-//! A submission is checked whole before any of it is taken, and every mistake is told at once. What is
-//! taken is on the disk when the answer comes. What is answered about each job's place (ready, waiting,
-//! refused) is an estimate by the formula: the scheduler does not use it.
+//! All jobs of a submission are checked before any is stored, and all errors are reported at once. Accepted jobs are
+//! durable when the response is sent. The reported destination (ready, waiting, rejected) is an estimate by the
+//! formula: the scheduler does not use it.
 
-use std::sync::Arc;
+mod check;
+pub(crate) mod job_payload;
+pub(crate) mod lane;
+
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::core::{CongestionLevel, Cost, Decision, Priority, WallTime, rate_limit_speed};
-use outflow::{AcquireOptions, Outflow};
+use outflow::Outflow;
+use outflow::core::{Cost, Priority, WallTime, rate_limit_speed};
 use outflow_store::{
-    ActionSpec, BatchPosition, JobStore, Name, NewJob, SubmitBatch, SubmitReceipt, SubmitResult,
+    ActionSpec, BatchPosition, JobStore, Name, SubmitBatch, SubmitReceipt, SubmitResult,
 };
 
-use crate::engine::{Engine, EngineContext};
+use crate::engine::Engine;
 use crate::error::BulkError;
 use crate::events::BulkEvent;
-use crate::job_payload::HttpCall;
-use crate::lane::Lane;
 use crate::settings::EngineSettings;
+use check::{check_all, check_call, check_limits, to_job};
+use job_payload::HttpCall;
 
-/// Something that a tenant wants done.
+/// Job to submit.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobSpec {
-    /// Its name: the same job is taken once, however often it is submitted. Without one it gets one.
+    /// Id; a job is accepted once, however often it is submitted. A job without an id gets one.
     pub id: Option<Name>,
-    /// For whom.
+    /// Tenant.
     pub tenant: Name,
-    /// What.
+    /// Work.
     pub work: JobWork,
-    /// What it uses of a limit, if not what its route says.
+    /// Cost, if not the cost of its route.
     pub cost: Option<Cost>,
-    /// Its class among the jobs of its tenant.
+    /// Priority among the jobs of its tenant.
     pub priority: Priority,
-    /// It does not begin before.
+    /// Earliest start.
     pub not_before: Option<WallTime>,
-    /// It does not begin after.
+    /// Latest start.
     pub deadline: Option<WallTime>,
-    /// How often it may fail and be tried again, if not three times.
+    /// Number of retries after failures, if not three.
     pub max_retries: Option<u32>,
 }
 
-/// What is to be done.
+/// Work of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub enum JobWork {
-    /// A call of an API.
+    /// Call of an API.
     Call(HttpCall),
-    /// A task of a handler.
+    /// Task of a handler.
     Task {
-        /// Which handler.
+        /// Handler.
         handler: String,
-        /// What it is given.
+        /// Payload of the task.
         payload: Bytes,
     },
 }
 
 impl JobSpec {
-    /// A call for a tenant, on the usual terms.
+    /// Creates a call with the defaults.
     pub const fn call(tenant: Name, call: HttpCall) -> Self {
         Self::new(tenant, JobWork::Call(call))
     }
 
-    /// A task of a handler for a tenant, on the usual terms.
+    /// Creates a task of a handler with the defaults.
     pub fn task(tenant: Name, handler: &str, payload: Bytes) -> Self {
         let handler = handler.to_owned();
         Self::new(tenant, JobWork::Task { handler, payload })
@@ -80,15 +83,11 @@ impl JobSpec {
             max_retries: None,
         }
     }
-}
 
-impl JobSpec {
-    /// Where a call would stand in line and what it would use, without any engine: for whoever checks a
-    /// whole file before the first job of it is taken.
+    /// Returns lane and cost of a call without an engine, to check a whole file before the first submission.
     ///
     /// # Errors
-    /// If it could not be carried out as it is written, or is a task: which handlers there are is known
-    /// to an engine alone.
+    /// If the job is invalid, or is a task: only an engine knows its handlers.
     pub fn placement(
         &self,
         client: &Outflow,
@@ -99,73 +98,73 @@ impl JobSpec {
                 "a task of a handler can only be checked by an engine: ask it instead",
             ));
         };
-        let (lane, _, cost) = called(client, call, self.cost)?;
-        possible(self, cost, settings)?;
-        Ok(JobPlacement { lane, cost })
+        let placement = check_call(client, call, self.cost)?;
+        check_limits(self, placement.cost, settings)?;
+        Ok(placement)
     }
 }
 
-/// Where a job stands in line, and what it uses.
+/// Lane and cost of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobPlacement {
-    /// The line.
+    /// Lane.
     pub lane: Name,
-    /// What it uses of a limit.
+    /// Cost.
     pub cost: Cost,
 }
 
-/// Orders that are submitted together.
+/// Jobs that are submitted together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobSubmission {
-    /// The action that they belong to: opened with the first of them that is taken, unless it is open.
+    /// Action of the jobs; the first accepted job opens it, unless it is open.
     pub action: Option<ActionSpec>,
-    /// Whether the action gets more.
+    /// Position of this batch in the action.
     pub rest: BatchPosition,
-    /// The orders, in the order in which each tenant's are to go.
-    pub orders: Vec<JobSpec>,
+    /// Jobs, in the order in which each tenant's are to start.
+    pub jobs: Vec<JobSpec>,
 }
 
-/// Where a job went.
+/// Receipt of a submitted job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubmittedJob {
-    /// Its name; none if it was refused.
+    /// Id; a rejected job has none.
     pub id: Option<Name>,
-    /// Where.
+    /// Destination of the job.
     pub destination: JobDestination,
 }
 
-/// Where a job went.
+/// Destination of a submitted job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JobDestination {
-    /// It can begin within the second.
+    /// It can start within the second.
     Ready,
     /// It waits.
     NonReady {
-        /// What for.
+        /// Reason of the wait.
         reason: String,
-        /// For about how long, by the formula.
+        /// Estimated wait by the formula.
         backoff: Duration,
     },
-    /// It was not taken.
+    /// It was not accepted.
     Rejected {
-        /// Why.
+        /// Reason of the rejection.
         reason: String,
     },
-    /// It had been taken before, so nothing was changed.
+    /// It was accepted before, and nothing changed.
     Duplicate,
 }
 
 impl<S: JobStore> Engine<S> {
-    /// Takes jobs, or refuses them, each with the reason.
+    /// Submits jobs. Each is accepted, or rejected with a reason.
     ///
     /// # Errors
-    /// If an order cannot be carried out as it is written: all such are named, and none was taken. If
-    /// the store fails, none was taken either, unless it says that nobody knows.
+    /// If a job is invalid: the error names all such jobs, and none was accepted. If the store fails, none was
+    /// accepted either, unless the error says that the result is unknown.
     pub async fn submit(&self, submission: JobSubmission) -> Result<Vec<SubmittedJob>, BulkError> {
-        let hub = self.hub();
+        let context = self.context();
         let settings = self.settings();
-        let jobs = checked(hub, &submission.orders)?;
-        hub.keep_lost_rules().await?;
+        let jobs = check_all(context, &submission.jobs)?;
+        context.restore_lost_rules().await?;
         let action = submission.action.as_ref().map(|spec| spec.id.clone());
         let batch = SubmitBatch {
             action: submission.action,
@@ -174,161 +173,42 @@ impl<S: JobStore> Engine<S> {
             queue_max: settings.queue_max,
             remember: settings.retention.names,
         };
-        let submitted = hub.store.submit(batch).await?;
-        let placed = placed(&settings, &submitted);
-        let taken = |one: &&SubmitReceipt| matches!(one, SubmitReceipt::Accepted { .. });
-        let jobs = submitted.receipts.iter().filter(taken).count();
-        let tenants = submission.orders.iter().map(|order| &order.tenant);
-        hub.entered(&settings, tenants, &submitted);
-        hub.emit(BulkEvent::Submitted {
+        let submitted = context.store.submit(batch).await?;
+        let tenants = submission.jobs.iter().map(|job| &job.tenant);
+        context.record_submitted(&settings, tenants, &submitted);
+        context.events.emit(BulkEvent::Submitted {
             action,
-            jobs: u64::try_from(jobs).unwrap_or(u64::MAX),
+            jobs: count_accepted(&submitted),
         });
-        Ok(placed)
+        Ok(to_receipts(&settings, &submitted))
     }
 
-    /// Whether an order could be carried out as it is written.
+    /// Checks a job without submitting it.
     ///
     /// # Errors
-    /// If not; the error says what to change.
-    pub fn check(&self, order: &JobSpec) -> Result<(), BulkError> {
-        job(self.hub(), order).map(drop)
+    /// If the job is invalid; the error says what to change.
+    pub fn check(&self, job: &JobSpec) -> Result<(), BulkError> {
+        to_job(self.context(), job).map(drop)
     }
 }
 
-/// All orders as jobs, or everything that is wrong with them.
-fn checked<S>(hub: &Arc<EngineContext<S>>, orders: &[JobSpec]) -> Result<Vec<NewJob>, BulkError> {
-    let mut wrong = Vec::new();
-    let mut jobs = Vec::with_capacity(orders.len());
-    for (number, order) in (1..).zip(orders) {
-        match job(hub, order) {
-            Ok(job) => jobs.push(job),
-            Err(error) if wrong.len() < MOST_TOLD => wrong.push(format!("job {number}: {error}")),
-            Err(_) => wrong.push(String::new()),
-        }
-    }
-    if wrong.is_empty() {
-        return Ok(jobs);
-    }
-    let more = wrong.len().saturating_sub(MOST_TOLD);
-    wrong.truncate(MOST_TOLD);
-    if more > 0 {
-        wrong.push(format!("and {more} more"));
-    }
-    Err(BulkError::invalid(wrong.join("; ")))
-}
-
-fn job<S>(hub: &EngineContext<S>, order: &JobSpec) -> Result<NewJob, BulkError> {
-    let (lane, payload, usual) = match &order.work {
-        JobWork::Call(call) => called(&hub.client, call, order.cost)?,
-        JobWork::Task { handler, payload } => {
-            if !hub.handlers.contains_key(handler) {
-                return Err(BulkError::invalid(format!(
-                    "no handler is called {handler:?}: register it, or check its name"
-                )));
-            }
-            (Lane::of_handler(handler)?, payload.clone(), Cost::ONE)
-        }
-    };
-    let cost = order.cost.unwrap_or(usual);
-    possible(order, cost, &hub.settings.load())?;
-    let usual_job = NewJob::new(order.tenant.clone(), lane, payload);
-    Ok(NewJob {
-        id: order.id.clone(),
-        cost,
-        priority: order.priority,
-        not_before: order.not_before,
-        deadline: order.deadline,
-        max_retries: order.max_retries.unwrap_or(usual_job.max_retries),
-        ..usual_job
-    })
-}
-
-/// Whether its time and its tenant's limit ever let it go.
-fn possible(order: &JobSpec, cost: Cost, settings: &EngineSettings) -> Result<(), BulkError> {
-    if let (Some(begin), Some(end)) = (order.not_before, order.deadline)
-        && begin > end
-    {
-        return Err(BulkError::invalid(
-            "it is not to begin before an instant that is after its deadline: change one of them",
-        ));
-    }
-    let rate = settings.rule(&order.tenant).rate;
-    match rate.filter(|rate| cost.units() > rate.quantity()) {
-        Some(rate) => Err(BulkError::invalid(format!(
-            "it costs {}, more than the {rate} of its tenant ever allow: split it, or lower its cost",
-            cost.units()
-        ))),
-        None => Ok(()),
-    }
-}
-
-/// Whether a call can be written as HTTP has it.
-fn sendable(call: &HttpCall) -> Result<(), BulkError> {
-    if call.method == http::Method::CONNECT {
-        return Err(BulkError::invalid(
-            "CONNECT opens a tunnel and is no call: use another method",
-        ));
-    }
-    let key = call.idempotency_key.as_deref().unwrap_or_default();
-    http::HeaderValue::from_str(key).map(drop).map_err(|_| {
-        BulkError::invalid("the idempotency key goes into a header: leave out line breaks")
-    })
-}
-
-fn called(
-    client: &Outflow,
-    call: &HttpCall,
-    cost: Option<Cost>,
-) -> Result<(Name, Bytes, Cost), BulkError> {
-    let Some((door, api)) = client.upstream(&call.api).zip(client.api(&call.api)) else {
-        return Err(BulkError::invalid(format!(
-            "no API is called {:?}: add it to the configuration, or check its name",
-            call.api
-        )));
-    };
-    if !api.methods.is_empty() && !api.methods.contains(&call.method) {
-        return Err(BulkError::invalid(format!(
-            "{} is not among the methods of {:?}: allow it, or use another",
-            call.method, call.api
-        )));
-    }
-    sendable(call)?;
-    api.base_url
-        .join(&call.path)
-        .map_err(|wrong| BulkError::invalid(format!("path: {wrong}")))?;
-    let path = call.path.split('?').next().unwrap_or_default();
-    let target = door.route(&call.method, path);
-    let cost = cost.unwrap_or(target.cost());
-    if door.check(AcquireOptions::new(target.costing(cost))) == Decision::Never {
-        return Err(BulkError::invalid(format!(
-            "it costs {}, more than a limit of {:?} ever allows: split it, or lower its cost",
-            cost.units(),
-            call.api
-        )));
-    }
-    Ok((
-        Lane::of_call(&door, &call.method, path)?,
-        call.encode(),
-        cost,
-    ))
-}
-
-/// Where each went, by the formula.
-fn placed(settings: &EngineSettings, submitted: &SubmitResult) -> Vec<SubmittedJob> {
-    let speed = rate_limit_speed(settings.global_rate, submitted.active);
+fn count_accepted(submitted: &SubmitResult) -> u64 {
     let accepted = |one: &&SubmitReceipt| matches!(one, SubmitReceipt::Accepted { .. });
-    let accepted = submitted.receipts.iter().filter(accepted).count();
-    // As it was when each of them joined: a batch is told what its jobs would be told one by one.
-    let mut queued = submitted
-        .queued
-        .saturating_sub(u64::try_from(accepted).unwrap_or(u64::MAX));
-    let one = |receipt: &SubmitReceipt| match receipt {
+    let count = submitted.receipts.iter().filter(accepted).count();
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// Returns the destination of each job by the formula.
+fn to_receipts(settings: &EngineSettings, submitted: &SubmitResult) -> Vec<SubmittedJob> {
+    let speed = rate_limit_speed(settings.global_rate, submitted.active);
+    // Queue length as each job joined: a batch gets the estimates of single submissions.
+    let mut queued = submitted.queued.saturating_sub(count_accepted(submitted));
+    let receipt = |receipt: &SubmitReceipt| match receipt {
         SubmitReceipt::Accepted { id, place } => {
             queued += 1;
             SubmittedJob {
                 id: Some(id.clone()),
-                destination: destination(settings, queued, (*place, speed)),
+                destination: destination(settings, queued, *place, speed),
             }
         }
         SubmitReceipt::Duplicate { id } => SubmittedJob {
@@ -338,7 +218,7 @@ fn placed(settings: &EngineSettings, submitted: &SubmitResult) -> Vec<SubmittedJ
         SubmitReceipt::Full => rejected("queue at capacity"),
         SubmitReceipt::Closed => rejected("the action takes no more jobs: use another name"),
     };
-    submitted.receipts.iter().map(one).collect()
+    submitted.receipts.iter().map(receipt).collect()
 }
 
 fn rejected(reason: &str) -> SubmittedJob {
@@ -350,18 +230,14 @@ fn rejected(reason: &str) -> SubmittedJob {
     }
 }
 
-fn destination(
-    settings: &EngineSettings,
-    queued: u64,
-    (place, speed): (u64, u64),
-) -> JobDestination {
+fn destination(settings: &EngineSettings, queued: u64, place: u64, speed: u64) -> JobDestination {
     let global = settings.global_rate;
     let ready = settings.ready_queue_max.min(global);
     if place <= speed && queued <= ready {
         return JobDestination::Ready;
     }
     let congestion = settings.congestion.reading(place, speed);
-    let level: CongestionLevel = congestion.level;
+    let level = congestion.level;
     JobDestination::NonReady {
         reason: format!(
             "rate limited (global {queued}/{global}, group {place}/{speed}, congestion {level})"
@@ -369,6 +245,3 @@ fn destination(
         backoff: congestion.backoff,
     }
 }
-
-/// Enough to see what is wrong with a file.
-const MOST_TOLD: usize = 20;

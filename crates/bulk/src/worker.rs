@@ -1,8 +1,12 @@
-//! Does one job, and reports how it ended.
+//! Runs one job and reports its end.
 //!
-//! Whatever happens to the worker, a report is made: of a panic that the job failed, of an abort that
-//! it was interrupted or did not begin. Only a process that dies makes none, and then its lease tells.
+//! A report is made in every case: a panic is a failure, an abort is an interruption or a return. Only a process
+//! that dies reports nothing, and then its lease expires.
 
+mod call;
+pub(crate) mod handler;
+pub(crate) mod lane_executor;
+pub(crate) mod pool;
 mod start_check;
 
 use std::sync::Arc;
@@ -10,63 +14,63 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::{AttemptResult, Error, Outflow, Permit, Response, Verdict};
-use outflow_core::{Nanos, OutcomeClass, Rate};
+use outflow::{AttemptResult, Outflow, Permit};
+use outflow_core::Nanos;
 use outflow_store::{ClaimedJob, CooldownScope, JobEnd, JobStore, Settlement, StoredResult};
-use tokio::time::sleep;
 
-use crate::claim_filter::{HeldPermits, StartPermission};
 use crate::engine::EngineContext;
-use crate::handler::{Handler, HandlerError, HandlerTask};
-use crate::job_payload::HttpCall;
-use crate::pool::WorkerSlot;
-use crate::result_writer::JobReport;
-use crate::scheduled_start::ScheduledStart;
-use crate::scheduler::SHORTEST;
+use crate::results::result_writer::JobReport;
+use crate::scheduler::MIN_WAIT;
+use crate::scheduler::start_permission::{HeldPermits, StartPermission};
+use crate::scheduler::strategy::AttemptFailure;
 use crate::session::HeldJobs;
-use crate::settings::{EngineSettings, SchedulerKind};
-use start_check::{check_now, in_time};
+use crate::settings::EngineSettings;
+use crate::submit::job_payload::HttpCall;
+use handler::{Handler, HandlerError, HandlerTask};
+use pool::WorkerSlot;
+use start_check::acquire_permits;
 
-/// Who does it.
+/// Executor of a job.
 #[derive(Clone)]
 pub(crate) enum Executor {
     Client(Outflow),
     Handler(Arc<dyn Handler>),
 }
 
-/// A job that was claimed, and the duty to report how it ended.
+/// A claimed job whose end is not reported yet.
 pub(crate) struct RunningJob<S> {
-    hub: Arc<EngineContext<S>>,
-    /// Gone when it was reported.
+    context: Arc<EngineContext<S>>,
+    /// Taken when the end is reported.
     claim: Option<(HeldJobs, WorkerSlot)>,
     job: ClaimedJob,
-    /// Whether it has begun, so that somebody may have seen it.
-    begun: AtomicBool,
+    /// Set before the first effect that others can see.
+    started: AtomicBool,
 }
 
 impl<S> RunningJob<S> {
-    /// Of a job that this session claimed. Its place in the crew is free when its end is written down,
-    /// so that a store that cannot write stops new work, and the beat goes on until it can.
+    /// Binds a job to its claim. Its worker slot is free when its end is stored: a store that cannot write stops
+    /// new work, and the heartbeat continues until it can.
     pub(crate) fn new(
-        hub: &Arc<EngineContext<S>>,
-        claim: (HeldJobs, WorkerSlot),
+        context: &Arc<EngineContext<S>>,
+        held: HeldJobs,
+        slot: WorkerSlot,
         job: ClaimedJob,
     ) -> Self {
         Self {
-            hub: Arc::clone(hub),
-            claim: Some(claim),
+            context: Arc::clone(context),
+            claim: Some((held, slot)),
             job,
-            begun: AtomicBool::new(false),
+            started: AtomicBool::new(false),
         }
     }
 
     fn report(&mut self, end: JobEnd) {
-        let Some((session, place)) = self.claim.take() else {
+        let Some((session, slot)) = self.claim.take() else {
             return;
         };
-        let report = JobReport {
+        self.context.results.report(JobReport {
             session,
-            _place: place,
+            _slot: slot,
             id: self.job.id.clone(),
             tenant: self.job.tenant.clone(),
             action: self.job.action.clone(),
@@ -74,16 +78,27 @@ impl<S> RunningJob<S> {
                 token: self.job.token,
                 end,
             },
-        };
-        // Nobody hears it after the end of everything: the lease will tell.
-        let _unheard = self.hub.reports.send(report);
+        });
     }
 }
 
 impl<S: JobStore> RunningJob<S> {
-    /// Does the job.
-    pub(crate) async fn fulfil(mut self, doer: &Executor, leave: StartPermission) {
-        let end = run_attempt(&self.hub, doer, (&self.job, &self.begun), leave).await;
+    /// Runs the job.
+    pub(crate) async fn run(mut self, executor: &Executor, permission: StartPermission) {
+        let (context, job) = (&self.context, &self.job);
+        let (permits, scheduled) = acquire_permits(context, executor, job, permission).await;
+        let end = match permits {
+            Ok(permits) => {
+                self.started.store(true, Ordering::Relaxed);
+                JobAttempt::new(context, job).run(executor, permits).await
+            }
+            Err(end) => end,
+        };
+        if let Some(scheduled) = scheduled
+            && matches!(end, JobEnd::Returned)
+        {
+            scheduled.refund(context, job).await;
+        }
         self.report(end);
     }
 }
@@ -92,11 +107,11 @@ impl<S> Drop for RunningJob<S> {
     fn drop(&mut self) {
         self.report(if std::thread::panicking() {
             JobEnd::Retry {
-                after: Duration::from_secs(1),
+                after: PANIC_RETRY,
                 words: "the worker panicked".to_owned(),
                 result: None,
             }
-        } else if self.begun.load(Ordering::Relaxed) {
+        } else if self.started.load(Ordering::Relaxed) {
             JobEnd::Interrupted
         } else {
             JobEnd::Returned
@@ -104,81 +119,87 @@ impl<S> Drop for RunningJob<S> {
     }
 }
 
-async fn run_attempt<S: JobStore>(
-    hub: &EngineContext<S>,
-    doer: &Executor,
-    (job, begun): (&ClaimedJob, &AtomicBool),
-    leave: StartPermission,
-) -> JobEnd {
-    let settings = hub.settings.load_full();
-    let permits = match leave {
-        StartPermission::Go(permits) => permits,
-        StartPermission::Never(words) => return failed(words),
-        StartPermission::Later(plan) => match check_now(hub, (&settings, plan), doer, job).await {
-            Ok(permits) => permits,
-            Err(end) => return end,
-        },
-        StartPermission::At(slot) => return at_its_instant(hub, doer, (job, begun), slot).await,
-    };
-    begun.store(true, Ordering::Relaxed);
-    go(hub, doer, job, permits).await
+/// One attempt of a job.
+struct JobAttempt<'a, S> {
+    context: &'a EngineContext<S>,
+    settings: Arc<EngineSettings>,
+    job: &'a ClaimedJob,
+    started: Nanos,
 }
 
-/// Does a job for which the store has debited the limits, if it can go when it is to.
-async fn at_its_instant<S: JobStore>(
-    hub: &EngineContext<S>,
-    doer: &Executor,
-    (job, begun): (&ClaimedJob, &AtomicBool),
-    slot: ScheduledStart,
-) -> JobEnd {
-    let rate = hub.settings.load().rule(&job.tenant).rate;
-    if let Some(words) = hub.doors.never(&job.tenant, rate, job.cost) {
-        return failed(words);
-    }
-    sleep(slot.start.since(hub.clock.now())).await;
-    let end = match in_time(doer, job, slot.latest.since(hub.clock.now())).await {
-        Ok(permits) => {
-            begun.store(true, Ordering::Relaxed);
-            go(hub, doer, job, permits).await
+impl<'a, S> JobAttempt<'a, S> {
+    fn new(context: &'a EngineContext<S>, job: &'a ClaimedJob) -> Self {
+        Self {
+            context,
+            settings: context.settings.load_full(),
+            job,
+            started: context.clock.now(),
         }
-        Err(end) => end,
-    };
-    if matches!(end, JobEnd::Returned) {
-        slot.give_back(hub, job).await;
     }
-    end
+
+    async fn run(&self, executor: &Executor, permits: HeldPermits) -> JobEnd {
+        match executor {
+            Executor::Client(client) => match HttpCall::decode(self.job.payload.clone()) {
+                Ok(call) => self.send(client, call, permits).await,
+                Err(invalid) => failed(invalid.to_string()),
+            },
+            Executor::Handler(handler) => {
+                count_start(permits.tenant);
+                self.run_task(handler.as_ref()).await
+            }
+        }
+    }
+
+    async fn run_task(&self, handler: &dyn Handler) -> JobEnd {
+        let task = HandlerTask {
+            id: self.job.id.clone(),
+            tenant: self.job.tenant.clone(),
+            attempt: self.job.attempt,
+            payload: self.job.payload.clone(),
+        };
+        match tokio::time::timeout(self.settings.timeout, handler.run(task)).await {
+            Ok(Ok(body)) => self.done(self.stored_result(0, body)),
+            Ok(Err(HandlerError::Passing(words))) => self.retry(words),
+            Ok(Err(HandlerError::Final(words))) => failed(words),
+            Ok(Err(HandlerError::Busy(after))) => JobEnd::Throttled {
+                after: after.clamp(MIN_WAIT, MAX_COOLDOWN),
+                park: CooldownScope::Tenant,
+            },
+            Err(_) => self.retry("it took longer than its timeout".to_owned()),
+        }
+    }
+
+    fn done(&self, result: Option<StoredResult>) -> JobEnd {
+        JobEnd::Done {
+            took: self.context.clock.now().since(self.started),
+            result,
+        }
+    }
+
+    fn retry(&self, words: String) -> JobEnd {
+        self.retry_after(AttemptFailure {
+            words,
+            retry_after: None,
+            result: None,
+        })
+    }
+
+    fn retry_after(&self, failure: AttemptFailure) -> JobEnd {
+        let strategy = self.settings.scheduler.strategy();
+        strategy.retry(&self.settings, self.job, failure)
+    }
+
+    /// Returns the result to store; a job without an action stores none, since no query reads it.
+    fn stored_result(&self, status: u16, body: Bytes) -> Option<StoredResult> {
+        self.job.action.as_ref().map(|_| StoredResult {
+            status,
+            body,
+            keep: self.settings.retention.results,
+        })
+    }
 }
 
-async fn go<S>(
-    hub: &EngineContext<S>,
-    doer: &Executor,
-    job: &ClaimedJob,
-    permits: HeldPermits,
-) -> JobEnd {
-    let (settings, begun) = (hub.settings.load_full(), hub.clock.now());
-    match doer {
-        Executor::Client(client) => {
-            let call = match HttpCall::decode(job.payload.clone()) {
-                Ok(call) => call,
-                Err(wrong) => return failed(wrong.to_string()),
-            };
-            let attempt = JobAttempt {
-                hub,
-                settings: &settings,
-                job,
-                begun,
-            };
-            attempt.call(client, call, permits).await
-        }
-        Executor::Handler(handler) => {
-            count_start(permits.tenant);
-            task(hub, &settings, handler.as_ref(), (job, begun)).await
-        }
-    }
-}
-
-/// What a tenant's limit counts of a task is its start. Nobody knows what it does after that, and a permit that
-/// was dropped unsent would be given back.
+/// Counts the start of a task against its tenant's limit. A permit that dropped unsent would be refunded.
 fn count_start(permit: Option<Permit>) {
     if let Some(mut permit) = permit {
         permit.sending();
@@ -186,213 +207,16 @@ fn count_start(permit: Option<Permit>) {
     }
 }
 
-async fn task<S>(
-    hub: &EngineContext<S>,
-    settings: &EngineSettings,
-    handler: &dyn Handler,
-    (job, begun): (&ClaimedJob, Nanos),
-) -> JobEnd {
-    let task = HandlerTask {
-        id: job.id.clone(),
-        tenant: job.tenant.clone(),
-        attempt: job.attempt,
-        payload: job.payload.clone(),
-    };
-    match tokio::time::timeout(settings.timeout, handler.run(task)).await {
-        Ok(Ok(body)) => JobEnd::Done {
-            took: hub.clock.now().since(begun),
-            result: stored_result(settings, job, 0, body),
-        },
-        Ok(Err(HandlerError::Passing(words))) => again(settings, job, None, (words, None)),
-        Ok(Err(HandlerError::Final(words))) => failed(words),
-        Ok(Err(HandlerError::Busy(after))) => JobEnd::Throttled {
-            after: after.clamp(SHORTEST, LONGEST_PARK),
-            park: CooldownScope::Tenant,
-        },
-        Err(_) => {
-            let words = "it took longer than its timeout".to_owned();
-            again(settings, job, None, (words, None))
-        }
-    }
-}
-
-/// One attempt of a call.
-struct JobAttempt<'a, S> {
-    hub: &'a EngineContext<S>,
-    settings: &'a EngineSettings,
-    job: &'a ClaimedJob,
-    begun: Nanos,
-}
-
-impl<S> JobAttempt<'_, S> {
-    async fn call(&self, client: &Outflow, mut call: HttpCall, mut permits: HeldPermits) -> JobEnd {
-        let (job, settings) = (self.job, self.settings);
-        let own = call.timeout;
-        call.put_key(job.id.as_str());
-        let mut request = client
-            .request(call.method, &call.api, &call.path)
-            .headers(call.headers)
-            .body(call.body)
-            .header("outflow-attempt", job.attempt.to_string())
-            .priority(job.priority)
-            .cost(job.cost)
-            .timeout(own.unwrap_or(settings.timeout))
-            .no_retry();
-        // Whoever says how long this job may take knows better than what holds for all calls of the API.
-        if let Some(own) = own {
-            request = request.attempt_timeout(own);
-        }
-        if let Some(permit) = permits.api.take() {
-            request = request.with_permit(permit);
-        }
-        if let Some(tenant) = &mut permits.tenant {
-            tenant.sending();
-        }
-        let sent = request.send().await;
-        settle_tenant(permits.tenant, &sent);
-        match sent {
-            Ok(answer) => self.answered(answer).await,
-            Err(error) => self.unanswered(&error),
-        }
-    }
-
-    async fn answered(&self, answer: Response) -> JobEnd {
-        let (settings, job) = (self.settings, self.job);
-        let (code, verdict) = (answer.status().as_u16(), answer.verdict());
-        if let Some(end) = verdict.and_then(|verdict| self.judged(&verdict)) {
-            return end;
-        }
-        if verdict.is_some_and(|verdict| verdict.is_worth_a_retry()) {
-            let asked = answer.retry_after();
-            let words = format!("the API answered {code}");
-            // The status is worth telling without a body that broke off.
-            let body = answer.bytes().await.unwrap_or_default();
-            let result = stored_result(settings, job, code, body);
-            return again(settings, job, asked, (words, result));
-        }
-        let body = match answer.bytes().await {
-            Ok(body) => body,
-            Err(error) => return again(settings, job, None, (error.to_string(), None)),
-        };
-        let result = stored_result(settings, job, code, body);
-        if code >= 400 {
-            return JobEnd::Failed {
-                words: format!("the API answered {code}"),
-                result,
-            };
-        }
-        JobEnd::Done {
-            took: self.hub.clock.now().since(self.begun),
-            result,
-        }
-    }
-
-    /// A refusal puts the job back where it was and uses no retry.
-    fn judged(&self, verdict: &Verdict) -> Option<JobEnd> {
-        if !matches!(
-            verdict.effect,
-            OutcomeClass::Throttled | OutcomeClass::Banned
-        ) {
-            return None;
-        }
-        let own = self.settings.rule(&self.job.tenant).rate;
-        let asked = verdict.retry_after;
-        Some(match (self.settings.scheduler, own) {
-            (SchedulerKind::Permit, Some(rate)) => JobEnd::Throttled {
-                after: asked.unwrap_or_else(|| blind(self.job.throttles, rate)),
-                park: CooldownScope::Tenant,
-            },
-            // The API's door was told too, and knows when somebody may go again.
-            (SchedulerKind::Permit, None) => JobEnd::Throttled {
-                after: asked.unwrap_or_default(),
-                park: CooldownScope::Lane,
-            },
-            (SchedulerKind::Fixed | SchedulerKind::Backoff, _) => {
-                JobEnd::PutOff(self.settings.put_off())
-            }
-        })
-    }
-
-    fn unanswered(&self, error: &Error) -> JobEnd {
-        // An API that the configuration lost after the claim: the job waits in its line until it is back.
-        if error.is_refused() || error.is_unknown_api() {
-            return JobEnd::Returned;
-        }
-        let worth = error
-            .verdict()
-            .is_some_and(|verdict| verdict.is_worth_a_retry());
-        if worth || error.is_timeout() || error.is_connect() {
-            let asked = error.retry_after();
-            return again(self.settings, self.job, asked, (error.to_string(), None));
-        }
-        failed(error.to_string())
-    }
-}
-
-/// How long a tenant rests after a refusal that did not say: no longer than its window, and no longer than a
-/// second at first, since a window of a day would be a day. Who is refused again and again rests ever longer.
-fn blind(throttles: u32, rate: Rate) -> Duration {
-    let rest = rate.per().min(FIRST_REST);
-    rest.saturating_mul(1 << throttles.min(MOST_DOUBLINGS))
-        .min(rate.per())
-}
-
-/// The tenant's own door learns when the call came back, and nothing else: what is wrong with the
-/// API is the API's.
-fn settle_tenant(permit: Option<Permit>, sent: &Result<Response, Error>) {
-    let Some(permit) = permit else { return };
-    match sent {
-        Ok(_) => drop(permit.settle(AttemptResult::status(200))),
-        Err(error) if error.attempts() == 0 => permit.refund(),
-        Err(_) => drop(permit),
-    }
-}
-
-fn again(
-    settings: &EngineSettings,
-    job: &ClaimedJob,
-    asked: Option<Duration>,
-    (words, result): (String, Option<StoredResult>),
-) -> JobEnd {
-    if settings.scheduler == SchedulerKind::Backoff {
-        let by = settings.put_off();
-        return JobEnd::RetryPutOff { by, words, result };
-    }
-    let retry = job.retries.saturating_add(1);
-    let own = settings.backoff.delay(retry, fastrand::u64(..));
-    JobEnd::Retry {
-        after: asked.map_or(own, |asked| asked.max(own)),
-        words,
-        result,
-    }
-}
-
-const fn failed(words: String) -> JobEnd {
+/// Returns the end of a job that no retry helps.
+pub(crate) const fn failed(words: String) -> JobEnd {
     JobEnd::Failed {
         words,
         result: None,
     }
 }
 
-/// What is kept for whoever asks after the action; nobody asks after a job without one.
-fn stored_result(
-    settings: &EngineSettings,
-    job: &ClaimedJob,
-    status: u16,
-    body: Bytes,
-) -> Option<StoredResult> {
-    job.action.as_ref().map(|_| StoredResult {
-        status,
-        body,
-        keep: settings.retention.results,
-    })
-}
+/// A panic is seldom a matter of time.
+const PANIC_RETRY: Duration = Duration::from_secs(1);
 
-/// A refusal is seldom about more than the second.
-const FIRST_REST: Duration = Duration::from_secs(1);
-
-/// A minute, and a little more.
-const MOST_DOUBLINGS: u32 = 6;
-
-/// A handler that says to wait for ever is asked again the next day.
-const LONGEST_PARK: Duration = Duration::from_hours(24);
+/// A handler that asks for a longer wait is called again the next day.
+const MAX_COOLDOWN: Duration = Duration::from_hours(24);

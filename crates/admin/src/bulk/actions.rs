@@ -164,7 +164,7 @@ impl Admin {
     }
 
     async fn action_view(&self, report: &ActionReport) -> Result<Value, AdminProblem> {
-        let progress = self.bulk()?.engine().progress_of(report).await?;
+        let progress = self.bulk()?.engine().report_progress(report).await?;
         Ok(views::action(report, &progress))
     }
 }

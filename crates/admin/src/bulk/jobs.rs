@@ -58,7 +58,7 @@ pub(crate) async fn submit(
     let submission = JobSubmission {
         action,
         rest,
-        orders,
+        jobs: orders,
     };
     let placed = bulk.engine().submit(submission).await?;
     Ok(Json(answer(&placed)))

@@ -38,7 +38,7 @@ pub(crate) fn settings(usual: EngineSettings) -> Outcome<EngineSettings> {
     };
     Ok(EngineSettings {
         recoveries: 20,
-        beat: Duration::from_millis(50),
+        heartbeat: Duration::from_millis(50),
         backoff: Backoff::full_jitter(Duration::from_millis(5), Duration::from_millis(20))?,
         snapshot_every: Duration::from_millis(100),
         tenants: [(name("t0")?, heavy), (name("t1")?, narrow)].into(),
@@ -255,7 +255,7 @@ async fn hand_in<S: JobStore>(
     let submission = JobSubmission {
         action,
         rest,
-        orders,
+        jobs: orders,
     };
     for placed in engine.submit(submission).await? {
         let taken = matches!(

@@ -145,13 +145,13 @@ impl Wish {
             horizon: self.horizon.unwrap_or(usual.horizon),
         });
         let usual = EngineSettings {
-            crew: WorkerSettings {
-                least: self.crew,
-                most: self.crew,
+            workers: WorkerSettings {
+                min: self.crew,
+                max: self.crew,
                 depth: 1_000,
             },
             lease: self.lease,
-            beat: self.lease / 4,
+            heartbeat: self.lease / 4,
             recoveries: self.recoveries,
             tenant: self.tenant.clone(),
             shared,
@@ -322,7 +322,7 @@ fn submission(orders: Vec<JobSpec>) -> Result<JobSubmission, Box<dyn Error>> {
     Ok(JobSubmission {
         action: Some(ActionSpec::new(ACTION.parse()?)),
         rest: BatchPosition::More,
-        orders,
+        jobs: orders,
     })
 }
 

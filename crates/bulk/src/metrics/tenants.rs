@@ -1,9 +1,8 @@
-//! What is counted of single tenants: of a hundred at most, whatever the number of tenants is.
+//! Metrics of single tenants, a hundred at most.
 //!
-//! A label for each tenant would make a page that grows with the customers. Those with the most work have
-//! one, the rest is told together. A tenant has its place as soon as it is heard of while there is one,
-//! and keeps it until two looks in a row did not find it: between a submission and the next look it must
-//! not be taken for one that is finished.
+//! A label for each tenant would make a page that grows with the customers. The tenants with the most work have a
+//! label, all others share one. A tenant gets its label with its first event while labels are free, and keeps it
+//! until two samples in a row did not find it: between a submission and the next sample it is not finished.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,12 +12,12 @@ use outflow::metrics::{Histogram, HistogramUnit, MetricFamily, OTHER, SampleValu
 use outflow_core::{AlertChange, CongestionAlert, CongestionWatch, Nanos};
 use outflow_store::Name;
 
-use crate::tenant_sampler::TenantSample;
+use crate::maintenance::tenant_sampler::TenantSample;
 
-/// The tenants that have a place.
+/// Metrics of the tenants that have a label.
 #[derive(Debug, Default)]
 pub(super) struct TenantMetrics {
-    places: Mutex<TenantGauges>,
+    gauges: Mutex<TenantGauges>,
 }
 
 #[derive(Debug, Default)]
@@ -27,31 +26,36 @@ struct TenantGauges {
     rest: DeferredTimes,
 }
 
-/// One tenant.
+/// State of one tenant.
 #[derive(Debug, Default)]
 struct TenantGauge {
-    waits: DeferredTimes,
+    deferred: DeferredTimes,
     watch: CongestionWatch,
-    /// How many looks in a row did not find it.
+    /// Number of samples in a row that did not find it.
     missed: u8,
 }
 
-/// How long jobs were put off.
+/// Deferrals of jobs.
 #[derive(Debug, Default)]
 struct DeferredTimes {
     spans: Histogram,
     capped: u64,
 }
 
-/// What is to be told of a tenant.
-pub(super) type Told = (Name, CongestionAlert, AlertChange);
+/// Alert about a tenant that began or ended.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct AlertReport {
+    pub(crate) tenant: Name,
+    pub(crate) alert: CongestionAlert,
+    pub(crate) change: AlertChange,
+}
 
 impl TenantMetrics {
     fn lock(&self) -> MutexGuard<'_, TenantGauges> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.gauges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A job of this tenant was put off.
+    /// Records the deferral of a job.
     pub(super) fn waited(
         &self,
         now: Nanos,
@@ -59,82 +63,91 @@ impl TenantMetrics {
         met: &Congestion,
         rule: &CongestionRule,
     ) {
-        let mut places = self.lock();
-        match places.get_mut(tenant) {
-            Some(place) => {
-                place.waits.count(met, rule);
-                place.watch.waited(now, met, rule);
+        let mut gauges = self.lock();
+        match gauges.get_mut(tenant) {
+            Some(gauge) => {
+                gauge.deferred.count(met, rule);
+                gauge.watch.waited(now, met, rule);
             }
-            None => places.rest.count(met, rule),
+            None => gauges.rest.count(met, rule),
         }
     }
 
-    /// These have the most work now. Answers what is to be told.
-    pub(super) fn record_samples(&self, now: Nanos, groups: &[TenantSample]) -> Vec<Told> {
-        let mut places = self.lock();
-        let mut told = places.leave(groups);
+    /// Records a sample of the tenants with the most work, and returns the alerts that began or ended.
+    pub(super) fn record_samples(&self, now: Nanos, groups: &[TenantSample]) -> Vec<AlertReport> {
+        let mut gauges = self.lock();
+        let mut alerts = gauges.remove_finished(groups);
         for group in groups {
-            let Ok(name) = Name::new(&group.name) else {
+            let Ok(tenant) = Name::new(&group.name) else {
                 continue;
             };
-            let Some(place) = places.get_mut(&name) else {
+            let Some(gauge) = gauges.get_mut(&tenant) else {
                 continue;
             };
             let changes =
-                place
+                gauge
                     .watch
                     .observe_counts(now, group.level, group.non_ready, group.throttles);
-            told.extend(changes.map(|(alert, change)| (name.clone(), alert, change)));
+            alerts.extend(changes.map(|(alert, change)| AlertReport {
+                tenant: tenant.clone(),
+                alert,
+                change,
+            }));
         }
-        told
+        alerts
     }
 
     pub(super) fn backoffs(&self) -> MetricFamily {
-        let spans =
-            |waits: &DeferredTimes| SampleValue::Spans(waits.spans.read(HistogramUnit::Millis));
-        let places = self.lock();
+        let spans = |deferred: &DeferredTimes| {
+            SampleValue::Spans(deferred.spans.read(HistogramUnit::Millis))
+        };
+        let gauges = self.lock();
         MetricFamily::by_word(
             bulk::BACKOFF,
-            places.all().map(|(name, waits)| (name, spans(waits))),
+            gauges.all().map(|(name, deferred)| (name, spans(deferred))),
         )
     }
 
     pub(super) fn capped(&self) -> MetricFamily {
-        let places = self.lock();
-        let capped = |(name, waits): (_, &DeferredTimes)| (name, SampleValue::Count(waits.capped));
-        MetricFamily::by_word(bulk::CAPPED, places.all().map(capped))
+        let gauges = self.lock();
+        let capped =
+            |(name, deferred): (_, &DeferredTimes)| (name, SampleValue::Count(deferred.capped));
+        MetricFamily::by_word(bulk::CAPPED, gauges.all().map(capped))
     }
 }
 
 impl TenantGauges {
-    /// The place of a tenant, a new one if there is room.
+    /// Returns the gauge of a tenant, a new one if a label is free.
     fn get_mut(&mut self, tenant: &Name) -> Option<&mut TenantGauge> {
-        if self.named.len() >= MOST && !self.named.contains_key(tenant) {
+        if self.named.len() >= MAX_LABELS && !self.named.contains_key(tenant) {
             return None;
         }
         Some(self.named.entry(tenant.clone()).or_default())
     }
 
-    /// Takes the places of those who are gone, and answers what was told of them and is over.
-    fn leave(&mut self, found: &[TenantSample]) -> Vec<Told> {
-        let mut told = Vec::new();
-        self.named.retain(|name, place| {
+    /// Removes tenants without work, and returns their alerts, which end.
+    fn remove_finished(&mut self, found: &[TenantSample]) -> Vec<AlertReport> {
+        let mut ended = Vec::new();
+        self.named.retain(|name, gauge| {
             let is_found = found.iter().any(|group| group.name == name.as_str());
-            place.missed = if is_found { 0 } else { place.missed + 1 };
-            let stays = place.missed < LOOKS;
+            gauge.missed = if is_found { 0 } else { gauge.missed + 1 };
+            let stays = gauge.missed < MAX_MISSED;
             if !stays {
-                let raised = place.watch.raised();
-                told.extend(raised.map(|alert| (name.clone(), alert, AlertChange::Cleared)));
+                ended.extend(gauge.watch.raised().map(|alert| AlertReport {
+                    tenant: name.clone(),
+                    alert,
+                    change: AlertChange::Cleared,
+                }));
             }
             stays
         });
-        told
+        ended
     }
 
-    /// Everybody who was counted, the rest last.
+    /// Returns all counted tenants, the rest last.
     fn all(&self) -> impl Iterator<Item = (&str, &DeferredTimes)> {
         let named = self.named.iter();
-        let named = named.map(|(name, place)| (name.as_str(), &place.waits));
+        let named = named.map(|(name, gauge)| (name.as_str(), &gauge.deferred));
         let is_empty = self.rest.spans.read(HistogramUnit::Millis).count == 0;
         named.chain((!is_empty).then_some((OTHER, &self.rest)))
     }
@@ -147,11 +160,11 @@ impl DeferredTimes {
     }
 }
 
-/// As many as a page should have of one metric.
-const MOST: usize = 100;
+/// Metrics systems handle this many labels of one metric well.
+const MAX_LABELS: usize = 100;
 
-/// A look may have begun before a job came in, the next cannot.
-const LOOKS: u8 = 2;
+/// A sample may have begun before a job was submitted, the next cannot.
+const MAX_MISSED: u8 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -178,10 +191,10 @@ mod tests {
     }
 
     fn labels(family: &MetricFamily) -> Vec<&str> {
-        let of = |sample: &'_ outflow::metrics::MetricSample| {
+        let label = |sample: &'_ outflow::metrics::MetricSample| {
             sample.labels.first().map(|one| one.1.len())
         };
-        assert!(family.samples.iter().all(|sample| of(sample).is_some()));
+        assert!(family.samples.iter().all(|sample| label(sample).is_some()));
         let words = family.samples.iter().flat_map(|sample| &sample.labels);
         words.map(|(_, word)| word.as_str()).collect()
     }
@@ -201,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_tenant_is_gone_at_the_second_look_and_leaves_room() {
+    fn a_finished_tenant_loses_its_label_at_the_second_sample() {
         let tenants = TenantMetrics::default();
         wait(&tenants, &name(1));
         wait(&tenants, &name(2));
@@ -212,21 +225,29 @@ mod tests {
         assert_eq!(labels(&tenants.backoffs()), ["t002"]);
     }
 
-    // Critical for five minutes and a look more; then the tenant has no work left.
+    // Critical for five minutes and one sample more; then the tenant has no work left.
     #[test]
-    fn an_alert_ends_with_the_work_that_it_was_about() {
+    fn an_alert_ends_with_the_work_of_its_tenant() {
         let tenants = TenantMetrics::default();
         let found = [group(&name(1), CongestionLevel::Critical)];
-        let mut told = Vec::new();
+        let mut alerts = Vec::new();
         for second in (0..=310).step_by(5) {
             let now = Nanos::from_secs(second);
             let changes = tenants.record_samples(now, &found);
-            told.extend(changes.into_iter().map(|one| (second, one.1, one.2)));
+            alerts.extend(
+                changes
+                    .into_iter()
+                    .map(|one| (second, one.alert, one.change)),
+            );
         }
         let raised = (300, CongestionAlert::Critical, AlertChange::Raised);
-        assert_eq!(told, [raised]);
+        assert_eq!(alerts, [raised]);
         assert_eq!(tenants.record_samples(Nanos::from_secs(315), &[]), []);
-        let over = (name(1), CongestionAlert::Critical, AlertChange::Cleared);
-        assert_eq!(tenants.record_samples(Nanos::from_secs(320), &[]), [over]);
+        let ended = AlertReport {
+            tenant: name(1),
+            alert: CongestionAlert::Critical,
+            change: AlertChange::Cleared,
+        };
+        assert_eq!(tenants.record_samples(Nanos::from_secs(320), &[]), [ended]);
     }
 }

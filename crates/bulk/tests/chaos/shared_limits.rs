@@ -51,7 +51,7 @@ impl House {
         let submission = JobSubmission {
             action: None,
             rest: BatchPosition::More,
-            orders,
+            jobs: orders,
         };
         self.engines[0].submit(submission).await.expect("taken");
         let over = async {

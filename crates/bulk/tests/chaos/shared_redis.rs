@@ -177,7 +177,7 @@ async fn engine_of(
     };
     let mut settings = EngineSettings {
         lease: Duration::from_secs(2),
-        beat: Duration::from_millis(200),
+        heartbeat: Duration::from_millis(200),
         shared: Some(SharedLimitSettings::default()),
         tenants: [("t".parse().expect("a name"), rule)].into(),
         ..EngineSettings::default()
@@ -211,7 +211,7 @@ pub(super) fn tasks(word: &str, many: usize) -> JobSubmission {
     JobSubmission {
         action: None,
         rest: BatchPosition::More,
-        orders: (0..many).map(order).collect(),
+        jobs: (0..many).map(order).collect(),
     }
 }
 
@@ -237,12 +237,12 @@ async fn a_job_that_costs_more_than_a_shared_limit_is_buried_and_not_tried_for_e
         wide.store().pause(&whose(tenant)).await.expect("paused");
     }
     let mut handed_in = tasks("dear", 2);
-    handed_in.orders[0].cost = Some(Cost::new(3));
-    handed_in.orders[1].cost = Some(Cost::new(4));
+    handed_in.jobs[0].cost = Some(Cost::new(3));
+    handed_in.jobs[1].cost = Some(Cost::new(4));
     let call = HttpCall::new("api", http::Method::GET, "/");
     let mut call = JobSpec::call("free".parse().expect("a name"), call);
     call.cost = Some(Cost::new(10));
-    handed_in.orders.push(call);
+    handed_in.jobs.push(call);
     wide.submit(handed_in).await.expect("taken");
     wide.stop().await;
     let engine = with("5/s", "3/s").await;
@@ -287,7 +287,7 @@ async fn listen(news: &mut Receiver<BulkEvent>, span: Duration) -> Heard {
     let listening = async {
         loop {
             match news.recv().await.expect("news") {
-                BulkEvent::Trouble { words } => {
+                BulkEvent::Error { message: words } => {
                     assert!(words.contains("the queue was lost"), "{words}");
                     heard.losses += 1;
                 }

@@ -37,7 +37,7 @@ async fn an_action_is_complete_when_it_is_closed_and_all_its_jobs_are_over() {
     let submission = |rest| JobSubmission {
         action: Some(ActionSpec::new(name("a"))),
         rest,
-        orders: gets("t", 3),
+        jobs: gets("t", 3),
     };
     let taken = world.engine.submit(submission(BatchPosition::More)).await;
     taken.expect("taken");
@@ -85,7 +85,7 @@ async fn an_action_that_takes_too_long_fails_and_says_so() {
             ..ActionSpec::new(name("a"))
         }),
         rest: BatchPosition::Last,
-        orders: gets("t", 50),
+        jobs: gets("t", 50),
     };
     world.engine.submit(submission).await.expect("taken");
     let report = world.finished("a").await;
@@ -103,8 +103,8 @@ async fn the_end_of_an_action_out_of_time_counts_what_was_under_way() {
         ScriptedFault::Late(Duration::from_secs(9)),
     );
     let plan = Plan::scripted(script).with(|settings| {
-        settings.crew.least = 1;
-        settings.crew.most = 1;
+        settings.workers.min = 1;
+        settings.workers.max = 1;
     });
     let world = plan.start().await;
     let mut news = world.engine.events();
@@ -115,7 +115,7 @@ async fn the_end_of_an_action_out_of_time_counts_what_was_under_way() {
             ..ActionSpec::new(name("a"))
         }),
         rest: BatchPosition::Last,
-        orders: gets("t", 3),
+        jobs: gets("t", 3),
     };
     world.engine.submit(submission).await.expect("taken");
     let report = world.finished("a").await;
@@ -147,7 +147,7 @@ async fn a_webhook_is_told_until_it_takes_it() {
             ..ActionSpec::new(name("a"))
         }),
         rest: BatchPosition::Last,
-        orders: gets("t", 2),
+        jobs: gets("t", 2),
     };
     world.engine.submit(submission).await.expect("taken");
     world.finished("a").await;
@@ -175,7 +175,7 @@ async fn submit_with_hook(world: &World) {
             ..ActionSpec::new(name("a"))
         }),
         rest: BatchPosition::Last,
-        orders: gets("t", 2),
+        jobs: gets("t", 2),
     };
     world.engine.submit(submission).await.expect("taken");
 }
@@ -241,7 +241,7 @@ async fn a_slow_webhook_delays_no_other_end() {
         let submission = JobSubmission {
             action: Some(slow),
             rest: BatchPosition::Last,
-            orders: gets("t", 1),
+            jobs: gets("t", 1),
         };
         world.engine.submit(submission).await.expect("taken");
     }
@@ -298,7 +298,7 @@ async fn a_summary_does_not_name_what_was_tried_anew() {
     let submission = |rest, orders: Vec<JobSpec>| JobSubmission {
         action: Some(ActionSpec::new(name("a"))),
         rest,
-        orders,
+        jobs: orders,
     };
     let order = |number| {
         let mut order = get("t", number);
@@ -337,7 +337,7 @@ async fn what_is_kept_for_seconds_is_gone_after_them() {
             ..ActionSpec::new(name("a"))
         }),
         rest: BatchPosition::Last,
-        orders: [gets("good", 1), gets("bad", 1)].concat(),
+        jobs: [gets("good", 1), gets("bad", 1)].concat(),
     };
     world.engine.submit(submission).await.expect("taken");
     world.finished("a").await;

@@ -60,8 +60,8 @@ async fn a_refused_job_waits_as_long_as_the_server_says_and_uses_no_retry() {
     let script = Script::new().rule(ScriptMatch::always().first(5), refusal);
     let world = Plan::scripted(script)
         .with(|settings| {
-            settings.crew.least = 1;
-            settings.crew.most = 1;
+            settings.workers.min = 1;
+            settings.workers.max = 1;
         })
         .start()
         .await;
@@ -181,8 +181,8 @@ async fn a_refusal_that_names_no_time_costs_a_tenant_a_second() {
         let script = Script::new().rule(refused, MockResponse::status(429));
         let plan = Plan::scripted(script).with(|settings| {
             settings.tenant = limited_to("10000/h");
-            settings.crew.least = 1;
-            settings.crew.most = 1;
+            settings.workers.min = 1;
+            settings.workers.max = 1;
         });
         let world = plan.start().await;
         let begun = world.now();

@@ -88,8 +88,8 @@ async fn a_tenants_limit_counts_the_starts_of_its_tasks() {
             .with(|settings| {
                 settings.tenant = limited_to("10/s");
                 settings.scheduler = scheduler;
-                settings.crew.least = 30;
-                settings.crew.most = 30;
+                settings.workers.min = 30;
+                settings.workers.max = 30;
             })
             .start_with(|builder| {
                 builder.handler("echo", |task: HandlerTask| async move {

@@ -57,7 +57,7 @@ fn hooked(id: &str, api: &str, path: &str) -> JobSubmission {
             ..ActionSpec::new(name(id))
         }),
         rest: BatchPosition::Last,
-        orders: gets("t", 1),
+        jobs: gets("t", 1),
     }
 }
 

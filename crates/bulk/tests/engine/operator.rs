@@ -48,8 +48,8 @@ async fn the_end_of_a_cancelled_action_is_told() {
         ScriptedFault::Late(Duration::from_secs(5)),
     );
     let plan = Plan::scripted(script).with(|settings| {
-        settings.crew.least = 1;
-        settings.crew.most = 1;
+        settings.workers.min = 1;
+        settings.workers.max = 1;
     });
     let world = plan.start().await;
     let mut news = world.engine.events();
@@ -63,7 +63,7 @@ async fn the_end_of_a_cancelled_action_is_told() {
             ..ActionSpec::new(name("a"))
         }),
         rest: BatchPosition::Last,
-        orders: gets("t", 3),
+        jobs: gets("t", 3),
     };
     world.engine.submit(submission).await.expect("taken");
     let soon = world.now().saturating_add(Duration::from_secs(1));

@@ -15,8 +15,8 @@ async fn thousand(scheduler: SchedulerKind) -> (Duration, u64, u64) {
         .with(|settings| {
             settings.scheduler = scheduler;
             settings.global_rate = 100;
-            settings.crew.least = 100;
-            settings.crew.most = 100;
+            settings.workers.min = 100;
+            settings.workers.max = 100;
         })
         .start()
         .await;

@@ -11,7 +11,7 @@ fn alone(orders: Vec<JobSpec>) -> JobSubmission {
     JobSubmission {
         action: None,
         rest: BatchPosition::More,
-        orders,
+        jobs: orders,
     }
 }
 

@@ -183,7 +183,7 @@ impl World {
                 ..ActionSpec::new(name(action))
             }),
             rest: BatchPosition::Last,
-            orders,
+            jobs: orders,
         };
         self.engine.submit(submission).await.expect("taken");
     }

@@ -30,8 +30,8 @@ async fn refused_twice() -> World {
             api.noting(HeaderName::from_static(header))
         });
     let mut plan = Plan::scripted(Script::new()).with(|settings| {
-        settings.crew.least = 1;
-        settings.crew.most = 1;
+        settings.workers.min = 1;
+        settings.workers.max = 1;
     });
     plan.strict = by_caller(api);
     plan.start_with(|builder| builder.webhook_secret(SecretString::from(SECRET)))
@@ -76,7 +76,7 @@ async fn refusals_for_each_job_are_told_alike_everywhere() {
             ..ActionSpec::new(name("a"))
         }),
         rest: BatchPosition::Last,
-        orders: gets("acme", 8),
+        jobs: gets("acme", 8),
     };
     world.engine.submit(submission).await.expect("taken");
     let report = world.finished("a").await;

@@ -17,9 +17,9 @@ async fn the_crew_follows_the_work_up_and_down_again() {
     let plan = Plan::scripted(Script::new().rule(ScriptMatch::always(), late));
     let world = plan
         .with(|settings| {
-            settings.crew = WorkerSettings {
-                least: 2,
-                most: 8,
+            settings.workers = WorkerSettings {
+                min: 2,
+                max: 8,
                 depth: 20,
             };
         })

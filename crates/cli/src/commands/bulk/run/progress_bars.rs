@@ -20,9 +20,7 @@ use crate::terminal::{Terminal, show};
 pub(super) struct ProgressBars {
     terminal: Terminal,
     all: u64,
-    /// How long limits make all of it last from the beginning on.
-    least: Duration,
-    pace: BarRate,
+    rate: BarRate,
     tenants: BTreeMap<Name, TenantGoal>,
     /// How many lines stand on the terminal.
     lines: usize,
@@ -36,9 +34,9 @@ pub(super) struct ProgressBars {
 struct TenantGoal {
     jobs: u64,
     allowed: Option<JobRate>,
-    /// How long limits make it last from the beginning on.
-    least: Duration,
-    pace: BarRate,
+    /// Least time that limits need, from the beginning on.
+    lower_bound: Duration,
+    rate: BarRate,
 }
 
 impl ProgressBars {
@@ -49,16 +47,15 @@ impl ProgressBars {
             let goal = TenantGoal {
                 jobs,
                 allowed: part.and_then(|part| part.allowed),
-                least: part.map_or(Duration::ZERO, |part| part.alone),
-                pace: BarRate::default(),
+                lower_bound: part.map_or(Duration::ZERO, |part| part.alone),
+                rate: BarRate::default(),
             };
             (name.clone(), goal)
         };
         Self {
             terminal,
             all: all.jobs(),
-            least: forecast.ideal,
-            pace: BarRate::default(),
+            rate: BarRate::default(),
             tenants: all.tenants().map(goal).collect(),
             lines: 0,
             shown: None,
@@ -66,17 +63,25 @@ impl ProgressBars {
         }
     }
 
-    /// Shows it, if it is time to.
-    pub(super) fn show(&mut self, counted: &LineCounts, before: u64, spent: Duration) {
-        self.before.get_or_insert_with(|| counted.tenants.clone());
+    /// Returns true if the bars are to be shown again.
+    pub(super) fn is_due(&self, spent: Duration) -> bool {
         let every = if self.terminal.is_watched() {
             GLANCE
         } else {
             A_WHILE
         };
-        if self.shown.is_some_and(|shown| spent < shown + every) {
-            return;
-        }
+        self.shown.is_none_or(|shown| spent >= shown + every)
+    }
+
+    /// Shows the bars, with the engine's estimate of the whole run.
+    pub(super) fn show(
+        &mut self,
+        counted: &LineCounts,
+        before: u64,
+        spent: Duration,
+        eta: Option<Duration>,
+    ) {
+        self.before.get_or_insert_with(|| counted.tenants.clone());
         self.shown = Some(spent);
         let mut rows = self.rows(counted, spent);
         let over = counted.over();
@@ -85,9 +90,10 @@ impl ProgressBars {
             over,
             not_done: over - counted.done,
             jobs: self.all.max(over),
-            pace: self.pace.now(over.saturating_sub(before), spent),
+            throughput: self.rate.record(over.saturating_sub(before), spent),
             allowed: None,
-            least: self.least.saturating_sub(spent),
+            lower_bound: Duration::ZERO,
+            eta,
         });
         self.write(&rows);
     }
@@ -98,15 +104,17 @@ impl ProgressBars {
             let (over, not_done) = counted.tenants.get(name).copied().unwrap_or_default();
             let before = self.before.as_ref().and_then(|before| before.get(name));
             let (earlier, _) = before.copied().unwrap_or_default();
-            ProgressBar {
+            let bar = ProgressBar {
                 name: name.to_string(),
                 over,
                 not_done,
                 jobs: goal.jobs.max(over),
-                pace: goal.pace.now(over.saturating_sub(earlier), spent),
+                throughput: goal.rate.record(over.saturating_sub(earlier), spent),
                 allowed: goal.allowed,
-                least: goal.least.saturating_sub(spent),
-            }
+                lower_bound: goal.lower_bound.saturating_sub(spent),
+                eta: None,
+            };
+            bar.with_estimate()
         });
         let mut rows: Vec<_> = rows.collect();
         rows.sort_by_key(ProgressBar::is_over);

@@ -164,7 +164,11 @@ impl<'a> RunLoop<'a> {
             }
             self.record.read_on(&self.chapter.1).await?;
             let spent = self.clock.now().since(self.begun);
-            board.show(&self.record.counted, self.before, spent);
+            if board.is_due(spent) {
+                let progress = bulk.engine().progress(&self.chapter.1).await?;
+                let eta = progress.and_then(|progress| progress.eta);
+                board.show(&self.record.counted, self.before, spent, eta);
+            }
             let missing = self.unserved().await?;
             if over && handed_in == HandedIn::Some {
                 self.leaf().await?;
@@ -213,7 +217,7 @@ impl<'a> RunLoop<'a> {
             let submission = JobSubmission {
                 action: Some(self.spec()),
                 rest: BatchPosition::More,
-                orders: orders.by_ref().take(BATCH).collect(),
+                jobs: orders.by_ref().take(BATCH).collect(),
             };
             for placed in engine.submit(submission).await? {
                 // There is room for whatever the file holds: it is the action that is closed.
@@ -298,7 +302,7 @@ fn chapter(input: &JobInput, number: u32) -> anyhow::Result<Name> {
 async fn trouble(news: &mut Receiver<BulkEvent>) -> String {
     loop {
         match news.recv().await {
-            Ok(BulkEvent::Trouble { words }) => return words,
+            Ok(BulkEvent::Error { message }) => return message,
             Ok(_) | Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => std::future::pending().await,
         }

@@ -1,44 +1,64 @@
-//! How far somebody is, drawn or told.
+//! One progress bar, drawn for a terminal or written as a line of a log.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use outflow_bulk::JobRate;
+use outflow_bulk::{JobRate, Throughput, estimate_eta};
 
 use crate::terminal::spoken;
 
-/// How far somebody is.
+/// Progress of a tenant, or of all together.
 pub(super) struct ProgressBar {
     pub(super) name: String,
     pub(super) over: u64,
     pub(super) not_done: u64,
     pub(super) jobs: u64,
-    pub(super) pace: BarRate,
+    pub(super) throughput: Throughput,
     pub(super) allowed: Option<JobRate>,
-    /// How long limits make it last, however fast it went so far.
-    pub(super) least: Duration,
+    /// Least time that limits need for the rest.
+    pub(super) lower_bound: Duration,
+    /// Remaining time by the engine's estimate.
+    pub(super) eta: Option<Duration>,
 }
 
 impl ProgressBar {
-    /// Whether nothing is left.
+    /// Returns true if no job is left.
     pub(super) const fn is_over(&self) -> bool {
         self.over >= self.jobs
     }
 
-    /// Both together. What each may use says nothing of the sum.
-    pub(super) fn plus(self, other: Self) -> Self {
+    const fn remaining(&self) -> u64 {
+        self.jobs.saturating_sub(self.over)
+    }
+
+    /// Sets the remaining time by the throughput and the lower bound.
+    pub(super) fn with_estimate(self) -> Self {
+        let bound = Some(self.lower_bound);
         Self {
-            over: self.over + other.over,
-            not_done: self.not_done + other.not_done,
-            jobs: self.jobs + other.jobs,
-            pace: self.pace.plus(other.pace),
-            allowed: None,
-            least: self.least.max(other.least),
+            eta: estimate_eta(self.remaining(), Some(self.throughput), bound),
             ..self
         }
     }
 
-    /// A bar, and what belongs to it: no wider than a terminal, which would break the line.
+    /// Returns the sum of two bars. Single rates say nothing about the sum.
+    pub(super) fn plus(self, other: Self) -> Self {
+        let sum = Self {
+            over: self.over + other.over,
+            not_done: self.not_done + other.not_done,
+            jobs: self.jobs + other.jobs,
+            throughput: Throughput {
+                ended: self.throughput.ended + other.throughput.ended,
+                idle: self.throughput.idle.min(other.throughput.idle),
+                ..self.throughput
+            },
+            allowed: None,
+            lower_bound: self.lower_bound.max(other.lower_bound),
+            ..self
+        };
+        sum.with_estimate()
+    }
+
+    /// Draws the bar, no wider than a terminal, which would break the line.
     pub(super) fn drawn(&self) -> String {
         let cells = u128::from(self.over) * u128::from(BAR) / u128::from(self.jobs.max(1));
         let full = usize::try_from(cells).unwrap_or_default();
@@ -49,7 +69,7 @@ impl ProgressBar {
         line + "\n"
     }
 
-    /// A line for a log.
+    /// Formats a line of a log.
     pub(super) fn render(&self) -> String {
         format!("{}: {}\n", self.name, self.facts())
     }
@@ -60,113 +80,92 @@ impl ProgressBar {
         if self.not_done > 0 {
             let _whole = write!(text, ", {} not done", self.not_done);
         }
-        let _whole = write!(text, ", {}", self.pace);
+        let tenths = u128::from(self.throughput.ended) * 10_000;
+        let tenths = tenths / self.throughput.span.as_millis().max(1);
+        let _whole = write!(text, ", {}.{}/s", tenths / 10, tenths % 10);
         if let Some(allowed) = &self.allowed {
             let _whole = write!(text, " of {allowed}");
         }
-        let more = self.jobs.saturating_sub(self.over);
-        if let Some(left) = self.pace.left(more, self.least) {
+        if let Some(left) = self.eta.filter(|_| self.remaining() > 0) {
             let _whole = write!(text, ", {} left", spoken(left));
         }
         text
     }
 }
 
-/// How fast it goes: so many in so long.
+/// Measurement of the throughput of one bar.
 #[derive(Clone, Copy, Default)]
 pub(super) struct BarRate {
-    jobs: u64,
-    spent: Duration,
-    /// When the last of them was over.
+    ended: u64,
+    /// Instant of the last end.
     last: Duration,
 }
 
 impl BarRate {
-    /// What it has become, now that so many are over.
-    pub(super) fn now(&mut self, jobs: u64, spent: Duration) -> Self {
-        if jobs != self.jobs {
-            self.last = spent;
+    /// Records the number of ended jobs, and returns the throughput since the start.
+    pub(super) fn record(&mut self, ended: u64, spent: Duration) -> Throughput {
+        if ended != self.ended {
+            (self.ended, self.last) = (ended, spent);
         }
-        (self.jobs, self.spent) = (jobs, spent);
-        *self
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            jobs: self.jobs + other.jobs,
-            spent: self.spent,
-            last: self.last.max(other.last),
+        Throughput {
+            ended,
+            span: spent,
+            idle: spent.saturating_sub(self.last),
         }
-    }
-
-    /// How long so many more take, as fast as it went until the last was over; and at least so long. Whoever
-    /// waits for a window comes nearer to the end while nothing goes, and whoever waits for no limit does not.
-    fn left(self, more: u64, least: Duration) -> Option<Duration> {
-        let left = self.by(self.last, more)?;
-        let waited = self.spent.saturating_sub(self.last);
-        match left.checked_sub(waited) {
-            Some(left) => Some(left.max(least)),
-            None if least.is_zero() => self.by(self.spent, more),
-            None => Some(least),
-        }
-    }
-
-    fn by(self, spent: Duration, more: u64) -> Option<Duration> {
-        let nanos = spent.as_nanos() * u128::from(more);
-        let nanos = nanos.checked_div(u128::from(self.jobs))?;
-        (more > 0).then(|| Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
     }
 }
 
-impl std::fmt::Display for BarRate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let tenths = u128::from(self.jobs) * 10_000 / self.spent.as_millis().max(1);
-        write!(f, "{}.{}/s", tenths / 10, tenths % 10)
-    }
-}
-
-/// Twenty steps of five parts in a hundred.
+/// Twenty steps of five per cent.
 const BAR: u8 = 20;
 
-/// As much of a name as leaves room for the rest.
+/// A longer name would leave no space for the rest.
 const NAME: usize = 14;
 
-/// One less than the narrowest terminal that is usual.
+/// One less than the narrowest common terminal.
 const WIDTH: usize = 79;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn pace(jobs: u64, seconds: u64) -> BarRate {
-        BarRate::default().now(jobs, Duration::from_secs(seconds))
-    }
-
     // 25 of 100 in ten seconds, two of them failed: 2.5 a second, thirty seconds more.
     fn row(name: &str) -> ProgressBar {
-        ProgressBar {
+        let bar = ProgressBar {
             name: name.to_owned(),
             over: 25,
             not_done: 2,
             jobs: 100,
-            pace: pace(25, 10),
+            throughput: BarRate::default().record(25, Duration::from_secs(10)),
             allowed: None,
-            least: Duration::ZERO,
-        }
+            lower_bound: Duration::ZERO,
+            eta: None,
+        };
+        bar.with_estimate()
     }
 
-    // The first window's worth went at once, and says nothing of the rest.
+    // The quota of the first window started at once, and says nothing about the rest.
     #[test]
-    fn what_limits_need_is_left_however_fast_it_went() {
+    fn the_remaining_time_is_never_less_than_limits_need() {
         let slow = ProgressBar {
-            least: Duration::from_mins(3),
+            lower_bound: Duration::from_mins(3),
             ..row("acme")
         };
-        assert!(
-            slow.render().ends_with("2.5/s, 3 min 0 s left\n"),
-            "{}",
-            slow.render()
-        );
+        let line = slow.with_estimate().render();
+        assert!(line.ends_with("2.5/s, 3 min 0 s left\n"), "{line}");
+    }
+
+    #[test]
+    fn a_bar_prints_the_estimate_of_the_engine() {
+        let bar = row("acme");
+        let (measured, bound) = (Some(bar.throughput), Some(Duration::ZERO));
+        assert_eq!(bar.eta, estimate_eta(75, measured, bound));
+        let given = ProgressBar {
+            eta: Some(Duration::from_secs(492)),
+            ..bar
+        };
+        let text = format!("{} left\n", spoken(Duration::from_secs(492)));
+        assert!(given.render().ends_with(&text), "{}", given.render());
+        assert!(given.drawn().ends_with(&text), "{}", given.drawn());
     }
 
     #[test]
@@ -195,23 +194,15 @@ mod tests {
             ..row("acme")
         };
         assert!(full.is_over() && full.drawn().contains(&"#".repeat(20)));
+        assert!(!full.drawn().contains("left"), "{}", full.drawn());
     }
 
     #[test]
-    fn nothing_is_promised_before_something_was_done() {
-        assert_eq!(pace(0, 1).left(5, Duration::ZERO), None);
-        assert_eq!(pace(5, 1).left(0, Duration::ZERO), None);
-    }
-
-    // Five a minute, which went in the first second. Ten more take two windows, and a wait of 50 s is a part of
-    // that. Without a limit a wait of 50 s says that the API became slow: ten as slow as five in 51 s.
-    #[test]
-    fn a_wait_for_a_window_is_no_slowness() {
-        let mut pace = pace(5, 1);
-        let waited = pace.now(5, Duration::from_secs(51));
-        let least = Duration::from_secs(69);
-        assert_eq!(waited.left(10, least), Some(least));
-        let slow = waited.left(10, Duration::ZERO);
-        assert_eq!(slow, Some(Duration::from_secs(102)));
+    fn idle_time_begins_with_the_last_end() {
+        let mut rate = BarRate::default();
+        rate.record(5, Duration::from_secs(1));
+        let measured = rate.record(5, Duration::from_secs(51));
+        assert_eq!(measured.idle, Duration::from_secs(50));
+        assert_eq!(measured.span, Duration::from_secs(51));
     }
 }

@@ -1,0 +1,147 @@
+//! Samples of all tenants, for metrics and alerts.
+//!
+//! They are taken in the background and page by page, because a scrape cannot wait for a store. Every tenant is
+//! read; the tenants with the most work are kept by name, all others as one sum.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use outflow::core::{CongestionLevel, ThrottleCounts};
+use outflow_core::AlertChange;
+use outflow_store::{JobCounts, JobStore, PageRequest, StoreError, TenantReport};
+use tokio::time::sleep;
+
+use crate::congestion::{count_throttles, tenant_congestion};
+use crate::engine::EngineContext;
+use crate::events::BulkEvent;
+use crate::settings::EngineSettings;
+
+/// State of all tenants at one instant.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct TenantSnapshot {
+    /// Counts of all jobs.
+    pub(crate) counts: JobCounts,
+    /// Tenants with the most jobs, ordered by name.
+    pub(crate) groups: Vec<TenantSample>,
+    /// Sum of all others, with their worst level.
+    pub(crate) rest: Option<TenantSample>,
+}
+
+/// State of one tenant.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct TenantSample {
+    pub(crate) name: String,
+    /// Number of its jobs that lack quota.
+    pub(crate) non_ready: u64,
+    pub(crate) level: CongestionLevel,
+    /// Throttles of its ended jobs.
+    pub(crate) throttles: ThrottleCounts,
+}
+
+/// Samples all tenants, records them and emits alerts.
+pub(crate) async fn sample<S: JobStore>(context: &EngineContext<S>) -> Result<(), StoreError> {
+    let ranking = rank(context).await?;
+    let mut groups: Vec<_> = ranking.first.into_iter().map(|(_, group)| group).collect();
+    groups.sort_by(|one, other| one.name.cmp(&other.name));
+    let snapshot = TenantSnapshot {
+        counts: context.store.job_counts().await?,
+        groups,
+        rest: ranking.rest.map(|rest| TenantSample {
+            name: outflow::metrics::OTHER.to_owned(),
+            ..rest
+        }),
+    };
+    let now = context.clock.now();
+    for report in context.metrics.record_snapshot(now, snapshot) {
+        context.events.emit(BulkEvent::Alert {
+            tenant: report.tenant,
+            alert: report.alert,
+            raised: report.change == AlertChange::Raised,
+        });
+    }
+    Ok(())
+}
+
+/// Ranks all tenants that have work.
+async fn rank<S: JobStore>(context: &EngineContext<S>) -> Result<TenantRanking, StoreError> {
+    let settings = context.settings.load_full();
+    let active = context.store.active_tenants().await?;
+    let (mut ranking, mut after) = (TenantRanking::default(), None);
+    for number in 0_usize.. {
+        if number >= PAGES_AT_ONCE {
+            sleep(PAGE_WAIT).await;
+        }
+        let page = PageRequest {
+            after,
+            most: PAGE_SIZE,
+        };
+        let reports = context.store.tenants(page).await?;
+        let Some(last) = reports.last() else {
+            break;
+        };
+        after = Some(last.name.clone());
+        for report in reports {
+            let open = report.tally.open();
+            if open > 0 {
+                let group = TenantSample::new(&settings, active, report);
+                ranking.first.push((open, group));
+            }
+        }
+        ranking.cut();
+    }
+    Ok(ranking)
+}
+
+/// Tenants by their number of open jobs: the first ones, and the sum of all others.
+#[derive(Default)]
+struct TenantRanking {
+    first: Vec<(u64, TenantSample)>,
+    rest: Option<TenantSample>,
+}
+
+impl TenantRanking {
+    /// Keeps the tenants with the most jobs, and sums up the others.
+    fn cut(&mut self) {
+        self.first.sort_by_key(|(open, _)| Reverse(*open));
+        let others = self.first.split_off(MAX_NAMED.min(self.first.len()));
+        let others = others.into_iter().map(|(_, group)| group);
+        let rest = self.rest.take().into_iter();
+        self.rest = rest.chain(others).reduce(TenantSample::plus);
+    }
+}
+
+impl TenantSample {
+    fn new(settings: &EngineSettings, active: u64, report: TenantReport) -> Self {
+        let throttles = count_throttles(&report.tally).unwrap_or(ThrottleCounts::NONE);
+        let state = tenant_congestion(settings, active, report);
+        Self {
+            name: state.group.to_string(),
+            non_ready: state.non_ready,
+            level: state.level,
+            throttles,
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        let (one, another) = (self.throttles, other.throttles);
+        Self {
+            name: self.name,
+            non_ready: self.non_ready + other.non_ready,
+            level: self.level.max(other.level),
+            throttles: ThrottleCounts::new(one.sum() + another.sum(), one.jobs() + another.jobs()),
+        }
+    }
+}
+
+/// Equals the number of labels of one metric.
+const MAX_NAMED: usize = 100;
+
+/// Larger responses would block the store for too long.
+const PAGE_SIZE: usize = 500;
+
+/// Ten thousand tenants are read without a wait.
+const PAGES_AT_ONCE: usize = 20;
+
+/// A page costs a store some milliseconds: with this wait a sample uses a tenth of its time at most, and reads a
+/// hundred thousand tenants in ten seconds.
+const PAGE_WAIT: Duration = Duration::from_millis(50);

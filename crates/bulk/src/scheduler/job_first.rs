@@ -1,0 +1,100 @@
+//! The `fixed` and `backoff` schedulers: claim a job first, and defer it if it lacks quota.
+//!
+//! They are kept for comparison with the permit scheduler. All of their code is in this module: the scheduler
+//! reaches it through [`StartStrategy`] and one arm each in the lane schedule and the worker's start check.
+
+mod start_check;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outflow::core::Congestion;
+use outflow_core::CongestionRule;
+use outflow_store::{ClaimBatch, ClaimedJob, Defer, JobEnd, SharedLimits};
+
+use super::start_permission::StartPermission;
+use super::strategy::{AttemptFailure, StartStrategy};
+use crate::settings::EngineSettings;
+
+pub(crate) use start_check::try_start;
+
+/// Strategy that defers a job by the congestion formula.
+pub(super) struct BackoffWait;
+
+/// Strategy that defers every job by the formula's base.
+pub(super) struct FixedWait;
+
+impl StartStrategy for BackoffWait {
+    fn is_permit_first(&self) -> bool {
+        false
+    }
+
+    fn throttle(
+        &self,
+        settings: &EngineSettings,
+        _job: &ClaimedJob,
+        _retry_after: Option<Duration>,
+    ) -> JobEnd {
+        JobEnd::PutOff(self.defer(settings))
+    }
+
+    fn count_non_ready(&self, deferred: u64, _queued: u64) -> u64 {
+        deferred
+    }
+
+    fn retry(
+        &self,
+        settings: &EngineSettings,
+        _job: &ClaimedJob,
+        failure: AttemptFailure,
+    ) -> JobEnd {
+        JobEnd::RetryPutOff {
+            by: self.defer(settings),
+            words: failure.words,
+            result: failure.result,
+        }
+    }
+}
+
+impl StartStrategy for FixedWait {
+    fn is_permit_first(&self) -> bool {
+        false
+    }
+
+    fn throttle(
+        &self,
+        settings: &EngineSettings,
+        _job: &ClaimedJob,
+        _retry_after: Option<Duration>,
+    ) -> JobEnd {
+        JobEnd::PutOff(self.defer(settings))
+    }
+
+    fn count_non_ready(&self, deferred: u64, _queued: u64) -> u64 {
+        deferred
+    }
+
+    fn defer(&self, settings: &EngineSettings) -> Defer {
+        Defer::Fixed(settings.congestion.base())
+    }
+
+    fn congestion(
+        &self,
+        rule: &CongestionRule,
+        _backoff: Duration,
+        _non_ready: u64,
+        _speed: u64,
+    ) -> Congestion {
+        rule.off()
+    }
+}
+
+/// Returns permissions for claimed jobs: each job asks for its permits when it starts.
+pub(super) fn permissions(
+    claims: &ClaimBatch,
+    limits: Option<SharedLimits>,
+) -> Vec<StartPermission> {
+    let limits = limits.map(Arc::new);
+    let unchecked = |_| StartPermission::Unchecked(limits.clone());
+    claims.jobs.iter().map(unchecked).collect()
+}

@@ -1,0 +1,329 @@
+//! The loop that starts the jobs of one lane.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outflow::{CancelToken, Refusal, TaskGroup};
+use outflow_core::Nanos;
+use outflow_store::{
+    AllowAll, ClaimBatch, ClaimFilter, ClaimRequest, JobStore, Name, SharedLimits, StoreError,
+};
+use tokio::time::{sleep, timeout};
+
+use super::claim_filter::PermitFilter;
+use super::pacing::StartPacer;
+use super::permit_wait::{PermitWait, WaitResult};
+use super::start_permission::{
+    MissingPermit, ReservedPermit, StartCheck, StartPermission, blocked_for,
+};
+use super::{MIN_WAIT, POLL_INTERVAL, job_first, unless_cancelled};
+use crate::engine::EngineContext;
+use crate::events::BulkEvent;
+use crate::session::PendingClaim;
+use crate::settings::EngineSettings;
+use crate::shared::scheduled_start::ScheduledStart;
+use crate::shared::server_clock::ServerClock;
+use crate::submit::lane::Lane;
+use crate::worker::lane_executor::LaneExecutor;
+use crate::worker::pool::WorkerSlot;
+use crate::worker::{Executor, RunningJob};
+
+/// Schedule of one lane.
+pub(super) struct LaneSchedule<S> {
+    context: Arc<EngineContext<S>>,
+    jobs: Arc<TaskGroup>,
+    name: Name,
+    lane: Lane,
+    pacer: StartPacer,
+    server_clock: ServerClock,
+    reserved: Option<ReservedPermit>,
+    /// Instant of the last report that nothing executes these jobs.
+    reported_unserved: Option<Nanos>,
+}
+
+/// Jobs of one claim, each with its permission.
+struct PermittedBatch {
+    claims: ClaimBatch,
+    permissions: Vec<StartPermission>,
+    missing: Option<MissingPermit>,
+}
+
+/// Step that follows a claim.
+enum NextStep {
+    /// More jobs may start at once.
+    ClaimAgain,
+    /// The next job lacks this.
+    WaitFor(MissingPermit),
+    /// No job can start before this span ends or the store changes.
+    Sleep(Option<Duration>),
+}
+
+impl PermittedBatch {
+    fn next_step(&mut self) -> NextStep {
+        match self.missing.take() {
+            Some(missing) => NextStep::WaitFor(missing),
+            None if self.claims.jobs.is_empty() => NextStep::Sleep(self.claims.next),
+            None => NextStep::ClaimAgain,
+        }
+    }
+}
+
+impl<S: JobStore> LaneSchedule<S> {
+    pub(super) fn new(context: &Arc<EngineContext<S>>, name: Name, jobs: &Arc<TaskGroup>) -> Self {
+        Self {
+            context: Arc::clone(context),
+            jobs: Arc::clone(jobs),
+            lane: Lane::from_name(&name),
+            pacer: StartPacer::default(),
+            server_clock: ServerClock::default(),
+            reserved: None,
+            reported_unserved: None,
+            name,
+        }
+    }
+
+    /// Starts jobs until it is cancelled. Cancellation ends waits, but no claims: a claimed job must start or be
+    /// returned.
+    pub(super) async fn run(mut self, cancel: CancelToken) {
+        let mut queue = None;
+        while !cancel.is_cancelled() {
+            let Some(executor) = self.executor() else {
+                self.report_unserved();
+                unless_cancelled(&cancel, sleep(POLL_INTERVAL)).await;
+                continue;
+            };
+            self.reported_unserved = None;
+            let slots = self.context.pool.take(MAX_BATCH);
+            let Some(slots) = unless_cancelled(&cancel, slots).await else {
+                return;
+            };
+            // Subscribed before the claim, so that no change after it is missed.
+            let store = Arc::clone(&self.context.store);
+            let changed = store.changed();
+            match self.claim(&executor, slots).await {
+                Ok(NextStep::ClaimAgain) => {}
+                Ok(NextStep::WaitFor(MissingPermit::Distance(at))) => {
+                    let wait = at.since(self.context.clock.now());
+                    unless_cancelled(&cancel, sleep(wait)).await;
+                }
+                Ok(NextStep::WaitFor(MissingPermit::Permit { cost, refusal })) => {
+                    let kept = queue.take().filter(|wait: &PermitWait| wait.is_for(cost));
+                    let joined = kept.or_else(|| executor.join_queue(cost));
+                    let waited = self.wait_for_permit(joined, &refusal);
+                    queue = unless_cancelled(&cancel, waited).await.flatten();
+                }
+                Ok(NextStep::Sleep(span)) => {
+                    queue = None;
+                    // Limits may change, which no notification announces.
+                    let span = span.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL);
+                    unless_cancelled(&cancel, timeout(span, changed)).await;
+                }
+                Err(error) => {
+                    queue = None;
+                    let wait = self.context.wait_after_store_error(&error);
+                    unless_cancelled(&cancel, wait).await;
+                }
+            }
+        }
+    }
+
+    /// Waits in the API's queue for a while: reserves the permit, keeps the place, or leaves the queue.
+    async fn wait_for_permit(
+        &mut self,
+        queue: Option<PermitWait>,
+        denied: &Refusal,
+    ) -> Option<PermitWait> {
+        match queue?.wait().await {
+            WaitResult::Acquired(permit) => self.reserved = Some(permit),
+            WaitResult::Refused(refusal) => {
+                let wait = refusal.retry_after.or(denied.retry_after);
+                sleep(wait.unwrap_or(POLL_INTERVAL).clamp(MIN_WAIT, POLL_INTERVAL)).await;
+            }
+            WaitResult::Waiting(queue) => return Some(queue),
+        }
+        None
+    }
+
+    /// Reports now and then that these jobs wait for a configuration that knows them.
+    fn report_unserved(&mut self) {
+        let now = self.context.clock.now();
+        let reported = self.reported_unserved;
+        if reported.is_some_and(|at| now.since(at) < REPORT_INTERVAL) {
+            return;
+        }
+        self.reported_unserved = Some(now);
+        let message = match &self.lane {
+            Lane::Handler(name) => format!("no handler is called {name:?}: its jobs wait for one"),
+            Lane::Api { api, .. } => format!(
+                "no API is called {api:?} any more: its jobs wait until the configuration has it again"
+            ),
+        };
+        self.context.events.emit(BulkEvent::Error { message });
+    }
+
+    /// Returns the executor of these jobs, if the configuration knows the API or the handler.
+    fn executor(&self) -> Option<LaneExecutor> {
+        match &self.lane {
+            Lane::Handler(name) => Some(LaneExecutor {
+                executor: Executor::Handler(self.context.lanes.handler(name)?),
+                upstream: None,
+            }),
+            Lane::Api { .. } => Some(LaneExecutor {
+                executor: Executor::Client(self.context.client.clone()),
+                upstream: Some(self.lane.upstream(&self.context.client)?),
+            }),
+        }
+    }
+
+    /// Claims jobs for these worker slots, and starts them.
+    async fn claim(
+        &mut self,
+        executor: &LaneExecutor,
+        slots: Vec<WorkerSlot>,
+    ) -> Result<NextStep, StoreError> {
+        let settings = self.context.settings.load_full();
+        let pending = self.context.sessions.begin_claim();
+        let request = ClaimRequest {
+            lane: self.name.clone(),
+            session: pending.name().clone(),
+            most: slots.len(),
+            lease: settings.lease,
+            recoveries: settings.recoveries,
+            plan: None,
+        };
+        let shared = executor.shared_limits(&self.name, &settings);
+        let permit_first = settings.scheduler.strategy().is_permit_first();
+        let mut batch = match (permit_first, shared) {
+            (true, Some(limits)) => {
+                let upstream = executor.upstream.as_ref();
+                let blocked = upstream.and_then(|upstream| blocked_for(upstream, limits.horizon));
+                if blocked.is_some() {
+                    return Ok(NextStep::Sleep(blocked));
+                }
+                self.claim_scheduled(request, executor, limits).await?
+            }
+            (true, None) => self.claim_permitted(request, executor, &settings).await?,
+            (false, limits) => {
+                // Reserved under another scheduler, before a reload.
+                self.reserved = None;
+                let claims = self.claim_with(request, &mut AllowAll).await?;
+                PermittedBatch {
+                    permissions: job_first::permissions(&claims, limits),
+                    claims,
+                    missing: None,
+                }
+            }
+        };
+        let next = batch.next_step();
+        self.start_jobs(executor, &pending, batch, slots);
+        Ok(next)
+    }
+
+    /// Claims the jobs that get their permits.
+    async fn claim_permitted(
+        &mut self,
+        request: ClaimRequest,
+        executor: &LaneExecutor,
+        settings: &EngineSettings,
+    ) -> Result<PermittedBatch, StoreError> {
+        let context = Arc::clone(&self.context);
+        let mut filter = PermitFilter::new(StartCheck {
+            limits: &context.start_limits,
+            settings,
+            upstream: executor.upstream.clone(),
+            effective_limits: executor.effective_limits(),
+            pacer: self.pacer,
+            reserved: self.reserved.take(),
+            now: context.clock.now(),
+        });
+        let claims = self.claim_with(request, &mut filter).await?;
+        let (check, missing) = (filter.check, filter.missing);
+        self.pacer = check.pacer;
+        // A job that only has to keep its distance starts with the permit that the lane waited for.
+        let is_paced = matches!(missing, Some(MissingPermit::Distance(_)));
+        self.reserved = check.reserved.filter(|_| is_paced);
+        Ok(PermittedBatch {
+            claims,
+            permissions: filter.permissions,
+            missing,
+        })
+    }
+
+    /// Claims the jobs for which the store debits the shared limits, and updates the estimate of its clock.
+    async fn claim_scheduled(
+        &mut self,
+        mut request: ClaimRequest,
+        executor: &LaneExecutor,
+        limits: SharedLimits,
+    ) -> Result<PermittedBatch, StoreError> {
+        request.plan = Some(limits.clone());
+        let sent = self.context.clock.now();
+        let claims = self.claim_with(request, &mut AllowAll).await?;
+        let received = self.context.clock.now();
+        if let Some(decided) = claims.decided {
+            self.server_clock.update(sent, received, decided);
+        }
+        self.report_fleet_share(executor, &claims);
+        let starts = ScheduledStart::from_claims(&claims, limits, &self.server_clock, received);
+        Ok(PermittedBatch {
+            permissions: starts.map(StartPermission::Scheduled).collect(),
+            claims,
+            missing: None,
+        })
+    }
+
+    /// Reports to the upstream how many of all starts it sees.
+    fn report_fleet_share(&self, executor: &LaneExecutor, claims: &ClaimBatch) {
+        let (Some((upstream, _)), Some(all)) = (&executor.upstream, claims.given) else {
+            return;
+        };
+        let own = u64::try_from(claims.jobs.len()).unwrap_or(u64::MAX);
+        let fleet = &self.context.start_limits.fleet;
+        upstream.set_fleet_share(fleet.record(self.context.clock.now(), own, all));
+    }
+
+    /// Claims from the store. An error does not say if jobs were claimed, so the session claims no more.
+    async fn claim_with(
+        &self,
+        request: ClaimRequest,
+        filter: &mut impl ClaimFilter,
+    ) -> Result<ClaimBatch, StoreError> {
+        let (session, lease) = (request.session.clone(), request.lease);
+        let claims = self.context.store.claim(request, filter).await;
+        claims.inspect_err(|error| {
+            if error.is_doubtful() {
+                // A stalled server executes the claim when it resumes, seconds later.
+                let until = self.context.clock.now().saturating_add(lease);
+                self.context.sessions.mark_uncertain(&session, until);
+            } else {
+                self.context.sessions.retire(&session);
+            }
+        })
+    }
+
+    /// Starts each job with its permission and its worker slot.
+    fn start_jobs(
+        &self,
+        executor: &LaneExecutor,
+        pending: &PendingClaim,
+        batch: PermittedBatch,
+        slots: Vec<WorkerSlot>,
+    ) {
+        let resources = batch.permissions.into_iter().zip(slots);
+        for (job, (permission, slot)) in batch.claims.jobs.into_iter().zip(resources) {
+            let held = pending.hold(job.token);
+            let running = RunningJob::new(&self.context, held, slot, job);
+            let executor = executor.executor.clone();
+            // A shutdown refuses new tasks: the running job drops, and is returned.
+            let _stopping = self
+                .jobs
+                .spawn(async move { running.run(&executor, permission).await });
+        }
+    }
+}
+
+/// Larger batches would block the store for too long.
+const MAX_BATCH: usize = 1_000;
+
+/// Seldom enough for a log, and often enough for a reader who joins later.
+const REPORT_INTERVAL: Duration = Duration::from_mins(1);

@@ -1,0 +1,66 @@
+//! A place in an API's wait queue.
+//!
+//! Other callers of the API wait there too. A lane that left the queue to look for its next job would rejoin
+//! behind all of them, and starve next to long queues. So the lane keeps its place while it looks, and leaves
+//! only if the next job has another cost.
+
+use std::time::Duration;
+
+use outflow::{Acquire, AcquireOptions, Refusal, Target, Upstream, WaitMode};
+use outflow_core::Cost;
+use tokio::time::timeout;
+
+use super::start_permission::ReservedPermit;
+
+/// A wait for a permit of one cost.
+pub(crate) struct PermitWait {
+    cost: Cost,
+    acquire: Acquire,
+}
+
+/// Result of waiting for a while.
+pub(crate) enum WaitResult {
+    /// The permit is there.
+    Acquired(ReservedPermit),
+    /// The API's wait queue refused.
+    Refused(Refusal),
+    /// Not yet: another job may be first by now.
+    Waiting(PermitWait),
+}
+
+impl PermitWait {
+    /// Joins the wait queue.
+    pub(crate) fn new((upstream, target): &(Upstream, Target), cost: Cost) -> Self {
+        let deadline = upstream.now().saturating_add(NO_DEADLINE);
+        let options = AcquireOptions::new(target.costing(cost))
+            .mode(WaitMode::Wait)
+            .deadline(deadline);
+        Self {
+            cost,
+            acquire: upstream.admit(options),
+        }
+    }
+
+    /// Returns true if it waits for a permit of this cost.
+    pub(crate) fn is_for(&self, cost: Cost) -> bool {
+        self.cost == cost
+    }
+
+    /// Waits for a while.
+    pub(crate) async fn wait(mut self) -> WaitResult {
+        match timeout(RECHECK_AFTER, &mut self.acquire).await {
+            Ok(Ok(permit)) => {
+                let cost = self.cost;
+                WaitResult::Acquired(ReservedPermit { permit, cost })
+            }
+            Ok(Err(refusal)) => WaitResult::Refused(refusal),
+            Err(_) => WaitResult::Waiting(self),
+        }
+    }
+}
+
+/// A lane looks this often if another job has become first.
+const RECHECK_AFTER: Duration = Duration::from_secs(5);
+
+/// An upstream refuses a call that cannot start before its deadline, so this one is never reached.
+const NO_DEADLINE: Duration = Duration::from_hours(24 * 365);

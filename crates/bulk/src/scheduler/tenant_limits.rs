@@ -1,0 +1,118 @@
+//! Limits of tenants, one limiter for each.
+//!
+//! A tenant's limit is an [`Upstream`] as well, so that it counts calls as they arrive at the server and not as
+//! they leave a queue. It has no health: failures belong to the API. Idle limiters are dropped after their
+//! window.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use outflow::{AcquireOptions, Events, Permit, Refusal, Rules, SharedTimer, Upstream};
+use outflow_core::{AdaptiveMode, Cost, HealthConfig, HealthSettings, Nanos, Rate};
+use outflow_store::Name;
+
+use super::pacing::{self, StartPacer};
+
+/// Limiters of tenants; one limiter serves all lanes.
+pub(crate) struct TenantLimiters {
+    timer: SharedTimer,
+    limiters: Mutex<HashMap<Name, CachedLimiter>>,
+}
+
+struct CachedLimiter {
+    upstream: Upstream,
+    rate: Rate,
+    pacer: StartPacer,
+    last_used: Nanos,
+}
+
+impl TenantLimiters {
+    pub(crate) fn new(timer: SharedTimer) -> Self {
+        Self {
+            timer,
+            limiters: Mutex::default(),
+        }
+    }
+
+    /// Acquires a permit of the tenant; a tenant without a rate needs none.
+    pub(crate) fn try_acquire(
+        &self,
+        tenant: &Name,
+        rate: Option<Rate>,
+        cost: Cost,
+    ) -> Result<Option<Permit>, Refusal> {
+        let Some(upstream) = rate.and_then(|rate| self.limiter(tenant, rate)) else {
+            return Ok(None);
+        };
+        let target = upstream.route(&http::Method::GET, "/").costing(cost);
+        upstream.try_acquire(AcquireOptions::new(target)).map(Some)
+    }
+
+    /// Returns the earliest instant of the tenant's next start, if it is not now.
+    pub(crate) fn paced_until(&self, tenant: &Name, now: Nanos) -> Option<Nanos> {
+        self.lock().get(tenant)?.pacer.next_start_after(now)
+    }
+
+    /// Records a start of this tenant, so that the next keeps its distance.
+    pub(crate) fn record_start(&self, tenant: &Name, cost: Cost, now: Nanos) {
+        if let Some(cached) = self.lock().get_mut(tenant) {
+            let distance = pacing::spread(cached.rate, cost);
+            cached.pacer.record_start(now, distance);
+        }
+    }
+
+    fn limiter(&self, tenant: &Name, rate: Rate) -> Option<Upstream> {
+        let now = self.timer.now();
+        let mut limiters = self.lock();
+        if let Some(cached) = limiters.get_mut(tenant) {
+            cached.last_used = now;
+            if cached.rate != rate && cached.upstream.reconfigure(&rules(rate)).is_ok() {
+                cached.rate = rate;
+            }
+            return Some(cached.upstream.clone());
+        }
+        let timer = SharedTimer::clone(&self.timer);
+        // Rules of a single limit cannot contradict each other.
+        let upstream = Upstream::new(tenant.as_str(), rules(rate), timer, Events::new()).ok()?;
+        let cached = CachedLimiter {
+            upstream: upstream.clone(),
+            rate,
+            pacer: StartPacer::default(),
+            last_used: now,
+        };
+        limiters.insert(tenant.clone(), cached);
+        Some(upstream)
+    }
+
+    /// Drops limiters whose calls no longer count.
+    pub(crate) fn prune(&self) {
+        let now = self.timer.now();
+        self.lock().retain(|_, cached| {
+            let counts_for = cached.rate.per().saturating_add(LATE_RESPONSE);
+            !cached.upstream.is_idle() || now.since(cached.last_used) < counts_for
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, CachedLimiter>> {
+        self.limiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn rules(rate: Rate) -> Rules {
+    let health = HealthSettings {
+        concurrency: UNBOUNDED,
+        ..HealthSettings::default()
+    };
+    Rules {
+        adaptive: AdaptiveMode::Off,
+        health: HealthConfig::new(health).unwrap_or_default(),
+        ..Rules::with_limit(rate)
+    }
+}
+
+/// The worker pool and the API bound the calls in flight; a tenant's limiter must not.
+const UNBOUNDED: u32 = 100_000;
+
+/// A response may be this late, and its call counts from then.
+const LATE_RESPONSE: Duration = Duration::from_mins(1);

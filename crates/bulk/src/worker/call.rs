@@ -1,0 +1,111 @@
+//! The attempt of a job that is an HTTP call.
+
+use outflow::{AttemptResult, Error, Outflow, Permit, Response, Verdict};
+use outflow_core::OutcomeClass;
+use outflow_store::JobEnd;
+
+use super::{JobAttempt, failed};
+use crate::scheduler::start_permission::HeldPermits;
+use crate::scheduler::strategy::AttemptFailure;
+use crate::submit::job_payload::HttpCall;
+
+impl<S> JobAttempt<'_, S> {
+    /// Sends the call and returns its end.
+    pub(super) async fn send(
+        &self,
+        client: &Outflow,
+        mut call: HttpCall,
+        mut permits: HeldPermits,
+    ) -> JobEnd {
+        call.set_idempotency_key(self.job.id.as_str());
+        let mut request = client
+            .request(call.method, &call.api, &call.path)
+            .headers(call.headers)
+            .body(call.body)
+            .header("outflow-attempt", self.job.attempt.to_string())
+            .priority(self.job.priority)
+            .cost(self.job.cost)
+            .timeout(call.timeout.unwrap_or(self.settings.timeout))
+            .no_retry();
+        // A job's own timeout wins over the API's timeout of all calls.
+        if let Some(own) = call.timeout {
+            request = request.attempt_timeout(own);
+        }
+        if let Some(permit) = permits.api.take() {
+            request = request.with_permit(permit);
+        }
+        if let Some(tenant) = &mut permits.tenant {
+            tenant.sending();
+        }
+        let sent = request.send().await;
+        settle_tenant(permits.tenant, &sent);
+        match sent {
+            Ok(response) => self.on_response(response).await,
+            Err(error) => self.on_error(&error),
+        }
+    }
+
+    async fn on_response(&self, response: Response) -> JobEnd {
+        let (status, verdict) = (response.status().as_u16(), response.verdict());
+        if let Some(end) = verdict.and_then(|verdict| self.on_throttle(&verdict)) {
+            return end;
+        }
+        let words = format!("the API answered {status}");
+        if verdict.is_some_and(|verdict| verdict.is_worth_a_retry()) {
+            let retry_after = response.retry_after();
+            // The status is stored even if the body broke off.
+            let body = response.bytes().await.unwrap_or_default();
+            return self.retry_after(AttemptFailure {
+                words,
+                retry_after,
+                result: self.stored_result(status, body),
+            });
+        }
+        let body = match response.bytes().await {
+            Ok(body) => body,
+            Err(error) => return self.retry(error.to_string()),
+        };
+        let result = self.stored_result(status, body);
+        if status >= 400 {
+            return JobEnd::Failed { words, result };
+        }
+        self.done(result)
+    }
+
+    /// Returns the end of a throttled attempt: the job returns to its queue and uses no retry.
+    fn on_throttle(&self, verdict: &Verdict) -> Option<JobEnd> {
+        let throttled = matches!(
+            verdict.effect,
+            OutcomeClass::Throttled | OutcomeClass::Banned
+        );
+        let strategy = self.settings.scheduler.strategy();
+        throttled.then(|| strategy.throttle(&self.settings, self.job, verdict.retry_after))
+    }
+
+    fn on_error(&self, error: &Error) -> JobEnd {
+        // The API left the configuration after the claim: the job waits in its queue until it is back.
+        if error.is_refused() || error.is_unknown_api() {
+            return JobEnd::Returned;
+        }
+        let verdict = error.verdict();
+        let worth = verdict.is_some_and(|verdict| verdict.is_worth_a_retry());
+        if worth || error.is_timeout() || error.is_connect() {
+            return self.retry_after(AttemptFailure {
+                words: error.to_string(),
+                retry_after: error.retry_after(),
+                result: None,
+            });
+        }
+        failed(error.to_string())
+    }
+}
+
+/// Reports the end of the call to the tenant's limiter, and nothing else: failures belong to the API.
+fn settle_tenant(permit: Option<Permit>, sent: &Result<Response, Error>) {
+    let Some(permit) = permit else { return };
+    match sent {
+        Ok(_) => drop(permit.settle(AttemptResult::status(200))),
+        Err(error) if error.attempts() == 0 => permit.refund(),
+        Err(_) => drop(permit),
+    }
+}
