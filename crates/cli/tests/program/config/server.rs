@@ -103,3 +103,30 @@ fn limits_for_callers_are_settable_within_bounds() {
         assert!(with(&format!("[server]\n{wrong}")).is_err(), "{wrong}");
     }
 }
+
+// One error in each section, in the order of the file; the last one needs three sections to be read.
+#[test]
+fn errors_of_all_sections_are_reported_in_the_order_of_the_text() {
+    let text = "[bulk]\nlease = 3\n[log]\nlevel = \"loud\"\n[server]\nworkers = 0\n\
+                [admin]\nlisten = \"x\"\n[apis.stock]\nbase_url = \"http://127.0.0.1:7070\"\n\
+                [sever]\n";
+    let diagnostics = read(text, &[]).expect_err("six errors");
+    let keys: Vec<_> = diagnostics.iter().map(|one| one.key.as_str()).collect();
+    let expected = [
+        "bulk.lease",
+        "log.level",
+        "server.workers",
+        "admin.listen",
+        "apis.stock.base_url",
+        "sever",
+    ];
+    assert_eq!(keys, expected, "{diagnostics}");
+}
+
+#[test]
+fn the_client_learns_the_secrets_of_all_sections() {
+    let config = with("[server]\ntoken_env = \"GATE\"").expect("no error");
+    let secrets = config.client.secrets.iter();
+    let secrets: Vec<_> = secrets.map(|secret| secret.expose_secret()).collect();
+    assert_eq!(secrets, ["open-sesame"]);
+}

@@ -125,3 +125,14 @@ fn a_file_is_read_and_a_missing_or_binary_one_is_an_error() {
     let bytes = Config::from_file(&path).expect_err("not text").to_string();
     assert!(bytes.contains("byte 5 is not UTF-8"), "{bytes}");
 }
+
+#[test]
+fn the_programs_sections_are_ignored_and_an_unknown_section_is_an_error() {
+    let shared =
+        format!("{STOCK}[server]\nlisten = 7\nunknown = 1\n[admin]\n[bulk]\nlease = true\n");
+    let config = read(&shared, &[]).expect("no error");
+    assert!(config.warnings.is_empty(), "{}", config.warnings);
+    let unknown = read(&format!("{STOCK}[serverr]\n"), &[]).expect_err("unknown");
+    let text = unknown.to_string();
+    assert!(text.contains("did you mean `server`?"), "{text}");
+}
