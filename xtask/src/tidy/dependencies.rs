@@ -239,6 +239,7 @@ const ROOMS: [Room; 9] = [
         name: "outflow-testkit",
         product: &[
             "outflow-core",
+            "outflow",
             "fastrand",
             "proptest",
             "rcgen",
