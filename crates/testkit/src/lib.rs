@@ -13,6 +13,8 @@
 mod background;
 mod browser;
 mod deadline;
+#[cfg(feature = "client")]
+mod event_recorder;
 mod fault_proxy;
 pub mod fuzz_seeds;
 pub mod laws;
@@ -27,6 +29,8 @@ mod virtual_time;
 
 pub use background::Background;
 pub use browser::{Browser, SeenRequest};
+#[cfg(feature = "client")]
+pub use event_recorder::EventRecorder;
 pub use fault_proxy::{Cut, FaultProxy};
 pub use link_latency::{Direction, Jitter, LinkLatency, Path};
 pub use net_conditions::{NetConditions, Traffic};

@@ -253,6 +253,7 @@ const ROOMS: [Room; 10] = [
         name: "outflow-testkit",
         product: &[
             "outflow-core",
+            "outflow",
             "fastrand",
             "proptest",
             "rcgen",

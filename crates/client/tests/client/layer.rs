@@ -15,10 +15,9 @@ use http_body_util::{BodyExt, Full};
 use outflow::core::OutcomeClass;
 use outflow::event::EventKind;
 use outflow::{
-    AcquireOptions, Event, Events, LayerError, Observer, Rules, Upstream, UpstreamLayer,
-    UpstreamService, WaitMode,
+    AcquireOptions, Events, LayerError, Rules, Upstream, UpstreamLayer, UpstreamService, WaitMode,
 };
-use outflow_testkit::VirtualTime;
+use outflow_testkit::{EventRecorder, VirtualTime};
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -151,17 +150,6 @@ async fn a_body_holds_its_place_until_it_ends() {
     assert!(door.is_idle());
 }
 
-#[derive(Default)]
-struct Effects(std::sync::Mutex<Vec<OutcomeClass>>);
-
-impl Observer for Effects {
-    fn observe(&self, event: &Event) {
-        if let EventKind::Settled { effect, .. } = &event.what {
-            self.0.lock().expect("no panic").push(*effect);
-        }
-    }
-}
-
 /// One piece, and then the connection is gone.
 #[derive(Clone)]
 struct Broken(Option<Bytes>);
@@ -201,8 +189,7 @@ impl Service<Request<()>> for Fails {
 #[tokio::test(start_paused = true)]
 async fn the_door_learns_what_became_of_a_request() {
     let door = door("10/s");
-    let effects = Arc::new(Effects::default());
-    door.events().subscribe(effects.clone());
+    let recorder = EventRecorder::subscribed_to(door.events());
     let govern = UpstreamLayer::new(door.clone());
     let refused = govern.layer(answering(429, short));
     through(&refused, Request::new(()))
@@ -216,7 +203,10 @@ async fn the_door_learns_what_became_of_a_request() {
     let ended = through(&failing, Request::new(())).await;
     assert!(matches!(ended.err(), Some(LayerError::Failed(_))));
     assert!(door.is_idle());
-    let seen = effects.0.lock().expect("no panic").clone();
+    let seen = recorder.select(|kind| match kind {
+        EventKind::Settled { effect, .. } => Some(*effect),
+        _ => None,
+    });
     assert_eq!(
         seen,
         [

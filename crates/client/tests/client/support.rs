@@ -1,5 +1,4 @@
 //! What several suites need.
 
 pub(crate) mod own_process;
-pub(crate) mod recorded_events;
 pub(crate) mod sample_events;

@@ -40,7 +40,7 @@ fn used(world: &World) -> Vec<u64> {
 }
 
 fn foreign(world: &World) -> Vec<u64> {
-    world.diary.of(|what| match what {
+    world.diary.take_selected(|what| match what {
         EventKind::Foreign { units, .. } => Some(*units),
         _ => None,
     })

@@ -26,7 +26,7 @@ fn names(world: &World) -> Vec<&'static str> {
             _ => "other",
         })
     };
-    world.diary.of(name)
+    world.diary.take_selected(name)
 }
 
 // One call from asking to its end, then one that waits and gives its permit back.
@@ -42,7 +42,7 @@ fn every_step_of_a_call_is_told_in_order() {
     world.pass(ms(250));
     let id = permit.id();
     permit.settle(AttemptResult::status(200));
-    let told = world.diary.read();
+    let told = world.diary.take();
     assert!(told.iter().all(|event| event.api == "api"));
     let settled = told.iter().find_map(|event| match &event.what {
         EventKind::Settled {
@@ -80,7 +80,7 @@ fn a_refusal_is_told_with_its_cause_and_how_long_was_waited() {
     let _held = world.caller(world.ask()).admitted();
     let _late = world.waiting(world.ask().deadline(world.now().saturating_add(secs(3))));
     world.pass(secs(3));
-    let told = world.diary.of(|what| match what {
+    let told = world.diary.take_selected(|what| match what {
         EventKind::Refused {
             refusal, waited, ..
         } => Some((refusal.cause.clone(), *waited)),
@@ -103,14 +103,14 @@ fn a_refusal_is_told_with_its_cause_and_how_long_was_waited() {
 fn a_move_and_a_cooldown_are_told_with_their_numbers() {
     let world = World::new(rules(vec![by_sending("50/s")]));
     crate::health::asks_to_wait(&world, world.ask(), 429, "2");
-    let told = world.diary.of(|what| match what {
+    let told = world.diary.take_selected(|what| match what {
         EventKind::Cooling { wait, vitals, .. } => Some((*wait, vitals.streak, vitals.retry_after)),
         _ => None,
     });
     assert_eq!(told, [(secs(2), 1, Some(secs(2)))]);
     world.pass(secs(4));
     crate::health::asks_to_wait(&world, world.ask(), 429, "60");
-    let told = world.diary.of(|what| match what {
+    let told = world.diary.take_selected(|what| match what {
         EventKind::Moved {
             group,
             transition,
@@ -127,7 +127,7 @@ fn a_meter_that_runs_low_is_told_once() {
     let limit = by_sending("10/s").warning_below(Share::percent(50));
     let world = World::new(rules(vec![limit]));
     world.sends(10, world.ask());
-    let told = world.diary.of(|what| match what {
+    let told = world.diary.take_selected(|what| match what {
         EventKind::Meter {
             group: None,
             event: MeterEvent::Low { .. },
@@ -145,7 +145,7 @@ fn long_use_near_the_limit_raises_an_alert_and_its_end_is_told() {
     let mut raised = Vec::new();
     for _ in 0..80 {
         world.door.prune();
-        raised.extend(world.diary.of(|what| match what {
+        raised.extend(world.diary.take_selected(|what| match what {
             EventKind::Usage {
                 raised, used_ppm, ..
             } => Some((*raised, *used_ppm)),

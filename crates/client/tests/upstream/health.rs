@@ -551,7 +551,7 @@ fn a_broken_body_counts_as_a_failure() {
     }
     world.pass(ms(250));
     assert_eq!(state(&world), HealthState::Throttle);
-    let moved = world.diary.of(|what| match what {
+    let moved = world.diary.take_selected(|what| match what {
         EventKind::Moved { transition, .. } => Some(transition.to),
         _ => None,
     });

@@ -93,7 +93,7 @@ fn strangers_shrink_our_share_once_in_every_dialect() {
             permit.settle(AttemptResult::response(200, &headers(told)));
             assert_eq!(used(&world), counted, "{told:?}");
         }
-        let foreign = world.diary.of(|what| match what {
+        let foreign = world.diary.take_selected(|what| match what {
             EventKind::Foreign { units, .. } => Some(*units),
             _ => None,
         });
@@ -172,7 +172,7 @@ fn what_cannot_be_understood_is_told_and_changes_nothing() {
         (verdict.effect, verdict.retry_after),
         (OutcomeClass::Throttled, None)
     );
-    let malformed = world.diary.of(|what| match what {
+    let malformed = world.diary.take_selected(|what| match what {
         EventKind::Malformed { headers } => Some(*headers),
         _ => None,
     });
@@ -200,7 +200,7 @@ fn effective(world: &World) -> u64 {
 }
 
 fn drifts(world: &World) -> Vec<Option<String>> {
-    world.diary.of(|what| match what {
+    world.diary.take_selected(|what| match what {
         EventKind::Drifting { drift, .. } => Some(drift.map(|drift| drift.evidence.to_string())),
         _ => None,
     })

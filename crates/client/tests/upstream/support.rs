@@ -4,7 +4,6 @@
 //! every single step, and a future dropped between any two of them.
 
 pub(crate) mod caller;
-pub(crate) mod diary;
 pub(crate) mod history;
 pub(crate) mod oracle;
 pub(crate) mod timer;
@@ -14,34 +13,32 @@ use std::time::Duration;
 
 use outflow::core::{Accounting, Limit, Nanos, Rate};
 use outflow::{AcquireOptions, Events, Rules, Target, Upstream};
+use outflow_testkit::EventRecorder;
 
 pub(crate) use caller::Caller;
-pub(crate) use diary::Diary;
 pub(crate) use timer::ManualTimer;
 
 /// A door, its time and what it told.
 pub(crate) struct World {
     pub(crate) timer: Arc<ManualTimer>,
     pub(crate) door: Upstream,
-    pub(crate) diary: Arc<Diary>,
+    pub(crate) diary: EventRecorder,
 }
 
 impl World {
     /// A door whose every event is written down.
     pub(crate) fn new(rules: Rules) -> Self {
         let events = Events::new();
-        let diary = Arc::new(Diary::default());
-        let ear: Arc<dyn outflow::Observer> = Arc::<Diary>::clone(&diary);
-        events.subscribe(ear);
+        let diary = EventRecorder::subscribed_to(&events);
         Self::with(rules, events, diary)
     }
 
     /// A door that nobody listens to.
     pub(crate) fn silent(rules: Rules) -> Self {
-        Self::with(rules, Events::new(), Arc::new(Diary::default()))
+        Self::with(rules, Events::new(), EventRecorder::default())
     }
 
-    fn with(rules: Rules, events: Events, diary: Arc<Diary>) -> Self {
+    fn with(rules: Rules, events: Events, diary: EventRecorder) -> Self {
         let timer = Arc::new(ManualTimer::default());
         let shared = Arc::<ManualTimer>::clone(&timer);
         let door = Upstream::new("api", rules, shared, events);

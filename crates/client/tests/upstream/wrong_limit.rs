@@ -1,20 +1,20 @@
 //! A limit that is configured far too high is found out: few calls are refused, none fails, and little
 //! time is lost. The client against servers of every kind, in virtual time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outflow::core::{
     HealthConfig, HealthOverride, HealthSettings, Rate, RetryBudgetSettings, Share,
 };
-use outflow::event::{Event, EventKind};
-use outflow::{Api, IoStream, Observer, Outflow, Rules};
+use outflow::event::EventKind;
+use outflow::{Api, IoStream, Outflow, Rules};
 use outflow_mock::{
     ArrivalVerdict, Dialect, Latency, MockApi, Quota, ResetForm, RetryAfterForm, Script,
     ScriptMatch, ThrottleResponse,
 };
-use outflow_testkit::{Background, VirtualTime};
+use outflow_testkit::{Background, EventRecorder, VirtualTime};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -100,21 +100,6 @@ fn client(strict: &MockApi, believed: u64) -> Outflow {
         .expect("valid")
 }
 
-/// Remembers where health moved.
-#[derive(Clone, Default)]
-struct Moves(Arc<Mutex<Vec<String>>>);
-
-impl Observer for Moves {
-    fn observe(&self, event: &Event) {
-        if let EventKind::Moved { transition, .. } = &event.what {
-            self.0
-                .lock()
-                .expect("no panic")
-                .push(format!("{transition:?}"));
-        }
-    }
-}
-
 /// What became of a storm.
 #[derive(Debug)]
 struct Storm {
@@ -126,8 +111,7 @@ struct Storm {
 
 /// So many calls by so many callers, each after its last was answered.
 async fn storm(strict: &MockApi, client: &Outflow, calls: usize, callers: usize) -> Storm {
-    let moves = Moves::default();
-    client.events().subscribe(Arc::new(moves.clone()));
+    let recorder = EventRecorder::subscribed_to(client.events());
     let (next, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let began = strict.now();
     let caller = || {
@@ -152,7 +136,10 @@ async fn storm(strict: &MockApi, client: &Outflow, calls: usize, callers: usize)
         failed: failed.load(Ordering::Relaxed),
         refused: strict.audit().refused(),
         took: strict.now().since(began),
-        moves: moves.0.lock().expect("no panic").clone(),
+        moves: recorder.select(|kind| match kind {
+            EventKind::Moved { transition, .. } => Some(format!("{transition:?}")),
+            _ => None,
+        }),
     }
 }
 

@@ -15,8 +15,7 @@ use outflow_mock::{
     Content, Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault, Server,
     ThrottleResponse, Tls,
 };
-
-use crate::support::recorded_events::Heard;
+use outflow_testkit::EventRecorder;
 
 /// Looks different in a query, in JSON and in base64. No part of it is hexadecimal, as the numbers of
 /// calls are.
@@ -144,7 +143,7 @@ async fn traces(api: Api, format: LogFormat) -> String {
     let told = Told::default();
     let listening = told.listening();
     let client = telling_all(api.clone(), format, dir.path());
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let mut text = format!("{client:?}");
     text += &calls(&client).await;
     text += &reloads(&client, &api);

@@ -6,9 +6,9 @@ use outflow::core::HealthOverride;
 use outflow::event::{CacheLabel, EventKind};
 use outflow::{Api, CacheDirective, CacheMode, Response};
 use outflow_mock::{Fault, Latency, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
+use outflow_testkit::EventRecorder;
 
 use super::support::{over_pipes, scripted};
-use crate::support::recorded_events::Heard;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -36,7 +36,7 @@ fn status(answer: &Response) -> &str {
 async fn what_is_fresh_costs_no_permit_and_no_packet() {
     let strict = lasting("");
     let client = over_pipes(&strict, keeping);
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let first = client
         .get("strict", "/a")
         .send()
@@ -302,7 +302,7 @@ async fn a_streaming_call_gets_the_stale_answer_that_a_whole_one_gets() {
 async fn a_streaming_miss_is_told_and_marked() {
     let strict = lasting("");
     let client = over_pipes(&strict, keeping);
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let call = client.get("strict", "/a").send_streaming();
     let answer = call.await.expect("an answer");
     let misses = heard.all().into_iter().filter(|event| {

@@ -11,9 +11,9 @@ use outflow::core::Nanos;
 use outflow::event::{EventKind, StatusLabel};
 use outflow::{Api, CacheMode, Outflow, Rules};
 use outflow_mock::{Content, Latency, MockApi, MockResponse, Script, ScriptMatch};
+use outflow_testkit::EventRecorder;
 
 use super::support::{over_pipes, scripted};
-use crate::support::recorded_events::Heard;
 
 /// Polls a future so many times and drops it; says whether it was over by then.
 async fn given_up_after<F: Future>(polls: usize, work: F) -> bool {
@@ -48,7 +48,7 @@ fn limited(api: &mut Api) {
 }
 
 /// What permits became of, by the events: as many were settled or given back as were admitted.
-fn conserved(heard: &Heard) -> (usize, usize) {
+fn conserved(heard: &EventRecorder) -> (usize, usize) {
     let count = |wanted: fn(&EventKind) -> bool| {
         let all = heard.all();
         all.iter().filter(|event| wanted(&event.what)).count()
@@ -59,7 +59,7 @@ fn conserved(heard: &Heard) -> (usize, usize) {
 }
 
 async fn leaves_nothing_behind<F: Future>(client: &Outflow, polls: usize, work: F) -> bool {
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let over = given_up_after(polls, work).await;
     let door = client.upstream("strict").expect("there");
     assert!(door.is_idle(), "after {polls} polls a place is still held");

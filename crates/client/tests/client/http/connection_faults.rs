@@ -8,9 +8,9 @@ use http::Method;
 use outflow::event::{FailureLabel, StatusLabel};
 use outflow::{Api, Error, Outflow, Rules, WaitMode};
 use outflow_mock::{Fault, Script, ScriptMatch};
+use outflow_testkit::EventRecorder;
 
 use super::support::{eager, one_at_a_time, over_pipes, over_sockets, scripted};
-use crate::support::recorded_events::Heard;
 
 async fn met(fault: Fault) -> (Result<u16, Error>, Option<FailureLabel>, StatusLabel) {
     let strict = scripted(Script::new().rule(ScriptMatch::always(), fault));
@@ -19,7 +19,7 @@ async fn met(fault: Fault) -> (Result<u16, Error>, Option<FailureLabel>, StatusL
         api.timeouts.read = Duration::from_millis(200);
         api.retry.count = 0;
     });
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let ended = client.get("strict", "/").send().await;
     let told = heard.finished().remove(0);
     (

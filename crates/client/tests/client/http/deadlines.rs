@@ -8,10 +8,10 @@ use outflow::{Rules, WaitMode};
 use outflow_mock::{
     Content, Fault, MockResponse, Script, ScriptMatch, ScriptedFault, ThrottleResponse,
 };
+use outflow_testkit::EventRecorder;
 use tokio::time::Instant;
 
 use super::support::{over_pipes, scripted};
-use crate::support::recorded_events::Heard;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -21,7 +21,7 @@ async fn a_deadline_ends_an_attempt_and_blames_nobody() {
     let strict =
         scripted(Script::new().rule(ScriptMatch::always(), ScriptedFault::Late(5 * SECOND)));
     let client = over_pipes(&strict, |_| {});
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let began = Instant::now();
     let ended = client.get("strict", "/").timeout(SECOND).send().await;
     let error = ended.expect_err("too late");
@@ -45,7 +45,7 @@ async fn an_attempt_that_runs_into_its_own_timeout_is_the_servers_fault() {
         api.timeouts.attempt = 2 * SECOND;
         api.retry.count = 0;
     });
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let began = Instant::now();
     let error = client
         .get("strict", "/")
@@ -95,7 +95,7 @@ async fn a_caller_who_grants_more_time_has_the_answer() {
 async fn silence_beyond_the_usual_time_is_the_servers_fault() {
     let strict = scripted(Script::new().rule(ScriptMatch::always(), Fault::Hang));
     let client = over_pipes(&strict, |api| api.retry.count = 0);
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let began = Instant::now();
     let call = client.get("strict", "/").timeout(25 * SECOND);
     let ended = call.attempt_timeout(25 * SECOND).send().await;

@@ -9,12 +9,11 @@ use outflow::event::{EventKind, FailureLabel, StatusLabel};
 use outflow::metrics::{ApiLabels, Metrics};
 use outflow::{AddressPolicy, Api, Outflow, OutflowBuilder, Resolve, ResolveError, Resolving};
 use outflow_mock::{MockResponse, Script, ScriptMatch};
-use outflow_testkit::VirtualTime;
+use outflow_testkit::{EventRecorder, VirtualTime};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
 use super::support::{Names, eager, scripted};
-use crate::support::recorded_events::Heard;
 
 /// A resolver that answers nobody.
 struct Silent;
@@ -41,7 +40,7 @@ async fn is_told(names: impl Resolve + 'static, why: ResolveError) {
     });
     let client = client.timer(Arc::new(VirtualTime::new()));
     let client = client.build().expect("valid");
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let metrics = Arc::new(Metrics::new([ApiLabels::new("strict", [])]));
     client.events().subscribe(metrics.clone());
     let error = client.get("strict", "/").send().await.expect_err("nowhere");

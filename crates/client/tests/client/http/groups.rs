@@ -7,9 +7,9 @@ use outflow::core::{Cost, Limit, Priority};
 use outflow::event::{EventKind, StatusLabel};
 use outflow::{Credential, CredentialPlacement, Group, Route, Rules};
 use outflow_mock::{MockApi, MockResponse, Script};
+use outflow_testkit::EventRecorder;
 
 use super::support::{over_pipes, scripted};
-use crate::support::recorded_events::Heard;
 
 #[tokio::test(start_paused = true)]
 async fn values_go_out_and_come_back_as_json() {
@@ -63,7 +63,7 @@ async fn a_call_counts_in_its_group_at_its_cost() {
             cost: None,
         }];
     });
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let began = tokio::time::Instant::now();
     client.get("strict", "/quotes").send().await.expect("free");
     client.get("strict", "/orders/1").send().await.expect("one");
@@ -100,7 +100,7 @@ async fn a_finished_call_is_told_with_all_that_its_line_says() {
         .expect("valid");
     strict.answer("/a", MockResponse::status(404));
     let client = over_pipes(&strict, |_| {});
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     let parent = format!("00-{trace}-00f067aa0ba902b7-01");
     let call = client.get("strict", "/a?key=CANARY").trace_parent(&parent);

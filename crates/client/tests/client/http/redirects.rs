@@ -4,9 +4,9 @@ use http::HeaderName;
 use outflow::core::{Cost, Limit};
 use outflow::{Api, Credential, CredentialPlacement, Group, Outflow, Route};
 use outflow_mock::{MockApi, MockResponse, Script, Server};
+use outflow_testkit::EventRecorder;
 
 use super::support::{eager, over_pipes, over_sockets, scripted};
-use crate::support::recorded_events::Heard;
 
 /// A server that tells which headers it saw.
 async fn noting() -> (MockApi, Server) {
@@ -48,7 +48,7 @@ async fn a_redirect_within_the_api_keeps_the_key_and_takes_a_permit() {
     let (strict, server) = noting().await;
     strict.answer("/old", MockResponse::redirect(302, "/new?page=2"));
     let client = over_sockets(&server, |api| keyed(api, CredentialPlacement::Bearer));
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let answer = client
         .get("strict", "/old")
         .send()
@@ -218,7 +218,7 @@ async fn a_redirected_call_counts_in_the_group_it_leads_to() {
             api.base_url = format!("{}/v1", api.base_url).parse().expect("a URL");
             scarce_orders(api);
         });
-        let heard = Heard::on(client.events());
+        let heard = EventRecorder::subscribed_to(client.events());
         for _ in 0..2 {
             let _refused = client.get("strict", "/free").send().await;
         }
@@ -233,7 +233,7 @@ async fn a_group_that_the_caller_named_stays() {
     let strict = scripted(Script::new());
     strict.answer("/free", MockResponse::redirect(302, "/other"));
     let client = over_pipes(&strict, scarce_orders);
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let call = client.get("strict", "/free").group("orders");
     let error = call.send().await.expect_err("the second of this minute");
     assert!(error.is_rate_limited(), "{error}");

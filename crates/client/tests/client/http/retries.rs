@@ -14,10 +14,9 @@ use outflow_mock::{
     Content, Fault, Latency, MockApi, MockResponse, Quota, Received, Script, ScriptMatch,
     ThrottleResponse,
 };
-use outflow_testkit::VirtualTime;
+use outflow_testkit::{EventRecorder, VirtualTime};
 
 use super::support::{eager, one_at_a_time, over_pipes, over_sockets, scripted};
-use crate::support::recorded_events::Heard;
 
 // The body arrived whole and then the connection was reset: the order may have been taken.
 #[tokio::test]
@@ -251,7 +250,7 @@ async fn a_repetition_is_told_and_waits_as_its_rule_says() {
         let second = Duration::from_secs(1);
         api.retry.backoff = Backoff::added_jitter(second, second, second * 2).expect("valid");
     });
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     client.get("strict", "/").send().await.expect("second");
     let told: Vec<_> = heard
         .all()
@@ -340,7 +339,7 @@ async fn a_stream_that_never_began_is_tried_again() {
 async fn each_attempt_is_settled_once() {
     let strict = scripted(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
     let client = over_pipes(&strict, |api| api.retry.count = 2);
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let call = client.post("strict", "/").body("x").idempotency_key("k");
     let answer = call.send().await.expect("the 503");
     let settled = |event: &outflow::Event| matches!(event.what, EventKind::Settled { .. });

@@ -10,15 +10,15 @@ use outflow::{Credential, CredentialPlacement, Outflow, ResolveError, Rules, Wai
 use outflow_mock::{
     Fault, MockResponse, Script, ScriptMatch, ScriptedFault, ThrottleResponse, Tls,
 };
+use outflow_testkit::EventRecorder;
 
 use super::support::{Names, eager, over_sockets, scripted};
-use crate::support::recorded_events::Heard;
 
 const CANARY: &str = "CANARY-7f3a";
 
 /// Everything that a call leaves behind in text.
 async fn traces(client: &Outflow, path: &str) -> String {
-    let heard = Heard::on(client.events());
+    let heard = EventRecorder::subscribed_to(client.events());
     let secretive = || {
         client
             .get("strict", path)

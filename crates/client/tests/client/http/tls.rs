@@ -7,9 +7,9 @@ use http::Method;
 use outflow::event::FailureLabel;
 use outflow::{Outflow, TlsTrust};
 use outflow_mock::{MockResponse, Script, ScriptMatch, ScriptedFault, Tls};
+use outflow_testkit::EventRecorder;
 
 use super::support::{eager, scripted, trusting};
-use crate::support::recorded_events::Heard;
 
 // HTTP/2 on one connection: two calls at once do not need a second one.
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn a_certificate_that_cannot_be_trusted_is_not_tried_again() {
         let strict = scripted(Script::new());
         let server = strict.listen_tls(tls).await.expect("a port");
         let client = trusting(&server, |_| {});
-        let heard = Heard::on(client.events());
+        let heard = EventRecorder::subscribed_to(client.events());
         let error = client
             .post("strict", "/")
             .send()

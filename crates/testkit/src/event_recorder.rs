@@ -1,0 +1,66 @@
+//! An observer that records the events of a client.
+//!
+//! It needs the client crate, so it is behind the feature `client`: tests of the core do not compile
+//! the client for it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use outflow::event::{CallFinished, EventKind};
+use outflow::{Event, Events, Observer};
+
+/// Records every event, in order; clones share the record.
+#[derive(Clone, Default, Debug)]
+pub struct EventRecorder(Arc<Mutex<Vec<Event>>>);
+
+impl EventRecorder {
+    /// Builds a recorder that observes these events.
+    pub fn subscribed_to(events: &Events) -> Self {
+        let recorder = Self::default();
+        events.subscribe(Arc::new(recorder.clone()));
+        recorder
+    }
+
+    /// Returns all events so far.
+    pub fn all(&self) -> Vec<Event> {
+        self.lock().clone()
+    }
+
+    /// Returns the end of every finished call so far.
+    pub fn finished(&self) -> Vec<CallFinished> {
+        self.select(|kind| match kind {
+            EventKind::Finished(finished) => Some((**finished).clone()),
+            _ => None,
+        })
+    }
+
+    /// Returns the selected part of all events so far.
+    pub fn select<T>(&self, pick: impl Fn(&EventKind) -> Option<T>) -> Vec<T> {
+        self.lock()
+            .iter()
+            .filter_map(|event| pick(&event.what))
+            .collect()
+    }
+
+    /// Removes and returns all events.
+    pub fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    /// Removes all events and returns the selected part.
+    pub fn take_selected<T>(&self, pick: impl Fn(&EventKind) -> Option<T>) -> Vec<T> {
+        self.take()
+            .iter()
+            .filter_map(|event| pick(&event.what))
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for EventRecorder {
+    fn observe(&self, event: &Event) {
+        self.lock().push(event.clone());
+    }
+}
