@@ -118,7 +118,7 @@ impl Admin {
             audit: AuditLog::default(),
             started: clock.now(),
             clock,
-            stop: station.tasks().stop(),
+            stop: station.tasks().cancel_token(),
         }
     }
 

@@ -38,7 +38,7 @@ impl HttpDate {
     pub fn read(value: &[u8], now: WallTime) -> Result<Self, InvalidHttpDate> {
         let value = trimmed(value);
         let fields = imf_fixdate(ByteCursor::new(value))
-            .or_else(|| rfc_850(ByteCursor::new(value), UtcDate::from_at(now).year))
+            .or_else(|| rfc_850(ByteCursor::new(value), UtcDate::from_wall(now).year))
             .or_else(|| asctime(ByteCursor::new(value)))
             .ok_or(InvalidHttpDate::UnknownForm)?;
         match fields.unix_secs() {
@@ -63,7 +63,7 @@ impl HttpDate {
 /// Written in the one form that senders should use.
 impl fmt::Display for HttpDate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let date = UtcDate::from_at(self.0);
+        let date = UtcDate::from_wall(self.0);
         write!(
             f,
             "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT",

@@ -86,3 +86,4 @@ pub use shared_limiter::{LimitTooLarge, MAX_SHARED_UNITS, SharedLimiter};
 pub use time::{Clock, ClockPair, ManualClock, Nanos, Timer, TimerCallback, WallTime};
 pub use trend::{Trend, TrendShape};
 pub use usage::Usage;
+pub use utc_date::UtcDate;

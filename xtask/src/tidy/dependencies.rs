@@ -150,6 +150,7 @@ const ROOMS: [Room; 9] = [
             "smol_str",
             "strsim",
             "tokio",
+            "tokio-util",
             "toml",
             "tower-layer",
             "tower-service",

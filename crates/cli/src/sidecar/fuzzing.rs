@@ -141,7 +141,7 @@ impl SidecarFuzz {
     pub async fn exchange(&self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
         let (mut here, there) = UnixStream::pair()?;
         let config = self.station.config();
-        let stop = self.station.tasks().stop();
+        let stop = self.station.tasks().cancel_token();
         let gateway = Arc::clone(&self.gateway);
         let served = connection::serve(
             InboundConnection::Unix(there),
