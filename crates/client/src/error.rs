@@ -1,7 +1,7 @@
 //! Error of a call, as its caller sees it.
 //!
 //! One opaque type with predicates, so that the set of kinds can grow. It holds no error of lower
-//! layers, no URL, header or part of a body, so that neither its text nor its debug output can
+//! layers, no URL, header or part of a body. So neither its text nor its debug output can
 //! contain a secret.
 
 mod reason;

@@ -1,8 +1,8 @@
 //! Background tasks: named, supervised, visible and shut down with grace.
 //!
 //! Only this file of the crate starts a task or a thread. A detached task dies silently at its
-//! first panic. Here a panic is caught and the task restarts after a growing delay, a report shows
-//! all tasks, and a shutdown cancels them, waits, and names the ones it had to abort.
+//! first panic. Here a panic is caught and the task restarts after a growing delay. A report shows
+//! all tasks. A shutdown cancels them, waits, and names the ones it had to abort.
 //!
 //! The panic message is dropped unread, because it may quote a request. The program's panic hook
 //! runs before and is left alone. Nothing may depend on a background task for correctness: it can

@@ -87,7 +87,7 @@ pub(crate) enum RetryMode {
     /// As configured for the API.
     Configured,
     /// None: the caller retries or does not.
-    Never,
+    Disabled,
 }
 
 /// Use of the cache by one call.
@@ -280,7 +280,7 @@ impl Call {
 
     /// Disables retries, for callers that retry by themselves: two layers of retries multiply.
     pub const fn no_retry(mut self) -> Self {
-        self.spec.retry = RetryMode::Never;
+        self.spec.retry = RetryMode::Disabled;
         self
     }
 

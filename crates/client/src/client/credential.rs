@@ -126,14 +126,14 @@ fn remove_parameter(target: &mut String, name: &str) {
     if !query.split(['&', ';']).any(is_named) {
         return;
     }
-    let kept = query.split('&').filter_map(|pair| {
+    let remaining = query.split('&').filter_map(|pair| {
         let deps: Vec<_> = pair.split(';').filter(|part| !is_named(part)).collect();
         (!deps.is_empty()).then(|| deps.join(";"))
     });
-    let kept: Vec<_> = kept.collect();
-    *target = match kept.as_slice() {
+    let remaining: Vec<_> = remaining.collect();
+    *target = match remaining.as_slice() {
         [] => path.to_owned(),
-        kept => format!("{path}?{}", kept.join("&")),
+        remaining => format!("{path}?{}", remaining.join("&")),
     };
 }
 

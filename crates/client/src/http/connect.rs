@@ -15,11 +15,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// A closure that takes a host and a port implements it:
 ///
 /// ```
-/// use outflow::{Connect, Connecting, Stream};
+/// use outflow::{Connect, Connecting, IoStream};
 ///
 /// fn in_memory(_host: &str, _port: u16) -> Connecting {
 ///     let (ours, _theirs) = tokio::io::duplex(64 * 1024);
-///     Box::pin(async move { Ok(Box::new(ours) as Box<dyn Stream>) })
+///     Box::pin(async move { Ok(Box::new(ours) as Box<dyn IoStream>) })
 /// }
 /// let _connect: &dyn Connect = &in_memory;
 /// ```

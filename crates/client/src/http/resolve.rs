@@ -22,7 +22,7 @@ use crate::api::{AddressPolicy, Api};
 /// Resolves names, for programs that do not use the system's resolver.
 ///
 /// ```
-/// use outflow::{Resolve, Resolving, Unresolved};
+/// use outflow::{Resolve, Resolving, ResolveError};
 ///
 /// struct Hosts;
 ///
@@ -30,7 +30,7 @@ use crate::api::{AddressPolicy, Api};
 ///     fn resolve(&self, name: &str) -> Resolving {
 ///         let found = match name {
 ///             "api.example.com" => Ok(vec![[203, 0, 113, 7].into()]),
-///             _ => Err(Unresolved::NoSuchName),
+///             _ => Err(ResolveError::NoSuchName),
 ///         };
 ///         Box::pin(async move { found })
 ///     }

@@ -14,10 +14,10 @@ use std::io;
 ///
 /// ```
 /// use std::io::{Error, ErrorKind};
-/// use outflow::Unresolved;
+/// use outflow::ResolveError;
 ///
-/// assert_eq!(Unresolved::from(Error::from(ErrorKind::NotFound)), Unresolved::NoSuchName);
-/// assert_eq!(Unresolved::from(Error::other("?")), Unresolved::ServerFailed);
+/// assert_eq!(ResolveError::from(Error::from(ErrorKind::NotFound)), ResolveError::NoSuchName);
+/// assert_eq!(ResolveError::from(Error::other("?")), ResolveError::ServerFailed);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ResolveError {

@@ -259,8 +259,8 @@ const MAX_QUEUED: usize = 4 * 1_024 * 1_024;
 const MAX_WRITE: usize = 32 * 1_024;
 /// Memory of a burst is released after it.
 const MAX_BUFFER: usize = 8 * MAX_WRITE;
-/// Too short to notice for a reader of the log, long enough that a busy program wakes its writer a
-/// hundred times a second and not with every call.
+/// Too short for a reader of the log to notice. A busy program wakes its writer a hundred times a
+/// second and not with every call.
 const PAUSE: Duration = Duration::from_millis(10);
 
 #[cfg(test)]

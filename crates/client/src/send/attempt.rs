@@ -61,7 +61,7 @@ impl CallState<'_> {
                 return Ok(finished);
             }
             if !self.request.spec.payload.is_sendable()
-                || self.request.spec.retry == RetryMode::Never
+                || self.request.spec.retry == RetryMode::Disabled
             {
                 return Err(self.revoked_refusal(options));
             }

@@ -44,7 +44,7 @@ impl CallState<'_> {
     pub(super) fn plan_retry(&self, attempt: &FinishedAttempt) -> Option<RetryPlan> {
         let count = match self.request.spec.retry {
             RetryMode::Configured => self.client.api.retry.count,
-            RetryMode::Never => 0,
+            RetryMode::Disabled => 0,
         };
         let is_wanted = attempt.verdict.retry == Retryability::Worthwhile && count > 0;
         let is_safe = attempt.sent != BytesSent::Something || self.request.is_idempotent();
