@@ -127,7 +127,7 @@ impl Admin {
             audit: AuditLog::default(),
             started: clock.now(),
             clock,
-            stop: program.tasks().stop(),
+            stop: program.tasks().cancel_token(),
             program,
         }
     }

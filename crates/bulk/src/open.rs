@@ -135,7 +135,7 @@ impl RunningEngine {
         };
         let engine = self.engine.clone();
         // Refused only while the program stops.
-        let _stopping = tasks.once("bulk settings", async move {
+        let _stopping = tasks.spawn_once("bulk settings", async move {
             // What the store does not take now it is told again at the next reload.
             let _later = engine.reconfigure(settings).await;
         });
@@ -181,7 +181,7 @@ fn opened(dir: &Path, storeroom: &Tasks) -> Result<AnyStore, OpenError> {
     let (store, writer) = opened.map_err(OpenError::Store)?;
     let write = on_its_own(writer);
     storeroom
-        .thread("job store", move |_| write())
+        .spawn_thread("job store", move |_| write())
         .map_err(OpenError::Tasks)?;
     Ok(AnyStore::embedded(store, Arc::new(SystemClock::new())))
 }

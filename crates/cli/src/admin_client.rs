@@ -76,7 +76,7 @@ impl AdminApi {
         if let Ok(token) = std::env::var(&self.token_env) {
             let value = HeaderValue::from_str(&format!("Bearer {token}"));
             let value = value.with_context(|| format!("`{}` holds no token", self.token_env))?;
-            request = request.header(AUTHORIZATION, redact::sensitive(value));
+            request = request.header(AUTHORIZATION, redact::mark_sensitive(value));
         }
         let request = request.body(Full::new(Bytes::from(body.unwrap_or_default())));
         request.context("this is no path of the admin API")

@@ -139,7 +139,7 @@ impl AppState {
         self.client.events().emit(|| Event {
             api: "outflow".into(),
             at: SystemClock::new().now(),
-            what: EventKind::Reloaded(ReloadEvent::Refused { mistakes }),
+            what: EventKind::Reloaded(ReloadEvent::Refused { errors: mistakes }),
         });
     }
 }

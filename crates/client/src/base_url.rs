@@ -1,7 +1,7 @@
-//! Where an API is: a scheme, a host, a port and a path that every call begins with.
+//! Base URL of an API: scheme, host, port and a path prefix of every call.
 //!
-//! Nothing else belongs into it. A user name would be a secret in a place where it is printed, a query
-//! would be lost when a path is joined, and another scheme could not be governed.
+//! Nothing else is allowed. A user name would be a secret that gets printed, a query would be lost
+//! when a path is joined, and other schemes are not supported.
 
 mod join;
 
@@ -13,7 +13,7 @@ use http::uri::{Authority, Scheme};
 
 pub use self::join::InvalidPath;
 
-/// A checked base URL.
+/// Checked base URL.
 ///
 /// ```
 /// use outflow::{BaseUrl, InvalidBaseUrl};
@@ -27,27 +27,27 @@ pub use self::join::InvalidPath;
 pub struct BaseUrl {
     scheme: Scheme,
     authority: Authority,
-    /// Without a slash at its end; empty for the root.
+    /// Without a trailing slash; empty for the root.
     path: Box<str>,
 }
 
 impl BaseUrl {
-    /// `http` or `https`.
+    /// Returns `http` or `https`.
     pub const fn scheme(&self) -> &Scheme {
         &self.scheme
     }
 
-    /// The host and, if it is not the usual one, the port.
+    /// Returns the host and, if given, the port.
     pub const fn authority(&self) -> &Authority {
         &self.authority
     }
 
-    /// The host alone.
+    /// Returns the host.
     pub fn host(&self) -> &str {
         self.authority.host()
     }
 
-    /// What every path is put behind: empty, or a path without a slash at its end.
+    /// Returns the prefix of every path: empty, or a path without a trailing slash.
     pub fn prefix(&self) -> &str {
         &self.path
     }
@@ -70,7 +70,7 @@ impl FromStr for BaseUrl {
         if authority.host().is_empty() {
             return Err(InvalidBaseUrl::Host);
         }
-        // A port that is no number would silently be the usual one.
+        // A port that is no number would silently become the default.
         if authority.as_str() != authority.host() && authority.port_u16().is_none() {
             return Err(InvalidBaseUrl::Port);
         }
@@ -93,16 +93,16 @@ impl fmt::Display for BaseUrl {
     }
 }
 
-/// Why a text is no base URL.
+/// Error of a base URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidBaseUrl {
     /// It is not a URL.
     Unreadable,
-    /// It does not begin with `http://` or `https://`.
+    /// It does not start with `http://` or `https://`.
     Scheme,
-    /// It names no host.
+    /// It has no host.
     Host,
-    /// Its port is none.
+    /// The port is invalid.
     Port,
     /// It holds a user name or password.
     UserInfo,
@@ -114,8 +114,8 @@ impl fmt::Display for InvalidBaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unreadable => "this is not a URL: write it as `https://api.example.com`",
-            Self::Scheme => "a base URL begins with `http://` or `https://`",
-            Self::Host => "a base URL names a host",
+            Self::Scheme => "a base URL starts with `http://` or `https://`",
+            Self::Host => "a base URL needs a host",
             Self::Port => "a port is a number up to 65535",
             Self::UserInfo => {
                 "a base URL holds no user or password: put the key into a variable and name it in \
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn only_a_plain_origin_and_path_is_a_base_url() {
-        for (written, why) in [
+        for (written, error) in [
             ("", InvalidBaseUrl::Unreadable),
             ("api.example.com", InvalidBaseUrl::Scheme),
             ("/v1", InvalidBaseUrl::Scheme),
@@ -145,7 +145,7 @@ mod tests {
             ("https://example.com?key=1", InvalidBaseUrl::Query),
             ("https://example.com/#top", InvalidBaseUrl::Query),
         ] {
-            assert_eq!(written.parse::<BaseUrl>(), Err(why), "{written}");
+            assert_eq!(written.parse::<BaseUrl>(), Err(error), "{written}");
         }
     }
 }

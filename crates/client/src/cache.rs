@@ -1,16 +1,16 @@
-//! Answers that are kept: a private HTTP cache per caller, in memory and on disk.
+//! Response cache: an RFC 9111 cache per caller, in memory and on disk.
 //!
-//! What may be kept, for how long, and when it must be asked about again is RFC 9111's business, and a
-//! library's; whose it is, is ours. Callers with different credentials never see one another's
-//! answers, because who asks is part of the key; and of a request nothing is kept but keyed hashes, so
-//! that no file and no file name holds an address, a token or a cookie. Where something names the
-//! caller, its part of the cache is a private one in the RFC's sense; where nothing does, it is shared
-//! by all who come without a name, with the stricter rules for that.
+//! A library decides what may be stored, for how long, and when it must be revalidated. This module
+//! decides whose response it is. The caller's credentials are part of the key, so callers never see
+//! each other's responses. Only keyed hashes of a request are stored: no file and no file name
+//! holds an address, a token or a cookie. If the request identifies its caller, its part of the
+//! cache is private in the RFC's sense; otherwise it is shared by all anonymous callers, with the
+//! stricter rules for that.
 //!
-//! Memory is what counts and the disk follows: an answer is there when [`Cache::offer`] returns, and
-//! written when somebody calls [`Cache::flush`]. If nobody does, if the disk is full or another process
-//! has the directory, everything works from memory, and [`Cache::report`] says so. No clock is read and
-//! nothing is spawned here. Only complete answers to GET and HEAD are kept, never one with a cookie.
+//! Memory is authoritative and the disk follows: a response is available when [`Cache::offer`]
+//! returns, and on disk after [`Cache::flush`]. Without a flush, with a full disk or a directory in
+//! use elsewhere, the cache works from memory and [`Cache::report`] says so. This module reads no
+//! clock and spawns nothing. It stores only complete responses to GET and HEAD without cookies.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -57,21 +57,21 @@ mod storable;
 mod store;
 mod write_queue;
 
-/// Where answers are kept, and how many.
+/// Location and size of a cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CacheSettings {
-    /// The directory, made if there is none. It should hold nothing else. Without one, answers live
-    /// as long as the program.
+    /// Directory, created if missing. It should hold nothing else. Without one, responses live as
+    /// long as the program.
     pub dir: Option<PathBuf>,
-    /// The bytes that answers may take in memory. Choose what the program can spare: a sixteenth of it
-    /// is the largest answer that is kept.
+    /// Bytes for responses in memory. Choose what the program can spare: the largest stored
+    /// response is a sixteenth of it.
     pub memory: u64,
-    /// The bytes that they may take on disk.
+    /// Bytes for responses on disk.
     pub disk: u64,
 }
 
 impl Default for CacheSettings {
-    /// In memory, 32 MiB; 256 MiB once a directory is named.
+    /// Memory only, 32 MiB; 256 MiB on disk once a directory is set.
     fn default() -> Self {
         Self {
             dir: None,
@@ -81,18 +81,18 @@ impl Default for CacheSettings {
     }
 }
 
-/// Kept answers. Clones are the same cache.
+/// Response cache. Clones share one cache.
 ///
 /// ```
 /// use bytes::Bytes;
 /// use http::{HeaderMap, Method, StatusCode, Uri, header};
 /// use outflow::core::WallTime;
 /// use outflow::CacheMode;
-/// use outflow::cache::{Answer, Cache, CacheSettings, Found, Kept, Query};
+/// use outflow::cache::{Cache, CacheLookup, CacheQuery, CacheSettings, CacheableResponse, StoreDecision};
 ///
 /// let cache = Cache::open(CacheSettings::default())?;
 /// let (uri, headers) = (Uri::from_static("https://api.example.com/rates"), HeaderMap::new());
-/// let query = Query {
+/// let query = CacheQuery {
 ///     api: "rates",
 ///     method: &Method::GET,
 ///     uri: &uri,
@@ -101,24 +101,24 @@ impl Default for CacheSettings {
 ///     mode: CacheMode::Standard,
 /// };
 /// let now = WallTime::from_unix_secs(1_760_000_000);
-/// assert!(matches!(cache.lookup(&query, now), Found::Missing));
+/// assert!(matches!(cache.lookup(&query, now), CacheLookup::Missing));
 ///
-/// let mut said = HeaderMap::new();
-/// said.insert(header::CACHE_CONTROL, "max-age=60".parse()?);
-/// let answer = Answer {
+/// let mut headers = HeaderMap::new();
+/// headers.insert(header::CACHE_CONTROL, "max-age=60".parse()?);
+/// let response = CacheableResponse {
 ///     status: StatusCode::OK,
-///     headers: &said,
+///     headers: &headers,
 ///     body: Bytes::from_static(b"1.08"),
 ///     delay: std::time::Duration::ZERO,
 /// };
-/// assert_eq!(cache.offer(&query, answer, now), Kept::Stored);
+/// assert_eq!(cache.offer(&query, response, now), StoreDecision::Stored);
 ///
 /// let later = WallTime::from_unix_secs(1_760_000_030);
-/// let Found::Fresh(stored) = cache.lookup(&query, later) else { panic!("30 s are left") };
+/// let CacheLookup::Fresh(stored) = cache.lookup(&query, later) else { panic!("30 s are left") };
 /// assert_eq!(stored.cache_status().to_string(), "outflow; hit; ttl=30");
 ///
-/// let somebody_else = Query { credential: Some(b"another"), ..query };
-/// assert!(matches!(cache.lookup(&somebody_else, later), Found::Missing));
+/// let other_caller = CacheQuery { credential: Some(b"another"), ..query };
+/// assert!(matches!(cache.lookup(&other_caller, later), CacheLookup::Missing));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -128,14 +128,14 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens a cache, with what its directory holds.
+    /// Opens a cache with the content of its directory.
     ///
-    /// A directory that cannot be written, or that another process uses, is no error: the cache then
+    /// A directory that is not writable, or that another process uses, is no error: the cache then
     /// works from memory, and its [report](Cache::report) says why.
     ///
     /// # Errors
-    /// If there is too little memory to keep anything, or the directory is a link, not a directory,
-    /// somebody else's, or open to others and full of other things.
+    /// If the memory is too small, or the directory is a link, not a directory, owned by another
+    /// user, or accessible to others with foreign files in it.
     pub fn open(settings: CacheSettings) -> Result<Self, CacheError> {
         Ok(Self {
             stale_if_error: Duration::ZERO,
@@ -143,63 +143,66 @@ impl Cache {
         })
     }
 
-    /// The same kept answers, of which those past their time may be given for so long when the server
-    /// fails, as if they said so themselves. An answer that allows more may be given for longer; one
-    /// that must be confirmed is never given. Choose how old an answer may be and still be better than
-    /// none.
+    /// Returns the cache with stale responses allowed for this time while the server fails. A
+    /// response that allows more may be served longer; one with `must-revalidate` is never served
+    /// stale. Choose the age at which a response is still better than none.
     #[must_use]
-    pub fn stale_if_error(&self, longest: Duration) -> Self {
+    pub fn stale_if_error(&self, max_stale: Duration) -> Self {
         Self {
             store: Arc::clone(&self.store),
-            stale_if_error: longest,
+            stale_if_error: max_stale,
         }
     }
 
-    /// What there is for a request. Reads a file if the answer is only on disk.
+    /// Looks a request up. Reads a file if the response is only on disk.
     pub fn lookup(&self, query: &CacheQuery<'_>, now: WallTime) -> CacheLookup {
-        self.found(query, now, CacheStore::slot)
+        self.find(query, now, CacheStore::slot)
     }
 
-    /// What there is for a request in memory. Never reads a file: who must not wait for a disk asks
-    /// here, and [`Cache::cold`] before it.
+    /// Looks a request up in memory. Never reads a file: code that must not block calls this, and
+    /// [`Cache::find_on_disk`] first.
     pub fn lookup_in_memory(&self, query: &CacheQuery<'_>, now: WallTime) -> CacheLookup {
-        self.found(query, now, CacheStore::slot_in_memory)
+        self.find(query, now, CacheStore::slot_in_memory)
     }
 
-    fn found(&self, query: &CacheQuery<'_>, now: WallTime, slot: Reader) -> CacheLookup {
+    fn find(&self, query: &CacheQuery<'_>, now: WallTime, slot: SlotReader) -> CacheLookup {
         if let Some(bypass) = query.bypass() {
             return CacheLookup::NotCacheable(bypass);
         }
         let Some(entry) = self.store.find(query, slot) else {
             return CacheLookup::Missing;
         };
-        let judgement = FreshnessCheck::new(query, &entry);
-        let stored = CachedResponse::judged(&entry, &judgement, now);
-        if judgement.is_fresh(now) {
+        let check = FreshnessCheck::new(query, &entry);
+        let stored = CachedResponse::from_check(&entry, &check, now);
+        if check.is_fresh(now) {
             return CacheLookup::Fresh(stored);
         }
         CacheLookup::Stale {
             stored,
-            revalidate: judgement.conditions(),
-            usable_on_error: judgement.serves_errors(now, self.stale_if_error),
+            revalidate: check.conditions(),
+            usable_on_error: check.may_serve_on_error(now, self.stale_if_error),
         }
     }
 
-    /// The kept answer however stale it is, for when nothing may be sent. It says how stale.
-    pub fn any(&self, query: &CacheQuery<'_>, now: WallTime) -> Option<CachedResponse> {
-        self.anything(query, now, CacheStore::slot)
+    /// Returns the stored response, however stale, for when nothing may be sent. It states its age.
+    pub fn lookup_any(&self, query: &CacheQuery<'_>, now: WallTime) -> Option<CachedResponse> {
+        self.find_any(query, now, CacheStore::slot)
     }
 
-    /// The same, if it is in memory. Never reads a file.
-    pub fn any_in_memory(&self, query: &CacheQuery<'_>, now: WallTime) -> Option<CachedResponse> {
-        self.anything(query, now, CacheStore::slot_in_memory)
-    }
-
-    fn anything(
+    /// Returns the stored response, however stale, if it is in memory. Never reads a file.
+    pub fn lookup_any_in_memory(
         &self,
         query: &CacheQuery<'_>,
         now: WallTime,
-        slot: Reader,
+    ) -> Option<CachedResponse> {
+        self.find_any(query, now, CacheStore::slot_in_memory)
+    }
+
+    fn find_any(
+        &self,
+        query: &CacheQuery<'_>,
+        now: WallTime,
+        slot: SlotReader,
     ) -> Option<CachedResponse> {
         match query.bypass() {
             Some(BypassReason::Off | BypassReason::Method) => None,
@@ -211,124 +214,127 @@ impl Cache {
         }
     }
 
-    /// Keeps the server's answer to a request, if it may be kept. A good answer that may not be takes
-    /// the place of an older one all the same: that one is not true any more.
+    /// Stores a response if it may be stored. A good response that may not be stored still removes
+    /// an older one, which is out of date.
     pub fn offer(
         &self,
         query: &CacheQuery<'_>,
-        answer: CacheableResponse<'_>,
+        response: CacheableResponse<'_>,
         now: WallTime,
     ) -> StoreDecision {
-        let status = answer.status;
-        match storable::examined(&self.store, query, answer, now) {
+        let status = response.status;
+        match storable::build_entry(&self.store, query, response, now) {
             Ok(entry) => {
                 self.store.put(query, Arc::new(entry));
                 StoreDecision::Stored
             }
-            Err(why) => {
-                if outdates(why, status) {
-                    self.store.displace(query);
+            Err(reason) => {
+                if proves_outdated(reason, status) {
+                    self.store.remove(query);
                 }
-                StoreDecision::Not(why)
+                StoreDecision::Not(reason)
             }
         }
     }
 
-    /// The answer that the server has just confirmed with a 304, with the headers that it sent along.
+    /// Returns the response that a 304 confirmed, with the headers of the 304.
     ///
-    /// `None` if the 304 is about another answer than this one: then it must be asked for again,
-    /// without conditions.
-    pub fn revalidated(
+    /// `None` if the 304 is about another response: the caller then sends the request without
+    /// conditions.
+    pub fn revalidate(
         &self,
         query: &CacheQuery<'_>,
         stored: &CachedResponse,
         not_modified: &CacheableResponse<'_>,
         now: WallTime,
     ) -> Option<CachedResponse> {
-        let Some(entry) = storable::renewed(&stored.entry, not_modified, now) else {
-            self.store.displace(query);
+        let Some(entry) = storable::refresh_entry(&stored.entry, not_modified, now) else {
+            self.store.remove(query);
             return None;
         };
         let storable = FreshnessCheck::new(query, &entry).is_storable(query);
         let allowed = query.bypass().is_none() && storable;
-        // A 304 has headers, and they may repeat a secret like any others.
-        match storable::placed(query, entry.clone()) {
-            Ok(placed) if allowed => self.store.put(query, Arc::new(placed)),
-            _ => self.store.displace(query),
+        // The headers of a 304 may repeat a secret, too.
+        match storable::set_scope(query, entry.clone()) {
+            Ok(entry) if allowed => self.store.put(query, Arc::new(entry)),
+            _ => self.store.remove(query),
         }
         Some(CachedResponse::new(query, &Arc::new(entry), now))
     }
 
-    /// Forgets what a write has made obsolete, whoever it was kept for: what is at its address, and at
-    /// those of the same origin that the answer names. Reads and failures make nothing obsolete.
+    /// Removes the responses that a write made obsolete, for all callers: at its address and at
+    /// those of the same origin that the response names. Reads and failures make nothing obsolete.
     pub fn invalidate(&self, query: &CacheQuery<'_>, status: StatusCode, headers: &HeaderMap) {
         let safe = [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE];
         if safe.contains(query.method) || !(status.is_success() || status.is_redirection()) {
             return;
         }
-        self.store.forget(query.api, query.uri);
-        for uri in invalidation::named_in(query.uri, headers) {
-            self.store.forget(query.api, &uri);
+        self.store.remove_resource(query.api, query.uri);
+        for uri in invalidation::related_uris(query.uri, headers) {
+            self.store.remove_resource(query.api, &uri);
         }
     }
 
-    /// What equal requests have in common, if equal ones may share an answer at all.
+    /// Returns the key that equal requests share; `None` if the request may not be shared.
     pub fn flight_key(&self, query: &CacheQuery<'_>) -> Option<FlightKey> {
-        query.bypass().is_none().then(|| self.store.flight(query))
+        query
+            .bypass()
+            .is_none()
+            .then(|| self.store.flight_key(query))
     }
 
-    /// Whether the answer to a request may also be given to equal ones that came while it was under
-    /// way. It need not be one that is kept: a failure is as good for all.
+    /// Returns true if the response may also go to equal concurrent requests. It need not be
+    /// storable: a failure may be shared, too.
     pub fn may_share(&self, query: &CacheQuery<'_>, headers: &HeaderMap) -> bool {
         let Some(control) = cache_control::CacheControl::from_headers(headers) else {
             return false;
         };
-        let own = control.has("private") && !query.is_personal();
+        let is_private = control.has("private") && !query.is_personal();
         let varies =
             storable::selectors(headers).is_none_or(|names| names.iter().any(key::is_noise));
         let cookie = headers.contains_key(header::SET_COOKIE);
-        query.bypass().is_none() && !own && !varies && !cookie && !control.has("no-store")
+        query.bypass().is_none() && !is_private && !varies && !cookie && !control.has("no-store")
     }
 
-    /// The answer to a request, if it is on disk alone: looking it up would read a file.
-    pub fn cold(&self, query: &CacheQuery<'_>) -> Option<DiskEntry> {
-        let key = self.store.cold(query)?;
+    /// Finds a response that is only on disk: a lookup would read a file.
+    pub fn find_on_disk(&self, query: &CacheQuery<'_>) -> Option<DiskEntry> {
+        let key = self.store.find_on_disk(query)?;
         Some(DiskEntry::new(&self.store, key))
     }
 
-    /// Waits until something is to be written.
-    pub async fn pending(&self) {
-        self.store.pending().await;
+    /// Waits until there is something to write.
+    pub async fn wait_for_writes(&self) {
+        self.store.wait_for_writes().await;
     }
 
-    /// Writes what is to be written, and says how many answers that were. It blocks as long as the
-    /// disk does; one call at a time does the work.
+    /// Writes all pending responses and returns their number. Blocks as long as the disk does; one
+    /// call at a time does the work.
     pub fn flush(&self) -> usize {
         std::iter::repeat_with(|| self.flush_one())
-            .take_while(|wrote| *wrote)
+            .take_while(|written| *written)
             .count()
     }
 
-    /// Writes the next answer, and says whether there was one.
+    /// Writes the next response. Returns false if there was none.
     pub fn flush_one(&self) -> bool {
         self.store.write_next()
     }
 
-    /// What is kept, and what went wrong.
+    /// Returns the content and the error counts.
     pub fn report(&self) -> CacheReport {
         self.store.report()
     }
 }
 
-/// Whether an answer that is not kept shows that the kept one is no longer true. A failure does not,
-/// nor does one that says nothing about the resource.
-fn outdates(why: NotStored, status: StatusCode) -> bool {
-    let about_the_resource = !matches!(why, NotStored::Bypassed(_) | NotStored::Incomplete);
-    let final_word = status.is_success()
+/// Returns true if a response that is not stored proves the stored one out of date. Failures do
+/// not, nor do responses that say nothing about the resource.
+fn proves_outdated(reason: NotStored, status: StatusCode) -> bool {
+    let about_the_resource = !matches!(reason, NotStored::Bypassed(_) | NotStored::Incomplete);
+    let is_conclusive = status.is_success()
         || status.is_redirection() && status != StatusCode::NOT_MODIFIED
         || status == StatusCode::NOT_FOUND
         || status == StatusCode::GONE;
-    about_the_resource && final_word
+    about_the_resource && is_conclusive
 }
 
 impl fmt::Debug for Cache {
@@ -339,14 +345,14 @@ impl fmt::Debug for Cache {
     }
 }
 
-/// How far one goes for what is under a request's key.
-type Reader = fn(&CacheStore, &CacheQuery<'_>) -> Option<Arc<EntrySlot>>;
+/// Lookup of a slot, with or without the disk.
+type SlotReader = fn(&CacheStore, &CacheQuery<'_>) -> Option<Arc<EntrySlot>>;
 
 impl CacheStore {
-    /// The kept answer that fits a request.
-    fn find(&self, query: &CacheQuery<'_>, slot: Reader) -> Option<Arc<CacheEntry>> {
+    /// Finds the stored response that matches a request.
+    fn find(&self, query: &CacheQuery<'_>, slot: SlotReader) -> Option<Arc<CacheEntry>> {
         slot(self, query)?
-            .find(|entry| self.fits(query, entry))
+            .find(|entry| self.matches(query, entry))
             .cloned()
     }
 }

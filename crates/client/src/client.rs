@@ -1,8 +1,7 @@
-//! The client: made once, cloned anywhere, one way out for every call.
+//! Client for a set of APIs: built once, cloned anywhere, one path for every call.
 //!
-//! It holds an outlet for each API and finds it by name; all else is the business of the outlet. Made
-//! from a configuration it has a household, which writes its log and tidies up; what the client
-//! promises holds whether or not any of that runs.
+//! It finds the [`ApiClient`] of an API by name. A client built from a configuration also has
+//! background services, which write its log and do maintenance; its guarantees hold without them.
 
 mod api_client;
 mod api_table;
@@ -17,7 +16,7 @@ mod services;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::Method;
@@ -31,9 +30,9 @@ pub use self::response::Response;
 pub use self::services::InitError;
 
 pub(crate) use self::api_client::{ApiClient, SharedCall};
-pub(crate) use self::body::gather;
+pub(crate) use self::body::collect_body;
 pub(crate) use self::call::{CallSpec, Idempotency, RetryMode};
-pub(crate) use self::credential::forget;
+pub(crate) use self::credential::strip_credentials;
 pub(crate) use self::payload::RequestPayload;
 pub(crate) use self::response::ResponseStats;
 
@@ -46,23 +45,24 @@ use crate::cache::Cache;
 use crate::config::{Config, SectionChanges};
 use crate::error::{Error, ErrorReason};
 use crate::event::{Event, EventKind, Events, ReloadEvent};
+use crate::lock::Lock;
 use crate::metrics::Metrics;
 use crate::send;
 use crate::tasks::Tasks;
 use crate::upstream::Upstream;
 
-/// A client for a set of APIs. Clones are the same client.
+/// Client for a set of APIs. Clones share one client.
 ///
 /// ```no_run
 /// use outflow::{Api, Outflow, Rules};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut github = Api::new("github", "https://api.github.com".parse()?);
-/// github.rules = Rules::limited_to("10/s".parse()?);
+/// github.rules = Rules::with_limit("10/s".parse()?);
 /// let client = Outflow::init([github])?;
 ///
-/// let answer = client.get("github", "/repos/rust-lang/rust").send().await?;
-/// println!("{} after {:?}", answer.status(), answer.waited());
+/// let response = client.get("github", "/repos/rust-lang/rust").send().await?;
+/// println!("{} after {:?}", response.status(), response.waited());
 /// # Ok(())
 /// # }
 /// ```
@@ -72,59 +72,52 @@ pub struct Outflow {
 }
 
 struct ClientShared {
-    roster: Arc<ApiTable>,
-    /// What outlets that are to come are made with.
-    parts: ClientDeps,
-    /// Held by whoever changes the configuration or closes: one after the other, and never by a call.
-    changing: Mutex<ClientState>,
-    /// Calls that are being made. One between two attempts has no permit, so the doors do not know.
-    under_way: AtomicUsize,
-    household: OnceLock<BackgroundServices>,
+    table: Arc<ApiTable>,
+    /// Dependencies of API clients created later.
+    deps: ClientDeps,
+    /// True once the client is closed. Held during a reload or close, and never by a call.
+    is_closed: Lock<bool>,
+    /// Calls in progress. Between two attempts a call has no permit, so the upstreams do not know
+    /// it.
+    in_progress: AtomicUsize,
+    services: OnceLock<BackgroundServices>,
 }
 
-/// Whether calls are let out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum ClientState {
-    Open,
-    Closed,
-}
-
-/// How much of an answer is waited for.
+/// Part of a response that a call waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ResponseShape {
-    /// All of it.
-    Whole,
-    /// Its head.
-    Flowing,
+    /// Head and body.
+    Buffered,
+    /// Head only.
+    Streaming,
 }
 
 impl Outflow {
-    /// A client as it is configured, or for a list of APIs, with its log, its metrics and its cache.
-    /// Call it once, inside of a tokio runtime, and clone the client to wherever it is needed.
+    /// Builds a client from a configuration or a list of APIs, with log, metrics and cache. Call it
+    /// once inside a tokio runtime and clone the client.
     ///
-    /// A list of APIs writes no log of its own: what happens is told to `tracing` in any case.
+    /// A list of APIs writes no log of its own; events go to `tracing` in any case.
     ///
     /// # Errors
-    /// If an API cannot be called as it is configured (every such API is named), if the cache or a log
-    /// cannot be kept where they should be, or outside of a runtime.
+    /// If an API cannot be called as configured (every such API is named), if the cache or a log is
+    /// not writable, or outside of a runtime.
     pub fn init(config: impl Into<Config>) -> Result<Self, InitError> {
-        let (client, household) = BackgroundServices::start(config.into())?;
-        // The client was made a moment ago: nobody else can have given it a household.
-        let _first = client.inner.household.set(household);
+        let (client, services) = BackgroundServices::start(config.into())?;
+        // The client is new, so no services are set.
+        let _first = client.inner.services.set(services);
         Ok(client)
     }
 
-    /// Goes on with another configuration, all of it or nothing, while calls go on. Calls under way end
-    /// as they began; those that come after take the new one.
+    /// Applies another configuration, all of it or nothing, while calls continue. Calls in progress
+    /// end with the old one; later calls use the new one.
     ///
-    /// An API of the same name keeps its door: what it used of its limits, its state of health, those
-    /// who wait and those in flight, as [`Upstream::reconfigure`] says. One that is gone refuses those
-    /// who wait; should it come back, what it used still counts. New secrets are kept out of the log
-    /// from before their first use. What takes effect only when the program is started again is named
-    /// in the [`ReloadChanges`].
+    /// An API of the same name keeps its upstream: limit usage, health, waiters and attempts in
+    /// flight, as [`Upstream::reconfigure`] describes. A removed API refuses its waiters; if it
+    /// comes back, its usage still counts. New secrets are redacted from the log before their first
+    /// use. The [`ReloadChanges`] name settings that need a restart.
     ///
     /// # Errors
-    /// If an API cannot be called as it is configured; every such API is named, and nothing was changed.
+    /// If an API cannot be called as configured; every such API is named, and nothing is changed.
     pub fn reload(&self, config: impl Into<Config>) -> Result<ReloadChanges, InvalidClient> {
         self.reload_with(config, SectionChanges::default())
     }
@@ -139,28 +132,28 @@ impl Outflow {
         config: impl Into<Config>,
         others: SectionChanges,
     ) -> Result<ReloadChanges, InvalidClient> {
-        let standing = self.alone();
+        let is_closed = self.inner.is_closed.lock();
         let mut config = config.into();
-        let household = self.inner.household.get();
+        let services = self.inner.services.get();
         let apis = std::mem::take(&mut config.apis);
-        if let Some(household) = household {
-            household.learn_secrets(&apis, &config);
+        if let Some(services) = services {
+            services.learn_secrets(&apis, &config);
         }
-        let planned = ReloadPlan::new(apis, &self.inner.roster, &self.inner.parts);
-        let plan = planned.inspect_err(|wrong| {
+        let planned = ReloadPlan::new(apis, &self.inner.table, &self.inner.deps);
+        let plan = planned.inspect_err(|invalid| {
             self.emit(ReloadEvent::Refused {
-                mistakes: wrong.count(),
+                errors: invalid.count(),
             })
         })?;
-        if let Some(household) = household {
-            household.know(plan.apis());
+        if let Some(services) = services {
+            services.register_apis(plan.apis());
         }
-        if *standing == ClientState::Closed {
+        if *is_closed {
             plan.close();
         }
-        let mut changes = plan.apply(&self.inner.roster);
-        if let Some(household) = household {
-            changes.restart.extend(household.adopt(&config));
+        let mut changes = plan.apply(&self.inner.table);
+        if let Some(services) = services {
+            changes.restart.extend(services.reconfigure(&config));
         }
         changes.restart.extend(others.restart);
         let changed = others.changed.into_iter();
@@ -170,152 +163,146 @@ impl Outflow {
     }
 
     fn emit(&self, reload: ReloadEvent) {
-        let parts = &self.inner.parts;
-        parts.events.emit(|| Event {
-            api: services::OURSELVES,
-            at: parts.timer.now(),
+        let deps = &self.inner.deps;
+        deps.events.emit(|| Event {
+            api: services::SELF_API,
+            at: deps.timer.now(),
             what: EventKind::Reloaded(reload),
         });
     }
 
-    /// A client that is put together piece by piece.
+    /// Returns a builder.
     pub fn builder() -> OutflowBuilder {
         OutflowBuilder::default()
     }
 
-    /// A GET of a path of an API.
+    /// Starts a GET of a path.
     pub fn get(&self, api: &str, path: &str) -> Call {
         self.request(Method::GET, api, path)
     }
 
-    /// A POST to a path of an API.
+    /// Starts a POST to a path.
     pub fn post(&self, api: &str, path: &str) -> Call {
         self.request(Method::POST, api, path)
     }
 
-    /// A PUT to a path of an API.
+    /// Starts a PUT to a path.
     pub fn put(&self, api: &str, path: &str) -> Call {
         self.request(Method::PUT, api, path)
     }
 
-    /// A DELETE of a path of an API.
+    /// Starts a DELETE of a path.
     pub fn delete(&self, api: &str, path: &str) -> Call {
         self.request(Method::DELETE, api, path)
     }
 
-    /// A call of any method to a path of an API.
+    /// Starts a call with any method.
     pub fn request(&self, method: Method, api: &str, path: &str) -> Call {
         Call::new(self.clone(), method, api, path)
     }
 
-    /// The door of an API, for whoever sends by other means or wants to look at it.
+    /// Returns the upstream of an API, for other HTTP clients or for inspection.
     pub fn upstream(&self, api: &str) -> Option<Upstream> {
-        let outlet = self.inner.roster.find(api)?;
-        Some(outlet.upstream.clone())
+        let client = self.inner.table.find(api)?;
+        Some(client.upstream.clone())
     }
 
-    /// The configuration of an API.
+    /// Returns the configuration of an API.
     pub fn api(&self, name: &str) -> Option<Arc<Api>> {
-        let outlet = self.inner.roster.find(name)?;
-        Some(Arc::clone(&outlet.api))
+        let client = self.inner.table.find(name)?;
+        Some(Arc::clone(&client.api))
     }
 
-    /// The names of its APIs, in no order.
+    /// Returns the names of its APIs, unordered.
     pub fn apis(&self) -> impl Iterator<Item = SmolStr> {
-        let names: Vec<_> = self.inner.roster.all().keys().cloned().collect();
+        let names: Vec<_> = self.inner.table.all().keys().cloned().collect();
         names.into_iter()
     }
 
-    /// Where its events are told.
+    /// Returns the events that observers subscribe to.
     pub fn events(&self) -> &Events {
-        &self.inner.parts.events
+        &self.inner.deps.events
     }
 
-    /// The doors of all its APIs, in no order.
+    /// Returns the upstreams of all its APIs, unordered.
     pub fn upstreams(&self) -> impl Iterator<Item = Upstream> {
-        let outlets = self.inner.roster.all();
-        let doors: Vec<_> = outlets
+        let clients = self.inner.table.all();
+        let upstreams: Vec<_> = clients
             .values()
-            .map(|outlet| outlet.upstream.clone())
+            .map(|client| client.upstream.clone())
             .collect();
-        doors.into_iter()
+        upstreams.into_iter()
     }
 
-    /// What it counts, if it was made from a configuration.
+    /// Returns the metrics of a client built from a configuration.
     pub fn metrics(&self) -> Option<&Arc<Metrics>> {
-        self.inner.household.get().map(|house| &house.metrics)
+        self.inner.services.get().map(|services| &services.metrics)
     }
 
-    /// Where it keeps answers, for APIs that want them kept.
+    /// Returns the response cache.
     pub fn cache(&self) -> Option<&Cache> {
-        self.inner.parts.cache.as_ref()
+        self.inner.deps.cache.as_ref()
     }
 
-    /// The work that runs beside it, if it was made from a configuration.
+    /// Returns the background tasks of a client built from a configuration.
     pub fn tasks(&self) -> Option<&Tasks> {
-        self.inner.household.get().map(|house| &house.tasks)
+        self.inner.services.get().map(|services| &services.tasks)
     }
 
-    /// Lets no more calls out, waits until those under way are over, and then until what runs beside
-    /// it has finished, but for neither longer than that. Says whether both were over.
-    pub async fn close(&self, patience: Duration) -> bool {
-        self.shut();
-        let quiet = tokio::time::timeout(patience, self.idle()).await.is_ok();
-        let drained = match self.inner.household.get() {
-            Some(household) => household.drain(patience).await.is_clean(),
+    /// Refuses new calls, waits for calls in progress and then for the background services, each up
+    /// to `grace`. Returns true if both finished.
+    pub async fn close(&self, grace: Duration) -> bool {
+        self.close_upstreams();
+        let is_idle = tokio::time::timeout(grace, self.wait_idle()).await.is_ok();
+        let is_clean = match self.inner.services.get() {
+            Some(services) => services.shutdown(grace).await.is_clean(),
             None => true,
         };
-        quiet && drained
+        is_idle && is_clean
     }
 
-    fn shut(&self) {
-        *self.alone() = ClientState::Closed;
-        for door in self.inner.roster.upstreams() {
-            door.close();
+    fn close_upstreams(&self) {
+        *self.inner.is_closed.lock() = true;
+        for upstream in self.inner.table.upstreams() {
+            upstream.close();
         }
     }
 
-    /// Waits until nobody else changes anything.
-    fn alone(&self) -> MutexGuard<'_, ClientState> {
-        let changing = self.inner.changing.lock();
-        changing.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn idle(&self) {
+    async fn wait_idle(&self) {
         while !self.is_idle() {
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(IDLE_POLL).await;
         }
     }
 
-    /// Whether no call is being made and no answer is being read.
+    /// Returns true if no call is in progress and no response is being read.
     fn is_idle(&self) -> bool {
-        let none_made = self.inner.under_way.load(Ordering::Acquire) == 0;
-        none_made && self.inner.roster.upstreams().iter().all(Upstream::is_idle)
+        let has_no_calls = self.inner.in_progress.load(Ordering::Acquire) == 0;
+        has_no_calls && self.inner.table.upstreams().iter().all(Upstream::is_idle)
     }
 
     pub(crate) async fn make(
         &self,
-        mut wish: Box<CallSpec>,
+        mut spec: Box<CallSpec>,
         shape: ResponseShape,
     ) -> Result<Response, Error> {
-        let _counted = UnderWay::new(&self.inner.under_way);
-        if let Some(mistake) = wish.mistake.take() {
-            return Err(mistake.into());
+        let _counted = CallGuard::new(&self.inner.in_progress);
+        if let Some(error) = spec.error.take() {
+            return Err(error.into());
         }
-        let Some(outlet) = self.inner.roster.find(&wish.api) else {
-            return Err(ErrorReason::UnknownApi(wish.api).into());
+        let Some(client) = self.inner.table.find(&spec.api) else {
+            return Err(ErrorReason::UnknownApi(spec.api).into());
         };
-        send::make(&outlet, wish, shape).await
+        send::make(&client, spec, shape).await
     }
 
-    fn new(roster: ApiTable, parts: ClientDeps) -> Self {
+    fn new(table: ApiTable, deps: ClientDeps) -> Self {
         Self {
             inner: Arc::new(ClientShared {
-                roster: Arc::new(roster),
-                parts,
-                changing: Mutex::new(ClientState::Open),
-                under_way: AtomicUsize::new(0),
-                household: OnceLock::new(),
+                table: Arc::new(table),
+                deps,
+                is_closed: Lock::new(false),
+                in_progress: AtomicUsize::new(0),
+                services: OnceLock::new(),
             }),
         }
     }
@@ -327,22 +314,22 @@ impl fmt::Debug for Outflow {
     }
 }
 
-/// A call that is being made, until it ended or whoever waited for it left.
-struct UnderWay<'a>(&'a AtomicUsize);
+/// Counts a call until it ends or its caller leaves.
+struct CallGuard<'a>(&'a AtomicUsize);
 
-impl<'a> UnderWay<'a> {
+impl<'a> CallGuard<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::AcqRel);
         Self(count)
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// How often closing looks whether the last call is over. It happens once in the life of a client,
-/// and nobody notices a hundredth of a second there.
-const GLANCE: Duration = Duration::from_millis(10);
+/// Interval of the idle check while closing. Closing happens once per client, where ten
+/// milliseconds do not matter.
+const IDLE_POLL: Duration = Duration::from_millis(10);

@@ -1,8 +1,8 @@
-//! Why a call brought nothing, as its caller sees it.
+//! Error of a call, as its caller sees it.
 //!
-//! One opaque type with questions that can be asked of it: what callers match on must be free to
-//! grow. It keeps no error of the layers below, no URL, no header and no piece of a body, so neither
-//! its text nor what it prints for a debugger can hold a secret.
+//! One opaque type with predicates, so that the set of kinds can grow. It holds no error of lower
+//! layers, no URL, header or part of a body. So neither its text nor its debug output can
+//! contain a secret.
 
 mod reason;
 
@@ -17,7 +17,7 @@ use crate::http::{AttemptFailure, FailureKind, FailureMessage, ResolveError};
 use crate::refusal::{Refusal, RefusalReason, WaitReason};
 use crate::upstream::Verdict;
 
-/// Why a call brought nothing.
+/// Error of a call.
 ///
 /// ```
 /// fn worth_asking_later(error: &outflow::Error) -> bool {
@@ -35,27 +35,27 @@ struct ErrorDetail {
     verdict: Option<Verdict>,
 }
 
-/// What went wrong.
+/// Kind of an error.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ErrorKind {
-    /// The call could not be made as written.
-    Mistake(ErrorReason),
-    /// The door did not open.
+    /// The call is invalid as written.
+    InvalidCall(ErrorReason),
+    /// The upstream refused a permit.
     Refused(Refusal),
-    /// The last attempt brought no answer.
+    /// The last attempt had no response.
     Failed(AttemptFailure),
-    /// The caller's time was over.
+    /// The caller's deadline passed.
     Deadline,
-    /// An answer that the caller counts as none.
+    /// The caller treats the status as an error.
     Status(u16),
-    /// The body is larger than is read whole.
+    /// The body exceeds the maximum size.
     TooLarge(u64),
-    /// The body is not what the caller wants.
+    /// The body could not be decoded.
     Undecoded(DecodeError),
-    /// Only the cache may answer, and it has nothing.
+    /// Only the cache may respond, and it has no response.
     CacheMiss,
-    /// A redirect led nowhere.
-    Wandered(RedirectError),
+    /// A redirect could not be followed.
+    Redirect(RedirectError),
 }
 
 impl Error {
@@ -73,13 +73,13 @@ impl Error {
         Self { inner }
     }
 
-    /// What a failed attempt means to its caller.
+    /// Converts a failed attempt.
     pub(crate) fn from_failure(failure: AttemptFailure) -> Self {
-        Self::new(match failure.trouble {
+        Self::new(match failure.kind {
             FailureKind::Deadline => ErrorKind::Deadline,
             FailureKind::Fault(_)
             | FailureKind::Forbidden
-            | FailureKind::CalledOff
+            | FailureKind::Revoked
             | FailureKind::Caller => ErrorKind::Failed(failure),
         })
     }
@@ -88,7 +88,7 @@ impl Error {
         &self.inner.kind
     }
 
-    pub(crate) fn after(mut self, attempts: u32) -> Self {
+    pub(crate) fn with_attempts(mut self, attempts: u32) -> Self {
         self.inner.attempts = attempts;
         self
     }
@@ -98,17 +98,17 @@ impl Error {
         self
     }
 
-    pub(crate) fn judged(mut self, verdict: Verdict) -> Self {
+    pub(crate) fn with_verdict(mut self, verdict: Verdict) -> Self {
         self.inner.verdict = Some(verdict);
         self
     }
 
-    /// What the API's table made of the last attempt; nothing if none was made.
+    /// Returns the verdict of the API's policy on the last attempt, if any was made.
     pub fn verdict(&self) -> Option<Verdict> {
         self.inner.verdict
     }
 
-    /// Whether time ran out: the caller's, or that of the last attempt.
+    /// Returns true if a deadline or the timeout of the last attempt passed.
     pub fn is_timeout(&self) -> bool {
         match &self.inner.kind {
             ErrorKind::Deadline => true,
@@ -118,26 +118,26 @@ impl Error {
         }
     }
 
-    /// Whether there was no connection, so that nothing was sent.
+    /// Returns true if there was no connection, so that nothing was sent.
     pub fn is_connect(&self) -> bool {
-        matches!(&self.inner.kind, ErrorKind::Failed(failure) if failure.left == crate::http::BytesSent::Nothing)
+        matches!(&self.inner.kind, ErrorKind::Failed(failure) if failure.sent == crate::http::BytesSent::Nothing)
     }
 
-    /// Why the API's name has no address, if that is why there was no connection.
-    pub fn unresolved(&self) -> Option<ResolveError> {
+    /// Returns the resolver's error, if the API's name had no address.
+    pub fn resolve_error(&self) -> Option<ResolveError> {
         match &self.inner.kind {
-            ErrorKind::Failed(failure) => failure.unresolved(),
+            ErrorKind::Failed(failure) => failure.resolve_error(),
             _ => None,
         }
     }
 
-    /// Whether a limit stood in the way, ours or the server's.
+    /// Returns true if a limit was exceeded, ours or the server's.
     pub fn is_rate_limited(&self) -> bool {
         match &self.inner.kind {
             ErrorKind::Status(code) => *code == 429,
             ErrorKind::Refused(refusal) => match &refusal.cause {
-                RefusalReason::TooLate(why) | RefusalReason::Busy(why) => {
-                    !matches!(why, WaitReason::State(_))
+                RefusalReason::TooLate(reason) | RefusalReason::Busy(reason) => {
+                    !matches!(reason, WaitReason::State(_))
                 }
                 RefusalReason::Never { .. } | RefusalReason::QueueFull => true,
                 _ => false,
@@ -146,7 +146,7 @@ impl Error {
         }
     }
 
-    /// Whether the API is in a state that lets nothing go.
+    /// Returns true if the API's health state blocks calls.
     pub fn is_circuit_open(&self) -> bool {
         match &self.inner.kind {
             ErrorKind::Refused(refusal) => matches!(
@@ -159,75 +159,76 @@ impl Error {
         }
     }
 
-    /// Whether the door did not open, for whatever reason.
+    /// Returns true if the upstream refused a permit.
     pub fn is_refused(&self) -> bool {
         self.refusal().is_some()
     }
 
-    /// Whether only the cache could have answered, and had nothing.
+    /// Returns true if only the cache could respond and had no response.
     pub fn is_cache_miss(&self) -> bool {
         self.inner.kind == ErrorKind::CacheMiss
     }
 
-    /// Whether an answer came and its body did not, or not whole.
+    /// Returns true if a response came without its complete body.
     pub fn is_body(&self) -> bool {
         match &self.inner.kind {
             ErrorKind::TooLarge(_) => true,
-            ErrorKind::Failed(failure) => {
-                failure.trouble == FailureKind::Fault(Fault::TruncatedBody)
-            }
+            ErrorKind::Failed(failure) => failure.kind == FailureKind::Fault(Fault::TruncatedBody),
             _ => false,
         }
     }
 
-    /// Whether the body came and is not what was asked for. The server did its work: asking again
-    /// would do it twice.
+    /// Returns true if the body could not be decoded. The server did its work: another call would
+    /// repeat it.
     pub fn is_decode(&self) -> bool {
         matches!(self.inner.kind, ErrorKind::Undecoded(_))
     }
 
-    /// Whether an answer came with a status that the caller counts as an error.
+    /// Returns true if the caller treated the status as an error.
     pub fn is_status(&self) -> bool {
         matches!(self.inner.kind, ErrorKind::Status(_))
     }
 
-    /// Whether a redirect led nowhere.
+    /// Returns true if a redirect could not be followed.
     pub fn is_redirect(&self) -> bool {
-        matches!(self.inner.kind, ErrorKind::Wandered(_))
+        matches!(self.inner.kind, ErrorKind::Redirect(_))
     }
 
-    /// Whether the call could not be made as written: an unknown API, a path that is none.
+    /// Returns true if the call was invalid as written: an unknown API, an invalid path.
     pub fn is_invalid_request(&self) -> bool {
-        matches!(self.inner.kind, ErrorKind::Mistake(_))
+        matches!(self.inner.kind, ErrorKind::InvalidCall(_))
     }
 
-    /// Whether the API is not to be called with this method.
+    /// Returns true if the API does not allow the method.
     pub fn is_method_not_allowed(&self) -> bool {
-        matches!(self.inner.kind, ErrorKind::Mistake(ErrorReason::Method(_)))
-    }
-
-    /// Whether there is no API of this name.
-    pub fn is_unknown_api(&self) -> bool {
         matches!(
             self.inner.kind,
-            ErrorKind::Mistake(ErrorReason::UnknownApi(_))
+            ErrorKind::InvalidCall(ErrorReason::Method(_))
         )
     }
 
-    /// Whether the API's name leads into a network that may not be called.
+    /// Returns true if no API has this name.
+    pub fn is_unknown_api(&self) -> bool {
+        matches!(
+            self.inner.kind,
+            ErrorKind::InvalidCall(ErrorReason::UnknownApi(_))
+        )
+    }
+
+    /// Returns true if the API's name leads to a forbidden address.
     pub fn is_forbidden(&self) -> bool {
-        matches!(&self.inner.kind, ErrorKind::Failed(failure) if failure.trouble == FailureKind::Forbidden)
+        matches!(&self.inner.kind, ErrorKind::Failed(failure) if failure.kind == FailureKind::Forbidden)
     }
 
-    /// Whether the body of the request could not be had, or not in time: the server had no part in it.
+    /// Returns true if the request body failed or was too slow: the server had no part in it.
     pub fn is_upload(&self) -> bool {
-        matches!(&self.inner.kind, ErrorKind::Failed(failure) if failure.trouble == FailureKind::Caller)
+        matches!(&self.inner.kind, ErrorKind::Failed(failure) if failure.kind == FailureKind::Caller)
     }
 
-    /// What went wrong on the way or at the server, if the last attempt ended with that.
+    /// Returns the fault of the network or the server that ended the last attempt.
     pub fn fault(&self) -> Option<Fault> {
         match &self.inner.kind {
-            ErrorKind::Failed(failure) => match failure.trouble {
+            ErrorKind::Failed(failure) => match failure.kind {
                 FailureKind::Fault(fault) => Some(fault),
                 _ => None,
             },
@@ -235,7 +236,7 @@ impl Error {
         }
     }
 
-    /// The status, if an answer came with one that counts as an error.
+    /// Returns the status that the caller treated as an error.
     pub fn status(&self) -> Option<http::StatusCode> {
         match self.inner.kind {
             ErrorKind::Status(code) => http::StatusCode::from_u16(code).ok(),
@@ -243,12 +244,12 @@ impl Error {
         }
     }
 
-    /// How long to wait before the same call can pass, if that is known.
+    /// Returns the wait until this call can pass, if it is known.
     pub fn retry_after(&self) -> Option<Duration> {
         self.inner.retry_after
     }
 
-    /// What the door said, if it did not open.
+    /// Returns the upstream's refusal.
     pub fn refusal(&self) -> Option<&Refusal> {
         match &self.inner.kind {
             ErrorKind::Refused(refusal) => Some(refusal),
@@ -256,16 +257,16 @@ impl Error {
         }
     }
 
-    /// How many attempts were made.
+    /// Returns the number of attempts.
     pub fn attempts(&self) -> u32 {
         self.inner.attempts
     }
 
-    /// How metrics tell it.
+    /// Returns the status label for metrics.
     pub(crate) fn class(&self) -> StatusLabel {
         match &self.inner.kind {
             ErrorKind::Status(code) => StatusLabel::from_code(*code),
-            ErrorKind::Failed(failure) if failure.trouble == FailureKind::Forbidden => {
+            ErrorKind::Failed(failure) if failure.kind == FailureKind::Forbidden => {
                 StatusLabel::Blocked
             }
             ErrorKind::Failed(_) if self.is_timeout() => StatusLabel::Timeout,
@@ -273,22 +274,22 @@ impl Error {
                 StatusLabel::Network
             }
             ErrorKind::Deadline if self.inner.attempts > 0 => StatusLabel::Timeout,
-            ErrorKind::Wandered(_) => StatusLabel::Redirect,
-            ErrorKind::Mistake(_)
+            ErrorKind::Redirect(_) => StatusLabel::Redirect,
+            ErrorKind::InvalidCall(_)
             | ErrorKind::Refused(_)
             | ErrorKind::CacheMiss
             | ErrorKind::Deadline => StatusLabel::Blocked,
         }
     }
 
-    /// Why it failed, as metrics tell it; nothing for what never reached the network.
+    /// Returns the failure label for metrics; `None` if nothing reached the network.
     pub(crate) fn reason(&self) -> Option<FailureLabel> {
         match &self.inner.kind {
-            ErrorKind::Failed(failure) => match failure.trouble {
+            ErrorKind::Failed(failure) => match failure.kind {
                 FailureKind::Fault(fault) => Some(failure_label(fault)),
                 FailureKind::Forbidden
                 | FailureKind::Deadline
-                | FailureKind::CalledOff
+                | FailureKind::Revoked
                 | FailureKind::Caller => None,
             },
             ErrorKind::TooLarge(_) => Some(FailureLabel::Body),
@@ -298,7 +299,7 @@ impl Error {
     }
 }
 
-/// A fault, as metrics tell it.
+/// Returns the failure label of a fault.
 pub(crate) const fn failure_label(fault: Fault) -> FailureLabel {
     match fault {
         Fault::ConnectTimeout | Fault::ReadTimeout => FailureLabel::Timeout,
@@ -310,32 +311,32 @@ pub(crate) const fn failure_label(fault: Fault) -> FailureLabel {
 }
 
 impl From<ErrorReason> for Error {
-    fn from(mistake: ErrorReason) -> Self {
-        Self::new(ErrorKind::Mistake(mistake))
+    fn from(reason: ErrorReason) -> Self {
+        Self::new(ErrorKind::InvalidCall(reason))
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.inner.kind {
-            ErrorKind::Mistake(mistake) => mistake.fmt(f),
+            ErrorKind::InvalidCall(reason) => reason.fmt(f),
             ErrorKind::Refused(refusal) => refusal.fmt(f),
-            ErrorKind::Failed(failure) => match failure.words {
+            ErrorKind::Failed(failure) => match failure.message {
                 FailureMessage::Phrase(phrase) => f.write_str(phrase),
-                FailureMessage::Unresolved(why) => why.fmt(f),
+                FailureMessage::Unresolved(reason) => reason.fmt(f),
                 FailureMessage::Kind(kind) => write!(f, "the connection failed: {kind}"),
             },
-            ErrorKind::Deadline => f.write_str("the deadline passed before there was an answer"),
-            ErrorKind::Status(code) => write!(f, "the server answered {code}"),
-            ErrorKind::TooLarge(largest) => write!(
+            ErrorKind::Deadline => f.write_str("the deadline passed before there was a response"),
+            ErrorKind::Status(code) => write!(f, "the server responded with status {code}"),
+            ErrorKind::TooLarge(max) => write!(
                 f,
-                "the body is larger than {largest} bytes: stream it or raise `max_body`"
+                "the body is larger than {max} bytes: stream it or raise `max_body`"
             ),
-            ErrorKind::Undecoded(undecoded) => undecoded.fmt(f),
+            ErrorKind::Undecoded(error) => error.fmt(f),
             ErrorKind::CacheMiss => {
-                f.write_str("only the cache may answer now, and it has nothing")
+                f.write_str("only the cache may respond now, and it has no response")
             }
-            ErrorKind::Wandered(wandered) => wandered.fmt(f),
+            ErrorKind::Redirect(error) => error.fmt(f),
         }?;
         match self.inner.attempts {
             0 | 1 => Ok(()),

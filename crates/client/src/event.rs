@@ -1,9 +1,8 @@
-//! What happens at the door, told to whoever listens.
+//! Events of an API, for observers.
 //!
-//! Events are values with names from closed sets: no path, header or body is ever in one, except the
-//! path of a finished call, without its query. Nobody listening costs one load: an event is built
-//! only for an ear. This is the one stream that logs, metrics, the live page and the user's own code
-//! read.
+//! Events are values with names from closed sets: they hold no path, header or body, except the
+//! path of a finished call without its query. Without observers an event costs one load: it is only
+//! built for an observer. This one stream feeds logs, metrics, the live page and user code.
 
 mod labels;
 mod observers;
@@ -24,223 +23,223 @@ use crate::client::ReloadChanges;
 use crate::http::ResolveError;
 use crate::refusal::{Refusal, WaitEstimate};
 
-/// Something that happened, at an API.
+/// Event at an API.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// The API.
+    /// Name of the API.
     pub api: SmolStr,
-    /// When, in monotonic time.
+    /// Monotonic time.
     pub at: Nanos,
-    /// What.
+    /// Kind with its data.
     pub what: EventKind,
 }
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// A call began to wait for its permit.
+    /// A call started to wait for a permit.
     Waiting {
-        /// Its group.
+        /// Group.
         group: SmolStr,
-        /// What it costs.
+        /// Cost.
         cost: Cost,
-        /// What it waits for.
+        /// Estimate of the wait.
         explanation: WaitEstimate,
     },
-    /// A call may go.
+    /// A call got its permit.
     Admitted {
-        /// Its group.
+        /// Group.
         group: SmolStr,
-        /// The permit's number.
+        /// Permit number.
         permit: u64,
-        /// What it costs.
+        /// Cost.
         cost: Cost,
-        /// How long it waited.
+        /// Time waited.
         waited: Duration,
     },
-    /// A call may not go.
+    /// A call was refused.
     Refused {
-        /// Its group.
+        /// Group.
         group: SmolStr,
-        /// Why.
+        /// Refusal.
         refusal: Refusal,
-        /// How long it had waited.
+        /// Time waited.
         waited: Duration,
     },
     /// An attempt ended.
     Settled {
-        /// Its group.
+        /// Group.
         group: SmolStr,
-        /// The permit's number.
+        /// Permit number.
         permit: u64,
-        /// How it ended.
+        /// End of the attempt.
         attempt: AttemptReport,
-        /// What that counts as.
+        /// Outcome class.
         effect: OutcomeClass,
-        /// From sending to the first byte of the answer, if one came.
+        /// Time from sending to the first byte of the response.
         round_trip: Option<Duration>,
-        /// What the log line tells with it, where it ended badly.
+        /// Gauges for the log line of a bad end.
         vitals: Option<HealthGauges>,
     },
-    /// The body of an answer that was settled broke off, which makes a failure of it after all.
+    /// The body of a settled response was truncated, which turns it into a failure.
     Broken {
-        /// Its group.
+        /// Group.
         group: SmolStr,
-        /// The permit's number.
+        /// Permit number.
         permit: u64,
-        /// How it broke.
+        /// End of the body.
         attempt: AttemptReport,
-        /// What that counts as.
+        /// Outcome class.
         effect: OutcomeClass,
-        /// What the log line tells with it.
+        /// Gauges for the log line.
         vitals: HealthGauges,
     },
-    /// A permit was given back unused.
+    /// A permit was refunded.
     Refunded {
-        /// Its group.
+        /// Group.
         group: SmolStr,
-        /// The permit's number.
+        /// Permit number.
         permit: u64,
     },
-    /// The state changed; `group` is named where each group has its own.
+    /// The health state changed.
     Moved {
-        /// The group, if it has a state of its own.
+        /// Group, if it has a state of its own.
         group: Option<SmolStr>,
-        /// The move.
+        /// Transition.
         transition: HealthTransition,
-        /// What the log line tells with it.
+        /// Gauges for the log line.
         vitals: HealthGauges,
     },
-    /// The server asked everybody to wait.
+    /// The server asked all callers to wait.
     Cooling {
-        /// The group, if it has a state of its own.
+        /// Group, if it has a state of its own.
         group: Option<SmolStr>,
-        /// Until when.
+        /// End of the cooldown.
         until: Nanos,
-        /// How long that is.
+        /// Length of the cooldown.
         wait: Duration,
-        /// What the log line tells with it.
+        /// Gauges for the log line.
         vitals: HealthGauges,
     },
-    /// A meter tells something; `group` is `None` for the limits of the whole API.
+    /// A meter reports an event; `group` is `None` for API-wide limits.
     Meter {
-        /// The group.
+        /// Group.
         group: Option<SmolStr>,
-        /// What it tells.
+        /// Event of the meter.
         event: MeterEvent,
     },
-    /// The limit in effect is not the configured one, or is again.
+    /// The limit in effect started or stopped to differ from the configured one.
     Drifting {
-        /// The group.
+        /// Group.
         group: Option<SmolStr>,
-        /// By how much; `None` when it is over.
+        /// Difference; `None` once it is gone.
         drift: Option<LimitDrift>,
     },
-    /// A threshold of use was reached and held, or left.
+    /// The usage of a limit crossed its threshold.
     Usage {
-        /// The group.
+        /// Group.
         group: Option<SmolStr>,
-        /// Whether it was reached.
+        /// True above the threshold.
         raised: bool,
-        /// The share of the limit in use, of a million.
+        /// Share of the limit in use, in parts per million.
         used_ppm: u32,
     },
-    /// The meters take more memory than the rules think good, or no longer do.
+    /// The memory of the meters crossed its threshold.
     Memory {
-        /// Whether they do.
+        /// True above the threshold.
         raised: bool,
-        /// How much they take.
+        /// Bytes in use.
         bytes: u64,
     },
-    /// Headers about limits could not be understood.
+    /// Limit headers could not be parsed.
     Malformed {
-        /// How many.
+        /// Number of headers.
         headers: u32,
     },
-    /// Something about jobs that go through this client.
+    /// An event of bulk jobs that use this client.
     Jobs {
-        /// What it is called.
+        /// Name.
         event: &'static str,
-        /// What there is to say about it.
+        /// Message.
         words: Box<str>,
-        /// Whether somebody should look.
+        /// True if an operator should act.
         alarming: bool,
     },
-    /// Someone else used the same key.
+    /// Another user of this key used quota.
     Foreign {
-        /// The group.
+        /// Group.
         group: Option<SmolStr>,
-        /// How much, at least.
+        /// Units, at least.
         units: u64,
     },
-    /// A failed attempt will be repeated.
+    /// A failed attempt will be retried.
     Retrying {
-        /// Which attempt failed, from 1.
+        /// Number of the failed attempt, from 1.
         attempt: u32,
-        /// How long until the next.
+        /// Delay before the retry.
         delay: Duration,
-        /// Why it failed.
+        /// Reason of the failure.
         reason: FailureLabel,
     },
-    /// An attempt found no address for its name.
+    /// An attempt found no address for its host name.
     Unresolved {
-        /// Why.
-        why: ResolveError,
+        /// Error of the lookup.
+        error: ResolveError,
     },
-    /// The cache was asked.
+    /// The cache was queried.
     Cache {
-        /// What it had.
+        /// Result.
         lookup: CacheLabel,
     },
-    /// The cache's directory is not used, can no longer be written, or can again.
+    /// The state of the cache directory changed.
     Disk {
-        /// Whether it is used.
+        /// New state.
         state: DiskState,
     },
-    /// Another configuration was put into effect, or was not.
+    /// A reload was applied or refused.
     Reloaded(ReloadEvent),
-    /// A call is over, whatever came of it.
+    /// A call ended with any result.
     Finished(Box<CallFinished>),
-    /// Somebody who operates the program changed something.
+    /// An operator changed something.
     Operated {
-        /// The group, if it was about one.
+        /// Group, if it concerns one.
         group: Option<SmolStr>,
-        /// What was done.
+        /// Action.
         action: &'static str,
-        /// Who did it, as far as that is known, and why.
+        /// Operator, if known, and reason.
         who: SmolStr,
     },
-    /// Background work began, ended or was restarted.
+    /// A background task started, ended or restarted.
     Task {
-        /// Its name.
+        /// Name.
         name: &'static str,
-        /// What became of it.
+        /// New state.
         state: TaskState,
     },
 }
 
-/// The numbers beside a change of state.
+/// Gauges at a change of health.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HealthGauges {
-    /// The state, after whatever happened.
+    /// State after the event.
     pub state: HealthState,
-    /// Refusals in a row.
+    /// Consecutive throttles.
     pub streak: u32,
-    /// The share of failures in the window, of a million.
+    /// Share of failures in the window, in parts per million.
     pub error_ppm: u32,
-    /// The slowest rate in effect, in calls a second; 0 if nothing is limited.
+    /// Slowest rate in effect, in calls per second; 0 if nothing is limited.
     pub rate: f64,
-    /// How many calls may be in flight.
+    /// Maximum of attempts in flight.
     pub concurrency: u32,
-    /// How long nothing goes, if nothing does.
+    /// Time for which nothing is sent, if any.
     pub sleep: Option<Duration>,
-    /// What the server asked for.
+    /// Wait that the server asked for.
     pub retry_after: Option<Duration>,
 }
 
 impl Default for HealthGauges {
-    /// Healthy, unlimited, and nothing seen.
+    /// Returns healthy, unlimited gauges.
     fn default() -> Self {
         Self {
             state: HealthState::Normal,
@@ -254,76 +253,76 @@ impl Default for HealthGauges {
     }
 }
 
-/// A finished call, with all that its log line says.
+/// Finished call with all data of its log line.
 #[derive(Clone, Debug)]
 pub struct CallFinished {
-    /// When it ended, in civil time.
+    /// Wall time of the end.
     pub ts: WallTime,
-    /// Its group.
+    /// Group.
     pub group: SmolStr,
-    /// Its method, from the methods that are known; `OTHER` for the rest.
+    /// Method; `OTHER` for unknown ones.
     pub method: &'static str,
-    /// Its path, without query, cut to 256 bytes.
+    /// Path without query, cut to 256 bytes.
     pub path: SmolStr,
-    /// How it ended.
+    /// Status label.
     pub status: StatusLabel,
-    /// The code, if an answer came.
+    /// Status code, if a response came.
     pub code: Option<u16>,
-    /// Why it failed, if it did.
+    /// Reason of a failure.
     pub reason: Option<FailureLabel>,
-    /// From the call to its end.
+    /// Duration of the call.
     pub latency: Duration,
-    /// How many attempts were made.
+    /// Number of attempts.
     pub attempts: u32,
-    /// The state at its end.
+    /// Health state at the end.
     pub state: HealthState,
-    /// How long it waited for permits.
+    /// Time waited for permits.
     pub waited: Duration,
-    /// A number for this call.
+    /// Identifier of this call.
     pub request_id: SmolStr,
-    /// The trace it belongs to.
+    /// Trace that it belongs to.
     pub trace_id: Option<SmolStr>,
 }
 
-/// What became of background work.
+/// State of a background task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TaskState {
     /// It runs.
     Running,
-    /// It panicked and will be started again.
+    /// It panicked and will restart.
     Restarting {
-        /// How often it was started again so far.
+        /// Restarts so far.
         restarts: u32,
-        /// How long until it is.
+        /// Delay before the restart.
         delay: Duration,
     },
     /// It ended.
     Ended,
 }
 
-/// What became of another configuration.
+/// Result of a reload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReloadEvent {
-    /// It is in effect.
+    /// The configuration is in effect.
     Applied {
-        /// How many APIs are new.
+        /// Number of new APIs.
         added: usize,
-        /// How many are gone.
+        /// Number of removed APIs.
         removed: usize,
-        /// How many differ.
+        /// Number of changed APIs.
         changed: usize,
-        /// How many keys wait for the program to be started again.
+        /// Number of keys that need a restart.
         waiting: usize,
     },
-    /// It has mistakes: the one before stays in effect.
+    /// The configuration has errors: the previous one stays in effect.
     Refused {
-        /// How many.
-        mistakes: usize,
+        /// Number of errors.
+        errors: usize,
     },
 }
 
 impl ReloadEvent {
-    /// The outcome in one word, for logs and metrics.
+    /// Returns the result as one word, for logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Applied { .. } => "applied",

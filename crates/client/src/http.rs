@@ -1,10 +1,10 @@
-//! Bytes to an API and back: one pool of connections for each, and nothing that decides.
+//! HTTP transport: one connection pool per API and no policy.
 //!
-//! A transport makes one attempt. It does not retry, follow, cache or count; it says what became of
-//! the attempt and whether anything of it left this machine, because only then may it be repeated
-//! without asking. Names are resolved here and not in the pool, so that the address that was looked
-//! at is the address that is called. What goes wrong is told in words from a closed set: the errors
-//! below carry URLs and pieces of what the server said, and those may hold a secret.
+//! A transport makes one attempt. It does not retry, follow redirects, cache or count. It reports
+//! the result and whether any byte left this machine, because only an unsent request may always be
+//! sent again. Names are resolved here and not in the pool, so that the checked address is the
+//! called address. Failure messages come from a closed set: errors of lower layers may quote a URL
+//! or the server, and with it a secret.
 
 mod connect;
 mod deadline;
@@ -28,6 +28,6 @@ pub use self::transport::InvalidTransport;
 
 pub(crate) use self::deadline::AttemptDeadline;
 pub(crate) use self::failure::{AttemptFailure, BytesSent, FailureKind, FailureMessage};
-pub(crate) use self::request_body::{BoxError, LentBody, OutgoingBody};
+pub(crate) use self::request_body::{BorrowedBody, BoxError, OutgoingBody};
 pub(crate) use self::response_body::{BodyReadError, IncomingBody};
 pub(crate) use self::transport::{SendHook, Transport, TransportDeps};

@@ -1,11 +1,9 @@
-//! Turns decisions into behaviour in one process: waits, sends, classifies, retries, caches,
-//! reports. The library that programs embed.
+//! Client library: waits, sends, classifies, retries, caches and reports within one process.
 //!
-//! Most programs want [`Outflow`]: made once from a [`Config`], it calls APIs by their names, waits for
-//! each call's turn, repeats what may be repeated and keeps answers for when an API is gone. Whoever
-//! sends by other means takes the door alone, [`Upstream`], or puts it before a tower service with
-//! [`UpstreamLayer`]. What happens is told as [`event`]s, from which [`metrics`] and the [`log`] are made. The
-//! decisions themselves are in [`core`].
+//! Most programs use [`Outflow`]: built once from a [`Config`], it calls APIs by name, waits for
+//! permits, retries safe requests and serves cached responses while an API is down. With your own
+//! HTTP client, use [`Upstream`] directly, or [`UpstreamLayer`] for a tower service. [`event`]s
+//! report what happens and feed [`metrics`] and the [`log`]. The decisions are in [`core`].
 
 pub use outflow_core as core;
 
@@ -20,6 +18,7 @@ pub mod event;
 mod http;
 mod layer;
 mod limiter_registry;
+mod lock;
 pub mod log;
 pub mod metrics;
 pub mod ndjson;
@@ -66,7 +65,7 @@ pub use upstream::{
     RemainingQuota, SharedTimer, Target, Upstream, UpstreamReport, UsageHistory, Verdict,
 };
 
-/// The README's example, compiled and run with the documentation's own.
+/// README example, compiled and run with the doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,13 +1,12 @@
-//! Events as lines that people and programs read.
+//! Log lines of events.
 //!
-//! One line for each event, written straight from it: no logging framework stands between, so that
-//! the keys are those of `metrics/names.rs` and nothing else gets in. Who has a `tracing` subscriber of
-//! their own takes [`TracingObserver`] instead, and a program that wants the lines of its own code in the
-//! same form takes [`LogLayer`].
+//! One line per event, written directly from it: without a logging framework, the keys are exactly
+//! those of `metrics/names.rs`. Programs with a `tracing` subscriber use [`TracingObserver`]
+//! instead, and programs that want their own events in this form use [`LogLayer`].
 //!
-//! A request never waits for its line: lines are handed to a [`LogWriter`] through a bounded queue, and
-//! what does not fit is dropped, counted and told. Values are redacted, then cut, then escaped; a
-//! line never holds a line.
+//! A request never waits for its line: lines go to a [`LogWriter`] through a bounded queue, and
+//! what does not fit is dropped, counted and reported. Values are redacted, then cut, then escaped;
+//! a line never contains a line end.
 
 mod format_event;
 mod line_format;
@@ -36,7 +35,7 @@ use crate::redact::Scrubber;
 use line_format::LogLine;
 use record::{LogValue, Record};
 
-/// Writes a line for every event. Clones write the same log.
+/// Log of all events. Clones share one log.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -44,35 +43,35 @@ use record::{LogValue, Record};
 /// use outflow::{Events, SystemClock};
 ///
 /// let settings = LogSettings::new(Arc::new(SystemClock::new()));
-/// let (log, mut pump) = Log::new(settings, std::io::stderr());
+/// let (log, mut writer) = Log::new(settings, std::io::stderr());
 /// let events = Events::new();
 /// events.subscribe(Arc::new(log.clone()));
 ///
-/// // The pump belongs on a thread of its own; it returns when the log is closed.
+/// // The writer belongs on a thread of its own; it returns when the log is closed.
 /// log.close();
-/// pump.run();
+/// writer.run();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Log {
-    scribe: Arc<LogObserver>,
+    observer: Arc<LogObserver>,
     lines: LogSender,
 }
 
-/// How a log is written.
+/// Settings of a log.
 #[derive(Clone)]
 pub struct LogSettings {
-    /// The form of a line.
+    /// Form of a line.
     pub format: LineFormat,
-    /// The least important events that are written.
+    /// Lowest level that is written.
     pub level: Level,
-    /// Where the time comes from.
+    /// Clock.
     pub clock: Arc<dyn Clock + Send + Sync>,
-    /// The secrets that no line may hold.
+    /// Secrets to redact.
     pub scrubber: Scrubber,
 }
 
 impl LogSettings {
-    /// logfmt, from `INFO` on, without secrets to look for.
+    /// Returns settings for logfmt from `INFO` on, without secrets.
     pub fn new(clock: Arc<dyn Clock + Send + Sync>) -> Self {
         Self {
             format: LineFormat::Logfmt,
@@ -93,7 +92,7 @@ impl fmt::Debug for LogSettings {
     }
 }
 
-/// The form of a line.
+/// Form of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LineFormat {
     /// `key=value key="two words"`.
@@ -103,37 +102,37 @@ pub enum LineFormat {
 }
 
 impl Log {
-    /// A log, and the pump that writes it to `sink`.
+    /// Returns a log and the writer of its lines.
     pub fn new(settings: LogSettings, sink: impl Write + Send + 'static) -> (Self, LogWriter) {
-        let scribe = Arc::new(LogObserver {
-            least: AtomicU8::new(rank(Some(settings.level))),
+        let observer = Arc::new(LogObserver {
+            max_rank: AtomicU8::new(rank(Some(settings.level))),
             settings,
             seq: AtomicU64::new(0),
         });
-        let teller = Arc::clone(&scribe);
-        let (lines, pump) = LogSender::new(sink);
-        let pump =
-            pump.with_drop_notice(move |dropped| teller.line(&format_event::dropped(dropped)));
-        (Self { scribe, lines }, pump)
+        let reporter = Arc::clone(&observer);
+        let (lines, writer) = LogSender::new(sink);
+        let writer =
+            writer.with_drop_notice(move |dropped| reporter.line(&format_event::dropped(dropped)));
+        (Self { observer, lines }, writer)
     }
 
-    /// A layer that writes `tracing` events into this log: ours, those of the crates that are named to
-    /// it, and the warnings and errors of all.
+    /// Returns a layer that writes `tracing` events to this log: ours, those of crates added to it,
+    /// and warnings and errors of all.
     pub fn layer(&self) -> LogLayer {
         LogLayer::new(self.clone())
     }
 
-    /// Writes events from this importance on, or none.
+    /// Sets the lowest level, or writes nothing.
     pub fn set_level(&self, level: Option<Level>) {
-        self.scribe.least.store(rank(level), Ordering::Relaxed);
+        self.observer.max_rank.store(rank(level), Ordering::Relaxed);
     }
 
-    /// How many lines were dropped so far.
+    /// Returns the number of dropped lines.
     pub fn dropped(&self) -> u64 {
         self.lines.dropped()
     }
 
-    /// Takes no more lines; the pump writes what it has and returns.
+    /// Closes the log; the writer writes the queued lines and returns.
     pub fn close(&self) {
         self.lines.close();
     }
@@ -141,9 +140,9 @@ impl Log {
 
 impl Observer for Log {
     fn observe(&self, event: &Event) {
-        if self.scribe.writes(format_event::level(event)) {
+        if self.observer.is_enabled(format_event::level(event)) {
             self.lines
-                .send(&self.scribe.line(&format_event::record(event)));
+                .send(&self.observer.line(&format_event::record(event)));
         }
     }
 }
@@ -156,31 +155,31 @@ impl GaugeSource for Log {
     }
 }
 
-/// Turns records into lines.
+/// Formatter of log lines.
 #[derive(Debug)]
 struct LogObserver {
     settings: LogSettings,
-    /// The least important events that are written, which may change.
-    least: AtomicU8,
-    /// The order of lines, whatever the clock does.
+    /// Lowest level that is written; may change.
+    max_rank: AtomicU8,
+    /// Sequence of lines, independent of the clock.
     seq: AtomicU64,
 }
 
 impl LogObserver {
-    /// Whether lines of this importance are written.
-    fn writes(&self, level: Level) -> bool {
-        rank(Some(level)) <= self.least.load(Ordering::Relaxed)
+    /// Returns true if lines of this level are written.
+    fn is_enabled(&self, level: Level) -> bool {
+        rank(Some(level)) <= self.max_rank.load(Ordering::Relaxed)
     }
 
     fn line(&self, record: &Record<'_>) -> String {
         let mut line = self.begin(record.level, record.ts);
         for (key, value) in &record.fields {
             match value {
-                LogValue::Number(number) => line.raw(key, *number),
-                LogValue::Ratio(ratio) => line.raw(key, *ratio),
-                LogValue::Word(word) => line.text(key, word),
-                LogValue::Text(name) => line.text(key, &self.settings.scrubber.scrub(name)),
-                other => line.text(key, &other.shown(&self.settings.scrubber)),
+                LogValue::Number(number) => line.push_raw(key, *number),
+                LogValue::Ratio(ratio) => line.push_raw(key, *ratio),
+                LogValue::Word(word) => line.push_text(key, word),
+                LogValue::Text(name) => line.push_text(key, &self.settings.scrubber.scrub(name)),
+                other => line.push_text(key, &other.to_text(&self.settings.scrubber)),
             }
         }
         self.end(line)
@@ -189,18 +188,18 @@ impl LogObserver {
     fn begin(&self, level: Level, ts: Option<WallTime>) -> LogLine {
         let now = ts.unwrap_or_else(|| self.settings.clock.wall());
         let mut line = LogLine::new(self.settings.format);
-        line.text(key::TS, &Timestamp(now).to_string());
-        line.text(key::LVL, level.as_str());
+        line.push_text(key::TS, &Timestamp(now).to_string());
+        line.push_text(key::LVL, level.as_str());
         line
     }
 
     fn end(&self, mut line: LogLine) -> String {
-        line.last(key::SEQ, self.seq.fetch_add(1, Ordering::Relaxed));
+        line.push_last(key::SEQ, self.seq.fetch_add(1, Ordering::Relaxed));
         line.finish()
     }
 }
 
-/// The more is written, the higher.
+/// Ranks a level: more lines have a higher rank.
 const fn rank(level: Option<Level>) -> u8 {
     match level {
         None => 0,

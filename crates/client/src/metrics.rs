@@ -1,7 +1,7 @@
-//! What is counted for whoever watches, and the page that it is read from.
+//! Metrics and the page that shows them.
 //!
-//! Here is what a metric is. Its name is in the one file that has all names, and what is counted in the
-//! other files below this one. Nothing here reads an event.
+//! This file defines a metric; `names` holds all names and the other modules the counters. Only
+//! `recorder` reads events.
 
 mod counters;
 mod exposition;
@@ -24,27 +24,27 @@ pub use names::{OTHER, bulk, label};
 pub use recorder::{ApiLabels, Metrics};
 pub(crate) use summary::ApiSummary;
 
-/// A metric: its name, what it is and what tells its series apart.
+/// Metric: name, kind and labels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metric {
-    /// As Prometheus shows it.
+    /// Name as Prometheus shows it.
     pub name: &'static str,
-    /// What it is.
+    /// Kind.
     pub kind: MetricKind,
-    /// Which labels its series have.
+    /// Labels of its series.
     pub labels: &'static [&'static str],
-    /// What it tells.
+    /// Help text.
     pub help: &'static str,
 }
 
-/// What a metric is.
+/// Kind of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetricKind {
-    /// Only ever grows.
+    /// Only grows.
     Counter,
-    /// Is what it is now.
+    /// Shows the current value.
     Gauge,
-    /// Counts values by their size.
+    /// Counts values by size.
     Histogram,
 }
 
@@ -76,8 +76,8 @@ impl Metric {
     }
 }
 
-/// A label's name.
+/// Name of a label.
 pub type Label = &'static str;
 
-/// A log line's key.
+/// Key of a log line.
 pub(crate) type Key = &'static str;

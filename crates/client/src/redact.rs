@@ -1,11 +1,11 @@
-//! What must not be read, taken out of what is shown.
+//! Redaction of secrets in displayed text.
 //!
-//! The one place where it is decided. An allow-list wherever there is one to make: of a URL its path
-//! alone, of headers those whose values are known to be harmless. What cannot be listed is judged by
-//! its looks, and rather too strictly: an identifier that is missing in a log is a nuisance, a key
-//! that is in one must be changed. Last comes the [`Scrubber`], which knows the secrets themselves.
+//! All rules are here. Allow-lists where possible: of a URL only the path, of headers only values
+//! known to be harmless. Other text is judged by its form, rather too strictly: a missing
+//! identifier in a log is a nuisance, a leaked key must be replaced. Last comes the [`Scrubber`],
+//! which knows the secrets themselves.
 //!
-//! Taking out comes before cutting short: half a secret is a secret.
+//! Redaction comes before truncation: half a secret is a secret.
 
 mod scrubber;
 
@@ -17,7 +17,7 @@ use smol_str::{SmolStr, SmolStrBuilder};
 
 pub use scrubber::Scrubber;
 
-/// The path of a URL or request target, as it may be shown: without user, host, query and fragment,
+/// Returns the path of a URL or request target for display: without user, host, query and fragment,
 /// without segments that look like secrets, and at most 256 bytes long.
 ///
 /// ```
@@ -30,16 +30,20 @@ pub fn path(uri: &str) -> SmolStr {
     let uri = uri.get(..uri.find(['?', '#']).unwrap_or(uri.len()));
     let path = without_authority(uri.unwrap_or_default());
     let mut shown = ShortText::new();
-    for (place, segment) in path.split('/').enumerate() {
-        if place > 0 {
+    for (index, segment) in path.split('/').enumerate() {
+        if index > 0 {
             shown.push("/");
         }
-        shown.push(if is_secret(segment) { GONE } else { segment });
+        shown.push(if is_secret(segment) {
+            ELLIPSIS
+        } else {
+            segment
+        });
     }
     shown.finish()
 }
 
-/// What follows the host, if there is one.
+/// Returns the part after the host, if there is one.
 fn without_authority(uri: &str) -> &str {
     let Some((scheme, rest)) = uri.split_once("://") else {
         return uri;
@@ -50,8 +54,8 @@ fn without_authority(uri: &str) -> &str {
     rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/")
 }
 
-/// Whether a segment is more than the name of a thing: it holds what only queries, parameters and
-/// user names hold, or it is as long and as mixed as keys are.
+/// Returns true if a segment is more than a name: it holds characters of queries, parameters or
+/// user names, or it is as long and mixed as a key.
 fn is_secret(segment: &str) -> bool {
     let plain = percent_decode_str(segment).decode_utf8_lossy();
     plain.contains([
@@ -63,17 +67,17 @@ fn is_secret(segment: &str) -> bool {
         '&',
         '/',
         char::REPLACEMENT_CHARACTER,
-    ]) || looks_like_a_key(&plain)
+    ]) || looks_like_key(&plain)
 }
 
-/// Long, and of letters and digits. Names of things are shorter or have no digits; an identifier that
-/// is neither might as well be a key.
-fn looks_like_a_key(text: &str) -> bool {
-    let has = |sort: fn(&u8) -> bool| text.bytes().any(|byte| sort(&byte));
-    text.len() >= SHORTEST_KEY && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
+/// Returns true for long text with letters and digits. Names are shorter or have no digits; any
+/// other identifier might be a key.
+fn looks_like_key(text: &str) -> bool {
+    let has = |class: fn(&u8) -> bool| text.bytes().any(|byte| class(&byte));
+    text.len() >= MIN_KEY && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
 }
 
-/// A URL as it may be shown: scheme, host, port and the [`path()`].
+/// URL for display: scheme, host, port and [`path()`].
 ///
 /// ```
 /// use outflow::redact;
@@ -103,7 +107,7 @@ impl fmt::Debug for Url<'_> {
     }
 }
 
-/// Headers as they may be shown: all names, and the values of those that never hold a secret.
+/// Returns headers for display: all names, and the values of those that never hold a secret.
 ///
 /// ```
 /// use http::{HeaderMap, HeaderValue, header};
@@ -119,15 +123,15 @@ pub const fn headers(headers: &HeaderMap) -> RedactedHeaders<'_> {
     RedactedHeaders(headers)
 }
 
-/// What [`headers()`] answers.
+/// Result of [`headers()`].
 #[derive(Clone, Copy)]
 pub struct RedactedHeaders<'a>(&'a HeaderMap);
 
 impl fmt::Display for RedactedHeaders<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, (name, value)) in self.0.iter().enumerate() {
-            let comma = if place > 0 { ", " } else { "" };
-            write!(f, "{comma}{name}: {}", shown(name, value))?;
+        for (index, (name, value)) in self.0.iter().enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
+            write!(f, "{comma}{name}: {}", safe_value(name, value))?;
         }
         Ok(())
     }
@@ -139,20 +143,20 @@ impl fmt::Debug for RedactedHeaders<'_> {
     }
 }
 
-fn shown<'v>(name: &HeaderName, value: &'v HeaderValue) -> &'v str {
-    let is_harmless = !value.is_sensitive() && HARMLESS.contains(name);
-    let text = value.to_str().ok().filter(|_| is_harmless);
+fn safe_value<'v>(name: &HeaderName, value: &'v HeaderValue) -> &'v str {
+    let is_safe = !value.is_sensitive() && SAFE_HEADERS.contains(name);
+    let text = value.to_str().ok().filter(|_| is_safe);
     text.unwrap_or(REDACTED)
 }
 
-/// The same value, marked so that HTTP libraries neither print nor compress it.
+/// Marks a value as sensitive, so that HTTP libraries neither print nor compress it.
 #[must_use]
-pub fn sensitive(mut value: HeaderValue) -> HeaderValue {
+pub fn mark_sensitive(mut value: HeaderValue) -> HeaderValue {
     value.set_sensitive(true);
     value
 }
 
-/// A text that stops growing at [`LONGEST_PATH`] bytes.
+/// Text that stops growing at [`MAX_PATH`] bytes.
 struct ShortText {
     text: SmolStrBuilder,
     len: usize,
@@ -172,13 +176,13 @@ impl ShortText {
         if self.is_full {
             return;
         }
-        let room = (LONGEST_PATH - GONE.len()).saturating_sub(self.len);
-        self.is_full = more.len() > room;
-        let fits = more.floor_char_boundary(room.min(more.len()));
+        let remaining = (MAX_PATH - ELLIPSIS.len()).saturating_sub(self.len);
+        self.is_full = more.len() > remaining;
+        let fits = more.floor_char_boundary(remaining.min(more.len()));
         self.text.push_str(more.get(..fits).unwrap_or_default());
         self.len += fits;
         if self.is_full {
-            self.text.push_str(GONE);
+            self.text.push_str(ELLIPSIS);
         }
     }
 
@@ -187,20 +191,20 @@ impl ShortText {
     }
 }
 
-/// Stands where something was taken out.
-const GONE: &str = "…";
+/// Replacement for redacted or cut text.
+const ELLIPSIS: &str = "…";
 
-/// Stands for the value of a header.
+/// Replacement for a header value.
 const REDACTED: &str = "[redacted]";
 
-/// Keys of providers begin at 20 characters; words of one language seldom reach them.
-const SHORTEST_KEY: usize = 20;
+/// Keys of providers have at least 20 characters; words seldom do.
+const MIN_KEY: usize = 20;
 
 /// Long enough for every path that a person wrote.
-const LONGEST_PATH: usize = 256;
+const MAX_PATH: usize = 256;
 
-/// Headers whose values are numbers, dates, types or the words of a protocol.
-const HARMLESS: [HeaderName; 16] = [
+/// Headers with numbers, dates, types or protocol words as values.
+const SAFE_HEADERS: [HeaderName; 16] = [
     header::ACCEPT,
     header::ACCEPT_ENCODING,
     header::AGE,

@@ -86,7 +86,7 @@ impl RefusalReason {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::TooLate(_) => "too_late",
-            Self::Never { .. } => "never",
+            Self::Never { .. } => "cost_too_high",
             Self::Busy(_) => "busy",
             Self::Blocked { .. } => "blocked",
             Self::QueueFull => "queue_full",

@@ -20,7 +20,7 @@ use crate::path_pattern::PathPattern;
 /// ```
 /// use outflow::Rules;
 ///
-/// let rules = Rules::limited_to("10/s".parse()?);
+/// let rules = Rules::with_limit("10/s".parse()?);
 /// assert_eq!(rules.limits.len(), 1);
 /// assert!(rules.groups.is_empty(), "every call is of the group `default`");
 /// # Ok::<(), outflow::core::InvalidRate>(())

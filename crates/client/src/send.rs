@@ -1,9 +1,8 @@
-//! The one way out: route, cache, admit, send, classify, settle, and again or answer.
+//! Path of a call: route, cache, acquire, send, classify, settle, then retry or return.
 //!
-//! Every call passes these rooms in this order, and the only way back is a repetition, which passes
-//! them again with a permit of its own. Nothing here decides about limits or health; it carries facts
-//! to the door and obeys its verdict. Whatever is known about the answer's meaning to the caller, such
-//! as its type, stays outside: a body that cannot be decoded was still delivered.
+//! Every call passes these steps in order; a retry repeats them with a permit of its own. Nothing
+//! here decides about limits or health: it reports facts to the upstream and follows its verdict.
+//! The response's type stays outside: a body that cannot be decoded was still delivered.
 
 mod attempt;
 mod cache_stage;
@@ -30,178 +29,160 @@ use crate::refusal::Refusal;
 
 /// Makes a call.
 pub(crate) async fn make(
-    outlet: &ApiClient,
-    wish: Box<CallSpec>,
+    client: &ApiClient,
+    spec: Box<CallSpec>,
     shape: ResponseShape,
 ) -> Result<Response, Error> {
-    let begun = outlet.upstream.now();
-    let order = PreparedRequest::new(outlet, wish, begun)?;
-    let mut trip = CallState {
-        outlet,
-        order,
+    let started = client.upstream.now();
+    let request = PreparedRequest::new(client, spec, started)?;
+    let mut call = CallState {
+        client,
+        request,
         shape,
-        begun,
-        tally: CallStats::default(),
+        started,
+        stats: CallStats::default(),
         lead: None,
-        end: Told::NotYet,
+        is_reported: false,
     };
-    let ended = cache_stage::answered_or_fetched(&mut trip).await;
-    let ended = ended.map_err(|error| error.after(trip.tally.attempts));
-    report::finished(&trip, &ended);
-    trip.end = Told::Already;
-    ended
+    let result = cache_stage::respond(&mut call).await;
+    let result = result.map_err(|error| error.with_attempts(call.stats.attempts));
+    report::emit_finished(&call, &result);
+    call.is_reported = true;
+    result
 }
 
-/// A call under way. Dropped before its end was told, its caller has left, and that is told.
+/// Call in progress. Dropped before its end is reported, it reports that the caller has left.
 struct CallState<'a> {
-    outlet: &'a ApiClient,
-    order: PreparedRequest,
+    client: &'a ApiClient,
+    request: PreparedRequest,
     shape: ResponseShape,
-    begun: Nanos,
-    tally: CallStats,
-    /// The duty to tell equal calls how this one ends, if any follow it.
+    started: Nanos,
+    stats: CallStats,
+    /// Duty to share the result with equal calls.
     lead: Option<Lead>,
-    end: Told,
-}
-
-/// Whether somebody was told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Told {
-    NotYet,
-    Already,
+    is_reported: bool,
 }
 
 impl Drop for CallState<'_> {
     fn drop(&mut self) {
-        if self.end == Told::NotYet {
-            report::abandoned(self);
+        if !self.is_reported {
+            report::emit_abandoned(self);
         }
     }
 }
 
-/// What a call has taken so far.
+/// Counters of a call.
 #[derive(Clone, Copy, Debug, Default)]
 struct CallStats {
     attempts: u32,
     retries: u32,
-    /// How often it went again because a limit had been too high.
+    /// Retries because a limit of ours was too high.
     returns: u32,
-    turn: QueuePosition,
+    /// True if the next attempt keeps the queue position of the last one.
+    keeps_position: bool,
     hops: u8,
     sent: Nanos,
     waited: Duration,
 }
 
-/// Whether the next attempt has its turn from the last one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum QueuePosition {
-    #[default]
-    New,
-    Kept,
-}
-
 impl CallState<'_> {
-    /// Gets an answer from the server, by as many attempts as are allowed, the first of them now.
-    async fn fetched(&mut self, mut now: Nanos) -> Result<Response, Error> {
-        let mut before: Option<Box<Result<Response, Error>>> = None;
+    /// Gets a response from the server with as many attempts as allowed; the first starts at `now`.
+    async fn fetch(&mut self, mut now: Nanos) -> Result<Response, Error> {
+        let mut previous: Option<Box<Result<Response, Error>>> = None;
         let mut earned = false;
         loop {
-            let ended = match self.attempt(now).await {
-                Ok(ended) => ended,
-                Err(refusal) => return turned_away(before, refusal),
+            let attempt = match self.attempt(now).await {
+                Ok(attempt) => attempt,
+                Err(refusal) => return refused(previous, refusal),
             };
             if !std::mem::replace(&mut earned, true) {
-                // Not before the door has opened: whoever is turned away loads no server, and must
-                // not pay for the repetitions of others.
-                self.outlet.earn(now);
+                // After the permit: a refused call loads no server and must not pay for retries of
+                // others.
+                self.client.deposit_retry(now);
             }
-            if self.follow(&ended)? {
-                before = None;
+            if self.follow(&attempt)? {
+                previous = None;
             } else {
-                if ended.left != BytesSent::Something {
-                    self.order.wish.payload.take_back();
+                if attempt.sent != BytesSent::Something {
+                    self.request.spec.payload.take_back();
                 }
-                let Some(again) = self.again(&ended) else {
-                    let verdict = ended.verdict;
-                    return ended.result.map_err(|error| error.judged(verdict));
+                let Some(plan) = self.plan_retry(&attempt) else {
+                    let verdict = attempt.verdict;
+                    return attempt.result.map_err(|error| error.with_verdict(verdict));
                 };
-                self.emit_retry(&ended, again.delay());
-                self.count(again);
-                before = Some(Box::new(ended.result));
-                if let RetryPlan::After(delay) = again {
+                self.emit_retry(&attempt, plan.delay());
+                self.count(plan);
+                previous = Some(Box::new(attempt.result));
+                if let RetryPlan::After(delay) = plan {
                     tokio::time::sleep(delay).await;
                 }
             }
-            now = self.outlet.upstream.now();
+            now = self.client.upstream.now();
         }
     }
 
-    /// Turns to where the answer leads, if it leads anywhere and may be followed.
-    fn follow(&mut self, ended: &FinishedAttempt) -> Result<bool, Error> {
-        let Ok(answer) = &ended.result else {
+    /// Turns to the target of a redirect. Returns false if there is none to follow.
+    fn follow(&mut self, attempt: &FinishedAttempt) -> Result<bool, Error> {
+        let Ok(response) = &attempt.result else {
             return Ok(false);
         };
-        let order = &self.order;
+        let request = &self.request;
         let Some(to) = redirect::next(
-            &order.uri,
-            &order.wish.method,
-            answer.status,
-            &answer.headers,
+            &request.uri,
+            &request.spec.method,
+            response.status,
+            &response.headers,
         ) else {
             return Ok(false);
         };
-        if order.redirects == 0 || !order.wish.payload.can_be_sent() {
+        if request.redirects == 0 || !request.spec.payload.is_sendable() {
             return Ok(false);
         }
-        let to = order.led(to.map_err(wandered)?, self.outlet);
-        if order.uri == to || order.visited.contains(&to) {
-            return Err(wandered(RedirectError::Loop));
+        let to = request.resolve_redirect(to.map_err(redirect_failed)?, self.client);
+        if request.uri == to || request.visited.contains(&to) {
+            return Err(redirect_failed(RedirectError::Loop));
         }
-        if self.tally.hops >= order.redirects {
-            return Err(wandered(RedirectError::TooMany));
+        if self.stats.hops >= request.redirects {
+            return Err(redirect_failed(RedirectError::TooMany));
         }
-        self.tally.hops = self.tally.hops.saturating_add(1);
-        self.order.turn_to(to, self.outlet);
+        self.stats.hops = self.stats.hops.saturating_add(1);
+        self.request.redirect_to(to, self.client);
         Ok(true)
     }
 
-    /// When the permit that is asked for now must have come. The first is waited for from when the call
-    /// began, whomever it followed meanwhile: nobody's patience begins again because another's ended.
-    fn patient_until(&self, now: Nanos) -> Nanos {
-        let since = match self.tally.attempts {
-            0 => self.begun,
+    /// Returns the deadline for a permit requested now. The first wait counts from the start of the
+    /// call, also after following another call: a failed leader gives no fresh wait.
+    fn acquire_deadline(&self, now: Nanos) -> Nanos {
+        let since = match self.stats.attempts {
+            0 => self.started,
             _ => now,
         };
-        self.order.patient_until(since)
+        self.request.acquire_deadline(since)
     }
 
-    fn count(&mut self, again: RetryPlan) {
-        let tally = &mut self.tally;
-        match again {
-            RetryPlan::InTurn => {
-                tally.returns = tally.returns.saturating_add(1);
-                tally.turn = QueuePosition::Kept;
-            }
-            RetryPlan::After(_) => {
-                tally.retries = tally.retries.saturating_add(1);
-                tally.turn = QueuePosition::New;
-            }
+    fn count(&mut self, plan: RetryPlan) {
+        let stats = &mut self.stats;
+        stats.keeps_position = plan == RetryPlan::KeepPosition;
+        if stats.keeps_position {
+            stats.returns = stats.returns.saturating_add(1);
+        } else {
+            stats.retries = stats.retries.saturating_add(1);
         }
     }
 
-    fn emit_retry(&self, ended: &FinishedAttempt, delay: Duration) {
-        let Some(reason) = ended.reason() else {
+    fn emit_retry(&self, attempt: &FinishedAttempt, delay: Duration) {
+        let Some(reason) = attempt.reason() else {
             return;
         };
         self.emit(|| EventKind::Retrying {
-            attempt: self.tally.attempts,
+            attempt: self.stats.attempts,
             delay,
             reason,
         });
     }
 
     fn emit(&self, what: impl FnOnce() -> EventKind) {
-        let upstream = &self.outlet.upstream;
+        let upstream = &self.client.upstream;
         upstream.events().emit(|| crate::event::Event {
             api: upstream.name().clone(),
             at: upstream.now(),
@@ -210,17 +191,17 @@ impl CallState<'_> {
     }
 }
 
-/// The door did not open. To a repetition it says less than the answer that we already have.
-fn turned_away(
-    before: Option<Box<Result<Response, Error>>>,
+/// Returns the refusal of a first attempt; for a retry, the last response says more.
+fn refused(
+    previous: Option<Box<Result<Response, Error>>>,
     refusal: Refusal,
 ) -> Result<Response, Error> {
-    match before {
-        Some(answer) => *answer,
+    match previous {
+        Some(result) => *result,
         None => Err(Error::new(ErrorKind::Refused(refusal))),
     }
 }
 
-fn wandered(how: RedirectError) -> Error {
-    Error::new(ErrorKind::Wandered(how))
+fn redirect_failed(error: RedirectError) -> Error {
+    Error::new(ErrorKind::Redirect(error))
 }

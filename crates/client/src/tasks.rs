@@ -1,15 +1,13 @@
-//! Background work: named, supervised, visible and drained.
+//! Background tasks: named, supervised, visible and shut down with grace.
 //!
-//! The only file of this crate that starts a task or a thread. Work that is spawned and forgotten
-//! dies of its first panic and nobody knows; here a panic is caught and the work is started again
-//! after a wait that grows, everybody can ask what runs, and a shutdown tells all of it to stop,
-//! waits, and then names what had to be cut off.
+//! Only this file of the crate starts a task or a thread. A detached task dies silently at its
+//! first panic. Here a panic is caught and the task restarts after a growing delay. A report shows
+//! all tasks. A shutdown cancels them, waits, and names the ones it had to abort.
 //!
-//! What a panic said is dropped unread: it may quote a request. The program's panic hook runs
-//! before anything can be caught and belongs to the program, so it is left alone. Nothing may depend
-//! on background work for being right: it can always be late, or gone.
+//! The panic message is dropped unread, because it may quote a request. The program's panic hook
+//! runs before and is left alone. Nothing may depend on a background task for correctness: it can
+//! always be late or gone.
 
-mod cancel;
 mod registry;
 mod supervision;
 mod task_group;
@@ -25,29 +23,32 @@ use smol_str::SmolStr;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-pub use self::cancel::CancelToken;
+/// Signal to stop, for a task. Once cancelled it stays cancelled.
+///
+/// Each task gets a child token: cancelling it does not affect other tasks.
+pub use tokio_util::sync::CancellationToken as CancelToken;
+
 pub use self::registry::TaskReport;
 use self::registry::{TaskKind, TaskRegistry, TaskSlot};
-use self::supervision::{TaskEnd, caught, caught_here, supervise};
+use self::supervision::{TaskEnd, catch_panic, catch_panics, supervise};
 pub use self::task_group::TaskGroup;
 use crate::event::Events;
 
-/// The background work of one owner. Clones are handles to the same work; when the last of them is
-/// dropped, all of it is aborted.
+/// Background tasks of one owner. Clones are handles to these tasks; the last drop aborts them.
 ///
-/// Work that holds a handle itself is never the last to let go of it: give it what it needs instead.
+/// A task that holds a handle prevents the last drop: pass it only what it needs.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), outflow::CannotStart> {
+/// # async fn main() -> Result<(), outflow::SpawnError> {
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// use outflow::{Events, SystemClock, Tasks};
 ///
 /// let tasks = Tasks::new("orders", Events::new(), Arc::new(SystemClock::new()));
-/// tasks.spawn("sweeper", |stop| async move {
-///     // Sweeps now and then, until it is told to stop.
-///     stop.told().await;
+/// tasks.spawn("sweeper", |cancel| async move {
+///     // Sweeps from time to time until it is cancelled.
+///     cancel.cancelled().await;
 /// })?;
 /// assert_eq!(tasks.report()[0].name, "sweeper");
 /// assert!(tasks.shutdown(Duration::from_secs(1)).await.is_clean());
@@ -60,24 +61,24 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// No work yet. What becomes of it is told to `events` under the name of this API, with the
+    /// Returns an empty set. State changes are reported to `events` under this API name with the
     /// time of this clock.
     pub fn new(
         api: impl Into<SmolStr>,
         events: Events,
         clock: Arc<dyn Clock + Send + Sync>,
     ) -> Self {
-        let board = Arc::new(TaskRegistry::new(api.into(), events, clock));
+        let registry = Arc::new(TaskRegistry::new(api.into(), events, clock));
         Self {
-            shared: Arc::new(TaskShared { board }),
+            shared: Arc::new(TaskShared { registry }),
         }
     }
 
-    /// Starts work that goes on until it returns or is told to stop, on the current runtime. If it
-    /// panics, it is made and started again, after a wait that doubles with each time.
+    /// Starts a task on the current runtime that runs until it returns or is cancelled. After a
+    /// panic it is built and started again, with a delay that doubles each time.
     ///
     /// # Errors
-    /// Outside of a runtime, and after a shutdown has begun.
+    /// Outside of a runtime, and after a shutdown has started.
     pub fn spawn<F>(
         &self,
         name: &'static str,
@@ -86,97 +87,105 @@ impl Tasks {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (make, stop) = (Arc::new(make), self.stop());
-        self.start(name, TaskKind::Lasting, move |place| {
-            supervise(place, move || {
-                let (make, stop) = (Arc::clone(&make), stop.clone());
-                caught(move || make(stop))
+        let (make, cancel) = (Arc::new(make), self.cancel_token());
+        self.start(name, TaskKind::Lasting, move |slot| {
+            supervise(slot, move || {
+                let (make, cancel) = (Arc::clone(&make), cancel.clone());
+                catch_panics(move || make(cancel))
             })
         })
     }
 
-    /// Starts work that is done once: a panic ends it. It is drained like all other work, and
-    /// forgotten when it ends.
+    /// Starts a task that runs once: a panic ends it. A shutdown waits for it, and the report drops
+    /// it when it ends.
     ///
     /// # Errors
-    /// Outside of a runtime, and after a shutdown has begun.
-    pub fn once(
+    /// Outside of a runtime, and after a shutdown has started.
+    pub fn spawn_once(
         &self,
         name: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), SpawnError> {
-        self.start(name, TaskKind::Once, move |place| async move {
-            // A panic ends the task, and with it the place: the runtime drops what it said.
+        self.start(name, TaskKind::Once, move |slot| async move {
+            // A panic ends the task and its slot; the runtime drops the message.
             work.await;
-            drop(place);
+            drop(slot);
         })
     }
 
-    /// Starts work on a thread of its own, for what cannot be late by a runtime's tick. A panic
-    /// starts another thread, as with [`spawn`](Self::spawn). A thread cannot be aborted, so the work
-    /// looks at the [`CancelToken`] and parks rather than sleeps: it is unparked when it is told to stop.
+    /// Starts work on a thread of its own, if it cannot be late by a runtime's tick. A panic starts
+    /// another thread, as with [`spawn`](Self::spawn). A thread cannot be aborted, so the work
+    /// checks the [`CancelToken`] and parks rather than sleeps: cancelling unparks it.
     ///
     /// # Errors
-    /// Outside of a runtime, which watches over the thread, and after a shutdown has begun.
-    pub fn thread(
+    /// Outside of a runtime, which supervises the thread, and after a shutdown has started.
+    pub fn spawn_thread(
         &self,
         name: &'static str,
         work: impl Fn(&CancelToken) + Send + Sync + 'static,
     ) -> Result<(), SpawnError> {
-        let (work, stop) = (Arc::new(work), self.stop());
-        self.start(name, TaskKind::Lasting, move |place| {
-            let seat = place.handle();
-            supervise(place, move || {
-                let (work, stop, seat) = (Arc::clone(&work), stop.clone(), seat.clone());
-                on_thread(name, move || {
-                    seat.is_taken_by(thread::current());
-                    caught_here(|| work(&stop))
+        let (work, cancel) = (Arc::new(work), self.cancel_token());
+        self.start(name, TaskKind::Lasting, move |slot| {
+            let handle = slot.handle();
+            supervise(slot, move || {
+                let (work, cancel, handle) = (Arc::clone(&work), cancel.clone(), handle.clone());
+                run_on_thread(name, move || {
+                    handle.set_thread(thread::current());
+                    catch_panic(|| work(&cancel))
                 })
             })
         })
     }
 
-    /// Starts a crowd: pieces of work that come and go under one name and one row of the report, such
-    /// as the connections of a server. A shutdown waits for all of them.
+    /// Starts a group: tasks that come and go under one name and one row of the report, such as the
+    /// connections of a server. A shutdown waits for all of them.
     ///
     /// # Errors
-    /// Outside of a runtime, and after a shutdown has begun.
+    /// Outside of a runtime, and after a shutdown has started.
     pub fn task_group(&self, name: &'static str) -> Result<TaskGroup, SpawnError> {
         let runtime = Handle::try_current().map_err(|_| SpawnError::NoRuntime)?;
-        let (crowd, guard) = TaskGroup::new(runtime, self.stop());
-        self.start(name, TaskKind::Lasting, |place| guard(place).watch())?;
-        Ok(crowd)
+        let mut group = None;
+        self.start(name, TaskKind::Lasting, |slot| {
+            let (started, guard) = TaskGroup::new(runtime, slot);
+            group = Some(started);
+            guard.watch()
+        })?;
+        group.ok_or(SpawnError::Stopping)
     }
 
-    /// What work is told to stop with, for work that is made elsewhere.
-    pub fn stop(&self) -> CancelToken {
-        self.shared.board.stop()
+    /// Returns a token that is cancelled at shutdown, for tasks started elsewhere.
+    pub fn cancel_token(&self) -> CancelToken {
+        self.shared.registry.cancel_token()
     }
 
-    /// All work that runs or waits to be started again, and the lasting work that ended, in the
-    /// order in which it was started.
+    /// Returns all running or restarting tasks and the lasting tasks that ended, in order of start.
     pub fn report(&self) -> Vec<TaskReport> {
-        self.shared.board.report()
+        self.shared.registry.report()
     }
 
-    /// Tells all work to stop, waits for it at most so long, then aborts what is left and names it.
-    /// From the call on nothing new is started.
-    pub async fn shutdown(&self, within: Duration) -> ShutdownReport {
-        let board = &self.shared.board;
-        board.cancel_all();
-        if tokio::time::timeout(within, board.empty()).await.is_ok() {
-            return ShutdownReport { left: Vec::new() };
+    /// Cancels all tasks, waits up to `grace`, then aborts the rest and names them. From the call
+    /// on nothing new starts.
+    pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        let registry = &self.shared.registry;
+        registry.cancel_all();
+        if tokio::time::timeout(grace, registry.wait_empty())
+            .await
+            .is_ok()
+        {
+            return ShutdownReport {
+                aborted: Vec::new(),
+            };
         }
-        let left = board.abort_all();
-        // Aborted work is dropped by the runtime a little later; whoever goes on after a shutdown
-        // may count on that having happened, unless it blocks and so can never be dropped.
-        let _blocked = tokio::time::timeout(ABORT_TAKES, board.empty()).await;
-        ShutdownReport { left }
+        let aborted = registry.abort_all();
+        // The runtime drops aborted tasks a little later. Code after a shutdown may rely on that,
+        // unless a task blocks and can never be dropped.
+        let _blocked = tokio::time::timeout(ABORT_TIMEOUT, registry.wait_empty()).await;
+        ShutdownReport { aborted }
     }
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one place of this crate that spawns a task"
+        reason = "the only function of this crate that spawns a task"
     )]
     fn start<F>(
         &self,
@@ -188,11 +197,11 @@ impl Tasks {
         F: Future<Output = ()> + Send + 'static,
     {
         let runtime = Handle::try_current().map_err(|_| SpawnError::NoRuntime)?;
-        let place =
-            TaskRegistry::place(&self.shared.board, name, kind).ok_or(SpawnError::Stopping)?;
-        let seat = place.handle();
-        let task = runtime.spawn(work(place));
-        seat.is_aborted_by(task.abort_handle());
+        let slot =
+            TaskRegistry::add(&self.shared.registry, name, kind).ok_or(SpawnError::Stopping)?;
+        let handle = slot.handle();
+        let task = runtime.spawn(work(slot));
+        handle.set_abort(task.abort_handle());
         Ok(())
     }
 }
@@ -203,93 +212,95 @@ impl fmt::Debug for Tasks {
     }
 }
 
-/// Starts one of a crowd, whose guardian stands on the board for it.
+/// Starts a member of a group, whose guardian is registered for it.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the members of a crowd are started here and nowhere else"
+    reason = "members of a group are only started here"
 )]
-fn one_of_many(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
+fn spawn_member(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
     drop(runtime.spawn(work));
 }
 
-/// Runs it on a new thread and waits for its end. A thread that the system refuses is as good as one
-/// that panicked: it is tried again later.
+/// Runs work on a new thread and waits for its end. A thread that the system refuses counts as a
+/// panic: it is tried again later.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one place of this crate that starts a thread"
+    reason = "the only function of this crate that starts a thread"
 )]
-async fn on_thread(name: &'static str, work: impl FnOnce() -> TaskEnd + Send + 'static) -> TaskEnd {
-    let (tell, ended) = oneshot::channel();
+async fn run_on_thread(
+    name: &'static str,
+    work: impl FnOnce() -> TaskEnd + Send + 'static,
+) -> TaskEnd {
+    let (sender, receiver) = oneshot::channel();
     let started = thread::Builder::new().name(name.to_owned()).spawn(move || {
-        // Nobody hears it when the supervisor was aborted, and then nobody needs to.
-        let _unheard = tell.send(work());
+        // If the supervisor was aborted, the result is not needed.
+        let _no_receiver = sender.send(work());
     });
     match started {
-        Ok(_detached) => ended.await.unwrap_or(TaskEnd::Panicked),
+        Ok(_detached) => receiver.await.unwrap_or(TaskEnd::Panicked),
         Err(_refused) => TaskEnd::Panicked,
     }
 }
 
-/// Runs what may block, such as reading a file, where it holds up no task, and waits for it. `None`
-/// outside of a runtime, or if it panicked. It is not on any board: it ends by itself, and whoever
-/// waits for it may leave.
+/// Runs blocking work, such as reading a file, outside of the async threads and waits for it.
+/// `None` outside of a runtime, or after a panic. It is not registered: it ends by itself, and the
+/// caller may give up.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one place of this crate that blocks beside the runtime"
+    reason = "the only function of this crate that blocks"
 )]
-pub(crate) async fn aside<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let runtime = Handle::try_current().ok()?;
     runtime.spawn_blocking(work).await.ok()
 }
 
-/// What the handles share and the work does not, so that its end is theirs.
+/// State shared by the handles but not by the tasks, so that the last handle ends them.
 struct TaskShared {
-    board: Arc<TaskRegistry>,
+    registry: Arc<TaskRegistry>,
 }
 
 impl Drop for TaskShared {
     fn drop(&mut self) {
-        self.board.cancel_all();
-        self.board.abort_all();
+        self.registry.cancel_all();
+        self.registry.abort_all();
     }
 }
 
-/// How a shutdown went.
+/// Result of a shutdown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShutdownReport {
-    /// The work that had not ended in time and was aborted; threads among it run on until they look
-    /// at their [`CancelToken`].
-    pub left: Vec<&'static str>,
+    /// Tasks that were aborted; threads among them run until they check their [`CancelToken`].
+    pub aborted: Vec<&'static str>,
 }
 
 impl ShutdownReport {
-    /// True if all work ended by itself.
+    /// Returns true if all tasks ended by themselves.
     pub fn is_clean(&self) -> bool {
-        self.left.is_empty()
+        self.aborted.is_empty()
     }
 }
 
-/// Why work was not started.
+/// Error of starting a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpawnError {
-    /// No runtime is current.
+    /// There is no current runtime.
     NoRuntime,
-    /// The shutdown has begun.
+    /// A shutdown has started.
     Stopping,
 }
 
 impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoRuntime => "there is no tokio runtime here: call this from inside of one",
-            Self::Stopping => "a shutdown has begun: start background work before it",
+            Self::NoRuntime => "there is no tokio runtime here: call this inside of one",
+            Self::Stopping => "a shutdown has started: start background tasks before it",
         })
     }
 }
 
 impl std::error::Error for SpawnError {}
 
-/// Far more than a runtime needs to drop what was aborted, and nothing that a shutdown would notice.
-const ABORT_TAKES: Duration = Duration::from_millis(100);
+/// Far more than a runtime needs to drop aborted tasks, and too short to matter in a shutdown.
+const ABORT_TIMEOUT: Duration = Duration::from_millis(100);

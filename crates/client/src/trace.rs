@@ -1,9 +1,8 @@
-//! Whose trace a call belongs to, and a number of its own.
+//! Trace context and request id of a call.
 //!
-//! Trace context as the W3C writes it: a `traceparent` that is right in every character is continued,
-//! anything else is ignored and a new trace begins; a header that we cannot read must not become one
-//! that we sent. Randomness and time are handed in. Nothing is exported here: a context is what
-//! others need in order to find a call again.
+//! W3C trace context: a `traceparent` that is valid in every character is continued; anything else
+//! is ignored and a new trace starts, so that an unreadable header is never passed on. Randomness
+//! and time are parameters. Nothing is exported: a context lets other tools find a call.
 
 mod request_id;
 mod tracestate;
@@ -17,7 +16,7 @@ use smol_str::{SmolStr, format_smolstr};
 pub use request_id::RequestId;
 pub use tracestate::TraceState;
 
-/// A place in a trace.
+/// Position in a trace.
 ///
 /// ```
 /// use outflow::trace::TraceContext;
@@ -31,20 +30,20 @@ pub use tracestate::TraceState;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TraceContext {
-    /// The trace; never zero.
+    /// Trace id; never zero.
     pub trace_id: u128,
-    /// This part of it; never zero.
+    /// Span id; never zero.
     pub span_id: u64,
-    /// Whether it is recorded, and whether its number is random.
+    /// Flags: recorded, and random id.
     pub flags: u8,
 }
 
 impl TraceContext {
-    /// Reads a `traceparent`; `None` unless it is right in every character. One of a later version
-    /// is read as far as this one goes, as the standard asks.
+    /// Parses a `traceparent`; `None` unless every character is valid. A later version is read up
+    /// to this version's fields, as the standard demands.
     pub fn parse(header: &str) -> Option<Self> {
         let version = header.get(..2).filter(|version| *version != "ff")?;
-        hex(version)?;
+        parse_hex(version)?;
         let fields = match (version, header.len(), header.get(..LENGTH)?) {
             (_, LENGTH, fields) => fields,
             ("00", ..) => return None,
@@ -52,7 +51,7 @@ impl TraceContext {
             _ => return None,
         };
         let mut parts = fields.split('-').skip(1);
-        let mut part = |digits| hex(parts.next().filter(|part| part.len() == digits)?);
+        let mut part = |digits| parse_hex(parts.next().filter(|part| part.len() == digits)?);
         let (trace_id, span_id, flags) = (part(32)?, part(16)?, part(2)?);
         if trace_id == 0 || span_id == 0 {
             return None;
@@ -64,7 +63,7 @@ impl TraceContext {
         })
     }
 
-    /// The beginning of a new trace, which nobody asked to record.
+    /// Starts a new trace that is not recorded.
     pub fn start(rng: &mut Rng) -> Self {
         Self {
             trace_id: rng.u128(1..),
@@ -73,7 +72,7 @@ impl TraceContext {
         }
     }
 
-    /// The next part of the same trace.
+    /// Returns a child span.
     #[must_use]
     pub fn child(self, rng: &mut Rng) -> Self {
         Self {
@@ -82,46 +81,46 @@ impl TraceContext {
         }
     }
 
-    /// The trace's number as logs show it.
+    /// Returns the trace id as logs show it.
     pub fn trace_id(&self) -> SmolStr {
         format_smolstr!("{:032x}", self.trace_id)
     }
 }
 
 impl fmt::Display for TraceContext {
-    /// As a `traceparent`.
+    /// Formats it as a `traceparent`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (trace, span) = (self.trace_id, self.span_id);
         write!(f, "00-{trace:032x}-{span:016x}-{:02x}", self.flags)
     }
 }
 
-/// What a call passes on: its place, and what the tools before us want kept.
+/// Trace data that a call passes on: its position and the entries of other tools.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
-    /// Our place in the trace.
+    /// Our position in the trace.
     pub context: TraceContext,
-    /// Others' entries, passed on as they are.
+    /// Entries of others, passed on unchanged.
     pub state: Option<TraceState>,
 }
 
 impl Trace {
-    /// Continues the trace of these headers, or begins one if they hold none that is right. Without
-    /// a right `traceparent` a `tracestate` means nothing.
+    /// Continues the trace of these headers, or starts one without a valid `traceparent`. Then a
+    /// `tracestate` has no meaning.
     pub fn new(headers: &HeaderMap, rng: &mut Rng) -> Self {
-        let Some(theirs) = only(headers, &TRACEPARENT).and_then(TraceContext::parse) else {
+        let Some(parent) = single_value(headers, &TRACEPARENT).and_then(TraceContext::parse) else {
             return Self {
                 context: TraceContext::start(rng),
                 state: None,
             };
         };
         Self {
-            context: theirs.child(rng),
+            context: parent.child(rng),
             state: TraceState::from_headers(headers),
         }
     }
 
-    /// Writes it into the headers of a request, in place of what they held.
+    /// Writes the trace to the headers of a request and replaces what they held.
     pub fn write(&self, headers: &mut HeaderMap) {
         headers.remove(&TRACESTATE);
         if let Ok(value) = HeaderValue::try_from(self.context.to_string()) {
@@ -134,28 +133,28 @@ impl Trace {
     }
 }
 
-/// The value of a header that is there exactly once.
-fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+/// Returns the value of a header that occurs exactly once.
+fn single_value<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
 }
 
-/// Lower case only, as the standard writes it.
-fn hex(digits: &str) -> Option<u128> {
+/// Parses lower-case hexadecimal digits, as the standard demands.
+fn parse_hex(digits: &str) -> Option<u128> {
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    let all = digits.bytes().all(is_digit);
-    u128::from_str_radix(digits, 16).ok().filter(|_| all)
+    let is_hex = digits.bytes().all(is_digit);
+    u128::from_str_radix(digits, 16).ok().filter(|_| is_hex)
 }
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// Of a `traceparent` of version 00.
+/// Length of a `traceparent` of version 00.
 const LENGTH: usize = 55;
 
-/// The trace's number is random in its last seven bytes.
+/// The last seven bytes of the trace id are random.
 const RANDOM: u8 = 0b10;
 
-/// Recorded, and random; the rest must be sent as zero.
+/// Recorded and random; other flags must be sent as zero.
 const KNOWN_FLAGS: u8 = 0b11;

@@ -124,4 +124,20 @@ mod tests {
             assert_eq!(Timestamp(at).to_string(), shown);
         }
     }
+
+    // Expected values from `date -u -d @N`: ends of a leap year, of a century without one, of all years.
+    #[test]
+    fn known_times_are_shown_to_the_millisecond() {
+        for (millis, shown) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_007, "2000-02-29T00:00:00.007Z"),
+            (978_307_199_999, "2000-12-31T23:59:59.999Z"),
+            (4_107_542_399_000, "2100-02-28T23:59:59.000Z"),
+            (253_402_300_799_000, "9999-12-31T23:59:59.000Z"),
+            (u64::MAX, "9999-12-31T23:59:59.615Z"),
+        ] {
+            let at = WallTime::since_epoch(Duration::from_millis(millis));
+            assert_eq!(Timestamp(at).to_string(), shown);
+        }
+    }
 }

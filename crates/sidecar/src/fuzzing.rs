@@ -136,7 +136,7 @@ impl SidecarFuzz {
     pub async fn exchange(&self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
         let (mut here, there) = UnixStream::pair()?;
         let config = self.sidecar.config();
-        let stop = self.sidecar.tasks.stop();
+        let stop = self.sidecar.tasks.cancel_token();
         let proxy = Arc::clone(&self.proxy);
         let served = connection::serve(InboundConnection::Unix(there), proxy, &config, stop);
         // It is gone once there is nothing more to read: the other side would wait for that.

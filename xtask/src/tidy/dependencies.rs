@@ -162,6 +162,7 @@ const ROOMS: [Room; 10] = [
             "slab",
             "smol_str",
             "tokio",
+            "tokio-util",
             "tower-layer",
             "tower-service",
             "tracing",

@@ -73,7 +73,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (embedded, writer) = EmbeddedStore::open(Path::new(store), clock)?;
     let tasks = Tasks::new("worker", Events::new(), Arc::new(SystemClock::new()));
     let writer = std::sync::Mutex::new(Some(writer));
-    tasks.thread("writer", move |_| {
+    tasks.spawn_thread("writer", move |_| {
         let writer = writer.lock().ok().and_then(|mut writer| writer.take());
         if let Some(writer) = writer {
             writer.run();

@@ -1,11 +1,11 @@
-//! A caller's path behind an API's base URL.
+//! Join of a caller's path with an API's base URL.
 //!
-//! A caller chooses what is asked of an API, never which API is asked. So a path is checked, not
-//! resolved: the rules by which a browser resolves references leave the origin at `//host`, and each
-//! server undoes encodings in its own way. What any of them could read as a step upwards, as another
-//! host or as the end of a line is refused in every spelling, even where it would stay below the
-//! prefix: limits are chosen by the path as written, and a path that means another one would be
-//! counted against the wrong group. What passes goes out byte for byte, so signed queries stay signed.
+//! A caller chooses the request, never the API. So a path is checked, not resolved: reference
+//! resolution leaves the origin at `//host`, and each server decodes in its own way. Everything
+//! that a server could read as a step upwards, another host or a line end is refused in every
+//! encoding, even below the prefix: limits follow the path as written, and a path with another
+//! meaning would count for the wrong group. Accepted paths are sent byte for byte, so signed
+//! queries stay valid.
 
 use std::fmt;
 
@@ -16,8 +16,8 @@ use percent_encoding::percent_decode_str;
 use super::BaseUrl;
 
 impl BaseUrl {
-    /// Puts a path, and a query if there is one, behind this URL. The origin of the result is always
-    /// that of the base, and the bytes are the caller's own.
+    /// Joins a path and an optional query with this URL. The result always has the origin of the
+    /// base and the caller's bytes.
     ///
     /// ```
     /// use outflow::{BaseUrl, InvalidPath};
@@ -30,28 +30,27 @@ impl BaseUrl {
     /// ```
     ///
     /// # Errors
-    /// If the text is more or less than a path and a query, or if some server could take it for
-    /// another path than the one written.
+    /// If the text is not exactly a path and a query, or if a server could read it as another path.
     pub fn join(&self, path_and_query: &str) -> Result<Uri, InvalidPath> {
-        let path = checked(path_and_query)?;
+        let path = check_path(path_and_query)?;
         let slash = if path.is_empty() && self.prefix().is_empty() {
             "/"
         } else {
             ""
         };
-        let whole = [self.prefix(), slash, path_and_query].concat();
+        let full = [self.prefix(), slash, path_and_query].concat();
         let mut parts = Parts::default();
         parts.scheme = Some(self.scheme().clone());
         parts.authority = Some(self.authority().clone());
         parts.path_and_query =
-            Some(PathAndQuery::try_from(whole).map_err(|_| InvalidPath::Character)?);
+            Some(PathAndQuery::try_from(full).map_err(|_| InvalidPath::Character)?);
         Uri::from_parts(parts).map_err(|_| InvalidPath::Character)
     }
 }
 
-/// The path alone, if it means the same to everybody.
-fn checked(written: &str) -> Result<&str, InvalidPath> {
-    if written.len() > LONGEST {
+/// Returns the path if all servers read it alike.
+fn check_path(written: &str) -> Result<&str, InvalidPath> {
+    if written.len() > MAX_LENGTH {
         return Err(InvalidPath::TooLong);
     }
     let end = written.find(['?', '#']).unwrap_or(written.len());
@@ -65,36 +64,36 @@ fn checked(written: &str) -> Result<&str, InvalidPath> {
     if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(InvalidPath::Character);
     }
-    every_reading(path)?;
+    check_readings(path)?;
     Ok(path)
 }
 
-/// Looks at a path as written and as servers see it that decode it once, twice or three times.
-fn every_reading(path: &str) -> Result<(), InvalidPath> {
+/// Checks a path as written and as servers see it that decode it up to three times.
+fn check_readings(path: &str) -> Result<(), InvalidPath> {
     if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(InvalidPath::Character);
     }
-    if !escapes_are_whole(path) {
+    if !has_valid_escapes(path) {
         return Err(InvalidPath::Encoding);
     }
-    // Every reading of a path without escapes is the path itself.
+    // A path without escapes has only one reading.
     if !path.contains('%') {
-        return harmless(path);
+        return check_reading(path);
     }
     let mut reading = path.to_owned();
-    for _ in 0..READINGS {
-        harmless(&reading)?;
-        let deeper = decoded(&reading)?;
-        if deeper == reading {
+    for _ in 0..MAX_READINGS {
+        check_reading(&reading)?;
+        let decoded = decode_once(&reading)?;
+        if decoded == reading {
             return Ok(());
         }
-        reading = deeper;
+        reading = decoded;
     }
-    // Whoever encodes an encoding of an encoding hides something.
+    // A triple encoding hides something.
     Err(InvalidPath::Encoding)
 }
 
-fn harmless(reading: &str) -> Result<(), InvalidPath> {
+fn check_reading(reading: &str) -> Result<(), InvalidPath> {
     if reading.contains(char::is_control) {
         return Err(InvalidPath::Character);
     }
@@ -110,15 +109,16 @@ fn harmless(reading: &str) -> Result<(), InvalidPath> {
     Ok(())
 }
 
-/// Whether a segment means this directory or the one above. Some servers cut parameters off first,
-/// so `..;a=b` does too; some trim blanks.
+/// Returns true if a segment means this directory or its parent. Some servers first cut parameters
+/// off (`..;a=b`), and some trim blanks.
 fn is_dots(segment: &str) -> bool {
     let name = segment.split(';').next().unwrap_or(segment).trim();
     matches!(name, "." | "..")
 }
 
-/// A percent sign announces two hexadecimal digits: what else it could mean differs by server.
-fn escapes_are_whole(path: &str) -> bool {
+/// Returns true if every percent sign precedes two hexadecimal digits: other meanings differ by
+/// server.
+fn has_valid_escapes(path: &str) -> bool {
     path.split('%').skip(1).all(|after| {
         after
             .as_bytes()
@@ -127,17 +127,16 @@ fn escapes_are_whole(path: &str) -> bool {
     })
 }
 
-/// The path with its escapes undone once. Bytes that are no text are refused: over-long forms of a
-/// dot or a slash are among them.
-fn decoded(path: &str) -> Result<String, InvalidPath> {
+/// Decodes escapes once. Invalid UTF-8 is refused: it includes overlong forms of a dot or a slash.
+fn decode_once(path: &str) -> Result<String, InvalidPath> {
     percent_decode_str(path)
         .decode_utf8()
-        .map(|text| text.chars().map(folded).collect())
+        .map(|text| text.chars().map(fold_wide).collect())
         .map_err(|_| InvalidPath::Encoding)
 }
 
-/// Wide forms of the characters that matter, which some servers fold into the narrow ones.
-fn folded(character: char) -> char {
+/// Folds full-width forms of relevant characters, as some servers do.
+fn fold_wide(character: char) -> char {
     match character {
         '\u{ff0e}' | '\u{2024}' => '.',
         '\u{ff0f}' => '/',
@@ -147,28 +146,28 @@ fn folded(character: char) -> char {
     }
 }
 
-/// As long as the longest that `http` can hold, less some room for the prefix.
-const LONGEST: usize = 60_000;
+/// Maximum of `http`, less some space for the prefix.
+const MAX_LENGTH: usize = 60_000;
 
-/// As written and decoded up to three times; nothing honest is encoded more often.
-const READINGS: usize = 4;
+/// As written and decoded up to three times; legitimate paths are not encoded more often.
+const MAX_READINGS: usize = 4;
 
-/// Why a text is no path behind a base URL.
+/// Error of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidPath {
-    /// It does not begin with a slash.
+    /// It does not start with a slash.
     NoSlash,
-    /// It names a host, or could be taken to.
+    /// It names a host, or could be read so.
     Host,
-    /// It holds `.` or `..` as a segment, in some spelling.
+    /// It has `.` or `..` as a segment, in some encoding.
     Dots,
-    /// It holds a backslash, in some spelling.
+    /// It has a backslash, in some encoding.
     Backslash,
-    /// It holds a fragment, which is never sent.
+    /// It has a fragment, which is never sent.
     Fragment,
-    /// It holds a blank, a control character or a letter that is not ASCII.
+    /// It has a blank, a control character or a non-ASCII letter.
     Character,
-    /// A percent sign that announces nothing, or something that is no text.
+    /// A percent sign without digits, or invalid UTF-8.
     Encoding,
     /// It is too long.
     TooLong,
@@ -177,16 +176,18 @@ pub enum InvalidPath {
 impl fmt::Display for InvalidPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoSlash => "a path begins with `/`: the host is the API's and cannot be named",
-            Self::Host => "a path begins with one `/`: two could be taken for a host",
-            Self::Dots => "a path holds no `.` or `..`: write the one that is meant",
+            Self::NoSlash => {
+                "a path starts with `/`: the host comes from the API and cannot be set"
+            }
+            Self::Host => "a path starts with one `/`: two could be read as a host",
+            Self::Dots => "a path holds no `.` or `..`: write the resolved path",
             Self::Backslash => "a path holds no backslash",
             Self::Fragment => "a path ends before `#`: fragments are never sent",
             Self::Character => {
                 "a path is visible ASCII and holds no control character: percent-encode the rest"
             }
             Self::Encoding => "write `%` as `%25`, and encode UTF-8 once",
-            Self::TooLong => "a path of more than 60 000 bytes: put it into the body",
+            Self::TooLong => "the path has more than 60 000 bytes: put the data into the body",
         })
     }
 }

@@ -1,6 +1,6 @@
-//! `Cache-Status`: what the cache did, as RFC 9211 writes it.
+//! `Cache-Status` header of RFC 9211.
 //!
-//! It never names the key, which would say who else asked.
+//! It never names the key, which would reveal other callers.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use http::HeaderValue;
 
 use super::freshness::Freshness;
 
-/// What the cache did for one answer.
+/// Cache handling of one response.
 ///
 /// ```
-/// use outflow::cache::{CacheStatus, Forward};
+/// use outflow::cache::{CacheStatus, ForwardReason};
 ///
-/// let status = CacheStatus::forwarded(Forward::Stale).answered(304).stored();
+/// let status = CacheStatus::forwarded(ForwardReason::Stale).with_status(304).stored();
 /// assert_eq!(status.to_string(), "outflow; fwd=stale; fwd-status=304; stored");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,54 +31,54 @@ enum StatusOrigin {
     Forwarded(ForwardReason),
 }
 
-/// Why a request went to the server.
+/// Reason to forward a request to the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ForwardReason {
     /// The cache is off for this API.
     Bypass,
-    /// The method is not one for the cache.
+    /// The method is not cacheable.
     Method,
-    /// Nothing was kept for it.
+    /// No response was stored.
     Miss,
-    /// The request forbade it.
+    /// The request forbids the cache.
     Request,
-    /// What was kept was stale.
+    /// The stored response is stale.
     Stale,
 }
 
 impl CacheStatus {
-    /// Answered from the cache.
+    /// Returns the status of a cache hit.
     pub const fn hit(freshness: Freshness) -> Self {
         Self::from_origin(StatusOrigin::Hit(freshness))
     }
 
-    /// Answered by the server.
-    pub const fn forwarded(why: ForwardReason) -> Self {
-        Self::from_origin(StatusOrigin::Forwarded(why))
+    /// Returns the status of a forwarded request.
+    pub const fn forwarded(reason: ForwardReason) -> Self {
+        Self::from_origin(StatusOrigin::Forwarded(reason))
     }
 
-    /// The same, and the server answered with this status.
+    /// Adds the status code of the server's response.
     #[must_use]
-    pub const fn answered(mut self, code: u16) -> Self {
+    pub const fn with_status(mut self, code: u16) -> Self {
         self.code = Some(code);
         self
     }
 
-    /// The same, and the answer was kept.
+    /// Adds that the response was stored.
     #[must_use]
     pub const fn stored(mut self) -> Self {
         self.stored = true;
         self
     }
 
-    /// The same, and the answer is that to an equal request which was already under way.
+    /// Adds that an equal request in flight got the response.
     #[must_use]
     pub const fn collapsed(mut self) -> Self {
         self.collapsed = true;
         self
     }
 
-    /// The header's value. An answer that has the header already gets one more, never another.
+    /// Formats the header value. A response with this header gets a second one; the first stays.
     pub fn header_value(&self) -> HeaderValue {
         HeaderValue::from_str(&self.to_string()).unwrap_or(HeaderValue::from_static(NAME))
     }
@@ -98,10 +98,10 @@ impl fmt::Display for CacheStatus {
         f.write_str(NAME)?;
         match self.origin {
             StatusOrigin::Hit(Freshness::For(left)) => write!(f, "; hit; ttl={}", seconds(left))?,
-            StatusOrigin::Hit(Freshness::GoneFor(gone)) => {
-                write!(f, "; hit; ttl=-{}", seconds(gone))?
+            StatusOrigin::Hit(Freshness::StaleFor(stale)) => {
+                write!(f, "; hit; ttl=-{}", seconds(stale))?
             }
-            StatusOrigin::Forwarded(why) => write!(f, "; fwd={}", why.name())?,
+            StatusOrigin::Forwarded(reason) => write!(f, "; fwd={}", reason.name())?,
         }
         if let Some(code) = self.code {
             write!(f, "; fwd-status={code}")?;
@@ -112,7 +112,7 @@ impl fmt::Display for CacheStatus {
 }
 
 impl ForwardReason {
-    /// The parameter's value.
+    /// Returns the value of the parameter.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bypass => "bypass",
@@ -124,31 +124,31 @@ impl ForwardReason {
     }
 }
 
-/// Whole seconds, at most what a structured header's integer holds.
+/// Returns whole seconds, at most the maximum of a structured header's integer.
 fn seconds(span: Duration) -> u64 {
     span.as_secs().min(999_999_999_999_999)
 }
 
-/// Whose word it is.
+/// Name of this cache in the header.
 const NAME: &str = "outflow";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // RFC 9211's own examples, with our name: a hit with 30 s left, one that is 412 s too old.
+    // RFC 9211's own examples with our name: a hit with 30 s left, and one that is 412 s too old.
     #[test]
-    fn a_stale_hit_has_less_than_no_time_left() {
+    fn a_stale_hit_has_a_negative_ttl() {
         let hit = |freshness| CacheStatus::hit(freshness).header_value();
-        let (left, gone) = (Duration::from_secs(30), Duration::from_secs(412));
+        let (left, stale) = (Duration::from_secs(30), Duration::from_secs(412));
         assert_eq!(hit(Freshness::For(left)), "outflow; hit; ttl=30");
-        assert_eq!(hit(Freshness::GoneFor(gone)), "outflow; hit; ttl=-412");
-        let huge = hit(Freshness::GoneFor(Duration::MAX));
+        assert_eq!(hit(Freshness::StaleFor(stale)), "outflow; hit; ttl=-412");
+        let huge = hit(Freshness::StaleFor(Duration::MAX));
         assert_eq!(huge, "outflow; hit; ttl=-999999999999999");
     }
 
     #[test]
-    fn a_collapsed_miss_says_both() {
+    fn a_collapsed_miss_is_marked_as_both() {
         let status = CacheStatus::forwarded(ForwardReason::Miss)
             .stored()
             .collapsed();

@@ -1,10 +1,9 @@
-//! The directory of a cache: who may read it, who may write it, and how a file comes into it.
+//! Cache directory: access rights, lock and file writes.
 //!
-//! It belongs to one user and, while it is used, to one process; a lock file says so, and the system
-//! gives it back however that process ends. A second process is told and works from memory. Files are
-//! written under another name and renamed, links are never followed, and names that are not ours are
-//! left alone: whoever points the cache at a directory full of other things loses none of them.
-//! Nothing is synced: what a crash leaves half written does not bear its mark and is dropped.
+//! It belongs to one user and, while in use, to one process. The system releases the lock file
+//! however that process ends; a second process works from memory. Files are written under a
+//! temporary name and renamed, links are never followed, and foreign files stay untouched. Nothing
+//! is synced: the MAC of a half-written file does not match, so a crash costs only that file.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -16,38 +15,39 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use super::CacheError;
 use super::key::CacheKey;
 
-/// A directory that is ours alone.
+/// Cache directory locked by this process.
 pub(super) struct CacheDir {
     path: PathBuf,
-    /// Held as long as the directory is used.
+    /// Held while the directory is in use.
     _lock: File,
 }
 
-/// What became of the wish to use a directory.
+/// Result of opening a directory.
 pub(super) enum OpenedDir {
-    /// It is ours.
+    /// Locked by this process.
     Ours(CacheDir),
-    /// Another process uses it.
+    /// In use by another process.
     Elsewhere,
-    /// It cannot be written.
+    /// Not writable.
     Unusable,
 }
 
-/// A file that was found in it.
+/// File of a response in the directory.
 pub(super) struct ListedFile {
     pub(super) key: CacheKey,
     pub(super) size: u64,
-    /// When it was written; older ones go first.
+    /// Time of the write; older files are removed first.
     pub(super) written: Option<std::time::SystemTime>,
 }
 
 impl CacheDir {
-    /// Opens a directory, and makes it if there is none.
+    /// Opens a directory and creates it if missing.
     ///
     /// # Errors
-    /// If it is a link, no directory, somebody else's, or open to others and full of other things.
+    /// If it is a link, not a directory, owned by another user, or accessible to others with
+    /// foreign files in it.
     pub(super) fn open(path: &Path) -> Result<OpenedDir, CacheError> {
-        if fs::symlink_metadata(path).is_err() && private_directory(path).is_err() {
+        if fs::symlink_metadata(path).is_err() && create_private_dir(path).is_err() {
             return Ok(OpenedDir::Unusable);
         }
         let Ok(metadata) = fs::symlink_metadata(path) else {
@@ -56,13 +56,13 @@ impl CacheDir {
         if !metadata.is_dir() {
             return Err(CacheError::NotADirectory);
         }
-        guard::close_to_others(path, &metadata)?;
+        access::restrict(path, &metadata)?;
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).read(true).write(true);
-        let Ok(lock) = guard::private(&mut options).open(path.join(LOCK)) else {
+        let Ok(lock) = access::owner_only(&mut options).open(path.join(LOCK)) else {
             return Ok(OpenedDir::Unusable);
         };
-        guard::same_owner(&metadata, &lock)?;
+        access::check_owner(&metadata, &lock)?;
         match lock.try_lock() {
             Ok(()) => Ok(OpenedDir::Ours(Self {
                 path: path.to_owned(),
@@ -73,30 +73,31 @@ impl CacheDir {
         }
     }
 
-    /// The directory's secret, and whether it is a new one. A new one cannot be told by any file.
-    pub(super) fn secret(&self) -> io::Result<([u8; 32], SecretFile)> {
+    /// Returns the directory's secret, or creates one. No existing file matches a new secret.
+    pub(super) fn secret(&self) -> io::Result<DirSecret> {
         let mut known = Vec::new();
         let read = self
             .reader(SECRET)
             .and_then(|file| file.take(33).read_to_end(&mut known));
-        if let (Ok(_), Ok(secret)) = (read, <[u8; 32]>::try_from(known)) {
-            return Ok((secret, SecretFile::Known));
+        let known = read.ok().and_then(|_| <[u8; 32]>::try_from(known).ok());
+        let is_new = known.is_none();
+        let bytes = known.map_or_else(random_secret, Ok)?;
+        if is_new {
+            self.write_as(SECRET, &bytes)?;
         }
-        let secret = random_secret()?;
-        self.write_as(SECRET, &secret)?;
-        Ok((secret, SecretFile::New))
+        Ok(DirSecret { bytes, is_new })
     }
 
-    /// The answers in it. Half-written files are removed on the way.
+    /// Lists the responses. Removes half-written files.
     pub(super) fn list(&self) -> io::Result<Vec<ListedFile>> {
         let mut listed = Vec::new();
-        for found in fs::read_dir(&self.path)?.flatten() {
-            let name = found.file_name();
+        for file in fs::read_dir(&self.path)?.flatten() {
+            let name = file.file_name();
             let Some(name) = name.to_str() else { continue };
-            if name.ends_with(HALF) {
-                let _ = fs::remove_file(found.path());
+            if name.ends_with(INCOMPLETE) {
+                let _ = fs::remove_file(file.path());
             }
-            let (Some(key), Ok(metadata)) = (CacheKey::from_file_name(name), found.metadata())
+            let (Some(key), Ok(metadata)) = (CacheKey::from_file_name(name), file.metadata())
             else {
                 continue;
             };
@@ -113,23 +114,23 @@ impl CacheDir {
         Ok(listed)
     }
 
-    /// The content of an answer's file, up to so many bytes.
-    pub(super) fn read(&self, key: &CacheKey, most: u64) -> io::Result<Bytes> {
+    /// Reads a response's file up to a maximum length.
+    pub(super) fn read(&self, key: &CacheKey, max: u64) -> io::Result<Bytes> {
         let mut content = Vec::new();
         let file = self.reader(&key.file_name())?;
         if !file.metadata()?.is_file() {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        file.take(most).read_to_end(&mut content)?;
+        file.take(max).read_to_end(&mut content)?;
         Ok(content.into())
     }
 
-    /// Writes an answer's file, in the place of an older one.
+    /// Writes a response's file and replaces an older one.
     pub(super) fn write(&self, key: &CacheKey, content: &[u8]) -> io::Result<()> {
         self.write_as(&key.file_name(), content)
     }
 
-    /// Removes an answer's file. One that is not there is removed.
+    /// Removes a response's file. A missing file is no error.
     pub(super) fn remove(&self, key: &CacheKey) -> io::Result<()> {
         match fs::remove_file(self.path.join(key.file_name())) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -138,52 +139,53 @@ impl CacheDir {
     }
 
     fn reader(&self, name: &str) -> io::Result<File> {
-        guard::private(OpenOptions::new().read(true)).open(self.path.join(name))
+        access::owner_only(OpenOptions::new().read(true)).open(self.path.join(name))
     }
 
     fn write_as(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let half = self.path.join(format!("{name}{HALF}"));
-        let written =
-            write_new(&half, content).and_then(|()| fs::rename(&half, self.path.join(name)));
-        if written.is_err() {
-            let _ = fs::remove_file(&half);
+        let incomplete = self.path.join(format!("{name}{INCOMPLETE}"));
+        let result = write_new(&incomplete, content)
+            .and_then(|()| fs::rename(&incomplete, self.path.join(name)));
+        if result.is_err() {
+            let _ = fs::remove_file(&incomplete);
         }
-        written
+        result
     }
 }
 
-/// Whether a secret was found or made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum SecretFile {
-    Known,
-    New,
+/// Secret of a cache directory.
+pub(super) struct DirSecret {
+    pub(super) bytes: [u8; 32],
+    pub(super) is_new: bool,
 }
 
-/// Thirty-two bytes that nobody can guess, from where TLS takes its own.
+/// Returns 32 random bytes from TLS's source.
 pub(super) fn random_secret() -> io::Result<[u8; 32]> {
     let mut secret = [0; 32];
     let filled = default_provider().secure_random.fill(&mut secret);
-    filled.map_err(|_| io::Error::other("the system gives no random bytes"))?;
+    filled.map_err(|_| io::Error::other("the system provides no random bytes"))?;
     Ok(secret)
 }
 
-/// What stands under the name already is left over from a crash.
+/// An existing file under this name is left from a crash.
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let _ = fs::remove_file(path);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    guard::private(&mut options).open(path)?.write_all(content)
+    access::owner_only(&mut options)
+        .open(path)?
+        .write_all(content)
 }
 
-fn private_directory(path: &Path) -> io::Result<()> {
+fn create_private_dir(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
-    guard::private_directory(&mut builder).create(path)
+    access::owner_only_dir(&mut builder).create(path)
 }
 
-/// What other users may not do, in the words of Unix.
+/// Access rights on Unix.
 #[cfg(unix)]
-mod guard {
+mod access {
     use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
     use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
     use std::path::Path;
@@ -192,25 +194,25 @@ mod guard {
 
     use super::{CacheError, SECRET};
 
-    /// New files are for the owner alone, and a link in the place of a file is an error.
-    pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    /// Restricts new files to the owner and refuses links.
+    pub(super) fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         options.mode(0o600).custom_flags(flags.bits().cast_signed())
     }
 
-    pub(super) fn private_directory(builder: &mut DirBuilder) -> &mut DirBuilder {
+    pub(super) fn owner_only_dir(builder: &mut DirBuilder) -> &mut DirBuilder {
         builder.mode(0o700)
     }
 
-    /// Shuts others out of a directory that is ours or empty; one that holds other things is not
-    /// changed behind its owner's back.
-    pub(super) fn close_to_others(path: &Path, metadata: &Metadata) -> Result<(), CacheError> {
+    /// Restricts a directory that is ours or empty to its owner. A directory with foreign files is
+    /// not changed.
+    pub(super) fn restrict(path: &Path, metadata: &Metadata) -> Result<(), CacheError> {
         let others = metadata.mode() & 0o077;
         if others == 0 {
             return Ok(());
         }
         let ours = path.join(SECRET).exists();
-        let empty = fs::read_dir(path).is_ok_and(|mut found| found.next().is_none());
+        let empty = fs::read_dir(path).is_ok_and(|mut file| file.next().is_none());
         if !ours && !empty {
             return Err(CacheError::NotOurs);
         }
@@ -218,8 +220,8 @@ mod guard {
         closed.map_err(|_| CacheError::NotOurs)
     }
 
-    /// Whoever owns the directory could put anything into it.
-    pub(super) fn same_owner(directory: &Metadata, ours: &File) -> Result<(), CacheError> {
+    /// Refuses a directory of another user, who could place files in it.
+    pub(super) fn check_owner(directory: &Metadata, ours: &File) -> Result<(), CacheError> {
         match ours.metadata() {
             Ok(file) if file.uid() == directory.uid() => Ok(()),
             _ => Err(CacheError::NotOurs),
@@ -227,36 +229,36 @@ mod guard {
     }
 }
 
-/// Elsewhere a directory is as private as where it lies.
+/// On other systems a directory is as private as its parent.
 #[cfg(not(unix))]
-mod guard {
+mod access {
     use std::fs::{DirBuilder, File, Metadata, OpenOptions};
     use std::path::Path;
 
     use super::CacheError;
 
-    pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    pub(super) fn owner_only(options: &mut OpenOptions) -> &mut OpenOptions {
         options
     }
 
-    pub(super) fn private_directory(builder: &mut DirBuilder) -> &mut DirBuilder {
+    pub(super) fn owner_only_dir(builder: &mut DirBuilder) -> &mut DirBuilder {
         builder
     }
 
-    pub(super) fn close_to_others(_: &Path, _: &Metadata) -> Result<(), CacheError> {
+    pub(super) fn restrict(_: &Path, _: &Metadata) -> Result<(), CacheError> {
         Ok(())
     }
 
-    pub(super) fn same_owner(_: &Metadata, _: &File) -> Result<(), CacheError> {
+    pub(super) fn check_owner(_: &Metadata, _: &File) -> Result<(), CacheError> {
         Ok(())
     }
 }
 
-/// The file that says whose the directory is at the moment.
+/// Lock file of the process that uses the directory.
 const LOCK: &str = "lock";
 
-/// The file with the secret that keys are made with.
+/// File with the secret of the keys.
 const SECRET: &str = "secret";
 
-/// How the name of a file ends that is not whole yet.
-const HALF: &str = ".half";
+/// Suffix of incomplete files.
+const INCOMPLETE: &str = ".half";

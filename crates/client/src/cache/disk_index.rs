@@ -1,134 +1,127 @@
-//! Which answers are on disk, how large they are, and which goes first.
+//! Index of the files on disk: sizes and order of last use.
 //!
-//! Made from the names and sizes in the directory, so that a start reads no file and no index file can
-//! be wrong. What a file holds is found out when it is asked for.
+//! Built from names and sizes in the directory: a start reads no file, and no index file can be
+//! wrong. A file's content is checked when it is requested.
 
 use std::collections::BTreeMap;
 
 use super::disk::ListedFile;
 use super::key::{CacheKey, Digest};
-use super::memory::all_of;
+use super::memory::key_range;
 
-/// The files of a directory.
+/// Files of a directory.
 #[derive(Default)]
 pub(super) struct DiskIndex {
-    files: BTreeMap<CacheKey, FileNote>,
-    /// By last use, the longest ago first.
-    turns: BTreeMap<u64, CacheKey>,
+    files: BTreeMap<CacheKey, FileEntry>,
+    /// By last use, oldest first.
+    uses: BTreeMap<u64, CacheKey>,
     next: u64,
     bytes: u64,
 }
 
-/// What is known of a file.
+/// Entry of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct FileNote {
+pub(super) struct FileEntry {
     size: u64,
-    turn: u64,
-    standing: FileStatus,
-}
-
-/// Whether a file holds what it should.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum FileStatus {
-    Current,
-    /// A newer answer is on its way; this one is not given any more.
-    Outdated,
+    last_use: u64,
+    /// False while a newer response waits for its write; the file is then not served.
+    is_current: bool,
 }
 
 impl DiskIndex {
-    /// The index of these files, the oldest going first.
+    /// Builds the index; the oldest files are removed first.
     pub(super) fn from_listed(mut listed: Vec<ListedFile>) -> Self {
         listed.sort_unstable_by_key(|file| (file.written, file.key));
         let mut index = Self::default();
         for file in listed {
-            index.note(file.key, file.size);
+            index.insert(file.key, file.size);
         }
         index
     }
 
-    /// A file was written, in the place of an older one if there was.
-    pub(super) fn note(&mut self, key: CacheKey, length: u64) {
-        self.forget(&key);
+    /// Records a written file, which may replace an older one.
+    pub(super) fn insert(&mut self, key: CacheKey, length: u64) {
+        self.remove(&key);
         let size = length.div_ceil(BLOCK).saturating_mul(BLOCK);
-        let (turn, standing) = (self.turn(), FileStatus::Current);
+        let last_use = self.next_use();
         self.bytes = self.bytes.saturating_add(size);
-        self.turns.insert(turn, key);
-        let noted = FileNote {
+        self.uses.insert(last_use, key);
+        let entry = FileEntry {
             size,
-            turn,
-            standing,
+            last_use,
+            is_current: true,
         };
-        self.files.insert(key, noted);
+        self.files.insert(key, entry);
     }
 
-    /// A file is gone.
-    pub(super) fn forget(&mut self, key: &CacheKey) {
-        if let Some(noted) = self.files.remove(key) {
-            self.turns.remove(&noted.turn);
-            self.bytes = self.bytes.saturating_sub(noted.size);
+    /// Removes a file from the index.
+    pub(super) fn remove(&mut self, key: &CacheKey) {
+        if let Some(entry) = self.files.remove(key) {
+            self.uses.remove(&entry.last_use);
+            self.bytes = self.bytes.saturating_sub(entry.size);
         }
     }
 
-    /// A file's answer was replaced in memory.
+    /// Marks a file as outdated: memory has a newer response.
     pub(super) fn outdate(&mut self, key: &CacheKey) {
-        if let Some(noted) = self.files.get_mut(key) {
-            noted.standing = FileStatus::Outdated;
+        if let Some(entry) = self.files.get_mut(key) {
+            entry.is_current = false;
         }
     }
 
-    /// The file of a key, if it may be given.
-    pub(super) fn current(&self, key: &CacheKey) -> Option<FileNote> {
-        let noted = self.files.get(key).copied()?;
-        (noted.standing == FileStatus::Current).then_some(noted)
+    /// Returns the entry of a file that may be served.
+    pub(super) fn current(&self, key: &CacheKey) -> Option<FileEntry> {
+        let entry = self.files.get(key).copied()?;
+        entry.is_current.then_some(entry)
     }
 
-    /// Whether there is a file, whatever it holds.
-    pub(super) fn holds(&self, key: &CacheKey) -> bool {
+    /// Returns true if there is a file, current or not.
+    pub(super) fn contains(&self, key: &CacheKey) -> bool {
         self.files.contains_key(key)
     }
 
-    /// A file was used, and goes later.
+    /// Records a use of a file.
     pub(super) fn touch(&mut self, key: &CacheKey) {
-        let turn = self.turn();
-        if let Some(noted) = self.files.get_mut(key) {
-            self.turns.remove(&noted.turn);
-            self.turns.insert(turn, *key);
-            noted.turn = turn;
+        let last_use = self.next_use();
+        if let Some(entry) = self.files.get_mut(key) {
+            self.uses.remove(&entry.last_use);
+            self.uses.insert(last_use, *key);
+            entry.last_use = last_use;
         }
     }
 
-    /// Forgets what has not been used for longest until the rest fits, and says what that was.
+    /// Removes the least recently used files until the rest fits, and returns their keys.
     pub(super) fn shrink_to(&mut self, bytes: u64) -> Vec<CacheKey> {
-        let mut gone = Vec::new();
+        let mut removed = Vec::new();
         while self.bytes > bytes {
-            let Some((_, key)) = self.turns.pop_first() else {
+            let Some((_, key)) = self.uses.pop_first() else {
                 break;
             };
-            self.forget(&key);
-            gone.push(key);
+            self.remove(&key);
+            removed.push(key);
         }
-        gone
+        removed
     }
 
-    /// The keys of one address.
-    pub(super) fn of_resource(&self, resource: Digest) -> Vec<CacheKey> {
+    /// Returns the keys of one resource.
+    pub(super) fn keys_of(&self, resource: Digest) -> Vec<CacheKey> {
         self.files
-            .range(all_of(resource))
+            .range(key_range(resource))
             .map(|(key, _)| *key)
             .collect()
     }
 
-    /// The bytes that the files take.
+    /// Returns the size of all files.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    fn turn(&mut self) -> u64 {
+    fn next_use(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 }
 
-/// What a file takes is counted in the blocks that nearly every file system deals in: a million files
-/// of a hundred bytes are four gigabytes.
+/// Sizes count in blocks of nearly every file system: a million files of a hundred bytes take four
+/// gigabytes.
 const BLOCK: u64 = 4096;

@@ -1,11 +1,9 @@
-//! An answer that is on disk alone, and the way by which it comes into memory.
+//! Load of a response that is only on disk.
 //!
-//! A runtime's threads are few and a disk can stand still for seconds, so that one file read on them
-//! would hold up calls that have nothing to do with it. Files are read beside the runtime instead, and
-//! only where memory does not have the answer: what is hot is found without leaving the thread. How many
-//! are read at a time is bounded, for names are resolved on the same threads and a disk that stands
-//! still must not take all of them. Whoever waits may give up; the file is then read all the same, for
-//! the next.
+//! A runtime has few threads and a disk can stall for seconds, so a read on them would delay
+//! unrelated calls. Blocking threads read the files, and only if memory lacks the response. The
+//! number of concurrent reads is bounded: name lookups use these threads too, and a stalled disk
+//! must not take them all. A caller may give up; the load then completes for the next one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +11,10 @@ use std::time::Duration;
 
 use super::key::CacheKey;
 use super::store::CacheStore;
-use crate::tasks::aside;
+use crate::tasks::run_blocking;
 
-/// An answer that is on disk alone.
-#[must_use = "it stays on disk until it is warmed"]
+/// Response that is only on disk.
+#[must_use = "the response stays on disk until it is loaded"]
 pub struct DiskEntry {
     store: Arc<CacheStore>,
     key: CacheKey,
@@ -28,26 +26,26 @@ impl DiskEntry {
         Self { store, key }
     }
 
-    /// Brings it into memory beside the current runtime, and waits for that at most so long. A file
-    /// that is damaged, foreign or no file at all is dropped and counted.
-    pub async fn load(self, within: Duration) {
+    /// Loads the response into memory on a blocking thread and waits up to `timeout`. Drops and
+    /// counts a damaged or foreign file.
+    pub async fn load(self, timeout: Duration) {
         let Self { store, key } = self;
-        let reading = async {
-            let turn = Arc::clone(store.reads()).acquire_owned().await;
-            aside(move || {
-                // Known only here: whoever waits for the file may have left.
-                let _turn = turn;
-                let _on_its_shelf = store.reload(&key);
+        let load = async {
+            let permit = Arc::clone(store.read_permits()).acquire_owned().await;
+            run_blocking(move || {
+                // Held until the read ends, even if the caller has given up.
+                let _permit = permit;
+                let _slot = store.reload(&key);
             })
             .await
         };
-        let _late_or_ended = tokio::time::timeout(within, reading).await;
+        let _late_or_ended = tokio::time::timeout(timeout, load).await;
     }
 }
 
-/// Shows no key: it would tell equal requests apart.
+/// Hides the key, which would distinguish requests.
 impl fmt::Debug for DiskEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cold").finish_non_exhaustive()
+        f.debug_struct("DiskEntry").finish_non_exhaustive()
     }
 }

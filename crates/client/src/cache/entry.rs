@@ -1,9 +1,9 @@
-//! One kept answer, and the slot that holds all variants of it.
+//! Stored response, and the slot with all its variants.
 //!
-//! A slot is what one key leads to: usually one answer, more if the server varies them by a request's
-//! headers. All variants live and die together, in memory as on disk, because one value under one key
-//! needs no second map that could disagree with the first. How many there may be is bounded: a server
-//! that varies by `User-Agent` must not fill the cache with one page.
+//! A slot is the value of one key: usually one response, more if the server varies by request
+//! headers. All variants share one lifetime in memory and on disk, so no second map can disagree
+//! with the first. Their number is bounded: a server that varies by `User-Agent` must not fill the
+//! cache with one page.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,41 +14,41 @@ use outflow_core::WallTime;
 
 use super::key::Digest;
 
-/// A kept answer.
+/// Stored response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct CacheEntry {
     pub(super) status: StatusCode,
-    /// Without those that belong to the connection they came over.
+    /// Without hop-by-hop headers.
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-    /// When it came in.
+    /// Time of receipt.
     pub(super) received: WallTime,
-    /// How old it already was then.
+    /// Age at receipt.
     pub(super) initial_age: Duration,
-    /// The request headers that the server chose it by, sorted.
+    /// Request headers that select the variant, sorted.
     pub(super) vary: Vec<HeaderName>,
-    /// The hash of what they were.
+    /// Hash of their values.
     pub(super) selected: Digest,
-    /// How far it may be kept.
-    pub(super) reach: StorageScope,
+    /// Storage that it may use.
+    pub(super) scope: StorageScope,
 }
 
-/// How far an answer may be kept.
+/// Storage that a response may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StorageScope {
-    /// In memory and on disk.
+    /// Memory and disk.
     Disk,
-    /// In memory only: it repeats what may be a secret, and memory is gone with the program.
+    /// Memory only: it repeats a possible secret, and memory ends with the program.
     Memory,
 }
 
 impl CacheEntry {
-    /// How old it is; `None` if the clock says that it has not come yet.
+    /// Returns the age; `None` if the clock is before the receipt.
     pub(super) fn age(&self, now: WallTime) -> Option<Duration> {
         (now >= self.received).then(|| now.since(self.received).saturating_add(self.initial_age))
     }
 
-    /// What it weighs in memory, in bytes.
+    /// Returns the size in memory, in bytes.
     pub(super) fn weight(&self) -> u64 {
         let headers: usize = self
             .headers
@@ -65,7 +65,7 @@ impl CacheEntry {
     }
 }
 
-/// Everything under one key, the newest first.
+/// Values of one key, newest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EntrySlot {
     entries: Vec<Arc<CacheEntry>>,
@@ -73,28 +73,28 @@ pub(super) struct EntrySlot {
 }
 
 impl EntrySlot {
-    /// A slot of these, the newest first.
+    /// Builds a slot of entries, newest first.
     pub(super) fn new(entries: Vec<Arc<CacheEntry>>) -> Self {
         let weight = entries.iter().map(|entry| entry.weight()).sum();
         Self { entries, weight }
     }
 
-    /// The same with one more, which takes the place of its like and, if there is no room, of the
+    /// Returns the slot with one more entry, which replaces its variant and, without space, the
     /// oldest.
-    pub(super) fn with(&self, entry: Arc<CacheEntry>, largest: u64) -> Self {
+    pub(super) fn with(&self, entry: Arc<CacheEntry>, max: u64) -> Self {
         let mut entries = vec![entry];
         let mut weight = entries.iter().map(|entry| entry.weight()).sum::<u64>();
-        for old in self.entries.iter().take(MOST_VARIANTS - 1) {
-            let like = entries.iter().any(|new| new.selected == old.selected);
+        for old in self.entries.iter().take(MAX_VARIANTS - 1) {
+            let is_replaced = entries.iter().any(|new| new.selected == old.selected);
             weight = weight.saturating_add(old.weight());
-            if !like && weight <= largest {
+            if !is_replaced && weight <= max {
                 entries.push(Arc::clone(old));
             }
         }
         Self::new(entries)
     }
 
-    /// The same without those that are like this one.
+    /// Returns the slot without one variant.
     pub(super) fn without(&self, selected: &Digest) -> Self {
         let others = self
             .entries
@@ -103,18 +103,18 @@ impl EntrySlot {
         Self::new(others.cloned().collect())
     }
 
-    /// The first that fits.
-    pub(super) fn find(&self, fits: impl Fn(&CacheEntry) -> bool) -> Option<&Arc<CacheEntry>> {
-        self.entries.iter().find(|entry| fits(entry))
+    /// Finds the first matching entry.
+    pub(super) fn find(&self, matches: impl Fn(&CacheEntry) -> bool) -> Option<&Arc<CacheEntry>> {
+        self.entries.iter().find(|entry| matches(entry))
     }
 
-    /// What of it may be written to disk.
-    pub(super) fn written(&self) -> Self {
-        let lasting = self
+    /// Returns the part that may be written to disk.
+    pub(super) fn for_disk(&self) -> Self {
+        let storable = self
             .entries
             .iter()
-            .filter(|entry| entry.reach == StorageScope::Disk);
-        Self::new(lasting.cloned().collect())
+            .filter(|entry| entry.scope == StorageScope::Disk);
+        Self::new(storable.cloned().collect())
     }
 
     pub(super) fn entries(&self) -> &[Arc<CacheEntry>] {
@@ -125,27 +125,27 @@ impl EntrySlot {
         self.entries.is_empty()
     }
 
-    /// What it weighs in memory, in bytes; never nothing.
+    /// Returns the size in memory, in bytes; never zero.
     pub(super) fn weight(&self) -> u64 {
         self.weight.saturating_add(ENTRY_OVERHEAD)
     }
 }
 
-/// The headers without those that are about the connection, also those that `Connection` names.
-pub(super) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
-    let mut kept = headers.clone();
-    for named in headers.get_all(header::CONNECTION) {
-        for name in named.to_str().unwrap_or_default().split(',') {
-            kept.remove(name.trim());
+/// Removes hop-by-hop headers, including the names in `Connection`.
+pub(super) fn without_hop_by_hop(headers: &HeaderMap) -> HeaderMap {
+    let mut remaining = headers.clone();
+    for value in headers.get_all(header::CONNECTION) {
+        for name in value.to_str().unwrap_or_default().split(',') {
+            remaining.remove(name.trim());
         }
     }
     for name in HOP_BY_HOP {
-        kept.remove(name);
+        remaining.remove(name);
     }
-    kept
+    remaining
 }
 
-/// About the connection, or about this answer's way to us: never part of what is kept.
+/// About the connection or the path of this response: never stored.
 const HOP_BY_HOP: [&str; 11] = [
     "connection",
     "keep-alive",
@@ -160,13 +160,13 @@ const HOP_BY_HOP: [&str; 11] = [
     "age",
 ];
 
-/// Languages times encodings of one page, in practice; a server that has more is not worth it.
-const MOST_VARIANTS: usize = 8;
+/// Languages times encodings of one page in practice; a server with more is not worth it.
+const MAX_VARIANTS: usize = 8;
 
-/// What a map spends on a header beside its text, about.
+/// Approximate overhead of a map per header.
 const HEADER_OVERHEAD: usize = 64;
 
-/// What keys, counters and pointers around an answer take, about: an empty one is not free.
+/// Approximate size of keys, counters and pointers around an entry: an empty one is not free.
 const ENTRY_OVERHEAD: u64 = 256;
 
 #[cfg(test)]
@@ -182,37 +182,37 @@ mod tests {
             initial_age: Duration::ZERO,
             vary: Vec::new(),
             selected: [selected; 16],
-            reach: StorageScope::Disk,
+            scope: StorageScope::Disk,
         })
     }
 
-    // Three of 1000 bytes and what is around them into 3000: the oldest has no room.
+    // Three entries of 1000 bytes with overhead into 3000: the oldest does not fit.
     #[test]
-    fn a_slot_of_many_variants_weighs_no_more_than_one_answer_may() {
+    fn a_slot_weighs_no_more_than_the_largest_response() {
         let mut slot = EntrySlot::default();
         for variant in 0..3 {
             slot = slot.with(entry(variant, 1000), 3000);
         }
-        let kept: Vec<_> = slot
+        let remaining: Vec<_> = slot
             .entries()
             .iter()
             .map(|entry| entry.selected[0])
             .collect();
-        assert_eq!(kept, [2, 1]);
+        assert_eq!(remaining, [2, 1]);
     }
 
     #[test]
-    fn an_answer_takes_the_place_of_its_like() {
+    fn an_entry_replaces_its_own_variant() {
         let slot = EntrySlot::default()
             .with(entry(1, 10), 9000)
             .with(entry(2, 10), 9000);
         let slot = slot.with(entry(1, 20), 9000);
-        let kept: Vec<_> = slot
+        let remaining: Vec<_> = slot
             .entries()
             .iter()
             .map(|entry| entry.body.len())
             .collect();
-        assert_eq!(kept, [20, 10]);
+        assert_eq!(remaining, [20, 10]);
         assert_eq!(slot.without(&[1; 16]).entries().len(), 1);
     }
 }

@@ -1,32 +1,32 @@
-//! Why a cache could not be opened.
+//! Error of opening a cache.
 
 use std::fmt;
 
-/// Why a cache could not be opened.
+/// Error of opening a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// There is too little memory to keep anything.
+    /// The memory is too small to store anything.
     TooSmall,
-    /// The directory's path leads to something else, perhaps a link.
+    /// The path is not a directory, perhaps a link.
     NotADirectory,
-    /// The directory belongs to somebody else, or others may read it and it holds other things.
+    /// Another user owns the directory, or others can read it and it holds foreign files.
     NotOurs,
-    /// The system gives no random bytes, without which callers cannot be told apart safely.
+    /// The system provides no random bytes for the secret that separates callers.
     NoRandomness,
 }
 
 impl fmt::Display for CacheError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TooSmall => "the cache is too small to keep anything: give it 64 KiB or more",
+            Self::TooSmall => "the cache is too small to store anything: set 64 KiB or more",
             Self::NotADirectory => {
-                "the cache's directory is a link or a file: name a directory or a new path"
+                "the cache directory is a link or a file: set a directory or a new path"
             }
             Self::NotOurs => {
-                "the cache's directory is not this user's alone: name an empty one, or close it to others"
+                "the cache directory is not private to this user: set an empty one, or remove access for others"
             }
-            Self::NoRandomness => "the system gives no random bytes: turn the cache off",
+            Self::NoRandomness => "the system provides no random bytes: turn the cache off",
         })
     }
 }

@@ -1,10 +1,9 @@
-//! What RFC 9111 says of one kept answer, for one request.
+//! Freshness of a stored response under RFC 9111.
 //!
-//! The rules are the library's; this file hands it what it needs and nothing else. It gets no address
-//! and no `Vary` (the key has answered both), the directives in a form it reads, and as the moment of
-//! receipt the moment at which the answer was new, so that its age needs no header that could
-//! overflow. Its way of writing a cached answer is not used: it folds repeated headers into one and
-//! dates in a format that HTTP does not know.
+//! A library implements the rules. It gets no address and no `Vary` (the key covers both) and
+//! normalised directives. Its time of receipt is when the response was new, so that the age needs
+//! no header that could overflow. Its rendering of cached responses is not used: it folds repeated
+//! headers into one and formats dates in a way that HTTP does not know.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,163 +17,169 @@ use super::entry::CacheEntry;
 use super::query::CacheQuery;
 use crate::api::CacheMode;
 
-/// The rules, applied to one answer and one request.
+/// Rules applied to one response and one request.
 pub(super) struct FreshnessCheck<'a> {
     entry: &'a CacheEntry,
     control: CacheControl,
     policy: CachePolicy,
-    asked: RequestDirectives,
-    /// How long it is fresh, from when it was new.
+    request: RequestDirectives,
+    /// Freshness lifetime, from when the response was new.
     lifetime: Duration,
-    terms: FreshnessSource,
+    source: FreshnessSource,
 }
 
 impl<'a> FreshnessCheck<'a> {
-    /// Judges an answer as one to this request.
+    /// Checks a response for this request.
     pub(super) fn new(query: &CacheQuery<'_>, entry: &'a CacheEntry) -> Self {
         let control = CacheControl::from_headers(&entry.headers).unwrap_or_default();
-        let terms = FreshnessSource::new(query, entry, &control);
-        let asked = RequestDirectives::from_query(query);
-        let born = terms.born(entry);
+        let source = FreshnessSource::new(query, entry, &control);
+        let request = RequestDirectives::from_query(query);
+        let start = source.start(entry);
         let options = CacheOptions {
             shared: !query.is_personal(),
             ..CacheOptions::default()
         };
-        let policy = CachePolicy::new_options(&asked, &terms.said(entry, &control), born, options);
-        let lifetime = match terms {
-            FreshnessSource::Guessed => policy.time_to_live(born).min(LONGEST_GUESS),
-            _ => policy.time_to_live(born),
+        let policy =
+            CachePolicy::new_options(&request, &source.stated(entry, &control), start, options);
+        let lifetime = match source {
+            FreshnessSource::Heuristic => policy.time_to_live(start).min(MAX_HEURISTIC),
+            _ => policy.time_to_live(start),
         };
         Self {
             entry,
             control,
             policy,
-            asked,
+            request,
             lifetime,
-            terms,
+            source,
         }
     }
 
-    /// Whether it may be kept at all.
+    /// Returns true if the response may be stored.
     pub(super) fn is_storable(&self, query: &CacheQuery<'_>) -> bool {
         let readable = CacheControl::from_headers(&self.entry.headers).is_some();
-        let shown_to_all = self.control.has("private") && !query.is_personal();
-        readable && !self.control.has("no-store") && !shown_to_all && self.policy.is_storable()
+        let is_private = self.control.has("private") && !query.is_personal();
+        readable && !self.control.has("no-store") && !is_private && self.policy.is_storable()
     }
 
-    /// Whether it answers the request without a word from the server.
+    /// Returns true if the response may be served without revalidation.
     pub(super) fn is_fresh(&self, now: WallTime) -> bool {
         let satisfied = matches!(
-            self.policy.before_request(&self.asked, system(now)),
+            self.policy
+                .before_request(&self.request, to_system_time(now)),
             BeforeRequest::Fresh(_)
         );
         let Some(age) = self.age(now) else {
             return false;
         };
-        let guess_is_over = matches!(self.terms, FreshnessSource::Guessed) && age >= self.lifetime;
-        satisfied && !guess_is_over
+        let is_expired = matches!(self.source, FreshnessSource::Heuristic) && age >= self.lifetime;
+        satisfied && !is_expired
     }
 
-    /// How long it stays fresh, or how long it has not been.
+    /// Returns the remaining freshness, or the time since it ended.
     pub(super) fn freshness(&self, now: WallTime) -> Freshness {
         let age = self.age(now).unwrap_or(self.lifetime);
         match self.lifetime.checked_sub(age) {
             Some(left) if left > Duration::ZERO => Freshness::For(left),
-            _ => Freshness::GoneFor(age.saturating_sub(self.lifetime)),
+            _ => Freshness::StaleFor(age.saturating_sub(self.lifetime)),
         }
     }
 
-    /// Whether it may be given, stale, when the server cannot be had: it is not forbidden, and it has
-    /// not been stale for longer than the answer, the request or the settings allow.
-    pub(super) fn serves_errors(&self, now: WallTime, usual: Duration) -> bool {
-        let Freshness::GoneFor(gone) = self.freshness(now) else {
-            // Fresh, and the request wanted it confirmed: it does not want it unconfirmed.
+    /// Returns true if the response may be served stale while the server fails. It must not be
+    /// forbidden, nor stale for longer than the response, the request or the settings allow.
+    pub(super) fn may_serve_on_error(&self, now: WallTime, default: Duration) -> bool {
+        let Freshness::StaleFor(stale) = self.freshness(now) else {
+            // It is fresh and the request demands confirmation, so it does not accept an
+            // unconfirmed response.
             return false;
         };
-        let asked = CacheControl::from_headers(&self.asked.headers).unwrap_or_default();
-        let said = [&self.control, &asked]
+        let request = CacheControl::from_headers(&self.request.headers).unwrap_or_default();
+        let stated = [&self.control, &request]
             .into_iter()
             .filter_map(|control| control.seconds("stale-if-error"));
-        let window = said.map(Duration::from_secs).fold(usual, Duration::max);
-        window > Duration::ZERO && gone <= window && !self.forbids_stale() && !asked.has("no-cache")
+        let window = stated.map(Duration::from_secs).fold(default, Duration::max);
+        window > Duration::ZERO
+            && stale <= window
+            && !self.forbids_stale()
+            && !request.has("no-cache")
     }
 
-    /// How much of its lifetime has passed; `None` if the clock says that it has not come yet. What we
-    /// force is forced from when it came.
+    /// Returns the used part of the lifetime; `None` if the clock is before the receipt. A forced
+    /// lifetime starts at the receipt.
     fn age(&self, now: WallTime) -> Option<Duration> {
         let age = self.entry.age(now)?;
-        Some(match self.terms {
+        Some(match self.source {
             FreshnessSource::Forced(_) => age.saturating_sub(self.entry.initial_age),
             _ => age,
         })
     }
 
     fn forbids_stale(&self) -> bool {
-        let own = ["must-revalidate", "no-cache"];
+        let private = ["must-revalidate", "no-cache"];
         let shared = ["proxy-revalidate", "s-maxage"];
         let has = |names: &[&str]| names.iter().any(|name| self.control.has(name));
-        match self.terms {
+        match self.source {
             FreshnessSource::Forced(_) => false,
-            _ => has(&own) || (self.asked.shared && has(&shared)),
+            _ => has(&private) || (self.request.shared && has(&shared)),
         }
     }
 
-    /// The headers that ask the server whether it is still the same; empty if nothing tells.
+    /// Returns the headers for a conditional request; empty without a validator.
     pub(super) fn conditions(&self) -> HeaderMap {
         let pairs = [
             (header::IF_NONE_MATCH, header::ETAG),
             (header::IF_MODIFIED_SINCE, header::LAST_MODIFIED),
         ];
-        let told = |(asks, says): (HeaderName, HeaderName)| {
+        let stated = |(asks, says): (HeaderName, HeaderName)| {
             Some((asks, self.entry.headers.get(says)?.clone()))
         };
-        pairs.into_iter().filter_map(told).collect()
+        pairs.into_iter().filter_map(stated).collect()
     }
 }
 
-/// How long an answer stays fresh, or how long it has not been.
+/// Remaining freshness, or time since it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Freshness {
-    /// It is fresh for so long.
+    /// Fresh for this time.
     For(Duration),
-    /// It has been stale for so long.
-    GoneFor(Duration),
+    /// Stale for this time.
+    StaleFor(Duration),
 }
 
-/// By whose word an answer is fresh.
+/// Source of a freshness lifetime.
 #[derive(Clone, Copy)]
 enum FreshnessSource {
-    /// Ours, whatever it says.
+    /// The configuration, regardless of the response.
     Forced(Duration),
-    /// Its own.
-    Said,
-    /// Nobody's: a share of the time for which it had not changed.
-    Guessed,
+    /// The response.
+    Stated,
+    /// A heuristic: a share of the time since the last change.
+    Heuristic,
 }
 
 impl FreshnessSource {
     fn new(query: &CacheQuery<'_>, entry: &CacheEntry, control: &CacheControl) -> Self {
-        let good = query.method == Method::GET && entry.status.is_success();
-        let said = ["max-age", "s-maxage", "immutable"];
+        let is_success = query.method == Method::GET && entry.status.is_success();
+        let stated = ["max-age", "s-maxage", "immutable"];
         match query.mode {
-            CacheMode::Force(ttl) if good => Self::Forced(ttl),
-            _ if said.iter().any(|name| control.has(name)) => Self::Said,
-            _ if entry.headers.contains_key(header::EXPIRES) => Self::Said,
-            _ => Self::Guessed,
+            CacheMode::Force(ttl) if is_success => Self::Forced(ttl),
+            _ if stated.iter().any(|name| control.has(name)) => Self::Stated,
+            _ if entry.headers.contains_key(header::EXPIRES) => Self::Stated,
+            _ => Self::Heuristic,
         }
     }
 
-    /// When its lifetime began.
-    fn born(self, entry: &CacheEntry) -> SystemTime {
-        let received = system(entry.received);
+    /// Returns the start of the lifetime.
+    fn start(self, entry: &CacheEntry) -> SystemTime {
+        let received = to_system_time(entry.received);
         match self {
             Self::Forced(_) => received,
             _ => received.checked_sub(entry.initial_age).unwrap_or(received),
         }
     }
 
-    /// The answer's part in the library's reckoning.
-    fn said(self, entry: &CacheEntry, control: &CacheControl) -> ResponseDirectives {
+    /// Returns the response's time headers for the library.
+    fn stated(self, entry: &CacheEntry, control: &CacheControl) -> ResponseDirectives {
         let mut headers = HeaderMap::new();
         if let Self::Forced(ttl) = self {
             let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
@@ -183,13 +188,13 @@ impl FreshnessSource {
                 HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("max-age=0"));
             headers.insert(header::CACHE_CONTROL, value);
         } else {
-            let told = SAID.into_iter().filter_map(|name| {
-                let value = in_one_form(entry.headers.get(&name)?, entry.received);
+            let stated = TIME_HEADERS.into_iter().filter_map(|name| {
+                let value = normalize_date(entry.headers.get(&name)?, entry.received);
                 Some((name, value))
             });
-            headers.extend(told);
+            headers.extend(stated);
             if entry.headers.contains_key(header::CACHE_CONTROL) {
-                headers.insert(header::CACHE_CONTROL, control.rendered());
+                headers.insert(header::CACHE_CONTROL, control.to_header());
             }
         }
         ResponseDirectives {
@@ -199,7 +204,7 @@ impl FreshnessSource {
     }
 }
 
-/// A request as the library sees it: its directives alone.
+/// Request as the library sees it: only its directives.
 struct RequestDirectives {
     method: Method,
     headers: HeaderMap,
@@ -211,7 +216,7 @@ impl RequestDirectives {
         let mut headers = HeaderMap::new();
         if query.headers.contains_key(header::CACHE_CONTROL) {
             let control = CacheControl::from_headers(query.headers).unwrap_or_default();
-            headers.insert(header::CACHE_CONTROL, control.rendered());
+            headers.insert(header::CACHE_CONTROL, control.to_header());
         }
         if let Some(pragma) = query.headers.get(header::PRAGMA) {
             headers.insert(header::PRAGMA, pragma.clone());
@@ -242,7 +247,7 @@ impl RequestLike for RequestDirectives {
     }
 }
 
-/// An answer as the library sees it: what it says about time.
+/// Response as the library sees it: only its time headers.
 struct ResponseDirectives {
     status: StatusCode,
     headers: HeaderMap,
@@ -258,47 +263,46 @@ impl ResponseLike for ResponseDirectives {
     }
 }
 
-/// How old an answer is when it comes in: what caches on its way say, or what its date says, whichever
-/// is more, and the time we waited for it.
+/// Returns the age of a response at receipt: the larger of its `Age` and the age by its `Date`,
+/// with the time that the response took added.
 pub(super) fn initial_age(headers: &HeaderMap, received: WallTime, delay: Duration) -> Duration {
     let text = headers.get(header::AGE).and_then(|age| age.to_str().ok());
-    let told = text.and_then(|age| age.trim().parse().ok()).unwrap_or(0);
-    let told = Duration::from_secs(told).saturating_add(delay);
+    let stated = text.and_then(|age| age.trim().parse().ok()).unwrap_or(0);
+    let stated = Duration::from_secs(stated).saturating_add(delay);
     let date = headers
         .get(header::DATE)
         .map(|date| HttpDate::read(date.as_bytes(), received));
-    // Dates are whole seconds: the part of one that has passed since is no age.
+    // Dates are whole seconds: a fraction of one is no age.
     let apparent = match date {
         Some(Ok(date)) => Duration::from_secs(received.since(date.at()).as_secs()),
         _ => Duration::ZERO,
     };
-    told.max(apparent).min(Duration::from_secs(FOREVER))
+    stated.max(apparent).min(Duration::from_secs(FOREVER))
 }
 
-/// A date in the one form that the library reads; what is no date stays what it is.
-fn in_one_form(value: &HeaderValue, now: WallTime) -> HeaderValue {
+/// Rewrites a date in the form that the library reads; other values stay.
+fn normalize_date(value: &HeaderValue, now: WallTime) -> HeaderValue {
     let date = HttpDate::read(value.as_bytes(), now).ok();
     date.and_then(|date| HeaderValue::from_str(&date.to_string()).ok())
         .unwrap_or_else(|| value.clone())
 }
 
-/// The library writes a date with every answer and panics in the year 10000.
-fn system(at: WallTime) -> SystemTime {
+/// Caps the time: the library formats a date with every response and panics in the year 10000.
+fn to_system_time(at: WallTime) -> SystemTime {
     let span = at.as_duration().min(LAST_DATE);
     UNIX_EPOCH.checked_add(span).unwrap_or(UNIX_EPOCH)
 }
 
-/// What an answer says about time beside its directives.
-const SAID: [HeaderName; 4] = [
+/// Time headers of a response apart from `Cache-Control`.
+const TIME_HEADERS: [HeaderName; 4] = [
     header::EXPIRES,
     header::DATE,
     header::LAST_MODIFIED,
     header::PRAGMA,
 ];
 
-/// About the year 9993: hours after the epoch, and safely before the last date that can be written.
+/// About the year 9993 in hours after the epoch, safely before the last date that can be formatted.
 const LAST_DATE: Duration = Duration::from_hours(8024 * 8766);
 
-/// A guess is good for a day: a tenth of the years for which a list of currencies had not changed
-/// would keep it for months.
-const LONGEST_GUESS: Duration = Duration::from_hours(24);
+/// One day: a tenth of the years for which a list of currencies had not changed would be months.
+const MAX_HEURISTIC: Duration = Duration::from_hours(24);

@@ -1,9 +1,8 @@
-//! What an answer is filed under: two keyed hashes, one of the address and one of who asks.
+//! Cache key: two keyed hashes, one of the resource and one of the caller.
 //!
-//! Nothing of a request can be read from a key: not the path, not a token in its query, not a cookie.
-//! The hash is keyed with a secret of the cache's own, so that whoever finds the files cannot try out
-//! guesses either. The address is hashed apart from the caller because a write to it makes everybody's
-//! copies obsolete, and they must be found.
+//! Nothing of a request can be read from a key: no path, no token in a query, no cookie. The hash
+//! is keyed with the cache's own secret, so that found files allow no guessing. The resource is
+//! hashed apart from the caller because a write makes the copies of all callers obsolete.
 
 use std::fmt;
 
@@ -11,26 +10,27 @@ use blake3::Hasher;
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderName, Uri};
 
-use super::query::{CacheQuery, shapes_key};
+use super::query::{CacheQuery, is_in_key};
 
-/// Half of a key: 128 bits, so that among all answers ever kept no two meet by chance.
+/// Half of a key: 128 bits, so that no two stored responses collide by chance.
 pub(super) type Digest = [u8; 16];
 
-/// What an answer is filed under.
+/// Key of a stored response.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct CacheKey {
-    /// The API and the address. First, so that all keys of one address are neighbours.
+    /// API and address. First, so that all keys of one resource are adjacent.
     pub(super) resource: Digest,
-    /// The method, and everything that says who asks.
+    /// Method and everything that identifies the caller.
     pub(super) caller: Digest,
 }
 
-/// What concurrent equal requests have in common: the key, every header that an answer could depend
-/// on, and the writes before them, so that a read after a write is not equal to one before it. One-way, like every key here.
+/// Key that equal concurrent requests share: the cache key, all headers a response could depend on,
+/// and the number of writes before them. A read after a write differs from one before it. One-way
+/// like all keys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlightKey(CacheKey, Digest);
 
-/// The cache's own secret, and what is made with it.
+/// Secret of a cache, and the hashes keyed with it.
 pub(super) struct KeySecret {
     secret: [u8; 32],
 }
@@ -40,7 +40,7 @@ impl KeySecret {
         Self { secret }
     }
 
-    /// The key of a request.
+    /// Returns the key of a request.
     pub(super) fn key(&self, query: &CacheQuery<'_>) -> CacheKey {
         CacheKey {
             resource: self.resource(query.api, query.uri),
@@ -48,81 +48,81 @@ impl KeySecret {
         }
     }
 
-    /// The first half of the keys of an address.
+    /// Hashes a resource.
     pub(super) fn resource(&self, api: &str, uri: &Uri) -> Digest {
         let https = uri.scheme() == Some(&Scheme::HTTPS);
         let port = uri.port_u16().unwrap_or(if https { 443 } else { 80 });
         let host = uri.host().unwrap_or_default().to_ascii_lowercase();
         let target = uri.path_and_query().map_or("/", |target| target.as_str());
         let mut hash = self.hasher("resource");
-        field(&mut hash, api.as_bytes());
-        field(&mut hash, uri.scheme_str().unwrap_or_default().as_bytes());
-        field(&mut hash, host.as_bytes());
-        field(&mut hash, &port.to_le_bytes());
-        field(&mut hash, target.as_bytes());
+        update_field(&mut hash, api.as_bytes());
+        update_field(&mut hash, uri.scheme_str().unwrap_or_default().as_bytes());
+        update_field(&mut hash, host.as_bytes());
+        update_field(&mut hash, &port.to_le_bytes());
+        update_field(&mut hash, target.as_bytes());
         digest(&hash)
     }
 
     fn caller(&self, query: &CacheQuery<'_>) -> Digest {
         let mut hash = self.hasher("caller");
-        field(&mut hash, query.method.as_str().as_bytes());
-        optional(&mut hash, query.credential);
-        optional(&mut hash, query.userinfo().map(str::as_bytes));
-        let shaping = |name: &HeaderName| {
+        update_field(&mut hash, query.method.as_str().as_bytes());
+        update_optional(&mut hash, query.credential);
+        update_optional(&mut hash, query.userinfo().map(str::as_bytes));
+        let has_key_value = |name: &HeaderName| {
             let mut values = query.headers.get_all(name).iter();
-            values.any(|value| shapes_key(name, value))
+            values.any(|value| is_in_key(name, value))
         };
-        headers(&mut hash, query.headers, shaping);
+        update_headers(&mut hash, query.headers, has_key_value);
         digest(&hash)
     }
 
-    /// The values that an answer's `Vary` selects from a request.
+    /// Hashes the request values that a response's `Vary` selects.
     pub(super) fn selection(&self, names: &[HeaderName], request: &HeaderMap) -> Digest {
         let mut hash = self.hasher("selection");
         for name in names {
-            field(&mut hash, name.as_str().as_bytes());
-            values(&mut hash, request, name);
+            update_field(&mut hash, name.as_str().as_bytes());
+            update_values(&mut hash, request, name);
         }
         digest(&hash)
     }
 
-    /// What equal requests have in common, among them how many writes they have come after.
-    pub(super) fn flight(&self, query: &CacheQuery<'_>, writes: u64) -> FlightKey {
+    /// Returns the key that equal requests share; `writes` counts the writes before them.
+    pub(super) fn flight_key(&self, query: &CacheQuery<'_>, writes: u64) -> FlightKey {
         let mut hash = self.hasher("flight");
-        field(&mut hash, &writes.to_le_bytes());
-        headers(&mut hash, query.headers, |name| !is_noise(name));
+        update_field(&mut hash, &writes.to_le_bytes());
+        update_headers(&mut hash, query.headers, |name| !is_noise(name));
         FlightKey(self.key(query), digest(&hash))
     }
 
-    /// Vouches that a file's content was written by this cache, under this key.
-    pub(super) fn mark(&self, key: &CacheKey, content: &[u8]) -> [u8; 32] {
+    /// Returns the MAC that proves that this cache wrote the content under this key.
+    pub(super) fn mac(&self, key: &CacheKey, content: &[u8]) -> [u8; 32] {
         let mut hash = self.hasher("file");
-        field(&mut hash, &key.resource);
-        field(&mut hash, &key.caller);
+        update_field(&mut hash, &key.resource);
+        update_field(&mut hash, &key.caller);
         hash.update(content);
         *hash.finalize().as_bytes()
     }
 
-    /// A label before everything: what is hashed for one purpose is no hash for another.
+    /// Starts with a label, so that hashes for different purposes differ.
     fn hasher(&self, purpose: &str) -> Hasher {
         let mut hash = Hasher::new_keyed(&self.secret);
-        field(&mut hash, purpose.as_bytes());
+        update_field(&mut hash, purpose.as_bytes());
         hash
     }
 }
 
-/// Whether a header tells calls apart and nothing else. Equal calls differ in these and are still one.
+/// Returns true if a header only identifies single calls. Equal requests may differ in it.
 pub(super) fn is_noise(name: &HeaderName) -> bool {
     NOISE.contains(&name.as_str())
 }
 
 impl CacheKey {
-    /// The name of its file.
+    /// Returns the name of the key's file.
     pub(super) fn file_name(&self) -> String {
         format!("{}-{}", HexDigest(self.resource), HexDigest(self.caller))
     }
 
-    /// The key whose file has this name.
+    /// Parses a file name.
     pub(super) fn from_file_name(name: &str) -> Option<Self> {
         let (resource, caller) = name.split_once('-')?;
         Some(Self {
@@ -167,38 +167,37 @@ fn digest(hash: &Hasher) -> Digest {
     half
 }
 
-/// Its length first: two fields never run into one another.
-fn field(hash: &mut Hasher, bytes: &[u8]) {
+/// Adds the length first, so that adjacent fields cannot be confused.
+fn update_field(hash: &mut Hasher, bytes: &[u8]) {
     hash.update(&bytes.len().to_le_bytes());
     hash.update(bytes);
 }
 
-/// Nothing at all differs from nothing in it.
-fn optional(hash: &mut Hasher, bytes: Option<&[u8]>) {
+/// Distinguishes a missing value from an empty one.
+fn update_optional(hash: &mut Hasher, bytes: Option<&[u8]>) {
     hash.update(&[u8::from(bytes.is_some())]);
-    field(hash, bytes.unwrap_or_default());
+    update_field(hash, bytes.unwrap_or_default());
 }
 
-/// The chosen headers in the order of their names: the map's own order means nothing.
-fn headers(hash: &mut Hasher, all: &HeaderMap, chosen: impl Fn(&HeaderName) -> bool) {
-    let mut names: Vec<_> = all.keys().filter(|name| chosen(name)).collect();
+/// Hashes the chosen headers sorted by name: the map's order has no meaning.
+fn update_headers(hash: &mut Hasher, all: &HeaderMap, is_chosen: impl Fn(&HeaderName) -> bool) {
+    let mut names: Vec<_> = all.keys().filter(|name| is_chosen(name)).collect();
     names.sort_unstable_by_key(|name| name.as_str());
     for name in names {
-        field(hash, name.as_str().as_bytes());
-        values(hash, all, name);
+        update_field(hash, name.as_str().as_bytes());
+        update_values(hash, all, name);
     }
 }
 
-fn values(hash: &mut Hasher, all: &HeaderMap, name: &HeaderName) {
+fn update_values(hash: &mut Hasher, all: &HeaderMap, name: &HeaderName) {
     let values = all.get_all(name);
     hash.update(&values.iter().count().to_le_bytes());
     for value in values {
-        field(hash, value.as_bytes());
+        update_field(hash, value.as_bytes());
     }
 }
 
-/// Names under which single calls are followed through systems, and the way that they took: a gateway has
-/// another name after each start.
+/// Headers for tracing single calls, and their route: a gateway has another name after each start.
 const NOISE: [&str; 9] = [
     "via",
     "traceparent",
@@ -216,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_name_leads_back_to_its_key() {
+    fn a_file_name_parses_to_its_key() {
         let key = CacheKey {
             resource: [0xab; 16],
             caller: [7; 16],
@@ -234,11 +233,11 @@ mod tests {
         }
     }
 
-    // "ab" + "c" and "a" + "bc" are the same bytes.
+    // "ab" + "c" and "a" + "bc" are equal bytes.
     #[test]
-    fn fields_do_not_run_into_one_another() {
-        let seal = KeySecret::new([1; 32]);
-        let hash = |api: &str, uri: &str| seal.resource(api, &uri.parse().expect("a URI"));
+    fn adjacent_fields_are_not_confused() {
+        let secret = KeySecret::new([1; 32]);
+        let hash = |api: &str, uri: &str| secret.resource(api, &uri.parse().expect("a URI"));
         assert_ne!(hash("ab", "http://c/"), hash("a", "http://bc/"));
         assert_eq!(
             hash("a", "http://b/"),

@@ -1,6 +1,7 @@
-//! What the cache answers.
+//! Results of the cache.
 //!
-//! Each answer says why, and how old what it gives is; a stale answer is never given unmarked.
+//! Each result gives its reason and the age of the response; a stale response is never served
+//! unmarked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,28 +17,28 @@ use super::entry::CacheEntry;
 use super::freshness::{Freshness, FreshnessCheck};
 use super::query::{BypassReason, CacheQuery};
 
-/// What the cache has for a request.
+/// Result of a lookup.
 #[derive(Clone, Debug)]
 pub enum CacheLookup {
-    /// An answer that may be given at once.
+    /// Response that may be served at once.
     Fresh(CachedResponse),
-    /// An answer that the server must confirm.
+    /// Response that the server must confirm.
     Stale {
-        /// The answer.
+        /// The response.
         stored: CachedResponse,
-        /// The headers to ask with; empty if nothing tells whether it is still the same.
+        /// Headers of the conditional request; empty without a validator.
         revalidate: HeaderMap,
-        /// Whether it may be given if the server fails.
+        /// True if it may be served while the server fails.
         usable_on_error: bool,
     },
-    /// Nothing.
+    /// No stored response.
     Missing,
-    /// Nothing, and the answer will not be kept either.
+    /// No stored response, and the new one will not be stored either.
     NotCacheable(BypassReason),
 }
 
 impl CacheLookup {
-    /// What `Cache-Status` says of it.
+    /// Returns the `Cache-Status` of the result.
     pub fn cache_status(&self) -> CacheStatus {
         match self {
             Self::Fresh(stored) => stored.cache_status(),
@@ -54,32 +55,32 @@ impl CacheLookup {
     }
 }
 
-/// A kept answer, as of the moment it was looked up.
+/// Stored response as of its lookup.
 #[derive(Clone)]
 pub struct CachedResponse {
-    /// Its status.
+    /// Status.
     pub status: StatusCode,
-    /// Its headers, with its `ConnectionAge`.
+    /// Headers, with `Age`.
     pub headers: HeaderMap,
-    /// Its body.
+    /// Body.
     pub body: Bytes,
-    /// How long ago the server made it.
+    /// Time since the server created it.
     pub age: Duration,
-    /// How long it stays fresh, or how long it has not been.
+    /// Remaining freshness, or time since it ended.
     pub freshness: Freshness,
     pub(super) entry: Arc<CacheEntry>,
 }
 
 impl CachedResponse {
-    /// The answer to this request, as of now.
+    /// Returns a stored response for this request as of now.
     pub(super) fn new(query: &CacheQuery<'_>, entry: &Arc<CacheEntry>, now: WallTime) -> Self {
-        Self::judged(entry, &FreshnessCheck::new(query, entry), now)
+        Self::from_check(entry, &FreshnessCheck::new(query, entry), now)
     }
 
-    /// An answer that was judged already.
-    pub(super) fn judged(
+    /// Returns a stored response with a finished check.
+    pub(super) fn from_check(
         entry: &Arc<CacheEntry>,
-        judgement: &FreshnessCheck<'_>,
+        check: &FreshnessCheck<'_>,
         now: WallTime,
     ) -> Self {
         let age = entry.age(now).unwrap_or(entry.initial_age);
@@ -90,23 +91,23 @@ impl CachedResponse {
             headers,
             body: entry.body.clone(),
             age,
-            freshness: judgement.freshness(now),
+            freshness: check.freshness(now),
             entry: Arc::clone(entry),
         }
     }
 
-    /// Whether it is stale, and only given because nothing better was to be had.
+    /// Returns true if it is stale and served for want of a better one.
     pub fn is_stale(&self) -> bool {
-        matches!(self.freshness, Freshness::GoneFor(_))
+        matches!(self.freshness, Freshness::StaleFor(_))
     }
 
-    /// What `Cache-Status` says if it is given: a hit, with what is left of its time, less than
-    /// nothing if it is stale.
+    /// Returns the `Cache-Status` of serving it: a hit with the remaining lifetime, negative if
+    /// stale.
     pub fn cache_status(&self) -> CacheStatus {
         CacheStatus::hit(self.freshness)
     }
 
-    /// The answer as one that can be given.
+    /// Converts it to a response.
     pub fn into_response(self) -> Response<Bytes> {
         let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
@@ -115,10 +116,10 @@ impl CachedResponse {
     }
 }
 
-/// Shows no header and no body: they are the caller's.
+/// Hides headers and body, which are the caller's.
 impl fmt::Debug for CachedResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stored")
+        f.debug_struct("CachedResponse")
             .field("status", &self.status)
             .field("bytes", &self.body.len())
             .field("age", &self.age)
@@ -127,45 +128,45 @@ impl fmt::Debug for CachedResponse {
     }
 }
 
-/// A complete answer of the server, offered for keeping.
+/// Complete response of the server, offered to the cache.
 #[derive(Clone)]
 pub struct CacheableResponse<'a> {
-    /// Its status.
+    /// Status.
     pub status: StatusCode,
-    /// Its headers.
+    /// Headers.
     pub headers: &'a HeaderMap,
-    /// Its whole body.
+    /// Complete body.
     pub body: Bytes,
-    /// How long it was waited for; it may be so much older than it says.
+    /// Time between request and response; the response may be older by this.
     pub delay: Duration,
 }
 
-/// What became of an offered answer.
+/// Result of an offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreDecision {
-    /// It is kept.
+    /// The response is stored.
     Stored,
-    /// It is not.
+    /// The response is not stored.
     Not(NotStored),
 }
 
-/// Why an answer is not kept.
+/// Reason for not storing a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum NotStored {
-    /// The request was not one for the cache.
+    /// The request bypasses the cache.
     Bypassed(BypassReason),
-    /// Its status is not one that is kept.
+    /// The status is not storable.
     Status,
-    /// It sets a cookie, which is meant for one caller, once.
+    /// It sets a cookie, which is meant for one caller.
     SetCookie,
-    /// It says so, or does not say that it may be.
+    /// The response forbids it or does not allow it.
     Forbidden,
-    /// It depends on more than the request says.
+    /// It depends on more than the request.
     VaryAny,
-    /// Its body is not as long as it says.
+    /// The body does not have the stated length.
     Incomplete,
-    /// It is larger than a sixteenth of the cache, or than 8 MiB.
+    /// It exceeds a sixteenth of the cache, or 8 MiB.
     TooLarge,
     /// It repeats a secret of the request.
     RepeatsSecret,

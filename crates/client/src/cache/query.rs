@@ -1,11 +1,11 @@
-//! What is asked of the cache: a request, and whose it is.
+//! Request as the cache sees it, and its caller.
 //!
-//! The caller lends everything and the cache keeps none of it: of a query only keyed hashes remain.
-//! Two questions are answered here. May this request be answered from memory at all? And which of its
-//! headers say *who* asks or *where* the request really goes? Those belong to the key even if the
-//! answer's `Vary` forgets them, as it usually does: a header that steers the server and is in no key
-//! is how one caller poisons another's cache. No list of names is long enough for that (`X-Shop`,
-//! `X-Workspace`), so the list is of those that say neither, and all others belong to the key.
+//! The query borrows everything and the cache stores only keyed hashes. This module decides two
+//! things: whether the cache may serve the request, and which headers identify the *caller* or the
+//! *real target*. Those are part of the key even if the response's `Vary` omits them, as it usually
+//! does: an unkeyed header that steers the server lets one caller poison another's cache. No list
+//! of such names is complete (`X-Shop`, `X-Workspace`). So the list names the harmless headers, and
+//! all others are part of the key.
 
 use std::fmt;
 
@@ -16,38 +16,38 @@ use super::cache_control::CacheControl;
 use super::key::is_noise;
 use crate::api::CacheMode;
 
-/// A request, as the cache sees it.
+/// Request as the cache sees it.
 ///
-/// The URI is the one that is asked for, without an injected key: the credential is named apart.
+/// The URI excludes an injected key: the credential is a field of its own.
 #[derive(Clone, Copy)]
 pub struct CacheQuery<'a> {
-    /// The API's name. Two APIs share nothing, even at one address.
+    /// Name of the API. Two APIs share nothing, even at one address.
     pub api: &'a str,
-    /// The method.
+    /// Method.
     pub method: &'a Method,
-    /// The whole address.
+    /// Full URI.
     pub uri: &'a Uri,
-    /// The headers that the caller gave.
+    /// Headers of the caller.
     pub headers: &'a HeaderMap,
-    /// The key that will be put into the request, if any. It is hashed and never kept.
+    /// Key that will be put into the request. It is hashed and never stored.
     pub credential: Option<&'a [u8]>,
-    /// Whether answers of this API are kept.
+    /// Cache mode of the API.
     pub mode: CacheMode,
 }
 
-/// Why a request is not answered from memory and its answer not kept.
+/// Reason to bypass the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BypassReason {
     /// The API's cache is off.
     Off,
     /// The method is neither GET nor HEAD.
     Method,
-    /// The request asks for a part, brings its own conditions or a body, or forbids keeping.
+    /// The request asks for a range, has its own conditions or a body, or forbids storing.
     Request,
 }
 
 impl CacheQuery<'_> {
-    /// Why the cache has no part in this, if it has none.
+    /// Returns the reason to bypass the cache, if any.
     pub(super) fn bypass(&self) -> Option<BypassReason> {
         if self.mode == CacheMode::Off {
             return Some(BypassReason::Off);
@@ -55,34 +55,34 @@ impl CacheQuery<'_> {
         if self.method != Method::GET && self.method != Method::HEAD {
             return Some(BypassReason::Method);
         }
-        let special = OWN_CONDITIONS
+        let has_conditions = CONDITIONS
             .iter()
             .any(|name| self.headers.contains_key(name));
-        let unkept =
+        let forbids_storing =
             CacheControl::from_headers(self.headers).is_none_or(|control| control.has("no-store"));
-        (special || unkept || self.has_body()).then_some(BypassReason::Request)
+        (has_conditions || forbids_storing || self.has_body()).then_some(BypassReason::Request)
     }
 
-    /// Whether a read asks for what is kept and for nothing else.
+    /// Returns true if a read accepts only a stored response.
     pub(crate) fn is_only_if_cached(&self) -> bool {
-        let reads = self.method == Method::GET || self.method == Method::HEAD;
-        reads
+        let is_read = self.method == Method::GET || self.method == Method::HEAD;
+        is_read
             && CacheControl::from_headers(self.headers)
                 .is_some_and(|control| control.has("only-if-cached"))
     }
 
-    /// Whether something says whose request this is. What is kept for it then is that caller's own,
-    /// a private cache in the sense of the RFC; what is kept for nobody in particular is shared.
+    /// Returns true if the request identifies its caller. Its responses are then private in the
+    /// RFC's sense; responses to anonymous requests are shared.
     pub(super) fn is_personal(&self) -> bool {
         self.credential.is_some_and(|key| !key.is_empty())
             || self.userinfo().is_some()
             || self
                 .headers
                 .iter()
-                .any(|(name, value)| names_caller(name, value))
+                .any(|(name, value)| identifies_caller(name, value))
     }
 
-    /// What stands before the host in the address.
+    /// Returns the user information of the URI.
     pub(super) fn userinfo(&self) -> Option<&str> {
         let authority = self.uri.authority()?.as_str();
         authority.rsplit_once('@').map(|(user, _)| user)
@@ -95,10 +95,10 @@ impl CacheQuery<'_> {
     }
 }
 
-/// Shows nothing that could be a secret: no path, no header, no key.
+/// Hides everything that could be a secret: path, headers and key.
 impl fmt::Debug for CacheQuery<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Query")
+        f.debug_struct("CacheQuery")
             .field("api", &self.api)
             .field("method", &self.method)
             .field("mode", &self.mode)
@@ -106,30 +106,31 @@ impl fmt::Debug for CacheQuery<'_> {
     }
 }
 
-/// Whether a header is part of the key, whatever `Vary` says. A header too many costs a miss, one too
-/// few would show a caller what is another's.
-pub(super) fn shapes_key(name: &HeaderName, value: &HeaderValue) -> bool {
-    value.is_sensitive() || !(is_plain(name) || is_noise(name))
+/// Returns true if a header is part of the key regardless of `Vary`. One header too many costs a
+/// miss; one too few would show a caller another's response.
+pub(super) fn is_in_key(name: &HeaderName, value: &HeaderValue) -> bool {
+    value.is_sensitive() || !(is_content_header(name) || is_noise(name))
 }
 
-/// Whether a header says what is wanted, and neither who asks nor where.
-pub(super) fn is_plain(name: &HeaderName) -> bool {
-    PLAIN.contains(name) || OWN_CONDITIONS.contains(name)
+/// Returns true if a header describes the wanted content, not the caller or the target.
+pub(super) fn is_content_header(name: &HeaderName) -> bool {
+    CONTENT_HEADERS.contains(name) || CONDITIONS.contains(name)
 }
 
-/// Whether a header certainly tells who asks, by its name: what is kept for it is that caller's own.
-pub(super) fn names_caller(name: &HeaderName, value: &HeaderValue) -> bool {
-    value.is_sensitive() || (*name != header::USER_AGENT && sounds_personal(name.as_str()))
+/// Returns true if the name of a header shows that it identifies the caller: its response is
+/// private.
+pub(super) fn identifies_caller(name: &HeaderName, value: &HeaderValue) -> bool {
+    value.is_sensitive() || (*name != header::USER_AGENT && is_personal_name(name.as_str()))
 }
 
-/// Whether a name is one that secrets and identities go by.
-pub(super) fn sounds_personal(name: &str) -> bool {
+/// Returns true if a name is typical for secrets and identities.
+pub(super) fn is_personal_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    PERSONAL.iter().any(|mark| name.contains(mark))
+    PERSONAL.iter().any(|part| name.contains(part))
 }
 
-/// A request with one of these gets an answer that is of use to nobody else.
-const OWN_CONDITIONS: [HeaderName; 6] = [
+/// A response to a request with one of these is useless for others.
+const CONDITIONS: [HeaderName; 6] = [
     header::RANGE,
     header::IF_RANGE,
     header::IF_MATCH,
@@ -138,7 +139,7 @@ const OWN_CONDITIONS: [HeaderName; 6] = [
     header::IF_UNMODIFIED_SINCE,
 ];
 
-/// Parts of names under which providers take keys and identities.
+/// Parts of names that providers use for keys and identities.
 const PERSONAL: [&str; 15] = [
     "auth",
     "cookie",
@@ -157,8 +158,8 @@ const PERSONAL: [&str; 15] = [
     "csrf",
 ];
 
-/// What every client sends, and servers answer alike or name in `Vary`.
-const PLAIN: [HeaderName; 11] = [
+/// Headers that every client sends and that servers ignore or name in `Vary`.
+const CONTENT_HEADERS: [HeaderName; 11] = [
     header::ACCEPT,
     header::ACCEPT_CHARSET,
     header::ACCEPT_ENCODING,

@@ -1,81 +1,81 @@
-//! What a cache holds, and what went wrong with it.
+//! Content and faults of a cache.
 //!
-//! A cache that fails slows things down and breaks nothing, so nobody would notice: it counts.
+//! A failing cache slows calls down and breaks nothing, so only counters show it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What a cache holds, and what went wrong.
+/// Content and faults of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheReport {
-    /// Requests whose answers are in memory.
+    /// Requests with a response in memory.
     pub entries: usize,
-    /// The bytes that they take there.
+    /// Bytes in memory.
     pub memory: u64,
-    /// The bytes that files take.
+    /// Bytes on disk.
     pub disk: u64,
-    /// Whether the directory is used.
+    /// State of the directory.
     pub state: DiskState,
-    /// Files that were dropped because they were damaged, foreign or of another version.
+    /// Files dropped as damaged, foreign or of another version.
     pub dropped_files: u64,
-    /// Writes and removals that failed.
+    /// Failed writes and removals.
     pub failed_writes: u64,
-    /// Answers that were not written because the disk was too slow or had failed just before.
+    /// Writes skipped because the disk was too slow or had just failed.
     pub skipped_writes: u64,
 }
 
-/// Whether the directory is used.
+/// State of the cache directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskState {
-    /// None was named.
+    /// No directory is configured.
     None,
-    /// It is.
+    /// In use.
     Used,
-    /// It is, and the last write failed: the disk may be full.
+    /// In use, and the last write failed: the disk may be full.
     Failing,
     /// Another process uses it; this one works from memory.
     Elsewhere,
-    /// It cannot be written; this process works from memory.
+    /// Not writable; this process works from memory.
     Unusable,
 }
 
-/// What went wrong so far.
+/// Fault counters.
 #[derive(Default)]
 pub(super) struct CacheFaults {
     dropped: AtomicU64,
     failed: AtomicU64,
     skipped: AtomicU64,
-    /// Whether the last write failed.
+    /// True if the last write failed.
     failing: AtomicBool,
 }
 
 impl CacheFaults {
-    /// A file could not be believed.
-    pub(super) fn dropped_file(&self) {
+    /// Counts a dropped file.
+    pub(super) fn count_dropped_file(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A file could not be removed.
-    pub(super) fn failed_removal(&self) {
+    /// Counts a failed removal.
+    pub(super) fn count_failed_removal(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A file could not be written.
-    pub(super) fn failed_write(&self) {
+    /// Counts a failed write.
+    pub(super) fn count_failed_write(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         self.failing.store(true, Ordering::Relaxed);
     }
 
-    /// A file was not written.
-    pub(super) fn skipped_write(&self) {
+    /// Counts a skipped write.
+    pub(super) fn count_skipped_write(&self) {
         self.skipped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A file was written.
-    pub(super) fn wrote(&self) {
+    /// Notes a successful write.
+    pub(super) fn clear_failing(&self) {
         self.failing.store(false, Ordering::Relaxed);
     }
 
-    /// Enters the counts into a report.
+    /// Fills the counters into a report.
     pub(super) fn fill(&self, report: CacheReport) -> CacheReport {
         let failing = self.failing.load(Ordering::Relaxed);
         CacheReport {

@@ -1,11 +1,11 @@
-//! Whether an answer repeats a secret of its request.
+//! Detection of responses that repeat a secret of their request.
 //!
-//! Servers that echo exist: a debugging endpoint, an error page, a `PooledConnection` to the next page with the
-//! key still in its query. What is a secret by its place or name is certain, and an answer with it is
-//! not kept at all. What only looks like one, a word of letters and digits under a name that nobody
-//! knows, is doubtful: an answer with it stays in memory and is never written. Both are found as they
-//! are and as an address would carry them. Short values are not looked for: `1` is in every answer and
-//! opens nothing. A server that hides what it echoes, in base64 or letter by letter, is not seen through.
+//! Some servers echo: a debugging endpoint, an error page, a `Link` to the next page with the key
+//! in its query. A value that is a secret by place or name is certain, and such a response is not
+//! stored. A value that only looks like one, letters and digits under an unknown name, is doubtful:
+//! the response stays in memory only. Both are matched raw and percent-encoded. Short values are
+//! ignored: `1` is in every response and opens nothing. An echo in base64 or letter by letter is
+//! not detected.
 
 use std::borrow::Cow;
 
@@ -13,80 +13,83 @@ use http::HeaderMap;
 use percent_encoding::{percent_decode, percent_decode_str};
 
 use super::key::is_noise;
-use super::query::{CacheQuery, is_plain, names_caller, sounds_personal};
+use super::query::{CacheQuery, identifies_caller, is_content_header, is_personal_name};
 
-/// What an answer repeats of its request.
+/// Request data repeated by a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EchoedSecret {
-    /// Nothing that matters.
+    /// Nothing relevant.
     Nothing,
-    /// What may be a secret.
+    /// A possible secret.
     Doubtful,
-    /// What is one.
+    /// A secret.
     Secret,
 }
 
-/// What a header or the body of an answer repeats of the request.
-pub(super) fn repeated(query: &CacheQuery<'_>, headers: &HeaderMap, body: &[u8]) -> EchoedSecret {
+/// Finds request secrets in a response's headers and body.
+pub(super) fn find_echo(query: &CacheQuery<'_>, headers: &HeaderMap, body: &[u8]) -> EchoedSecret {
     let mut texts: Vec<Cow<'_, [u8]>> = vec![Cow::Borrowed(body)];
     texts.extend(headers.values().map(|value| Cow::from(value.as_bytes())));
-    // Only what differs when it is decoded is a text of its own.
+    // Only texts that differ after decoding are added.
     let decoded = |text: &[u8]| match Cow::from(percent_decode(text)) {
-        Cow::Owned(meant) => Some(Cow::Owned(meant)),
+        Cow::Owned(plain) => Some(Cow::Owned(plain)),
         Cow::Borrowed(_) => None,
     };
-    let meant: Vec<_> = texts.iter().filter_map(|text| decoded(text)).collect();
-    texts.extend(meant);
-    let stands =
-        |secret: &Vec<u8>| secret.len() >= SHORTEST && texts.iter().any(|text| holds(text, secret));
-    if secrets(query).iter().any(stands) {
+    let plain: Vec<_> = texts.iter().filter_map(|text| decoded(text)).collect();
+    texts.extend(plain);
+    let is_echoed = |secret: &Vec<u8>| {
+        secret.len() >= MIN_LENGTH && texts.iter().any(|text| contains(text, secret))
+    };
+    if secrets(query).iter().any(is_echoed) {
         EchoedSecret::Secret
-    } else if doubtful(query).iter().any(stands) {
+    } else if doubtful(query).iter().any(is_echoed) {
         EchoedSecret::Doubtful
     } else {
         EchoedSecret::Nothing
     }
 }
 
-/// The values of a request that are secrets by their place or name.
+/// Returns the values of a request that are secrets by place or name.
 fn secrets(query: &CacheQuery<'_>) -> Vec<Vec<u8>> {
     let mut found: Vec<Vec<u8>> = query.credential.map(<[u8]>::to_vec).into_iter().collect();
     if let Some(userinfo) = query.userinfo() {
         found.extend(password(userinfo.as_bytes()));
     }
     for (name, value) in query.headers {
-        if names_caller(name, value) {
-            found.extend(inside(value.as_bytes()));
-            found.extend(in_basic(value.as_bytes()));
+        if identifies_caller(name, value) {
+            found.extend(header_secrets(value.as_bytes()));
+            found.extend(basic_password(value.as_bytes()));
         }
     }
-    found.extend(of_query(query, sounds_personal));
+    found.extend(query_values(query, is_personal_name));
     found
 }
 
-/// The values of a request that may be secrets, for all that their names tell.
+/// Returns the values of a request that may be secrets under an unknown name.
 fn doubtful(query: &CacheQuery<'_>) -> Vec<Vec<u8>> {
-    let unknown = |name: &str| !ORDINARY.iter().any(|mark| name.contains(mark));
+    let unknown = |name: &str| !HARMLESS.iter().any(|part| name.contains(part));
     let mut found: Vec<Vec<u8>> = Vec::new();
     for (name, value) in query.headers {
-        if unknown(name.as_str()) && !is_plain(name) && !is_noise(name) {
+        if unknown(name.as_str()) && !is_content_header(name) && !is_noise(name) {
             found.push(value.as_bytes().to_vec());
-            found.extend(inside(value.as_bytes()));
+            found.extend(header_secrets(value.as_bytes()));
         }
     }
-    found.extend(of_query(query, |name| unknown(&name.to_ascii_lowercase())));
-    found.retain(|value| looks_made(value));
+    found.extend(query_values(query, |name| {
+        unknown(&name.to_ascii_lowercase())
+    }));
+    found.retain(|value| looks_generated(value));
     found
 }
 
-/// Whether a value looks like one that a machine made: letters and digits, and no space. A word, a
-/// number and a day are none.
-fn looks_made(value: &[u8]) -> bool {
+/// Returns true if a value looks generated: letters and digits without spaces. Words, numbers and
+/// dates do not.
+fn looks_generated(value: &[u8]) -> bool {
     let has = |kind: fn(&u8) -> bool| value.iter().any(kind);
     has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && !has(u8::is_ascii_whitespace)
 }
 
-/// What stands behind the user's name, and all of it if there is no name.
+/// Returns the part after the user name, or all of it without a colon.
 fn password(userinfo: &[u8]) -> [Vec<u8>; 2] {
     let colon = userinfo.iter().position(|byte| *byte == b':');
     let bare = colon.and_then(|at| userinfo.get(at + 1..));
@@ -94,8 +97,8 @@ fn password(userinfo: &[u8]) -> [Vec<u8>; 2] {
     [bare.to_vec(), percent_decode(bare).collect()]
 }
 
-/// The password inside of `Basic dXNlcjpwYXNz`.
-fn in_basic(value: &[u8]) -> Vec<Vec<u8>> {
+/// Returns the password of `Basic dXNlcjpwYXNz`.
+fn basic_password(value: &[u8]) -> Vec<Vec<u8>> {
     let text = String::from_utf8_lossy(value);
     let Some((scheme, coded)) = text.trim().split_once(' ') else {
         return Vec::new();
@@ -103,12 +106,12 @@ fn in_basic(value: &[u8]) -> Vec<Vec<u8>> {
     if !scheme.eq_ignore_ascii_case("basic") {
         return Vec::new();
     }
-    let pair = from_base64(coded.trim().as_bytes());
+    let pair = decode_base64(coded.trim().as_bytes());
     pair.map_or_else(Vec::new, |pair| password(&pair).to_vec())
 }
 
-/// Base64 in its usual alphabet; `None` if it is anything else.
-fn from_base64(coded: &[u8]) -> Option<Vec<u8>> {
+/// Decodes standard base64; `None` for anything else.
+fn decode_base64(coded: &[u8]) -> Option<Vec<u8>> {
     let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0_u32);
     for letter in coded.iter().filter(|letter| **letter != b'=') {
         let value = match letter {
@@ -129,12 +132,12 @@ fn from_base64(coded: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The parts of a header's value that are secret by themselves: `Bearer KEY`, `a=KEY; b=KEY`.
-fn inside(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+/// Splits a header value into possible secrets: `Bearer KEY`, `a=KEY; b=KEY`.
+fn header_secrets(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let parts = value.split(|byte| matches!(byte, b' ' | b';' | b','));
     parts.map(|part| {
         let name_end = part.iter().position(|byte| *byte == b'=');
-        // Padding at the end of base64 is no name before it.
+        // Padding at the end of base64 does not end a name.
         let value = name_end.and_then(|end| part.get(end + 1..)).unwrap_or(part);
         let padded = value.iter().all(|byte| *byte == b'=');
         if padded {
@@ -145,41 +148,41 @@ fn inside(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// The values of the parameters with such names, as they are written and as they are meant.
-fn of_query(query: &CacheQuery<'_>, named: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
+/// Returns the values of the chosen query parameters, raw and decoded.
+fn query_values(query: &CacheQuery<'_>, is_chosen: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
     let text = query.uri.query().unwrap_or_default();
     let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
-    let chosen = pairs.filter(|(name, _)| named(name));
+    let chosen = pairs.filter(|(name, _)| is_chosen(name));
     let both = chosen.map(|(_, value)| {
-        let meant = percent_decode_str(value).collect();
-        [value.as_bytes().to_vec(), meant]
+        let plain = percent_decode_str(value).collect();
+        [value.as_bytes().to_vec(), plain]
     });
     both.flatten().collect()
 }
 
-/// A search for the first byte and then for the rest: quick, because few bytes are the first.
-fn holds(text: &[u8], secret: &[u8]) -> bool {
+/// Searches for the first byte and then compares the rest: fast, because few bytes match.
+fn contains(text: &[u8], secret: &[u8]) -> bool {
     let Some(first) = secret.first() else {
         return false;
     };
     let mut rest = text;
     while let Some(at) = rest.iter().position(|byte| byte == first) {
-        let Some(here) = rest.get(at..) else {
+        let Some(tail) = rest.get(at..) else {
             return false;
         };
-        if here.starts_with(secret) {
+        if tail.starts_with(secret) {
             return true;
         }
-        rest = here.get(1..).unwrap_or_default();
+        rest = tail.get(1..).unwrap_or_default();
     }
     false
 }
 
-/// No provider's key is shorter, and shorter words are found in answers by chance.
-const SHORTEST: usize = 8;
+/// No provider's key is shorter, and shorter words occur in responses by chance.
+const MIN_LENGTH: usize = 8;
 
 /// Parts of names whose values are no secrets and that servers like to repeat.
-const ORDINARY: [&str; 8] = [
+const HARMLESS: [&str; 8] = [
     "version", "date", "time", "page", "sort", "lang", "format", "fields",
 ];
 
@@ -188,35 +191,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_found_wherever_it_stands() {
-        assert!(holds(b"canary", b"canary"));
-        assert!(holds(b"xcacanary!", b"canary"));
-        assert!(!holds(b"canar", b"canary"));
-        assert!(!holds(b"", b"canary"));
+    fn a_secret_is_found_at_any_position() {
+        assert!(contains(b"canary", b"canary"));
+        assert!(contains(b"xcacanary!", b"canary"));
+        assert!(!contains(b"canar", b"canary"));
+        assert!(!contains(b"", b"canary"));
     }
 
     #[test]
-    fn a_header_is_taken_apart() {
-        let parts = |text: &str| inside(text.as_bytes()).collect::<Vec<_>>();
+    fn a_header_is_split_into_its_secrets() {
+        let parts = |text: &str| header_secrets(text.as_bytes()).collect::<Vec<_>>();
         assert!(parts("Bearer canary-1").contains(&b"canary-1".to_vec()));
         assert!(parts("a=canary-1; b=canary-2").contains(&b"canary-2".to_vec()));
         assert!(parts("Basic Y2FuYXJ5==").contains(&b"Y2FuYXJ5==".to_vec()));
     }
 
-    // What GitHub, Stripe and a weather service get and repeat in every answer.
+    // Values that GitHub, Stripe and a weather service get and repeat in every response.
     #[test]
-    fn a_word_a_number_and_a_day_are_no_secrets() {
+    fn words_numbers_and_dates_are_no_secrets() {
         for plain in ["temperature", "2022-11-28", "1234567890", "route 66 west"] {
-            assert!(!looks_made(plain.as_bytes()), "{plain}");
+            assert!(!looks_generated(plain.as_bytes()), "{plain}");
         }
-        assert!(looks_made(b"7f3a9c51e2"));
+        assert!(looks_generated(b"7f3a9c51e2"));
     }
 
-    // RFC 7617's own example, and what is no base64.
+    // RFC 7617's own example, and invalid base64.
     #[test]
-    fn a_password_is_read_out_of_basic() {
-        let found = in_basic(b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+    fn the_password_of_basic_is_found() {
+        let found = basic_password(b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
         assert_eq!(found.first().map(Vec::as_slice), Some(&b"open sesame"[..]));
-        assert!(in_basic(b"Basic ?").is_empty() && in_basic(b"Bearer QWxh").is_empty());
+        assert!(basic_password(b"Basic ?").is_empty() && basic_password(b"Bearer QWxh").is_empty());
     }
 }

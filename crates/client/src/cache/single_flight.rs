@@ -1,36 +1,36 @@
-//! Equal requests at the same time are one request.
+//! Collapsing of equal concurrent requests into one.
 //!
-//! The first to come leads and the others follow. A leader that gives up, fails or is dropped harms
-//! nobody: one follower is woken and leads in its place, and if that one is dropped before it notices,
-//! the next. A leader that gets an answer shares it, or says that it is its own; then the followers go
-//! by themselves. Followers wait as long as they like: dropping the future is giving up. Whether the
-//! leader still waits for its own turn can be seen, for followers with less patience than that. The
-//! number of flights and of followers is bounded; whoever finds no seat goes alone, which is always
-//! right.
+//! The first request leads, the others follow. If the leader gives up, fails or is dropped, one
+//! follower is woken and leads; if that one is dropped first, the next. A leader with a response
+//! shares or withholds it; in the second case the followers send their own requests. Dropping the
+//! future ends a follower's wait. A follower can see if the leader still waits for its permit, in
+//! case it has less time. Flights and followers are bounded; a request beyond the bounds goes
+//! alone, which is always correct.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use followers::{FlightResult, Followers};
 
 use super::key::FlightKey;
+use crate::lock::Lock;
 
 mod followers;
 
-/// The requests that are under way, by what equal ones have in common. Clones are the same flights.
+/// Requests in flight, by the key that equal ones share. Clones share the flights.
 ///
 /// ```
 /// use http::{HeaderMap, Method, Uri};
 /// use outflow::CacheMode;
-/// use outflow::cache::{Cache, CacheSettings, Flight, Flights, Query};
+/// use outflow::cache::{Cache, CacheQuery, CacheSettings, FlightRole, SingleFlight};
 ///
 /// let cache = Cache::open(CacheSettings::default())?;
 /// let (uri, headers) = (Uri::from_static("https://api.example.com/rates"), HeaderMap::new());
-/// let query = Query {
+/// let query = CacheQuery {
 ///     api: "rates",
 ///     method: &Method::GET,
 ///     uri: &uri,
@@ -40,31 +40,31 @@ mod followers;
 /// };
 /// let key = cache.flight_key(&query).expect("a plain GET is shared");
 ///
-/// let flights: Flights<&str> = Flights::new();
-/// let Flight::Lead(leader) = flights.join(key) else { unreachable!() };
-/// assert!(matches!(flights.join(key), Flight::Follow(_)));
-/// leader.share("the answer");
+/// let flights: SingleFlight<&str> = SingleFlight::new();
+/// let FlightRole::Lead(leader) = flights.join(key) else { unreachable!() };
+/// assert!(matches!(flights.join(key), FlightRole::Follow(_)));
+/// leader.share("the response");
 /// # Ok::<(), outflow::CacheError>(())
 /// ```
 pub struct SingleFlight<T> {
-    sky: Arc<FlightTable<T>>,
+    table: Arc<FlightTable<T>>,
 }
 
 struct FlightTable<T> {
-    flights: Mutex<HashMap<FlightKey, Arc<Followers<T>>>>,
+    flights: Lock<HashMap<FlightKey, Arc<Followers<T>>>>,
     bounds: FlightBounds,
 }
 
-/// How many requests may be under way and followed.
+/// Maximum of flights and followers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlightBounds {
-    /// The most flights at a time.
+    /// Maximum of concurrent flights.
     pub flights: usize,
-    /// The most followers of one.
+    /// Maximum of followers per flight.
     pub followers: usize,
 }
 
-/// More equal calls than a program has tasks for, and more different ones than it has connections.
+/// More equal calls than a program has tasks, and more different ones than it has connections.
 impl Default for FlightBounds {
     fn default() -> Self {
         Self {
@@ -74,158 +74,158 @@ impl Default for FlightBounds {
     }
 }
 
-/// How a request goes.
+/// Role of a request.
 pub enum FlightRole<T> {
-    /// It is the first: it goes, and tells the others.
+    /// First: it is sent and its response may be shared.
     Lead(LeadGuard<T>),
-    /// An equal one is under way: it waits for that.
+    /// An equal request is in flight: wait for it.
     Follow(FollowFuture<T>),
-    /// There is no seat: it goes, and tells nobody.
+    /// Beyond the bounds: it is sent and not shared.
     Alone,
 }
 
-/// What a follower ends with.
+/// Result of following.
 pub enum FollowResult<T> {
-    /// The leader's answer.
+    /// Response of the leader.
     Shared(T),
-    /// The leader is gone: it leads now.
+    /// The leader is gone: this request leads.
     Lead(LeadGuard<T>),
-    /// The leader's answer is not for others: it goes by itself.
+    /// The leader withholds its response: send this request.
     Alone,
 }
 
 impl<T: Clone> SingleFlight<T> {
-    /// No request is under way.
+    /// Returns an empty table with the default bounds.
     pub fn new() -> Self {
-        Self::bounded(FlightBounds::default())
+        Self::with_bounds(FlightBounds::default())
     }
 
-    /// No request is under way, and no more than these may be.
-    pub fn bounded(bounds: FlightBounds) -> Self {
-        let flights = Mutex::default();
+    /// Returns an empty table with these bounds.
+    pub fn with_bounds(bounds: FlightBounds) -> Self {
+        let flights = Lock::default();
         Self {
-            sky: Arc::new(FlightTable { flights, bounds }),
+            table: Arc::new(FlightTable { flights, bounds }),
         }
     }
 
-    /// Leads, if no equal request is under way, or follows the one that is.
+    /// Leads, or follows an equal request in flight.
     pub fn join(&self, key: FlightKey) -> FlightRole<T> {
-        let mut flights = self.sky.locked();
-        if let Some(seats) = flights.get(&key) {
-            let seats = Arc::clone(seats);
-            if seats.take_the_lead() {
-                return FlightRole::Lead(self.lead(key, seats));
+        let mut flights = self.table.flights.lock();
+        if let Some(followers) = flights.get(&key) {
+            let followers = Arc::clone(followers);
+            if followers.try_lead() {
+                return FlightRole::Lead(self.lead(key, followers));
             }
-            return match seats.sit(self.sky.bounds.followers) {
-                Some(seat) => FlightRole::Follow(FollowFuture {
-                    sky: Arc::clone(&self.sky),
+            return match followers.add(self.table.bounds.followers) {
+                Some(id) => FlightRole::Follow(FollowFuture {
+                    table: Arc::clone(&self.table),
                     key,
-                    seats,
-                    seat,
+                    followers,
+                    id,
                 }),
                 None => FlightRole::Alone,
             };
         }
-        if flights.len() >= self.sky.bounds.flights {
+        if flights.len() >= self.table.bounds.flights {
             return FlightRole::Alone;
         }
-        let seats = Arc::new(Followers::led());
-        flights.insert(key, Arc::clone(&seats));
-        FlightRole::Lead(self.lead(key, seats))
+        let followers = Arc::new(Followers::new());
+        flights.insert(key, Arc::clone(&followers));
+        FlightRole::Lead(self.lead(key, followers))
     }
 
-    /// How many requests are under way.
+    /// Returns the number of requests in flight.
     pub fn len(&self) -> usize {
-        self.sky.locked().len()
+        self.table.flights.lock().len()
     }
 
-    /// Whether no request is under way.
+    /// Returns true if no request is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    fn lead(&self, key: FlightKey, seats: Arc<Followers<T>>) -> LeadGuard<T> {
-        let sky = Arc::clone(&self.sky);
-        LeadGuard { sky, key, seats }
+    fn lead(&self, key: FlightKey, followers: Arc<Followers<T>>) -> LeadGuard<T> {
+        let table = Arc::clone(&self.table);
+        LeadGuard {
+            table,
+            key,
+            followers,
+        }
     }
 }
 
 impl<T> FlightTable<T> {
-    fn locked(&self) -> MutexGuard<'_, HashMap<FlightKey, Arc<Followers<T>>>> {
-        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a flight off the board, if it is still this one.
-    fn clear(&self, key: &FlightKey, seats: &Arc<Followers<T>>) {
-        let mut flights = self.locked();
+    /// Removes this flight, if it is still listed.
+    fn remove(&self, key: &FlightKey, followers: &Arc<Followers<T>>) {
+        let mut flights = self.flights.lock();
         if flights
             .get(key)
-            .is_some_and(|known| Arc::ptr_eq(known, seats))
+            .is_some_and(|known| Arc::ptr_eq(known, followers))
         {
             flights.remove(key);
         }
     }
 
-    /// Takes a flight off the board if nobody leads or follows it.
-    fn clear_if_empty(&self, key: &FlightKey, seats: &Arc<Followers<T>>) {
-        let mut flights = self.locked();
+    /// Removes this flight if it has neither leader nor followers.
+    fn remove_if_empty(&self, key: &FlightKey, followers: &Arc<Followers<T>>) {
+        let mut flights = self.flights.lock();
         let known = flights
             .get(key)
-            .is_some_and(|known| Arc::ptr_eq(known, seats));
-        if known && seats.is_empty() {
+            .is_some_and(|known| Arc::ptr_eq(known, followers));
+        if known && followers.is_empty() {
             flights.remove(key);
         }
     }
 }
 
-/// The duty to go and to tell the others. Dropped, it passes to the next.
+/// Duty to send the request and serve the followers. On drop it passes to a follower.
 #[must_use = "dropped, it passes the lead to a follower"]
 pub struct LeadGuard<T> {
-    sky: Arc<FlightTable<T>>,
+    table: Arc<FlightTable<T>>,
     key: FlightKey,
-    seats: Arc<Followers<T>>,
+    followers: Arc<Followers<T>>,
 }
 
 impl<T> LeadGuard<T> {
-    /// Tells whoever asks that it is on its way: it has waited for its turn and has it.
-    pub fn depart(&self) {
-        self.seats.depart();
+    /// Marks the request as sent: it no longer waits for a permit.
+    pub fn mark_sent(&self) {
+        self.followers.mark_sent();
     }
 
-    /// Gives every follower the answer.
-    pub fn share(self, answer: T) {
-        self.sky.clear(&self.key, &self.seats);
-        self.seats.land(FlightResult::Shared(answer));
+    /// Gives every follower the response.
+    pub fn share(self, response: T) {
+        self.table.remove(&self.key, &self.followers);
+        self.followers.finish(FlightResult::Shared(response));
     }
 
-    /// Tells every follower to go by itself: the answer is not for others.
-    pub fn keep(self) {
-        self.sky.clear(&self.key, &self.seats);
-        self.seats.land(FlightResult::Apart);
+    /// Has every follower send its own request: the response is not for others.
+    pub fn withhold(self) {
+        self.table.remove(&self.key, &self.followers);
+        self.followers.finish(FlightResult::Withheld);
     }
 }
 
 impl<T> Drop for LeadGuard<T> {
     fn drop(&mut self) {
-        self.seats.leave_the_lead();
-        self.sky.clear_if_empty(&self.key, &self.seats);
+        self.followers.release_lead();
+        self.table.remove_if_empty(&self.key, &self.followers);
     }
 }
 
-/// A follower's wait.
-#[must_use = "a follower that is not awaited never learns the answer"]
+/// Wait of a follower.
+#[must_use = "a follower that is not awaited never gets the response"]
 pub struct FollowFuture<T> {
-    sky: Arc<FlightTable<T>>,
+    table: Arc<FlightTable<T>>,
     key: FlightKey,
-    seats: Arc<Followers<T>>,
-    seat: u64,
+    followers: Arc<Followers<T>>,
+    id: u64,
 }
 
 impl<T> FollowFuture<T> {
-    /// Whether the leader is on its way. One that is not may wait for its turn longer than a follower
-    /// would.
-    pub fn has_departed(&self) -> bool {
-        self.seats.has_departed()
+    /// Returns true if the leader's request was sent. An unsent one may wait for its permit longer
+    /// than the follower would.
+    pub fn is_sent(&self) -> bool {
+        self.followers.is_sent()
     }
 }
 
@@ -233,14 +233,14 @@ impl<T: Clone> Future for FollowFuture<T> {
     type Output = FollowResult<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<FollowResult<T>> {
-        let seen = self.seats.poll(self.seat, context.waker());
-        seen.map(|landed| match landed {
-            Some(FlightResult::Shared(answer)) => FollowResult::Shared(answer),
-            Some(FlightResult::Apart) => FollowResult::Alone,
+        let polled = self.followers.poll(self.id, context.waker());
+        polled.map(|result| match result {
+            Some(FlightResult::Shared(response)) => FollowResult::Shared(response),
+            Some(FlightResult::Withheld) => FollowResult::Alone,
             None => FollowResult::Lead(LeadGuard {
-                sky: Arc::clone(&self.sky),
+                table: Arc::clone(&self.table),
                 key: self.key,
-                seats: Arc::clone(&self.seats),
+                followers: Arc::clone(&self.followers),
             }),
         })
     }
@@ -248,15 +248,15 @@ impl<T: Clone> Future for FollowFuture<T> {
 
 impl<T> Drop for FollowFuture<T> {
     fn drop(&mut self) {
-        self.seats.stand_up(self.seat);
-        self.sky.clear_if_empty(&self.key, &self.seats);
+        self.followers.remove(self.id);
+        self.table.remove_if_empty(&self.key, &self.followers);
     }
 }
 
 impl<T> Clone for SingleFlight<T> {
     fn clone(&self) -> Self {
         Self {
-            sky: Arc::clone(&self.sky),
+            table: Arc::clone(&self.table),
         }
     }
 }
@@ -269,9 +269,8 @@ impl<T: Clone> Default for SingleFlight<T> {
 
 impl<T> fmt::Debug for SingleFlight<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let under_way = self.sky.locked().len();
-        f.debug_struct("Flights")
-            .field("under_way", &under_way)
+        f.debug_struct("SingleFlight")
+            .field("in_flight", &self.table.flights.lock().len())
             .finish()
     }
 }

@@ -1,112 +1,118 @@
-//! What an answer must be like to be kept, and what is kept of it.
+//! Rules for storing a response, and the stored form.
 
 use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, StatusCode};
 use outflow_core::WallTime;
 
-use super::entry::{CacheEntry, StorageScope, end_to_end};
+use super::entry::{CacheEntry, StorageScope, without_hop_by_hop};
 use super::freshness::{FreshnessCheck, initial_age};
 use super::lookup::{CacheableResponse, NotStored};
 use super::query::CacheQuery;
 use super::secret_leak::{self, EchoedSecret};
 use super::store::CacheStore;
 
-/// The answer as it is kept, or why it is not.
-pub(super) fn examined(
+/// Builds the entry of a response, or returns why it is not stored.
+pub(super) fn build_entry(
     store: &CacheStore,
     query: &CacheQuery<'_>,
-    answer: CacheableResponse<'_>,
+    response: CacheableResponse<'_>,
     now: WallTime,
 ) -> Result<CacheEntry, NotStored> {
     if let Some(bypass) = query.bypass() {
         return Err(NotStored::Bypassed(bypass));
     }
-    if !KEPT.contains(&answer.status.as_u16()) {
+    if !STORABLE.contains(&response.status.as_u16()) {
         return Err(NotStored::Status);
     }
-    if answer.headers.contains_key(header::SET_COOKIE) {
+    if response.headers.contains_key(header::SET_COOKIE) {
         return Err(NotStored::SetCookie);
     }
-    if !is_complete(query, &answer) {
+    if !is_complete(query, &response) {
         return Err(NotStored::Incomplete);
     }
-    let vary = selectors(answer.headers).ok_or(NotStored::VaryAny)?;
+    let vary = selectors(response.headers).ok_or(NotStored::VaryAny)?;
     let entry = CacheEntry {
-        status: answer.status,
-        headers: end_to_end(answer.headers),
+        status: response.status,
+        headers: without_hop_by_hop(response.headers),
         received: now,
-        initial_age: initial_age(answer.headers, now, answer.delay),
+        initial_age: initial_age(response.headers, now, response.delay),
         selected: store.selection(&vary, query),
         vary,
-        body: answer.body,
-        reach: StorageScope::Disk,
+        body: response.body,
+        scope: StorageScope::Disk,
     };
     if !FreshnessCheck::new(query, &entry).is_storable(query) {
         return Err(NotStored::Forbidden);
     }
-    if entry.weight() > store.largest() {
+    if entry.weight() > store.max_response() {
         return Err(NotStored::TooLarge);
     }
-    placed(query, entry)
+    set_scope(query, entry)
 }
 
-/// An answer with how far it may be kept, by what it repeats of the request.
-pub(super) fn placed(query: &CacheQuery<'_>, entry: CacheEntry) -> Result<CacheEntry, NotStored> {
-    let reach = match secret_leak::repeated(query, &entry.headers, &entry.body) {
+/// Sets the storage of an entry by the secrets that it repeats.
+pub(super) fn set_scope(
+    query: &CacheQuery<'_>,
+    entry: CacheEntry,
+) -> Result<CacheEntry, NotStored> {
+    let scope = match secret_leak::find_echo(query, &entry.headers, &entry.body) {
         EchoedSecret::Secret => return Err(NotStored::RepeatsSecret),
         EchoedSecret::Doubtful => StorageScope::Memory,
-        EchoedSecret::Nothing => entry.reach,
+        EchoedSecret::Nothing => entry.scope,
     };
-    Ok(CacheEntry { reach, ..entry })
+    Ok(CacheEntry { scope, ..entry })
 }
 
-/// A kept answer with the headers of the 304 that confirmed it; `None` if it confirmed another one.
-pub(super) fn renewed(
+/// Returns a stored entry with the headers of its 304; `None` if the 304 confirms another response.
+pub(super) fn refresh_entry(
     old: &CacheEntry,
-    answer: &CacheableResponse<'_>,
+    response: &CacheableResponse<'_>,
     now: WallTime,
 ) -> Option<CacheEntry> {
-    if answer.status != StatusCode::NOT_MODIFIED || !confirms(old, answer.headers) {
+    if response.status != StatusCode::NOT_MODIFIED || !confirms(old, response.headers) {
         return None;
     }
     let mut headers = old.headers.clone();
-    let said = end_to_end(answer.headers);
-    for name in said.keys().filter(|name| !OF_THE_BODY.contains(name)) {
+    let headers_304 = without_hop_by_hop(response.headers);
+    for name in headers_304
+        .keys()
+        .filter(|name| !BODY_HEADERS.contains(name))
+    {
         headers.remove(name);
-        for value in said.get_all(name) {
+        for value in headers_304.get_all(name) {
             headers.append(name, value.clone());
         }
     }
     Some(CacheEntry {
         headers,
         received: now,
-        initial_age: initial_age(answer.headers, now, answer.delay),
+        initial_age: initial_age(response.headers, now, response.delay),
         ..old.clone()
     })
 }
 
-/// Whether a 304's validators are those of the kept answer. One without any confirms what was asked
-/// about, since the conditions were ours.
-fn confirms(old: &CacheEntry, said: &HeaderMap) -> bool {
-    if said.contains_key(header::SET_COOKIE) {
+/// Returns true if the validators of a 304 match the stored response. A 304 without any confirms
+/// it, since the conditions came from this cache.
+fn confirms(old: &CacheEntry, headers_304: &HeaderMap) -> bool {
+    if headers_304.contains_key(header::SET_COOKIE) {
         return false;
     }
-    let alike = |name: HeaderName| match (old.headers.get(&name), said.get(&name)) {
+    let is_equal = |name: HeaderName| match (old.headers.get(&name), headers_304.get(&name)) {
         (Some(old), Some(new)) => Some(opaque(old.as_bytes()) == opaque(new.as_bytes())),
         (None, Some(_)) => Some(false),
         (_, None) => None,
     };
-    alike(header::ETAG)
-        .or_else(|| alike(header::LAST_MODIFIED))
+    is_equal(header::ETAG)
+        .or_else(|| is_equal(header::LAST_MODIFIED))
         .unwrap_or(true)
 }
 
-/// A validator without the mark of a weak one.
+/// Returns a validator without the prefix of a weak one.
 fn opaque(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// The request headers that an answer depends on, sorted; `None` if it depends on more than those.
+/// Returns the request headers that a response varies by, sorted; `None` for `*`.
 pub(super) fn selectors(headers: &HeaderMap) -> Option<Vec<HeaderName>> {
     let mut names = Vec::new();
     for value in headers.get_all(header::VARY) {
@@ -125,27 +131,28 @@ pub(super) fn selectors(headers: &HeaderMap) -> Option<Vec<HeaderName>> {
     Some(names)
 }
 
-/// Whether the body is as long as the headers say. To HEAD they speak of a body that is not sent.
-fn is_complete(query: &CacheQuery<'_>, answer: &CacheableResponse<'_>) -> bool {
+/// Returns true if the body has the stated length. For HEAD the headers describe a body that is not
+/// sent.
+fn is_complete(query: &CacheQuery<'_>, response: &CacheableResponse<'_>) -> bool {
     if query.method == Method::HEAD {
-        return answer.body.is_empty();
+        return response.body.is_empty();
     }
-    let mut lengths = answer.headers.get_all(header::CONTENT_LENGTH).iter();
-    let whole = lengths.all(|length| {
-        let told = length
+    let mut lengths = response.headers.get_all(header::CONTENT_LENGTH).iter();
+    let has_length = lengths.all(|length| {
+        let stated = length
             .to_str()
             .ok()
             .and_then(|text| text.trim().parse().ok());
-        told == Some(answer.body.len())
+        stated == Some(response.body.len())
     });
-    whole && !answer.headers.contains_key(header::CONTENT_RANGE)
+    has_length && !response.headers.contains_key(header::CONTENT_RANGE)
 }
 
-/// Statuses that speak of the resource and not of the moment, with a body that is whole.
-const KEPT: [u16; 7] = [200, 203, 300, 301, 308, 404, 410];
+/// Statuses that describe the resource rather than the moment, with a complete body.
+const STORABLE: [u16; 7] = [200, 203, 300, 301, 308, 404, 410];
 
-/// A 304 has no body, so what it says of one is not about the kept one.
-const OF_THE_BODY: [HeaderName; 4] = [
+/// Headers that a 304, which has no body, cannot update.
+const BODY_HEADERS: [HeaderName; 4] = [
     header::CONTENT_LENGTH,
     header::CONTENT_ENCODING,
     header::CONTENT_RANGE,
@@ -170,9 +177,9 @@ mod tests {
         )
     }
 
-    // Whatever their order, case and number, the same names are the same variant.
+    // Order, case and repetition of the names do not matter.
     #[test]
-    fn the_names_of_vary_are_a_set() {
+    fn the_names_of_vary_form_a_set() {
         assert_eq!(
             read("Accept, accept-language"),
             read("accept-language,,accept , ACCEPT")

@@ -1,60 +1,60 @@
-//! Memory and disk as one: where a slot is found, put and forgotten.
+//! Memory and disk as one store.
 //!
-//! One lock, the ledger's, is around everything that says what is where: the keys on the shelf, the
-//! files, what is yet to be written. Looking up what is in memory does not take it; files are read and
-//! written without it, and what changed meanwhile is noticed when it is taken again. Files that must go
-//! are removed while it is held, so that nothing forgotten can come back.
+//! One lock guards the index: keys in memory, files, and pending writes. Memory lookups do not take
+//! it. Files are read and written without it, and the holder notices changes when it takes the lock
+//! again. Files are removed under the lock, so that nothing removed can come back.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderName, Uri};
 use tokio::sync::{Notify, Semaphore};
 
-use super::disk::{CacheDir, OpenedDir, SecretFile, random_secret};
+use super::disk::{CacheDir, OpenedDir, random_secret};
 use super::disk_index::DiskIndex;
 use super::entry::{CacheEntry, EntrySlot};
 use super::key::{CacheKey, Digest, FlightKey, KeySecret};
 use super::memory::{CachedKeys, MemoryCache};
 use super::query::{BypassReason, CacheQuery};
 use super::report::{CacheFaults, CacheReport, DiskState};
-use super::write_queue::{Queued, WriteQueue};
+use super::write_queue::WriteQueue;
 use super::{CacheError, CacheSettings, codec};
+use crate::lock::Lock;
 use disk_writer::WriteBackoff;
 
 mod disk_writer;
 
 /// Memory and disk.
 pub(super) struct CacheStore {
-    seal: KeySecret,
-    shelf: MemoryCache,
+    secret: KeySecret,
+    memory: MemoryCache,
     disk: Result<DiskStore, DiskState>,
-    ledger: Mutex<StoreCounts>,
-    largest: u64,
-    written: Notify,
+    index: Lock<CacheIndex>,
+    max_response: u64,
+    write_queued: Notify,
     faults: CacheFaults,
-    /// Leave to read a file.
-    reads: Arc<Semaphore>,
-    /// How many writes there were to the resources whose hashes begin with a byte.
+    /// Permits to read a file.
+    read_permits: Arc<Semaphore>,
+    /// Writes to the resources whose hashes share a first byte.
     writes: [AtomicU64; 256],
 }
 
 struct DiskStore {
-    folder: CacheDir,
-    most: u64,
-    /// Held by whoever writes, so that two do not.
-    writer: Mutex<WriteBackoff>,
+    dir: CacheDir,
+    max_bytes: u64,
+    /// Held by the writer, so that there is only one.
+    writer: Lock<WriteBackoff>,
 }
 
-struct StoreCounts {
+struct CacheIndex {
     keys: CachedKeys,
-    index: DiskIndex,
-    backlog: WriteQueue,
+    files: DiskIndex,
+    queue: WriteQueue,
 }
 
 impl CacheStore {
     pub(super) fn open(settings: &CacheSettings) -> Result<Self, CacheError> {
-        if settings.memory < LEAST || (settings.dir.is_some() && settings.disk < LEAST) {
+        if settings.memory < MIN_BYTES || (settings.dir.is_some() && settings.disk < MIN_BYTES) {
             return Err(CacheError::TooSmall);
         }
         let faults = CacheFaults::default();
@@ -63,227 +63,226 @@ impl CacheStore {
             Ok((disk, index, secret)) => (Ok(disk), index, secret),
             Err(state) => (Err(state), DiskIndex::default(), random()?),
         };
-        let backlog = settings.memory / 8;
+        let queue_bytes = settings.memory / 8;
         let smaller = match disk {
             Ok(_) => settings.memory.min(settings.disk),
             Err(_) => settings.memory,
         };
         let store = Self {
-            seal: KeySecret::new(secret),
-            shelf: MemoryCache::new(settings.memory - backlog).ok_or(CacheError::TooSmall)?,
+            secret: KeySecret::new(secret),
+            memory: MemoryCache::new(settings.memory - queue_bytes).ok_or(CacheError::TooSmall)?,
             disk,
-            ledger: Mutex::new(StoreCounts {
+            index: Lock::new(CacheIndex {
                 keys: CachedKeys::default(),
-                index,
-                backlog: WriteQueue::new(backlog),
+                files: index,
+                queue: WriteQueue::new(queue_bytes),
             }),
-            largest: (smaller / 16).min(LARGEST),
-            written: Notify::new(),
+            max_response: (smaller / 16).min(MAX_RESPONSE),
+            write_queued: Notify::new(),
             faults,
-            reads: Arc::new(Semaphore::new(READS_AT_A_TIME)),
+            read_permits: Arc::new(Semaphore::new(MAX_READS)),
             writes: std::array::from_fn(|_| AtomicU64::new(0)),
         };
         store.shrink(settings.disk);
         Ok(store)
     }
 
-    /// The largest answer that is kept.
-    pub(super) fn largest(&self) -> u64 {
-        self.largest
+    /// Returns the size of the largest stored response.
+    pub(super) fn max_response(&self) -> u64 {
+        self.max_response
     }
 
     pub(super) fn selection(&self, names: &[HeaderName], query: &CacheQuery<'_>) -> Digest {
-        self.seal.selection(names, query.headers)
+        self.secret.selection(names, query.headers)
     }
 
-    pub(super) fn flight(&self, query: &CacheQuery<'_>) -> FlightKey {
-        let resource = self.seal.resource(query.api, query.uri);
-        let writes = self.writes_to(resource);
-        self.seal.flight(
+    pub(super) fn flight_key(&self, query: &CacheQuery<'_>) -> FlightKey {
+        let resource = self.secret.resource(query.api, query.uri);
+        let writes = self.write_count(resource);
+        self.secret.flight_key(
             query,
             writes.map_or(0, |writes| writes.load(Ordering::Acquire)),
         )
     }
 
-    /// The count of writes that a resource shares with one in 256: a write too many costs a call that
-    /// could have been shared, and the counts stay few.
-    fn writes_to(&self, resource: Digest) -> Option<&AtomicU64> {
+    /// Returns the write counter of a resource, shared by one in 256. A foreign write costs one
+    /// shared call, and the counters stay few.
+    fn write_count(&self, resource: Digest) -> Option<&AtomicU64> {
         self.writes.get(usize::from(*resource.first()?))
     }
 
-    /// Whether the server would choose this answer for the request.
-    pub(super) fn fits(&self, query: &CacheQuery<'_>, entry: &CacheEntry) -> bool {
+    /// Returns true if the server would choose this response for the request.
+    pub(super) fn matches(&self, query: &CacheQuery<'_>, entry: &CacheEntry) -> bool {
         self.selection(&entry.vary, query) == entry.selected
     }
 
-    /// Who is given this may read a file; few are at a time.
-    pub(super) fn reads(&self) -> &Arc<Semaphore> {
-        &self.reads
+    /// Returns the permits for concurrent reads.
+    pub(super) fn read_permits(&self) -> &Arc<Semaphore> {
+        &self.read_permits
     }
 
-    /// The key of a request's slot, if that is on disk only.
-    pub(super) fn cold(&self, query: &CacheQuery<'_>) -> Option<CacheKey> {
+    /// Returns the key of a request's slot, if that is only on disk.
+    pub(super) fn find_on_disk(&self, query: &CacheQuery<'_>) -> Option<CacheKey> {
         if self.disk.is_err() || query.bypass() == Some(BypassReason::Off) {
             return None;
         }
-        let key = self.seal.key(query);
-        if self.shelf.holds(&key) {
+        let key = self.secret.key(query);
+        if self.memory.contains(&key) {
             return None;
         }
-        let ledger = self.ledger();
-        let waits = ledger.backlog.waiting(&key).is_some();
-        ledger.index.current(&key).filter(|_| !waits).map(|_| key)
+        let index = self.index.lock();
+        let is_queued = index.queue.queued(&key).is_some();
+        index
+            .files
+            .current(&key)
+            .filter(|_| !is_queued)
+            .map(|_| key)
     }
 
-    /// What is under a request's key, from wherever it is.
+    /// Returns the slot of a request from memory or disk.
     pub(super) fn slot(&self, query: &CacheQuery<'_>) -> Option<Arc<EntrySlot>> {
-        let key = self.seal.key(query);
-        self.shelf.slot(&key).or_else(|| self.reload(&key))
+        let key = self.secret.key(query);
+        self.memory.slot(&key).or_else(|| self.reload(&key))
     }
 
-    /// What is under a request's key in memory, on the shelf or on its way to the disk.
+    /// Returns the slot of a request in memory, also one that waits for its write.
     pub(super) fn slot_in_memory(&self, query: &CacheQuery<'_>) -> Option<Arc<EntrySlot>> {
-        let key = self.seal.key(query);
-        let waiting = || match self.disk {
-            Ok(_) => self.ledger().backlog.waiting(&key).cloned(),
+        let key = self.secret.key(query);
+        let queued = || match self.disk {
+            Ok(_) => self.index.lock().queue.queued(&key).cloned(),
             Err(_) => None,
         };
-        self.shelf.slot(&key).or_else(waiting)
+        self.memory.slot(&key).or_else(queued)
     }
 
-    /// Brings a slot back into memory. Reads a file.
+    /// Loads a slot from its file into memory.
     pub(super) fn reload(&self, key: &CacheKey) -> Option<Arc<EntrySlot>> {
         let disk = self.disk.as_ref().ok()?;
-        let ledger = self.ledger();
-        if let Some(slot) = ledger.backlog.waiting(key) {
+        let index = self.index.lock();
+        if let Some(slot) = index.queue.queued(key) {
             return Some(Arc::clone(slot));
         }
-        let noted = ledger.index.current(key)?;
-        drop(ledger);
+        let entry = index.files.current(key)?;
+        drop(index);
         let content = disk
-            .folder
-            .read(key, self.largest.saturating_add(FILE_OVERHEAD));
+            .dir
+            .read(key, self.max_response.saturating_add(FILE_OVERHEAD));
         let read = content
             .ok()
-            .and_then(|file| codec::decode(&self.seal, key, file));
-        let mut ledger = self.ledger();
-        if ledger.index.current(key) != Some(noted) {
-            // Replaced, forgotten or used meanwhile: only what is on the shelf by now is certain.
-            return self.shelf.slot(key);
+            .and_then(|file| codec::decode(&self.secret, key, file));
+        let mut index = self.index.lock();
+        if index.files.current(key) != Some(entry) {
+            // Replaced, removed or used meanwhile: only memory is certain.
+            return self.memory.slot(key);
         }
         let Some(slot) = read.map(Arc::new) else {
-            self.faults.dropped_file();
-            self.unlink(&mut ledger, key);
+            self.faults.count_dropped_file();
+            self.unlink(&mut index, key);
             return None;
         };
-        ledger.index.touch(key);
-        self.shelf.put(&mut ledger.keys, *key, Arc::clone(&slot));
+        index.files.touch(key);
+        self.memory.put(&mut index.keys, *key, Arc::clone(&slot));
         Some(slot)
     }
 
-    /// Keeps an answer.
+    /// Stores a response.
     pub(super) fn put(&self, query: &CacheQuery<'_>, entry: Arc<CacheEntry>) {
-        let key = self.seal.key(query);
-        let mut ledger = self.ledger();
-        let slot = match self.shelf.slot(&key) {
-            Some(known) => known.with(entry, self.largest),
+        let key = self.secret.key(query);
+        let mut index = self.index.lock();
+        let slot = match self.memory.slot(&key) {
+            Some(existing) => existing.with(entry, self.max_response),
             None => EntrySlot::new(vec![entry]),
         };
-        self.replace(&mut ledger, key, slot);
+        self.replace(&mut index, key, slot);
     }
 
-    /// Forgets the answer that fits a request, and all variants of it if they are only on disk: to
-    /// spare the others, their file would have to be read.
-    pub(super) fn displace(&self, query: &CacheQuery<'_>) {
-        let key = self.seal.key(query);
-        let mut ledger = self.ledger();
-        let slot = self.shelf.slot(&key);
-        let Some(slot) = slot.or_else(|| ledger.backlog.waiting(&key).cloned()) else {
-            return self.replace(&mut ledger, key, EntrySlot::default());
+    /// Removes the response that matches a request, and all its variants if they are only on disk:
+    /// their file would have to be read to keep the others.
+    pub(super) fn remove(&self, query: &CacheQuery<'_>) {
+        let key = self.secret.key(query);
+        let mut index = self.index.lock();
+        let slot = self.memory.slot(&key);
+        let Some(slot) = slot.or_else(|| index.queue.queued(&key).cloned()) else {
+            return self.replace(&mut index, key, EntrySlot::default());
         };
-        if let Some(entry) = slot.find(|entry| self.fits(query, entry)) {
-            self.replace(&mut ledger, key, slot.without(&entry.selected));
+        if let Some(entry) = slot.find(|entry| self.matches(query, entry)) {
+            self.replace(&mut index, key, slot.without(&entry.selected));
         }
     }
 
-    /// Forgets everybody's answers from an address.
-    pub(super) fn forget(&self, api: &str, uri: &Uri) {
-        let resource = self.seal.resource(api, uri);
-        let mut ledger = self.ledger();
-        if let Some(writes) = self.writes_to(resource) {
+    /// Removes the responses of a resource for all callers.
+    pub(super) fn remove_resource(&self, api: &str, uri: &Uri) {
+        let resource = self.secret.resource(api, uri);
+        let mut index = self.index.lock();
+        if let Some(writes) = self.write_count(resource) {
             writes.fetch_add(1, Ordering::AcqRel);
         }
-        let mut keys = ledger.keys.get(resource);
-        keys.extend(ledger.index.of_resource(resource));
-        keys.extend(ledger.backlog.of_resource(resource));
+        let mut keys = index.keys.keys_of(resource);
+        keys.extend(index.files.keys_of(resource));
+        keys.extend(index.queue.keys_of(resource));
         for key in keys {
-            self.replace(&mut ledger, key, EntrySlot::default());
+            self.replace(&mut index, key, EntrySlot::default());
         }
     }
 
-    /// Puts a slot in the place of another; an empty one takes everything away.
-    fn replace(&self, ledger: &mut StoreCounts, key: CacheKey, slot: EntrySlot) {
+    /// Replaces a slot; an empty one removes it.
+    fn replace(&self, index: &mut CacheIndex, key: CacheKey, slot: EntrySlot) {
         if slot.is_empty() {
-            self.shelf.remove(&mut ledger.keys, &key);
-            ledger.backlog.withdraw(&key);
-            self.unlink(ledger, &key);
+            self.memory.remove(&mut index.keys, &key);
+            index.queue.cancel(&key);
+            self.unlink(index, &key);
             return;
         }
         let slot = Arc::new(slot);
-        self.shelf.put(&mut ledger.keys, key, Arc::clone(&slot));
+        self.memory.put(&mut index.keys, key, Arc::clone(&slot));
         if self.disk.is_err() {
             return;
         }
-        let written = slot.written();
-        if written.is_empty() {
-            ledger.backlog.withdraw(&key);
-            self.unlink(ledger, &key);
+        let for_disk = slot.for_disk();
+        if for_disk.is_empty() {
+            index.queue.cancel(&key);
+            self.unlink(index, &key);
             return;
         }
-        ledger.index.outdate(&key);
-        match ledger.backlog.push(key, Arc::new(written)) {
-            Queued::Yes => self.written.notify_one(),
-            Queued::Full => {
-                self.faults.skipped_write();
-                self.unlink(ledger, &key);
-            }
+        index.files.outdate(&key);
+        if index.queue.push(key, Arc::new(for_disk)) {
+            self.write_queued.notify_one();
+        } else {
+            self.faults.count_skipped_write();
+            self.unlink(index, &key);
         }
     }
 
-    /// Removes a key's file, if there is one.
-    fn unlink(&self, ledger: &mut StoreCounts, key: &CacheKey) {
+    /// Removes the file of a key, if there is one.
+    fn unlink(&self, index: &mut CacheIndex, key: &CacheKey) {
         let Ok(disk) = &self.disk else { return };
-        if ledger.index.holds(key) && disk.folder.remove(key).is_err() {
-            // It stays outdated, and is not given; the next start may find it again.
-            ledger.index.outdate(key);
-            self.faults.failed_removal();
+        if index.files.contains(key) && disk.dir.remove(key).is_err() {
+            // The file stays outdated and is not served; the next start may find it again.
+            index.files.outdate(key);
+            self.faults.count_failed_removal();
             return;
         }
-        ledger.index.forget(key);
+        index.files.remove(key);
     }
 
     pub(super) fn report(&self) -> CacheReport {
-        let ledger = self.ledger();
+        let index = self.index.lock();
         self.faults.fill(CacheReport {
-            entries: ledger.keys.len(),
-            memory: self.shelf.bytes(),
-            disk: ledger.index.bytes(),
+            entries: index.keys.len(),
+            memory: self.memory.bytes(),
+            disk: index.files.bytes(),
             state: self.disk.as_ref().err().copied().unwrap_or(DiskState::Used),
             dropped_files: 0,
             failed_writes: 0,
             skipped_writes: 0,
         })
     }
-
-    fn ledger(&self) -> MutexGuard<'_, StoreCounts> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// The directory with its index and secret, or why there is none.
+/// Opens the directory with its index and secret, or returns why it is not used.
 #[expect(
     clippy::type_complexity,
-    reason = "three things that are taken apart at once"
+    reason = "the one caller destructures it at once"
 )]
 fn open_disk(
     settings: &CacheSettings,
@@ -292,39 +291,39 @@ fn open_disk(
     let Some(path) = &settings.dir else {
         return Ok(Err(DiskState::None));
     };
-    let folder = match CacheDir::open(path)? {
-        OpenedDir::Ours(folder) => folder,
+    let dir = match CacheDir::open(path)? {
+        OpenedDir::Ours(dir) => dir,
         OpenedDir::Elsewhere => return Ok(Err(DiskState::Elsewhere)),
         OpenedDir::Unusable => return Ok(Err(DiskState::Unusable)),
     };
-    let (Ok((secret, found)), Ok(mut listed)) = (folder.secret(), folder.list()) else {
+    let (Ok(secret), Ok(mut listed)) = (dir.secret(), dir.list()) else {
         return Ok(Err(DiskState::Unusable));
     };
-    // Files of a secret that is lost, and what only looks like a file of ours, can never be given.
+    // Files of a lost secret, and entries that are no files, can never be served.
     listed.retain(|file| {
-        let hopeless = found == SecretFile::New || file.size == 0;
-        if hopeless {
-            let _ = folder.remove(&file.key);
-            faults.dropped_file();
+        let is_lost = secret.is_new || file.size == 0;
+        if is_lost {
+            let _ = dir.remove(&file.key);
+            faults.count_dropped_file();
         }
-        !hopeless
+        !is_lost
     });
     let disk = DiskStore {
-        folder,
-        most: settings.disk,
-        writer: Mutex::default(),
+        dir,
+        max_bytes: settings.disk,
+        writer: Lock::default(),
     };
-    Ok(Ok((disk, DiskIndex::from_listed(listed), secret)))
+    Ok(Ok((disk, DiskIndex::from_listed(listed), secret.bytes)))
 }
 
-/// A sixteenth of it, a block of the disk, is enough for a small answer.
-const LEAST: u64 = 64 << 10;
+/// A sixteenth of it, one disk block, suffices for a small response.
+const MIN_BYTES: u64 = 64 << 10;
 
-/// Larger answers are downloads: they would push out hundreds of others and are asked for once.
-const LARGEST: u64 = 8 << 20;
+/// Larger responses are downloads: they would evict hundreds of others and are requested once.
+const MAX_RESPONSE: u64 = 8 << 20;
 
-/// Enough to keep a fast disk busy, and few of the threads on which a runtime lets things block.
-const READS_AT_A_TIME: usize = 8;
+/// Enough for a fast disk, and few of a runtime's blocking threads.
+const MAX_READS: usize = 8;
 
-/// What a file holds beside what its slot weighs, at most.
+/// Maximum content of a file beyond the weight of its slot.
 const FILE_OVERHEAD: u64 = 4096;

@@ -1,8 +1,8 @@
-//! Answers that are yet to be written to disk.
+//! Responses that wait for their write to disk.
 //!
-//! Bounded in bytes: when the disk is slower than the network the newest are not written, and are then
-//! in memory only. Nothing waits for the disk. An answer that is replaced or withdrawn while its file
-//! is being written is noticed when the writer comes back.
+//! Bounded in bytes: if the disk is slower than the network, the newest stay in memory only.
+//! Nothing waits for the disk. The writer notices a response that was replaced or cancelled during
+//! its write.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,83 +10,76 @@ use std::sync::Arc;
 use super::entry::EntrySlot;
 use super::key::{CacheKey, Digest};
 
-/// What is to be written, in order.
+/// Pending writes in order.
 pub(super) struct WriteQueue {
     order: VecDeque<CacheKey>,
     slots: HashMap<CacheKey, Arc<EntrySlot>>,
     bytes: u64,
-    most: u64,
-    in_hand: Option<CacheKey>,
-}
-
-/// Whether the backlog took an answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Queued {
-    Yes,
-    Full,
+    max_bytes: u64,
+    writing: Option<CacheKey>,
 }
 
 impl WriteQueue {
-    /// One that holds so many bytes.
-    pub(super) fn new(most: u64) -> Self {
+    /// Returns a queue of at most `max_bytes`.
+    pub(super) fn new(max_bytes: u64) -> Self {
         Self {
             order: VecDeque::new(),
             slots: HashMap::new(),
             bytes: 0,
-            most,
-            in_hand: None,
+            max_bytes,
+            writing: None,
         }
     }
 
-    /// Adds what is to be written under a key; only the last of several is.
-    pub(super) fn push(&mut self, key: CacheKey, slot: Arc<EntrySlot>) -> Queued {
-        self.withdraw(&key);
+    /// Queues a slot, replacing an older one of its key. Returns false if the queue is full.
+    pub(super) fn push(&mut self, key: CacheKey, slot: Arc<EntrySlot>) -> bool {
+        self.cancel(&key);
         let bytes = self.bytes.saturating_add(slot.weight());
-        if bytes > self.most {
-            return Queued::Full;
+        if bytes > self.max_bytes {
+            return false;
         }
         self.bytes = bytes;
         self.slots.insert(key, slot);
         self.order.push_back(key);
-        Queued::Yes
+        true
     }
 
-    /// Nothing is to be written under a key any more, and what is just being written does not count.
-    pub(super) fn withdraw(&mut self, key: &CacheKey) {
-        if self.in_hand == Some(*key) {
-            self.in_hand = None;
+    /// Cancels the write of a key, also one in progress.
+    pub(super) fn cancel(&mut self, key: &CacheKey) {
+        if self.writing == Some(*key) {
+            self.writing = None;
         }
         if let Some(slot) = self.slots.remove(key) {
             self.bytes = self.bytes.saturating_sub(slot.weight());
-            self.order.retain(|waiting| waiting != key);
+            self.order.retain(|queued| queued != key);
         }
     }
 
-    /// The next to be written.
+    /// Takes the next slot to write.
     pub(super) fn pop(&mut self) -> Option<(CacheKey, Arc<EntrySlot>)> {
         let key = self.order.pop_front()?;
         let slot = self.slots.remove(&key)?;
         self.bytes = self.bytes.saturating_sub(slot.weight());
-        self.in_hand = Some(key);
+        self.writing = Some(key);
         Some((key, slot))
     }
 
-    /// Whether what was popped last still counts.
-    pub(super) fn still_counts(&mut self, key: &CacheKey) -> bool {
-        self.in_hand.take() == Some(*key)
+    /// Ends the current write. Returns false if it was cancelled.
+    pub(super) fn take_writing(&mut self, key: &CacheKey) -> bool {
+        self.writing.take() == Some(*key)
     }
 
-    /// The keys of one address.
-    pub(super) fn of_resource(&self, resource: Digest) -> Vec<CacheKey> {
-        let in_hand = self.in_hand.iter();
-        let keys = self.slots.keys().chain(in_hand);
+    /// Returns the keys of one resource.
+    pub(super) fn keys_of(&self, resource: Digest) -> Vec<CacheKey> {
+        let writing = self.writing.iter();
+        let keys = self.slots.keys().chain(writing);
         keys.filter(|key| key.resource == resource)
             .copied()
             .collect()
     }
 
-    /// What is yet to be written under a key.
-    pub(super) fn waiting(&self, key: &CacheKey) -> Option<&Arc<EntrySlot>> {
+    /// Returns the queued slot of a key.
+    pub(super) fn queued(&self, key: &CacheKey) -> Option<&Arc<EntrySlot>> {
         self.slots.get(key)
     }
 

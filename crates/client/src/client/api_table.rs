@@ -1,70 +1,66 @@
-//! The outlets of a client, replaced as a whole while calls go on.
+//! Table of API clients, replaced as a whole while calls continue.
 //!
-//! A call takes its outlet once, when it begins, and keeps it to its end: whatever is changed meanwhile
-//! is for those who come after it. The doors behind the outlets are not replaced. One whose API was
-//! removed is kept closed: should the API come back, what it used and spent still counts.
+//! A call takes its API client once and holds it to the end; changes apply to later calls.
+//! Upstreams are not replaced. The upstream of a removed API is kept closed: if the API comes back,
+//! its usage and spent retries still count.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use smol_str::SmolStr;
 
 use super::api_client::{ApiClient, RetiredApi};
+use crate::lock::Lock;
 use crate::upstream::Upstream;
 
-/// Every outlet by the name of its API.
-pub(super) type Outlets = HashMap<SmolStr, Arc<ApiClient>, RandomState>;
+/// API clients by name.
+pub(super) type ApiClients = HashMap<SmolStr, Arc<ApiClient>, RandomState>;
 
-/// The outlets that there are.
+/// Current API clients.
 #[derive(Default)]
 pub(super) struct ApiTable {
-    outlets: ArcSwap<Outlets>,
-    removed: Mutex<HashMap<SmolStr, RetiredApi>>,
+    clients: ArcSwap<ApiClients>,
+    removed: Lock<HashMap<SmolStr, RetiredApi>>,
 }
 
 impl ApiTable {
     #[inline]
     pub(super) fn find(&self, api: &str) -> Option<Arc<ApiClient>> {
-        self.outlets.load().get(api).cloned()
+        self.clients.load().get(api).cloned()
     }
 
-    pub(super) fn all(&self) -> Arc<Outlets> {
-        self.outlets.load_full()
+    pub(super) fn all(&self) -> Arc<ApiClients> {
+        self.clients.load_full()
     }
 
-    /// Every door, those of removed APIs last: calls may still be in flight behind them.
+    /// Returns every upstream. Removed APIs come last: attempts may still be in flight there.
     pub(super) fn upstreams(&self) -> Vec<Upstream> {
-        let open = self.outlets.load_full();
-        let mut doors: Vec<_> = open
+        let current = self.clients.load_full();
+        let mut upstreams: Vec<_> = current
             .values()
-            .map(|outlet| outlet.upstream.clone())
+            .map(|client| client.upstream.clone())
             .collect();
-        let removed = self.removed();
-        doors.extend(removed.values().map(|gone| gone.upstream.clone()));
-        doors
+        let removed = self.removed.lock();
+        upstreams.extend(removed.values().map(|retired| retired.upstream.clone()));
+        upstreams
     }
 
-    /// What is kept of an API that was removed.
-    pub(super) fn former(&self, api: &str) -> Option<RetiredApi> {
-        self.removed().get(api).cloned()
+    /// Returns the state of a removed API.
+    pub(super) fn find_retired(&self, api: &str) -> Option<RetiredApi> {
+        self.removed.lock().get(api).cloned()
     }
 
-    /// Lets calls that come from now on take these, and closes the doors of APIs that are not among
-    /// them.
-    pub(super) fn replace(&self, outlets: Outlets) {
-        let old = self.outlets.swap(Arc::new(outlets));
-        let new = self.outlets.load_full();
-        let mut removed = self.removed();
+    /// Replaces the table for later calls and closes the upstreams of removed APIs.
+    pub(super) fn replace(&self, clients: ApiClients) {
+        let old = self.clients.swap(Arc::new(clients));
+        let new = self.clients.load_full();
+        let mut removed = self.removed.lock();
         removed.retain(|name, _| !new.contains_key(name));
-        for (name, outlet) in old.iter().filter(|(name, _)| !new.contains_key(*name)) {
-            outlet.upstream.remove();
-            removed.insert(name.clone(), outlet.remains());
+        for (name, client) in old.iter().filter(|(name, _)| !new.contains_key(*name)) {
+            client.upstream.remove();
+            removed.insert(name.clone(), client.retire());
         }
-    }
-
-    fn removed(&self) -> MutexGuard<'_, HashMap<SmolStr, RetiredApi>> {
-        self.removed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

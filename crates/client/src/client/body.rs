@@ -1,7 +1,7 @@
-//! The body of an answer, as its caller reads it.
+//! Body of a response as the caller reads it.
 //!
-//! Either all of it is here, or it still flows and holds the call's place at the API until it ends.
-//! Dropping it is leaving: the place is free at once and nothing bad is said of the API.
+//! It is buffered, or it streams and its attempt stays in flight until it ends. Dropping it ends
+//! the attempt at once and says nothing bad about the API.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,9 +16,9 @@ use crate::http::{AttemptFailure, BodyReadError, FailureKind, IncomingBody};
 use crate::send::StreamLiveness;
 use crate::upstream::{PendingBody, Verdict};
 
-/// The body of an answer.
+/// Body of a response.
 ///
-/// It is an [`http_body::Body`], so that it can be handed on, and can be read piece by piece:
+/// It implements [`http_body::Body`], so it can be forwarded, and can be read in pieces:
 ///
 /// ```
 /// async fn length(mut body: outflow::Body) -> Result<usize, outflow::Error> {
@@ -34,23 +34,23 @@ pub struct Body {
 }
 
 enum BodySource {
-    Whole(Bytes),
-    Flowing(Box<LiveBody>),
-    Lost(Error),
-    Over,
+    Buffered(Bytes),
+    Streaming(Box<LiveBody>),
+    Failed(Error),
+    Finished,
 }
 
 struct LiveBody {
     incoming: IncomingBody,
-    tail: Option<PendingBody>,
-    steady: StreamLiveness,
+    pending_body: Option<PendingBody>,
+    liveness: StreamLiveness,
 }
 
 impl Body {
-    /// The next piece; nothing when it is over.
+    /// Returns the next piece; `None` at the end.
     pub async fn chunk(&mut self) -> Option<Result<Bytes, Error>> {
         loop {
-            // Trailers are passed over: whoever wants them reads frames.
+            // Trailers are skipped: read frames to get them.
             match self.frame().await? {
                 Ok(frame) => {
                     if let Ok(data) = frame.into_data() {
@@ -64,95 +64,99 @@ impl Body {
 
     pub(crate) const fn full(bytes: Bytes) -> Self {
         Self {
-            source: BodySource::Whole(bytes),
+            source: BodySource::Buffered(bytes),
         }
     }
 
-    /// A body of which there is nothing but the reason.
-    pub(crate) const fn lost(why: Error) -> Self {
+    /// Returns a body that only yields an error.
+    pub(crate) const fn failed(error: Error) -> Self {
         Self {
-            source: BodySource::Lost(why),
+            source: BodySource::Failed(error),
         }
     }
 
-    /// All of it, if all of it is here.
-    pub(crate) fn here(&self) -> Option<&Bytes> {
+    /// Returns the bytes of a buffered body.
+    pub(crate) fn buffered(&self) -> Option<&Bytes> {
         match &self.source {
-            BodySource::Whole(bytes) => Some(bytes),
-            BodySource::Flowing(_) | BodySource::Lost(_) | BodySource::Over => None,
+            BodySource::Buffered(bytes) => Some(bytes),
+            BodySource::Streaming(_) | BodySource::Failed(_) | BodySource::Finished => None,
         }
     }
 
-    pub(crate) fn flowing(incoming: IncomingBody, tail: Option<PendingBody>) -> Self {
-        let mut flowing = LiveBody {
+    pub(crate) fn streaming(incoming: IncomingBody, pending_body: Option<PendingBody>) -> Self {
+        let mut streaming = LiveBody {
             incoming,
-            tail,
-            steady: StreamLiveness::new(),
+            pending_body,
+            liveness: StreamLiveness::new(),
         };
-        if flowing.incoming.is_end_stream() {
-            flowing.finish();
+        if streaming.incoming.is_end_stream() {
+            streaming.finish();
             return Self::full(Bytes::new());
         }
         Self {
-            source: BodySource::Flowing(Box::new(flowing)),
+            source: BodySource::Streaming(Box::new(streaming)),
         }
     }
 
-    /// All of it, if it is no larger than that.
-    pub(crate) async fn read(self, largest: u64) -> Result<Bytes, BrokenBody> {
+    /// Reads the complete body up to a maximum size.
+    pub(crate) async fn read(self, max_body: u64) -> Result<Bytes, BrokenBody> {
         match self.source {
-            BodySource::Whole(bytes) => Ok(bytes),
-            BodySource::Over => Ok(Bytes::new()),
-            BodySource::Lost(error) => Err(BrokenBody {
+            BodySource::Buffered(bytes) => Ok(bytes),
+            BodySource::Finished => Ok(Bytes::new()),
+            BodySource::Failed(error) => Err(BrokenBody {
                 error,
                 verdict: None,
             }),
-            // On the heap: most bodies are here already, and their readers hold nothing more.
-            BodySource::Flowing(flowing) => {
-                let LiveBody { incoming, tail, .. } = *flowing;
-                Box::pin(gather(incoming, tail, largest)).await
+            // On the heap: most bodies are buffered, and their readers hold nothing more.
+            BodySource::Streaming(streaming) => {
+                let LiveBody {
+                    incoming,
+                    pending_body,
+                    ..
+                } = *streaming;
+                Box::pin(collect_body(incoming, pending_body, max_body)).await
             }
         }
     }
 }
 
-/// All of what comes in, if it is no larger than that; the call is in flight until then.
-pub(crate) async fn gather(
+/// Reads a complete body up to a maximum size; the attempt is in flight until then.
+pub(crate) async fn collect_body(
     incoming: IncomingBody,
-    tail: Option<PendingBody>,
-    largest: u64,
+    pending_body: Option<PendingBody>,
+    max_body: u64,
 ) -> Result<Bytes, BrokenBody> {
-    match incoming.collect(largest).await {
+    match incoming.collect(max_body).await {
         Ok(bytes) => {
-            if let Some(tail) = tail {
-                tail.finished();
+            if let Some(pending_body) = pending_body {
+                pending_body.finished();
             }
             Ok(bytes)
         }
         Err(BodyReadError::TooLarge) => Err(BrokenBody {
-            error: Error::new(ErrorKind::TooLarge(largest)),
+            error: Error::new(ErrorKind::TooLarge(max_body)),
             verdict: None,
         }),
         Err(BodyReadError::Failed(failure)) => Err(BrokenBody {
             error: Error::from_failure(failure),
-            verdict: broke(tail, failure),
+            verdict: settle_broken(pending_body, failure),
         }),
     }
 }
 
-/// A body that could not be read whole, and what the door makes of that.
+/// Error of a body, with the upstream's verdict on it.
 pub(crate) struct BrokenBody {
     pub(crate) error: Error,
     pub(crate) verdict: Option<Verdict>,
 }
 
 impl BodySource {
-    /// All that is left of what need not be waited for.
-    fn last(self) -> Option<Result<Frame<Bytes>, Error>> {
+    /// Returns the last frame of a source that does not stream.
+    fn last_frame(self) -> Option<Result<Frame<Bytes>, Error>> {
         match self {
-            Self::Whole(bytes) => (!bytes.is_empty()).then(|| Ok(Frame::data(bytes))),
-            Self::Lost(error) => Some(Err(error)),
-            Self::Flowing(_) | Self::Over => None,
+            Self::Buffered(bytes) => (!bytes.is_empty()).then(|| Ok(Frame::data(bytes))),
+            Self::Failed(error) => Some(Err(error)),
+            Self::Streaming(_) | Self::Finished => None,
         }
     }
 }
@@ -161,9 +165,9 @@ impl LiveBody {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, AttemptFailure>>> {
         let polled = Pin::new(&mut self.incoming).poll_frame(cx);
         match &polled {
-            Poll::Ready(Some(Ok(_))) => self.steady.moved(self.tail.as_mut()),
+            Poll::Ready(Some(Ok(_))) => self.liveness.on_data(self.pending_body.as_mut()),
             Poll::Ready(Some(Err(failure))) => {
-                broke(self.tail.take(), *failure);
+                settle_broken(self.pending_body.take(), *failure);
             }
             Poll::Ready(None) => self.finish(),
             Poll::Pending => {}
@@ -172,16 +176,16 @@ impl LiveBody {
     }
 
     fn finish(&mut self) {
-        if let Some(tail) = self.tail.take() {
-            tail.finished();
+        if let Some(pending_body) = self.pending_body.take() {
+            pending_body.finished();
         }
     }
 }
 
-/// Tells the door that a body broke off. A reader who had no more time only leaves.
-fn broke(tail: Option<PendingBody>, failure: AttemptFailure) -> Option<Verdict> {
-    match (tail, failure.trouble) {
-        (Some(tail), FailureKind::Fault(fault)) => Some(tail.fail(fault)),
+/// Settles a truncated body as failed. A reader whose deadline passed only leaves.
+fn settle_broken(pending_body: Option<PendingBody>, failure: AttemptFailure) -> Option<Verdict> {
+    match (pending_body, failure.kind) {
+        (Some(pending_body), FailureKind::Fault(fault)) => Some(pending_body.fail(fault)),
         _ => None,
     }
 }
@@ -194,47 +198,47 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        let BodySource::Flowing(flowing) = &mut self.source else {
-            let here = std::mem::replace(&mut self.source, BodySource::Over);
-            return Poll::Ready(here.last());
+        let BodySource::Streaming(streaming) = &mut self.source else {
+            let source = std::mem::replace(&mut self.source, BodySource::Finished);
+            return Poll::Ready(source.last_frame());
         };
-        let polled = flowing.poll(cx);
+        let polled = streaming.poll(cx);
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
-            self.source = BodySource::Over;
+            self.source = BodySource::Finished;
         }
         polled.map(|frame| frame.map(|frame| frame.map_err(Error::from_failure)))
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            BodySource::Whole(bytes) => bytes.is_empty(),
-            BodySource::Flowing(flowing) => flowing.incoming.is_end_stream(),
-            BodySource::Lost(_) => false,
-            BodySource::Over => true,
+            BodySource::Buffered(bytes) => bytes.is_empty(),
+            BodySource::Streaming(streaming) => streaming.incoming.is_end_stream(),
+            BodySource::Failed(_) => false,
+            BodySource::Finished => true,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            BodySource::Whole(bytes) => exactly(bytes.len()),
-            BodySource::Flowing(flowing) => flowing.incoming.size_hint(),
-            BodySource::Lost(_) => SizeHint::new(),
-            BodySource::Over => SizeHint::with_exact(0),
+            BodySource::Buffered(bytes) => exact_size(bytes.len()),
+            BodySource::Streaming(streaming) => streaming.incoming.size_hint(),
+            BodySource::Failed(_) => SizeHint::new(),
+            BodySource::Finished => SizeHint::with_exact(0),
         }
     }
 }
 
-fn exactly(length: usize) -> SizeHint {
+fn exact_size(length: usize) -> SizeHint {
     u64::try_from(length).map_or_else(|_| SizeHint::new(), SizeHint::with_exact)
 }
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.source {
-            BodySource::Whole(_) => "Body(whole)",
-            BodySource::Flowing(_) => "Body(flowing)",
-            BodySource::Lost(_) => "Body(lost)",
-            BodySource::Over => "Body(over)",
+            BodySource::Buffered(_) => "Body(buffered)",
+            BodySource::Streaming(_) => "Body(streaming)",
+            BodySource::Failed(_) => "Body(failed)",
+            BodySource::Finished => "Body(finished)",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! How a client is put together.
+//! Builder of a client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::event::Events;
 use crate::http::{Connect, InvalidTransport, Resolve, TransportDeps};
 use crate::upstream::{InvalidRules, SharedTimer};
 
-/// A client that is being put together.
+/// Builder of a client.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,13 +30,13 @@ use crate::upstream::{InvalidRules, SharedTimer};
 /// assert!(client.upstream("local").is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "a client is made by `build`"]
+#[must_use = "call `build` to get a client"]
 #[derive(Default)]
 pub struct OutflowBuilder {
     apis: Vec<Api>,
     timer: Option<SharedTimer>,
     events: Events,
-    wiring: TransportDeps,
+    transport_deps: TransportDeps,
     cache: Option<Cache>,
 }
 
@@ -47,43 +47,42 @@ impl OutflowBuilder {
         self
     }
 
-    /// Takes the time from here; the system's clock otherwise.
+    /// Sets the clock; the default is the system's.
     pub fn timer(mut self, timer: SharedTimer) -> Self {
         self.timer = Some(timer);
         self
     }
 
-    /// Tells events here, so that somebody can listen from the first one on.
+    /// Sets the events, so that observers can subscribe before the first one.
     pub fn events(mut self, events: Events) -> Self {
         self.events = events;
         self
     }
 
-    /// Connects by this way and no other. Where it leads is its own responsibility: addresses are not
-    /// looked at, and proxies are not used.
+    /// Sets a custom connector. It vouches for its destinations: addresses are not checked, and
+    /// proxies are not used.
     pub fn connector(mut self, connect: Arc<dyn Connect>) -> Self {
-        self.wiring.connect = Some(connect);
+        self.transport_deps.connect = Some(connect);
         self
     }
 
-    /// Resolves names by this; the system's resolver otherwise. Its answers are looked at all the
-    /// same.
+    /// Sets a custom resolver; the default is the system's. Its addresses are checked, too.
     pub fn resolver(mut self, names: Arc<dyn Resolve>) -> Self {
-        self.wiring.names = Some(names);
+        self.transport_deps.names = Some(names);
         self
     }
 
-    /// Keeps answers here, for the APIs that want them kept; in 32 MiB of memory otherwise. Who gives
-    /// a cache with a directory also calls [`Cache::flush`] from time to time.
+    /// Sets the response cache; the default is 32 MiB of memory. For a cache with a directory, call
+    /// [`Cache::flush`] from time to time.
     pub fn cache(mut self, cache: Cache) -> Self {
         self.cache = Some(cache);
         self
     }
 
-    /// The client.
+    /// Builds the client.
     ///
     /// # Errors
-    /// If an API cannot be called as it is configured, or two have one name; every such API is named.
+    /// If an API cannot be called as configured, or two have one name; every such API is named.
     pub fn build(self) -> Result<Outflow, InvalidClient> {
         let timer: SharedTimer = match self.timer {
             Some(timer) => timer,
@@ -93,16 +92,16 @@ impl OutflowBuilder {
             Some(cache) => Some(cache),
             None => Cache::open(CacheSettings::default()).ok(),
         };
-        let parts = ClientDeps {
+        let deps = ClientDeps {
             timer,
             events: self.events,
-            wiring: self.wiring,
+            transport_deps: self.transport_deps,
             cache,
         };
-        let roster = ApiTable::default();
-        let plan = ReloadPlan::new(self.apis, &roster, &parts)?;
-        plan.apply(&roster);
-        Ok(Outflow::new(roster, parts))
+        let table = ApiTable::default();
+        let plan = ReloadPlan::new(self.apis, &table, &deps)?;
+        plan.apply(&table);
+        Ok(Outflow::new(table, deps))
     }
 }
 
@@ -113,65 +112,65 @@ impl fmt::Debug for OutflowBuilder {
     }
 }
 
-/// Every API that cannot be called as it is configured.
+/// APIs that cannot be called as configured.
 #[derive(Debug)]
 pub struct InvalidClient {
-    unfit: Vec<(SmolStr, InvalidClientReason)>,
+    errors: Vec<(SmolStr, InvalidClientReason)>,
 }
 
 impl InvalidClient {
-    pub(super) const fn new(unfit: Vec<(SmolStr, InvalidClientReason)>) -> Self {
-        Self { unfit }
+    pub(super) const fn new(errors: Vec<(SmolStr, InvalidClientReason)>) -> Self {
+        Self { errors }
     }
 
-    /// How many APIs that is.
+    /// Returns the number of invalid APIs.
     pub fn count(&self) -> usize {
-        self.unfit.len()
+        self.errors.len()
     }
 
-    /// Each API with what is wrong with it.
+    /// Returns each invalid API with its reason.
     pub fn apis(&self) -> impl Iterator<Item = (&SmolStr, &InvalidClientReason)> {
-        self.unfit.iter().map(|(name, why)| (name, why))
+        self.errors.iter().map(|(name, reason)| (name, reason))
     }
 }
 
-/// Why an API cannot be called as it is configured.
+/// Reason why an API cannot be called as configured.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InvalidClientReason {
-    /// Another API has its name.
-    Twice,
-    /// Its rules contradict each other.
+    /// Another API has this name.
+    DuplicateName,
+    /// The rules contradict each other.
     Rules(InvalidRules),
-    /// Its budget of retries is none.
+    /// The retry budget is invalid.
     Retries(InvalidRetryBudget),
-    /// There can be no connections to it.
+    /// No connection is possible.
     Transport(InvalidTransport),
-    /// Its key holds what its place cannot.
+    /// The key holds characters that its place does not allow.
     Credential,
 }
 
 impl fmt::Display for InvalidClientReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Twice => f.write_str("another API has this name: rename one"),
-            Self::Rules(why) => why.fmt(f),
-            Self::Retries(why) => why.fmt(f),
-            Self::Transport(why) => why.fmt(f),
-            Self::Credential => {
-                f.write_str("the key holds what a header cannot: look for a line end in it")
-            }
+            Self::DuplicateName => f.write_str("another API has this name: rename one"),
+            Self::Rules(reason) => reason.fmt(f),
+            Self::Retries(reason) => reason.fmt(f),
+            Self::Transport(reason) => reason.fmt(f),
+            Self::Credential => f.write_str(
+                "the key holds a character that a header does not allow: check it for a line end",
+            ),
         }
     }
 }
 
 impl fmt::Display for InvalidClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (name, why)) in self.unfit.iter().enumerate() {
+        for (index, (name, reason)) in self.errors.iter().enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            write!(f, "api `{name}`: {why}")?;
+            write!(f, "api `{name}`: {reason}")?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! A call before it is made: what is asked of which API, and how much patience there is.
+//! Call before it is sent: request, API and limits on its duration.
 //!
-//! Mistakes are kept and told when the call is sent, so that a chain of words reads without `?` in
-//! every line. Nothing here decides whether the call goes or is repeated.
+//! Errors are kept until `send`, so that a chain of methods needs no `?` in every line. Nothing
+//! here decides about sending or retrying.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use outflow_core::{Cost, Priority};
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use super::credential::encoded;
+use super::credential::percent_encode;
 use super::payload::RequestPayload;
 use super::response::Response;
 use super::{Outflow, ResponseShape};
@@ -24,32 +24,32 @@ use crate::rules::WaitMode;
 use crate::trace::TraceContext;
 use crate::upstream::Permit;
 
-/// A call that is being put together.
+/// Builder of a call.
 ///
 /// ```no_run
 /// # #[derive(serde::Serialize)] struct Order { amount: u32 }
 /// # async fn order(client: outflow::Outflow) -> Result<(), outflow::Error> {
 /// use std::time::Duration;
 ///
-/// let answer = client
+/// let response = client
 ///     .post("exchange", "/v1/orders")
 ///     .json(&Order { amount: 3 })
 ///     .idempotency_key("order-17")
-///     .within(Duration::from_secs(5))
+///     .timeout(Duration::from_secs(5))
 ///     .send()
 ///     .await?;
-/// assert!(answer.status().is_success());
+/// assert!(response.status().is_success());
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a call is made by `send`"]
+#[must_use = "call `send` to make the call"]
 pub struct Call {
     pub(crate) client: Outflow,
-    /// On the heap: it is handed from room to room, and a hundred thousand calls may wait with theirs.
-    pub(crate) wish: Box<CallSpec>,
+    /// On the heap: it moves through all stages, and a hundred thousand calls may wait.
+    pub(crate) spec: Box<CallSpec>,
 }
 
-/// What is wanted.
+/// Specification of a call.
 pub(crate) struct CallSpec {
     pub(crate) api: SmolStr,
     pub(crate) method: Method,
@@ -61,105 +61,105 @@ pub(crate) struct CallSpec {
     pub(crate) priority: Priority,
     pub(crate) mode: Option<WaitMode>,
     pub(crate) max_wait: Option<Duration>,
-    pub(crate) within: Option<Duration>,
-    pub(crate) granted: Option<Duration>,
-    pub(crate) repeats: Idempotency,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) attempt_timeout: Option<Duration>,
+    pub(crate) idempotency: Idempotency,
     pub(crate) cache: CacheDirective,
     pub(crate) redirects: Option<u8>,
-    pub(crate) tries: RetryMode,
-    /// Leave for the first attempt, if whoever calls has it already.
+    pub(crate) retry: RetryMode,
+    /// Permit for the first attempt, if the caller already holds it.
     pub(crate) permit: Option<Permit>,
-    pub(crate) mistake: Option<ErrorReason>,
+    pub(crate) error: Option<ErrorReason>,
 }
 
-/// Whether doing it twice is doing it once.
+/// Idempotency of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Idempotency {
-    /// As the method says.
+    /// By the method.
     ByMethod,
-    /// The caller says so.
-    Safely,
+    /// Declared by the caller.
+    Always,
 }
 
-/// How often it may be tried.
+/// Retries of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RetryMode {
-    /// As the API's configuration says.
+    /// As configured for the API.
     Configured,
-    /// Once: the caller repeats it, or does not.
-    One,
+    /// None: the caller retries or does not.
+    Disabled,
 }
 
-/// What the cache has to do with one call.
+/// Use of the cache by one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CacheDirective {
-    /// What the API's configuration says.
+    /// As configured for the API.
     #[default]
     Configured,
-    /// Nothing: it is neither asked nor told.
+    /// Not used: neither read nor written.
     Bypass,
-    /// Everything: no packet leaves, and what it does not have is an error.
+    /// Used alone: nothing is sent, and a miss is an error.
     Only,
 }
 
 impl Call {
     pub(super) fn new(client: Outflow, method: Method, api: &str, path: &str) -> Self {
-        let wish = CallSpec {
+        let spec = CallSpec {
             api: SmolStr::new(api),
             method,
             path: path.to_owned(),
             headers: HeaderMap::new(),
-            payload: RequestPayload::Whole(Bytes::new()),
+            payload: RequestPayload::Buffered(Bytes::new()),
             cost: None,
             group: None,
             priority: Priority::Normal,
             mode: None,
             max_wait: None,
-            within: None,
-            granted: None,
-            repeats: Idempotency::ByMethod,
+            timeout: None,
+            attempt_timeout: None,
+            idempotency: Idempotency::ByMethod,
             cache: CacheDirective::Configured,
             redirects: None,
-            tries: RetryMode::Configured,
+            retry: RetryMode::Configured,
             permit: None,
-            mistake: None,
+            error: None,
         };
         Self {
             client,
-            wish: Box::new(wish),
+            spec: Box::new(spec),
         }
     }
 
-    /// Adds a header. The host, the length and what belongs to the connection are not the caller's to
-    /// write, and the API's own key is laid over whatever is written here.
+    /// Adds a header. Host, length and connection headers are not allowed, and the API's own key
+    /// replaces one given here.
     pub fn header<N, V>(mut self, name: N, value: V) -> Self
     where
         N: TryInto<HeaderName>,
         V: TryInto<HeaderValue>,
     {
         match (name.try_into(), value.try_into()) {
-            (Ok(name), Ok(_)) if is_the_connections(&name) => {
+            (Ok(name), Ok(_)) if is_connection_header(&name) => {
                 self.with_error(ErrorReason::OwnHeader)
             }
             (Ok(name), Ok(value)) => {
-                self.wish.headers.append(name, value);
+                self.spec.headers.append(name, value);
                 self
             }
             _ => self.with_error(ErrorReason::Header),
         }
     }
 
-    /// Adds headers that were written for another connection, as a gateway hands them on. What belongs
-    /// to that connection stays behind instead of being a mistake.
+    /// Adds headers of another connection, as a gateway does. Its connection headers are dropped
+    /// instead of an error.
     pub fn headers(mut self, headers: HeaderMap) -> Self {
-        if self.wish.headers.is_empty() {
-            self.wish.headers = headers;
+        if self.spec.headers.is_empty() {
+            self.spec.headers = headers;
         } else {
-            self.wish.headers.extend(headers);
+            self.spec.headers.extend(headers);
         }
-        let headers = &mut self.wish.headers;
-        for name in &THE_CONNECTIONS {
-            // Most are not there, and to look is cheaper than to remove.
+        let headers = &mut self.spec.headers;
+        for name in &CONNECTION_HEADERS {
+            // Most are absent, and a check is cheaper than a removal.
             if headers.keys().any(|one| one == name) {
                 headers.remove(name);
             }
@@ -167,31 +167,30 @@ impl Call {
         self
     }
 
-    /// Announces fields behind the body, as a gateway does that hands a stream on: HTTP/1.1 sends none
-    /// that were not announced.
+    /// Announces trailers, as a gateway does for a stream: HTTP/1.1 sends none without.
     pub fn trailers(mut self, names: HeaderValue) -> Self {
-        self.wish.headers.insert(TRAILER, names);
+        self.spec.headers.insert(TRAILER, names);
         self
     }
 
-    /// Says that fields behind the body of the answer are welcome; few servers send them unasked.
+    /// Accepts trailers in the response; few servers send them otherwise.
     pub fn accepting_trailers(mut self) -> Self {
-        let welcome = HeaderValue::from_static("trailers");
-        self.wish.headers.insert(TE, welcome);
+        let value = HeaderValue::from_static("trailers");
+        self.spec.headers.insert(TE, value);
         self
     }
 
-    /// Adds parameters to the query, percent-encoded. One that is already in the path stays as it is.
+    /// Adds percent-encoded query parameters. Parameters in the path stay.
     pub fn query<K: AsRef<str>, V: AsRef<str>>(
         mut self,
         parameters: impl IntoIterator<Item = (K, V)>,
     ) -> Self {
         for (name, value) in parameters {
-            let path = &mut self.wish.path;
+            let path = &mut self.spec.path;
             path.push(if path.contains('?') { '&' } else { '?' });
-            path.push_str(&encoded(name.as_ref()));
+            path.push_str(&percent_encode(name.as_ref()));
             path.push('=');
-            path.push_str(&encoded(value.as_ref()));
+            path.push_str(&percent_encode(value.as_ref()));
         }
         self
     }
@@ -201,111 +200,110 @@ impl Call {
         match serde_json::to_vec(value) {
             Ok(bytes) => {
                 let json = HeaderValue::from_static("application/json");
-                self.wish.headers.entry(CONTENT_TYPE).or_insert(json);
+                self.spec.headers.entry(CONTENT_TYPE).or_insert(json);
                 self.body(bytes)
             }
             Err(_) => self.with_error(ErrorReason::Json),
         }
     }
 
-    /// Sends bytes. They are held until the call is over, so that it can be repeated.
+    /// Sends bytes. They are kept until the call ends, so that it can be retried.
     pub fn body(mut self, bytes: impl Into<Bytes>) -> Self {
-        self.wish.payload = RequestPayload::Whole(bytes.into());
+        self.spec.payload = RequestPayload::Buffered(bytes.into());
         self
     }
 
-    /// Sends a body that is produced as it goes. It goes once: such a call is never repeated after it
-    /// began.
+    /// Sends a body that is produced on the way. Such a call is never retried after it started.
     pub fn stream<B>(mut self, body: B) -> Self
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        self.wish.payload = RequestPayload::streamed(body);
+        self.spec.payload = RequestPayload::streamed(body);
         self
     }
 
-    /// What it costs, if not what its route says.
+    /// Sets the cost; the default is the route's.
     pub fn cost(mut self, cost: Cost) -> Self {
-        self.wish.cost = Some(cost);
+        self.spec.cost = Some(cost);
         self
     }
 
-    /// Which group it counts in, if not the one of its route.
+    /// Sets the group; the default is the route's.
     pub fn group(mut self, name: &str) -> Self {
-        self.wish.group = Some(SmolStr::new(name));
+        self.spec.group = Some(SmolStr::new(name));
         self
     }
 
-    /// Whom it goes before while it waits.
+    /// Sets the queue priority.
     pub const fn priority(mut self, priority: Priority) -> Self {
-        self.wish.priority = priority;
+        self.spec.priority = priority;
         self
     }
 
-    /// Whether it waits at all, if not what the API's rules say.
+    /// Sets the wait mode; the default is in the API's rules.
     pub const fn mode(mut self, mode: WaitMode) -> Self {
-        self.wish.mode = Some(mode);
+        self.spec.mode = Some(mode);
         self
     }
 
-    /// The longest that it waits for a permit, if not what the API's rules say.
-    pub const fn max_wait(mut self, span: Duration) -> Self {
-        self.wish.max_wait = Some(span);
+    /// Sets the longest wait for a permit; the default is in the API's rules.
+    pub const fn max_wait(mut self, duration: Duration) -> Self {
+        self.spec.max_wait = Some(duration);
         self
     }
 
-    /// The longest that all of it may take: waits, attempts and what lies between them.
-    pub const fn timeout(mut self, span: Duration) -> Self {
-        self.wish.within = Some(span);
+    /// Sets the longest duration of the call: waits, attempts and pauses between them.
+    pub const fn timeout(mut self, duration: Duration) -> Self {
+        self.spec.timeout = Some(duration);
         self
     }
 
-    /// Lets each of its attempts take so long, in silence too, if that is more than the API's timeouts say. For a
-    /// call that is known to be slow; a shorter time is [`within`](Self::timeout).
-    pub const fn attempt_timeout(mut self, span: Duration) -> Self {
-        self.wish.granted = Some(span);
+    /// Raises the timeout of each attempt, and of silence in it, above the API's. For a call that
+    /// is known to be slow; [`timeout`](Self::timeout) limits the whole call.
+    pub const fn attempt_timeout(mut self, duration: Duration) -> Self {
+        self.spec.attempt_timeout = Some(duration);
         self
     }
 
-    /// Says that doing it twice is doing it once, so that it may be repeated whatever its method.
+    /// Declares the call idempotent, so that it may be retried with any method.
     pub const fn idempotent(mut self) -> Self {
-        self.wish.repeats = Idempotency::Safely;
+        self.spec.idempotency = Idempotency::Always;
         self
     }
 
-    /// Sends an `Idempotency-Key`, by which the server knows a repetition. Every attempt carries the
-    /// same.
+    /// Sends an `Idempotency-Key`, by which the server recognises a retry. Every attempt carries
+    /// this key.
     pub fn idempotency_key(self, key: &str) -> Self {
         self.header("idempotency-key", key)
     }
 
-    /// Tries once. For whoever repeats calls by other rules: two who repeat multiply.
+    /// Disables retries, for callers that retry by themselves: two layers of retries multiply.
     pub const fn no_retry(mut self) -> Self {
-        self.wish.tries = RetryMode::One;
+        self.spec.retry = RetryMode::Disabled;
         self
     }
 
-    /// Goes with this permit of the API's own door, and [once](Self::no_retry). If the permit is called off
-    /// before the first byte has left, the call is refused and may be made again.
+    /// Uses this permit of the API's upstream, [without retries](Self::no_retry). If the permit is
+    /// revoked before the first byte leaves, the call is refused and may be made again.
     pub fn with_permit(mut self, permit: Permit) -> Self {
-        self.wish.permit = Some(permit);
+        self.spec.permit = Some(permit);
         self.no_retry()
     }
 
-    /// What the cache has to do with it.
+    /// Sets the use of the cache.
     pub const fn cache(mut self, cache: CacheDirective) -> Self {
-        self.wish.cache = cache;
+        self.spec.cache = cache;
         self
     }
 
-    /// How many redirects are followed, if not as many as the API's configuration says.
-    pub const fn redirects(mut self, most: u8) -> Self {
-        self.wish.redirects = Some(most);
+    /// Sets the number of redirects to follow; the default is the API's.
+    pub const fn redirects(mut self, max: u8) -> Self {
+        self.spec.redirects = Some(max);
         self
     }
 
-    /// Makes it part of a trace, given as a W3C `traceparent`. The call becomes a span of its own.
+    /// Continues a trace, given as a W3C `traceparent`. The call becomes a span of its own.
     pub fn trace_parent(self, written: &str) -> Self {
         if TraceContext::parse(written).is_none() {
             return self.with_error(ErrorReason::Trace);
@@ -313,37 +311,37 @@ impl Call {
         self.header("traceparent", written)
     }
 
-    /// Makes the call and reads its answer whole, so that one that breaks off can be repeated and one
-    /// that may be kept is. The status is the caller's to judge.
+    /// Makes the call and reads the complete response, so that a truncated one can be retried and a
+    /// cacheable one stored. Every status is `Ok`.
     ///
     /// # Errors
-    /// If no answer came, or the call could not be made.
+    /// If no response came, or the call could not be made.
     pub async fn send(self) -> Result<Response, Error> {
-        self.client.make(self.wish, ResponseShape::Whole).await
+        self.client.make(self.spec, ResponseShape::Buffered).await
     }
 
-    /// Makes the call and answers as soon as the head is there. The body is read, and its place at
-    /// the API held, for as long as it flows.
+    /// Makes the call and returns at the response head. The attempt is in flight while the body is
+    /// read.
     ///
     /// # Errors
-    /// If no answer came, or the call could not be made.
+    /// If no response came, or the call could not be made.
     pub async fn send_streaming(self) -> Result<Response, Error> {
-        self.client.make(self.wish, ResponseShape::Flowing).await
+        self.client.make(self.spec, ResponseShape::Streaming).await
     }
 
-    fn with_error(mut self, mistake: ErrorReason) -> Self {
-        self.wish.mistake.get_or_insert(mistake);
+    fn with_error(mut self, error: ErrorReason) -> Self {
+        self.spec.error.get_or_insert(error);
         self
     }
 }
 
-fn is_the_connections(name: &HeaderName) -> bool {
-    THE_CONNECTIONS.contains(name)
+fn is_connection_header(name: &HeaderName) -> bool {
+    CONNECTION_HEADERS.contains(name)
 }
 
-/// What the connection writes itself. A caller who could would say where one request ends and the
-/// next begins, or which host is meant.
-const THE_CONNECTIONS: [HeaderName; 11] = [
+/// Headers that the connection sets. A caller who sets them could forge the end of a request or its
+/// host.
+const CONNECTION_HEADERS: [HeaderName; 11] = [
     HOST,
     CONTENT_LENGTH,
     TRANSFER_ENCODING,

@@ -1,8 +1,8 @@
-//! An API's key on its way into a request, and out of one that leaves the API.
+//! Credential of an API: added to its requests and removed from redirected ones.
 //!
-//! The key is made ready once, as a value that prints nothing. It is laid over whatever the caller
-//! wrote: a call goes out under the key it was configured with. A request that is redirected to
-//! another origin loses it, and everything else by which the caller could be known there.
+//! The key is prepared once, as a value that prints nothing. It replaces a key of the caller: a
+//! call uses the key of its configuration. A redirect to another origin removes it and everything
+//! else that identifies the caller.
 
 use std::fmt;
 
@@ -13,25 +13,25 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::api::{Credential, CredentialPlacement};
 
-/// A key, ready to be sent.
+/// Key ready to be sent.
 #[derive(Clone)]
 pub(crate) enum AuthApplier {
     /// In a header.
     Header(HeaderName, HeaderValue),
-    /// In the query: `name=`, and the value already encoded.
+    /// In the query: `name=` and the encoded value.
     Query(String, SecretString),
 }
 
 impl AuthApplier {
-    /// Makes a key ready; nothing if it holds what its place cannot.
+    /// Prepares a key; `None` if it holds characters that its place does not allow.
     pub(crate) fn from_credential(credential: &Credential) -> Option<Self> {
         let secret = credential.secret.expose_secret();
         match &credential.place {
             CredentialPlacement::Bearer => Self::header(AUTHORIZATION, &format!("Bearer {secret}")),
             CredentialPlacement::Header(name) => Self::header(name.clone(), secret),
             CredentialPlacement::Query(name) => Some(Self::Query(
-                format!("{}=", encoded(name)),
-                encoded(secret).into(),
+                format!("{}=", percent_encode(name)),
+                percent_encode(secret).into(),
             )),
         }
     }
@@ -42,18 +42,18 @@ impl AuthApplier {
         Some(Self::Header(name, value))
     }
 
-    /// Puts the key into the headers, if that is its place.
-    pub(crate) fn put(&self, headers: &mut HeaderMap) {
+    /// Adds the key to the headers, if it belongs there.
+    pub(crate) fn add_to_headers(&self, headers: &mut HeaderMap) {
         if let Self::Header(name, value) = self {
             headers.insert(name.clone(), value.clone());
         }
     }
 
-    /// Puts the key behind a path and query, if that is its place, and takes out what the caller wrote
-    /// there: of two keys some servers take the first.
-    pub(crate) fn behind(&self, target: &mut String) {
+    /// Adds the key to a query, if it belongs there, and removes the caller's: of two keys some
+    /// servers take the first.
+    pub(crate) fn add_to_query(&self, target: &mut String) {
         if let Self::Query(name, value) = self {
-            take_out(target, &decoded(name.trim_end_matches('=')));
+            remove_parameter(target, &percent_decode(name.trim_end_matches('=')));
             match target.split_once('?') {
                 None => target.push('?'),
                 Some((_, "")) => {}
@@ -64,27 +64,27 @@ impl AuthApplier {
         }
     }
 
-    /// Puts the key behind where a redirect leads, if that is its place and it is not there already.
-    pub(crate) fn follow(&self, to: Uri) -> Uri {
-        let named = |name: &str| {
+    /// Adds the key to a redirect target, if it belongs there and is missing.
+    pub(crate) fn add_to_redirect(&self, to: Uri) -> Uri {
+        let has_parameter = |name: &str| {
             let query = to.query().unwrap_or_default();
             query.split('&').any(|pair| pair.starts_with(name))
         };
         let Self::Query(name, _) = self else {
             return to;
         };
-        if named(name) {
+        if has_parameter(name) {
             return to;
         }
         let mut target = to
             .path_and_query()
             .map_or("/", |part| part.as_str())
             .to_owned();
-        self.behind(&mut target);
-        let mut parts = to.clone().into_parts();
-        parts.path_and_query = target.try_into().ok();
-        // What is too long with the key is called without, and says so itself.
-        Uri::from_parts(parts).unwrap_or(to)
+        self.add_to_query(&mut target);
+        let mut deps = to.clone().into_parts();
+        deps.path_and_query = target.try_into().ok();
+        // A URI that is too long with the key is called without it, and the server reports that.
+        Uri::from_parts(deps).unwrap_or(to)
     }
 }
 
@@ -97,53 +97,53 @@ impl fmt::Debug for AuthApplier {
     }
 }
 
-/// Takes everything out of the headers by which another origin could know the caller. Custom names
-/// are taken by their sound: a key in a header of its own is still a key.
-pub(crate) fn forget(headers: &mut HeaderMap, shown: Option<&AuthApplier>) {
+/// Removes headers that identify the caller to another origin. Custom headers are judged by name: a
+/// key in a header of its own is still a key.
+pub(crate) fn strip_credentials(headers: &mut HeaderMap, auth: Option<&AuthApplier>) {
     for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
         headers.remove(name);
     }
-    if let Some(AuthApplier::Header(name, _)) = shown {
+    if let Some(AuthApplier::Header(name, _)) = auth {
         headers.remove(name);
     }
-    let personal: Vec<_> = headers
+    let identifying: Vec<_> = headers
         .iter()
-        .filter(|(name, value)| value.is_sensitive() || sounds_personal(name.as_str()))
+        .filter(|(name, value)| value.is_sensitive() || is_identifying_name(name.as_str()))
         .map(|(name, _)| name.clone())
         .collect();
-    for name in personal {
+    for name in identifying {
         headers.remove(name);
     }
 }
 
-/// Takes every parameter of this name out of a query, however it is spelt. Some servers take `;` for
+/// Removes every parameter of this name from a query, in any encoding. Some servers accept `;` for
 /// `&`. The others stay byte for byte: they may be signed.
-fn take_out(target: &mut String, name: &str) {
+fn remove_parameter(target: &mut String, name: &str) {
     let Some((path, query)) = target.split_once('?') else {
         return;
     };
-    let is_it = |part: &str| decoded(part.split('=').next().unwrap_or_default()) == name;
-    if !query.split(['&', ';']).any(is_it) {
+    let is_named = |part: &str| percent_decode(part.split('=').next().unwrap_or_default()) == name;
+    if !query.split(['&', ';']).any(is_named) {
         return;
     }
-    let kept = query.split('&').filter_map(|pair| {
-        let parts: Vec<_> = pair.split(';').filter(|part| !is_it(part)).collect();
-        (!parts.is_empty()).then(|| parts.join(";"))
+    let remaining = query.split('&').filter_map(|pair| {
+        let deps: Vec<_> = pair.split(';').filter(|part| !is_named(part)).collect();
+        (!deps.is_empty()).then(|| deps.join(";"))
     });
-    let kept: Vec<_> = kept.collect();
-    *target = match kept.as_slice() {
+    let remaining: Vec<_> = remaining.collect();
+    *target = match remaining.as_slice() {
         [] => path.to_owned(),
-        kept => format!("{path}?{}", kept.join("&")),
+        remaining => format!("{path}?{}", remaining.join("&")),
     };
 }
 
-/// What a name in a query says.
-fn decoded(name: &str) -> String {
+/// Decodes a name in a query.
+fn percent_decode(name: &str) -> String {
     let spaced = name.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
 }
 
-fn sounds_personal(name: &str) -> bool {
+fn is_identifying_name(name: &str) -> bool {
     [
         "auth",
         "key",
@@ -157,13 +157,13 @@ fn sounds_personal(name: &str) -> bool {
     .any(|word| name.contains(word))
 }
 
-/// A name or value as it stands in a query.
-pub(crate) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, IN_A_QUERY).to_string()
+/// Percent-encodes a name or value for a query.
+pub(crate) fn percent_encode(text: &str) -> String {
+    utf8_percent_encode(text, QUERY_ENCODE_SET).to_string()
 }
 
-/// Everything but the characters that RFC 3986 calls unreserved.
-const IN_A_QUERY: &AsciiSet = &NON_ALPHANUMERIC
+/// Everything but the unreserved characters of RFC 3986.
+const QUERY_ENCODE_SET: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
@@ -173,7 +173,7 @@ const IN_A_QUERY: &AsciiSet = &NON_ALPHANUMERIC
 mod tests {
     use super::*;
 
-    fn shown(place: CredentialPlacement, secret: &str) -> Option<AuthApplier> {
+    fn auth(place: CredentialPlacement, secret: &str) -> Option<AuthApplier> {
         AuthApplier::from_credential(&Credential {
             secret: secret.to_owned().into(),
             place,
@@ -181,30 +181,30 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_put_where_it_was_configured() {
+    fn a_key_is_added_where_it_was_configured() {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::from_static("the caller's own"));
-        shown(CredentialPlacement::Bearer, "abc")
+        auth(CredentialPlacement::Bearer, "abc")
             .expect("valid")
-            .put(&mut headers);
+            .add_to_headers(&mut headers);
         assert_eq!(headers[AUTHORIZATION], "Bearer abc");
         let in_query =
-            shown(CredentialPlacement::Query("api_key".into()), "a&b=c d").expect("valid");
+            auth(CredentialPlacement::Query("api_key".into()), "a&b=c d").expect("valid");
         for (before, after) in [
             ("/films", "/films?api_key=a%26b%3Dc%20d"),
             ("/films?page=2", "/films?page=2&api_key=a%26b%3Dc%20d"),
             ("/films?", "/films?api_key=a%26b%3Dc%20d"),
         ] {
             let mut target = before.to_owned();
-            in_query.behind(&mut target);
+            in_query.add_to_query(&mut target);
             assert_eq!(target, after);
         }
     }
 
-    // The name in every spelling that a server undoes; names that only contain it are others.
+    // The name in every encoding that a server decodes; names that only contain it differ.
     #[test]
-    fn a_caller_cannot_send_another_key_beside_it() {
-        let in_query = shown(CredentialPlacement::Query("api_key".into()), "ours").expect("valid");
+    fn a_caller_cannot_send_a_second_key() {
+        let in_query = auth(CredentialPlacement::Query("api_key".into()), "ours").expect("valid");
         for (before, after) in [
             ("/films?api_key=mine", "/films?api_key=ours"),
             (
@@ -221,17 +221,17 @@ mod tests {
             ("/api_key=mine", "/api_key=mine?api_key=ours"),
         ] {
             let mut target = before.to_owned();
-            in_query.behind(&mut target);
+            in_query.add_to_query(&mut target);
             assert_eq!(target, after, "{before}");
         }
     }
 
-    // A line end in a variable is the usual way by which a key becomes two headers.
+    // A line end in a variable is the usual way for a key to become two headers.
     #[test]
-    fn a_key_that_ends_a_line_is_refused() {
+    fn a_key_with_a_line_end_is_rejected() {
         for secret in ["a\r\nx-evil: 1", "a\n", "a\0b"] {
-            assert!(shown(CredentialPlacement::Bearer, secret).is_none());
-            assert!(shown(CredentialPlacement::Header(COOKIE), secret).is_none());
+            assert!(auth(CredentialPlacement::Bearer, secret).is_none());
+            assert!(auth(CredentialPlacement::Header(COOKIE), secret).is_none());
         }
     }
 
@@ -243,15 +243,15 @@ mod tests {
             place,
             CredentialPlacement::Query("key".into()),
         ] {
-            let shown = shown(place, "CANARY").expect("valid");
+            let auth = auth(place, "CANARY").expect("valid");
             let mut headers = HeaderMap::new();
-            shown.put(&mut headers);
-            assert!(!format!("{shown:?} {headers:?}").contains("CANARY"));
+            auth.add_to_headers(&mut headers);
+            assert!(!format!("{auth:?} {headers:?}").contains("CANARY"));
         }
     }
 
     #[test]
-    fn nothing_personal_goes_to_another_origin() {
+    fn no_identifying_header_goes_to_another_origin() {
         let mut headers = HeaderMap::new();
         for name in [
             "authorization",
@@ -267,7 +267,7 @@ mod tests {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static("v"));
         }
         let place = CredentialPlacement::Header(HeaderName::from_static("x-mine"));
-        forget(&mut headers, shown(place, "v").as_ref());
+        strip_credentials(&mut headers, auth(place, "v").as_ref());
         let mut kept: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         kept.sort_unstable();
         assert_eq!(kept, ["accept", "user-agent"]);

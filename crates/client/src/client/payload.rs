@@ -1,56 +1,55 @@
-//! What a request carries: nothing, bytes that can be sent again, or a stream that goes once.
+//! Payload of a request: bytes that can be sent again, or a stream that goes once.
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 
-use crate::http::{BoxError, LentBody, OutgoingBody};
+use crate::http::{BorrowedBody, BoxError, OutgoingBody};
 
-/// The body of a call before it is sent.
+/// Body of a call before it is sent.
 pub(crate) enum RequestPayload {
-    /// Held whole; empty for none.
-    Whole(Bytes),
-    /// Produced as it goes.
-    Streamed(LentBody),
-    /// Produced as it goes, and given to an attempt.
-    Given(LentBody),
+    /// Bytes; empty for none.
+    Buffered(Bytes),
+    /// Stream.
+    Streamed(BorrowedBody),
+    /// Stream taken by an attempt.
+    Taken(BorrowedBody),
 }
 
 impl RequestPayload {
-    /// A body that is produced as it goes.
+    /// Wraps a stream.
     pub(crate) fn streamed<B>(body: B) -> Self
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self::Streamed(LentBody::new(body.map_err(Into::into).boxed_unsync()))
+        Self::Streamed(BorrowedBody::new(body.map_err(Into::into).boxed_unsync()))
     }
 
-    /// Whether it can be sent now: once, or as often as is wanted.
-    pub(crate) const fn can_be_sent(&self) -> bool {
+    /// Returns true if it can be sent now.
+    pub(crate) const fn is_sendable(&self) -> bool {
         match self {
-            Self::Whole(_) | Self::Streamed(_) => true,
-            Self::Given(_) => false,
+            Self::Buffered(_) | Self::Streamed(_) => true,
+            Self::Taken(_) => false,
         }
     }
 
-    /// Hands it to one attempt. Whoever sends asks [`Self::can_be_sent`] first: a stream that already
-    /// went fails when it is read.
+    /// Hands the body to one attempt. Check [`Self::is_sendable`] first: a stream that was already
+    /// sent fails when read.
     pub(crate) fn outgoing(&mut self) -> OutgoingBody {
-        let lent = match self {
-            Self::Whole(bytes) => return OutgoingBody::full(bytes.clone()),
-            Self::Streamed(lent) | Self::Given(lent) => lent.clone(),
+        let body = match self {
+            Self::Buffered(bytes) => return OutgoingBody::full(bytes.clone()),
+            Self::Streamed(body) | Self::Taken(body) => body.clone(),
         };
-        *self = Self::Given(lent.clone());
-        OutgoingBody::lent(lent)
+        *self = Self::Taken(body.clone());
+        OutgoingBody::borrowed(body)
     }
 
-    /// Takes it back from an attempt that is over and of which nothing left, if nothing of it was
-    /// produced.
+    /// Takes the stream back from an attempt that sent nothing, if nothing of it was produced.
     pub(crate) fn take_back(&mut self) {
-        if let Self::Given(lent) = self
-            && lent.is_whole()
+        if let Self::Taken(body) = self
+            && body.is_untouched()
         {
-            *self = Self::Streamed(lent.clone());
+            *self = Self::Streamed(body.clone());
         }
     }
 }
@@ -62,29 +61,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_goes_once_and_bytes_as_often_as_wanted() {
-        let mut whole = RequestPayload::Whole(Bytes::from_static(b"again"));
+    fn a_stream_is_sent_once_and_bytes_any_number_of_times() {
+        let mut buffered = RequestPayload::Buffered(Bytes::from_static(b"again"));
         let mut stream = RequestPayload::streamed(Full::new(Bytes::from_static(b"once")));
         for _ in 0..2 {
-            assert!(whole.can_be_sent());
-            drop(whole.outgoing());
+            assert!(buffered.is_sendable());
+            drop(buffered.outgoing());
         }
-        assert!(stream.can_be_sent());
+        assert!(stream.is_sendable());
         drop(stream.outgoing());
-        assert!(!stream.can_be_sent());
+        assert!(!stream.is_sendable());
     }
 
-    // The second attempt reads it; the first must not find what is left, nor the payload give it again.
+    // The second attempt reads the stream; the first must find nothing, and the payload must not
+    // hand it out again.
     #[tokio::test]
     async fn a_stream_is_taken_back_only_while_nothing_of_it_was_produced() {
         let mut stream = RequestPayload::streamed(Full::new(Bytes::from_static(b"once")));
         let mut first = stream.outgoing();
         stream.take_back();
-        assert!(stream.can_be_sent());
+        assert!(stream.is_sendable());
         let mut second = stream.outgoing();
         assert!(second.frame().await.is_some_and(|frame| frame.is_ok()));
         stream.take_back();
-        assert!(!stream.can_be_sent());
+        assert!(!stream.is_sendable());
         assert!(first.frame().await.is_some_and(|frame| frame.is_err()));
     }
 }

@@ -1,9 +1,9 @@
-//! Another configuration for a client that is in use, all of it or nothing.
+//! Reload of a client in use, all of it or nothing.
 //!
-//! First everything is made that can fail: rules are looked at, connections prepared, keys put into
-//! their places. Then what was made is put into effect, which cannot fail: each door changes its rules in
-//! one step of its own, and calls that begin from then on take the new outlets. No lock is held from one
-//! door to the next, so a call never waits for a reload. Calls that are under way end as they began.
+//! The plan first builds everything that can fail: it checks rules, prepares connections and keys.
+//! Applying it cannot fail: each upstream changes its rules in one step, and later calls use the
+//! new API clients. No lock spans two upstreams, so a call never waits for a reload. Calls in
+//! progress end with the old configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use smol_str::SmolStr;
 
 use super::api_client::{ApiClient, ClientDeps};
-use super::api_table::{ApiTable, Outlets};
+use super::api_table::{ApiClients, ApiTable};
 use super::builder::{InvalidClient, InvalidClientReason};
 use crate::api::Api;
 
-/// What a reload changed.
+/// Changes of a reload.
 ///
 /// ```
 /// use outflow::{Api, Outflow};
@@ -31,18 +31,18 @@ use crate::api::Api;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReloadChanges {
-    /// APIs that are new, or are again.
+    /// New APIs, or APIs that are back.
     pub added: Vec<SmolStr>,
-    /// APIs that are gone: whoever waited was refused, what is in flight ends as it would have.
+    /// Removed APIs: waiters were refused, attempts in flight end as usual.
     pub removed: Vec<SmolStr>,
-    /// APIs that differ from before, and keys of the engine's section, such as `bulk.timeout`.
+    /// Changed APIs, and keys of the bulk section such as `bulk.timeout`.
     pub changed: Vec<SmolStr>,
-    /// Keys whose new value takes effect when the program is started again, and not before.
+    /// Keys whose new value needs a restart.
     pub restart: Vec<String>,
 }
 
 impl ReloadChanges {
-    /// True if everything is as it was.
+    /// Returns true if nothing changed.
     pub fn is_empty(&self) -> bool {
         let same = self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty();
         same && self.restart.is_empty()
@@ -61,49 +61,49 @@ impl fmt::Display for ReloadChanges {
             ("changed", &self.changed),
             ("after a restart", &keys),
         ];
-        let mut before = "";
+        let mut separator = "";
         for (what, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
-            write!(f, "{before}{what} {}", names.join(", "))?;
-            before = "; ";
+            write!(f, "{separator}{what} {}", names.join(", "))?;
+            separator = "; ";
         }
         Ok(())
     }
 }
 
-/// A new set of outlets, made and not yet in effect.
+/// New table of API clients that is not yet in effect.
 pub(super) struct ReloadPlan {
-    outlets: Outlets,
-    renewed: Vec<Arc<ApiClient>>,
+    clients: ApiClients,
+    reconfigured: Vec<Arc<ApiClient>>,
     changes: ReloadChanges,
 }
 
 impl ReloadPlan {
-    /// Makes everything that these APIs need.
+    /// Builds everything that these APIs need.
     pub(super) fn new(
         apis: Vec<Api>,
-        roster: &ApiTable,
-        parts: &ClientDeps,
+        table: &ApiTable,
+        deps: &ClientDeps,
     ) -> Result<Self, InvalidClient> {
-        let old = roster.all();
+        let old = table.all();
         let mut plan = Self {
-            outlets: Outlets::default(),
-            renewed: Vec::new(),
+            clients: ApiClients::default(),
+            reconfigured: Vec::new(),
             changes: ReloadChanges::default(),
         };
-        let mut unfit = Vec::new();
+        let mut errors = Vec::new();
         for api in apis {
             let name = api.name.clone();
-            if plan.outlets.contains_key(&name) {
-                unfit.push((name, InvalidClientReason::Twice));
-            } else if let Err(why) = plan.add(api, &old, roster, parts) {
-                unfit.push((name, why));
+            if plan.clients.contains_key(&name) {
+                errors.push((name, InvalidClientReason::DuplicateName));
+            } else if let Err(reason) = plan.add(api, &old, table, deps) {
+                errors.push((name, reason));
             }
         }
-        if !unfit.is_empty() {
-            return Err(InvalidClient::new(unfit));
+        if !errors.is_empty() {
+            return Err(InvalidClient::new(errors));
         }
-        let gone = old.keys().filter(|name| !plan.outlets.contains_key(*name));
-        plan.changes.removed = gone.cloned().collect();
+        let removed = old.keys().filter(|name| !plan.clients.contains_key(*name));
+        plan.changes.removed = removed.cloned().collect();
         plan.changes.removed.sort_unstable();
         Ok(plan)
     }
@@ -111,67 +111,66 @@ impl ReloadPlan {
     fn add(
         &mut self,
         api: Api,
-        old: &Outlets,
-        roster: &ApiTable,
-        parts: &ClientDeps,
+        old: &ApiClients,
+        table: &ApiTable,
+        deps: &ClientDeps,
     ) -> Result<(), InvalidClientReason> {
-        let (name, api) = (api.name.clone(), ApiClient::completed(api));
-        let before = old.get(&name);
-        if let Some(before) = before.filter(|before| before.serves(&api)) {
-            self.outlets.insert(name, Arc::clone(before));
+        let (name, api) = (api.name.clone(), ApiClient::with_rules_timeout(api));
+        let previous = old.get(&name);
+        if let Some(previous) = previous.filter(|previous| previous.is_unchanged(&api)) {
+            self.clients.insert(name, Arc::clone(previous));
             return Ok(());
         }
-        let former = || roster.former(&name);
-        let outlet = match (before, former()) {
-            (Some(before), _) => {
-                self.note_change(&name, before, &api);
-                Arc::new(before.succeeded_by(api, parts)?)
+        let client = match (previous, table.find_retired(&name)) {
+            (Some(previous), _) => {
+                self.note_change(&name, previous, &api);
+                Arc::new(previous.reconfigured(api, deps)?)
             }
-            (None, Some(remains)) => {
+            (None, Some(retired)) => {
                 self.changes.added.push(name.clone());
-                Arc::new(ApiClient::returning(remains, api, parts)?)
+                Arc::new(ApiClient::restore(retired, api, deps)?)
             }
             (None, None) => {
                 self.changes.added.push(name.clone());
-                self.outlets
-                    .insert(name, Arc::new(ApiClient::new(api, parts)?));
+                self.clients
+                    .insert(name, Arc::new(ApiClient::new(api, deps)?));
                 return Ok(());
             }
         };
-        self.renewed.push(Arc::clone(&outlet));
-        self.outlets.insert(name, outlet);
+        self.reconfigured.push(Arc::clone(&client));
+        self.clients.insert(name, client);
         Ok(())
     }
 
-    fn note_change(&mut self, name: &SmolStr, before: &ApiClient, api: &Api) {
-        if *before.api != *api {
+    fn note_change(&mut self, name: &SmolStr, previous: &ApiClient, api: &Api) {
+        if *previous.api != *api {
             self.changes.changed.push(name.clone());
         }
-        if before.upstream.health_scope() != api.rules.health_scope {
+        if previous.upstream.health_scope() != api.rules.health_scope {
             self.changes
                 .restart
                 .push(format!("apis.{name}.health_scope"));
         }
     }
 
-    /// The APIs as they will be.
+    /// Returns the APIs after the reload.
     pub(super) fn apis(&self) -> impl Iterator<Item = &Api> {
-        self.outlets.values().map(|outlet| outlet.api.as_ref())
+        self.clients.values().map(|client| client.api.as_ref())
     }
 
-    /// Lets nobody through any of its doors, for the client is being closed.
+    /// Closes all upstreams, because the client is closed.
     pub(super) fn close(&self) {
-        for outlet in self.outlets.values() {
-            outlet.upstream.close();
+        for client in self.clients.values() {
+            client.upstream.close();
         }
     }
 
-    /// Puts it into effect.
-    pub(super) fn apply(self, roster: &ApiTable) -> ReloadChanges {
-        for outlet in &self.renewed {
-            outlet.take_effect();
+    /// Applies the plan.
+    pub(super) fn apply(self, table: &ApiTable) -> ReloadChanges {
+        for client in &self.reconfigured {
+            client.apply();
         }
-        roster.replace(self.outlets);
+        table.replace(self.clients);
         self.changes
     }
 }

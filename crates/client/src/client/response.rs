@@ -1,7 +1,6 @@
-//! An answer, and what it took to get it.
+//! Response of a call, with its counters.
 //!
-//! Reading it is apart from getting it: whatever a body turns out to be, the call that brought it is
-//! over and is never made again for it.
+//! Decoding is separate from calling: a body that cannot be decoded never causes another call.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,12 +14,12 @@ use crate::error::{DecodeError, Error, ErrorKind};
 use crate::event::CacheLabel;
 use crate::upstream::{Target, Verdict};
 
-/// An answer.
+/// Response of a call.
 ///
 /// ```
 /// # #[derive(serde::Deserialize)] struct Film { title: String }
-/// async fn title(answer: outflow::Response) -> Result<String, outflow::Error> {
-///     let film: Film = answer.error_for_status()?.json().await?;
+/// async fn title(response: outflow::Response) -> Result<String, outflow::Error> {
+///     let film: Film = response.error_for_status()?.json().await?;
 ///     Ok(film.title)
 /// }
 /// ```
@@ -28,10 +27,10 @@ pub struct Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
-    pub(crate) facts: ResponseStats,
+    pub(crate) stats: ResponseStats,
 }
 
-/// What it took to get an answer.
+/// Counters of the call behind a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseStats {
     pub(crate) attempts: u32,
@@ -39,74 +38,74 @@ pub(crate) struct ResponseStats {
     pub(crate) from_cache: Option<CacheLabel>,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) verdict: Option<Verdict>,
-    pub(crate) largest: u64,
+    pub(crate) max_body: u64,
     pub(crate) target: Target,
 }
 
 impl Response {
-    /// Its status.
+    /// Returns the status.
     pub const fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// Its headers.
+    /// Returns the headers.
     pub const fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// How many attempts were made for it; none if the cache had it.
+    /// Returns the number of attempts; zero for a cache hit.
     pub const fn attempts(&self) -> u32 {
-        self.facts.attempts
+        self.stats.attempts
     }
 
-    /// How long its permits were waited for.
+    /// Returns the time that the call waited for permits.
     pub const fn waited(&self) -> Duration {
-        self.facts.waited
+        self.stats.waited
     }
 
-    /// What the cache had to do with it; nothing if it came from the server alone.
+    /// Returns the part of the cache; `None` if the response came from the server alone.
     pub const fn from_cache(&self) -> Option<CacheLabel> {
-        self.facts.from_cache
+        self.stats.from_cache
     }
 
-    /// How long the server wants us away, if it said so.
+    /// Returns the wait that the server asked for.
     pub const fn retry_after(&self) -> Option<Duration> {
-        self.facts.retry_after
+        self.stats.retry_after
     }
 
-    /// What the API's table made of it; nothing of an answer that the cache had.
+    /// Returns the verdict of the API's policy; `None` for a cached response.
     pub const fn verdict(&self) -> Option<Verdict> {
-        self.facts.verdict
+        self.stats.verdict
     }
 
-    /// As what the call was counted.
+    /// Returns the target that the call was counted for.
     pub const fn target(&self) -> Target {
-        self.facts.target
+        self.stats.target
     }
 
-    /// The same answer, or an error if its status is 400 or above.
+    /// Turns a response with a status of 400 or above into an error.
     ///
     /// # Errors
-    /// If the server refused or failed.
+    /// If the server refused the request or failed.
     pub fn error_for_status(self) -> Result<Self, Error> {
         if self.status.is_client_error() || self.status.is_server_error() {
             return Err(Error::new(ErrorKind::Status(self.status.as_u16()))
-                .after(self.facts.attempts)
-                .with_retry_after(self.facts.retry_after));
+                .with_attempts(self.stats.attempts)
+                .with_retry_after(self.stats.retry_after));
         }
         Ok(self)
     }
 
-    /// The whole body.
+    /// Returns the complete body.
     ///
     /// # Errors
-    /// If it still had to come and did not, or is larger than the API's `max_body`.
+    /// If reading fails, or the body exceeds the API's `max_body`.
     pub async fn bytes(self) -> Result<Bytes, Error> {
-        let read = self.body.read(self.facts.largest).await;
-        read.map_err(|broken| broken.error.after(self.facts.attempts))
+        let read = self.body.read(self.stats.max_body).await;
+        read.map_err(|incomplete| incomplete.error.with_attempts(self.stats.attempts))
     }
 
-    /// The whole body as text.
+    /// Returns the body as text.
     ///
     /// # Errors
     /// As [`Self::bytes`], and if it is not UTF-8.
@@ -116,23 +115,23 @@ impl Response {
             .map_err(|_| Error::new(ErrorKind::Undecoded(DecodeError::Text)))
     }
 
-    /// The whole body as a value.
+    /// Returns the body as a value.
     ///
     /// # Errors
-    /// As [`Self::bytes`], and if it is not JSON of that type. The error says where, and quotes
-    /// nothing.
+    /// As [`Self::bytes`], and if it is not JSON of that type. The error names the position and
+    /// quotes nothing.
     pub async fn json<T: DeserializeOwned>(self) -> Result<T, Error> {
         let bytes = self.bytes().await?;
         serde_json::from_slice(&bytes)
             .map_err(|error| Error::new(ErrorKind::Undecoded(DecodeError::json(&error))))
     }
 
-    /// The body, to be read piece by piece.
+    /// Returns the body for reading in pieces.
     pub fn stream(self) -> Body {
         self.body
     }
 
-    /// The same answer as HTTP libraries hold it.
+    /// Converts it to an `http::Response`.
     pub fn into_http(self) -> http::Response<Body> {
         let mut response = http::Response::new(self.body);
         *response.status_mut() = self.status;
@@ -142,12 +141,12 @@ impl Response {
 }
 
 impl fmt::Debug for Response {
-    /// Without headers or body: either may hold what is nobody else's business.
+    /// Omits headers and body, which may hold private data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Response")
             .field("status", &self.status)
             .field("body", &self.body)
-            .field("facts", &self.facts)
+            .field("stats", &self.stats)
             .finish_non_exhaustive()
     }
 }

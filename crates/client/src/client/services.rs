@@ -1,9 +1,9 @@
-//! What runs beside a client that was made from a configuration: its log, its metrics, the cache's
-//! writer, and housekeeping.
+//! Background services of a client built from a configuration: log, metrics, cache writer and
+//! maintenance.
 //!
-//! No call needs any of it to be right. A log that cannot be written drops lines, a writer that is gone
-//! leaves the cache in memory, and limits and health look at the clock whenever they are asked. So this
-//! is started after the client and drained after its last call.
+//! No call depends on them. An unwritable log drops lines, without its writer the cache stays in
+//! memory, and limits and health read the clock on demand. So the services start after the client
+//! and shut down after its last call.
 
 mod file_writers;
 mod gauges;
@@ -18,7 +18,7 @@ use smol_str::SmolStr;
 use self::file_writers::snapshot;
 use self::gauges::UpstreamGauges;
 pub use self::init_error::InitError;
-use self::maintenance::{keep_house, write_answers};
+use self::maintenance::{spawn_cache_writer, spawn_maintenance};
 use super::Outflow;
 use super::api_table::ApiTable;
 use crate::api::Api;
@@ -31,93 +31,93 @@ use crate::metrics::{ApiLabels, Metrics};
 use crate::redact::Scrubber;
 use crate::tasks::{ShutdownReport, Tasks};
 
-/// All that runs beside a client.
+/// Background services of a client.
 pub(super) struct BackgroundServices {
     pub(super) metrics: Arc<Metrics>,
     pub(super) tasks: Tasks,
     events: Events,
     scrubber: Scrubber,
     log: Option<Log>,
-    lines: Option<LogSender>,
-    /// What it was started with, and runs with until it is started again; the APIs are not among it.
-    begun: Config,
+    metric_lines: Option<LogSender>,
+    /// Configuration at the start, which holds until a restart; without the APIs.
+    initial: Config,
 }
 
 impl BackgroundServices {
-    /// A client as it is configured, and what runs beside it.
+    /// Builds a client with its background services.
     pub(super) fn start(mut config: Config) -> Result<(Outflow, Self), InitError> {
         let cache = Cache::open(cache_settings(&config.cache)).map_err(InitError::Cache)?;
         let apis = std::mem::take(&mut config.apis);
-        let household = Self::new(&apis, config)?;
-        let (tasks, events) = (&household.tasks, &household.events);
+        let services = Self::new(&apis, config)?;
+        let (tasks, events) = (&services.tasks, &services.events);
         let builder = Outflow::builder().events(events.clone());
         let builder = builder.cache(cache.clone());
         let apis = apis.into_iter();
         let client = apis.fold(builder, super::OutflowBuilder::api).build();
         let client = client.map_err(InitError::Client)?;
-        let roster = Arc::clone(&client.inner.roster);
-        household.add_gauges(Arc::clone(&roster));
-        keep_house(tasks, roster)?;
-        write_answers(tasks, cache, events.clone())?;
-        Ok((client, household))
+        let table = Arc::clone(&client.inner.table);
+        services.add_gauges(Arc::clone(&table));
+        spawn_maintenance(tasks, table)?;
+        spawn_cache_writer(tasks, cache, events.clone())?;
+        Ok((client, services))
     }
 
-    /// Those who listen and write, before there is anything to hear.
+    /// Starts observers and writers, before there are events.
     fn new(apis: &[Api], config: Config) -> Result<Self, InitError> {
         let (events, scrubber) = (Events::new(), Scrubber::new());
-        learn(&scrubber, apis, &config);
+        add_secrets(&scrubber, apis, &config);
         let metrics = Arc::new(Metrics::new(apis.iter().map(ApiLabels::from)));
         let clock = Arc::new(SystemClock::new());
-        let tasks = Tasks::new(OURSELVES, events.clone(), clock);
+        let tasks = Tasks::new(SELF_API, events.clone(), clock);
         events.subscribe(metrics.clone());
         events.subscribe(Arc::new(TracingObserver::new(scrubber.clone())));
         let log = file_writers::log(&config, scrubber.clone(), &tasks)?;
         if let Some(log) = &log {
             events.subscribe(Arc::new(log.clone()));
         }
-        let lines = file_writers::lines(&config, &metrics, &tasks)?;
+        let metric_lines = file_writers::metric_lines(&config, &metrics, &tasks)?;
         Ok(Self {
             metrics,
             tasks,
             events,
             scrubber,
             log,
-            lines,
-            begun: config,
+            metric_lines,
+            initial: config,
         })
     }
 
-    /// Has the metrics ask the doors how they stand, and the writers what they dropped.
-    fn add_gauges(&self, roster: Arc<ApiTable>) {
-        self.metrics.add_source(Arc::new(UpstreamGauges(roster)));
+    /// Has the metrics read gauges from upstreams and drop counts from writers.
+    fn add_gauges(&self, table: Arc<ApiTable>) {
+        self.metrics.add_source(Arc::new(UpstreamGauges(table)));
         if let Some(log) = &self.log {
             self.metrics.add_source(Arc::new(log.clone()));
         }
-        if let Some(lines) = &self.lines {
-            self.metrics.add_source(Arc::new(lines.clone()));
+        if let Some(metric_lines) = &self.metric_lines {
+            self.metrics.add_source(Arc::new(metric_lines.clone()));
         }
     }
 
-    /// Keeps these secrets out of every line from now on.
+    /// Redacts these secrets from every line from now on.
     pub(super) fn learn_secrets(&self, apis: &[Api], config: &Config) {
-        learn(&self.scrubber, apis, config);
+        add_secrets(&self.scrubber, apis, config);
     }
 
-    /// Counts for these APIs too.
-    pub(super) fn know<'a>(&self, apis: impl Iterator<Item = &'a Api>) {
+    /// Adds metric series for these APIs.
+    pub(super) fn register_apis<'a>(&self, apis: impl Iterator<Item = &'a Api>) {
         self.metrics.register(apis.map(ApiLabels::from));
     }
 
-    /// Follows other settings as far as that is possible. Answers the keys that have to wait until the
-    /// program is started again: what holds a file, a port or a directory open.
-    pub(super) fn adopt(&self, config: &Config) -> Vec<String> {
+    /// Applies settings as far as possible. Returns the keys that need a restart: everything with
+    /// an open file, port or directory.
+    pub(super) fn reconfigure(&self, config: &Config) -> Vec<String> {
         if let Some(log) = &self.log {
             log.set_level(file_writers::level(config.log.level));
         }
-        let unlogged = self.log.is_none() && config.log.level != LogLevel::Off;
-        let (old, new) = (&self.begun, config);
+        let needs_log = self.log.is_none() && config.log.level != LogLevel::Off;
+        let (old, new) = (&self.initial, config);
         let mut keys = Vec::new();
-        if unlogged {
+        if needs_log {
             keys.push("log.level".to_owned());
         }
         keys.extend(old.log.restart_keys(&new.log));
@@ -126,48 +126,48 @@ impl BackgroundServices {
         keys
     }
 
-    /// Lets everything finish what it began.
-    pub(super) async fn drain(&self, patience: Duration) -> ShutdownReport {
+    /// Lets every task finish its work.
+    pub(super) async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         self.close();
-        self.tasks.shutdown(patience).await
+        self.tasks.shutdown(grace).await
     }
 
-    /// The numbers since the last interval are in no line yet: they are written before the end.
+    /// Writes the numbers since the last interval before the end.
     fn close(&self) {
         if let Some(log) = &self.log {
             log.close();
         }
-        if let Some(lines) = &self.lines {
-            lines.send(&snapshot(&self.metrics));
-            lines.close();
+        if let Some(metric_lines) = &self.metric_lines {
+            metric_lines.send(&snapshot(&self.metrics));
+            metric_lines.close();
         }
     }
 }
 
-/// Observers hold doors and doors hold observers: somebody has to let go.
+/// Observers hold upstreams and upstreams hold observers: this breaks the cycle.
 impl Drop for BackgroundServices {
     fn drop(&mut self) {
         self.close();
-        self.events.silence();
+        self.events.clear();
     }
 }
 
 fn cache_settings(configured: &crate::config::CacheSection) -> CacheSettings {
-    let usual = CacheSettings::default();
+    let default = CacheSettings::default();
     let in_memory = configured.dir.is_none();
     CacheSettings {
         dir: configured.dir.clone(),
         memory: if in_memory {
             configured.size
         } else {
-            usual.memory.min(configured.size)
+            default.memory.min(configured.size)
         },
         disk: configured.size,
     }
 }
 
-/// What no line may hold.
-fn learn(scrubber: &Scrubber, apis: &[Api], config: &Config) {
+/// Adds all secrets of a configuration to the scrubber.
+fn add_secrets(scrubber: &Scrubber, apis: &[Api], config: &Config) {
     for credential in apis.iter().filter_map(|api| api.credential.as_ref()) {
         scrubber.learn(&credential.secret);
     }
@@ -176,5 +176,5 @@ fn learn(scrubber: &Scrubber, apis: &[Api], config: &Config) {
     }
 }
 
-/// The API of what happens at none.
-pub(super) const OURSELVES: SmolStr = SmolStr::new_static("outflow");
+/// API name of events that belong to no API.
+pub(super) const SELF_API: SmolStr = SmolStr::new_static("outflow");

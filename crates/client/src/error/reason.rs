@@ -1,4 +1,4 @@
-//! The small reasons behind an error, none of which holds a word of a request or a response.
+//! Reasons of an error. None holds any text of a request or a response.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use smol_str::SmolStr;
 
 use crate::base_url::InvalidPath;
 
-/// A call that could not be made as written.
+/// Reason why a call is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ErrorReason {
     /// No API has this name.
     UnknownApi(SmolStr),
     /// The API does not allow the method.
     Method(Method),
-    /// The path is none.
+    /// The path is invalid.
     Path(InvalidPath),
-    /// A header's name or value is none.
+    /// A header name or value is invalid.
     Header,
-    /// A header that the connection writes itself.
+    /// The connection sets this header.
     OwnHeader,
-    /// The body could not be written as JSON.
+    /// The body could not be encoded as JSON.
     Json,
-    /// The trace context is none.
+    /// The trace context is invalid.
     Trace,
 }
 
@@ -34,27 +34,27 @@ impl fmt::Display for ErrorReason {
                 f,
                 "{method} is not among the methods allowed for this API: add it to `methods`"
             ),
-            Self::Path(why) => why.fmt(f),
-            Self::Header => f.write_str("a header's name or value holds what headers cannot"),
+            Self::Path(error) => error.fmt(f),
+            Self::Header => f.write_str("a header name or value holds an invalid character"),
             Self::OwnHeader => f.write_str(
-                "the host, the length and the connection's headers are not the caller's",
+                "the connection sets the host, the length and its own headers: remove this header",
             ),
-            Self::Json => f.write_str("the body cannot be written as JSON"),
-            Self::Trace => f.write_str("this is no W3C `traceparent`"),
+            Self::Json => f.write_str("the body cannot be encoded as JSON"),
+            Self::Trace => f.write_str("this is not a valid W3C `traceparent`"),
         }
     }
 }
 
-/// A body that is not what was asked for.
+/// Error of decoding a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DecodeError {
-    /// Not JSON, or not of the type that was asked for.
+    /// Not JSON, or not of the requested type.
     Json {
-        /// What is wrong with it.
+        /// Description of the error.
         what: &'static str,
-        /// Where.
+        /// Line in the body.
         line: usize,
-        /// Where.
+        /// Column in the line.
         column: usize,
     },
     /// Not UTF-8.
@@ -62,12 +62,13 @@ pub(crate) enum DecodeError {
 }
 
 impl DecodeError {
-    /// Reads where a decoder stopped. Its own text is not kept: it quotes what it found.
+    /// Reads the position where the decoder stopped. Its text is dropped because it quotes the
+    /// body.
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         let what = match error.classify() {
             serde_json::error::Category::Io | serde_json::error::Category::Syntax => "is not JSON",
             serde_json::error::Category::Eof => "ends too early to be JSON",
-            serde_json::error::Category::Data => "is JSON of another shape than asked for",
+            serde_json::error::Category::Data => "is JSON of another type than requested",
         };
         Self::Json {
             what,
@@ -88,23 +89,23 @@ impl fmt::Display for DecodeError {
     }
 }
 
-/// A redirect that led nowhere.
+/// Error of a redirect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RedirectError {
-    /// More of them than are followed.
+    /// More redirects than the maximum.
     TooMany,
-    /// Back to where it had been.
+    /// A redirect to a visited URI.
     Loop,
-    /// To what is no place.
+    /// An invalid target.
     Unreadable,
 }
 
 impl fmt::Display for RedirectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TooMany => "more redirects than are followed: raise `redirects`",
-            Self::Loop => "the redirects lead in a circle",
-            Self::Unreadable => "a redirect leads to what is no URL",
+            Self::TooMany => "too many redirects: raise `redirects`",
+            Self::Loop => "the redirects form a loop",
+            Self::Unreadable => "a redirect leads to an invalid URL",
         })
     }
 }

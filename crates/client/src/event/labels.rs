@@ -1,34 +1,34 @@
-//! The closed sets of words in which an event is told: how a call ended, why an attempt failed, what
-//! the cache had. They are labels of metrics, so each set is small and says all of itself.
+//! Labels of events from closed sets: status of a call, failure of an attempt, result of a cache
+//! lookup. They are metric labels, so each set is small and complete.
 
 use outflow_core::{AttemptEnd, AttemptReport, Fault, OutcomeClass};
 
-/// How a call ended, as metrics tell it.
+/// Status of a finished call for metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StatusLabel {
     /// 1xx or 2xx.
     Success,
     /// 3xx.
     Redirect,
-    /// 4xx but 429.
+    /// 4xx except 429.
     ClientError,
     /// 429.
     TooMany,
     /// 5xx.
     ServerError,
-    /// No answer in time.
+    /// No response in time.
     Timeout,
-    /// No answer for another reason.
+    /// No response for another reason.
     Network,
     /// Never sent.
     Blocked,
-    /// Its caller left before it ended.
+    /// The caller left before the end.
     Cancelled,
 }
 
 impl StatusLabel {
-    /// Those of a call that ran to its end, for series that exist before they are counted. How long a
-    /// caller stayed who left says nothing of how long calls take.
+    /// Labels of calls that ran to their end, for series that exist before they count. The stay of
+    /// a caller who left says nothing about the duration of calls.
     pub const ALL: [Self; 8] = [
         Self::Success,
         Self::Redirect,
@@ -40,7 +40,7 @@ impl StatusLabel {
         Self::Blocked,
     ];
 
-    /// The class of a code.
+    /// Returns the label of a status code.
     pub const fn from_code(code: u16) -> Self {
         match code {
             429 => Self::TooMany,
@@ -51,7 +51,7 @@ impl StatusLabel {
         }
     }
 
-    /// The label's value.
+    /// Returns the label value.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Success => "2xx",
@@ -67,10 +67,10 @@ impl StatusLabel {
     }
 }
 
-/// Why an attempt failed, as metrics tell it.
+/// Failure of an attempt for metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FailureLabel {
-    /// No answer in time.
+    /// No response in time.
     Timeout,
     /// The connection failed.
     Network,
@@ -78,16 +78,16 @@ pub enum FailureLabel {
     Dns,
     /// TLS failed.
     Tls,
-    /// The server refused for its limits.
+    /// The server throttled the attempt.
     TooMany,
     /// The server failed.
     ServerError,
-    /// The body did not end as it should.
+    /// The body was truncated.
     Body,
 }
 
 impl FailureLabel {
-    /// All of them.
+    /// All labels.
     pub const ALL: [Self; 7] = [
         Self::Timeout,
         Self::Network,
@@ -98,17 +98,17 @@ impl FailureLabel {
         Self::Body,
     ];
 
-    /// Why an attempt failed, if what it counts as is a failure that has a name here.
+    /// Returns the label of a failed attempt; `None` if it did not fail.
     pub const fn new(attempt: &AttemptReport, effect: OutcomeClass) -> Option<Self> {
         match (effect, attempt.ended()) {
             (OutcomeClass::Throttled | OutcomeClass::Banned, _) => Some(Self::TooMany),
             (OutcomeClass::ServerFailed, _) => Some(Self::ServerError),
-            (_, AttemptEnd::Fault(fault)) => Some(Self::of_fault(fault)),
+            (_, AttemptEnd::Fault(fault)) => Some(Self::from_fault(fault)),
             _ => None,
         }
     }
 
-    const fn of_fault(fault: Fault) -> Self {
+    const fn from_fault(fault: Fault) -> Self {
         match fault {
             Fault::ConnectTimeout | Fault::ReadTimeout => Self::Timeout,
             Fault::Dns => Self::Dns,
@@ -118,7 +118,7 @@ impl FailureLabel {
         }
     }
 
-    /// The label's value.
+    /// Returns the label value.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -132,23 +132,23 @@ impl FailureLabel {
     }
 }
 
-/// What the cache had.
+/// Result of a cache lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CacheLabel {
-    /// A fresh answer.
+    /// Fresh response.
     Hit,
-    /// A stale answer, given because nothing better was to be had.
+    /// Stale response, served for want of a better one.
     Stale,
-    /// A stale answer that the server confirmed.
+    /// Stale response that the server confirmed.
     Revalidated,
-    /// Nothing.
+    /// No response.
     Miss,
-    /// The answer of an equal call that was already under way.
+    /// Response of an equal call in flight.
     Coalesced,
 }
 
 impl CacheLabel {
-    /// All of them.
+    /// All labels.
     pub const ALL: [Self; 5] = [
         Self::Hit,
         Self::Stale,
@@ -157,7 +157,7 @@ impl CacheLabel {
         Self::Coalesced,
     ];
 
-    /// The label's value.
+    /// Returns the label value.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hit => "hit",
@@ -168,7 +168,7 @@ impl CacheLabel {
         }
     }
 
-    /// Whether the call was spared: nothing was sent on its behalf.
+    /// Returns true if nothing was sent for the call.
     pub const fn is_hit(self) -> bool {
         matches!(self, Self::Hit | Self::Stale | Self::Coalesced)
     }

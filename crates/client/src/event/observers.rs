@@ -1,25 +1,26 @@
-//! Who listens, and how they are told.
+//! Observers of events.
 //!
-//! Observers are called where things happen and must not block; a slow one drops or hands over. There
-//! is no queue in between: it would have to drop or to wait, and only the observer knows which is right.
+//! Observers run inside the request and must not block; a slow one drops or hands over. There is no
+//! queue in between: it would have to drop or to wait, and only the observer knows which is right.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
 use super::Event;
+use crate::lock::Lock;
 
-/// Somebody who listens.
+/// Receiver of events.
 pub trait Observer: Send + Sync {
-    /// Is told of an event. It must not block: it is called on the way of a request. If it panics,
-    /// the request goes on.
+    /// Handles an event. It must not block: it runs inside a request. If it panics, the request
+    /// continues.
     fn observe(&self, event: &Event);
 }
 
-/// Where events are told. Clones tell the same observers.
+/// Distributor of events. Clones share the observers.
 #[derive(Clone, Default)]
 pub struct Events {
     inner: Arc<ObserverList>,
@@ -27,57 +28,57 @@ pub struct Events {
 
 #[derive(Default)]
 struct ObserverList {
-    heard: AtomicBool,
-    observers: ArcSwap<All>,
-    /// Held by whoever changes who listens, so that `heard` says what the last change made true.
-    changing: Mutex<()>,
+    has_observers: AtomicBool,
+    observers: ArcSwap<ObserverVec>,
+    /// Held while the list changes, so that `has_observers` matches the last change.
+    changing: Lock<()>,
 }
 
-type All = Vec<Arc<dyn Observer>>;
+type ObserverVec = Vec<Arc<dyn Observer>>;
 
 impl Events {
-    /// Nobody listens yet.
+    /// Returns a distributor without observers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tells an observer of everything from now on.
+    /// Adds an observer for all events from now on.
     pub fn subscribe(&self, observer: Arc<dyn Observer>) {
-        self.change(|all| all.push(observer));
+        self.change(|observers| observers.push(observer));
     }
 
-    /// Tells an observer nothing any more. After the last of them events cost nothing again.
+    /// Removes an observer. Without observers, events cost nothing.
     pub fn unsubscribe(&self, observer: &Arc<dyn Observer>) {
-        self.change(|all| all.retain(|one| !Arc::ptr_eq(one, observer)));
+        self.change(|observers| observers.retain(|one| !Arc::ptr_eq(one, observer)));
     }
 
-    /// Lets go of all observers.
-    pub(crate) fn silence(&self) {
+    /// Removes all observers.
+    pub(crate) fn clear(&self) {
         self.change(Vec::clear);
     }
 
-    /// What an observer does when it is let go is its own: it is dropped once the lock is free.
-    fn change(&self, change: impl FnOnce(&mut All)) {
+    /// Changes the list. A removed observer is dropped after the lock is released, because its drop
+    /// may run anything.
+    fn change(&self, change: impl FnOnce(&mut ObserverVec)) {
         let inner = &self.inner;
         let changing = inner.changing.lock();
-        let changing = changing.unwrap_or_else(PoisonError::into_inner);
-        let before = inner.observers.load_full();
-        let mut all = All::clone(&before);
-        change(&mut all);
-        let heard = !all.is_empty();
-        inner.observers.store(Arc::new(all));
-        inner.heard.store(heard, Ordering::Release);
+        let previous = inner.observers.load_full();
+        let mut observers = ObserverVec::clone(&previous);
+        change(&mut observers);
+        let has_observers = !observers.is_empty();
+        inner.observers.store(Arc::new(observers));
+        inner.has_observers.store(has_observers, Ordering::Release);
         drop(changing);
-        drop(before);
+        drop(previous);
     }
 
-    /// Whether anybody listens.
+    /// Returns true if there is an observer.
     #[inline]
     pub fn has_observers(&self) -> bool {
-        self.inner.heard.load(Ordering::Acquire)
+        self.inner.has_observers.load(Ordering::Acquire)
     }
 
-    /// Tells what happened, if anybody listens.
+    /// Builds and distributes an event, if there is an observer.
     #[inline]
     pub fn emit(&self, event: impl FnOnce() -> Event) {
         if self.has_observers() {
@@ -85,8 +86,8 @@ impl Events {
         }
     }
 
-    /// Tells what happened. An observer that panics loses that event and nothing else: neither the
-    /// call it was told of nor the observers behind it. The program's panic hook has heard of it.
+    /// Distributes an event. A panic of an observer costs it that event; the call and other
+    /// observers continue. The program's panic hook reports it.
     pub fn notify(&self, event: &Event) {
         for observer in self.inner.observers.load().iter() {
             let _unread = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
@@ -114,15 +115,15 @@ mod tests {
     use crate::event::EventKind;
 
     #[derive(Default)]
-    struct Ear(AtomicU32);
+    struct Counter(AtomicU32);
 
-    impl Observer for Ear {
+    impl Observer for Counter {
         fn observe(&self, _: &Event) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Whether an event was built at all.
+    /// Returns true if an event was built.
     fn is_built(events: &Events) -> bool {
         let mut built = false;
         events.emit(|| {
@@ -136,62 +137,62 @@ mod tests {
         built
     }
 
-    // Two observers, one of which listens twice: events are built until the last of them has gone.
+    // Two observers, one of them subscribed twice: events are built until the last one is gone.
     #[test]
-    fn an_event_is_built_only_while_somebody_listens() {
+    fn an_event_is_built_only_while_there_are_observers() {
         let events = Events::new();
         assert!(!is_built(&events));
-        let counted = Arc::new(Ear::default());
+        let counted = Arc::new(Counter::default());
         let (one, other): (Arc<dyn Observer>, Arc<dyn Observer>) =
-            (counted.clone(), Arc::new(Ear::default()));
+            (counted.clone(), Arc::new(Counter::default()));
         events.subscribe(Arc::clone(&one));
         events.subscribe(Arc::clone(&one));
         events.subscribe(Arc::clone(&other));
         assert!(is_built(&events));
         events.unsubscribe(&one);
-        assert!(is_built(&events), "the other one still listens");
+        assert!(is_built(&events), "the other one is still subscribed");
         assert_eq!(counted.0.load(Ordering::Relaxed), 2);
         events.unsubscribe(&one);
-        assert!(is_built(&events), "one who does not listen cannot leave");
+        assert!(is_built(&events), "an unsubscribed observer cannot leave");
         events.unsubscribe(&other);
         assert!(!is_built(&events) && !events.has_observers());
         events.subscribe(one);
         assert!(is_built(&events), "and again");
     }
 
-    /// Leaves when it is dropped, as one that owns its subscription does.
-    struct Parting(Events);
+    /// Unsubscribes on drop, like the owner of a subscription.
+    struct UnsubscribeOnDrop(Events);
 
-    impl Observer for Parting {
+    impl Observer for UnsubscribeOnDrop {
         fn observe(&self, _: &Event) {}
     }
 
-    impl Drop for Parting {
+    impl Drop for UnsubscribeOnDrop {
         fn drop(&mut self) {
-            self.0.silence();
+            self.0.clear();
         }
     }
 
     #[test]
-    fn an_observer_may_change_who_listens_while_it_is_let_go() {
+    fn an_observer_may_change_the_list_while_it_is_dropped() {
         let events = Events::new();
-        events.subscribe(Arc::new(Parting(events.clone())));
-        events.silence();
+        events.subscribe(Arc::new(UnsubscribeOnDrop(events.clone())));
+        events.clear();
         assert!(!events.has_observers());
     }
 
-    // Four threads come and go a thousand times each, and the last word is that nobody listens.
+    // Four threads subscribe and unsubscribe a thousand times each; no observer is left.
     #[test]
-    fn whoever_comes_and_goes_at_once_leaves_it_silent() {
+    fn concurrent_subscriptions_leave_no_observer() {
         let events = Events::new();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..1_000 {
-                        let ear: Arc<dyn Observer> = Arc::new(Ear::default());
-                        events.subscribe(Arc::clone(&ear));
+                        let observer: Arc<dyn Observer> = Arc::new(Counter::default());
+                        events.subscribe(Arc::clone(&observer));
                         assert!(events.has_observers());
-                        events.unsubscribe(&ear);
+                        events.unsubscribe(&observer);
                     }
                 });
             }

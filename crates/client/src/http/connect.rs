@@ -1,8 +1,8 @@
-//! Another way to a server than a TCP connection of our own.
+//! Custom connections in place of our own TCP.
 //!
-//! A program may reach an API over a socket file, through a tunnel it already holds, or within one
-//! process. Whoever brings the way also answers for where it leads: addresses are not looked at. TLS
-//! is still spoken over it where the URL says `https`.
+//! A program may reach an API over a socket file, an existing tunnel, or within one process. The
+//! program then vouches for the destination: addresses are not checked. TLS still runs over the
+//! stream if the URL says `https`.
 
 use std::future::Future;
 use std::io;
@@ -10,21 +10,21 @@ use std::pin::Pin;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Makes connections.
+/// Opens connections.
 ///
-/// A closure that takes a host and a port is one:
+/// A closure that takes a host and a port implements it:
 ///
 /// ```
-/// use outflow::{Connect, Connecting, Stream};
+/// use outflow::{Connect, Connecting, IoStream};
 ///
 /// fn in_memory(_host: &str, _port: u16) -> Connecting {
 ///     let (ours, _theirs) = tokio::io::duplex(64 * 1024);
-///     Box::pin(async move { Ok(Box::new(ours) as Box<dyn Stream>) })
+///     Box::pin(async move { Ok(Box::new(ours) as Box<dyn IoStream>) })
 /// }
-/// let _way: &dyn Connect = &in_memory;
+/// let _connect: &dyn Connect = &in_memory;
 /// ```
 pub trait Connect: Send + Sync {
-    /// Begins a connection to a host and a port. How long it may take is not its concern.
+    /// Starts a connection to a host and a port. The transport applies the timeout.
     fn connect(&self, host: &str, port: u16) -> Connecting;
 }
 

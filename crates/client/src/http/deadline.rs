@@ -1,7 +1,7 @@
-//! When an attempt is over at the latest, and by whose word.
+//! Deadline of an attempt, and its owner.
 //!
-//! An attempt that the server let run into its timeout is the server's fault; one that was cut short
-//! because its caller had no more time says nothing of the server.
+//! A timeout of our own is the server's fault. An attempt cut short by the caller's deadline says
+//! nothing about the server.
 
 use std::time::Duration;
 
@@ -9,74 +9,81 @@ use tokio::time::Instant;
 
 use super::failure::{AttemptFailure, FailureKind};
 
-/// The last moment of an attempt.
+/// End of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AttemptDeadline {
-    /// When the attempt began.
+    /// Start of the attempt.
     pub(super) begun: Instant,
     pub(super) at: Instant,
-    whose: DeadlineOwner,
-    /// The silence that its caller bears, if that is more than usual.
-    patience: Duration,
+    owner: DeadlineOwner,
+    /// Silence that the caller allows, if longer than the default.
+    allowed_silence: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DeadlineOwner {
-    Ours,
-    Callers,
+    Outflow,
+    Caller,
 }
 
 impl AttemptDeadline {
-    /// The end of an attempt that may take so long, or as long as its caller grants if that is more, made by a
-    /// caller who has so much time left. What took longer than the usual time is the server's fault, however
-    /// long its caller waited.
-    pub(crate) fn new(usual: Duration, granted: Option<Duration>, left: Option<Duration>) -> Self {
-        let longest = granted.map_or(usual, |granted| granted.max(usual));
-        match left {
-            Some(left) if left < usual => Self::callers(left),
+    /// Returns the deadline of an attempt: the default timeout, or the caller's if that is longer,
+    /// cut at the caller's remaining time. An attempt that exceeds the default is the server's
+    /// fault, however long the caller allows.
+    pub(crate) fn new(
+        default: Duration,
+        granted: Option<Duration>,
+        remaining: Option<Duration>,
+    ) -> Self {
+        let longest = granted.map_or(default, |granted| granted.max(default));
+        match remaining {
+            Some(remaining) if remaining < default => Self::from_caller(remaining),
             Some(_) | None => Self {
-                patience: granted.unwrap_or_default(),
-                ..Self::after(left.unwrap_or(longest).min(longest), DeadlineOwner::Ours)
+                allowed_silence: granted.unwrap_or_default(),
+                ..Self::after(
+                    remaining.unwrap_or(longest).min(longest),
+                    DeadlineOwner::Outflow,
+                )
             },
         }
     }
 
-    /// The end of what only its caller's time bounds.
-    pub(crate) fn callers(left: Duration) -> Self {
-        Self::after(left, DeadlineOwner::Callers)
+    /// Returns a deadline that only the caller's remaining time sets.
+    pub(crate) fn from_caller(remaining: Duration) -> Self {
+        Self::after(remaining, DeadlineOwner::Caller)
     }
 
-    fn after(span: Duration, whose: DeadlineOwner) -> Self {
+    fn after(span: Duration, owner: DeadlineOwner) -> Self {
         let begun = Instant::now();
         Self {
             begun,
-            at: begun + span.min(LONGEST),
-            whose,
-            patience: Duration::ZERO,
+            at: begun + span.min(MAX_SPAN),
+            owner,
+            allowed_silence: Duration::ZERO,
         }
     }
 
-    /// How long a silence is borne that is usually borne so long.
-    pub(super) fn silence(self, usual: Duration) -> Duration {
-        self.patience.max(usual)
+    /// Returns the silence to allow: the default or the caller's, if longer.
+    pub(super) fn max_silence(self, default: Duration) -> Duration {
+        self.allowed_silence.max(default)
     }
 
-    /// Whether a wait until that moment failed by the server or for want of the caller's time.
-    pub(super) fn judge(self, until: Instant, failure: AttemptFailure) -> AttemptFailure {
-        match self.whose {
-            DeadlineOwner::Callers if until >= self.at => AttemptFailure {
-                trouble: FailureKind::Deadline,
+    /// Attributes a wait that failed at `until` to the server or to the caller's deadline.
+    pub(super) fn attribute(self, until: Instant, failure: AttemptFailure) -> AttemptFailure {
+        match self.owner {
+            DeadlineOwner::Caller if until >= self.at => AttemptFailure {
+                kind: FailureKind::Deadline,
                 ..failure
             },
-            DeadlineOwner::Callers | DeadlineOwner::Ours => failure,
+            DeadlineOwner::Caller | DeadlineOwner::Outflow => failure,
         }
     }
 }
 
-/// That much later, as far as instants can tell.
+/// Returns the instant `span` from now, capped at [`MAX_SPAN`].
 pub(super) fn from_now(span: Duration) -> Instant {
-    Instant::now() + span.min(LONGEST)
+    Instant::now() + span.min(MAX_SPAN)
 }
 
-/// Longer than any attempt; an instant much further away cannot be told.
-const LONGEST: Duration = Duration::from_hours(24 * 365);
+/// Longer than any attempt; instants much further away overflow.
+const MAX_SPAN: Duration = Duration::from_hours(24 * 365);

@@ -1,8 +1,8 @@
-//! Why an attempt brought no answer, in words that hold no secret.
+//! Failures of an attempt, in messages that hold no secret.
 //!
-//! The errors of the layers below are read once, here, and dropped: their texts may quote a URL, a
-//! header or what the server sent. What stays is the fault that the policy judges, whether anything
-//! left, and one phrase from a closed set.
+//! Errors of lower layers are read once, here, and dropped: their texts may quote a URL, a header
+//! or the response. The fault that the policy judges, the bytes sent and a phrase from a closed set
+//! remain.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -13,52 +13,52 @@ use rustls::CertificateError;
 
 use super::resolve_error::ResolveError;
 
-/// An attempt that brought no answer.
+/// Failure of an attempt without a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AttemptFailure {
-    /// What is to be blamed.
-    pub(crate) trouble: FailureKind,
-    /// Whether anything of the request left this machine.
-    pub(crate) left: BytesSent,
-    /// What happened, in words.
-    pub(crate) words: FailureMessage,
+    /// Party at fault.
+    pub(crate) kind: FailureKind,
+    /// Bytes of the request that left this machine.
+    pub(crate) sent: BytesSent,
+    /// Message for people.
+    pub(crate) message: FailureMessage,
 }
 
-/// What is to be blamed for a failure.
+/// Party at fault for a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FailureKind {
-    /// The way or the server: the policy judges it.
+    /// The network or the server: the policy judges it.
     Fault(Fault),
-    /// The place, which may not be called. No server had a part in it.
+    /// A forbidden destination. No server took part.
     Forbidden,
-    /// The caller, whose time was over: the server may have been on its way.
+    /// The caller's deadline: the server may have been about to respond.
     Deadline,
-    /// Nobody: leave to send was taken back before anything was sent.
-    CalledOff,
-    /// The caller, whose body could not be produced: the server had no part in it.
+    /// The permit was revoked before anything was sent.
+    Revoked,
+    /// The caller, whose body failed. The server took no part.
     Caller,
 }
 
-/// Whether anything of a request left this machine.
+/// Part of a request that left this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BytesSent {
     /// Provably nothing: there was no connection.
     Nothing,
-    /// Something did, and the server says that it has done nothing with it. So it may be sent again,
-    /// but whoever counts what arrives has counted it.
-    Untouched,
-    /// Something may have.
+    /// Sent, but the server states that it did not process the request. It may be sent again, but a
+    /// server that counts arrivals has counted it.
+    Unprocessed,
+    /// Possibly something.
     Something,
 }
 
-/// What happened, from a closed set.
+/// Message from a closed set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FailureMessage {
-    /// Ours.
+    /// Phrase of our own.
     Phrase(&'static str),
-    /// The operating system's.
+    /// Error kind of the operating system.
     Kind(io::ErrorKind),
-    /// The resolver's.
+    /// Error of the resolver.
     Unresolved(ResolveError),
 }
 
@@ -67,49 +67,49 @@ impl fmt::Display for FailureMessage {
         match self {
             Self::Phrase(phrase) => f.write_str(phrase),
             Self::Kind(kind) => kind.fmt(f),
-            Self::Unresolved(why) => why.fmt(f),
+            Self::Unresolved(error) => error.fmt(f),
         }
     }
 }
 
 impl AttemptFailure {
-    pub(super) const fn new(fault: Fault, left: BytesSent, phrase: &'static str) -> Self {
+    pub(super) const fn new(fault: Fault, sent: BytesSent, phrase: &'static str) -> Self {
         Self {
-            trouble: FailureKind::Fault(fault),
-            left,
-            words: FailureMessage::Phrase(phrase),
+            kind: FailureKind::Fault(fault),
+            sent,
+            message: FailureMessage::Phrase(phrase),
         }
     }
 
-    /// Reads what a connection says about a request without a response.
-    pub(super) fn of_head(error: &hyper::Error) -> Self {
-        // What the caller's own body broke with may be an I/O error too, so it is asked first.
+    /// Reads the error of a request without a response head.
+    pub(super) fn from_head_error(error: &hyper::Error) -> Self {
+        // An error of the caller's body may also hold an I/O error, so this comes first.
         if error.is_user() {
-            return Self::of_caller();
+            return Self::caller_failed();
         }
         if let Some(h2) = find::<h2::Error>(error) {
-            return Self::of_stream(h2);
+            return Self::from_stream_error(h2);
         }
         match find::<io::Error>(error) {
             Some(io) => Self {
-                words: FailureMessage::Kind(io.kind()),
+                message: FailureMessage::Kind(io.kind()),
                 ..Self::reset("")
             },
             None => Self::reset(phrase(error)),
         }
     }
 
-    /// Reads what ended one of the streams of a connection. A server that goes away names the last
-    /// stream it has looked at, and only those behind it end by its word.
-    fn of_stream(error: &h2::Error) -> Self {
+    /// Reads the error of an HTTP/2 stream. GOAWAY names the last processed stream; only later
+    /// streams end with it.
+    fn from_stream_error(error: &h2::Error) -> Self {
         let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
         if error.is_remote() && (error.is_go_away() || refused) {
-            let phrase = "the server did not begin with the request";
-            return Self::new(Fault::Reset, BytesSent::Untouched, phrase);
+            let phrase = "the server did not process the request";
+            return Self::new(Fault::Reset, BytesSent::Unprocessed, phrase);
         }
         match error.get_io() {
             Some(io) => Self {
-                words: FailureMessage::Kind(io.kind()),
+                message: FailureMessage::Kind(io.kind()),
                 ..Self::reset("")
             },
             None if error.is_remote() => Self::reset("the server ended the request"),
@@ -117,45 +117,45 @@ impl AttemptFailure {
         }
     }
 
-    /// Why its name has no address, if that was it.
-    pub(crate) const fn unresolved(&self) -> Option<ResolveError> {
-        match self.words {
-            FailureMessage::Unresolved(why) => Some(why),
+    /// Returns the resolver's error, if the name had no address.
+    pub(crate) const fn resolve_error(&self) -> Option<ResolveError> {
+        match self.message {
+            FailureMessage::Unresolved(error) => Some(error),
             FailureMessage::Phrase(_) | FailureMessage::Kind(_) => None,
         }
     }
 
-    /// Whether it was time that ran out.
+    /// Returns true if a timeout ended the attempt.
     pub(crate) fn is_timeout(&self) -> bool {
-        let late = FailureKind::Fault(Fault::ConnectTimeout) == self.trouble
-            || FailureKind::Fault(Fault::ReadTimeout) == self.trouble;
-        late || self.unresolved() == Some(ResolveError::TimedOut)
+        let late = FailureKind::Fault(Fault::ConnectTimeout) == self.kind
+            || FailureKind::Fault(Fault::ReadTimeout) == self.kind;
+        late || self.resolve_error() == Some(ResolveError::TimedOut)
     }
 
-    /// Reads what ended a body before its end.
-    pub(super) fn of_body(error: &hyper::Error) -> Self {
-        let words = match find::<io::Error>(error) {
+    /// Reads the error that cut a response body short.
+    pub(super) fn from_body_error(error: &hyper::Error) -> Self {
+        let message = match find::<io::Error>(error) {
             Some(io) => FailureMessage::Kind(io.kind()),
-            None => FailureMessage::Phrase("the body ended before its end"),
+            None => FailureMessage::Phrase("the response body was cut short"),
         };
         Self {
-            words,
+            message,
             ..Self::new(Fault::TruncatedBody, BytesSent::Something, "")
         }
     }
 
-    const fn of_caller() -> Self {
+    const fn caller_failed() -> Self {
         Self {
-            trouble: FailureKind::Caller,
-            ..Self::reset("the request's body could not be produced")
+            kind: FailureKind::Caller,
+            ..Self::reset("the request body could not be produced")
         }
     }
 
-    /// The server was there and waited for the caller.
-    pub(super) const fn of_late_caller() -> Self {
+    /// Returns the failure of a caller whose body stalls while the server waits.
+    pub(super) const fn caller_stalled() -> Self {
         Self {
-            trouble: FailureKind::Caller,
-            ..Self::reset("the request's body did not come in time")
+            kind: FailureKind::Caller,
+            ..Self::reset("the request body did not arrive in time")
         }
     }
 
@@ -166,7 +166,7 @@ impl AttemptFailure {
 
 fn phrase(error: &hyper::Error) -> &'static str {
     if error.is_parse() {
-        "what came back is not HTTP, or its head is too large"
+        "the response is not valid HTTP, or its head is too large"
     } else if error.is_incomplete_message() {
         "the connection was closed before the response"
     } else {
@@ -174,116 +174,122 @@ fn phrase(error: &hyper::Error) -> &'static str {
     }
 }
 
-/// Why there is no connection.
+/// Error of a connection that could not be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ConnectError {
     /// The name has no address.
     Unresolved(ResolveError),
-    /// The name leads where we do not go.
+    /// The name leads to a forbidden address.
     Forbidden,
-    /// It took too long.
-    Slow,
-    /// The network said no.
+    /// The connect timeout passed.
+    TimedOut,
+    /// The operating system reported an error.
     Network(io::ErrorKind),
-    /// The proxy said no.
+    /// The proxy refused the tunnel.
     Proxy,
-    /// TLS did not come about.
+    /// The TLS handshake failed.
     Handshake(&'static str),
-    /// The certificate is not to be trusted.
+    /// The certificate is not trusted.
     Certificate(&'static str),
 }
 
 impl ConnectError {
-    /// Reads why there is no stream to the server.
-    pub(super) fn read(error: &(dyn StdError + 'static)) -> Self {
+    /// Reads the error of a stream to the server.
+    pub(super) fn from_error(error: &(dyn StdError + 'static)) -> Self {
         match (find::<Self>(error), find::<io::Error>(error)) {
             (Some(known), _) => *known,
-            (None, Some(io)) if io.kind() == io::ErrorKind::TimedOut => Self::Slow,
+            (None, Some(io)) if io.kind() == io::ErrorKind::TimedOut => Self::TimedOut,
             (None, Some(io)) => Self::Network(io.kind()),
             (None, None) => Self::Network(io::ErrorKind::Other),
         }
     }
 
-    /// Reads why there is no TLS over a stream. What is not of the stream is of the handshake: a
-    /// server that hangs up in the middle of it is no ordinary reset.
-    pub(super) fn read_tls(error: &(dyn StdError + 'static)) -> Self {
+    /// Reads the error of TLS over a stream. Errors that are not rustls's count as handshake
+    /// errors: a server that closes during the handshake is no ordinary reset.
+    pub(super) fn from_tls_error(error: &(dyn StdError + 'static)) -> Self {
         match (find::<Self>(error), find::<rustls::Error>(error)) {
             (Some(known), _) => *known,
-            (None, Some(tls)) => Self::of_tls(tls),
-            (None, None) => Self::Handshake("the TLS handshake was cut off"),
+            (None, Some(tls)) => Self::from_rustls(tls),
+            (None, None) => {
+                Self::Handshake("the server closed the connection during the TLS handshake")
+            }
         }
     }
 
-    fn of_tls(error: &rustls::Error) -> Self {
+    fn from_rustls(error: &rustls::Error) -> Self {
         match error {
-            rustls::Error::InvalidCertificate(why) => Self::Certificate(certificate(why)),
+            rustls::Error::InvalidCertificate(error) => {
+                Self::Certificate(certificate_phrase(error))
+            }
             rustls::Error::NoCertificatesPresented => {
-                Self::Certificate("the server shows no certificate")
+                Self::Certificate("the server presents no certificate")
             }
             rustls::Error::PeerIncompatible(_) => {
-                Self::Handshake("the server speaks no version of TLS that is safe")
+                Self::Handshake("the server supports no safe TLS version")
             }
-            rustls::Error::AlertReceived(_) => Self::Handshake("the server refused to speak TLS"),
-            _ => Self::Handshake("the TLS handshake broke"),
+            rustls::Error::AlertReceived(_) => {
+                Self::Handshake("the server refused the TLS handshake")
+            }
+            _ => Self::Handshake("the TLS handshake failed"),
         }
     }
 
-    pub(super) fn failure(self) -> AttemptFailure {
-        let of = |fault, phrase| AttemptFailure::new(fault, BytesSent::Nothing, phrase);
+    pub(super) fn into_failure(self) -> AttemptFailure {
+        let failed = |fault, phrase| AttemptFailure::new(fault, BytesSent::Nothing, phrase);
         match self {
-            Self::Unresolved(why) => AttemptFailure {
-                words: FailureMessage::Unresolved(why),
-                ..of(Fault::Dns, "")
+            Self::Unresolved(error) => AttemptFailure {
+                message: FailureMessage::Unresolved(error),
+                ..failed(Fault::Dns, "")
             },
             Self::Forbidden => AttemptFailure {
-                trouble: FailureKind::Forbidden,
-                ..of(
+                kind: FailureKind::Forbidden,
+                ..failed(
                     Fault::Dns,
-                    "the name leads into a private network: allow it with `addresses = \"any\"`",
+                    "the name resolves to a private network: allow it with `addresses = \"any\"`",
                 )
             },
-            Self::Slow => of(Fault::ConnectTimeout, "no connection in time"),
+            Self::TimedOut => failed(Fault::ConnectTimeout, "no connection in time"),
             Self::Network(kind) => AttemptFailure {
-                words: FailureMessage::Kind(kind),
-                ..of(Fault::Reset, "")
+                message: FailureMessage::Kind(kind),
+                ..failed(Fault::Reset, "")
             },
-            Self::Proxy => of(Fault::Reset, "the proxy did not let us through"),
-            Self::Handshake(phrase) => of(Fault::TlsHandshake, phrase),
-            Self::Certificate(phrase) => of(Fault::TlsCertificate, phrase),
+            Self::Proxy => failed(Fault::Reset, "the proxy refused the connection"),
+            Self::Handshake(phrase) => failed(Fault::TlsHandshake, phrase),
+            Self::Certificate(phrase) => failed(Fault::TlsCertificate, phrase),
         }
     }
 }
 
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.failure().words.fmt(f)
+        self.into_failure().message.fmt(f)
     }
 }
 
 impl StdError for ConnectError {}
 
-fn certificate(why: &CertificateError) -> &'static str {
-    match why {
+fn certificate_phrase(error: &CertificateError) -> &'static str {
+    match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "the server's certificate has expired"
         }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "the server's certificate is not valid yet"
         }
-        CertificateError::UnknownIssuer => "nobody we trust vouches for the server's certificate",
+        CertificateError::UnknownIssuer => "the server's certificate has an unknown issuer",
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "the server's certificate is for another name"
         }
         CertificateError::Revoked => "the server's certificate was revoked",
-        _ => "the server's certificate is not to be trusted",
+        _ => "the server's certificate is not trusted",
     }
 }
 
-/// The first error of a kind in a chain. An I/O error that only carries another is passed over.
+/// Finds the first error of a type in a chain. Skips I/O errors that only wrap another I/O error.
 fn find<'e, E: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Option<&'e E> {
     let mut next = Some(error);
     while let Some(error) = next {
-        let inner = carried(error);
+        let inner = wrapped_error(error);
         let carries_io = matches!(inner, Some(inner) if inner.is::<io::Error>());
         match error.downcast_ref::<E>() {
             Some(found) if !carries_io => return Some(found),
@@ -293,8 +299,8 @@ fn find<'e, E: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Optio
     None
 }
 
-/// What an I/O error carries, if it is one and carries anything.
-fn carried<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e (dyn StdError + 'static)> {
+/// Returns the error inside an I/O error.
+fn wrapped_error<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e (dyn StdError + 'static)> {
     let inner = error.downcast_ref::<io::Error>()?.get_ref()?;
     Some(inner)
 }

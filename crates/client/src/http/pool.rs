@@ -1,12 +1,11 @@
-//! The connections of one API: those that wait for a request, and those that are being made.
+//! Connection pool of one API: idle connections and pending connects.
 //!
-//! A pool of our own rather than the ready one around hyper: that one takes a request and hides the
-//! moment in which a connection takes it over, which is the moment from which a limit counts, and
-//! telling it by a channel cost each call more than all limits together. Here a connection is got
-//! first and the request handed to it afterwards, by whoever holds the permit.
+//! It replaces hyper-util's pool, which hides the moment a connection takes a request: limits count
+//! from that moment. Reporting it over a channel cost each call more than all limits together. Here
+//! the permit holder first gets a connection and then hands over the request.
 //!
-//! Idle connections are let go before most servers do, which keeps the race rare in which a request
-//! meets a connection that is just being closed.
+//! The pool closes idle connections before most servers do, so that few requests meet a closing
+//! one.
 
 mod connection;
 mod idle;
@@ -30,131 +29,131 @@ use super::failure::AttemptFailure;
 use super::tls_connector::TlsConnector;
 use crate::base_url::BaseUrl;
 
-/// The connections of one API.
+/// Connections of one API.
 pub(super) struct Pool {
-    dial: TlsConnector,
-    home: Option<Arc<PoolOrigin>>,
-    shelves: Arc<IdlePool>,
+    connector: TlsConnector,
+    api: Option<Arc<PoolOrigin>>,
+    idle_pool: Arc<IdlePool>,
 }
 
 impl Pool {
-    pub(super) fn new(dial: TlsConnector, base: &BaseUrl, most_idle: usize) -> Self {
+    pub(super) fn new(connector: TlsConnector, base: &BaseUrl, max_idle: usize) -> Self {
         Self {
-            dial,
-            home: PoolOrigin::of_base(base).map(Arc::new),
-            shelves: Arc::new(IdlePool::new(most_idle)),
+            connector,
+            api: PoolOrigin::from_base(base).map(Arc::new),
+            idle_pool: Arc::new(IdlePool::new(max_idle)),
         }
     }
 
-    /// Where a request is for: the API, or wherever a redirect led; nothing if it does not say.
+    /// Returns the origin of a request: the API's or a redirect's. `None` if the URI names no host.
     pub(super) fn origin(&self, uri: &Uri) -> Option<Arc<PoolOrigin>> {
-        let home = self.home.as_ref().filter(|home| home.leads(uri));
-        home.map_or_else(
+        let api = self.api.as_ref().filter(|api| api.contains(uri));
+        api.map_or_else(
             || PoolOrigin::from_uri(uri).map(Arc::new),
-            |home| Some(Arc::clone(home)),
+            |api| Some(Arc::clone(api)),
         )
     }
 
-    /// A connection that is there already.
-    pub(super) fn idle(&self, origin: &PoolOrigin, now: Instant) -> Option<PooledConnection> {
-        self.shelves.take(origin, now)
+    /// Takes an idle connection.
+    pub(super) fn take_idle(&self, origin: &PoolOrigin, now: Instant) -> Option<PooledConnection> {
+        self.idle_pool.take(origin, now)
     }
 
-    /// A connection that is made now, or one that others do not need any more, whichever is first.
-    /// One that comes second is kept: somebody will want it.
-    pub(super) async fn made(
+    /// Opens a connection, or takes one that becomes idle first. A connection that comes second is
+    /// stored for the next request.
+    pub(super) async fn connect(
         &self,
         origin: &Arc<PoolOrigin>,
     ) -> Result<(PooledConnection, ConnectionAge), AttemptFailure> {
-        let _counted = PendingConnect::new(&self.shelves.making);
-        let mut making = Box::pin(making(self.dial.clone(), Arc::clone(origin)));
+        let _counted = PendingConnect::new(&self.idle_pool.connecting);
+        let mut connecting = Box::pin(connect_owned(self.connector.clone(), Arc::clone(origin)));
         loop {
-            let mut freed = pin!(self.shelves.freed.notified());
-            let made = poll_fn(|cx| match making.as_mut().poll(cx) {
-                Poll::Ready(made) => Poll::Ready(Some(made)),
+            let mut freed = pin!(self.idle_pool.freed.notified());
+            let opened = poll_fn(|cx| match connecting.as_mut().poll(cx) {
+                Poll::Ready(opened) => Poll::Ready(Some(opened)),
                 Poll::Pending => freed.as_mut().poll(cx).map(|()| None),
             });
-            if let Some(made) = made.await {
-                return Ok((self.shelves.welcome(origin, made?), ConnectionAge::New));
+            if let Some(opened) = opened.await {
+                return Ok((self.idle_pool.register(origin, opened?), ConnectionAge::New));
             }
-            if let Some(link) = self.shelves.take(origin, Instant::now()) {
-                let (shelves, origin) = (Arc::clone(&self.shelves), Arc::clone(origin));
+            if let Some(connection) = self.idle_pool.take(origin, Instant::now()) {
+                let (idle_pool, origin) = (Arc::clone(&self.idle_pool), Arc::clone(origin));
                 run(async move {
-                    if let Ok(made) = making.await {
-                        shelves.give_back(&origin, shelves.welcome(&origin, made));
+                    if let Ok(opened) = connecting.await {
+                        idle_pool.put_back(&origin, idle_pool.register(&origin, opened));
                     }
                 });
-                return Ok((link, ConnectionAge::Used));
+                return Ok((connection, ConnectionAge::Used));
             }
         }
     }
 
-    /// A connection whose request was never handed to it.
-    pub(super) fn give_back(&self, origin: &Arc<PoolOrigin>, link: PooledConnection) {
-        self.shelves.give_back(origin, link);
+    /// Stores a connection that never got its request.
+    pub(super) fn put_back(&self, origin: &Arc<PoolOrigin>, connection: PooledConnection) {
+        self.idle_pool.put_back(origin, connection);
     }
 
-    /// The way of an answer that has begun on this connection: one that many use is put back now, and
-    /// any other with the end of the answer's body.
-    pub(super) fn body_framing(
+    /// Returns the hold of a response on its connection. A shared connection goes back now, any
+    /// other at the end of the body.
+    pub(super) fn connection_for_body(
         &self,
         origin: Arc<PoolOrigin>,
-        link: PooledConnection,
-    ) -> BodyFraming {
-        if let PooledConnection::Shared(_, doubt) = &link {
-            let doubt = doubt.clone();
-            self.give_back(&origin, link);
-            return BodyFraming::Shared(doubt);
+        connection: PooledConnection,
+    ) -> BodyConnection {
+        if let PooledConnection::Shared(_, suspect) = &connection {
+            let suspect = suspect.clone();
+            self.put_back(&origin, connection);
+            return BodyConnection::Shared(suspect);
         }
-        BodyFraming::Lent(ConnectionLease {
-            shelves: Arc::clone(&self.shelves),
+        BodyConnection::Leased(ConnectionLease {
+            idle_pool: Arc::clone(&self.idle_pool),
             origin,
-            link: Some(link),
+            connection: Some(connection),
         })
     }
 }
 
-/// How a body comes.
-pub(super) enum BodyFraming {
-    /// Over a connection that others use too, and can be warned of.
+/// Connection that carries a response body.
+pub(super) enum BodyConnection {
+    /// Shared with other requests, which the flag can warn.
     Shared(SuspectFlag),
-    /// Over one of its own.
-    Lent(#[expect(dead_code, reason = "held for its end alone")] ConnectionLease),
+    /// Held by this body alone.
+    Leased(#[expect(dead_code, reason = "held for its drop alone")] ConnectionLease),
 }
 
-/// A connection that is put back when this is dropped. Whoever reads the body holds it, so that nobody
-/// has to wait beside for the connection to be free.
+/// Connection that returns to the pool on drop. The reader of the body holds it, so no task has to
+/// wait until the connection is free.
 pub(super) struct ConnectionLease {
-    shelves: Arc<IdlePool>,
+    idle_pool: Arc<IdlePool>,
     origin: Arc<PoolOrigin>,
-    link: Option<PooledConnection>,
+    connection: Option<PooledConnection>,
 }
 
 impl Drop for ConnectionLease {
     fn drop(&mut self) {
-        if let Some(link) = self.link.take() {
-            self.shelves.give_back(&self.origin, link);
+        if let Some(connection) = self.connection.take() {
+            self.idle_pool.put_back(&self.origin, connection);
         }
     }
 }
 
-/// Whether a connection has taken requests before.
+/// Use of a connection so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ConnectionAge {
-    /// It may be about to be closed by the other side.
+    /// It carried requests: the server may be about to close it.
     Used,
-    /// It was made for this request.
+    /// It was opened for this request.
     New,
 }
 
-async fn making(
-    dial: TlsConnector,
+async fn connect_owned(
+    connector: TlsConnector,
     origin: Arc<PoolOrigin>,
 ) -> Result<PooledConnection, AttemptFailure> {
-    PooledConnection::made(dial, &origin).await
+    PooledConnection::connect(connector, &origin).await
 }
 
-/// One who makes a connection and would take another.
+/// Counts a caller that opens a connection and would take an idle one.
 struct PendingConnect<'a>(&'a AtomicUsize);
 
 impl<'a> PendingConnect<'a> {

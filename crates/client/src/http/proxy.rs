@@ -1,8 +1,8 @@
-//! Through a proxy, when the configuration says so and never because the environment does.
+//! Proxies, used if the configuration says so; the environment alone never enables one.
 //!
-//! Always a tunnel: the proxy learns the host and the port and nothing else, and a key in a header
-//! stays between us and the API, as far as TLS goes. The proxy resolves the name itself, so only
-//! hosts that are written as addresses can be looked at here.
+//! Always a tunnel: the proxy learns only host and port, and with TLS a key in a header stays
+//! between client and API. The proxy resolves names itself, so only literal addresses can be
+//! checked here.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,12 +17,12 @@ use super::resolve::AddressGuard;
 use super::tls_connector::{BoxedStream, DirectConnector};
 use crate::api::Proxy;
 
-/// Which destinations are reached through which proxy.
+/// Proxy per destination.
 pub(super) struct ProxyTable {
     rule: BypassRule,
-    /// To the proxy, which the operator named and which may be anywhere.
+    /// To the proxy, which the operator named and which may have any address.
     to_proxy: DirectConnector,
-    /// To destinations that need none.
+    /// To destinations that bypass the proxy.
     direct: DirectConnector,
     guard: AddressGuard,
 }
@@ -32,25 +32,25 @@ enum BypassRule {
     Environment(Box<Matcher>),
 }
 
-/// How a proxy is reached.
+/// Connectors to a proxy and around it.
 pub(super) struct ProxyRoutes {
     /// To the proxy itself.
     pub(super) to_proxy: DirectConnector,
-    /// Around it.
+    /// Around the proxy.
     pub(super) direct: DirectConnector,
-    /// What may be called through it.
+    /// Addresses that may be called through the proxy.
     pub(super) guard: AddressGuard,
 }
 
 impl ProxyTable {
-    /// The tunnels of a configuration; `None` if it wants none.
+    /// Builds the table of a configuration; `None` if it has no proxy.
     pub(super) fn new(proxy: &Proxy, routes: ProxyRoutes) -> Result<Option<Self>, HttpsProxy> {
         let rule = match proxy {
             Proxy::None => return Ok(None),
             Proxy::Environment => BypassRule::Environment(Box::new(Matcher::from_env())),
             Proxy::Url(url) => {
                 let uri = url.join("").map_err(|_| HttpsProxy)?;
-                BypassRule::All(plain(uri)?)
+                BypassRule::All(require_http(uri)?)
             }
         };
         Ok(Some(Self {
@@ -61,14 +61,14 @@ impl ProxyTable {
         }))
     }
 
-    pub(super) fn reach(
+    pub(super) fn connect(
         &self,
-        to: Uri,
+        uri: Uri,
     ) -> Pin<Box<dyn Future<Output = Result<BoxedStream, ConnectError>> + Send>> {
-        let Some((proxy, auth)) = self.proxy_for(&to) else {
-            return self.direct.clone().call(to);
+        let Some((proxy, auth)) = self.proxy_for(&uri) else {
+            return self.direct.clone().call(uri);
         };
-        let checked = self.guard.check_literal(to.host().unwrap_or_default());
+        let checked = self.guard.check_literal(uri.host().unwrap_or_default());
         let mut tunnel = Tunnel::new(proxy, self.to_proxy.clone());
         if let Some(auth) = auth {
             tunnel = tunnel.with_auth(auth);
@@ -76,31 +76,31 @@ impl ProxyTable {
         Box::pin(async move {
             checked?;
             tunnel
-                .call(to)
+                .call(uri)
                 .await
-                .map_err(|error| match ConnectError::read(&error) {
+                .map_err(|error| match ConnectError::from_error(&error) {
                     ConnectError::Network(std::io::ErrorKind::Other) => ConnectError::Proxy,
                     known => known,
                 })
         })
     }
 
-    fn proxy_for(&self, to: &Uri) -> Option<(Uri, Option<HeaderValue>)> {
+    fn proxy_for(&self, uri: &Uri) -> Option<(Uri, Option<HeaderValue>)> {
         match &self.rule {
             BypassRule::All(proxy) => Some((proxy.clone(), None)),
             BypassRule::Environment(matcher) => {
-                let found = matcher.intercept(to)?;
+                let found = matcher.intercept(uri)?;
                 Some((found.uri().clone(), found.basic_auth().cloned()))
             }
         }
     }
 }
 
-/// TLS to the proxy itself is not spoken.
+/// Error of a proxy URL with `https`, which is not supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct HttpsProxy;
 
-fn plain(uri: Uri) -> Result<Uri, HttpsProxy> {
+fn require_http(uri: Uri) -> Result<Uri, HttpsProxy> {
     if uri.scheme_str() == Some("http") {
         Ok(uri)
     } else {

@@ -1,13 +1,12 @@
-//! Which addresses are on the public internet.
+//! Test for addresses on the public internet.
 //!
-//! A name is somebody else's word: whoever owns it can let it lead to this machine, to the metadata
-//! service of a cloud or to a neighbour on the private network. So addresses are allowed by what they
-//! are, not refused by a list of known bad ones: of IPv6 only the one block that is routed globally,
-//! and where an address carries another inside it, the inner one is judged.
+//! The owner of a name can point it at this machine, at a cloud's metadata service or into the
+//! private network. So addresses are allowed by class, not denied by a list: of IPv6 only the
+//! globally routed block. An IPv4 address inside an IPv6 address is judged itself.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is one that anybody on the internet could mean.
+/// Returns true if an address is public.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -23,7 +22,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    if let Some(inner) = carried(address) {
+    if let Some(inner) = embedded_v4(address) {
         return is_public_v4(inner);
     }
     let number = address.to_bits();
@@ -32,8 +31,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     within(&GLOBAL_V6) && !SPECIAL_V6.iter().any(within)
 }
 
-/// The IPv4 address that is really called: mapped, behind the well-known translator, or tunnelled.
-fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
+/// Returns the IPv4 address inside: IPv4-mapped, NAT64 or 6to4.
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [first, second, third, .., high, low] = address.segments();
     let last = || Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
     let upper = address.to_bits() >> 32;
@@ -47,7 +46,7 @@ fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Blocks that are private, local, reserved, shared, for documentation or for many at once.
+/// Private, local, reserved, shared, documentation and multicast blocks.
 const SPECIAL_V4: [(Ipv4Addr, u32); 15] = [
     (Ipv4Addr::UNSPECIFIED, 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
@@ -66,10 +65,10 @@ const SPECIAL_V4: [(Ipv4Addr, u32); 15] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4),
 ];
 
-/// The only block that is handed out for the internet.
+/// The only block assigned for global unicast.
 const GLOBAL_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
-/// What of it is not: protocol assignments with Teredo among them, and documentation.
+/// Exceptions in it: protocol assignments with Teredo, and documentation.
 const SPECIAL_V6: [(Ipv6Addr, u32); 3] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
@@ -84,9 +83,9 @@ mod tests {
         is_public(written.parse().expect("an address"))
     }
 
-    // The first and last address of each block, and its neighbours where they are public.
+    // First and last address of each block, and the public neighbours.
     #[test]
-    fn no_private_address_is_taken_for_a_public_one() {
+    fn private_addresses_are_never_public() {
         for private in [
             "0.0.0.0",
             "0.255.255.255",

@@ -1,11 +1,11 @@
-//! The body of a request on its way out.
+//! Body of a request.
 //!
-//! A body that is held whole can be sent again and is handed over in pieces, so that progress is
-//! seen: a slow upload is not a silent server. A streamed one goes once: it is lent to an attempt, and
-//! taken only when its first piece is asked for, so that an attempt without a connection leaves it.
+//! A buffered body can be sent again. It goes out in pieces, so that progress is visible: a slow
+//! upload is not a silent server. A streamed body goes once. An attempt borrows it and takes it
+//! with the first poll, so that an attempt without a connection leaves it intact.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -13,45 +13,47 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use tokio::time::Instant;
 
-/// An error of a body that a caller streams. Its text is never shown.
+use crate::lock::Lock;
+
+/// Error of a caller's streamed body. Its text is never shown.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A request's body.
+/// Body of a request.
 pub(crate) struct OutgoingBody {
     kind: OutgoingKind,
     progress: Option<BodyProgress>,
 }
 
 enum OutgoingKind {
-    Whole(Bytes),
-    Lent(LentBody),
-    Streamed(Streamed),
-    Gone,
+    Buffered(Bytes),
+    Borrowed(BorrowedBody),
+    Streamed(StreamedBody),
+    Taken,
 }
 
-/// A body that is produced as it goes.
-pub(crate) type Streamed = UnsyncBoxBody<Bytes, BoxError>;
+/// Body that the caller produces while it is sent.
+pub(crate) type StreamedBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// A streamed body that is taken by whoever first asks for a piece of it.
+/// Streamed body that the first attempt to poll it takes.
 #[derive(Clone)]
-pub(crate) struct LentBody(Arc<Mutex<Option<Streamed>>>);
+pub(crate) struct BorrowedBody(Arc<Lock<Option<StreamedBody>>>);
 
-impl LentBody {
-    pub(crate) fn new(body: Streamed) -> Self {
-        Self(Arc::new(Mutex::new(Some(body))))
+impl BorrowedBody {
+    pub(crate) fn new(body: StreamedBody) -> Self {
+        Self(Arc::new(Lock::new(Some(body))))
     }
 
-    /// Whether nobody has taken it yet.
-    pub(crate) fn is_whole(&self) -> bool {
+    /// Returns true if no attempt has taken it.
+    pub(crate) fn is_untouched(&self) -> bool {
         self.with_body(|body| body.is_some())
     }
 
-    fn take(&self) -> Option<Streamed> {
+    fn take(&self) -> Option<StreamedBody> {
         self.with_body(Option::take)
     }
 
-    fn with_body<R>(&self, look: impl FnOnce(&mut Option<Streamed>) -> R) -> R {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_body<R>(&self, read: impl FnOnce(&mut Option<StreamedBody>) -> R) -> R {
+        read(&mut self.0.lock())
     }
 }
 
@@ -59,19 +61,19 @@ impl OutgoingBody {
     pub(crate) fn full(bytes: Bytes) -> Self {
         let progress = (!bytes.is_empty()).then(BodyProgress::default);
         Self {
-            kind: OutgoingKind::Whole(bytes),
+            kind: OutgoingKind::Buffered(bytes),
             progress,
         }
     }
 
-    pub(crate) fn lent(body: LentBody) -> Self {
+    pub(crate) fn borrowed(body: BorrowedBody) -> Self {
         Self {
-            kind: OutgoingKind::Lent(body),
+            kind: OutgoingKind::Borrowed(body),
             progress: Some(BodyProgress::default()),
         }
     }
 
-    /// When the last piece was handed over; nothing for a request without a body.
+    /// Returns the progress of the body; `None` for a request without a body.
     pub(super) fn progress(&self) -> Option<BodyProgress> {
         self.progress.clone()
     }
@@ -85,27 +87,27 @@ impl Body for OutgoingBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let OutgoingKind::Lent(lent) = &self.kind {
-            self.kind = lent
+        if let OutgoingKind::Borrowed(borrowed) = &self.kind {
+            self.kind = borrowed
                 .take()
-                .map_or(OutgoingKind::Gone, OutgoingKind::Streamed);
+                .map_or(OutgoingKind::Taken, OutgoingKind::Streamed);
         }
         let polled = match &mut self.kind {
-            OutgoingKind::Whole(rest) if rest.is_empty() => Poll::Ready(None),
-            OutgoingKind::Whole(rest) => {
-                let piece = rest.split_to(rest.len().min(PIECE));
+            OutgoingKind::Buffered(rest) if rest.is_empty() => Poll::Ready(None),
+            OutgoingKind::Buffered(rest) => {
+                let piece = rest.split_to(rest.len().min(MAX_PIECE));
                 Poll::Ready(Some(Ok(Frame::data(piece))))
             }
             OutgoingKind::Streamed(body) => Pin::new(body).poll_frame(cx),
-            // Half a body must never look like a whole one.
-            OutgoingKind::Lent(_) | OutgoingKind::Gone => {
-                Poll::Ready(Some(Err("the body already went".into())))
+            // A partial body must never pass for a complete one.
+            OutgoingKind::Borrowed(_) | OutgoingKind::Taken => {
+                Poll::Ready(Some(Err("the body was already sent".into())))
             }
         };
         if let Some(progress) = &self.progress {
             match polled {
-                Poll::Ready(_) => progress.moved(),
-                Poll::Pending => progress.starves(),
+                Poll::Ready(_) => progress.mark_progress(),
+                Poll::Pending => progress.mark_starved(),
             }
         }
         polled
@@ -113,65 +115,62 @@ impl Body for OutgoingBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            OutgoingKind::Whole(rest) => rest.is_empty(),
+            OutgoingKind::Buffered(rest) => rest.is_empty(),
             OutgoingKind::Streamed(body) => body.is_end_stream(),
-            OutgoingKind::Lent(lent) => {
-                lent.with_body(|body| body.as_ref().is_some_and(Body::is_end_stream))
+            OutgoingKind::Borrowed(borrowed) => {
+                borrowed.with_body(|body| body.as_ref().is_some_and(Body::is_end_stream))
             }
-            OutgoingKind::Gone => false,
+            OutgoingKind::Taken => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            OutgoingKind::Whole(rest) => {
+            OutgoingKind::Buffered(rest) => {
                 u64::try_from(rest.len()).map_or_else(|_| SizeHint::new(), SizeHint::with_exact)
             }
             OutgoingKind::Streamed(body) => body.size_hint(),
-            OutgoingKind::Lent(lent) => {
-                lent.with_body(|body| body.as_ref().map(Body::size_hint).unwrap_or_default())
+            OutgoingKind::Borrowed(borrowed) => {
+                borrowed.with_body(|body| body.as_ref().map(Body::size_hint).unwrap_or_default())
             }
-            OutgoingKind::Gone => SizeHint::default(),
+            OutgoingKind::Taken => SizeHint::default(),
         }
     }
 }
 
-/// When a body last moved. The connection marks it and the attempt reads it, on different tasks.
+/// Time of the last progress of a body. The connection sets it and the attempt reads it, on
+/// different tasks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BodyProgress(Arc<Mutex<MovedBytes>>);
+pub(super) struct BodyProgress(Arc<Lock<ProgressState>>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct MovedBytes {
+struct ProgressState {
     last: Option<Instant>,
-    /// Whether the connection would send more if the caller had more.
+    /// Set while the connection waits for more data from the caller.
     starved: bool,
 }
 
 impl BodyProgress {
-    fn moved(&self) {
-        *self.lock() = MovedBytes {
+    fn mark_progress(&self) {
+        *self.0.lock() = ProgressState {
             last: Some(Instant::now()),
             starved: false,
         };
     }
 
-    fn starves(&self) {
-        self.lock().starved = true;
+    fn mark_starved(&self) {
+        self.0.lock().starved = true;
     }
 
     pub(super) fn last(&self) -> Option<Instant> {
-        self.lock().last
+        self.0.lock().last
     }
 
-    /// Whether it is the caller who keeps the server waiting.
+    /// Returns true if the caller keeps the server waiting.
     pub(super) fn is_starved(&self) -> bool {
-        self.lock().starved
-    }
-
-    fn lock(&self) -> MutexGuard<'_, MovedBytes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().starved
     }
 }
 
-/// What a connection takes at once without growing its buffer.
-const PIECE: usize = 64 * 1024;
+/// Amount that a connection takes at once without growing its buffer.
+const MAX_PIECE: usize = 64 * 1024;

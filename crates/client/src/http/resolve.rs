@@ -1,8 +1,8 @@
-//! From a name to the addresses that may be called.
+//! Name resolution with address checks.
 //!
-//! A name is resolved for each new connection, every answer is looked at, and the connection goes to
-//! one of exactly those addresses: a name that changes between looking and calling changes nothing.
-//! Answers are not kept: the system's resolver does that, and knows for how long.
+//! Each new connection resolves its name, checks every address and connects to one of exactly
+//! those. A name that changes between check and connect has no effect. The system's resolver
+//! caches, not this one: it knows the time to live.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -19,10 +19,10 @@ use super::public_address::is_public;
 use super::resolve_error::ResolveError;
 use crate::api::{AddressPolicy, Api};
 
-/// Finds the addresses of a name, for programs that do not want the system's answer.
+/// Resolves names, for programs that do not use the system's resolver.
 ///
 /// ```
-/// use outflow::{Resolve, Resolving, Unresolved};
+/// use outflow::{Resolve, Resolving, ResolveError};
 ///
 /// struct Hosts;
 ///
@@ -30,48 +30,50 @@ use crate::api::{AddressPolicy, Api};
 ///     fn resolve(&self, name: &str) -> Resolving {
 ///         let found = match name {
 ///             "api.example.com" => Ok(vec![[203, 0, 113, 7].into()]),
-///             _ => Err(Unresolved::NoSuchName),
+///             _ => Err(ResolveError::NoSuchName),
 ///         };
 ///         Box::pin(async move { found })
 ///     }
 /// }
 /// ```
 pub trait Resolve: Send + Sync {
-    /// Begins to look a name up. One that takes almost as long as a connection may is given up.
+    /// Starts a lookup. The transport gives it up shortly before the connect timeout.
     fn resolve(&self, name: &str) -> Resolving;
 }
 
-/// Addresses that are being looked up.
+/// Pending lookup.
 pub type Resolving = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, ResolveError>> + Send>>;
 
-/// Where a name may lead.
+/// Rule for the addresses of a host.
 #[derive(Clone, Debug)]
 pub(super) struct AddressGuard {
     addresses: AddressPolicy,
-    /// The host of the base URL, if its owner wrote a private place down on purpose.
-    meant: Option<Box<str>>,
+    /// Host of the base URL, if it is a literal address or `localhost`: written on purpose.
+    exempt_host: Option<Box<str>>,
 }
 
 impl AddressGuard {
     pub(super) fn from_api(api: &Api) -> Self {
         let host = api.base_url.host();
-        let local = host.eq_ignore_ascii_case("localhost") || literal(host).is_some();
+        let is_local = host.eq_ignore_ascii_case("localhost") || literal(host).is_some();
         Self {
             addresses: api.addresses,
-            meant: local.then(|| host.into()),
+            exempt_host: is_local.then(|| host.into()),
         }
     }
 
-    /// Whether a connection to this host may go to this address.
+    /// Returns true if a connection to this host may use this address.
     fn allows(&self, host: &str, address: IpAddr) -> bool {
-        let meant = || {
-            let meant = self.meant.as_deref();
-            meant.is_some_and(|meant| unbracketed(meant).eq_ignore_ascii_case(unbracketed(host)))
+        let exempt_host = || {
+            let exempt_host = self.exempt_host.as_deref();
+            exempt_host.is_some_and(|exempt_host| {
+                unbracketed(exempt_host).eq_ignore_ascii_case(unbracketed(host))
+            })
         };
-        self.addresses == AddressPolicy::Any || meant() || is_public(address)
+        self.addresses == AddressPolicy::Any || exempt_host() || is_public(address)
     }
 
-    /// Refuses a host that is itself an address, which no resolver is ever asked about.
+    /// Refuses a host that is a forbidden literal address, which no resolver sees.
     pub(super) fn check_literal(&self, host: &str) -> Result<(), ConnectError> {
         match literal(host) {
             Some(address) if !self.allows(host, address) => Err(ConnectError::Forbidden),
@@ -80,7 +82,7 @@ impl AddressGuard {
     }
 }
 
-/// The address that a host is, if it is one.
+/// Parses a host that is a literal address.
 fn literal(host: &str) -> Option<IpAddr> {
     unbracketed(host).parse().ok()
 }
@@ -91,22 +93,21 @@ fn unbracketed(host: &str) -> &str {
         .unwrap_or(host)
 }
 
-/// A resolver whose answers were looked at.
+/// Resolver that checks every address.
 #[derive(Clone)]
 pub(super) struct CheckedResolver {
     names: Arc<dyn Resolve>,
     guard: AddressGuard,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl CheckedResolver {
-    /// The answers of `names` that come while a connection may still be made, which takes so long at
-    /// most.
+    /// Returns a resolver whose lookups must end within the connect timeout.
     pub(super) fn new(names: Arc<dyn Resolve>, guard: AddressGuard, connect: Duration) -> Self {
         Self {
             names,
             guard,
-            patience: connect.saturating_sub(connect / KEPT_FOR_CONNECTING),
+            timeout: connect.saturating_sub(connect / CONNECT_FRACTION),
         }
     }
 }
@@ -121,20 +122,19 @@ impl Service<Name> for CheckedResolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let (looking, guard) = (self.names.resolve(name.as_str()), self.guard.clone());
-        let patience = self.patience;
+        let (lookup, guard) = (self.names.resolve(name.as_str()), self.guard.clone());
+        let timeout = self.timeout;
         Box::pin(async move {
-            let found = tokio::time::timeout(patience, looking).await;
+            let found = tokio::time::timeout(timeout, lookup).await;
             let found = found.unwrap_or(Err(ResolveError::TimedOut));
             let found = found.map_err(ConnectError::Unresolved)?;
-            allowed(&guard, name.as_str(), found)
+            check_addresses(&guard, name.as_str(), found)
         })
     }
 }
 
-/// All of the answers or none: a name that leads to one forbidden place is not to be trusted with
-/// the others.
-fn allowed(
+/// Returns all addresses or none: a name with one forbidden address is not trusted with the others.
+fn check_addresses(
     guard: &AddressGuard,
     name: &str,
     found: Vec<IpAddr>,
@@ -145,21 +145,22 @@ fn allowed(
     if !found.iter().all(|address| guard.allows(name, *address)) {
         return Err(ConnectError::Forbidden);
     }
-    // The port is the connector's to fill in; a name with a hundred addresses is tried at a few.
-    let few: Vec<_> = found
+    // The connector fills in the port. Of a name with a hundred addresses only a few are tried.
+    let addresses: Vec<_> = found
         .into_iter()
-        .take(MOST_ADDRESSES)
+        .take(MAX_ADDRESSES)
         .map(|address| SocketAddr::new(address, 0))
         .collect();
-    Ok(few.into_iter())
+    Ok(addresses.into_iter())
 }
 
-/// Enough for every family and a spare; more would only share the connect timeout out in slivers.
-const MOST_ADDRESSES: usize = 8;
+/// Enough for both address families and a spare. More addresses would split the connect timeout too
+/// finely.
+const MAX_ADDRESSES: usize = 8;
 
-/// A tenth: with less time than that no connection would come about either, and a lookup that ends
-/// before the connection's own time shows what took so long.
-const KEPT_FOR_CONNECTING: u32 = 10;
+/// A tenth: less time would not suffice to connect, and a lookup that ends before the connect
+/// timeout shows the slow part.
+const CONNECT_FRACTION: u32 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -171,31 +172,32 @@ mod tests {
         AddressGuard::from_api(&api)
     }
 
-    // The name's owner answers with the metadata service, with this machine, or with one of each.
+    // The name's owner returns the metadata service, this machine, or a public address with one of
+    // them.
     #[test]
-    fn a_name_never_leads_into_a_private_network() {
+    fn a_name_never_resolves_to_a_private_network() {
         let guard = guard("https://api.example.com", AddressPolicy::Public);
         let (open, closed) = (
             IpAddr::from([8, 8, 8, 8]),
             IpAddr::from([169, 254, 169, 254]),
         );
         for found in [vec![closed], vec![open, closed], vec![closed, open]] {
-            let refused = allowed(&guard, "api.example.com", found).err();
+            let refused = check_addresses(&guard, "api.example.com", found).err();
             assert_eq!(refused, Some(ConnectError::Forbidden));
         }
-        assert!(allowed(&guard, "api.example.com", vec![open]).is_ok());
+        assert!(check_addresses(&guard, "api.example.com", vec![open]).is_ok());
         assert_eq!(
-            allowed(&guard, "api.example.com", Vec::new()).err(),
+            check_addresses(&guard, "api.example.com", Vec::new()).err(),
             Some(ConnectError::Unresolved(ResolveError::NoAddress))
         );
     }
 
-    // Harmless when it is first looked at, and home when it is called: each connection looks again, and
-    // goes where it has looked.
+    // The first lookup is public and the second local: each connection resolves again and uses what
+    // it checked.
     #[tokio::test]
-    async fn a_name_that_turns_home_is_refused_from_then_on() {
-        struct Turning(std::sync::atomic::AtomicBool);
-        impl Resolve for Turning {
+    async fn a_name_that_rebinds_to_loopback_is_refused() {
+        struct Rebinding(std::sync::atomic::AtomicBool);
+        impl Resolve for Rebinding {
             fn resolve(&self, _: &str) -> Resolving {
                 let turned = self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
                 let to: IpAddr = if turned { [127, 0, 0, 1] } else { [8, 8, 8, 8] }.into();
@@ -203,7 +205,7 @@ mod tests {
             }
         }
         let guard = guard("https://api.example.com", AddressPolicy::Public);
-        let names = Arc::new(Turning(false.into()));
+        let names = Arc::new(Rebinding(false.into()));
         let mut checked = CheckedResolver::new(names, guard, Duration::from_secs(1));
         let name: Name = "api.example.com".parse().expect("a name");
         let first = checked.call(name.clone()).await.map(Iterator::collect);
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_place_is_called_only_where_it_was_written_down() {
+    fn a_private_address_is_called_only_if_the_base_url_names_it() {
         let loopback = IpAddr::from([127, 0, 0, 1]);
         let written = guard("http://127.0.0.1:80", AddressPolicy::Public);
         assert!(written.allows("127.0.0.1", loopback));
@@ -235,10 +237,10 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_addresses_are_not_tried_one_by_one() {
+    fn only_a_few_addresses_of_a_name_are_tried() {
         let guard = guard("https://api.example.com", AddressPolicy::Public);
         let many = vec![IpAddr::from([8, 8, 8, 8]); 100];
-        let kept = allowed(&guard, "api.example.com", many).map(Iterator::count);
-        assert_eq!(kept, Ok(MOST_ADDRESSES));
+        let kept = check_addresses(&guard, "api.example.com", many).map(Iterator::count);
+        assert_eq!(kept, Ok(MAX_ADDRESSES));
     }
 }

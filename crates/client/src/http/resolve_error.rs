@@ -1,39 +1,39 @@
-//! Why a name has no address.
+//! Errors of a name lookup.
 //!
-//! Four ways, because each calls for other hands: whoever wrote the name, whoever runs the resolver,
-//! whoever runs the network, and whoever owns the name. What a resolver says in its own words is read
-//! once and dropped: it may quote the name, and a name may hold a key.
+//! Four kinds, because a different person fixes each: the author of the config, the operator of the
+//! resolver or of the network, the owner of the name. The resolver's own text is read once and
+//! dropped: it may quote the name, and a name may hold a key.
 
 use std::fmt;
 use std::io;
 
-/// Why a name has no address.
+/// Error of a name lookup.
 ///
-/// A resolver of a program's own says it by returning one of these. An [`io::Error`] turns into one,
-/// as far as it tells: what it does not tell is [`ServerFailed`](Self::ServerFailed).
+/// A custom resolver returns one of these. An [`io::Error`] converts into one; unclear errors
+/// become [`ServerFailed`](Self::ServerFailed).
 ///
 /// ```
 /// use std::io::{Error, ErrorKind};
-/// use outflow::Unresolved;
+/// use outflow::ResolveError;
 ///
-/// assert_eq!(Unresolved::from(Error::from(ErrorKind::NotFound)), Unresolved::NoSuchName);
-/// assert_eq!(Unresolved::from(Error::other("?")), Unresolved::ServerFailed);
+/// assert_eq!(ResolveError::from(Error::from(ErrorKind::NotFound)), ResolveError::NoSuchName);
+/// assert_eq!(ResolveError::from(Error::other("?")), ResolveError::ServerFailed);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ResolveError {
     /// The name does not exist.
     NoSuchName,
-    /// Whoever was asked could not tell, or did not say why there is no answer. The system's resolver
-    /// also says this when it waited in vain itself.
+    /// The resolver failed or gave no reason. The system's resolver also reports its own timeout
+    /// like this.
     ServerFailed,
-    /// There was no answer in time.
+    /// The lookup timed out.
     TimedOut,
     /// The name exists and has no address.
     NoAddress,
 }
 
 impl ResolveError {
-    /// All of them, for series that exist before they are counted.
+    /// All kinds, for metric series that exist before they count.
     pub const ALL: [Self; 4] = [
         Self::NoSuchName,
         Self::ServerFailed,
@@ -41,7 +41,7 @@ impl ResolveError {
         Self::NoAddress,
     ];
 
-    /// The label's value.
+    /// Returns the label value.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoSuchName => "no_such_name",
@@ -57,7 +57,7 @@ impl From<io::Error> for ResolveError {
         match error.kind() {
             io::ErrorKind::NotFound => Self::NoSuchName,
             io::ErrorKind::TimedOut => Self::TimedOut,
-            _ => by_text(&error.to_string()),
+            _ => classify_text(&error.to_string()),
         }
     }
 }
@@ -65,9 +65,9 @@ impl From<io::Error> for ResolveError {
 impl fmt::Display for ResolveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoSuchName => "the name does not exist: look at the host of the base URL",
-            Self::ServerFailed => "the name could not be looked up: look at the resolver",
-            Self::TimedOut => "the name was not looked up in time",
+            Self::NoSuchName => "the name does not exist: check the host of the base URL",
+            Self::ServerFailed => "the name lookup failed: check the resolver",
+            Self::TimedOut => "the name lookup timed out",
             Self::NoAddress => "the name has no address",
         })
     }
@@ -75,20 +75,20 @@ impl fmt::Display for ResolveError {
 
 impl std::error::Error for ResolveError {}
 
-/// The standard library keeps the text of a failed lookup and not its number, so the texts are all
-/// that there is to tell one from another. Programs that translate them get the general answer.
-fn by_text(text: &str) -> ResolveError {
-    let says = |texts: &[&str]| texts.iter().any(|known| text.ends_with(known));
-    if says(&UNKNOWN) {
+/// Classifies a lookup by its text: the standard library keeps the text and drops the number.
+/// Translated texts get the general error.
+fn classify_text(text: &str) -> ResolveError {
+    let ends_with_any = |texts: &[&str]| texts.iter().any(|known| text.ends_with(known));
+    if ends_with_any(&UNKNOWN) {
         ResolveError::NoSuchName
-    } else if says(&EMPTY) {
+    } else if ends_with_any(&EMPTY) {
         ResolveError::NoAddress
     } else {
         ResolveError::ServerFailed
     }
 }
 
-/// What the C libraries of Linux (two of them), macOS and BSD say of a name that does not exist.
+/// Texts of glibc, musl, macOS and BSD for a name that does not exist.
 const UNKNOWN: [&str; 4] = [
     "Name or service not known",
     "Name does not resolve",
@@ -96,7 +96,7 @@ const UNKNOWN: [&str; 4] = [
     "hostname nor servname provided, or not known",
 ];
 
-/// And of one without an address.
+/// Their texts for a name without an address.
 const EMPTY: [&str; 4] = [
     "No address associated with hostname",
     "No address associated with nodename",
@@ -108,10 +108,10 @@ const EMPTY: [&str; 4] = [
 mod tests {
     use super::*;
 
-    // As the standard library writes them, with each text that the C library of this system has.
+    // As the standard library formats them, with each text of this system's C library.
     #[test]
-    fn the_systems_words_are_told_apart() {
-        for (words, why) in [
+    fn system_texts_map_to_their_error() {
+        for (text, error) in [
             ("Name or service not known", ResolveError::NoSuchName),
             (
                 "No address associated with hostname",
@@ -125,17 +125,17 @@ mod tests {
                 "Non-recoverable failure in name resolution",
                 ResolveError::ServerFailed,
             ),
-            ("words of a library to come", ResolveError::ServerFailed),
+            ("text of a future library", ResolveError::ServerFailed),
         ] {
-            let text = format!("failed to lookup address information: {words}");
-            assert_eq!(ResolveError::from(io::Error::other(text)), why, "{words}");
+            let full = format!("failed to lookup address information: {text}");
+            assert_eq!(ResolveError::from(io::Error::other(full)), error, "{text}");
         }
         let late = io::Error::from(io::ErrorKind::TimedOut);
         assert_eq!(ResolveError::from(late), ResolveError::TimedOut);
     }
 
     #[test]
-    fn each_has_a_name_of_its_own() {
+    fn every_kind_has_its_own_name() {
         let names: std::collections::BTreeSet<_> = ResolveError::ALL.map(ResolveError::name).into();
         assert_eq!(names.len(), ResolveError::ALL.len());
     }

@@ -1,7 +1,7 @@
-//! The body of a response on its way in.
+//! Body of a response.
 //!
-//! Silence is measured, not duration: a body may take an hour as long as something comes. The timer
-//! exists only while there is something to wait for, so a body that came with its head costs none.
+//! The read timeout limits silence, not duration: a body may take an hour while data arrives. The
+//! timer exists only during a wait, so a body that came with its head costs none.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,71 +16,70 @@ use tokio::time::Sleep;
 
 use super::deadline::{AttemptDeadline, from_now};
 use super::failure::{AttemptFailure, BytesSent, FailureKind};
-use super::pool::BodyFraming;
+use super::pool::BodyConnection;
 
-/// A response's body.
+/// Body of a response.
 pub(crate) struct IncomingBody {
     body: hyper::body::Incoming,
     silence: Duration,
-    end: Option<AttemptDeadline>,
-    waiting: Option<Pin<Box<Sleep>>>,
-    /// Until all of it has come.
-    way: Option<BodyFraming>,
+    deadline: Option<AttemptDeadline>,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Set until the body is complete.
+    connection: Option<BodyConnection>,
 }
 
 impl IncomingBody {
-    /// A body on its way over a connection that must not be silent for longer, and must be over by
-    /// then.
+    /// Returns a body with a maximum silence and a deadline.
     pub(super) fn new(
         body: hyper::body::Incoming,
         silence: Duration,
-        end: AttemptDeadline,
-        way: BodyFraming,
+        deadline: AttemptDeadline,
+        connection: BodyConnection,
     ) -> Self {
         let is_over = body.is_end_stream();
         Self {
             body,
             silence,
-            end: Some(end),
-            waiting: None,
-            way: (!is_over).then_some(way),
+            deadline: Some(deadline),
+            timer: None,
+            connection: (!is_over).then_some(connection),
         }
     }
 
-    /// The same body, with another end.
-    pub(crate) fn until(mut self, end: Option<AttemptDeadline>) -> Self {
-        self.end = end;
-        self.waiting = None;
+    /// Replaces the deadline.
+    pub(crate) fn with_deadline(mut self, deadline: Option<AttemptDeadline>) -> Self {
+        self.deadline = deadline;
+        self.timer = None;
         self
     }
 
-    /// All of it, if it is no larger than that.
-    pub(crate) async fn collect(mut self, largest: u64) -> Result<Bytes, BodyReadError> {
-        let read = self.read(largest).await;
+    /// Reads the complete body up to a maximum size.
+    pub(crate) async fn collect(mut self, max: u64) -> Result<Bytes, BodyReadError> {
+        let read = self.read(max).await;
         if read == Err(BodyReadError::TooLarge) {
             self.distrust();
         }
         read
     }
 
-    async fn read(&mut self, largest: u64) -> Result<Bytes, BodyReadError> {
-        if self.body.size_hint().lower() > largest {
+    async fn read(&mut self, max: u64) -> Result<Bytes, BodyReadError> {
+        if self.body.size_hint().lower() > max {
             return Err(BodyReadError::TooLarge);
         }
         let Some(first) = self.data().await? else {
             return Ok(Bytes::new());
         };
-        let mut room = BodyAllowance(largest);
-        room.take(&first)?;
+        let mut allowance = BodyAllowance(max);
+        allowance.take(&first)?;
         let Some(second) = self.data().await? else {
             return Ok(first);
         };
-        room.take(&second)?;
+        allowance.take(&second)?;
         let mut all = BytesMut::with_capacity(first.len().saturating_add(second.len()));
         all.extend_from_slice(&first);
         all.extend_from_slice(&second);
         while let Some(next) = self.data().await? {
-            room.take(&next)?;
+            allowance.take(&next)?;
             all.extend_from_slice(&next);
         }
         Ok(all.freeze())
@@ -88,7 +87,7 @@ impl IncomingBody {
 
     async fn data(&mut self) -> Result<Option<Bytes>, BodyReadError> {
         while let Some(frame) = self.frame().await {
-            // Trailers are not data; nothing here reads them.
+            // Trailers are not data and are dropped.
             if let Ok(data) = frame.map_err(BodyReadError::Failed)?.into_data() {
                 return Ok(Some(data));
             }
@@ -96,33 +95,35 @@ impl IncomingBody {
         Ok(None)
     }
 
-    /// Waits on, or says that it took too long.
-    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<AttemptFailure> {
-        let (silence, end) = (self.silence, self.end);
-        let waiting = self.waiting.get_or_insert_with(|| {
+    /// Waits for data until the silence or the deadline ends.
+    fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<AttemptFailure> {
+        let (silence, deadline) = (self.silence, self.deadline);
+        let timer = self.timer.get_or_insert_with(|| {
             let quiet = from_now(silence);
-            let until = end.map_or(quiet, |end| quiet.min(end.at));
+            let until = deadline.map_or(quiet, |deadline| quiet.min(deadline.at));
             Box::pin(tokio::time::sleep_until(until))
         });
-        ready!(waiting.as_mut().poll(cx));
+        ready!(timer.as_mut().poll(cx));
         let failure = AttemptFailure::new(
             Fault::ReadTimeout,
             BytesSent::Something,
-            "the body did not come in time",
+            "the response body did not arrive in time",
         );
-        let failure = end.map_or(failure, |end| end.judge(waiting.deadline(), failure));
-        if failure.trouble == FailureKind::Fault(Fault::ReadTimeout) {
+        let failure = deadline.map_or(failure, |deadline| {
+            deadline.attribute(timer.deadline(), failure)
+        });
+        if failure.kind == FailureKind::Fault(Fault::ReadTimeout) {
             self.distrust();
         }
         Poll::Ready(failure)
     }
 
-    /// Has the connection get no new request. Others may still get their answers on it, but where many
-    /// share one, a connection that is silent or floods us would take every call down, one after
-    /// another. One that nobody shares ends with this body.
+    /// Bars a shared connection from new requests. Requests in flight may still complete on it, but
+    /// a silent or flooding connection would fail every new call. An unshared connection ends with
+    /// this body.
     fn distrust(&self) {
-        if let Some(BodyFraming::Shared(doubt)) = &self.way {
-            doubt.cast();
+        if let Some(BodyConnection::Shared(suspect)) = &self.connection {
+            suspect.raise();
         }
     }
 }
@@ -136,15 +137,15 @@ impl Body for IncomingBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, AttemptFailure>>> {
         if let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) {
-            self.waiting = None;
+            self.timer = None;
             if self.body.is_end_stream() || !matches!(polled, Some(Ok(_))) {
-                self.way = None;
+                self.connection = None;
             }
             return Poll::Ready(
-                polled.map(|frame| frame.map_err(|error| AttemptFailure::of_body(&error))),
+                polled.map(|frame| frame.map_err(|error| AttemptFailure::from_body_error(&error))),
             );
         }
-        self.poll_patience(cx).map(|failure| Some(Err(failure)))
+        self.poll_timeout(cx).map(|failure| Some(Err(failure)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -156,16 +157,16 @@ impl Body for IncomingBody {
     }
 }
 
-/// Why a body could not be read whole.
+/// Error of a body that could not be read completely.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BodyReadError {
-    /// It did not come.
+    /// The read failed.
     Failed(AttemptFailure),
-    /// It is larger than it may be.
+    /// The body exceeds the maximum size.
     TooLarge,
 }
 
-/// How much more may come.
+/// Bytes that may still arrive.
 struct BodyAllowance(u64);
 
 impl BodyAllowance {

@@ -1,9 +1,9 @@
-//! The system's resolver, and how many threads may wait for it.
+//! System resolver with a limit on blocked threads.
 //!
-//! The system answers when it likes and cannot be interrupted: a lookup that nobody waits for any more
-//! still holds its thread. Those threads are the runtime's and serve files too. So each API has a few
-//! places for lookups, and a place is given back by the thread and not by whoever asked: a dead
-//! resolver stops that API's new connections and nothing else.
+//! A system lookup cannot be interrupted: an abandoned one still blocks its thread. These threads
+//! belong to the runtime and also serve files. So each API has a few lookup slots, and the thread,
+//! not the caller, frees its slot. A dead resolver stops new connections of that API and nothing
+//! else.
 
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -13,26 +13,26 @@ use tokio::sync::Semaphore;
 
 use super::resolve::{Resolve, Resolving};
 use super::resolve_error::ResolveError;
-use crate::tasks::aside;
+use crate::tasks::run_blocking;
 
-/// The system's resolver, for one API.
+/// System resolver of one API.
 #[derive(Clone)]
 pub(super) struct SystemResolver {
-    places: Arc<Semaphore>,
-    look: Arc<Look>,
+    slots: Arc<Semaphore>,
+    lookup: Arc<LookupFn>,
 }
 
-/// Asks the system, and waits for it.
-type Look = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
+/// Blocking lookup.
+type LookupFn = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
 impl SystemResolver {
     pub(super) fn new() -> Self {
         Self::with_lookup(Arc::new(resolve_blocking))
     }
 
-    fn with_lookup(look: Arc<Look>) -> Self {
-        let places = Arc::new(Semaphore::new(PLACES));
-        Self { places, look }
+    fn with_lookup(lookup: Arc<LookupFn>) -> Self {
+        let slots = Arc::new(Semaphore::new(MAX_LOOKUPS));
+        Self { slots, lookup }
     }
 }
 
@@ -40,11 +40,11 @@ impl Resolve for SystemResolver {
     fn resolve(&self, name: &str) -> Resolving {
         let (name, system) = (name.to_owned(), self.clone());
         Box::pin(async move {
-            let place = system.places.acquire_owned().await;
-            let place = place.map_err(|_| ResolveError::ServerFailed)?;
-            let found = aside(move || {
-                let found = (system.look)(&name);
-                drop(place);
+            let slot = system.slots.acquire_owned().await;
+            let slot = slot.map_err(|_| ResolveError::ServerFailed)?;
+            let found = run_blocking(move || {
+                let found = (system.lookup)(&name);
+                drop(slot);
                 found
             });
             let found = found.await.ok_or(ResolveError::ServerFailed)?;
@@ -58,52 +58,59 @@ fn resolve_blocking(name: &str) -> io::Result<Vec<IpAddr>> {
     Ok(found.map(|address| address.ip()).collect())
 }
 
-/// More new connections than these are rarely made to one API at once; a runtime has 512 such threads,
-/// enough for the lookups of sixty APIs whose resolver is dead.
-const PLACES: usize = 8;
+/// More connections are rarely opened to one API at once. A runtime has 512 blocking threads,
+/// enough for the lookups of sixty APIs with a dead resolver.
+const MAX_LOOKUPS: usize = 8;
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
-    use std::sync::{Mutex, PoisonError};
     use std::time::Duration;
 
     use super::*;
+    use crate::lock::Lock;
 
-    /// A system that answers nobody until it is told to, and how many wait for it.
+    /// Returns a resolver that blocks until the sender is dropped, and the number of its lookups.
     fn dead() -> (SystemResolver, mpsc::Sender<()>, Arc<AtomicUsize>) {
-        let (alive, told) = mpsc::channel::<()>();
-        let (told, asked) = (Mutex::new(told), Arc::new(AtomicUsize::new(0)));
-        let counted = Arc::clone(&asked);
-        let look = move |_: &str| {
+        let (sender, receiver) = mpsc::channel::<()>();
+        let (receiver, lookups) = (Lock::new(receiver), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&lookups);
+        let lookup = move |_: &str| {
             counted.fetch_add(1, Ordering::Relaxed);
-            // Ends when the other half is dropped, for whoever comes then too.
-            let _ended = told.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            // Ends when the sender is dropped, for later lookups too.
+            let _ended = receiver.lock().recv();
             Ok(vec![IpAddr::from([192, 0, 2, 1])])
         };
-        (SystemResolver::with_lookup(Arc::new(look)), alive, asked)
+        (
+            SystemResolver::with_lookup(Arc::new(lookup)),
+            sender,
+            lookups,
+        )
     }
 
-    // A hundred ask and give up; a thread for other work is free all the while, and when the system
-    // lives again so is every place.
+    // A hundred callers give up; blocking threads stay free for other work, and every slot is free
+    // once the system responds again.
     #[tokio::test]
-    async fn a_dead_resolver_takes_a_few_threads_and_no_more() {
-        let (system, alive, asked) = dead();
+    async fn a_dead_resolver_blocks_only_a_few_threads() {
+        let (system, sender, lookups) = dead();
         for _ in 0..100 {
-            let asking = system.resolve("api.example.com");
-            let given_up = tokio::time::timeout(Duration::from_millis(1), asking).await;
+            let lookup = system.resolve("api.example.com");
+            let given_up = tokio::time::timeout(Duration::from_millis(1), lookup).await;
             assert!(given_up.is_err());
         }
-        assert_eq!(aside(|| 7).await, Some(7));
-        assert!(asked.load(Ordering::Relaxed) <= PLACES, "{asked:?}");
-        drop(alive);
+        assert_eq!(run_blocking(|| 7).await, Some(7));
+        assert!(
+            lookups.load(Ordering::Relaxed) <= MAX_LOOKUPS,
+            "{lookups:?}"
+        );
+        drop(sender);
         let found = system.resolve("api.example.com").await;
         assert_eq!(found, Ok(vec![IpAddr::from([192, 0, 2, 1])]));
     }
 
     #[tokio::test]
-    async fn this_machine_knows_itself() {
+    async fn localhost_resolves_to_loopback() {
         let found = SystemResolver::new()
             .resolve("localhost")
             .await

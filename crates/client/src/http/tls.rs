@@ -1,8 +1,8 @@
-//! Whom we take a server to be.
+//! TLS trust.
 //!
-//! The provider of the cryptography is passed, never taken from the process: another library of the
-//! same program may set that to anything, or twice. What the machine trusts is read once for all APIs
-//! that rely on it; it takes longer than everything else a client does when it starts.
+//! The crypto provider is passed explicitly, never taken from the process: another library may set
+//! that one to anything. The system's roots are loaded once for all APIs, because loading dominates
+//! the start of a client.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -19,33 +19,33 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::api::TlsTrust;
 
-/// The TLS settings that APIs share.
+/// TLS configurations shared by APIs.
 #[derive(Debug, Default)]
 pub(crate) struct TrustStore {
     system: OnceLock<Option<Arc<ClientConfig>>>,
 }
 
 impl TrustStore {
-    /// The settings for a kind of trust, or what is wrong with it.
+    /// Returns the TLS configuration of a trust setting.
     pub(super) fn config(&self, trust: &TlsTrust) -> Result<Arc<ClientConfig>, TrustError> {
         match trust {
             TlsTrust::System => self.system().ok_or(TrustError::NoSystem),
             TlsTrust::File(path) => from_file(path),
-            TlsTrust::Anybody => anybody(),
+            TlsTrust::Anybody => without_verification(),
         }
     }
 
     fn system(&self) -> Option<Arc<ClientConfig>> {
-        let made = || {
+        let build = || {
             let verified = builder().ok()?.with_platform_verifier().ok()?;
-            Some(speaking_both(verified.with_no_client_auth()))
+            Some(with_alpn(verified.with_no_client_auth()))
         };
-        self.system.get_or_init(made).clone()
+        self.system.get_or_init(build).clone()
     }
 }
 
-/// Settings that trust nobody, for an API that is called without TLS on a machine that trusts nobody.
-pub(super) fn nobody() -> Result<Arc<ClientConfig>, TrustError> {
+/// Returns a configuration without roots, for an API without TLS on a machine without roots.
+pub(super) fn without_roots() -> Result<Arc<ClientConfig>, TrustError> {
     with_roots(RootCertStore::empty())
 }
 
@@ -64,14 +64,14 @@ fn from_file(path: &Path) -> Result<Arc<ClientConfig>, TrustError> {
 
 fn with_roots(roots: RootCertStore) -> Result<Arc<ClientConfig>, TrustError> {
     let verified = builder()?.with_root_certificates(roots);
-    Ok(speaking_both(verified.with_no_client_auth()))
+    Ok(with_alpn(verified.with_no_client_auth()))
 }
 
-fn anybody() -> Result<Arc<ClientConfig>, TrustError> {
+fn without_verification() -> Result<Arc<ClientConfig>, TrustError> {
     let verified = builder()?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider())));
-    Ok(speaking_both(verified.with_no_client_auth()))
+    Ok(with_alpn(verified.with_no_client_auth()))
 }
 
 fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, TrustError> {
@@ -84,13 +84,14 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// HTTP/2 where the server knows it, HTTP/1.1 where it does not.
-fn speaking_both(mut config: ClientConfig) -> Arc<ClientConfig> {
+/// Offers HTTP/2 and HTTP/1.1.
+fn with_alpn(mut config: ClientConfig) -> Arc<ClientConfig> {
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Arc::new(config)
 }
 
-/// Takes anybody for the server. Signatures are still checked, so that a broken peer is noticed.
+/// Verifier that accepts any certificate. Signatures are still checked, so that a broken peer is
+/// noticed.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -131,13 +132,13 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// Why a kind of trust cannot be had.
+/// Error of a trust setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TrustError {
-    /// The machine trusts nobody.
+    /// The system has no trusted roots.
     NoSystem,
-    /// The file cannot be read as certificates.
+    /// The file does not hold readable certificates.
     Unreadable,
-    /// The file holds none.
+    /// The file holds no certificate.
     Empty,
 }

@@ -1,4 +1,4 @@
-//! A connection to an API: a stream by whatever way, TLS over it, and one timeout for both.
+//! Connector: a stream by any route, TLS over it, and one timeout for both.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -20,7 +20,7 @@ use super::failure::ConnectError;
 use super::proxy::ProxyTable;
 use super::resolve::{AddressGuard, CheckedResolver};
 
-/// Makes connections for the pool.
+/// Opens connections for the pool.
 #[derive(Clone)]
 pub(super) struct TlsConnector {
     secured: HttpsConnector<ConnectRoute>,
@@ -29,11 +29,11 @@ pub(super) struct TlsConnector {
 
 impl TlsConnector {
     pub(super) fn new(
-        reach: ConnectRoute,
+        route: ConnectRoute,
         tls: Arc<rustls::ClientConfig>,
         timeout: Duration,
     ) -> Self {
-        let secured = HttpsConnector::from((reach, tls));
+        let secured = HttpsConnector::from((route, tls));
         Self { secured, timeout }
     }
 }
@@ -52,21 +52,21 @@ impl Service<Uri> for TlsConnector {
         Box::pin(async move {
             match tokio::time::timeout(timeout, connecting).await {
                 Ok(Ok(stream)) => Ok(stream),
-                Ok(Err(error)) => Err(ConnectError::read_tls(&*error)),
-                Err(_) => Err(ConnectError::Slow),
+                Ok(Err(error)) => Err(ConnectError::from_tls_error(&*error)),
+                Err(_) => Err(ConnectError::TimedOut),
             }
         })
     }
 }
 
-/// The way to a server, before any TLS.
+/// Route to a server below TLS.
 #[derive(Clone)]
 pub(super) enum ConnectRoute {
-    /// The program's own.
-    Own(Arc<dyn Connect>),
-    /// TCP to an address that was looked at.
+    /// Custom connection of the program.
+    Custom(Arc<dyn Connect>),
+    /// TCP to a checked address.
     Direct(DirectConnector),
-    /// TCP to a proxy, and a tunnel through it where the proxy is for.
+    /// TCP to a proxy and a tunnel through it, where the proxy applies.
     Tunnelled(Arc<ProxyTable>),
 }
 
@@ -81,22 +81,22 @@ impl Service<Uri> for ConnectRoute {
 
     fn call(&mut self, to: Uri) -> Self::Future {
         match self {
-            Self::Own(way) => {
-                let connecting = way.connect(to.host().unwrap_or_default(), port(&to));
+            Self::Custom(connect) => {
+                let connecting = connect.connect(to.host().unwrap_or_default(), port(&to));
                 Box::pin(async move {
                     let stream = connecting
                         .await
-                        .map_err(|error| ConnectError::read(&error))?;
-                    Ok(BoxedStream::over(stream))
+                        .map_err(|error| ConnectError::from_error(&error))?;
+                    Ok(BoxedStream::new(stream))
                 })
             }
             Self::Direct(direct) => direct.call(to),
-            Self::Tunnelled(tunnels) => tunnels.reach(to),
+            Self::Tunnelled(tunnels) => tunnels.connect(to),
         }
     }
 }
 
-/// TCP to an address that was looked at.
+/// TCP to a checked address.
 #[derive(Clone)]
 pub(super) struct DirectConnector {
     tcp: HttpConnector<CheckedResolver>,
@@ -106,7 +106,8 @@ pub(super) struct DirectConnector {
 impl DirectConnector {
     pub(super) fn new(names: CheckedResolver, guard: AddressGuard, timeout: Duration) -> Self {
         let mut tcp = HttpConnector::new_with_resolver(names);
-        // Shared out among the addresses: one that never answers must not take the others' time.
+        // The connector splits the timeout among the addresses, so that a dead one leaves time for
+        // others.
         tcp.set_connect_timeout(Some(timeout));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -130,29 +131,29 @@ impl Service<Uri> for DirectConnector {
             checked?;
             let stream = connecting
                 .await
-                .map_err(|error| ConnectError::read(&error))?;
-            Ok(BoxedStream::over(Box::new(stream.into_inner())))
+                .map_err(|error| ConnectError::from_error(&error))?;
+            Ok(BoxedStream::new(Box::new(stream.into_inner())))
         })
     }
 }
 
-/// The port that a URI means.
+/// Returns the port of a URI or its scheme's default.
 fn port(uri: &Uri) -> u16 {
-    let usual = if uri.scheme() == Some(&Scheme::HTTPS) {
+    let default = if uri.scheme() == Some(&Scheme::HTTPS) {
         443
     } else {
         80
     };
-    uri.port_u16().unwrap_or(usual)
+    uri.port_u16().unwrap_or(default)
 }
 
-/// A stream of any kind, as the pool wants to hold it.
+/// Stream of any kind for the pool.
 pub(super) struct BoxedStream {
     stream: TokioIo<Box<dyn IoStream>>,
 }
 
 impl BoxedStream {
-    fn over(stream: Box<dyn IoStream>) -> Self {
+    fn new(stream: Box<dyn IoStream>) -> Self {
         let stream = TokioIo::new(stream);
         Self { stream }
     }

@@ -1,9 +1,8 @@
-//! One attempt over a pool of connections.
+//! One attempt over a connection pool.
 //!
-//! Each API has a pool of its own, so that a slow one cannot take another's connections, and so that
-//! what is trusted and where it may lead is a property of the pool and cannot be mixed up. A request
-//! may meet a connection that is just being closed; where that happens and nothing had left, another
-//! one is taken. One on which an answer did not come in time gets no other request.
+//! Each API has its own pool: a slow API cannot take another's connections, and trust and address
+//! rules belong to the pool. A request may meet a closing connection; if nothing was sent, the
+//! transport takes another. A connection with a timed-out response gets no further request.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -21,31 +20,32 @@ use super::connect::Connect;
 use super::deadline::AttemptDeadline;
 use super::failure::{AttemptFailure, BytesSent, FailureKind, FailureMessage};
 use super::pool::{
-    BodyFraming, ConnectionAge, Pool, PoolOrigin, PooledConnection, SuspectFlag, UnansweredRequest,
+    BodyConnection, ConnectionAge, Pool, PoolOrigin, PooledConnection, SuspectFlag,
+    UnansweredRequest,
 };
 use super::proxy::{ProxyRoutes, ProxyTable};
 use super::request_body::{BodyProgress, OutgoingBody};
 use super::resolve::{AddressGuard, CheckedResolver, Resolve};
 use super::response_body::IncomingBody;
 use super::system_resolver::SystemResolver;
-use super::tls::{TrustError, TrustStore, nobody};
+use super::tls::{TrustError, TrustStore, without_roots};
 use super::tls_connector::{ConnectRoute, DirectConnector, TlsConnector};
 use crate::api::{AddressPolicy, Api, Timeouts, TlsTrust};
 
-/// What transports are made with beside their API's own settings.
+/// Dependencies of transports beyond their API's settings.
 #[derive(Clone, Default)]
 pub(crate) struct TransportDeps {
-    /// The program's own way to servers.
+    /// Custom connections of the program.
     pub(crate) connect: Option<Arc<dyn Connect>>,
-    /// Who resolves names, if not the system.
+    /// Custom resolver of the program.
     pub(crate) names: Option<Arc<dyn Resolve>>,
-    /// What is trusted, shared by all.
-    pub(crate) vouchers: Arc<TrustStore>,
+    /// Trust shared by all APIs.
+    pub(crate) trust_store: Arc<TrustStore>,
 }
 
 impl TransportDeps {
-    /// Who resolves the names of one API: the program's own resolver, which all share, or the system
-    /// at places of the API's own.
+    /// Returns the resolver of one API: the program's shared one, or the system with slots of its
+    /// own.
     fn resolver(&self) -> Arc<dyn Resolve> {
         match &self.names {
             Some(names) => Arc::clone(names),
@@ -54,177 +54,179 @@ impl TransportDeps {
     }
 }
 
-/// The connections to one API.
+/// Connections to one API.
 pub(crate) struct Transport {
     pool: Pool,
     timeouts: Timeouts,
 }
 
 impl Transport {
-    pub(crate) fn new(api: &Api, wiring: &TransportDeps) -> Result<Self, InvalidTransport> {
-        let reach = reach(api, wiring)?;
-        let dial = TlsConnector::new(reach, trust(api, &wiring.vouchers)?, api.timeouts.connect);
+    pub(crate) fn new(api: &Api, deps: &TransportDeps) -> Result<Self, InvalidTransport> {
+        let route = route(api, deps)?;
+        let connector =
+            TlsConnector::new(route, trust(api, &deps.trust_store)?, api.timeouts.connect);
         Ok(Self {
-            pool: Pool::new(dial, &api.base_url, most_idle(api)),
+            pool: Pool::new(connector, &api.base_url, max_idle(api)),
             timeouts: api.timeouts,
         })
     }
 
-    /// Sends a request and waits for the head of its response, until `end` at the latest.
+    /// Sends a request and waits for the head of its response until the deadline.
     pub(crate) async fn send(
         &self,
         mut request: Request<OutgoingBody>,
-        end: AttemptDeadline,
-        leave: &mut impl SendHook,
+        deadline: AttemptDeadline,
+        hook: &mut impl SendHook,
     ) -> Result<Response<IncomingBody>, AttemptFailure> {
-        let origin = self.pool.origin(request.uri()).ok_or(NOWHERE)?;
-        let mut patience = HeadTimeout {
-            silence: end.silence(self.timeouts.read),
-            end,
+        let origin = self.pool.origin(request.uri()).ok_or(NO_HOST)?;
+        let mut timeout = HeadTimeout {
+            silence: deadline.max_silence(self.timeouts.read),
+            deadline,
             progress: request.body().progress(),
-            departed: None,
+            sent_at: None,
         };
         loop {
-            let (mut link, age) = self.link(&origin, &mut patience, leave).await?;
-            let answered = patience.last(link.answer(&origin, request)).await;
-            if matches!(&answered, Err(failure) if failure.trouble == LATE) {
-                link.doubt().iter().for_each(SuspectFlag::cast);
+            let (mut connection, age) =
+                self.acquire_connection(&origin, &mut timeout, hook).await?;
+            let response = timeout.run(connection.send(&origin, request)).await;
+            if matches!(&response, Err(failure) if failure.kind == READ_TIMEOUT) {
+                connection.suspect().iter().for_each(SuspectFlag::raise);
             }
-            match answered? {
+            match response? {
                 Ok(response) => {
-                    let way = self.pool.body_framing(origin, link);
-                    return self.incoming(response, end, way);
+                    let body_connection = self.pool.connection_for_body(origin, connection);
+                    return self.incoming(response, deadline, body_connection);
                 }
                 Err(UnansweredRequest {
                     unsent: Some(unsent),
                     ..
                 }) if age == ConnectionAge::Used => {
-                    // It may take long until there is another connection: it has not left yet.
-                    leave.stayed();
-                    (request, patience.departed) = (unsent, None);
+                    // Another connection may take long: the request has not left yet.
+                    hook.on_unsent();
+                    (request, timeout.sent_at) = (unsent, None);
                 }
-                Err(unanswered) => return Err(unanswered.failure),
+                Err(error) => return Err(error.failure),
             }
         }
     }
 
-    /// A connection for a request that may leave now.
-    async fn link(
+    /// Gets a connection for a request and checks that its permit still holds.
+    async fn acquire_connection(
         &self,
         origin: &Arc<PoolOrigin>,
-        patience: &mut HeadTimeout,
-        leave: &mut impl SendHook,
+        timeout: &mut HeadTimeout,
+        hook: &mut impl SendHook,
     ) -> Result<(PooledConnection, ConnectionAge), AttemptFailure> {
-        // Reading the clock again would show a few microseconds more.
-        let mut now = patience.end.begun;
-        let (link, age) = if let Some(link) = self.pool.idle(origin, now) {
-            (link, ConnectionAge::Used)
+        // The attempt's start is a few microseconds old; another clock read is not worth it.
+        let mut now = timeout.deadline.begun;
+        let (connection, age) = if let Some(connection) = self.pool.take_idle(origin, now) {
+            (connection, ConnectionAge::Used)
         } else {
-            // On the heap: nearly all requests find a connection.
-            let made = Box::pin(patience.last(self.pool.made(origin))).await??;
+            // On the heap: nearly all requests find an idle connection.
+            let opened = Box::pin(timeout.run(self.pool.connect(origin))).await??;
             now = Instant::now();
-            made
+            opened
         };
-        if leave.is_taken_back() {
-            self.pool.give_back(origin, link);
-            return Err(TAKEN_BACK);
+        if hook.is_revoked() {
+            self.pool.put_back(origin, connection);
+            return Err(REVOKED);
         }
-        leave.departing();
-        patience.departed = Some(now);
-        Ok((link, age))
+        hook.before_send();
+        timeout.sent_at = Some(now);
+        Ok((connection, age))
     }
 
     fn incoming(
         &self,
         response: Response<hyper::body::Incoming>,
-        end: AttemptDeadline,
-        way: BodyFraming,
+        deadline: AttemptDeadline,
+        body_connection: BodyConnection,
     ) -> Result<Response<IncomingBody>, AttemptFailure> {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(UNASKED);
+            return Err(SWITCHED_PROTOCOL);
         }
-        let silence = end.silence(self.timeouts.read);
-        Ok(response.map(|body| IncomingBody::new(body, silence, end, way)))
+        let silence = deadline.max_silence(self.timeouts.read);
+        Ok(response.map(|body| IncomingBody::new(body, silence, deadline, body_connection)))
     }
 }
 
-/// Leave to send one request, as its sender holds it.
+/// Hooks around the moment a request leaves.
 pub(crate) trait SendHook {
-    /// Whether it was taken back. Asked when there is a connection for the request, so that it does
-    /// not leave when its connection comes too late.
-    fn is_taken_back(&self) -> bool;
+    /// Returns true if the permit was revoked. Asked once there is a connection, so that a request
+    /// whose connection comes too late does not leave.
+    fn is_revoked(&self) -> bool;
 
-    /// Told when a connection is about to take the request over and its first byte may leave.
-    fn departing(&mut self);
+    /// Called before a connection takes the request and its first byte may leave.
+    fn before_send(&mut self);
 
-    /// Told when that connection gave it back untouched, and another is to be found.
-    fn stayed(&mut self);
+    /// Called when that connection returned the request unsent and another is needed.
+    fn on_unsent(&mut self);
 }
 
-/// How long the head of a response is waited for.
+/// Timeout for the head of a response.
 struct HeadTimeout {
     silence: Duration,
-    end: AttemptDeadline,
+    deadline: AttemptDeadline,
     progress: Option<BodyProgress>,
-    departed: Option<Instant>,
+    sent_at: Option<Instant>,
 }
 
 impl HeadTimeout {
-    /// What comes of work, if it comes before patience ends.
-    async fn last<W: Future>(&self, work: W) -> Result<W::Output, AttemptFailure> {
+    /// Runs work until it completes or the timeout passes.
+    async fn run<W: Future>(&self, work: W) -> Result<W::Output, AttemptFailure> {
         let mut work = pin!(work);
-        let mut alarm = pin!(tokio::time::sleep_until(self.until()));
+        let mut timer = pin!(tokio::time::sleep_until(self.until()));
         poll_fn(|cx| {
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
                 return Poll::Ready(Ok(done));
             }
-            while alarm.as_mut().poll(cx).is_ready() {
+            while timer.as_mut().poll(cx).is_ready() {
                 let until = self.until();
-                if until <= alarm.deadline() {
-                    return Poll::Ready(Err(self.late(until)));
+                if until <= timer.deadline() {
+                    return Poll::Ready(Err(self.timeout_failure(until)));
                 }
-                alarm.as_mut().reset(until);
+                timer.as_mut().reset(until);
             }
             Poll::Pending
         })
         .await
     }
 
-    /// When patience ends, as far as is known now: a body that moves puts the end of silence off.
+    /// Returns the current timeout instant: progress of the body postpones it.
     fn until(&self) -> Instant {
         let moved = self.progress.as_ref().and_then(BodyProgress::last);
-        let quiet = self.departed.max(moved).filter(|_| self.departed.is_some());
+        let quiet = self.sent_at.max(moved).filter(|_| self.sent_at.is_some());
         quiet
             .and_then(|since| since.checked_add(self.silence))
-            .map_or(self.end.at, |silent| silent.min(self.end.at))
+            .map_or(self.deadline.at, |silent| silent.min(self.deadline.at))
     }
 
-    fn late(&self, until: Instant) -> AttemptFailure {
-        let failure = match self.departed {
+    fn timeout_failure(&self, until: Instant) -> AttemptFailure {
+        let failure = match self.sent_at {
             None => AttemptFailure::new(
                 Fault::ConnectTimeout,
                 BytesSent::Nothing,
                 "no connection in time",
             ),
             Some(_) if self.progress.as_ref().is_some_and(BodyProgress::is_starved) => {
-                AttemptFailure::of_late_caller()
+                AttemptFailure::caller_stalled()
             }
             Some(_) => AttemptFailure::new(
                 Fault::ReadTimeout,
                 BytesSent::Something,
-                "no answer in time",
+                "no response in time",
             ),
         };
-        self.end.judge(until, failure)
+        self.deadline.attribute(until, failure)
     }
 }
 
-fn reach(api: &Api, wiring: &TransportDeps) -> Result<ConnectRoute, InvalidTransport> {
-    if let Some(connect) = &wiring.connect {
-        return Ok(ConnectRoute::Own(Arc::clone(connect)));
+fn route(api: &Api, deps: &TransportDeps) -> Result<ConnectRoute, InvalidTransport> {
+    if let Some(connect) = &deps.connect {
+        return Ok(ConnectRoute::Custom(Arc::clone(connect)));
     }
     let guard = AddressGuard::from_api(api);
-    let (resolver, timeout) = (wiring.resolver(), api.timeouts.connect);
+    let (resolver, timeout) = (deps.resolver(), api.timeouts.connect);
     let direct = |guard: &AddressGuard| {
         let names = CheckedResolver::new(Arc::clone(&resolver), guard.clone(), timeout);
         DirectConnector::new(names, guard.clone(), timeout)
@@ -243,64 +245,67 @@ fn reach(api: &Api, wiring: &TransportDeps) -> Result<ConnectRoute, InvalidTrans
     })
 }
 
-fn trust(api: &Api, vouchers: &TrustStore) -> Result<Arc<rustls::ClientConfig>, InvalidTransport> {
+fn trust(
+    api: &Api,
+    trust_store: &TrustStore,
+) -> Result<Arc<rustls::ClientConfig>, InvalidTransport> {
     if api.trust == TlsTrust::Anybody {
         tracing::warn!(
             api = %api.name,
-            "certificates are not checked: whoever sits on the way reads the keys"
+            "certificates are not checked: anyone on the network path can read the keys"
         );
     }
     let plain = *api.base_url.scheme() == Scheme::HTTP;
-    match vouchers.config(&api.trust) {
-        Err(TrustError::NoSystem) if plain => nobody().map_err(InvalidTransport::from),
+    match trust_store.config(&api.trust) {
+        Err(TrustError::NoSystem) if plain => without_roots().map_err(InvalidTransport::from),
         config => config.map_err(InvalidTransport::from),
     }
 }
 
-/// As many connections as calls may run at once, and a few more for those that a reload may allow.
-fn most_idle(api: &Api) -> usize {
+/// As many connections as concurrent calls, and some spare for a reload that raises the limit.
+fn max_idle(api: &Api) -> usize {
     let together = api.rules.health.settings().concurrency;
-    usize::try_from(together).map_or(usize::MAX, |together| together.max(FEW))
+    usize::try_from(together).map_or(usize::MAX, |together| together.max(MIN_IDLE))
 }
 
-/// Connections that are worth keeping in any case.
-const FEW: usize = 32;
+/// Connections that are always worth keeping.
+const MIN_IDLE: usize = 32;
 
-/// What makes a connection doubtful.
-const LATE: FailureKind = FailureKind::Fault(Fault::ReadTimeout);
+/// Failure that makes a connection suspect.
+const READ_TIMEOUT: FailureKind = FailureKind::Fault(Fault::ReadTimeout);
 
-const NOWHERE: AttemptFailure =
+const NO_HOST: AttemptFailure =
     AttemptFailure::new(Fault::Dns, BytesSent::Nothing, "the request names no host");
 
-const UNASKED: AttemptFailure = AttemptFailure::new(
+const SWITCHED_PROTOCOL: AttemptFailure = AttemptFailure::new(
     Fault::Reset,
     BytesSent::Something,
-    "the server changed the protocol unasked",
+    "the server switched protocols without a request",
 );
 
-const TAKEN_BACK: AttemptFailure = AttemptFailure {
-    trouble: FailureKind::CalledOff,
-    left: BytesSent::Nothing,
-    words: FailureMessage::Phrase("leave to send was taken back"),
+const REVOKED: AttemptFailure = AttemptFailure {
+    kind: FailureKind::Revoked,
+    sent: BytesSent::Nothing,
+    message: FailureMessage::Phrase("the permit was revoked before the request was sent"),
 };
 
-/// Why there can be no connections to an API as it is configured.
+/// Error of an API configuration that allows no connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidTransport {
-    /// The machine trusts no certificates.
+    /// The system has no trusted roots.
     NoSystemTrust,
-    /// The file of certificates cannot be read.
+    /// The file of certificates is not readable.
     UnreadableTrust,
-    /// The file of certificates holds none.
+    /// The file of certificates is empty.
     EmptyTrust,
-    /// The proxy is to be reached over TLS, which is not spoken to proxies.
+    /// The proxy URL uses TLS, which is not supported for proxies.
     HttpsProxy,
 }
 
 impl From<TrustError> for InvalidTransport {
-    fn from(untrusted: TrustError) -> Self {
-        match untrusted {
+    fn from(error: TrustError) -> Self {
+        match error {
             TrustError::NoSystem => Self::NoSystemTrust,
             TrustError::Unreadable => Self::UnreadableTrust,
             TrustError::Empty => Self::EmptyTrust,
@@ -312,11 +317,11 @@ impl fmt::Display for InvalidTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoSystemTrust => {
-                "this machine trusts no certificates: install some or name a file of them"
+                "the system has no trusted certificates: install some or set a certificate file"
             }
             Self::UnreadableTrust => "the file of trusted certificates is not readable PEM",
-            Self::EmptyTrust => "the file of trusted certificates holds none",
-            Self::HttpsProxy => "a proxy is reached by `http://`: TLS to proxies is not spoken",
+            Self::EmptyTrust => "the file of trusted certificates is empty",
+            Self::HttpsProxy => "TLS to a proxy is not supported: use an `http://` URL",
         })
     }
 }

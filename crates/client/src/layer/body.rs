@@ -42,7 +42,7 @@ impl<B: Body> Body for UpstreamBody<B> {
         let this = self.project();
         let frame = ready!(this.body.poll_frame(cx));
         match &frame {
-            Some(Ok(_)) => this.steady.moved(this.tail.as_mut()),
+            Some(Ok(_)) => this.steady.on_data(this.tail.as_mut()),
             Some(Err(_)) => {
                 if let Some(tail) = this.tail.take() {
                     tail.fail(Fault::TruncatedBody);

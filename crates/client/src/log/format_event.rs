@@ -1,7 +1,7 @@
-//! What each event says in a log, and how important it is.
+//! Log record and level of each event.
 //!
-//! `INFO` is what an operator wants to read of a normal day: calls, refusals, changes of state. What
-//! needs a look is `WARN`, what is broken in ourselves `ERROR`; every step of every call is `DEBUG`.
+//! `INFO` is what an operator reads on a normal day: calls, refusals, health transitions. `WARN`
+//! needs attention, `ERROR` is a fault of our own; every step of every call is `DEBUG`.
 
 mod attempt;
 
@@ -16,7 +16,7 @@ use crate::event::{
 use crate::metrics::key;
 use crate::refusal::WaitReason;
 
-/// How important an event is.
+/// Returns the level of an event.
 pub(super) const fn level(event: &Event) -> Level {
     match &event.what {
         EventKind::Task {
@@ -55,56 +55,56 @@ pub(super) const fn level(event: &Event) -> Level {
     }
 }
 
-/// What an event says.
+/// Returns the log record of an event.
 pub(super) fn record(event: &Event) -> Record<'_> {
     match &event.what {
-        EventKind::Finished(call) => request(event, call),
+        EventKind::Finished(call) => finished_call(event, call),
         EventKind::Task { name, state } => task(event, name, *state),
-        EventKind::Moved { .. } => moved(event),
+        EventKind::Moved { .. } => transition(event),
         EventKind::Cooling { .. } => cooling(event),
         EventKind::Settled { .. } => attempt::settled(event),
         EventKind::Broken { .. } => attempt::broken(event),
         EventKind::Waiting { .. } => waiting(event),
         EventKind::Admitted { .. } | EventKind::Refused { .. } | EventKind::Refunded { .. } => {
-            passed(event)
+            permit(event)
         }
         EventKind::Retrying { .. } | EventKind::Unresolved { .. } | EventKind::Cache { .. } => {
-            repeated(event)
+            retry_or_lookup(event)
         }
         EventKind::Disk { state } => disk(event, *state),
         EventKind::Operated { group, action, who } => Record::new(level(event), "admin")
             .with(key::EVENT, LogValue::Word("operated"))
             .with(key::REASON, LogValue::Word(action))
-            .about(event, group.as_ref())
+            .with_subject(event, group.as_ref())
             .with(key::MESSAGE, LogValue::Text(who)),
         EventKind::Jobs {
             event: name, words, ..
         } => Record::new(level(event), "bulk")
             .with(key::EVENT, LogValue::Word(name))
-            .about(event, None)
+            .with_subject(event, None)
             .with(key::MESSAGE, LogValue::Text(words)),
-        EventKind::Reloaded(reload) => reloaded(event, *reload),
-        EventKind::Meter { event: meter, .. } => warned(event, meter),
-        _ => learned(event),
+        EventKind::Reloaded(reload) => reload_result(event, *reload),
+        EventKind::Meter { event: meter, .. } => meter_warning(event, meter),
+        _ => limit_finding(event),
     }
 }
 
-/// The line that tells of lines that were not written.
+/// Returns the record about dropped lines.
 pub(super) fn dropped(count: u64) -> Record<'static> {
     Record::new(Level::WARN, "log")
         .with(key::EVENT, LogValue::Word("lines_dropped"))
         .with(key::COUNT, LogValue::Number(count))
 }
 
-fn request<'a>(event: &'a Event, call: &'a CallFinished) -> Record<'a> {
+fn finished_call<'a>(event: &'a Event, call: &'a CallFinished) -> Record<'a> {
     let status = call.code.map(LogValue::Code);
     let mut record = Record::new(level(event), "client")
         .with(key::EVENT, LogValue::Word("request"))
         .with_some(
             key::REASON,
-            call.reason.map(|why| LogValue::Word(why.name())),
+            call.reason.map(|reason| LogValue::Word(reason.name())),
         )
-        .about(event, Some(&call.group))
+        .with_subject(event, Some(&call.group))
         .with(key::METHOD, LogValue::Word(call.method))
         .with(key::PATH, LogValue::Path(&call.path))
         .with(
@@ -140,7 +140,7 @@ fn task<'a>(event: &Event, name: &'static str, state: TaskState) -> Record<'a> {
         .with(key::TASK, LogValue::Word(name))
 }
 
-fn moved(event: &Event) -> Record<'_> {
+fn transition(event: &Event) -> Record<'_> {
     let record = Record::new(level(event), RATE_LIMITER);
     let EventKind::Moved {
         group,
@@ -156,8 +156,8 @@ fn moved(event: &Event) -> Record<'_> {
         .with(key::FROM, LogValue::Word(transition.from.name()))
         .with(key::TO, LogValue::Word(transition.to.name()))
         .with(key::REASON, LogValue::Word(transition.reason.name()))
-        .with_vitals(vitals)
-        .about(event, group.as_ref())
+        .with_gauges(vitals)
+        .with_subject(event, group.as_ref())
 }
 
 fn cooling(event: &Event) -> Record<'_> {
@@ -175,8 +175,8 @@ fn cooling(event: &Event) -> Record<'_> {
     record
         .with(key::STATE, LogValue::Word(vitals.state.name()))
         .with(key::EVENT, LogValue::Word("cooldown"))
-        .with_vitals(&HealthGauges { sleep, ..*vitals })
-        .about(event, group.as_ref())
+        .with_gauges(&HealthGauges { sleep, ..*vitals })
+        .with_subject(event, group.as_ref())
 }
 
 fn waiting(event: &Event) -> Record<'_> {
@@ -195,15 +195,15 @@ fn waiting(event: &Event) -> Record<'_> {
         .map(|eta| LogValue::Span(eta.since(event.at)));
     let position = u64::try_from(explanation.position).unwrap_or(u64::MAX);
     record
-        .with(key::REASON, LogValue::Word(why(&explanation.why)))
+        .with(key::REASON, LogValue::Word(wait_reason(&explanation.why)))
         .with_some(key::SLEEP, wait)
-        .about(event, Some(group))
+        .with_subject(event, Some(group))
         .with(key::COST, LogValue::Number(cost.units()))
         .with(key::POSITION, LogValue::Number(position))
 }
 
-const fn why(why: &WaitReason) -> &'static str {
-    match why {
+const fn wait_reason(reason: &WaitReason) -> &'static str {
+    match reason {
         WaitReason::Limit { .. } => "limit",
         WaitReason::Turn => "turn",
         WaitReason::Concurrency { .. } => "concurrency",
@@ -212,9 +212,9 @@ const fn why(why: &WaitReason) -> &'static str {
     }
 }
 
-/// What became of a call at the door. The name of a group that does not exist is the caller's word
-/// and is not repeated.
-fn passed(event: &Event) -> Record<'_> {
+/// Formats the result of acquiring. An unknown group's name comes from the caller and is not
+/// repeated.
+fn permit(event: &Event) -> Record<'_> {
     let record = Record::new(level(event), RATE_LIMITER);
     match &event.what {
         EventKind::Admitted {
@@ -224,7 +224,7 @@ fn passed(event: &Event) -> Record<'_> {
             waited,
         } => record
             .with(key::EVENT, LogValue::Word("admitted"))
-            .about(event, Some(group))
+            .with_subject(event, Some(group))
             .with(key::WAITED, LogValue::millis(*waited))
             .with(key::PERMIT, LogValue::Number(*permit))
             .with(key::COST, LogValue::Number(cost.units())),
@@ -236,17 +236,17 @@ fn passed(event: &Event) -> Record<'_> {
             .with(key::EVENT, LogValue::Word("refused"))
             .with(key::REASON, LogValue::Word(refusal.cause.name()))
             .with_some(key::RETRY_AFTER, refusal.retry_after.map(LogValue::Span))
-            .about(event, Some(group))
+            .with_subject(event, Some(group))
             .with(key::WAITED, LogValue::millis(*waited)),
         EventKind::Refunded { group, permit } => record
             .with(key::EVENT, LogValue::Word("refunded"))
-            .about(event, Some(group))
+            .with_subject(event, Some(group))
             .with(key::PERMIT, LogValue::Number(*permit)),
         _ => record,
     }
 }
 
-fn repeated(event: &Event) -> Record<'_> {
+fn retry_or_lookup(event: &Event) -> Record<'_> {
     match &event.what {
         EventKind::Retrying {
             attempt,
@@ -256,21 +256,21 @@ fn repeated(event: &Event) -> Record<'_> {
             .with(key::EVENT, LogValue::Word("retry"))
             .with(key::REASON, LogValue::Word(reason.name()))
             .with(key::SLEEP, LogValue::Span(*delay))
-            .about(event, None)
+            .with_subject(event, None)
             .with(key::ATTEMPT, LogValue::Number((*attempt).into())),
-        EventKind::Unresolved { why } => Record::new(level(event), "client")
+        EventKind::Unresolved { error } => Record::new(level(event), "client")
             .with(key::EVENT, LogValue::Word("unresolved"))
-            .with(key::REASON, LogValue::Word(why.name()))
-            .about(event, None),
+            .with(key::REASON, LogValue::Word(error.name()))
+            .with_subject(event, None),
         EventKind::Cache { lookup } => Record::new(level(event), "cache")
             .with(key::EVENT, LogValue::Word("lookup"))
             .with(key::REASON, LogValue::Word(lookup.name()))
-            .about(event, None),
+            .with_subject(event, None),
         _ => Record::new(level(event), "client"),
     }
 }
 
-/// Whether the cache's directory is used.
+/// Formats the state of the cache directory.
 fn disk<'a>(event: &Event, state: DiskState) -> Record<'a> {
     let state = match state {
         DiskState::None => "none",
@@ -284,8 +284,8 @@ fn disk<'a>(event: &Event, state: DiskState) -> Record<'a> {
         .with(key::REASON, LogValue::Word(state))
 }
 
-/// What became of another configuration.
-fn reloaded<'a>(event: &Event, reload: ReloadEvent) -> Record<'a> {
+/// Formats the result of a reload.
+fn reload_result<'a>(event: &Event, reload: ReloadEvent) -> Record<'a> {
     let record = Record::new(level(event), "config")
         .with(key::EVENT, LogValue::Word("reload"))
         .with(key::REASON, LogValue::Word(reload.name()));
@@ -296,7 +296,7 @@ fn reloaded<'a>(event: &Event, reload: ReloadEvent) -> Record<'a> {
             changed,
             ..
         } => added.saturating_add(removed).saturating_add(changed),
-        ReloadEvent::Refused { mistakes } => mistakes,
+        ReloadEvent::Refused { errors } => errors,
     };
     record.with(
         key::COUNT,
@@ -304,7 +304,7 @@ fn reloaded<'a>(event: &Event, reload: ReloadEvent) -> Record<'a> {
     )
 }
 
-fn warned<'a>(event: &'a Event, meter: &MeterEvent) -> Record<'a> {
+fn meter_warning<'a>(event: &'a Event, meter: &MeterEvent) -> Record<'a> {
     let record = Record::new(level(event), RATE_LIMITER);
     let EventKind::Meter { group, .. } = &event.what else {
         return record;
@@ -316,23 +316,23 @@ fn warned<'a>(event: &'a Event, meter: &MeterEvent) -> Record<'a> {
             ..
         } => record
             .with(key::EVENT, LogValue::Word("limit_low"))
-            .about(event, group.as_ref())
+            .with_subject(event, group.as_ref())
             .with(key::REMAINING, LogValue::Number(*remaining))
             .with(key::CAPACITY, LogValue::Number(*capacity)),
         MeterEvent::PacingCapped { asked, .. } => record
             .with(key::EVENT, LogValue::Word("pacing_capped"))
             .with(key::SLEEP, LogValue::Span(*asked))
-            .about(event, group.as_ref()),
+            .with_subject(event, group.as_ref()),
     }
 }
 
-/// What the server and the use of a limit told.
-fn learned(event: &Event) -> Record<'_> {
+/// Formats drift, usage and other findings about limits.
+fn limit_finding(event: &Event) -> Record<'_> {
     let record = Record::new(level(event), RATE_LIMITER);
     match &event.what {
         EventKind::Drifting { group, drift } => record
             .with(key::EVENT, LogValue::Word("drift"))
-            .about(event, group.as_ref())
+            .with_subject(event, group.as_ref())
             .with_some(key::CONFIGURED, drift.map(|d| LogValue::Rate(d.configured)))
             .with_some(key::EVIDENCE, drift.map(|d| LogValue::Rate(d.evidence))),
         EventKind::Usage {
@@ -348,7 +348,7 @@ fn learned(event: &Event) -> Record<'_> {
                     "usage_normal"
                 }),
             )
-            .about(event, group.as_ref())
+            .with_subject(event, group.as_ref())
             .with(key::USED, LogValue::share(*used_ppm)),
         EventKind::Memory { raised, bytes } => record
             .with(
@@ -359,15 +359,15 @@ fn learned(event: &Event) -> Record<'_> {
                     "memory_normal"
                 }),
             )
-            .about(event, None)
+            .with_subject(event, None)
             .with(key::COUNT, LogValue::Number(*bytes)),
         EventKind::Malformed { headers } => record
             .with(key::EVENT, LogValue::Word("malformed_headers"))
-            .about(event, None)
+            .with_subject(event, None)
             .with(key::COUNT, LogValue::Number((*headers).into())),
         EventKind::Foreign { group, units } => record
             .with(key::EVENT, LogValue::Word("foreign_use"))
-            .about(event, group.as_ref())
+            .with_subject(event, group.as_ref())
             .with(key::COUNT, LogValue::Number(*units)),
         _ => record,
     }

@@ -1,4 +1,4 @@
-//! What a line says, before it has a form.
+//! Fields of a line before formatting.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,39 +11,39 @@ use crate::event::{Event, HealthGauges};
 use crate::metrics::{Key, key};
 use crate::redact::{self, Scrubber};
 
-/// The fields of a line, in the order in which the keys are listed.
+/// Fields of a line, in the order of the keys.
 pub(super) struct Record<'a> {
     pub(super) level: Level,
-    /// When, if the event itself says so.
+    /// Time of the event, if it has its own.
     pub(super) ts: Option<WallTime>,
     pub(super) fields: Vec<(Key, LogValue<'a>)>,
 }
 
-/// A value and how it is shown.
+/// Value with its format.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LogValue<'a> {
     /// One of a closed set.
     Word(&'static str),
-    /// The code of an answer: a name that happens to be of digits.
+    /// Status code: a name made of digits.
     Code(u16),
-    /// A name that someone else chose.
+    /// Name chosen by others.
     Text(&'a str),
-    /// A path, which is redacted again: whoever made the event may have forgotten to.
+    /// Path, redacted again in case the event's author forgot to.
     Path(&'a str),
     /// `1.8s`.
     Span(Duration),
     /// `18rps`.
     PerSecond(f64),
-    /// `10/s`, as it is configured.
+    /// `10/s`, as configured.
     Rate(Rate),
     Number(u64),
-    /// A share of one.
+    /// Share of one.
     Ratio(f64),
 }
 
 impl<'a> Record<'a> {
     pub(super) fn new(level: Level, comp: &'static str) -> Self {
-        let mut fields = Vec::with_capacity(USUAL_FIELDS);
+        let mut fields = Vec::with_capacity(TYPICAL_FIELDS);
         fields.push((key::COMP, LogValue::Word(comp)));
         let ts = None;
         Self { level, ts, fields }
@@ -61,14 +61,14 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Whom the event is about.
-    pub(super) fn about(self, event: &'a Event, group: Option<&'a SmolStr>) -> Self {
+    /// Adds the API and group of the event.
+    pub(super) fn with_subject(self, event: &'a Event, group: Option<&'a SmolStr>) -> Self {
         self.with(key::API, LogValue::Text(&event.api))
             .with_some(key::GROUP, group.map(|group| LogValue::Text(group)))
     }
 
-    /// The numbers beside a change of state.
-    pub(super) fn with_vitals(self, vitals: &HealthGauges) -> Self {
+    /// Adds health gauges.
+    pub(super) fn with_gauges(self, vitals: &HealthGauges) -> Self {
         let retry_after = vitals.retry_after.map(LogValue::Span);
         self.with(key::SLEEP, LogValue::Span(vitals.sleep.unwrap_or_default()))
             .with(key::STREAK, LogValue::Number(vitals.streak.into()))
@@ -88,15 +88,15 @@ impl LogValue<'_> {
         Self::Number(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// The value as text without secrets.
-    pub(super) fn shown(&self, scrubber: &Scrubber) -> SmolStr {
+    /// Formats the value without secrets.
+    pub(super) fn to_text(&self, scrubber: &Scrubber) -> SmolStr {
         let mut text = SmolStrBuilder::new();
         // Writing to a string cannot fail.
         _ = match self {
             Self::Word(word) => write!(text, "{word}"),
             Self::Code(code) => write!(text, "{code}"),
             Self::Text(name) => write!(text, "{}", scrubber.scrub(name)),
-            // Scrubbed before it is cut, so that half a secret is not left.
+            // Scrubbed before it is cut, so that no half of a secret remains.
             Self::Path(path) => write!(text, "{}", redact::path(&scrubber.scrub(path))),
             Self::Span(span) => write!(text, "{}s", decimal(span.as_secs_f64())),
             Self::PerSecond(0.0) => write!(text, "unlimited"),
@@ -109,12 +109,12 @@ impl LogValue<'_> {
     }
 }
 
-/// To the thousandth, without zeros that say nothing.
+/// Formats to the thousandth without trailing zeros.
 fn decimal(number: f64) -> SmolStr {
     let text = smol_str::format_smolstr!("{number:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     SmolStr::new(text)
 }
 
-/// A change of state has so many.
-const USUAL_FIELDS: usize = 16;
+/// Fields of a health transition.
+const TYPICAL_FIELDS: usize = 16;

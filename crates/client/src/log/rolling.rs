@@ -1,21 +1,20 @@
-//! A log file that never fills the disk.
+//! Size-limited log file.
 //!
-//! `outflow.log` is written to; when it is full it becomes `outflow.log.1`, what that was becomes
-//! `.2`, and the last is removed. Numbers rather than dates: a clock that steps back would write over
-//! a file of the same date, and a number says at once which is newer. One process writes a file: two
-//! would rename it under each other.
+//! A full `outflow.log` becomes `outflow.log.1`, that one `.2`, and the last is removed. Numbers
+//! rather than dates: a clock that steps back would overwrite a file of that date, and a number
+//! shows the order. Only one process may write a file: two would rename it under each other.
 //!
-//! A write fails or is whole, as far as the system allows; after one that failed the next begins on a
-//! line of its own. A file or directory that was removed or renamed meanwhile is made anew, for its
-//! owner alone. A link is never followed: whoever can lay one into the directory would choose which
-//! file of ours grows.
+//! A write fails or is complete, as far as the system allows; after a failed write the next one
+//! starts a new line. A file or directory that was removed or renamed is created again, for its
+//! owner only. Links are never followed: a user who can place one in the directory would choose the
+//! file that grows.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that is capped in size and in number.
+/// File limited in size and number.
 ///
 /// ```no_run
 /// use outflow::log::RollingFile;
@@ -27,11 +26,11 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct RollingFile {
     path: PathBuf,
-    most_bytes: u64,
+    max_bytes: u64,
     files: u32,
     open: Option<OpenFile>,
-    /// Whether the last write may have left part of a line.
-    torn: bool,
+    /// True if the last write may have left part of a line.
+    is_torn: bool,
 }
 
 #[derive(Debug)]
@@ -41,16 +40,16 @@ struct OpenFile {
 }
 
 impl RollingFile {
-    /// A file at this path, of at most so many bytes, and at most so many files of this name with it.
-    /// It is made when the first line is written.
+    /// Returns a file with a maximum size and a maximum number of files. It is created with the
+    /// first line.
     ///
     /// # Errors
     ///
-    /// If the path names no file or a link, a file could not hold what is written at once (128 KiB),
-    /// or there is not even one file.
+    /// If the path names no file or a link, the size is below one write (128 KiB), or the number of
+    /// files is zero.
     pub fn new(
         path: impl Into<PathBuf>,
-        most_bytes: u64,
+        max_bytes: u64,
         files: u32,
     ) -> Result<Self, InvalidRolling> {
         let path = path.into();
@@ -60,7 +59,7 @@ impl RollingFile {
         if path.is_symlink() {
             return Err(InvalidRolling::Link);
         }
-        if most_bytes < LEAST_BYTES {
+        if max_bytes < MIN_BYTES {
             return Err(InvalidRolling::TooSmall);
         }
         if files == 0 {
@@ -68,39 +67,39 @@ impl RollingFile {
         }
         Ok(Self {
             path,
-            most_bytes,
+            max_bytes,
             files,
             open: None,
-            torn: false,
+            is_torn: false,
         })
     }
 
-    /// Writes whole lines: all of them into one file.
+    /// Writes complete lines, all into one file.
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let length = u64::try_from(lines.len()).unwrap_or(u64::MAX);
-        if length >= self.most_bytes {
+        if length >= self.max_bytes {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let mut open = self.current()?;
-        if open.length > 0 && open.length.saturating_add(length).saturating_add(1) > self.most_bytes
+        if open.length > 0 && open.length.saturating_add(length).saturating_add(1) > self.max_bytes
         {
             drop(open);
             self.roll()?;
             open = self.current()?;
         }
-        if self.torn {
+        if self.is_torn {
             open.write(b"\n")?;
-            self.torn = false;
+            self.is_torn = false;
         }
         if let Err(error) = open.write(lines) {
-            self.torn = true;
+            self.is_torn = true;
             return Err(error);
         }
         self.open = Some(open);
         Ok(())
     }
 
-    /// The file that is written to, opened again if it is not the one at its path any more.
+    /// Returns the open file; reopens it if the path no longer leads to it.
     fn current(&mut self) -> io::Result<OpenFile> {
         match self.open.take() {
             Some(open) if is_at(&open.file, &self.path) => Ok(open),
@@ -108,23 +107,22 @@ impl RollingFile {
         }
     }
 
-    /// Gives every file the next number and removes the last, with those behind it from a time when
-    /// there were more.
+    /// Renumbers all files and removes the last one, with leftovers of a larger maximum.
     fn roll(&self) -> io::Result<()> {
-        gone_is_fine(fs::remove_file(self.numbered(self.files - 1)))?;
+        ignore_missing(fs::remove_file(self.numbered_path(self.files - 1)))?;
         for number in self.files..=u32::MAX {
-            if fs::remove_file(self.numbered(number)).is_err() {
+            if fs::remove_file(self.numbered_path(number)).is_err() {
                 break;
             }
         }
         for number in (1..self.files).rev() {
-            let renamed = fs::rename(self.numbered(number - 1), self.numbered(number));
-            gone_is_fine(renamed)?;
+            let renamed = fs::rename(self.numbered_path(number - 1), self.numbered_path(number));
+            ignore_missing(renamed)?;
         }
         Ok(())
     }
 
-    fn numbered(&self, number: u32) -> PathBuf {
+    fn numbered_path(&self, number: u32) -> PathBuf {
         if number == 0 {
             return self.path.clone();
         }
@@ -135,7 +133,7 @@ impl RollingFile {
 }
 
 impl Write for RollingFile {
-    /// Takes whole lines, all or none.
+    /// Writes complete lines, all or none.
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         self.append(lines)?;
         Ok(lines.len())
@@ -154,93 +152,93 @@ impl OpenFile {
     }
 }
 
-/// Logs tell of what a program does: only its user reads them. A directory that was there before is
-/// left as its owner made it.
+/// Opens the file for its user only, because logs show what a program does. An existing directory
+/// keeps its rights.
 fn open(path: &Path) -> io::Result<OpenFile> {
-    let (mut folders, mut options) = (DirBuilder::new(), OpenOptions::new());
-    folders.recursive(true);
+    let (mut dirs, mut options) = (DirBuilder::new(), OpenOptions::new());
+    dirs.recursive(true);
     options.append(true).create(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
         let flags = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-        folders.mode(0o700);
+        dirs.mode(0o700);
         options.mode(0o600).custom_flags(flags);
     }
     if let Some(folder) = path.parent() {
-        folders.create(folder)?;
+        dirs.create(folder)?;
     }
     let file = options.open(path)?;
     let length = file.metadata()?.len();
     Ok(OpenFile { file, length })
 }
 
-/// Whether this is the file at the path.
+/// Returns true if this is the file at the path.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let place = |found: fs::Metadata| (found.dev(), found.ino());
-    let (ours, there) = (
-        file.metadata().map(place),
-        fs::symlink_metadata(path).map(place),
+    let inode = |found: fs::Metadata| (found.dev(), found.ino());
+    let (ours, at_path) = (
+        file.metadata().map(inode),
+        fs::symlink_metadata(path).map(inode),
     );
-    ours.ok().is_some_and(|ours| Some(ours) == there.ok())
+    ours.ok().is_some_and(|ours| Some(ours) == at_path.ok())
 }
 
-/// An open file can be neither removed nor renamed here.
+/// Here an open file can be neither removed nor renamed.
 #[cfg(not(unix))]
 fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
 }
 
-fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
+fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
 }
 
-/// Why there can be no such file.
+/// Error of the settings of a rolling file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidRolling {
-    /// The path ends in no name.
+    /// The path has no file name.
     NoName,
-    /// A link is at the path.
+    /// The path is a link.
     Link,
-    /// A file could not hold what is written at once.
+    /// The size is below one write.
     TooSmall,
-    /// There is not even one file.
+    /// The number of files is zero.
     NoFile,
 }
 
 impl fmt::Display for InvalidRolling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoName => "a log needs the path of a file: add a name to the directory",
-            Self::Link => "a log is not written through a link: name the file that it leads to",
-            Self::TooSmall => "a log file must hold at least 128 KiB: raise its size",
-            Self::NoFile => "a log needs at least one file",
+            Self::NoName => "the log path is a directory: add a file name",
+            Self::Link => "the log path is a link: set the path of the file itself",
+            Self::TooSmall => "the log file size is too small: set 128 KiB or more",
+            Self::NoFile => "the number of log files is zero: set 1 or more",
         })
     }
 }
 
 impl std::error::Error for InvalidRolling {}
 
-/// What is written at once is at most one good write and one line more.
-const LEAST_BYTES: u64 = 128 * 1_024;
+/// One write is at most a batch and one line.
+const MIN_BYTES: u64 = 128 * 1_024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // What a full disk leaves: the beginning of a line that was never finished.
+    // A full disk leaves the start of an unfinished line.
     #[test]
-    fn a_line_after_half_a_line_begins_on_its_own() {
+    fn a_line_after_a_torn_line_starts_a_new_one() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("o.log");
-        let mut file = RollingFile::new(&path, LEAST_BYTES, 2).expect("valid");
+        let mut file = RollingFile::new(&path, MIN_BYTES, 2).expect("valid");
         file.append(b"half a li").expect("written");
-        file.torn = true;
+        file.is_torn = true;
         file.append(b"whole\n").expect("written");
         file.append(b"next\n").expect("written");
         let text = fs::read_to_string(&path).expect("text");

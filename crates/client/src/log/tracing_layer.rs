@@ -1,9 +1,9 @@
-//! `tracing` events as lines of our log.
+//! `tracing` events as log lines.
 //!
-//! For the program's own code, so that one file in one form holds everything. Which code that is, the
-//! program says: nothing in an event tells a program from a library. Of the other crates only warnings
-//! and errors are taken: below that, libraries print the frames and headers that pass through them,
-//! and no list of secrets is complete.
+//! For the program's own code, so that one file holds everything. The program names its crates,
+//! because an event does not distinguish a program from a library. Of other crates only warnings
+//! and errors are written: below that, libraries print frames and headers, and no list of secrets
+//! is complete.
 
 use std::fmt::{Debug, Write};
 
@@ -18,7 +18,7 @@ use super::{Log, LogLine};
 use crate::metrics::key;
 use crate::redact::Scrubber;
 
-/// Writes `tracing` events into a [`Log`].
+/// Layer that writes `tracing` events to a [`Log`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -26,62 +26,64 @@ use crate::redact::Scrubber;
 /// use outflow::SystemClock;
 /// use tracing_subscriber::layer::SubscriberExt;
 ///
-/// let (log, _pump) = Log::new(LogSettings::new(Arc::new(SystemClock::new())), std::io::stderr());
-/// let subscriber = tracing_subscriber::registry().with(log.layer().of_crate("shop"));
+/// let (log, _writer) = Log::new(LogSettings::new(Arc::new(SystemClock::new())), std::io::stderr());
+/// let subscriber = tracing_subscriber::registry().with(log.layer().with_crate("shop"));
 /// # drop(subscriber);
 /// ```
 #[derive(Clone, Debug)]
 pub struct LogLayer {
     log: Log,
-    /// The crates whose every event is taken.
-    own: Vec<SmolStr>,
+    /// Crates whose events are all written.
+    crates: Vec<SmolStr>,
 }
 
 impl LogLayer {
     pub(super) fn new(log: Log) -> Self {
-        let own = vec![SmolStr::new_static(TARGET)];
-        Self { log, own }
+        let crates = vec![SmolStr::new_static(TARGET)];
+        Self { log, crates }
     }
 
-    /// The same layer, which takes the events of this crate as it takes ours: all that are as
-    /// important as the log wants them.
+    /// Adds a crate whose events are written like ours: all from the log's level on.
     #[must_use]
-    pub fn of_crate(mut self, name: impl Into<SmolStr>) -> Self {
-        self.own.push(name.into());
+    pub fn with_crate(mut self, name: impl Into<SmolStr>) -> Self {
+        self.crates.push(name.into());
         self
     }
 
-    fn takes(&self, metadata: &Metadata<'_>) -> bool {
-        let is_ours = self.own.iter().any(|name| is_of(name, metadata.target()));
+    fn is_enabled(&self, metadata: &Metadata<'_>) -> bool {
+        let is_ours = self
+            .crates
+            .iter()
+            .any(|name| is_in_crate(name, metadata.target()));
         let is_important = *metadata.level() <= Level::WARN;
-        (is_ours || is_important) && self.log.scribe.writes(*metadata.level())
+        (is_ours || is_important) && self.log.observer.is_enabled(*metadata.level())
     }
 }
 
 impl<S: Subscriber> Layer<S> for LogLayer {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let metadata = event.metadata();
-        if !self.takes(metadata) {
+        if !self.is_enabled(metadata) {
             return;
         }
-        let scribe = &self.log.scribe;
-        let mut line = scribe.begin(*metadata.level(), None);
+        let observer = &self.log.observer;
+        let mut line = observer.begin(*metadata.level(), None);
         if event.fields().all(|field| field.name() != key::COMP) {
-            line.text(key::COMP, metadata.target());
+            line.push_text(key::COMP, metadata.target());
         }
         let mut fields = FieldVisitor {
             line: &mut line,
-            scrubber: &scribe.settings.scrubber,
+            scrubber: &observer.settings.scrubber,
         };
         event.record(&mut fields);
-        self.log.lines.send(&scribe.end(line));
+        self.log.lines.send(&observer.end(line));
     }
 }
 
-/// Whether a target is this crate or lies in it. A name that only begins alike is another's.
-fn is_of(name: &str, target: &str) -> bool {
-    let within = target.strip_prefix(name);
-    within.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+/// Returns true if a target is in this crate. A name that only starts alike is another crate.
+fn is_in_crate(name: &str, target: &str) -> bool {
+    let rest = target.strip_prefix(name);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 struct FieldVisitor<'a> {
@@ -92,11 +94,11 @@ struct FieldVisitor<'a> {
 impl FieldVisitor<'_> {
     fn text(&mut self, field: &Field, value: &str) {
         let value = self.scrubber.scrub(value);
-        self.named(field, |line, key| line.text(key, &value));
+        self.write_field(field, |line, key| line.push_text(key, &value));
     }
 
-    /// A field that is called like one that every line has would be there twice.
-    fn named(&mut self, field: &Field, write: impl FnOnce(&mut LogLine, &str)) {
+    /// Skips fields with the name of a key that every line has.
+    fn write_field(&mut self, field: &Field, write: impl FnOnce(&mut LogLine, &str)) {
         match field.name() {
             key::TS | key::LVL | key::SEQ => {}
             "message" => write(self.line, key::MESSAGE),
@@ -115,21 +117,21 @@ impl Visit for FieldVisitor<'_> {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.named(field, |line, key| line.raw(key, value));
+        self.write_field(field, |line, key| line.push_raw(key, value));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.named(field, |line, key| line.raw(key, value));
+        self.write_field(field, |line, key| line.push_raw(key, value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.named(field, |line, key| line.raw(key, value));
+        self.write_field(field, |line, key| line.push_raw(key, value));
     }
 
-    /// What is not a number has no form in JSON but a text.
+    /// Infinite and NaN values have no JSON number, only a text.
     fn record_f64(&mut self, field: &Field, value: f64) {
         if value.is_finite() {
-            self.named(field, |line, key| line.raw(key, value));
+            self.write_field(field, |line, key| line.push_raw(key, value));
         } else {
             self.text(field, &value.to_string());
         }
@@ -137,20 +139,20 @@ impl Visit for FieldVisitor<'_> {
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let mut text = BoundedText::default();
-        // Stops at the bound, which is not an error here.
+        // Stops at the bound, which is no error here.
         _ = write!(text, "{value:?}");
         self.text(field, &text.0);
     }
 }
 
-/// As much of a value as could ever be shown, secrets that are taken out included.
+/// Prefix of a value long enough for any display, including redacted secrets.
 #[derive(Default)]
 struct BoundedText(String);
 
 impl Write for BoundedText {
     fn write_str(&mut self, more: &str) -> std::fmt::Result {
         self.0.push_str(more);
-        if self.0.len() < MOST_DEBUG {
+        if self.0.len() < MAX_DEBUG {
             Ok(())
         } else {
             Err(std::fmt::Error)
@@ -158,5 +160,5 @@ impl Write for BoundedText {
     }
 }
 
-/// Beyond what a line shows, so that a secret at the cut is still seen whole.
-const MOST_DEBUG: usize = 64 * 1_024;
+/// More than a line shows, so that a secret at the cut is still complete.
+const MAX_DEBUG: usize = 64 * 1_024;

@@ -1,8 +1,8 @@
-//! The counters of one API, all there before the first event.
+//! Counters of one API, complete before the first event.
 //!
-//! Closed by construction: every series is a place in an array that was made when the API became
-//! known, so that no path, method or header can add one, and counting is one addition to one atomic.
-//! Only the codes of answers appear as they are seen, because five hundred zeros help nobody.
+//! The set of series is closed: each is a slot of an array built when the API is registered. No
+//! path, method or header can add one, and counting is one atomic addition. Only status codes
+//! appear as they occur, because five hundred zeros are noise.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,15 +16,15 @@ use super::histogram::Histogram;
 use crate::event::{CacheLabel, FailureLabel, StatusLabel};
 use crate::http::ResolveError;
 
-/// The counters of one API and its groups.
+/// Counters of one API and its groups.
 #[derive(Debug)]
 pub(super) struct ApiCounters {
     pub(super) name: SmolStr,
-    pub(super) whole: Arc<GlobalCounters>,
+    pub(super) api_wide: Arc<GlobalCounters>,
     pub(super) groups: GroupTable,
 }
 
-/// The counters of one API that are not told by group.
+/// Counters of one API that are not split by group.
 #[derive(Debug)]
 pub(super) struct GlobalCounters {
     pub(super) calls: LabelCounter<1>,
@@ -38,27 +38,27 @@ pub(super) struct GlobalCounters {
     pub(super) sleep: Histogram,
     pub(super) retries: LabelCounter<{ FailureLabel::ALL.len() }>,
     pub(super) unresolved: LabelCounter<{ ResolveError::ALL.len() }>,
-    pub(super) transitions: LabelCounter<{ MOVES.len() }>,
+    pub(super) transitions: LabelCounter<{ TRANSITION_REASONS.len() }>,
     pub(super) malformed: LabelCounter<1>,
     pub(super) warnings: LabelCounter<{ WARNINGS.len() }>,
 }
 
 impl ApiCounters {
-    /// An API of which nothing was counted yet.
+    /// Returns counters at zero.
     pub(super) fn new(name: SmolStr) -> Self {
         Self {
             name,
-            whole: Arc::new(GlobalCounters::new()),
+            api_wide: Arc::new(GlobalCounters::new()),
             groups: GroupTable::new(),
         }
     }
 
-    /// The same counters, with those of more groups.
-    pub(super) fn with_groups<'a>(&self, more: impl IntoIterator<Item = &'a SmolStr>) -> Self {
+    /// Returns these counters with more groups.
+    pub(super) fn with_groups<'a>(&self, names: impl IntoIterator<Item = &'a SmolStr>) -> Self {
         Self {
             name: self.name.clone(),
-            whole: Arc::clone(&self.whole),
-            groups: self.groups.with(more),
+            api_wide: Arc::clone(&self.api_wide),
+            groups: self.groups.with(names),
         }
     }
 }
@@ -77,23 +77,23 @@ impl GlobalCounters {
             sleep: Histogram::new(),
             retries: LabelCounter::new(FailureLabel::ALL.map(FailureLabel::name)),
             unresolved: LabelCounter::new(ResolveError::ALL.map(ResolveError::name)),
-            transitions: LabelCounter::new(MOVES),
+            transitions: LabelCounter::new(TRANSITION_REASONS),
             malformed: LabelCounter::new([""]),
             warnings: LabelCounter::new(WARNINGS),
         }
     }
 
-    /// Calls for which nothing had to be sent.
+    /// Returns the calls that needed no request.
     pub(super) fn cache_hits(&self) -> u64 {
-        self.looked_up(CacheLabel::is_hit)
+        self.count_lookups(CacheLabel::is_hit)
     }
 
-    /// Calls that asked the cache and had to be sent.
+    /// Returns the calls that missed the cache.
     pub(super) fn cache_misses(&self) -> u64 {
-        self.looked_up(|lookup| !lookup.is_hit())
+        self.count_lookups(|lookup| !lookup.is_hit())
     }
 
-    fn looked_up(&self, counts: impl Fn(CacheLabel) -> bool) -> u64 {
+    fn count_lookups(&self, counts: impl Fn(CacheLabel) -> bool) -> u64 {
         let found = CacheLabel::ALL.into_iter().zip(self.lookups.iter());
         found
             .filter(|(lookup, _)| counts(*lookup))
@@ -102,105 +102,104 @@ impl GlobalCounters {
     }
 }
 
-/// One counter for each word of a closed set. A word that is not in it counts as the last.
+/// Counter per value of a closed set. An unknown value counts as the last one.
 #[derive(Debug)]
 pub(super) struct LabelCounter<const N: usize> {
-    words: [&'static str; N],
+    values: [&'static str; N],
     counts: [AtomicU64; N],
 }
 
 impl<const N: usize> LabelCounter<N> {
-    pub(super) const fn new(words: [&'static str; N]) -> Self {
+    pub(super) const fn new(values: [&'static str; N]) -> Self {
         Self {
-            words,
+            values,
             counts: [const { AtomicU64::new(0) }; N],
         }
     }
 
-    /// Counts one under a word.
-    pub(super) fn count(&self, word: &str) {
-        let known = self.words.iter().position(|one| *one == word);
-        self.add(known.unwrap_or(N.saturating_sub(1)), 1);
+    /// Counts one for a value.
+    pub(super) fn count(&self, value: &str) {
+        let index = self.values.iter().position(|one| *one == value);
+        self.add(index.unwrap_or(N.saturating_sub(1)), 1);
     }
 
-    fn add(&self, place: usize, more: u64) {
-        if let Some(count) = self.counts.get(place) {
-            count.fetch_add(more, Ordering::Relaxed);
+    fn add(&self, index: usize, by: u64) {
+        if let Some(count) = self.counts.get(index) {
+            count.fetch_add(by, Ordering::Relaxed);
         }
     }
 
-    /// Every word and its count.
+    /// Returns every value with its count.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = self
             .counts
             .iter()
             .map(|count| count.load(Ordering::Relaxed));
-        self.words.iter().copied().zip(counts)
+        self.values.iter().copied().zip(counts)
     }
 
-    /// All of them together.
+    /// Returns the sum of all counts.
     pub(super) fn total(&self) -> u64 {
         self.iter().map(|(_, count)| count).sum()
     }
 }
 
 impl LabelCounter<1> {
-    pub(super) fn increase(&self, more: u64) {
-        self.add(0, more);
+    pub(super) fn increase(&self, by: u64) {
+        self.add(0, by);
     }
 }
 
-/// Attempts by how they ended: by code, or in a word where no code came.
+/// Attempts by status code, or by a word if there was none.
 #[derive(Debug)]
 pub(super) struct AttemptCounters {
-    /// For 100 to 599, the codes that HTTP knows.
-    numbered: Box<[AtomicU64]>,
-    wordly: LabelCounter<3>,
+    /// Codes 100 to 599, the range of HTTP.
+    by_code: Box<[AtomicU64]>,
+    by_word: LabelCounter<3>,
 }
 
 impl AttemptCounters {
     fn new() -> Self {
-        let numbered = (FIRST_CODE..600).map(|_| AtomicU64::new(0)).collect();
+        let by_code = (FIRST_CODE..600).map(|_| AtomicU64::new(0)).collect();
         Self {
-            numbered,
-            wordly: LabelCounter::new(["cancelled", "none", OTHER]),
+            by_code,
+            by_word: LabelCounter::new(["cancelled", "none", OTHER]),
         }
     }
 
     pub(super) fn count(&self, ended: AttemptEnd) {
         match ended {
-            AttemptEnd::Cancelled => self.wordly.count("cancelled"),
-            AttemptEnd::Fault(_) => self.wordly.count("none"),
+            AttemptEnd::Cancelled => self.by_word.count("cancelled"),
+            AttemptEnd::Fault(_) => self.by_word.count("none"),
             AttemptEnd::Status(code) => match self.get(code) {
                 Some(count) => _ = count.fetch_add(1, Ordering::Relaxed),
-                None => self.wordly.count(OTHER),
+                None => self.by_word.count(OTHER),
             },
         }
     }
 
     fn get(&self, code: u16) -> Option<&AtomicU64> {
-        self.numbered
-            .get(usize::from(code.checked_sub(FIRST_CODE)?))
+        self.by_code.get(usize::from(code.checked_sub(FIRST_CODE)?))
     }
 
-    /// What was seen so far.
-    pub(super) fn seen(&self) -> impl Iterator<Item = (SmolStr, u64)> {
-        let numbered = (FIRST_CODE..)
-            .zip(&self.numbered)
+    /// Returns the counts above zero.
+    pub(super) fn nonzero(&self) -> impl Iterator<Item = (SmolStr, u64)> {
+        let by_code = (FIRST_CODE..)
+            .zip(&self.by_code)
             .map(|(code, count)| (smol_str::format_smolstr!("{code}"), count))
             .map(|(code, count)| (code, count.load(Ordering::Relaxed)));
-        let wordly = self
-            .wordly
+        let by_word = self
+            .by_word
             .iter()
-            .map(|(word, count)| (SmolStr::new_static(word), count));
-        numbered.chain(wordly).filter(|(_, count)| *count > 0)
+            .map(|(value, count)| (SmolStr::new_static(value), count));
+        by_code.chain(by_word).filter(|(_, count)| *count > 0)
     }
 }
 
 const FIRST_CODE: u16 = 100;
 
-/// The names of what moves a state, and of what may come to.
-const MOVES: [&str; 16] = [
+/// Reasons of health transitions, and a slot for future ones.
+const TRANSITION_REASONS: [&str; 16] = [
     "error_ratio",
     "streak",
     "retry_after",
@@ -219,14 +218,14 @@ const MOVES: [&str; 16] = [
     OTHER,
 ];
 
-/// What a meter warns of.
+/// Warnings of a meter.
 pub(super) const WARNINGS: [&str; 2] = ["low", "pacing_capped"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // 99 and 600 are the first that HTTP does not know; 65535 is the last that a u16 can say.
+    // 99 and 600 are the first codes outside HTTP; 65535 is the largest u16.
     #[test]
     fn a_code_outside_http_is_other() {
         let codes = AttemptCounters::new();
@@ -235,18 +234,18 @@ mod tests {
         }
         codes.count(AttemptEnd::Status(100));
         codes.count(AttemptEnd::Status(599));
-        let seen: Vec<_> = codes.seen().collect();
+        let nonzero: Vec<_> = codes.nonzero().collect();
         assert_eq!(
-            seen,
+            nonzero,
             [("100".into(), 1), ("599".into(), 1), (OTHER.into(), 4)]
         );
     }
 
     #[test]
-    fn a_word_outside_the_set_counts_as_its_last() {
-        let tally = LabelCounter::new(["a", OTHER]);
-        tally.count("a");
-        tally.count("never heard of");
-        assert_eq!(tally.iter().collect::<Vec<_>>(), [("a", 1), (OTHER, 1)]);
+    fn a_value_outside_the_set_counts_as_its_last() {
+        let counter = LabelCounter::new(["a", OTHER]);
+        counter.count("a");
+        counter.count("unknown");
+        assert_eq!(counter.iter().collect::<Vec<_>>(), [("a", 1), (OTHER, 1)]);
     }
 }

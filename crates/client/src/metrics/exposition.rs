@@ -1,8 +1,8 @@
-//! The page that Prometheus reads.
+//! Prometheus page.
 //!
-//! The library knows the format, its escapes and its rules; this file says what is on the page, in an
-//! order that never changes, so that two scrapes can be compared as text. A counter is handed over
-//! without its `_total`, which the library adds.
+//! The library knows the format and its escapes; this file defines the content in a fixed order, so
+//! that two scrapes can be compared as text. Counters are passed without `_total`, which the
+//! library appends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,30 +21,30 @@ use super::recorder::MetricsBoard;
 use super::{Metric, MetricKind, label};
 use crate::event::StatusLabel;
 
-/// What the page is, for the `Content-Type` of its answer.
+/// `Content-Type` of the page.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-type Standing = [(Arc<ApiCounters>, Option<GaugeSnapshot>)];
+type ApiRows = [(Arc<ApiCounters>, Option<GaugeSnapshot>)];
 
 impl Collector for MetricsBoard {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let standing = self.standing();
+        let apis = self.rows();
         let mut page = ExpositionPage {
             encoder,
-            standing: &standing,
+            apis: &apis,
         };
         page.calls()?;
         page.state()?;
-        page.admission()?;
+        page.permits()?;
         page.cache()?;
         page.process(self)?;
-        page.further(self)
+        page.other_families(self)
     }
 }
 
 struct ExpositionPage<'e, 's> {
     encoder: DescriptorEncoder<'e>,
-    standing: &'s Standing,
+    apis: &'s ApiRows,
 }
 
 impl ExpositionPage<'_, '_> {
@@ -52,34 +52,34 @@ impl ExpositionPage<'_, '_> {
         self.counters(super::CALLS, |api| api.calls.total())?;
         self.durations()?;
         self.counters(super::ABANDONED, |api| api.abandoned.total())?;
-        self.tallies(super::FAILURES, |api| &api.failures)?;
+        self.label_counters(super::FAILURES, |api| &api.failures)?;
         self.histograms(super::WAIT, HistogramUnit::Seconds, |api| &api.waits)?;
         self.codes()?;
         self.histograms(super::LATENCY, HistogramUnit::Millis, |api| &api.latency)?;
         self.histograms(super::SLEEP, HistogramUnit::Millis, |api| &api.sleep)?;
-        self.tallies(super::RETRIES, |api| &api.retries)?;
-        self.tallies(super::UNRESOLVED, |api| &api.unresolved)
+        self.label_counters(super::RETRIES, |api| &api.retries)?;
+        self.label_counters(super::UNRESOLVED, |api| &api.unresolved)
     }
 
     fn state(&mut self) -> fmt::Result {
         self.circuits()?;
-        self.readings(super::COUNT_2XX, |api| f64::from(api.counts.success))?;
-        self.readings(super::COUNT_429, |api| f64::from(api.counts.throttled))?;
-        self.readings(super::COUNT_5XX, |api| f64::from(api.counts.server))?;
-        self.readings(super::COUNT_OTHER, |api| {
+        self.gauges(super::COUNT_2XX, |api| f64::from(api.counts.success))?;
+        self.gauges(super::COUNT_429, |api| f64::from(api.counts.throttled))?;
+        self.gauges(super::COUNT_5XX, |api| f64::from(api.counts.server))?;
+        self.gauges(super::COUNT_OTHER, |api| {
             f64::from(api.counts.network) + f64::from(api.counts.other)
         })?;
-        self.readings(super::RATE, |api| api.rate)?;
-        self.readings(super::CONCURRENCY, |api| f64::from(api.concurrency))?;
-        self.readings(super::ERROR_RATE, |api| {
+        self.gauges(super::RATE, |api| api.rate)?;
+        self.gauges(super::CONCURRENCY, |api| f64::from(api.concurrency))?;
+        self.gauges(super::ERROR_RATE, |api| {
             f64::from(api.error_ppm) / 1_000_000.0
         })?;
-        self.tallies(super::TRANSITIONS, |api| &api.transitions)
+        self.label_counters(super::TRANSITIONS, |api| &api.transitions)
     }
 
-    fn admission(&mut self) -> fmt::Result {
-        self.readings(super::WAITING, |api| whole(api.waiting))?;
-        self.readings(super::IN_FLIGHT, |api| whole(api.in_flight))?;
+    fn permits(&mut self) -> fmt::Result {
+        self.gauges(super::WAITING, |api| to_gauge(api.waiting))?;
+        self.gauges(super::IN_FLIGHT, |api| to_gauge(api.in_flight))?;
         self.group_counters(super::ADMITTED, |group| group.admitted.total())?;
         self.refusals()?;
         self.group_counters(super::REFUNDED, |group| group.refunded.total())?;
@@ -87,13 +87,13 @@ impl ExpositionPage<'_, '_> {
         self.group_gauges(super::USAGE_ALERT, |group| f64::from(group.alert()))?;
         self.foreign()?;
         self.counters(super::MALFORMED, |api| api.malformed.total())?;
-        self.tallies(super::WARNINGS, |api| &api.warnings)
+        self.label_counters(super::WARNINGS, |api| &api.warnings)
     }
 
     fn cache(&mut self) -> fmt::Result {
         self.counters(super::CACHE_HITS, GlobalCounters::cache_hits)?;
         self.counters(super::CACHE_MISSES, GlobalCounters::cache_misses)?;
-        self.tallies(super::LOOKUPS, |api| &api.lookups)
+        self.label_counters(super::LOOKUPS, |api| &api.lookups)
     }
 
     fn process(&mut self, board: &MetricsBoard) -> fmt::Result {
@@ -112,18 +112,19 @@ impl ExpositionPage<'_, '_> {
             series.count(&[(label::RESULT, result)], total)?;
         }
         let mut series = describe(&mut self.encoder, super::RELOAD_OK)?;
-        series.gauge(&[], f64::from(board.reloads.ok()))
+        series.gauge(&[], f64::from(board.reloads.ok_gauge()))
     }
 
-    /// What others tell. A metric that is told twice would make the whole page unreadable.
-    fn further(&mut self, board: &MetricsBoard) -> fmt::Result {
-        let mut told = Vec::new();
+    /// Writes the metrics of other sources. A repeated metric would make the page invalid, so the
+    /// first one counts.
+    fn other_families(&mut self, board: &MetricsBoard) -> fmt::Result {
+        let mut written = Vec::new();
         let all = board.families.load();
         for family in all.iter().flat_map(|one| one.families()) {
-            if told.contains(&family.metric.name) {
+            if written.contains(&family.metric.name) {
                 continue;
             }
-            told.push(family.metric.name);
+            written.push(family.metric.name);
             let mut series = describe(&mut self.encoder, family.metric)?;
             for sample in &family.samples {
                 series.sample(sample)?;
@@ -132,26 +133,26 @@ impl ExpositionPage<'_, '_> {
         Ok(())
     }
 
-    /// One counter for each API.
+    /// Writes one counter per API.
     fn counters(&mut self, metric: Metric, value: impl Fn(&GlobalCounters) -> u64) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
-        for (api, _) in self.standing {
-            series.count(&[(label::API, &api.name)], value(&api.whole))?;
+        for (api, _) in self.apis {
+            series.count(&[(label::API, &api.name)], value(&api.api_wide))?;
         }
         Ok(())
     }
 
-    /// One counter for each API and word of a closed set.
-    fn tallies<const N: usize>(
+    /// Writes one counter per API and value of a closed set.
+    fn label_counters<const N: usize>(
         &mut self,
         metric: Metric,
-        tally: impl Fn(&GlobalCounters) -> &LabelCounter<N>,
+        counter: impl Fn(&GlobalCounters) -> &LabelCounter<N>,
     ) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         let name = metric.labels.last().copied().unwrap_or_default();
-        for (api, _) in self.standing {
-            for (word, count) in tally(&api.whole).iter() {
-                series.count(&[(label::API, &api.name), (name, word)], count)?;
+        for (api, _) in self.apis {
+            for (value, count) in counter(&api.api_wide).iter() {
+                series.count(&[(label::API, &api.name), (name, value)], count)?;
             }
         }
         Ok(())
@@ -161,19 +162,19 @@ impl ExpositionPage<'_, '_> {
         &mut self,
         metric: Metric,
         unit: HistogramUnit,
-        of: impl Fn(&GlobalCounters) -> &Histogram,
+        histogram: impl Fn(&GlobalCounters) -> &Histogram,
     ) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
-        for (api, _) in self.standing {
-            series.histogram(&[(label::API, &api.name)], of(&api.whole), unit)?;
+        for (api, _) in self.apis {
+            series.histogram(&[(label::API, &api.name)], histogram(&api.api_wide), unit)?;
         }
         Ok(())
     }
 
     fn durations(&mut self) -> fmt::Result {
         let mut series = describe(&mut self.encoder, super::DURATION)?;
-        for (api, _) in self.standing {
-            for (status, spans) in StatusLabel::ALL.iter().zip(&api.whole.durations) {
+        for (api, _) in self.apis {
+            for (status, spans) in StatusLabel::ALL.iter().zip(&api.api_wide.durations) {
                 let labels = [
                     (label::API, api.name.as_str()),
                     (label::STATUS, status.name()),
@@ -186,8 +187,8 @@ impl ExpositionPage<'_, '_> {
 
     fn codes(&mut self) -> fmt::Result {
         let mut series = describe(&mut self.encoder, super::REQUESTS)?;
-        for (api, _) in self.standing {
-            for (code, count) in api.whole.codes.seen() {
+        for (api, _) in self.apis {
+            for (code, count) in api.api_wide.codes.nonzero() {
                 series.count(&[(label::API, &api.name), (label::CODE, &code)], count)?;
             }
         }
@@ -196,9 +197,8 @@ impl ExpositionPage<'_, '_> {
 
     fn circuits(&mut self) -> fmt::Result {
         let mut series = describe(&mut self.encoder, super::CIRCUIT)?;
-        for (api, reading) in self.standing {
-            let now =
-                reading.map_or_else(|| api.groups.circuit(), |reading| reading.state.circuit());
+        for (api, gauges) in self.apis {
+            let now = gauges.map_or_else(|| api.groups.circuit(), |gauges| gauges.state.circuit());
             for circuit in CIRCUITS {
                 let labels = [
                     (label::API, api.name.as_str()),
@@ -210,12 +210,12 @@ impl ExpositionPage<'_, '_> {
         Ok(())
     }
 
-    /// What sources tell; an API that none of them knows has no series, rather than a false zero.
-    fn readings(&mut self, metric: Metric, value: impl Fn(&GaugeSnapshot) -> f64) -> fmt::Result {
+    /// Writes gauges of sources; an unknown API has no series rather than a false zero.
+    fn gauges(&mut self, metric: Metric, value: impl Fn(&GaugeSnapshot) -> f64) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
-        for (api, reading) in self.standing {
-            if let Some(reading) = reading {
-                series.gauge(&[(label::API, &api.name)], value(reading))?;
+        for (api, gauges) in self.apis {
+            if let Some(gauges) = gauges {
+                series.gauge(&[(label::API, &api.name)], value(gauges))?;
             }
         }
         Ok(())
@@ -227,7 +227,7 @@ impl ExpositionPage<'_, '_> {
         value: impl Fn(&GroupCounters) -> u64,
     ) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
-        for (api, _) in self.standing {
+        for (api, _) in self.apis {
             for group in api.groups.callable() {
                 series.count(&labels(api, group), value(group.read()))?;
             }
@@ -241,7 +241,7 @@ impl ExpositionPage<'_, '_> {
         value: impl Fn(&GroupCounters) -> f64,
     ) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
-        for (api, _) in self.standing {
+        for (api, _) in self.apis {
             for group in api.groups.iter() {
                 series.gauge(&labels(api, group), value(group.read()))?;
             }
@@ -251,7 +251,7 @@ impl ExpositionPage<'_, '_> {
 
     fn refusals(&mut self) -> fmt::Result {
         let mut series = describe(&mut self.encoder, super::REFUSED)?;
-        for (api, _) in self.standing {
+        for (api, _) in self.apis {
             for group in api.groups.callable() {
                 for (cause, count) in group.read().refused.iter() {
                     let [api, group] = labels(api, group);
@@ -264,7 +264,7 @@ impl ExpositionPage<'_, '_> {
 
     fn foreign(&mut self) -> fmt::Result {
         let mut series = describe(&mut self.encoder, super::FOREIGN)?;
-        for (api, _) in self.standing {
+        for (api, _) in self.apis {
             for group in api.groups.iter() {
                 series.count(&labels(api, group), group.read().foreign.total())?;
             }
@@ -277,12 +277,12 @@ fn labels<'a>(api: &'a ApiCounters, group: &'a GroupCells) -> [(&'static str, &'
     [(label::API, &api.name), (label::GROUP, &group.name)]
 }
 
-/// A count as a gauge; more than four billion are told as so many.
-fn whole(count: u64) -> f64 {
+/// Converts a count to a gauge, capped at four billion.
+fn to_gauge(count: u64) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// Begins a metric and answers where its series are written.
+/// Starts a metric and returns the writer of its series.
 fn describe<'s>(
     encoder: &'s mut DescriptorEncoder<'_>,
     metric: Metric,
@@ -307,7 +307,7 @@ struct SeriesWriter<'s> {
     encoder: MetricEncoder<'s>,
 }
 
-/// What tells one series from the others.
+/// Labels of one series.
 type Labels<'a> = &'a [(&'static str, &'a str)];
 
 impl SeriesWriter<'_> {
@@ -330,11 +330,13 @@ impl SeriesWriter<'_> {
 
     fn sample(&mut self, sample: &MetricSample) -> fmt::Result {
         let labels = sample.labels.iter();
-        let labels: Vec<_> = labels.map(|(name, word)| (*name, word.as_str())).collect();
+        let labels: Vec<_> = labels
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
         match &sample.value {
             SampleValue::Count(count) => self.count(&labels, *count),
             SampleValue::Level(level) => self.gauge(&labels, *level),
-            SampleValue::Spans(filled) => self.filled(&labels, filled),
+            SampleValue::Spans(snapshot) => self.write_snapshot(&labels, snapshot),
         }
     }
 
@@ -344,12 +346,12 @@ impl SeriesWriter<'_> {
         spans: &Histogram,
         unit: HistogramUnit,
     ) -> fmt::Result {
-        self.filled(labels, &spans.read(unit))
+        self.write_snapshot(labels, &spans.read(unit))
     }
 
-    fn filled(&mut self, labels: Labels<'_>, filled: &HistogramSnapshot) -> fmt::Result {
+    fn write_snapshot(&mut self, labels: Labels<'_>, snapshot: &HistogramSnapshot) -> fmt::Result {
         self.encoder
             .encode_family(&labels)?
-            .encode_histogram::<NoLabelSet>(filled.sum, filled.count, &filled.buckets, None)
+            .encode_histogram::<NoLabelSet>(snapshot.sum, snapshot.count, &snapshot.buckets, None)
     }
 }

@@ -1,48 +1,47 @@
-//! Metrics of somebody else on the same page.
+//! Metrics of other crates on this page.
 //!
-//! What is built on this library has numbers of its own, and an operator wants one page. It hands them
-//! over as plain values, so that how a page is written stays known here alone. The names are ours to
-//! give: they stand with all others.
+//! Crates on top of this library have metrics of their own, and an operator wants one page. They
+//! pass plain values, so that only this crate formats a page. Their names are in `names`, too.
 
 use super::{HistogramSnapshot, Label, Metric};
 
-/// Somebody whose metrics follow ours on the page.
+/// Source of further metrics for the page.
 pub trait FamilySource: Send + Sync {
-    /// All of its metrics, each once. It is asked at each scrape and must not wait for anything.
+    /// Returns all its metrics, each once. Called at each scrape; must not block.
     fn families(&self) -> Vec<MetricFamily>;
 }
 
-/// A metric and its series.
+/// Metric with its series.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MetricFamily {
     /// The metric.
     pub metric: Metric,
-    /// Its series; none leaves it without any.
+    /// Series; may be empty.
     pub samples: Vec<MetricSample>,
 }
 
-/// One series.
+/// Series of a metric.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MetricSample {
-    /// What tells it from the others.
+    /// Labels of the series.
     pub labels: Vec<(Label, String)>,
-    /// What it is now.
+    /// Current value.
     pub value: SampleValue,
 }
 
-/// What a series is now.
+/// Value of a series.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SampleValue {
-    /// Of a counter.
+    /// Value of a counter.
     Count(u64),
-    /// Of a gauge.
+    /// Value of a gauge.
     Level(f64),
-    /// Of a histogram.
+    /// Value of a histogram.
     Spans(HistogramSnapshot),
 }
 
 impl MetricFamily {
-    /// A metric without labels.
+    /// Returns a metric without labels.
     pub fn alone(metric: Metric, value: SampleValue) -> Self {
         let labels = Vec::new();
         Self {
@@ -51,7 +50,7 @@ impl MetricFamily {
         }
     }
 
-    /// A metric with one series for each word of its only label.
+    /// Returns a metric with one series per value of its only label.
     pub fn by_word<'w>(
         metric: Metric,
         values: impl IntoIterator<Item = (&'w str, SampleValue)>,

@@ -1,43 +1,43 @@
-//! What is read when somebody looks, rather than counted when something happens.
+//! Values that are read at a scrape rather than counted from events.
 //!
-//! How many calls wait is a fact of the door, not of its events: counted from events it would be wrong
-//! for ever after one was missed. Whoever owns such a fact is a [`GaugeSource`] and is asked at each
+//! The number of waiters is a fact of the upstream: counted from events it would stay wrong after
+//! one missed event. The owner of such a value implements [`GaugeSource`] and is read at each
 //! scrape.
 
 use outflow_core::{HealthState, OutcomeCounts};
 
-/// Somebody who knows how things stand.
+/// Source of gauges.
 pub trait GaugeSource: Send + Sync {
-    /// Tells everything it knows. It is asked at each scrape and must not wait for anything.
-    fn read(&self, tell: &mut dyn FnMut(&str, GaugeSnapshot));
+    /// Reports all its values. Called at each scrape; must not block.
+    fn read(&self, report: &mut dyn FnMut(&str, GaugeSnapshot));
 
-    /// How many log lines it has dropped so far.
+    /// Returns the number of dropped log lines.
     fn lines_dropped(&self) -> u64 {
         0
     }
 }
 
-/// How one API stands; the text beside it is the API's name.
+/// Gauges of one API; the text passed along is its name.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GaugeSnapshot {
-    /// Its state; the worst of them where each group has one.
+    /// Health state; the worst one if each group has its own.
     pub state: HealthState,
-    /// What its error window holds.
+    /// Content of the error window.
     pub counts: OutcomeCounts,
-    /// The share of failures in that window, of a million.
+    /// Failures in that window, in parts per million.
     pub error_ppm: u32,
-    /// The slowest rate in effect, in calls a second; 0 if nothing is limited.
+    /// Slowest rate in effect, in calls per second; 0 if nothing is limited.
     pub rate: f64,
-    /// How many calls may be in flight.
+    /// Maximum of attempts in flight.
     pub concurrency: u32,
-    /// How many calls wait.
+    /// Waiting calls.
     pub waiting: u64,
-    /// How many permits are out.
+    /// Permits in flight.
     pub in_flight: u64,
 }
 
 impl Default for GaugeSnapshot {
-    /// An API that is well and that nobody calls.
+    /// Returns the gauges of a healthy idle API.
     fn default() -> Self {
         Self {
             state: HealthState::Normal,

@@ -1,9 +1,8 @@
-//! The counters of an API's groups.
+//! Counters of an API's groups.
 //!
-//! Every group has its series from the beginning and its counters from its first event on: an API may
-//! have a thousand groups of which a program calls three, and what was never counted reads as zero
-//! without any memory of its own. Groups are added and never taken away, a batch at a time, so that
-//! those who count go on in the cells that they know.
+//! Every group has its series from the start and its counters from its first event: of a thousand
+//! groups a program may call three, and an uncounted group reads as zero without memory. Groups are
+//! added in batches and never removed, so that existing counters stay in place.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,14 +13,14 @@ use smol_str::SmolStr;
 use super::counters::LabelCounter;
 use super::{ALL_GROUPS, OTHER};
 
-/// The groups of one API.
+/// Groups of one API.
 #[derive(Clone, Debug)]
 pub(super) struct GroupTable {
-    /// For what concerns all groups.
+    /// For events of all groups.
     all: Arc<GroupCells>,
-    /// For groups that nobody knows.
+    /// For unknown groups.
     other: Arc<GroupCells>,
-    /// Each batch is in the order of its names, and no name is there twice.
+    /// Each batch is sorted by name, and no name occurs twice.
     named: Vec<Arc<[GroupCells]>>,
 }
 
@@ -32,21 +31,21 @@ pub(super) struct GroupCells {
     counters: OnceLock<Box<GroupCounters>>,
 }
 
-/// The counters of one group.
+/// Counters of one group.
 #[derive(Debug)]
 pub(super) struct GroupCounters {
     pub(super) admitted: LabelCounter<1>,
     pub(super) refused: LabelCounter<{ CAUSES.len() }>,
     pub(super) refunded: LabelCounter<1>,
     pub(super) foreign: LabelCounter<1>,
-    /// A fraction, by its bits.
+    /// Ratio as bits.
     drift: AtomicU64,
     alert: AtomicU8,
     circuit: AtomicU8,
 }
 
 impl GroupTable {
-    /// No groups but those that every API has.
+    /// Returns a table with only the built-in groups.
     pub(super) fn new() -> Self {
         let one = |name| Arc::new(GroupCells::new(SmolStr::new_static(name)));
         Self {
@@ -56,7 +55,7 @@ impl GroupTable {
         }
     }
 
-    /// The same, and those of these names that are new.
+    /// Returns the table with the new names among these.
     pub(super) fn with<'a>(&self, names: impl IntoIterator<Item = &'a SmolStr>) -> Self {
         let is_new = |name: &&SmolStr| **name != ALL_GROUPS && self.find(name).is_none();
         let mut names: Vec<_> = names.into_iter().filter(is_new).collect();
@@ -70,7 +69,7 @@ impl GroupTable {
         groups
     }
 
-    /// The group of this name; the one for the rest if nobody knows it.
+    /// Returns the group of this name, or `other` if it is unknown.
     pub(super) fn get(&self, name: Option<&SmolStr>) -> &GroupCells {
         match name {
             None => &self.all,
@@ -83,22 +82,22 @@ impl GroupTable {
             return Some(&self.other);
         }
         self.named.iter().find_map(|batch| {
-            let place = batch.binary_search_by(|group| group.name.cmp(name));
-            batch.get(place.ok()?)
+            let index = batch.binary_search_by(|group| group.name.cmp(name));
+            batch.get(index.ok()?)
         })
     }
 
-    /// All of them.
+    /// Returns all groups.
     pub(super) fn iter(&self) -> impl Iterator<Item = &GroupCells> {
         std::iter::once(&*self.all).chain(self.callable())
     }
 
-    /// Those that calls are of.
+    /// Returns the groups that calls belong to.
     pub(super) fn callable(&self) -> impl Iterator<Item = &GroupCells> {
         std::iter::once(&*self.other).chain(self.named.iter().flat_map(|batch| &**batch))
     }
 
-    /// The worst that the circuit of any is in, as far as events have told.
+    /// Returns the worst circuit state of any group, as reported by events.
     pub(super) fn circuit(&self) -> CircuitState {
         let circuits = self.iter().map(|group| &group.read().circuit);
         let worst = circuits
@@ -118,12 +117,14 @@ impl GroupCells {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub(super) fn read(&self) -> &GroupCounters {
-        self.counters.get().map_or(&NOTHING, |counters| &**counters)
+        self.counters
+            .get()
+            .map_or(&NO_COUNTS, |counters| &**counters)
     }
 
-    /// Where to count.
+    /// Returns the counters for writing.
     #[inline]
     pub(super) fn count(&self) -> &GroupCounters {
         self.counters.get_or_init(Box::default)
@@ -166,26 +167,26 @@ impl GroupCounters {
     }
 
     pub(super) fn set_state(&self, state: HealthState) {
-        let place = CIRCUITS.iter().position(|one| *one == state.circuit());
-        let place = u8::try_from(place.unwrap_or(0)).unwrap_or(0);
-        self.circuit.store(place, Ordering::Relaxed);
+        let index = CIRCUITS.iter().position(|one| *one == state.circuit());
+        let index = u8::try_from(index.unwrap_or(0)).unwrap_or(0);
+        self.circuit.store(index, Ordering::Relaxed);
     }
 }
 
-/// What nobody counted.
-static NOTHING: GroupCounters = GroupCounters::new();
+/// Counters of a group without events.
+static NO_COUNTS: GroupCounters = GroupCounters::new();
 
-/// From well to ill: the place is the severity.
+/// By severity: the index is the severity.
 pub(super) const CIRCUITS: [CircuitState; 3] = [
     CircuitState::Closed,
     CircuitState::HalfOpen,
     CircuitState::Open,
 ];
 
-/// The names of the causes of a refusal, and of those to come.
+/// Reasons of a refusal, and a slot for future ones.
 const CAUSES: [&str; 9] = [
     "too_late",
-    "never",
+    "cost_too_high",
     "busy",
     "blocked",
     "queue_full",
@@ -199,16 +200,16 @@ const CAUSES: [&str; 9] = [
 mod tests {
     use super::*;
 
-    // Two of a hundred thousand were counted: the others take a name and a pointer each.
+    // Two of a hundred thousand are counted: each other one takes a name and a pointer.
     #[test]
-    fn a_group_that_nobody_called_has_no_counters() {
+    fn a_group_without_calls_has_no_counters() {
         let names: Vec<SmolStr> = (0..100_000)
             .map(|n| smol_str::format_smolstr!("{n}"))
             .collect();
         let groups = GroupTable::new().with(&names);
         groups.get(Some(&names[7])).count().admitted.increase(1);
         groups
-            .get(Some(&"never heard of".into()))
+            .get(Some(&"unknown".into()))
             .count()
             .admitted
             .increase(2);
@@ -220,22 +221,22 @@ mod tests {
         assert!(size_of::<GroupCells>() <= 40);
     }
 
-    // Added later, a group counts beside those before it, which keep what they counted.
+    // A group added later has its own counters; earlier ones keep theirs.
     #[test]
-    fn groups_that_come_later_leave_the_others_as_they_are() {
+    fn adding_groups_keeps_existing_counts() {
         let (old, new) = (SmolStr::new_static("m"), SmolStr::new_static("a"));
         let before = GroupTable::new().with([&old]);
         before.get(Some(&old)).count().admitted.increase(5);
         let after = before.with([&new, &old]);
         before.get(Some(&old)).count().admitted.increase(1);
         after.get(Some(&new)).count().admitted.increase(2);
-        let told = |name| after.get(Some(name)).read().admitted.total();
-        assert_eq!((told(&old), told(&new), after.iter().count()), (6, 2, 4));
+        let total = |name| after.get(Some(name)).read().admitted.total();
+        assert_eq!((total(&old), total(&new), after.iter().count()), (6, 2, 4));
     }
 
-    // A group that is called like one of the two of ours would be two series of one name.
+    // A group named like a built-in one would give two series of one name.
     #[test]
-    fn no_group_is_there_twice() {
+    fn no_group_occurs_twice() {
         let groups = ["x", "*", "other", "x"].map(SmolStr::new_static);
         let cells = GroupTable::new().with(&groups);
         let names: Vec<_> = cells.iter().map(|group| group.name.as_str()).collect();
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_group_is_the_circuit_of_the_api() {
+    fn the_circuit_of_an_api_is_that_of_its_worst_group() {
         let cells = GroupTable::new().with(&["x", "y"].map(SmolStr::new_static));
         let set = |name: &'static str, state| {
             let group = cells.get(Some(&SmolStr::new_static(name)));

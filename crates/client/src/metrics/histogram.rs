@@ -1,52 +1,52 @@
-//! Spans of time counted by their length, without a lock.
+//! Lock-free histogram of durations.
 //!
-//! The library's own histogram takes a mutex for each value, on the way of every request, and cannot
-//! be read back for the line of NDJSON. This one is an array of atomics. A reading is not a snapshot:
-//! a value that is being counted may be in its bucket and not yet in the sum, and the next reading
-//! has both. Sums are kept in whole microseconds, which 64 bits hold for half a million years.
+//! The library's histogram locks a mutex for each value of every request and cannot be read back
+//! for NDJSON. This one is an array of atomics. A reading is not atomic: a value may be in its
+//! bucket and not yet in the sum. Sums are whole microseconds, which 64 bits hold for half a
+//! million years.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Spans, counted by length.
+/// Histogram of durations.
 ///
 /// ```
 /// use std::time::Duration;
-/// use outflow::metrics::{Histogram, Unit};
+/// use outflow::metrics::{Histogram, HistogramUnit};
 ///
 /// let waits = Histogram::new();
 /// waits.observe(Duration::from_millis(3));
-/// assert_eq!(waits.read(Unit::Millis).count, 1);
+/// assert_eq!(waits.read(HistogramUnit::Millis).count, 1);
 /// ```
 #[derive(Debug)]
 pub struct Histogram {
-    /// One for each bound, and one for what is longer than all of them.
+    /// One per bound, and one for longer values.
     buckets: [AtomicU64; BOUNDS_MS.len() + 1],
     sum_micros: AtomicU64,
 }
 
-/// What a histogram holds: upper bounds, and how many values lie between each and the one before.
+/// Content of a histogram: upper bounds, and the number of values between each and the one before.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HistogramSnapshot {
-    /// All values together.
+    /// Sum of all values.
     pub sum: f64,
-    /// How many there are.
+    /// Number of values.
     pub count: u64,
-    /// Upper bounds and counts, the last bound being infinite.
+    /// Upper bounds and counts; the last bound is infinite.
     pub buckets: Vec<(f64, u64)>,
 }
 
-/// In what a histogram is told.
+/// Unit of a histogram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HistogramUnit {
-    /// In seconds.
+    /// Seconds.
     Seconds,
-    /// In thousandths of them.
+    /// Milliseconds.
     Millis,
 }
 
 impl Histogram {
-    /// Nothing was counted yet.
+    /// Returns an empty histogram.
     pub const fn new() -> Self {
         Self {
             buckets: [const { AtomicU64::new(0) }; BOUNDS_MS.len() + 1],
@@ -54,17 +54,17 @@ impl Histogram {
         }
     }
 
-    /// Counts a span.
-    pub fn observe(&self, span: Duration) {
-        let place = BOUNDS_MS.partition_point(|bound| Duration::from_millis(*bound) < span);
-        if let Some(bucket) = self.buckets.get(place) {
+    /// Counts a duration.
+    pub fn observe(&self, duration: Duration) {
+        let index = BOUNDS_MS.partition_point(|bound| Duration::from_millis(*bound) < duration);
+        if let Some(bucket) = self.buckets.get(index) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
-        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         self.sum_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// What it holds now. The count is that of the buckets, so that the two always agree.
+    /// Returns the content. The count is the sum of the buckets, so that both always agree.
     pub fn read(&self, unit: HistogramUnit) -> HistogramSnapshot {
         let bounds = BOUNDS_MS
             .iter()
@@ -92,16 +92,16 @@ impl Default for Histogram {
 }
 
 impl HistogramUnit {
-    fn apply(self, span: Duration) -> f64 {
+    fn apply(self, duration: Duration) -> f64 {
         match self {
-            Self::Seconds => span.as_secs_f64(),
-            Self::Millis => span.as_secs_f64() * 1_000.0,
+            Self::Seconds => duration.as_secs_f64(),
+            Self::Millis => duration.as_secs_f64() * 1_000.0,
         }
     }
 }
 
-/// From a loopback answer to the longest that a call waits by default, a factor of two to two and a
-/// half apart; and five minutes, the longest that a state sleeps by itself.
+/// From a loopback response to the longest default wait, in steps of two to two and a half; and
+/// five minutes, the longest automatic sleep.
 const BOUNDS_MS: [u64; 16] = [
     1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000,
 ];
@@ -110,26 +110,26 @@ const BOUNDS_MS: [u64; 16] = [
 mod tests {
     use super::*;
 
-    // 10 ms is a bound: a bound belongs to the bucket that it ends.
+    // 10 ms is a bound: it belongs to the bucket that it ends.
     #[test]
     fn a_value_on_a_bound_is_below_it() {
         let histogram = Histogram::new();
         for micros in [10_000, 10_001] {
             histogram.observe(Duration::from_micros(micros));
         }
-        let filled = histogram.read(HistogramUnit::Millis);
-        assert_eq!(filled.buckets[3], (10.0, 1));
-        assert_eq!(filled.buckets[4], (25.0, 1));
-        assert_eq!((filled.count, filled.sum), (2, 20.001));
+        let snapshot = histogram.read(HistogramUnit::Millis);
+        assert_eq!(snapshot.buckets[3], (10.0, 1));
+        assert_eq!(snapshot.buckets[4], (25.0, 1));
+        assert_eq!((snapshot.count, snapshot.sum), (2, 20.001));
     }
 
     #[test]
-    fn nothing_is_too_long_to_be_counted() {
+    fn any_duration_is_counted() {
         let histogram = Histogram::new();
         histogram.observe(Duration::MAX);
         histogram.observe(Duration::ZERO);
-        let filled = histogram.read(HistogramUnit::Seconds);
-        assert_eq!(filled.buckets[0], (0.001, 1));
-        assert_eq!(filled.buckets.last(), Some(&(f64::INFINITY, 1)));
+        let snapshot = histogram.read(HistogramUnit::Seconds);
+        assert_eq!(snapshot.buckets[0], (0.001, 1));
+        assert_eq!(snapshot.buckets.last(), Some(&(f64::INFINITY, 1)));
     }
 }

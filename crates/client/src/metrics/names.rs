@@ -1,55 +1,58 @@
-//! Every name that reaches an operator: metrics, their labels, and the keys of log lines.
+//! All names that operators see: metrics, labels and log keys.
 //!
-//! Names are an interface: dashboards and alerts break when one changes. They stand in this file and
-//! in no other, so that a change is seen as one, and `docs/metrics.md` explains each of them: the two
-//! are compared whenever the project is checked. The five `external_` metrics and those without a
-//! prefix are the names that users of earlier systems know; `outflow_` marks our own.
+//! Names are an interface: dashboards and alerts break when one changes. They are defined only in
+//! this file, and `docs/metrics.md` explains each; a project check compares the two. The five
+//! `external_` metrics and the unprefixed ones are known from earlier systems; `outflow_` marks our
+//! own.
 
 use super::{Key, Label, Metric};
 
 pub(crate) const CALLS: Metric = Metric::counter(
     "external_requests_total",
     &[label::API],
-    "Calls that ended, whatever came of them.",
+    "Finished calls with any result.",
 );
 pub(crate) const DURATION: Metric = Metric::histogram(
     "external_request_duration_seconds",
     &[label::API, label::STATUS],
-    "From a call to its end, waiting and retries included.",
+    "Duration of calls, including waits and retries.",
 );
 pub(crate) const ABANDONED: Metric = Metric::counter(
     "outflow_abandoned_total",
     &[label::API],
-    "Calls whose caller left before they ended.",
+    "Calls whose caller left before the end.",
 );
 pub(crate) const FAILURES: Metric = Metric::counter(
     "external_failures_total",
     &[label::API, label::REASON],
-    "Attempts that failed.",
+    "Failed attempts.",
 );
 pub(crate) const CIRCUIT: Metric = Metric::gauge(
     "external_circuit_state",
     &[label::API, label::STATE],
-    "1 for the state the circuit is in, 0 for the others.",
+    "1 for the current circuit state, 0 for the others.",
 );
 pub(crate) const WAIT: Metric = Metric::histogram(
     "external_ratelimit_wait_seconds",
     &[label::API],
-    "How long admitted calls waited for their permit.",
+    "Wait of calls for their permit.",
 );
 pub(crate) const REQUESTS: Metric = Metric::counter(
     "requests_total",
     &[label::API, label::CODE],
-    "Attempts by the code of their answer.",
+    "Attempts by status code.",
 );
 pub(crate) const COUNT_2XX: Metric =
     Metric::gauge("count_2xx", &[label::API], "Successes in the error window.");
-pub(crate) const COUNT_429: Metric =
-    Metric::gauge("count_429", &[label::API], "Refusals in the error window.");
+pub(crate) const COUNT_429: Metric = Metric::gauge(
+    "count_429",
+    &[label::API],
+    "Throttled attempts in the error window.",
+);
 pub(crate) const COUNT_5XX: Metric = Metric::gauge(
     "count_5xx",
     &[label::API],
-    "Failures of the server in the error window.",
+    "Server failures in the error window.",
 );
 pub(crate) const COUNT_OTHER: Metric = Metric::gauge(
     "count_other",
@@ -59,230 +62,230 @@ pub(crate) const COUNT_OTHER: Metric = Metric::gauge(
 pub(crate) const CACHE_HITS: Metric = Metric::counter(
     "cache_hits_total",
     &[label::API],
-    "Calls for which nothing had to be sent.",
+    "Calls served from the cache.",
 );
 pub(crate) const CACHE_MISSES: Metric = Metric::counter(
     "cache_miss_total",
     &[label::API],
-    "Calls that asked the cache and had to be sent.",
+    "Calls that missed the cache and were sent.",
 );
 pub(crate) const RATE: Metric = Metric::gauge(
     "rate_current",
     &[label::API],
-    "The slowest rate in effect, in calls a second; 0 if nothing is limited.",
+    "Slowest rate in effect, in calls per second; 0 if nothing is limited.",
 );
 pub(crate) const CONCURRENCY: Metric = Metric::gauge(
     "concurrency_current",
     &[label::API],
-    "How many calls may be in flight.",
+    "Maximum of attempts in flight.",
 );
 pub(crate) const ERROR_RATE: Metric = Metric::gauge(
     "err_rate_30s",
     &[label::API],
-    "The share of failures in the error window.",
+    "Share of failures in the error window.",
 );
 pub(crate) const LATENCY: Metric = Metric::histogram(
     "latency_ms",
     &[label::API],
-    "From sending an attempt to the first byte of its answer.",
+    "Time from sending an attempt to the first byte of its response.",
 );
 pub(crate) const SLEEP: Metric = Metric::histogram(
     "sleep_ms",
     &[label::API],
-    "Pauses that were imposed: by the server, by the state, before a retry.",
+    "Imposed pauses: by the server, by the health state, before a retry.",
 );
 pub(crate) const ADMITTED: Metric = Metric::counter(
     "outflow_admitted_total",
     &[label::API, label::GROUP],
-    "Permits given.",
+    "Granted permits.",
 );
 pub(crate) const REFUSED: Metric = Metric::counter(
     "outflow_refused_total",
     &[label::API, label::GROUP, label::CAUSE],
-    "Calls that were not let through.",
+    "Refused calls.",
 );
 pub(crate) const REFUNDED: Metric = Metric::counter(
     "outflow_refunded_total",
     &[label::API, label::GROUP],
-    "Permits given back unused.",
+    "Permits refunded unused.",
 );
 pub(crate) const WAITING: Metric = Metric::gauge(
     "outflow_waiting",
     &[label::API],
-    "Calls that wait for their permit.",
+    "Calls that wait for a permit.",
 );
 pub(crate) const IN_FLIGHT: Metric = Metric::gauge(
     "outflow_in_flight",
     &[label::API],
-    "Permits that are neither settled nor given back.",
+    "Permits that are neither settled nor refunded.",
 );
 pub(crate) const RETRIES: Metric = Metric::counter(
     "outflow_retries_total",
     &[label::API, label::REASON],
-    "Attempts that were repeated.",
+    "Retried attempts.",
 );
 pub(crate) const UNRESOLVED: Metric = Metric::counter(
     "outflow_unresolved_total",
     &[label::API, label::CLASS],
-    "Attempts whose name had no address.",
+    "Attempts that failed to resolve the host name.",
 );
 pub(crate) const TRANSITIONS: Metric = Metric::counter(
     "outflow_transitions_total",
     &[label::API, label::REASON],
-    "Changes of state.",
+    "Health transitions.",
 );
 pub(crate) const DRIFT: Metric = Metric::gauge(
     "outflow_drift_ratio",
     &[label::API, label::GROUP],
-    "The limit in effect as a share of the configured one.",
+    "Limit in effect as a share of the configured one.",
 );
 pub(crate) const FOREIGN: Metric = Metric::counter(
     "outflow_foreign_units_total",
     &[label::API, label::GROUP],
-    "Units that others used with the same key.",
+    "Units used by others with this key.",
 );
 pub(crate) const MALFORMED: Metric = Metric::counter(
     "outflow_malformed_headers_total",
     &[label::API],
-    "Headers about limits that could not be understood.",
+    "Limit headers that could not be parsed.",
 );
 pub(crate) const WARNINGS: Metric = Metric::counter(
     "outflow_limit_warnings_total",
     &[label::API, label::WARNING],
-    "Warnings of limits: little remains, or pacing is capped.",
+    "Limit warnings: quota is low, or pacing is capped.",
 );
 pub(crate) const USAGE_ALERT: Metric = Metric::gauge(
     "outflow_usage_alert",
     &[label::API, label::GROUP],
-    "1 while the use of a limit is above its threshold.",
+    "1 while the usage of a limit is above its threshold.",
 );
 pub(crate) const LOOKUPS: Metric = Metric::counter(
     "outflow_cache_lookups_total",
     &[label::API, label::LOOKUP],
-    "What the cache had.",
+    "Cache lookups by result.",
 );
 pub(crate) const TASK_RESTARTS: Metric = Metric::counter(
     "outflow_task_restarts_total",
     &[label::TASK],
-    "Background work that was started again.",
+    "Restarts of background tasks.",
 );
 pub(crate) const TASK_RUNNING: Metric = Metric::gauge(
     "outflow_task_running",
     &[label::TASK],
-    "1 while background work runs.",
+    "1 while a background task runs.",
 );
 pub(crate) const LINES_DROPPED: Metric = Metric::counter(
     "outflow_log_lines_dropped_total",
     &[],
-    "Lines that were not written rather than waited for.",
+    "Log lines dropped because the writer was too slow.",
 );
 
 pub(crate) const RELOADS: Metric = Metric::counter(
     "outflow_reloads_total",
     &[label::RESULT],
-    "Configurations that were read again, by what became of them.",
+    "Configuration reloads by result.",
 );
 pub(crate) const RELOAD_OK: Metric = Metric::gauge(
     "outflow_reload_ok",
     &[],
-    "0 while the configuration that was last read has mistakes and is not in effect.",
+    "0 while the last read configuration has errors and is not in effect.",
 );
 
-/// The metrics of the bulk engine. The first five are the names that users of an earlier system know.
+/// Metrics of the bulk engine. The first five names are known from an earlier system.
 pub mod bulk {
     use super::{Metric, label};
 
-    /// One series for each level of a tenant.
+    /// Congestion level of a tenant, one series per level.
     pub const CONGESTION_LEVEL: Metric = Metric::gauge(
         "bulk_action_congestion_level",
         &[label::GROUP_ID, label::LEVEL],
         "1 for the level of a tenant's backlog, 0 for the others.",
     );
-    /// What jobs were put off by, or would have been.
+    /// Delay of deferred jobs, or its estimate.
     pub const BACKOFF: Metric = Metric::histogram(
         "bulk_action_congestion_backoff_ms",
         &[label::GROUP_ID],
-        "How long jobs were put off, or the formula's estimate when they came in.",
+        "Delay of deferred jobs, or its estimate at submission.",
     );
-    /// How often a finished job was put back.
+    /// Throttles and deferrals per finished job.
     pub const AVG_THROTTLE: Metric = Metric::gauge(
         "bulk_action_congestion_avg_throttle_per_job",
         &[label::GROUP_ID],
-        "How often a finished job was refused or put off on average.",
+        "Average number of throttles and deferrals per finished job.",
     );
-    /// How many jobs of a tenant wait for room.
+    /// Jobs of a tenant without quota.
     pub const NON_READY: Metric = Metric::gauge(
         "bulk_action_congestion_non_ready_count",
         &[label::GROUP_ID],
-        "Jobs that wait because there is no room for them.",
+        "Jobs that wait for quota.",
     );
-    /// What was not refused.
+    /// Avoided throttles.
     pub const SAVED_SPINS: Metric = Metric::counter(
         "bulk_action_congestion_saved_spins_total",
         &[],
-        "Refusals that a fixed backoff would have met, less those that happened.",
+        "Throttles that a fixed backoff would have caused, minus actual ones.",
     );
-    /// Waits that hit the maximum.
+    /// Delays cut at the maximum.
     pub const CAPPED: Metric = Metric::counter(
         "outflow_bulk_capped_total",
         &[label::GROUP_ID],
-        "Backoffs that the maximum cut off.",
+        "Backoffs cut at the maximum.",
     );
-    /// Jobs that are not over.
+    /// Unfinished jobs.
     pub const JOBS: Metric = Metric::gauge(
         "outflow_bulk_jobs",
         &[label::STATE],
-        "Jobs that are not over, by where they are.",
+        "Unfinished jobs by state.",
     );
-    /// Claims that ended.
+    /// Settled claims.
     pub const SETTLED: Metric = Metric::counter(
         "outflow_bulk_settled_total",
         &[label::HOW],
-        "Claims of this process that ended.",
+        "Settled claims of this process by result.",
     );
     /// Jobs of dead workers.
     pub const REAPED: Metric = Metric::counter(
         "outflow_bulk_reaped_total",
         &[],
-        "Jobs that this process took back from dead workers.",
+        "Jobs that this process recovered from dead workers.",
     );
-    /// Claims that were lost.
+    /// Lost claims.
     pub const FENCED: Metric = Metric::counter(
         "outflow_bulk_fenced_total",
         &[],
-        "Claims that were somebody else's when they ended.",
+        "Claims that another session held when they were settled.",
     );
-    /// What a store could not do.
+    /// Errors of the store.
     pub const STORE_ERRORS: Metric = Metric::counter(
         "outflow_bulk_store_errors_total",
         &[],
-        "Questions that the store could not answer.",
+        "Failed requests to the store.",
     );
-    /// Places for jobs.
+    /// Worker slots.
     pub const WORKERS: Metric = Metric::gauge(
         "outflow_bulk_workers",
         &[label::STATE],
-        "Places for jobs of this process.",
+        "Worker slots of this process.",
     );
-    /// What counts and jobs differ by.
+    /// Difference between counters and jobs.
     pub const DRIFT: Metric = Metric::gauge(
         "outflow_bulk_drift",
         &[],
-        "By how much the store's counts and its jobs differed when they were last compared.",
+        "Difference between the store's counters and its jobs at the last audit.",
     );
 }
 
-/// The labels of metrics.
+/// Labels of metrics.
 pub mod label {
     use super::Label;
 
-    /// A tenant of the bulk engine.
+    /// Tenant of the bulk engine.
     pub const GROUP_ID: Label = "groupId";
-    /// How congested it is.
+    /// Congestion level.
     pub const LEVEL: Label = "level";
-    /// How a claim ended.
+    /// End of a claim.
     pub const HOW: Label = "how";
-    /// The state that something is in.
+    /// State of the subject.
     pub const STATE: Label = "state";
 
     pub(crate) const API: Label = "api";
@@ -298,7 +301,7 @@ pub mod label {
     pub(crate) const RESULT: Label = "result";
 }
 
-/// The keys of log lines.
+/// Keys of log lines.
 pub(crate) mod key {
     use super::Key;
 
@@ -341,8 +344,8 @@ pub(crate) mod key {
     pub(crate) const SEQ: Key = "seq";
 }
 
-/// The value of a label whose true value is none of the known ones.
+/// Label value for values outside the known set.
 pub const OTHER: &str = "other";
 
-/// The group of what concerns all groups of an API.
+/// Group of events that concern all groups of an API.
 pub(crate) const ALL_GROUPS: &str = "*";

@@ -1,9 +1,9 @@
-//! Counts events.
+//! Counting of events.
 //!
-//! All series exist from the beginning, zeros included, so that an alert on a rate works from the
-//! first scrape; what is called by a name that nobody announced is counted as `other`. Counting takes
-//! no lock, and allocates only where a group is counted for the first time: an event finds its API in a
-//! map that is replaced and never changed, and then adds to an atomic.
+//! All series exist from the start, zeros included, so that an alert on a rate works from the first
+//! scrape. Unregistered names count as `other`. Counting takes no lock and allocates only at the
+//! first event of a group: an event finds its API in a map that is replaced and never changed, and
+//! adds to an atomic.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,9 +32,9 @@ use crate::rules::DEFAULT_GROUP;
 /// ```
 /// use std::sync::Arc;
 /// use outflow::Events;
-/// use outflow::metrics::{Known, Metrics};
+/// use outflow::metrics::{ApiLabels, Metrics};
 ///
-/// let metrics = Arc::new(Metrics::new([Known::new("github", ["search"])]));
+/// let metrics = Arc::new(Metrics::new([ApiLabels::new("github", ["search"])]));
 /// let events = Events::new();
 /// events.subscribe(metrics.clone());
 ///
@@ -46,17 +46,17 @@ pub struct Metrics {
     registry: Registry,
 }
 
-/// An API and its groups, by name.
+/// API and its groups, by name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ApiLabels {
-    /// The API.
+    /// Name of the API.
     pub api: SmolStr,
-    /// Its groups, beside `default`, which every API has.
+    /// Groups in addition to `default`, which every API has.
     pub groups: Vec<SmolStr>,
 }
 
 impl ApiLabels {
-    /// An API with these groups.
+    /// Returns an API with these groups.
     pub fn new<'a>(api: &str, groups: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             api: SmolStr::new(api),
@@ -73,7 +73,7 @@ impl From<&Api> for ApiLabels {
 }
 
 impl Metrics {
-    /// Metrics of these APIs.
+    /// Builds the metrics of these APIs.
     pub fn new(apis: impl IntoIterator<Item = ApiLabels>) -> Self {
         let board = Arc::new(MetricsBoard::default());
         let mut registry = Registry::default();
@@ -83,13 +83,13 @@ impl Metrics {
         metrics
     }
 
-    /// Makes series for more APIs and groups; those that are known keep their counts.
+    /// Adds series for more APIs and groups; existing ones keep their counts.
     pub fn register(&self, apis: impl IntoIterator<Item = ApiLabels>) {
         let apis: Vec<_> = apis.into_iter().collect();
         self.board.apis.rcu(|known| with_apis(known, &apis));
     }
 
-    /// Asks this source too at each scrape.
+    /// Adds a source to read at each scrape.
     pub fn add_source(&self, source: Arc<dyn GaugeSource>) {
         self.board.sources.rcu(|known| {
             let mut all = Vec::clone(known);
@@ -98,8 +98,7 @@ impl Metrics {
         });
     }
 
-    /// Puts these metrics on the page too, after all others. Of two that tell the same metric the first
-    /// is heard.
+    /// Appends metrics to the page. Of two sources with one metric, the first counts.
     pub fn append(&self, families: Arc<dyn FamilySource>) {
         self.board.families.rcu(|known| {
             let mut all = Vec::clone(known);
@@ -108,20 +107,20 @@ impl Metrics {
         });
     }
 
-    /// Everything as `OpenMetrics` text; its type is [`CONTENT_TYPE`](super::CONTENT_TYPE).
+    /// Renders the page as `OpenMetrics` text; its type is [`CONTENT_TYPE`](super::CONTENT_TYPE).
     pub fn render(&self) -> String {
         let mut page = String::new();
-        // Writing to a string fails only if an encoder of ours does, and none does.
+        // Writing to a string fails only if one of our encoders does, and none does.
         let written = text::encode(&mut page, &self.registry);
         debug_assert!(written.is_ok(), "{written:?}");
         page
     }
 
-    /// Every API in the order of their names, summed up.
+    /// Returns a summary of every API, ordered by name.
     pub(crate) fn summaries(&self) -> Vec<ApiSummary> {
-        let standing = self.board.standing();
-        let summary = |(api, reading): &(Arc<ApiCounters>, _)| ApiSummary::new(api, *reading);
-        standing.iter().map(summary).collect()
+        let rows = self.board.rows();
+        let summary = |(api, gauges): &(Arc<ApiCounters>, _)| ApiSummary::new(api, *gauges);
+        rows.iter().map(summary).collect()
     }
 }
 
@@ -144,16 +143,16 @@ type Apis = BTreeMap<SmolStr, Arc<ApiCounters>>;
 fn with_apis(known: &Apis, more: &[ApiLabels]) -> Apis {
     let mut all = known.clone();
     let other = ApiLabels::new(OTHER, []);
-    for one in more.iter().chain([&other]) {
-        let fresh = || Arc::new(ApiCounters::new(one.api.clone()));
-        let cells = all.entry(one.api.clone()).or_insert_with(fresh);
-        let usual = SmolStr::new_static(DEFAULT_GROUP);
-        *cells = Arc::new(cells.with_groups(one.groups.iter().chain([&usual])));
+    for api in more.iter().chain([&other]) {
+        let new = || Arc::new(ApiCounters::new(api.api.clone()));
+        let counters = all.entry(api.api.clone()).or_insert_with(new);
+        let default = SmolStr::new_static(DEFAULT_GROUP);
+        *counters = Arc::new(counters.with_groups(api.groups.iter().chain([&default])));
     }
     all
 }
 
-/// All cells, and whom to ask for the rest.
+/// All counters, and the sources of gauges.
 #[derive(Default)]
 pub(crate) struct MetricsBoard {
     apis: ArcSwap<Apis>,
@@ -164,21 +163,21 @@ pub(crate) struct MetricsBoard {
 }
 
 impl MetricsBoard {
-    /// The APIs in the order of their names, each with how it stands if a source knows.
-    pub(super) fn standing(&self) -> Vec<(Arc<ApiCounters>, Option<GaugeSnapshot>)> {
+    /// Returns the APIs ordered by name, with their gauges if a source knows them.
+    pub(super) fn rows(&self) -> Vec<(Arc<ApiCounters>, Option<GaugeSnapshot>)> {
         let apis = self.apis.load();
-        let mut readings = BTreeMap::new();
+        let mut gauges_by_api = BTreeMap::new();
         for source in self.sources.load().iter() {
-            source.read(&mut |api, reading| {
+            source.read(&mut |api, gauges| {
                 if let Some((name, _)) = apis.get_key_value(api) {
-                    readings.insert(name.clone(), reading);
+                    gauges_by_api.insert(name.clone(), gauges);
                 }
             });
         }
-        let standing = |(name, cells): (&SmolStr, &Arc<ApiCounters>)| {
-            (Arc::clone(cells), readings.get(name).copied())
+        let rows = |(name, counters): (&SmolStr, &Arc<ApiCounters>)| {
+            (Arc::clone(counters), gauges_by_api.get(name).copied())
         };
-        apis.iter().map(standing).collect()
+        apis.iter().map(rows).collect()
     }
 
     pub(super) fn lines_dropped(&self) -> u64 {
@@ -206,15 +205,15 @@ impl MetricsBoard {
 
 impl fmt::Debug for MetricsBoard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Board")
+        f.debug_struct("MetricsBoard")
             .field("apis", &self.apis.load().len())
             .finish_non_exhaustive()
     }
 }
 
-/// The group that an event is counted in, if it is counted in one.
-fn group_of<'a>(api: &'a ApiCounters, what: &EventKind) -> Option<&'a GroupCounters> {
-    let group = match what {
+/// Returns the group that an event counts for.
+fn group_of<'a>(api: &'a ApiCounters, kind: &EventKind) -> Option<&'a GroupCounters> {
+    let group = match kind {
         EventKind::Admitted { group, .. }
         | EventKind::Refused { group, .. }
         | EventKind::Refunded { group, .. } => Some(group),
@@ -227,8 +226,8 @@ fn group_of<'a>(api: &'a ApiCounters, what: &EventKind) -> Option<&'a GroupCount
     Some(api.groups.get(group).count())
 }
 
-fn count_in_group(group: &GroupCounters, what: &EventKind) {
-    match what {
+fn count_in_group(group: &GroupCounters, kind: &EventKind) {
+    match kind {
         EventKind::Admitted { .. } => group.admitted.increase(1),
         EventKind::Refused { refusal, .. } => group.refused.count(refusal.cause.name()),
         EventKind::Refunded { .. } => group.refunded.increase(1),
@@ -244,68 +243,68 @@ fn ratio(drift: &LimitDrift) -> f64 {
     drift.evidence.as_per_second() / drift.configured.as_per_second()
 }
 
-fn count_in_api(api: &ApiCounters, what: &EventKind) {
-    let cells = &api.whole;
-    match what {
-        EventKind::Admitted { waited, .. } => cells.waits.observe(*waited),
-        EventKind::Settled { .. } => count_attempt(api, what),
-        // Its attempt was counted when it was settled, and not as a failure.
+fn count_in_api(api: &ApiCounters, kind: &EventKind) {
+    let counters = &api.api_wide;
+    match kind {
+        EventKind::Admitted { waited, .. } => counters.waits.observe(*waited),
+        EventKind::Settled { .. } => count_attempt(api, kind),
+        // The attempt was counted when it was settled, and not as a failure.
         EventKind::Broken {
             attempt, effect, ..
-        } => count_failure(cells, attempt, *effect),
+        } => count_failure(counters, attempt, *effect),
         EventKind::Moved {
             transition, vitals, ..
         } => {
-            cells.transitions.count(transition.reason.name());
+            counters.transitions.count(transition.reason.name());
             if let Some(span) = vitals.sleep {
-                cells.sleep.observe(span);
+                counters.sleep.observe(span);
             }
         }
-        EventKind::Cooling { wait, .. } => cells.sleep.observe(*wait),
-        EventKind::Meter { event, .. } => cells.warnings.count(warning(event)),
-        EventKind::Malformed { headers } => cells.malformed.increase(u64::from(*headers)),
+        EventKind::Cooling { wait, .. } => counters.sleep.observe(*wait),
+        EventKind::Meter { event, .. } => counters.warnings.count(warning(event)),
+        EventKind::Malformed { headers } => counters.malformed.increase(u64::from(*headers)),
         EventKind::Retrying { delay, reason, .. } => {
-            cells.retries.count(reason.name());
-            cells.sleep.observe(*delay);
+            counters.retries.count(reason.name());
+            counters.sleep.observe(*delay);
         }
-        EventKind::Unresolved { why } => cells.unresolved.count(why.name()),
-        EventKind::Cache { lookup } => cells.lookups.count(lookup.name()),
+        EventKind::Unresolved { error } => counters.unresolved.count(error.name()),
+        EventKind::Cache { lookup } => counters.lookups.count(lookup.name()),
         EventKind::Finished(call) => count_call(api, call),
         _ => {}
     }
 }
 
-fn count_attempt(api: &ApiCounters, what: &EventKind) {
+fn count_attempt(api: &ApiCounters, kind: &EventKind) {
     let EventKind::Settled {
         attempt,
         effect,
         round_trip,
         ..
-    } = what
+    } = kind
     else {
         return;
     };
-    let cells = &api.whole;
-    cells.codes.count(attempt.ended());
-    count_failure(cells, attempt, *effect);
+    let counters = &api.api_wide;
+    counters.codes.count(attempt.ended());
+    count_failure(counters, attempt, *effect);
     if let Some(span) = round_trip {
-        cells.latency.observe(*span);
+        counters.latency.observe(*span);
     }
 }
 
-fn count_failure(cells: &GlobalCounters, attempt: &AttemptReport, effect: OutcomeClass) {
+fn count_failure(counters: &GlobalCounters, attempt: &AttemptReport, effect: OutcomeClass) {
     if let Some(reason) = FailureLabel::new(attempt, effect) {
-        cells.failures.count(reason.name());
+        counters.failures.count(reason.name());
     }
 }
 
 fn count_call(api: &ApiCounters, call: &CallFinished) {
-    api.whole.calls.increase(1);
+    api.api_wide.calls.increase(1);
     if call.status == StatusLabel::Cancelled {
-        api.whole.abandoned.increase(1);
+        api.api_wide.abandoned.increase(1);
     }
-    let places = StatusLabel::ALL.iter().zip(&api.whole.durations);
-    for (_, duration) in places.filter(|(status, _)| **status == call.status) {
+    let durations = StatusLabel::ALL.iter().zip(&api.api_wide.durations);
+    for (_, duration) in durations.filter(|(status, _)| **status == call.status) {
         duration.observe(call.latency);
     }
 }

@@ -1,15 +1,15 @@
-//! How often the configuration was read again, and what became of it.
+//! Counters of configuration reloads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::event::ReloadEvent;
 
-/// The counters of reloads.
+/// Counters of reloads.
 #[derive(Debug, Default)]
 pub(super) struct ReloadCells {
     applied: AtomicU64,
     refused: AtomicU64,
-    /// Whether the last one was refused.
+    /// True if the last one was refused.
     failing: AtomicBool,
 }
 
@@ -23,7 +23,7 @@ impl ReloadCells {
         self.failing.store(failing, Ordering::Relaxed);
     }
 
-    /// Each outcome with how often it was.
+    /// Returns each result with its count.
     pub(super) fn totals(&self) -> [(&'static str, u64); 2] {
         let read = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
         [
@@ -32,8 +32,8 @@ impl ReloadCells {
         ]
     }
 
-    /// 1, or 0 while the last one was refused.
-    pub(super) fn ok(&self) -> u8 {
+    /// Returns 1, or 0 while the last reload was refused.
+    pub(super) fn ok_gauge(&self) -> u8 {
         u8::from(!self.failing.load(Ordering::Relaxed))
     }
 }

@@ -1,4 +1,4 @@
-//! One API's numbers as plain values, for whoever writes them in another form.
+//! Numbers of one API as plain values, for other formats.
 
 use smol_str::SmolStr;
 
@@ -6,7 +6,7 @@ use super::counters::ApiCounters;
 use super::gauges::GaugeSnapshot;
 use super::histogram::{HistogramSnapshot, HistogramUnit};
 
-/// What is known of one API.
+/// Numbers of one API.
 pub(crate) struct ApiSummary {
     pub(crate) api: SmolStr,
     pub(crate) codes: Vec<(SmolStr, u64)>,
@@ -14,20 +14,20 @@ pub(crate) struct ApiSummary {
     pub(crate) cache_misses: u64,
     pub(crate) latency: HistogramSnapshot,
     pub(crate) sleep: HistogramSnapshot,
-    /// How it stands, if a source knows.
-    pub(crate) reading: Option<GaugeSnapshot>,
+    /// Gauges, if a source knows them.
+    pub(crate) gauges: Option<GaugeSnapshot>,
 }
 
 impl ApiSummary {
-    pub(super) fn new(api: &ApiCounters, reading: Option<GaugeSnapshot>) -> Self {
+    pub(super) fn new(api: &ApiCounters, gauges: Option<GaugeSnapshot>) -> Self {
         Self {
             api: api.name.clone(),
-            codes: api.whole.codes.seen().collect(),
-            cache_hits: api.whole.cache_hits(),
-            cache_misses: api.whole.cache_misses(),
-            latency: api.whole.latency.read(HistogramUnit::Millis),
-            sleep: api.whole.sleep.read(HistogramUnit::Millis),
-            reading,
+            codes: api.api_wide.codes.nonzero().collect(),
+            cache_hits: api.api_wide.cache_hits(),
+            cache_misses: api.api_wide.cache_misses(),
+            latency: api.api_wide.latency.read(HistogramUnit::Millis),
+            sleep: api.api_wide.sleep.read(HistogramUnit::Millis),
+            gauges,
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The counters of background work.
+//! Counters of background tasks.
 //!
-//! Tasks are not configured, so nobody can announce their names: the first so many get a place of
-//! their own as they are heard of, and the rest share one.
+//! Tasks are not configured, so their names are unknown in advance: the first [`MAX_TASKS`] names
+//! get counters of their own, and the rest share one.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::OTHER;
 use crate::event::TaskState;
 
-/// The counters of all tasks.
+/// Counters of all tasks.
 #[derive(Debug)]
 pub(super) struct TaskCells {
-    named: [OnceLock<TaskCounters>; MOST_TASKS],
+    named: [OnceLock<TaskCounters>; MAX_TASKS],
     rest: TaskCounters,
 }
 
-/// The counters of one task.
+/// Counters of one task.
 #[derive(Debug)]
 pub(super) struct TaskCounters {
     pub(super) name: &'static str,
@@ -26,14 +26,14 @@ pub(super) struct TaskCounters {
 
 impl TaskCells {
     pub(super) fn count(&self, name: &'static str, state: TaskState) {
-        let task = self.named.iter().find_map(|place| {
-            let task = place.get_or_init(|| TaskCounters::new(name));
+        let task = self.named.iter().find_map(|slot| {
+            let task = slot.get_or_init(|| TaskCounters::new(name));
             (task.name == name).then_some(task)
         });
         task.unwrap_or(&self.rest).count(state);
     }
 
-    /// Those that were heard of.
+    /// Returns the tasks seen so far.
     pub(super) fn iter(&self) -> impl Iterator<Item = &TaskCounters> {
         let rest = Some(&self.rest).filter(|rest| rest.restarts() > 0);
         self.named.iter().filter_map(OnceLock::get).chain(rest)
@@ -43,7 +43,7 @@ impl TaskCells {
 impl Default for TaskCells {
     fn default() -> Self {
         Self {
-            named: [const { OnceLock::new() }; MOST_TASKS],
+            named: [const { OnceLock::new() }; MAX_TASKS],
             rest: TaskCounters::new(OTHER),
         }
     }
@@ -75,5 +75,5 @@ impl TaskCounters {
     }
 }
 
-/// A process has a handful of tasks; four times that is a mistake that must not fill the page.
-const MOST_TASKS: usize = 32;
+/// A process has a handful of tasks; more than 32 is a bug that must not fill the page.
+const MAX_TASKS: usize = 32;

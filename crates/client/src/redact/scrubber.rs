@@ -1,8 +1,8 @@
-//! The secrets themselves, and texts without them.
+//! Removal of known secrets from text.
 //!
-//! The last defence: whatever a text is and however it came about, a secret that is known is not in
-//! it when it leaves. Each is looked for as it is, as a URL carries it and as Rust prints it. It cannot
-//! help against a secret that nobody registered or that was taken apart, which is why it comes last and not alone.
+//! The last defence: no known secret leaves in any text. Each secret is matched raw,
+//! percent-encoded and as Rust's debug output. It cannot help against an unregistered or split
+//! secret, so it comes last and not alone.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 
-/// Knows secrets and takes them out of texts. Clones know the same.
+/// Set of secrets that it removes from text. Clones share the set.
 ///
 /// ```
 /// use outflow::redact::Scrubber;
@@ -24,21 +24,21 @@ use secrecy::{ExposeSecret, SecretString};
 /// ```
 #[derive(Clone, Default)]
 pub struct Scrubber {
-    /// The longest first, so that one secret within another leaves no rest of it.
+    /// Longest first, so that a secret within another leaves no rest.
     secrets: Arc<ArcSwap<Vec<SecretString>>>,
 }
 
 impl Scrubber {
-    /// Knows no secret yet.
+    /// Returns an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes this secret out from now on. One of fewer than four bytes is not learned: it would take
-    /// words apart and protect nothing.
+    /// Adds a secret. Secrets of fewer than four bytes are ignored: they would mangle words and
+    /// protect nothing.
     pub fn learn(&self, secret: &SecretString) {
         let plain = secret.expose_secret();
-        if plain.len() < SHORTEST_SECRET {
+        if plain.len() < MIN_SECRET {
             return;
         }
         let encoded = utf8_percent_encode(plain, NON_ALPHANUMERIC).to_string();
@@ -47,7 +47,7 @@ impl Scrubber {
         self.secrets.rcu(|known| with_forms(known, &forms));
     }
 
-    /// The text without any known secret.
+    /// Returns the text without any known secret.
     pub fn scrub<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
         for secret in self.secrets.load().iter() {
@@ -80,4 +80,4 @@ impl fmt::Debug for Scrubber {
     }
 }
 
-const SHORTEST_SECRET: usize = 4;
+const MIN_SECRET: usize = 4;

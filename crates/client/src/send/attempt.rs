@@ -1,11 +1,11 @@
-//! One attempt: a permit, a request, an answer or none, and the door's verdict on it.
+//! One attempt: permit, request, response and verdict.
 
 use http::response::Parts;
 use outflow_core::{Decision, Fault, Nanos, OutcomeClass, Retryability};
 
+use super::CallState;
 use super::prepared::RequestOrigin;
-use super::{CallState, QueuePosition};
-use crate::client::{Body, Response, ResponseShape, ResponseStats, RetryMode, gather};
+use crate::client::{Body, Response, ResponseShape, ResponseStats, RetryMode, collect_body};
 use crate::error::Error;
 use crate::event::{EventKind, FailureLabel};
 use crate::http::{
@@ -14,24 +14,24 @@ use crate::http::{
 use crate::refusal::{Refusal, RefusalReason, WaitReason};
 use crate::upstream::{AcquireOptions, AttemptResult, LimitFeedback, Permit, Verdict};
 
-/// An attempt that is over.
+/// Finished attempt.
 pub(super) struct FinishedAttempt {
     pub(super) result: Result<Response, Error>,
     pub(super) verdict: Verdict,
-    pub(super) left: BytesSent,
+    pub(super) sent: BytesSent,
 }
 
 impl FinishedAttempt {
-    /// Why it failed, as metrics tell it.
+    /// Returns the failure label, if it failed.
     pub(super) fn reason(&self) -> Option<FailureLabel> {
         match &self.result {
-            Ok(answer) => reason_of_code(answer.status.as_u16()),
+            Ok(response) => reason_of_code(response.status.as_u16()),
             Err(error) => error.reason(),
         }
     }
 }
 
-/// Why a status counts as a failure, if it does.
+/// Returns the failure label of a status, if it is a failure.
 pub(super) const fn reason_of_code(code: u16) -> Option<FailureLabel> {
     match code {
         429 => Some(FailureLabel::TooMany),
@@ -41,62 +41,70 @@ pub(super) const fn reason_of_code(code: u16) -> Option<FailureLabel> {
 }
 
 impl CallState<'_> {
-    /// Makes one attempt, or is turned away.
+    /// Makes one attempt, or returns the refusal.
     pub(super) async fn attempt(&mut self, now: Nanos) -> Result<FinishedAttempt, Refusal> {
-        let mut ask = self.order.acquire_options(self.patient_until(now));
-        if self.tally.turn == QueuePosition::Kept {
-            ask = ask.returning();
+        let mut options = self.request.acquire_options(self.acquire_deadline(now));
+        if self.stats.keeps_position {
+            options = options.returning();
         }
         loop {
-            let permit = match self.order.place {
-                RequestOrigin::Here => Some(match self.order.wish.permit.take() {
+            let permit = match self.request.origin {
+                RequestOrigin::Api => Some(match self.request.spec.permit.take() {
                     Some(permit) => permit,
-                    None => self.admitted(ask).await?,
+                    None => self.acquire(options).await?,
                 }),
-                // Not this API's server any more: its limits say nothing about another's.
-                RequestOrigin::Elsewhere => None,
+                // Another server: this API's limits do not apply to it.
+                RequestOrigin::Foreign => None,
             };
-            // On the heap: of those who wait for a permit there are many, of those who have one few.
-            if let Some(ended) = Box::pin(self.sent(permit)).await {
-                return Ok(ended);
+            // On the heap: many calls wait for a permit, few hold one.
+            if let Some(finished) = Box::pin(self.send(permit)).await {
+                return Ok(finished);
             }
-            if !self.order.wish.payload.can_be_sent() || self.order.wish.tries == RetryMode::One {
-                return Err(self.called_off(ask));
+            if !self.request.spec.payload.is_sendable()
+                || self.request.spec.retry == RetryMode::Disabled
+            {
+                return Err(self.revoked_refusal(options));
             }
         }
     }
 
-    /// Sends, and hears the answer; nothing if its permit was called off before anything left.
-    async fn sent(&mut self, mut permit: Option<Permit>) -> Option<FinishedAttempt> {
-        if self.outlet.cache.is_some() {
-            self.tally.sent = self.outlet.upstream.now();
+    /// Sends the request and reads the response. `None` if the permit was revoked before anything
+    /// left.
+    async fn send(&mut self, mut permit: Option<Permit>) -> Option<FinishedAttempt> {
+        if self.client.cache.is_some() {
+            self.stats.sent = self.client.upstream.now();
         }
-        let usual = self.outlet.api.timeouts.attempt;
-        let end = AttemptDeadline::new(usual, self.order.wish.granted, self.time_left());
-        let request = self.order.request();
-        let sent = self.outlet.transport.send(request, end, &mut permit).await;
-        if matches!(&sent, Err(failure) if failure.trouble == FailureKind::CalledOff) {
+        let default = self.client.api.timeouts.attempt;
+        let deadline =
+            AttemptDeadline::new(default, self.request.spec.attempt_timeout, self.time_left());
+        let request = self.request.build();
+        let sent = self
+            .client
+            .transport
+            .send(request, deadline, &mut permit)
+            .await;
+        if matches!(&sent, Err(failure) if failure.kind == FailureKind::Revoked) {
             return None;
         }
-        self.tally.attempts = self.tally.attempts.saturating_add(1);
+        self.stats.attempts = self.stats.attempts.saturating_add(1);
         Some(match sent {
-            Ok(response) => self.answered(permit, response).await,
+            Ok(response) => self.read_response(permit, response).await,
             Err(failure) => self.failed(permit, failure),
         })
     }
 
     fn failed(&self, permit: Option<Permit>, failure: AttemptFailure) -> FinishedAttempt {
-        if let Some(why) = failure.unresolved() {
-            self.emit(|| EventKind::Unresolved { why });
+        if let Some(error) = failure.resolve_error() {
+            self.emit(|| EventKind::Unresolved { error });
         }
         failed(permit, failure)
     }
 
-    /// A stream that was handed over for sending does not come back, and who tries once has somebody
-    /// behind who waits: neither call asks again.
-    fn called_off(&self, ask: AcquireOptions) -> Refusal {
-        let upstream = &self.outlet.upstream;
-        let retry_after = match upstream.check(ask) {
+    /// Returns the refusal of a revoked call that cannot acquire again: its stream is handed over,
+    /// or it has a single attempt and its caller waits.
+    fn revoked_refusal(&self, options: AcquireOptions) -> Refusal {
+        let upstream = &self.client.upstream;
+        let retry_after = match upstream.check(options) {
             Decision::WaitUntil(at) => Some(at.since(upstream.now())),
             Decision::Allow(()) | Decision::Never => None,
         };
@@ -106,128 +114,129 @@ impl CallState<'_> {
         }
     }
 
-    async fn admitted(&mut self, ask: AcquireOptions) -> Result<Permit, Refusal> {
-        let permit = self.outlet.upstream.admit(ask).await?;
-        self.tally.waited = self.tally.waited.saturating_add(permit.waited());
+    async fn acquire(&mut self, options: AcquireOptions) -> Result<Permit, Refusal> {
+        let permit = self.client.upstream.admit(options).await?;
+        self.stats.waited = self.stats.waited.saturating_add(permit.waited());
         if let Some(lead) = &self.lead {
-            lead.depart();
+            lead.mark_sent();
         }
         Ok(permit)
     }
 
-    async fn answered(
+    async fn read_response(
         &self,
         permit: Option<Permit>,
         response: http::Response<IncomingBody>,
     ) -> FinishedAttempt {
         let (parts, incoming) = response.into_parts();
         let code = parts.status.as_u16();
-        let (verdict, tail) = match permit {
+        let (verdict, pending_body) = match permit {
             Some(permit) => {
-                let (verdict, tail) =
+                let (verdict, pending_body) =
                     permit.settle_head(AttemptResult::response(code, &parts.headers));
-                (verdict, Some(tail))
+                (verdict, Some(pending_body))
             }
-            None => (BEYOND, None),
+            None => (NO_VERDICT, None),
         };
-        if self.shape == ResponseShape::Flowing && verdict.retry == Retryability::Pointless {
-            // It is bounded by silence and the caller's own deadline alone.
-            let incoming = incoming.until(self.time_left().map(AttemptDeadline::callers));
-            return self.ended(parts, Body::flowing(incoming, tail), verdict);
+        if self.shape == ResponseShape::Streaming && verdict.retry == Retryability::Pointless {
+            // Only silence and the caller's deadline bound the body.
+            let incoming =
+                incoming.with_deadline(self.time_left().map(AttemptDeadline::from_caller));
+            return self.finished(parts, Body::streaming(incoming, pending_body), verdict);
         }
-        match gather(incoming, tail, self.outlet.api.max_body).await {
-            Ok(bytes) => self.ended(parts, Body::full(bytes), verdict),
-            // It may be repeated, and if it is not, its caller wants the head all the same.
-            Err(broken) if self.shape == ResponseShape::Flowing => {
-                self.ended(parts, Body::lost(broken.error), verdict)
+        match collect_body(incoming, pending_body, self.client.api.max_body).await {
+            Ok(bytes) => self.finished(parts, Body::full(bytes), verdict),
+            // The attempt may be retried; otherwise the caller still wants the head.
+            Err(failed) if self.shape == ResponseShape::Streaming => {
+                self.finished(parts, Body::failed(failed.error), verdict)
             }
-            Err(broken) => FinishedAttempt {
-                result: Err(broken.error),
-                verdict: broken.verdict.unwrap_or(BEYOND),
-                left: BytesSent::Something,
+            Err(failed) => FinishedAttempt {
+                result: Err(failed.error),
+                verdict: failed.verdict.unwrap_or(NO_VERDICT),
+                sent: BytesSent::Something,
             },
         }
     }
 
-    fn ended(&self, parts: Parts, body: Body, verdict: Verdict) -> FinishedAttempt {
+    fn finished(&self, parts: Parts, body: Body, verdict: Verdict) -> FinishedAttempt {
         let retry_after = verdict.retry_after;
         FinishedAttempt {
             result: Ok(Response {
                 status: parts.status,
                 headers: parts.headers,
                 body,
-                facts: ResponseStats {
+                stats: ResponseStats {
                     retry_after,
                     verdict: Some(verdict),
-                    ..self.facts()
+                    ..self.response_stats()
                 },
             }),
             verdict,
-            left: BytesSent::Something,
+            sent: BytesSent::Something,
         }
     }
 
-    /// What the call has taken so far, as its answer tells it.
-    pub(super) fn facts(&self) -> ResponseStats {
+    /// Returns the counters so far for the response.
+    pub(super) fn response_stats(&self) -> ResponseStats {
         ResponseStats {
-            attempts: self.tally.attempts,
-            waited: self.tally.waited,
+            attempts: self.stats.attempts,
+            waited: self.stats.waited,
             from_cache: None,
             retry_after: None,
             verdict: None,
-            largest: self.outlet.api.max_body,
-            target: self.order.target,
+            max_body: self.client.api.max_body,
+            target: self.request.target,
         }
     }
 }
 
 impl SendHook for Option<Permit> {
-    fn is_taken_back(&self) -> bool {
+    fn is_revoked(&self) -> bool {
         self.as_ref().is_some_and(Permit::is_revoked)
     }
 
-    fn departing(&mut self) {
+    fn before_send(&mut self) {
         if let Some(permit) = self {
             permit.sending();
         }
     }
 
-    fn stayed(&mut self) {
+    fn on_unsent(&mut self) {
         if let Some(permit) = self {
             permit.stayed();
         }
     }
 }
 
-/// Tells the door that no answer came.
+/// Settles the permit of an attempt without a response.
 fn failed(permit: Option<Permit>, failure: AttemptFailure) -> FinishedAttempt {
-    let verdict = permit.map_or(BEYOND, |permit| match failure.trouble {
-        FailureKind::Fault(fault) => permit.settle(answer(fault, failure.left)),
-        // Sent, it counts as arrived; unsent, it is given back.
+    let verdict = permit.map_or(NO_VERDICT, |permit| match failure.kind {
+        FailureKind::Fault(fault) => permit.settle(fault_result(fault, failure.sent)),
+        // A sent permit counts as arrived; an unsent one is refunded.
         FailureKind::Deadline
         | FailureKind::Forbidden
-        | FailureKind::CalledOff
+        | FailureKind::Revoked
         | FailureKind::Caller => {
             drop(permit);
-            BEYOND
+            NO_VERDICT
         }
     });
     FinishedAttempt {
         result: Err(Error::from_failure(failure)),
         verdict,
-        left: failure.left,
+        sent: failure.sent,
     }
 }
 
-fn answer(fault: Fault, left: BytesSent) -> AttemptResult<'static> {
-    match left {
+fn fault_result(fault: Fault, sent: BytesSent) -> AttemptResult<'static> {
+    match sent {
         BytesSent::Nothing => AttemptResult::fault(fault).unsent(),
-        BytesSent::Something | BytesSent::Untouched => AttemptResult::fault(fault),
+        BytesSent::Something | BytesSent::Unprocessed => AttemptResult::fault(fault),
     }
 }
 
-/// What is said of an attempt that no door was asked about, or that its caller gave up.
-const BEYOND: Verdict = Verdict {
+/// Verdict of an attempt outside the upstream, or given up by its caller.
+const NO_VERDICT: Verdict = Verdict {
     effect: OutcomeClass::Neutral,
     retry: Retryability::Pointless,
     retry_after: None,

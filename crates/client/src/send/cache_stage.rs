@@ -1,13 +1,13 @@
-//! Where the cache stands on the way of a call.
+//! Cache stage of a call.
 //!
-//! Before the door: what it has and may give is given, and no permit is taken. Behind it: what the
-//! server says is offered to it, and where the server says nothing it is asked once more, for an
-//! answer that is stale but better than none. Equal calls at one time are one call, and share what the
-//! server said; what is given in its place is each call's own affair. An answer that was redirected is
-//! not kept: it belongs to another address than the one that was asked for.
+//! Before the permit, the stage serves a usable stored response. After the permit, it offers the
+//! server's response to the cache. If the server fails, it looks for a stale response that is
+//! better than none. Equal concurrent calls are one call and share the server's response; a
+//! substitute for it is each call's own. A redirected response is not stored: it belongs to another
+//! address.
 //!
-//! No file is read here: what is only on disk is brought into memory elsewhere, and a disk that takes
-//! too long has nothing.
+//! This stage reads no file: another thread loads a response from disk, and a slow disk counts as a
+//! miss.
 
 mod shared_result;
 
@@ -30,36 +30,38 @@ use crate::error::{Error, ErrorKind};
 use crate::event::{CacheLabel, EventKind};
 use crate::refusal::RefusalReason;
 
-/// An answer from the cache, or from the server.
-pub(super) async fn answered_or_fetched(trip: &mut CallState<'_>) -> Result<Response, Error> {
-    let outlet = trip.outlet;
-    match (&outlet.cache, trip.order.asked.take()) {
-        (Some(cache), Some(asked)) => {
-            let mut desk = CacheStage {
+/// Returns a response from the cache or the server.
+pub(super) async fn respond(call: &mut CallState<'_>) -> Result<Response, Error> {
+    let client = call.client;
+    match (&client.cache, call.request.cache_request.take()) {
+        (Some(cache), Some(cache_request)) => {
+            let mut stage = CacheStage {
                 cache,
-                outlet,
-                asked,
-                began: None,
+                client,
+                cache_request,
+                flight_key: None,
             };
-            desk.began = cache.flight_key(&desk.query());
-            // On the heap: those who have no cache would carry the whole of it along.
-            Box::pin(desk.answer(trip)).await
+            stage.flight_key = cache.flight_key(&stage.query());
+            // On the heap: calls without a cache must not carry this future.
+            Box::pin(stage.response(call)).await
         }
-        _ if trip.order.wish.cache == CacheDirective::Only => Err(Error::new(ErrorKind::CacheMiss)),
-        _ => trip.fetched(trip.begun).await,
+        _ if call.request.spec.cache == CacheDirective::Only => {
+            Err(Error::new(ErrorKind::CacheMiss))
+        }
+        _ => call.fetch(call.started).await,
     }
 }
 
-/// The cache, and what is asked of it.
+/// Cache, and the request to it.
 struct CacheStage<'a> {
     cache: &'a Cache,
-    outlet: &'a ApiClient,
-    asked: Box<CacheRequest>,
-    /// What the call had in common with its equals when it began.
-    began: Option<FlightKey>,
+    client: &'a ApiClient,
+    cache_request: Box<CacheRequest>,
+    /// Flight key when the call started.
+    flight_key: Option<FlightKey>,
 }
 
-/// What the cache had, and may not give unasked.
+/// Stored response that needs revalidation.
 struct StaleEntry {
     stored: CachedResponse,
     conditions: HeaderMap,
@@ -67,28 +69,28 @@ struct StaleEntry {
 }
 
 impl StaleEntry {
-    /// Whether it is better than an answer with this status.
-    fn beats(&self, status: StatusCode) -> bool {
+    /// Returns true if it is better than a response with this status.
+    fn is_better_than(&self, status: StatusCode) -> bool {
         status.is_server_error() && self.usable_on_error
     }
 }
 
 impl CacheStage<'_> {
-    async fn answer(&self, trip: &mut CallState<'_>) -> Result<Response, Error> {
-        if trip.order.wish.cache == CacheDirective::Only {
-            self.warmed(trip).await;
-            return self.whatever(trip);
+    async fn response(&self, call: &mut CallState<'_>) -> Result<Response, Error> {
+        if call.request.spec.cache == CacheDirective::Only {
+            self.load_from_disk(call).await;
+            return self.serve_any(call);
         }
-        let look = || self.cache.lookup_in_memory(&self.query(), self.wall());
-        let found = match look() {
-            CacheLookup::Missing if self.warmed(trip).await => look(),
+        let lookup = || self.cache.lookup_in_memory(&self.query(), self.wall_now());
+        let found = match lookup() {
+            CacheLookup::Missing if self.load_from_disk(call).await => lookup(),
             found => found,
         };
         match found {
-            CacheLookup::Fresh(stored) => Ok(given(trip, stored, CacheLabel::Hit)),
-            _ if self.query().is_only_if_cached() => Err(missed(trip)),
-            CacheLookup::NotCacheable(_) => self.passed(trip).await,
-            CacheLookup::Missing => self.fetch(trip, None).await,
+            CacheLookup::Fresh(stored) => Ok(serve(call, stored, CacheLabel::Hit)),
+            _ if self.query().is_only_if_cached() => Err(cache_miss(call)),
+            CacheLookup::NotCacheable(_) => self.fetch_uncached(call).await,
+            CacheLookup::Missing => self.fetch(call, None).await,
             CacheLookup::Stale {
                 stored,
                 revalidate,
@@ -99,184 +101,191 @@ impl CacheStage<'_> {
                     conditions: revalidate,
                     usable_on_error,
                 };
-                self.fetch(trip, Some(old)).await
+                self.fetch(call, Some(old)).await
             }
         }
     }
 
-    /// Brings what is kept on disk alone into memory, if the disk is in time. Says whether there was
-    /// something to bring.
-    async fn warmed(&self, trip: &CallState<'_>) -> bool {
-        let Some(cold) = self.cache.cold(&self.query()) else {
+    /// Loads a response that is only on disk, if the disk is fast enough. Returns true if there was
+    /// one.
+    async fn load_from_disk(&self, call: &CallState<'_>) -> bool {
+        let Some(entry) = self.cache.find_on_disk(&self.query()) else {
             return false;
         };
-        let left = trip.time_left().unwrap_or(SLOWEST_DISK);
-        cold.load(left.min(SLOWEST_DISK)).await;
+        let remaining = call.time_left().unwrap_or(MAX_DISK_WAIT);
+        entry.load(remaining.min(MAX_DISK_WAIT)).await;
         true
     }
 
-    /// Asks the server, in the shape that the caller wants.
+    /// Fetches the response in the shape that the caller wants.
     async fn fetch(
         &self,
-        trip: &mut CallState<'_>,
+        call: &mut CallState<'_>,
         old: Option<StaleEntry>,
     ) -> Result<Response, Error> {
-        match trip.shape {
-            ResponseShape::Whole => self.together(trip, old).await,
-            ResponseShape::Flowing => self.flowed(trip, old).await,
+        match call.shape {
+            ResponseShape::Buffered => self.fetch_shared(call, old).await,
+            ResponseShape::Streaming => self.fetch_streamed(call, old).await,
         }
     }
 
-    /// Fetches what flows by: it is neither kept nor shared, and so not asked about with conditions.
-    async fn flowed(
+    /// Fetches a streamed response: it is neither stored nor shared, and so sent without
+    /// conditions.
+    async fn fetch_streamed(
         &self,
-        trip: &mut CallState<'_>,
+        call: &mut CallState<'_>,
         old: Option<StaleEntry>,
     ) -> Result<Response, Error> {
-        match (trip.fetched(self.now()).await, old) {
-            (Ok(answer), Some(old)) if old.beats(answer.status) => {
-                Ok(given(trip, old.stored, CacheLabel::Stale))
+        match (call.fetch(self.now()).await, old) {
+            (Ok(response), Some(old)) if old.is_better_than(response.status) => {
+                Ok(serve(call, old.stored, CacheLabel::Stale))
             }
-            (Ok(mut answer), old) => {
-                emit_lookup(trip, CacheLabel::Miss);
-                let status = CacheStatus::forwarded(why(old.as_ref()));
-                let code = answer.status.as_u16();
-                mark(&mut answer.headers, status.answered(code));
-                Ok(answer)
+            (Ok(mut response), old) => {
+                emit_lookup(call, CacheLabel::Miss);
+                let status = CacheStatus::forwarded(forward_reason(old.as_ref()));
+                let code = response.status.as_u16();
+                append_status(&mut response.headers, status.with_status(code));
+                Ok(response)
             }
-            (Err(error), old) => self.instead(trip, error, old),
+            (Err(error), old) => self.substitute(call, error, old),
         }
     }
 
-    /// Fetches what the cache has no part in, but may learn from: a write makes answers obsolete.
-    async fn passed(&self, trip: &mut CallState<'_>) -> Result<Response, Error> {
-        let answer = trip.fetched(self.now()).await?;
+    /// Fetches a response outside the cache, which may still invalidate stored ones.
+    async fn fetch_uncached(&self, call: &mut CallState<'_>) -> Result<Response, Error> {
+        let response = call.fetch(self.now()).await?;
         let query = self.query();
         self.cache
-            .invalidate(&query, answer.status, &answer.headers);
-        Ok(answer)
+            .invalidate(&query, response.status, &response.headers);
+        Ok(response)
     }
 
-    /// Fetches, unless an equal call already does.
-    async fn together(
+    /// Fetches unless an equal call in flight does.
+    async fn fetch_shared(
         &self,
-        trip: &mut CallState<'_>,
+        call: &mut CallState<'_>,
         old: Option<StaleEntry>,
     ) -> Result<Response, Error> {
-        if let Some(key) = self.began {
-            match shared_result::joined(trip, key).await {
+        if let Some(key) = self.flight_key {
+            match shared_result::join(call, key).await {
                 Ok(None) => {}
-                Ok(Some(Ok(answer))) => return Ok(stale_response(trip, answer, old)),
-                Ok(Some(Err(kind))) => return self.instead(trip, Error::new(kind), old),
-                Err(late) => return self.instead(trip, late, old),
+                Ok(Some(Ok(response))) => return Ok(stale_response(call, response, old)),
+                Ok(Some(Err(kind))) => return self.substitute(call, Error::new(kind), old),
+                Err(error) => return self.substitute(call, error, old),
             }
         }
-        let ended = self.fetched(trip, old.as_ref()).await;
-        let may = |answer: &Response| self.cache.may_share(&self.query(), &answer.headers);
-        shared_result::landed(trip, &ended, may);
-        match (ended, old) {
-            (Ok(answer), Some(old)) if old.beats(answer.status) => {
-                Ok(given(trip, old.stored, CacheLabel::Stale))
+        let result = self.fetch_and_store(call, old.as_ref()).await;
+        let may_share =
+            |response: &Response| self.cache.may_share(&self.query(), &response.headers);
+        shared_result::share(call, &result, may_share);
+        match (result, old) {
+            (Ok(response), Some(old)) if old.is_better_than(response.status) => {
+                Ok(serve(call, old.stored, CacheLabel::Stale))
             }
-            (Ok(answer), _) => {
-                emit_lookup(trip, answer.facts.from_cache.unwrap_or(CacheLabel::Miss));
-                Ok(answer)
+            (Ok(response), _) => {
+                emit_lookup(call, response.stats.from_cache.unwrap_or(CacheLabel::Miss));
+                Ok(response)
             }
-            (Err(error), old) => self.instead(trip, error, old),
+            (Err(error), old) => self.substitute(call, error, old),
         }
     }
 
-    /// What the server says, kept if it may be, and with the kept answer if it confirms that.
-    async fn fetched(
+    /// Fetches from the server, stores the response, or returns the stored one if the server
+    /// confirms it.
+    async fn fetch_and_store(
         &self,
-        trip: &mut CallState<'_>,
+        call: &mut CallState<'_>,
         old: Option<&StaleEntry>,
     ) -> Result<Response, Error> {
-        let start = trip.order.start();
+        let start = call.request.start();
         if let Some(old) = old {
-            trip.order.wish.headers.extend(old.conditions.clone());
+            call.request.spec.headers.extend(old.conditions.clone());
         }
-        let answer = trip.fetched(self.now()).await?;
+        let response = call.fetch(self.now()).await?;
         match old {
-            Some(old) if answer.status == StatusCode::NOT_MODIFIED => {
-                match self.confirmed(trip, &answer, old) {
-                    Some(stored) => Ok(as_given(trip, stored, CacheLabel::Revalidated)),
-                    None => self.revalidate(trip, start, old).await,
+            Some(old) if response.status == StatusCode::NOT_MODIFIED => {
+                match self.confirm(call, &response, old) {
+                    Some(stored) => Ok(to_response(call, stored, CacheLabel::Revalidated)),
+                    None => self.fetch_again(call, start, old).await,
                 }
             }
-            _ => Ok(self.store(trip, answer, old)),
+            _ => Ok(self.store(call, response, old)),
         }
     }
 
-    /// The kept answer, if the server's "nothing has changed" is about it. Who was asked after a
-    /// redirect speaks of another address, and perhaps for another origin: it confirms nothing.
-    fn confirmed(
+    /// Returns the stored response if the 304 is about it. After a redirect, another address
+    /// responds, perhaps for another origin: it confirms nothing.
+    fn confirm(
         &self,
-        trip: &CallState<'_>,
-        answer: &Response,
+        call: &CallState<'_>,
+        response: &Response,
         old: &StaleEntry,
     ) -> Option<CachedResponse> {
-        if trip.tally.hops > 0 || self.is_overtaken() {
+        if call.stats.hops > 0 || self.is_overtaken() {
             return None;
         }
-        let said = offered(trip, answer);
+        let offer = cacheable(call, response);
         self.cache
-            .revalidated(&self.query(), &old.stored, &said, self.wall())
+            .revalidate(&self.query(), &old.stored, &offer, self.wall_now())
     }
 
-    /// Asks without conditions, and from where the call began: headers that another origin must not
-    /// see were put there for the first address and for no other.
-    async fn revalidate(
+    /// Fetches without conditions from the original address: the headers there must not reach
+    /// another origin.
+    async fn fetch_again(
         &self,
-        trip: &mut CallState<'_>,
+        call: &mut CallState<'_>,
         start: CallStart,
         old: &StaleEntry,
     ) -> Result<Response, Error> {
-        trip.order.return_to(start);
-        trip.tally.hops = 0;
-        let answer = trip.fetched(self.now()).await?;
-        Ok(self.store(trip, answer, Some(old)))
+        call.request.restart(start);
+        call.stats.hops = 0;
+        let response = call.fetch(self.now()).await?;
+        Ok(self.store(call, response, Some(old)))
     }
 
-    /// Offers the cache what the server said, unless that is worse than what it has.
+    /// Offers the server's response to the cache, unless the stored one is better.
     fn store(
         &self,
-        trip: &CallState<'_>,
-        mut answer: Response,
+        call: &CallState<'_>,
+        mut response: Response,
         old: Option<&StaleEntry>,
     ) -> Response {
-        let mut status = CacheStatus::forwarded(why(old)).answered(answer.status.as_u16());
-        let worse = old.is_some_and(|old| old.beats(answer.status));
-        if trip.tally.hops == 0 && !worse && !self.is_overtaken() {
-            let said = offered(trip, &answer);
-            if self.cache.offer(&self.query(), said, self.wall()) == StoreDecision::Stored {
+        let mut status =
+            CacheStatus::forwarded(forward_reason(old)).with_status(response.status.as_u16());
+        let is_worse = old.is_some_and(|old| old.is_better_than(response.status));
+        if call.stats.hops == 0 && !is_worse && !self.is_overtaken() {
+            let offer = cacheable(call, &response);
+            if self.cache.offer(&self.query(), offer, self.wall_now()) == StoreDecision::Stored {
                 status = status.stored();
             }
         }
-        mark(&mut answer.headers, status);
-        answer
+        append_status(&mut response.headers, status);
+        response
     }
 
-    /// What is given where the server gave nothing.
-    fn instead(
+    /// Returns a substitute for a failed response.
+    fn substitute(
         &self,
-        trip: &CallState<'_>,
+        call: &CallState<'_>,
         error: Error,
         old: Option<StaleEntry>,
     ) -> Result<Response, Error> {
-        if leaves_all_to_the_cache(&error) {
-            return self.whatever(trip);
+        if is_cache_only(&error) {
+            return self.serve_any(call);
         }
         match old {
-            Some(old) if old.usable_on_error => Ok(given(trip, old.stored, CacheLabel::Stale)),
+            Some(old) if old.usable_on_error => Ok(serve(call, old.stored, CacheLabel::Stale)),
             _ => Err(error),
         }
     }
 
-    /// The kept answer however stale it is; a clear error if there is none.
-    fn whatever(&self, trip: &CallState<'_>) -> Result<Response, Error> {
-        let Some(stored) = self.cache.any_in_memory(&self.query(), self.wall()) else {
-            return Err(missed(trip));
+    /// Returns the stored response, however stale, or a cache miss.
+    fn serve_any(&self, call: &CallState<'_>) -> Result<Response, Error> {
+        let Some(stored) = self
+            .cache
+            .lookup_any_in_memory(&self.query(), self.wall_now())
+        else {
+            return Err(cache_miss(call));
         };
         let stale = stored.is_stale();
         let lookup = if stale {
@@ -284,37 +293,38 @@ impl CacheStage<'_> {
         } else {
             CacheLabel::Hit
         };
-        Ok(given(trip, stored, lookup))
+        Ok(serve(call, stored, lookup))
     }
 
-    /// Whether something was written there since the call began: its answer may be from before that.
+    /// Returns true if a write happened since the call started: the response may be older than
+    /// that.
     fn is_overtaken(&self) -> bool {
-        self.cache.flight_key(&self.query()) != self.began
+        self.cache.flight_key(&self.query()) != self.flight_key
     }
 
     fn query(&self) -> CacheQuery<'_> {
-        let credential = self.outlet.api.credential.as_ref();
+        let credential = self.client.api.credential.as_ref();
         CacheQuery {
-            api: &self.outlet.api.name,
-            method: &self.asked.method,
-            uri: &self.asked.uri,
-            headers: &self.asked.headers,
+            api: &self.client.api.name,
+            method: &self.cache_request.method,
+            uri: &self.cache_request.uri,
+            headers: &self.cache_request.headers,
             credential: credential.map(|key| key.secret.expose_secret().as_bytes()),
-            mode: self.outlet.api.cache,
+            mode: self.client.api.cache,
         }
     }
 
     fn now(&self) -> Nanos {
-        self.outlet.upstream.now()
+        self.client.upstream.now()
     }
 
-    fn wall(&self) -> WallTime {
-        self.outlet.upstream.timer().wall()
+    fn wall_now(&self) -> WallTime {
+        self.client.upstream.timer().wall()
     }
 }
 
-/// Whether the door lets nothing go and nobody knows until when: then the cache answers for the API.
-fn leaves_all_to_the_cache(error: &Error) -> bool {
+/// Returns true if the upstream is blocked without a known end: the cache then answers for the API.
+fn is_cache_only(error: &Error) -> bool {
     error.refusal().is_some_and(|refusal| match refusal.cause {
         RefusalReason::Blocked { state } => {
             state == HealthState::CacheOnly
@@ -324,67 +334,69 @@ fn leaves_all_to_the_cache(error: &Error) -> bool {
     })
 }
 
-/// Why the server was asked.
-fn why(old: Option<&StaleEntry>) -> ForwardReason {
+/// Returns the reason to ask the server.
+fn forward_reason(old: Option<&StaleEntry>) -> ForwardReason {
     old.map_or(ForwardReason::Miss, |_| ForwardReason::Stale)
 }
 
-/// Nothing is kept that may be given, and nothing may be sent.
-fn missed(trip: &CallState<'_>) -> Error {
-    emit_lookup(trip, CacheLabel::Miss);
+/// Reports a miss where nothing may be sent.
+fn cache_miss(call: &CallState<'_>) -> Error {
+    emit_lookup(call, CacheLabel::Miss);
     Error::new(ErrorKind::CacheMiss)
 }
 
-fn offered<'a>(trip: &CallState<'_>, answer: &'a Response) -> CacheableResponse<'a> {
+fn cacheable<'a>(call: &CallState<'_>, response: &'a Response) -> CacheableResponse<'a> {
     CacheableResponse {
-        status: answer.status,
-        headers: &answer.headers,
-        body: answer.body.here().cloned().unwrap_or_default(),
-        delay: trip.outlet.upstream.now().since(trip.tally.sent),
+        status: response.status,
+        headers: &response.headers,
+        body: response.body.buffered().cloned().unwrap_or_default(),
+        delay: call.client.upstream.now().since(call.stats.sent),
     }
 }
 
-/// The answer to an equal call, or what is better than it.
-fn stale_response(trip: &CallState<'_>, answer: SharedCall, old: Option<StaleEntry>) -> Response {
+/// Returns the response of an equal call, or a better stale one.
+fn stale_response(call: &CallState<'_>, response: SharedCall, old: Option<StaleEntry>) -> Response {
     match old {
-        Some(old) if old.beats(answer.status) => given(trip, old.stored, CacheLabel::Stale),
-        _ => shared_result::shared(trip, answer),
+        Some(old) if old.is_better_than(response.status) => {
+            serve(call, old.stored, CacheLabel::Stale)
+        }
+        _ => shared_result::respond_shared(call, response),
     }
 }
 
-/// A kept answer as the caller gets it, told.
-fn given(trip: &CallState<'_>, stored: CachedResponse, lookup: CacheLabel) -> Response {
-    emit_lookup(trip, lookup);
-    as_given(trip, stored, lookup)
+/// Serves a stored response and reports it.
+fn serve(call: &CallState<'_>, stored: CachedResponse, lookup: CacheLabel) -> Response {
+    emit_lookup(call, lookup);
+    to_response(call, stored, lookup)
 }
 
-/// A kept answer as the caller gets it.
-fn as_given(trip: &CallState<'_>, stored: CachedResponse, lookup: CacheLabel) -> Response {
+/// Converts a stored response for the caller.
+fn to_response(call: &CallState<'_>, stored: CachedResponse, lookup: CacheLabel) -> Response {
     let status = stored.cache_status();
     let (parts, body) = stored.into_response().into_parts();
     let mut headers = parts.headers;
-    mark(&mut headers, status);
+    append_status(&mut headers, status);
     Response {
         status: parts.status,
         headers,
         body: Body::full(body),
-        facts: ResponseStats {
+        stats: ResponseStats {
             from_cache: Some(lookup),
-            ..trip.facts()
+            ..call.response_stats()
         },
     }
 }
 
-fn mark(headers: &mut HeaderMap, status: CacheStatus) {
+fn append_status(headers: &mut HeaderMap, status: CacheStatus) {
     let value: HeaderValue = status.header_value();
     headers.append(CACHE_STATUS, value);
 }
 
-fn emit_lookup(trip: &CallState<'_>, lookup: CacheLabel) {
-    trip.emit(|| EventKind::Cache { lookup });
+fn emit_lookup(call: &CallState<'_>, lookup: CacheLabel) {
+    call.emit(|| EventKind::Cache { lookup });
 }
 
 const CACHE_STATUS: &str = "cache-status";
 
-/// A disk that takes longer for a few kilobytes is no help: the server is asked instead.
-const SLOWEST_DISK: Duration = Duration::from_secs(1);
+/// A disk that needs longer for a few kilobytes is no help: the server is asked instead.
+const MAX_DISK_WAIT: Duration = Duration::from_secs(1);

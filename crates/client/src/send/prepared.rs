@@ -1,4 +1,4 @@
-//! A wish made definite: where it goes, as what, and by when.
+//! Call specification resolved to a request: address, headers, target and deadline.
 
 use std::time::Duration;
 
@@ -7,30 +7,32 @@ use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use outflow_core::Nanos;
 use smol_str::SmolStr;
 
-use super::redirect::same_origin;
-use crate::client::{ApiClient, CacheDirective, CallSpec, Idempotency, RequestPayload, forget};
+use super::redirect::is_same_origin;
+use crate::client::{
+    ApiClient, CacheDirective, CallSpec, Idempotency, RequestPayload, strip_credentials,
+};
 use crate::error::{Error, ErrorKind, ErrorReason};
 use crate::http::OutgoingBody;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::trace::Trace;
 use crate::upstream::{AcquireOptions, Target};
 
-/// What is sent, and what is known about it.
+/// Request to send, and its routing.
 pub(super) struct PreparedRequest {
-    /// What was wished for; its headers are those that go out, but for our name.
-    pub(super) wish: Box<CallSpec>,
+    /// Specification; its headers are the ones sent, except `User-Agent`.
+    pub(super) spec: Box<CallSpec>,
     pub(super) uri: Uri,
     pub(super) target: Target,
-    pub(super) place: RequestOrigin,
-    pub(super) end: Option<Nanos>,
+    pub(super) origin: RequestOrigin,
+    pub(super) deadline: Option<Nanos>,
     pub(super) max_wait: Duration,
     pub(super) redirects: u8,
     pub(super) trace: Option<SmolStr>,
-    pub(super) asked: Option<Box<CacheRequest>>,
+    pub(super) cache_request: Option<Box<CacheRequest>>,
     pub(super) visited: Vec<Uri>,
 }
 
-/// A request as the cache sees it: as its caller wrote it, without the API's own key.
+/// Request as the cache sees it: as the caller wrote it, without the API's key.
 pub(super) struct CacheRequest {
     pub(super) method: Method,
     pub(super) uri: Uri,
@@ -38,95 +40,99 @@ pub(super) struct CacheRequest {
 }
 
 impl CacheRequest {
-    /// What the cache is asked; nothing if it has no part in this call.
-    fn new(outlet: &ApiClient, wish: &CallSpec) -> Result<Option<Box<Self>>, Error> {
-        let has_body = !matches!(&wish.payload, RequestPayload::Whole(bytes) if bytes.is_empty());
-        let reads = [Method::GET, Method::HEAD].contains(&wish.method);
-        // A write concerns the cache even around it: what was kept is obsolete all the same.
-        let apart = reads && (wish.cache == CacheDirective::Bypass || has_body);
-        if outlet.cache.is_none() || apart {
+    /// Returns the request to the cache; `None` if the cache takes no part in this call.
+    fn new(client: &ApiClient, spec: &CallSpec) -> Result<Option<Box<Self>>, Error> {
+        let has_body =
+            !matches!(&spec.payload, RequestPayload::Buffered(bytes) if bytes.is_empty());
+        let is_read = [Method::GET, Method::HEAD].contains(&spec.method);
+        // A write concerns the cache even if it bypasses it: it makes stored responses obsolete.
+        let is_bypassed = is_read && (spec.cache == CacheDirective::Bypass || has_body);
+        if client.cache.is_none() || is_bypassed {
             return Ok(None);
         }
-        let uri = outlet.api.base_url.join(&wish.path);
+        let uri = client.api.base_url.join(&spec.path);
         Ok(Some(Box::new(Self {
-            method: wish.method.clone(),
+            method: spec.method.clone(),
             uri: uri.map_err(ErrorReason::Path)?,
-            headers: wish.headers.clone(),
+            headers: spec.headers.clone(),
         })))
     }
 }
 
-/// Whether a request goes to the API or was redirected away from it.
+/// Destination of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RequestOrigin {
-    Here,
-    Elsewhere,
+    /// The API.
+    Api,
+    /// Another origin, after a redirect.
+    Foreign,
 }
 
-/// Where a call begins, and with what.
+/// Address and headers at the start of a call.
 pub(super) struct CallStart {
     uri: Uri,
     headers: HeaderMap,
     target: Target,
-    place: RequestOrigin,
+    origin: RequestOrigin,
 }
 
 impl PreparedRequest {
     pub(super) fn new(
-        outlet: &ApiClient,
-        mut wish: Box<CallSpec>,
+        client: &ApiClient,
+        mut spec: Box<CallSpec>,
         now: Nanos,
     ) -> Result<Self, Error> {
-        let api = &outlet.api;
-        let known = api.methods.is_empty() || api.methods.contains(&wish.method);
-        if !known || wish.method == Method::CONNECT {
-            return Err(ErrorReason::Method(wish.method).into());
+        let api = &client.api;
+        let is_allowed = api.methods.is_empty() || api.methods.contains(&spec.method);
+        if !is_allowed || spec.method == Method::CONNECT {
+            return Err(ErrorReason::Method(spec.method).into());
         }
-        let target = target(outlet, &wish)?;
-        let asked = CacheRequest::new(outlet, &wish)?;
-        let trace = dress(outlet, &mut wish.headers);
+        let target = target(client, &spec)?;
+        let cache_request = CacheRequest::new(client, &spec)?;
+        let trace = prepare_headers(client, &mut spec.headers);
         Ok(Self {
-            uri: uri(outlet, &wish.path)?,
-            asked,
-            end: wish.within.map(|span| now.saturating_add(span)),
-            max_wait: wish.max_wait.unwrap_or(api.rules.max_wait),
-            redirects: wish.redirects.unwrap_or(api.redirects),
-            place: RequestOrigin::Here,
+            uri: uri(client, &spec.path)?,
+            cache_request,
+            deadline: spec.timeout.map(|span| now.saturating_add(span)),
+            max_wait: spec.max_wait.unwrap_or(api.rules.max_wait),
+            redirects: spec.redirects.unwrap_or(api.redirects),
+            origin: RequestOrigin::Api,
             visited: Vec::new(),
             target,
             trace,
-            wish,
+            spec,
         })
     }
 
-    /// By when a permit that is waited for since then must have come.
-    pub(super) fn patient_until(&self, since: Nanos) -> Nanos {
-        let patient = since.saturating_add(self.max_wait);
-        self.end.map_or(patient, |end| end.min(patient))
+    /// Returns the deadline of a permit requested at `since`.
+    pub(super) fn acquire_deadline(&self, since: Nanos) -> Nanos {
+        let latest = since.saturating_add(self.max_wait);
+        self.deadline
+            .map_or(latest, |deadline| deadline.min(latest))
     }
 
-    /// What the door is asked.
+    /// Returns the options for acquiring a permit.
     pub(super) fn acquire_options(&self, until: Nanos) -> AcquireOptions {
-        let ask = AcquireOptions::new(self.target)
-            .priority(self.wish.priority)
+        let options = AcquireOptions::new(self.target)
+            .priority(self.spec.priority)
             .deadline(until);
-        self.wish.mode.map_or(ask, |mode| ask.mode(mode))
+        self.spec.mode.map_or(options, |mode| options.mode(mode))
     }
 
-    /// The request of one attempt.
-    pub(super) fn request(&mut self) -> Request<OutgoingBody> {
-        let mut request = Request::new(self.wish.payload.outgoing());
-        *request.method_mut() = self.wish.method.clone();
+    /// Builds the request of one attempt.
+    pub(super) fn build(&mut self) -> Request<OutgoingBody> {
+        let mut request = Request::new(self.spec.payload.outgoing());
+        *request.method_mut() = self.spec.method.clone();
         *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = self.wish.headers.clone();
-        // Here and not before: most calls have no headers of their own, and nothing to copy then.
+        *request.headers_mut() = self.spec.headers.clone();
+        // Added here: most calls have no headers of their own, and so nothing to copy.
         let name = request.headers_mut().entry(USER_AGENT);
-        name.or_insert(HeaderValue::from_static(AGENT));
+        name.or_insert(HeaderValue::from_static(USER_AGENT_VALUE));
         request
     }
 
-    /// Whether doing it twice is doing it once.
-    pub(super) fn can_be_repeated(&self) -> bool {
+    /// Returns true if the request is idempotent.
+    pub(super) fn is_idempotent(&self) -> bool {
         let by_method = [
             Method::GET,
             Method::HEAD,
@@ -135,79 +141,81 @@ impl PreparedRequest {
             Method::DELETE,
             Method::TRACE,
         ]
-        .contains(&self.wish.method);
+        .contains(&self.spec.method);
         by_method
-            || self.wish.repeats == Idempotency::Safely
-            || self.wish.headers.contains_key("idempotency-key")
+            || self.spec.idempotency == Idempotency::Always
+            || self.spec.headers.contains_key("idempotency-key")
     }
 
-    /// What a call needs to begin again.
+    /// Returns the state needed to restart the call.
     pub(super) fn start(&self) -> CallStart {
         CallStart {
             uri: self.uri.clone(),
-            headers: self.wish.headers.clone(),
+            headers: self.spec.headers.clone(),
             target: self.target,
-            place: self.place,
+            origin: self.origin,
         }
     }
 
-    /// Begins again, as if it had led nowhere yet.
-    pub(super) fn return_to(&mut self, start: CallStart) {
+    /// Restarts the call at its original address.
+    pub(super) fn restart(&mut self, start: CallStart) {
         self.uri = start.uri;
-        self.wish.headers = start.headers;
+        self.spec.headers = start.headers;
         self.target = start.target;
-        self.place = start.place;
+        self.origin = start.origin;
         self.visited.clear();
     }
 
-    /// Where a redirect really leads: a key that stands in the query goes along within the API, as one
-    /// in a header does. What came back from elsewhere gets none.
-    pub(super) fn led(&self, to: Uri, outlet: &ApiClient) -> Uri {
-        match &outlet.shown {
-            Some(shown) if self.place == RequestOrigin::Here && is_here(outlet, &to) => {
-                shown.follow(to)
+    /// Returns the target of a redirect. A key in the query follows within the API, like one in a
+    /// header. A redirect back from another origin gets none.
+    pub(super) fn resolve_redirect(&self, to: Uri, client: &ApiClient) -> Uri {
+        match &client.auth {
+            Some(auth) if self.origin == RequestOrigin::Api && is_at_api(client, &to) => {
+                auth.add_to_redirect(to)
             }
             _ => to,
         }
     }
 
-    /// Goes on elsewhere. What could make the caller known there stays behind.
-    pub(super) fn turn_to(&mut self, to: Uri, outlet: &ApiClient) {
-        if !same_origin(&self.uri, &to) {
-            forget(&mut self.wish.headers, outlet.shown.as_ref());
+    /// Continues at another address. Headers that identify the caller stay at their origin.
+    pub(super) fn redirect_to(&mut self, to: Uri, client: &ApiClient) {
+        if !is_same_origin(&self.uri, &to) {
+            strip_credentials(&mut self.spec.headers, client.auth.as_ref());
         }
-        self.place = if is_here(outlet, &to) {
-            RequestOrigin::Here
+        self.origin = if is_at_api(client, &to) {
+            RequestOrigin::Api
         } else {
-            RequestOrigin::Elsewhere
+            RequestOrigin::Foreign
         };
-        // A group that the caller named is the caller's word about the whole call.
-        if self.place == RequestOrigin::Here && self.wish.group.is_none() {
-            let target = outlet.upstream.route(&self.wish.method, below(outlet, &to));
-            let cost = self.wish.cost;
+        // A group named by the caller holds for the complete call.
+        if self.origin == RequestOrigin::Api && self.spec.group.is_none() {
+            let target = client
+                .upstream
+                .route(&self.spec.method, relative_path(client, &to));
+            let cost = self.spec.cost;
             self.target = cost.map_or(target, |cost| target.costing(cost));
         }
         self.visited.push(std::mem::replace(&mut self.uri, to));
     }
 }
 
-fn is_here(outlet: &ApiClient, to: &Uri) -> bool {
-    let base = outlet.api.base_url.join("");
-    base.is_ok_and(|base| same_origin(&base, to))
+fn is_at_api(client: &ApiClient, to: &Uri) -> bool {
+    let base = client.api.base_url.join("");
+    base.is_ok_and(|base| is_same_origin(&base, to))
 }
 
-/// The path as routes are written: behind the base, unless it is beside it.
-fn below<'a>(outlet: &ApiClient, to: &'a Uri) -> &'a str {
+/// Returns the path as routes write it: relative to the base, if it is below it.
+fn relative_path<'a>(client: &ApiClient, to: &'a Uri) -> &'a str {
     let path = to.path();
-    path.strip_prefix(outlet.api.base_url.prefix())
+    path.strip_prefix(client.api.base_url.prefix())
         .filter(|rest| rest.is_empty() || rest.starts_with('/'))
         .unwrap_or(path)
 }
 
-fn target(outlet: &ApiClient, wish: &CallSpec) -> Result<Target, Error> {
-    let upstream = &outlet.upstream;
-    let target = match &wish.group {
-        None => upstream.route(&wish.method, &wish.path),
+fn target(client: &ApiClient, spec: &CallSpec) -> Result<Target, Error> {
+    let upstream = &client.upstream;
+    let target = match &spec.group {
+        None => upstream.route(&spec.method, &spec.path),
         Some(name) => upstream.group(name).ok_or_else(|| {
             Error::new(ErrorKind::Refused(Refusal {
                 cause: RefusalReason::UnknownGroup(name.clone()),
@@ -215,30 +223,30 @@ fn target(outlet: &ApiClient, wish: &CallSpec) -> Result<Target, Error> {
             }))
         })?,
     };
-    Ok(wish.cost.map_or(target, |cost| target.costing(cost)))
+    Ok(spec.cost.map_or(target, |cost| target.costing(cost)))
 }
 
-fn uri(outlet: &ApiClient, path: &str) -> Result<Uri, Error> {
+fn uri(client: &ApiClient, path: &str) -> Result<Uri, Error> {
     let join = |path: &str| {
-        let joined = outlet.api.base_url.join(path);
-        joined.map_err(|why| Error::from(ErrorReason::Path(why)))
+        let joined = client.api.base_url.join(path);
+        joined.map_err(|error| Error::from(ErrorReason::Path(error)))
     };
-    match &outlet.shown {
+    match &client.auth {
         None => join(path),
-        Some(shown) => {
-            let mut whole = path.to_owned();
-            shown.behind(&mut whole);
-            join(&whole)
+        Some(auth) => {
+            let mut full = path.to_owned();
+            auth.add_to_query(&mut full);
+            join(&full)
         }
     }
 }
 
-/// Makes a caller's headers those that go out; answers the trace they belong to if they name one.
-fn dress(outlet: &ApiClient, headers: &mut HeaderMap) -> Option<SmolStr> {
-    if let Some(shown) = &outlet.shown {
-        shown.put(headers);
+/// Adds the API's headers to the caller's; returns the id of the trace they belong to, if any.
+fn prepare_headers(client: &ApiClient, headers: &mut HeaderMap) -> Option<SmolStr> {
+    if let Some(auth) = &client.auth {
+        auth.add_to_headers(headers);
     }
-    // A trace is continued and never begun: whoever wants one has begun it.
+    // A trace is continued and never started here.
     let traced = !headers.is_empty() && headers.contains_key("traceparent");
     traced.then(|| {
         let trace = Trace::new(headers, &mut fastrand::Rng::new());
@@ -247,5 +255,5 @@ fn dress(outlet: &ApiClient, headers: &mut HeaderMap) -> Option<SmolStr> {
     })
 }
 
-/// Some providers answer nobody without a name.
-const AGENT: &str = concat!("outflow/", env!("CARGO_PKG_VERSION"));
+/// Some providers refuse requests without a name.
+const USER_AGENT_VALUE: &str = concat!("outflow/", env!("CARGO_PKG_VERSION"));

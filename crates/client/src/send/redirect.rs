@@ -1,24 +1,24 @@
-//! Where a redirect leads, and whether it is followed.
+//! Redirect targets.
 //!
-//! Only what repeats the same question elsewhere is followed: GET and HEAD, and with 307 and 308 any
-//! method whose body can be sent again. A POST is never turned into a GET: the caller asked for
-//! neither. A place is read strictly; what it names is still checked when it is connected to.
+//! Only redirects that repeat the request are followed: GET and HEAD, and with 307 and 308 any
+//! method whose body can be sent again. A POST never becomes a GET: the caller asked for neither.
+//! Locations are parsed strictly; the address check follows at the connection.
 
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, Method, StatusCode, Uri, header};
 
 use crate::error::RedirectError;
 
-/// Where a response leads, if it leads anywhere and is to be followed.
+/// Returns the target of a redirect that may be followed.
 pub(super) fn next(
     from: &Uri,
     method: &Method,
     status: StatusCode,
     headers: &HeaderMap,
 ) -> Option<Result<Uri, RedirectError>> {
-    let asks_the_same = *method == Method::GET || *method == Method::HEAD;
+    let is_read = *method == Method::GET || *method == Method::HEAD;
     let follows = match status {
-        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => asks_the_same,
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => is_read,
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
         _ => false,
     };
@@ -26,13 +26,13 @@ pub(super) fn next(
     let written = location.to_str().ok();
     Some(
         written
-            .and_then(|to| resolved(from, to))
+            .and_then(|to| resolve_reference(from, to))
             .ok_or(RedirectError::Unreadable),
     )
 }
 
-/// Whether two places are of one origin: scheme, host and port.
-pub(super) fn same_origin(one: &Uri, other: &Uri) -> bool {
+/// Returns true if two URIs share scheme, host and port.
+pub(super) fn is_same_origin(one: &Uri, other: &Uri) -> bool {
     let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
     one.scheme() == other.scheme() && host(one) == host(other) && port(one) == port(other)
 }
@@ -45,8 +45,8 @@ fn port(uri: &Uri) -> Option<u16> {
     })
 }
 
-/// A reference as RFC 3986 resolves it, as far as it is a place of HTTP without a user's name.
-fn resolved(from: &Uri, to: &str) -> Option<Uri> {
+/// Resolves a reference by RFC 3986, if the result is an HTTP URI without user information.
+fn resolve_reference(from: &Uri, to: &str) -> Option<Uri> {
     let to = to.split('#').next().unwrap_or(to);
     if !to
         .bytes()
@@ -60,25 +60,25 @@ fn resolved(from: &Uri, to: &str) -> Option<Uri> {
         format!("{}:{to}", from.scheme_str()?).parse().ok()?
     } else {
         let mut parts = from.clone().into_parts();
-        parts.path_and_query = Some(PathAndQuery::try_from(merged(from, to)).ok()?);
+        parts.path_and_query = Some(PathAndQuery::try_from(merge(from, to)).ok()?);
         Uri::from_parts(parts).ok()?
     };
-    let known = *uri.scheme()? == Scheme::HTTP || *uri.scheme()? == Scheme::HTTPS;
+    let is_http = *uri.scheme()? == Scheme::HTTP || *uri.scheme()? == Scheme::HTTPS;
     let authority = uri.authority()?;
-    let plain = !authority.as_str().contains('@') && !authority.host().is_empty();
-    // A port that is no number would silently be the usual one.
-    let sound = authority.as_str() == authority.host() || authority.port_u16().is_some();
-    (known && plain && sound).then_some(uri)
+    let has_plain_host = !authority.as_str().contains('@') && !authority.host().is_empty();
+    // A port that is no number would silently become the default.
+    let has_valid_port = authority.as_str() == authority.host() || authority.port_u16().is_some();
+    (is_http && has_plain_host && has_valid_port).then_some(uri)
 }
 
-/// Whether a reference begins with a scheme: a colon before any slash, question mark or end.
+/// Returns true if a reference starts with a scheme: a colon before any slash or question mark.
 fn has_scheme(to: &str) -> bool {
     let end = to.find(['/', '?', ':']);
     end.is_some_and(|end| end > 0 && to.as_bytes().get(end) == Some(&b':'))
 }
 
-/// A path and query relative to where we are.
-fn merged(from: &Uri, to: &str) -> String {
+/// Merges a relative reference with the current path and query.
+fn merge(from: &Uri, to: &str) -> String {
     if to.is_empty() {
         return from
             .path_and_query()
@@ -89,7 +89,7 @@ fn merged(from: &Uri, to: &str) -> String {
         return format!("{}{to}", from.path());
     }
     let (path, query) = to.split_at(to.find('?').unwrap_or(to.len()));
-    let whole = if path.starts_with('/') {
+    let full = if path.starts_with('/') {
         path.to_owned()
     } else {
         let folder = from
@@ -98,28 +98,28 @@ fn merged(from: &Uri, to: &str) -> String {
             .map_or("", |(folder, _)| folder);
         format!("{folder}/{path}")
     };
-    format!("{}{query}", without_dots(&whole))
+    format!("{}{query}", remove_dot_segments(&full))
 }
 
-/// The path with its steps taken: `.` stays and `..` goes up, at most to the root.
-fn without_dots(path: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
+/// Removes dot segments: `..` goes up, at most to the root.
+fn remove_dot_segments(path: &str) -> String {
+    let mut segments_left: Vec<&str> = Vec::new();
     let mut segments = path.split('/').skip(1).peekable();
     while let Some(segment) = segments.next() {
         let last = segments.peek().is_none();
         match segment {
             "." | ".." => {
                 if segment == ".." {
-                    kept.pop();
+                    segments_left.pop();
                 }
                 if last {
-                    kept.push("");
+                    segments_left.push("");
                 }
             }
-            name => kept.push(name),
+            name => segments_left.push(name),
         }
     }
-    format!("/{}", kept.join("/"))
+    format!("/{}", segments_left.join("/"))
 }
 
 #[cfg(test)]
@@ -131,14 +131,14 @@ mod tests {
 
     const HERE: &str = "https://api.example.com/v1/films/17?page=2";
 
-    fn led(to: &str) -> Option<String> {
+    fn resolve(to: &str) -> Option<String> {
         let here: Uri = HERE.parse().expect("a place");
-        resolved(&here, to).map(|uri| uri.to_string())
+        resolve_reference(&here, to).map(|uri| uri.to_string())
     }
 
     #[test]
     fn references_are_resolved_as_browsers_do() {
-        for (to, place) in [
+        for (to, uri) in [
             ("https://other.example/x#top", "https://other.example/x"),
             ("//other.example/x", "https://other.example/x"),
             ("/v2/films", "https://api.example.com/v2/films"),
@@ -155,13 +155,13 @@ mod tests {
             ("#only", HERE),
             ("18:30", "never"),
         ] {
-            let place = (place != "never").then(|| place.to_owned());
-            assert_eq!(led(to), place, "{to}");
+            let uri = (uri != "never").then(|| uri.to_owned());
+            assert_eq!(resolve(to), uri, "{to}");
         }
     }
 
     #[test]
-    fn what_is_no_place_of_http_is_not_followed() {
+    fn a_reference_that_is_no_http_uri_is_not_followed() {
         for to in [
             "ftp://other.example/",
             "javascript:alert(1)",
@@ -177,11 +177,11 @@ mod tests {
             "mailto:a@b.example",
             "https:other",
         ] {
-            assert_eq!(led(to), None, "{to}");
+            assert_eq!(resolve(to), None, "{to}");
         }
     }
 
-    /// References made of what means something in one, and of anything.
+    /// Returns references of meaningful pieces, and arbitrary ones.
     fn references() -> impl Strategy<Value = String> {
         let pieces = [
             "http://",
@@ -213,20 +213,20 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(10_000))]
 
-        // What has no authority of its own stays at the origin, whatever its path is made of.
+        // A reference without an authority stays at the origin with any path.
         #[test]
-        fn a_reference_leads_to_a_plain_place_of_http_or_nowhere(to in references()) {
+        fn a_reference_resolves_to_a_plain_http_uri_or_not_at_all(to in references()) {
             let here: Uri = HERE.parse().expect("a place");
-            let Some(place) = resolved(&here, &to) else {
+            let Some(uri) = resolve_reference(&here, &to) else {
                 return Ok(());
             };
-            let authority = place.authority().expect("a host");
+            let authority = uri.authority().expect("a host");
             prop_assert!(!authority.as_str().contains('@') && !authority.host().is_empty());
-            let scheme = place.scheme().expect("a scheme");
+            let scheme = uri.scheme().expect("a scheme");
             prop_assert!(*scheme == Scheme::HTTP || *scheme == Scheme::HTTPS);
-            let climbs = place.path().split('/').any(|segment| segment == "..");
+            let has_dot_segment = uri.path().split('/').any(|segment| segment == "..");
             if !has_scheme(&to) && !to.starts_with("//") {
-                prop_assert!(same_origin(&here, &place) && !climbs, "{}", place);
+                prop_assert!(is_same_origin(&here, &uri) && !has_dot_segment, "{}", uri);
             }
         }
     }
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn an_origin_is_scheme_host_and_port() {
         let same = |one: &str, other: &str| {
-            same_origin(
+            is_same_origin(
                 &one.parse().expect("a place"),
                 &other.parse().expect("a place"),
             )
@@ -249,9 +249,9 @@ mod tests {
         assert!(!same("https://a.example/", "https://b.a.example/"));
     }
 
-    // Each method that matters with each status that redirects.
+    // Each relevant method with each redirect status.
     #[test]
-    fn only_the_same_question_is_asked_elsewhere() {
+    fn only_redirects_that_repeat_the_request_are_followed() {
         let mut headers = HeaderMap::new();
         headers.insert(header::LOCATION, HeaderValue::from_static("/elsewhere"));
         let here: Uri = HERE.parse().expect("a place");

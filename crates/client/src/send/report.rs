@@ -1,4 +1,4 @@
-//! What is told of a call that is over.
+//! Event of a finished call.
 
 use http::Method;
 use smol_str::SmolStr;
@@ -10,58 +10,69 @@ use crate::error::Error;
 use crate::event::{CallFinished, EventKind, FailureLabel, StatusLabel};
 use crate::trace::RequestId;
 
-/// Tells whoever listens that a call is over.
-pub(super) fn finished(trip: &CallState<'_>, ended: &Result<Response, Error>) {
-    trip.emit(|| EventKind::Finished(Box::new(line(trip, outcome(ended)))));
+/// Emits the end of a call.
+pub(super) fn emit_finished(call: &CallState<'_>, result: &Result<Response, Error>) {
+    call.emit(|| EventKind::Finished(Box::new(summary(call, CallOutcome::new(result)))));
 }
 
-/// Tells whoever listens that a call's caller has left.
-pub(super) fn abandoned(trip: &CallState<'_>) {
-    trip.emit(|| EventKind::Finished(Box::new(line(trip, (StatusLabel::Cancelled, None, None)))));
+/// Emits the end of a call whose caller has left.
+pub(super) fn emit_abandoned(call: &CallState<'_>) {
+    let outcome = CallOutcome {
+        status: StatusLabel::Cancelled,
+        code: None,
+        reason: None,
+    };
+    call.emit(|| EventKind::Finished(Box::new(summary(call, outcome))));
 }
 
-/// How a call ended, with which code, and why it failed.
-type Outcome = (StatusLabel, Option<u16>, Option<FailureLabel>);
+struct CallOutcome {
+    status: StatusLabel,
+    code: Option<u16>,
+    reason: Option<FailureLabel>,
+}
 
-fn outcome(ended: &Result<Response, Error>) -> Outcome {
-    match ended {
-        Ok(answer) => {
-            let code = answer.status.as_u16();
-            (
-                StatusLabel::from_code(code),
-                Some(code),
-                reason_of_code(code),
-            )
-        }
-        Err(error) => {
-            let code = error.status().map(|status| status.as_u16());
-            (error.class(), code, error.reason())
+impl CallOutcome {
+    fn new(result: &Result<Response, Error>) -> Self {
+        match result {
+            Ok(response) => {
+                let code = response.status.as_u16();
+                Self {
+                    status: StatusLabel::from_code(code),
+                    code: Some(code),
+                    reason: reason_of_code(code),
+                }
+            }
+            Err(error) => Self {
+                status: error.class(),
+                code: error.status().map(|status| status.as_u16()),
+                reason: error.reason(),
+            },
         }
     }
 }
 
-fn line(trip: &CallState<'_>, (status, code, reason): Outcome) -> CallFinished {
-    let upstream = &trip.outlet.upstream;
+fn summary(call: &CallState<'_>, outcome: CallOutcome) -> CallFinished {
+    let upstream = &call.client.upstream;
     let moment = upstream.timer().moment();
     CallFinished {
         ts: moment.wall,
-        group: upstream.group_name(trip.order.target),
-        method: name_of(&trip.order.wish.method),
-        path: shortened(&trip.order.wish.path),
-        status,
-        code,
-        reason,
-        latency: moment.now.since(trip.begun),
-        attempts: trip.tally.attempts,
-        state: upstream.state(trip.order.target),
-        waited: trip.tally.waited,
-        request_id: RequestId::new(moment.wall, &mut fastrand::Rng::new()).as_text(),
-        trace_id: trip.order.trace.clone(),
+        group: upstream.group_name(call.request.target),
+        method: method_name(&call.request.spec.method),
+        path: shorten_path(&call.request.spec.path),
+        status: outcome.status,
+        code: outcome.code,
+        reason: outcome.reason,
+        latency: moment.now.since(call.started),
+        attempts: call.stats.attempts,
+        state: upstream.state(call.request.target),
+        waited: call.stats.waited,
+        request_id: RequestId::new(moment.wall, &mut fastrand::Rng::new()).to_text(),
+        trace_id: call.request.trace.clone(),
     }
 }
 
-/// A method from a closed set: what callers invent must not become a label.
-fn name_of(method: &Method) -> &'static str {
+/// Returns a method from a closed set: invented methods must not become a label.
+fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",
@@ -75,24 +86,24 @@ fn name_of(method: &Method) -> &'static str {
     }
 }
 
-/// The path without its query, cut where a character ends.
-fn shortened(path: &str) -> SmolStr {
+/// Returns the path without its query, cut at a character boundary.
+fn shorten_path(path: &str) -> SmolStr {
     let bare = path.split('?').next().unwrap_or(path);
-    let end = bare.floor_char_boundary(LONGEST_PATH);
+    let end = bare.floor_char_boundary(MAX_PATH);
     bare.get(..end).unwrap_or_default().into()
 }
 
-/// A log line stays a line.
-const LONGEST_PATH: usize = 256;
+/// Keeps a log line short.
+const MAX_PATH: usize = 256;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_told_without_its_query_and_cut() {
-        assert_eq!(shortened("/a?key=CANARY"), "/a");
-        assert_eq!(shortened(&"/가".repeat(100)).len(), 256);
-        assert_eq!(shortened(&format!("/{}가", "a".repeat(254))).len(), 255);
+    fn a_path_is_reported_without_its_query_and_shortened() {
+        assert_eq!(shorten_path("/a?key=CANARY"), "/a");
+        assert_eq!(shorten_path(&"/가".repeat(100)).len(), 256);
+        assert_eq!(shorten_path(&format!("/{}가", "a".repeat(254))).len(), 255);
     }
 }

@@ -1,12 +1,13 @@
-//! Whether a failed attempt is repeated, and when.
+//! Decision to retry an attempt, and its delay.
 //!
-//! "Worth another attempt" is the door's word; leave to make one is given here, where it is known
-//! whether doing it twice is doing it once. The questions that cost nothing come first and the budget
-//! last, so that nothing is withdrawn for a repetition that is not made.
+//! The upstream's verdict says if a retry is worthwhile; this module knows if it is safe. Checks
+//! that cost nothing come first and the budget last, so that nothing is withdrawn for a retry that
+//! is not made.
 //!
-//! A refusal that lowered one of our limits is our own mistake and no sign of an outage: its call keeps
-//! its turn and goes again when the lowered limit lets it, without using up a repetition or the budget.
-//! That cannot multiply anything: it goes no faster than the limit, and a limit is only lowered so far.
+//! A throttle that lowered one of our limits is our own error and no sign of an outage. Its call
+//! keeps its queue position and goes again when the lowered limit allows, without using a retry or
+//! the budget. That cannot multiply load: it goes no faster than the limit, and a limit is only
+//! lowered so far.
 
 use std::time::Duration;
 
@@ -19,83 +20,83 @@ use crate::http::BytesSent;
 use crate::rules::WaitMode;
 use crate::upstream::LimitFeedback;
 
-/// How an attempt is repeated.
+/// Kind of a retry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RetryPlan {
-    /// As one of the repetitions that are allowed, after so long.
+    /// Counted retry after a delay.
     After(Duration),
-    /// In its turn, which it keeps: the door knows when.
-    InTurn,
+    /// Retry in the kept queue position: the upstream sets the time.
+    KeepPosition,
 }
 
 impl RetryPlan {
-    /// How long before the door is asked.
+    /// Returns the delay before acquiring.
     pub(super) const fn delay(self) -> Duration {
         match self {
             Self::After(delay) => delay,
-            Self::InTurn => Duration::ZERO,
+            Self::KeepPosition => Duration::ZERO,
         }
     }
 }
 
 impl CallState<'_> {
-    /// How the next attempt is made; nothing if there is none.
-    pub(super) fn again(&self, ended: &FinishedAttempt) -> Option<RetryPlan> {
-        let count = match self.order.wish.tries {
-            RetryMode::Configured => self.outlet.api.retry.count,
-            RetryMode::One => 0,
+    /// Plans the next attempt; `None` if there is none.
+    pub(super) fn plan_retry(&self, attempt: &FinishedAttempt) -> Option<RetryPlan> {
+        let count = match self.request.spec.retry {
+            RetryMode::Configured => self.client.api.retry.count,
+            RetryMode::Disabled => 0,
         };
-        let wanted = ended.verdict.retry == Retryability::Worthwhile && count > 0;
-        let harmless = ended.left != BytesSent::Something || self.order.can_be_repeated();
-        if !wanted || !harmless || !self.order.wish.payload.can_be_sent() {
+        let is_wanted = attempt.verdict.retry == Retryability::Worthwhile && count > 0;
+        let is_safe = attempt.sent != BytesSent::Something || self.request.is_idempotent();
+        if !is_wanted || !is_safe || !self.request.spec.payload.is_sendable() {
             return None;
         }
-        if self.keeps_its_turn(ended) {
-            return Some(RetryPlan::InTurn);
+        if self.keeps_position(attempt) {
+            return Some(RetryPlan::KeepPosition);
         }
-        let delay = self.delay(ended);
-        let allowed = self.tally.retries < count && self.is_timely(delay);
-        (allowed && self.outlet.spend(self.outlet.upstream.now()))
+        let delay = self.delay(attempt);
+        let is_allowed = self.stats.retries < count && self.is_timely(delay);
+        (is_allowed && self.client.withdraw_retry(self.client.upstream.now()))
             .then_some(RetryPlan::After(delay))
     }
 
-    /// Whether it was refused for a limit of ours that was too high. Whoever does not wait for turns
-    /// has none to keep.
-    fn keeps_its_turn(&self, ended: &FinishedAttempt) -> bool {
-        let mode = self.order.wish.mode.unwrap_or(self.outlet.api.rules.mode);
-        let asked = ended.verdict.retry_after.unwrap_or_default();
-        ended.verdict.lesson == LimitFeedback::Lowered
-            && self.tally.returns < MOST_RETURNS
+    /// Returns true if the API throttled the call because our limit was too high. A call that does
+    /// not wait has no queue position to keep.
+    fn keeps_position(&self, attempt: &FinishedAttempt) -> bool {
+        let mode = self.request.spec.mode.unwrap_or(self.client.api.rules.mode);
+        let requested = attempt.verdict.retry_after.unwrap_or_default();
+        attempt.verdict.lesson == LimitFeedback::Lowered
+            && self.stats.returns < MAX_RETURNS
             && mode == WaitMode::Wait
-            && self.is_timely(asked)
+            && self.is_timely(requested)
     }
 
     fn is_timely(&self, delay: Duration) -> bool {
-        delay <= self.order.max_wait && self.time_left().is_none_or(|left| delay < left)
+        delay <= self.request.max_wait && self.time_left().is_none_or(|remaining| delay < remaining)
     }
 
-    /// Our own backoff, or the server's word where that is longer.
-    fn delay(&self, ended: &FinishedAttempt) -> Duration {
-        let retry = self.tally.retries.saturating_add(1);
-        let own = self
-            .outlet
+    /// Returns our backoff, or the server's wait if that is longer.
+    fn delay(&self, attempt: &FinishedAttempt) -> Duration {
+        let retry = self.stats.retries.saturating_add(1);
+        let backoff = self
+            .client
             .api
             .retry
             .backoff
             .delay(retry, fastrand::u64(..));
-        ended
+        attempt
             .verdict
             .retry_after
-            .map_or(own, |asked| asked.max(own))
+            .map_or(backoff, |requested| requested.max(backoff))
     }
 
-    /// How much of the caller's time is left, if it is limited.
+    /// Returns the caller's remaining time, if it is limited.
     pub(super) fn time_left(&self) -> Option<Duration> {
-        let end = self.order.end?;
-        Some(end.since(self.outlet.upstream.now()))
+        let deadline = self.request.deadline?;
+        Some(deadline.since(self.client.upstream.now()))
     }
 }
 
-/// A limit is found within a few waves, and who is first in line is seldom in two of them. Beyond that it
-/// is repeated as anything else is.
-const MOST_RETURNS: u32 = 8;
+/// A limit is found within a few bursts, and a call is seldom first in the queue in two of them.
+/// Further retries count as usual.
+const MAX_RETURNS: u32 = 8;

@@ -1,9 +1,8 @@
-//! A body that has flowed for a while.
+//! Liveness of a streamed body.
 //!
-//! An answer is good when its body is: one that breaks off counts against the API. But a stream of
-//! events may never end, and a probe that reads one must not be taken for a failure. So a body that
-//! still flows after a few seconds is told as good, and what becomes of it later is between the two
-//! ends.
+//! A response is good if its body is: a truncated one counts against the API. But an event stream
+//! may never end, and a probe that reads one must not count as a failure. So a body that still
+//! flows after a few seconds settles as good; later errors concern only its two ends.
 
 use std::time::Duration;
 
@@ -11,29 +10,31 @@ use tokio::time::Instant;
 
 use crate::upstream::PendingBody;
 
-/// Watches whether a body flows.
+/// Liveness of one body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamLiveness {
     since: Option<Instant>,
 }
 
 impl StreamLiveness {
-    /// A body whose head has just come.
+    /// Starts with the head of the response.
     pub(crate) fn new() -> Self {
         Self {
             since: Some(Instant::now()),
         }
     }
 
-    /// A piece of it came.
-    pub(crate) fn moved(&mut self, tail: Option<&mut PendingBody>) {
-        let long = self.since.is_some_and(|since| since.elapsed() >= A_WHILE);
-        if let (true, Some(tail)) = (long, tail) {
+    /// Notes a piece of the body.
+    pub(crate) fn on_data(&mut self, pending_body: Option<&mut PendingBody>) {
+        let is_alive = self
+            .since
+            .is_some_and(|since| since.elapsed() >= ALIVE_AFTER);
+        if let (true, Some(pending_body)) = (is_alive, pending_body) {
             self.since = None;
-            tail.mark_alive();
+            pending_body.mark_alive();
         }
     }
 }
 
-/// Longer than an ordinary body takes, and a third of what a probe may take.
-const A_WHILE: Duration = Duration::from_secs(5);
+/// Longer than an ordinary body takes, and a third of a probe's timeout.
+const ALIVE_AFTER: Duration = Duration::from_secs(5);

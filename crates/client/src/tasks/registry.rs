@@ -1,12 +1,11 @@
-//! Who works, and how it goes.
+//! Registry of all tasks and their states.
 //!
-//! Each piece of work holds a [`TaskSlot`] on the board and gives it up by being dropped, so that an
-//! end is seen however it came: a return, an abort, or a runtime that went away. The lock is held
-//! for table work only, never while something is told, aborted or dropped, since any of them may
-//! come back here.
+//! Each task holds a [`TaskSlot`] and releases it by drop, so that every end is seen: a return, an
+//! abort, or the end of the runtime. The lock guards only the table. It is never held while
+//! observers run or a task is aborted or dropped, since these may call back.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::Thread;
 
 use outflow_core::{Clock, Nanos};
@@ -14,41 +13,41 @@ use smol_str::SmolStr;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::cancel::{self, CancelToken};
-use super::supervision::caught_here;
+use super::CancelToken;
+use super::supervision::catch_panic;
 use crate::event::{Event, EventKind, Events, TaskState};
+use crate::lock::Lock;
 
-/// How one piece of background work is doing.
+/// Report of one background task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskReport {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// What became of it.
+    /// State.
     pub state: TaskState,
-    /// How often it was started again.
+    /// Number of restarts.
     pub restarts: u32,
-    /// Since when it is in this state.
+    /// Start of this state.
     pub since: Nanos,
 }
 
-/// Whether the end of work is worth remembering.
+/// Kind of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TaskKind {
-    /// It should not end, so that it did is shown until work of the same name is started.
+    /// Should not end, so the report shows its end until a task of this name starts.
     Lasting,
-    /// There may be millions of them.
+    /// Ends by design; there may be millions.
     Once,
 }
 
-/// The table of all work.
+/// Table of all tasks.
 pub(super) struct TaskRegistry {
     api: SmolStr,
     events: Events,
     clock: Arc<dyn Clock + Send + Sync>,
-    table: Mutex<TaskTable>,
-    tell: watch::Sender<bool>,
-    stop: CancelToken,
-    /// How many have not ended.
+    table: Lock<TaskTable>,
+    cancel: CancelToken,
+    /// Number of running tasks.
     alive: watch::Sender<usize>,
 }
 
@@ -56,16 +55,16 @@ pub(super) struct TaskRegistry {
 struct TaskTable {
     next: u64,
     rows: BTreeMap<u64, TaskRow>,
-    gate: SpawnGate,
+    stage: RegistryStage,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-enum SpawnGate {
+enum RegistryStage {
     #[default]
     Open,
-    /// Nothing new is let in.
+    /// Nothing new is admitted.
     Stopping,
-    /// And what was let in just before is aborted as soon as it can be.
+    /// Tasks admitted just before are aborted as soon as possible.
     Aborting,
 }
 
@@ -78,58 +77,65 @@ struct TaskRow {
 
 impl TaskRegistry {
     pub(super) fn new(api: SmolStr, events: Events, clock: Arc<dyn Clock + Send + Sync>) -> Self {
-        let (tell, stop) = cancel::channel();
         Self {
             api,
             events,
             clock,
-            table: Mutex::default(),
-            tell,
-            stop,
+            table: Lock::default(),
+            cancel: CancelToken::new(),
             alive: watch::channel(0).0,
         }
     }
 
-    /// A place for new work, unless a shutdown has begun.
-    pub(super) fn place(board: &Arc<Self>, name: &'static str, kind: TaskKind) -> Option<TaskSlot> {
-        let id = board.enter(name, kind)?;
-        board.emit(name, TaskState::Running);
-        let board = Arc::clone(board);
-        Some(TaskSlot(SlotHandle { board, id }))
+    /// Adds a task, unless a shutdown has started.
+    pub(super) fn add(
+        registry: &Arc<Self>,
+        name: &'static str,
+        kind: TaskKind,
+    ) -> Option<TaskSlot> {
+        let id = registry.insert(name, kind)?;
+        registry.emit(name, TaskState::Running);
+        let registry = Arc::clone(registry);
+        Some(TaskSlot(SlotHandle { registry, id }))
     }
 
-    pub(super) fn stop(&self) -> CancelToken {
-        self.stop.clone()
+    pub(super) fn cancel_token(&self) -> CancelToken {
+        self.cancel.child_token()
     }
 
     pub(super) fn report(&self) -> Vec<TaskReport> {
-        self.table().rows.values().map(|row| row.report).collect()
+        self.table
+            .lock()
+            .rows
+            .values()
+            .map(|row| row.report)
+            .collect()
     }
 
-    /// Gives the word, and wakes the threads that are parked.
+    /// Cancels all tasks and wakes parked threads.
     pub(super) fn cancel_all(&self) {
         let threads: Vec<_> = {
-            let mut table = self.table();
-            table.gate = table.gate.max(SpawnGate::Stopping);
+            let mut table = self.table.lock();
+            table.stage = table.stage.max(RegistryStage::Stopping);
             let rows = table.rows.values();
             rows.filter_map(|row| row.thread.clone()).collect()
         };
-        self.tell.send_replace(true);
+        self.cancel.cancel();
         threads.iter().for_each(Thread::unpark);
     }
 
-    /// Waits until all work has ended.
-    pub(super) async fn empty(&self) {
+    /// Waits until all tasks have ended.
+    pub(super) async fn wait_empty(&self) {
         let mut alive = self.alive.subscribe();
-        // The sender is our own, so it is there for as long as we wait.
+        // The sender is a field, so it outlives the wait.
         let _never_gone = alive.wait_for(|alive| *alive == 0).await;
     }
 
-    /// Aborts what has not ended, and names it.
+    /// Aborts all running tasks and returns their names.
     pub(super) fn abort_all(&self) -> Vec<&'static str> {
         let (names, handles): (Vec<_>, Vec<_>) = {
-            let mut table = self.table();
-            table.gate = SpawnGate::Aborting;
+            let mut table = self.table.lock();
+            table.stage = RegistryStage::Aborting;
             let alive = table.rows.values_mut().filter(|row| row.is_alive());
             alive.map(|row| (row.report.name, row.abort.take())).unzip()
         };
@@ -137,10 +143,10 @@ impl TaskRegistry {
         names
     }
 
-    fn enter(&self, name: &'static str, kind: TaskKind) -> Option<u64> {
+    fn insert(&self, name: &'static str, kind: TaskKind) -> Option<u64> {
         let since = self.clock.now();
-        let mut table = self.table();
-        if table.gate != SpawnGate::Open {
+        let mut table = self.table.lock();
+        if table.stage != RegistryStage::Open {
             return None;
         }
         let id = table.next;
@@ -153,23 +159,23 @@ impl TaskRegistry {
         Some(id)
     }
 
-    fn turn(&self, id: u64, state: TaskState) {
+    fn set_state(&self, id: u64, state: TaskState) {
         let since = self.clock.now();
         let name = {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             let Some(row) = table.rows.get_mut(&id) else {
                 return;
             };
-            row.report.turn(state, since);
+            row.report.set_state(state, since);
             row.report.name
         };
         self.emit(name, state);
     }
 
-    fn leave(&self, id: u64) {
-        self.turn(id, TaskState::Ended);
+    fn remove(&self, id: u64) {
+        self.set_state(id, TaskState::Ended);
         {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             if let Some(row) = table.rows.get_mut(&id) {
                 (row.abort, row.thread) = (None, None);
                 if row.kind == TaskKind::Once {
@@ -180,19 +186,15 @@ impl TaskRegistry {
         self.alive.send_modify(|alive| *alive -= 1);
     }
 
-    /// An observer that panics must not end what it observes.
+    /// Emits a state change. A panic of an observer must not end its task.
     fn emit(&self, name: &'static str, state: TaskState) {
-        caught_here(|| {
+        catch_panic(|| {
             self.events.emit(|| Event {
                 api: self.api.clone(),
                 at: self.clock.now(),
                 what: EventKind::Task { name, state },
             });
         });
-    }
-
-    fn table(&self) -> MutexGuard<'_, TaskTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -218,7 +220,7 @@ impl TaskRow {
 }
 
 impl TaskReport {
-    fn turn(&mut self, state: TaskState, since: Nanos) {
+    fn set_state(&mut self, state: TaskState, since: Nanos) {
         if let TaskState::Restarting { restarts, .. } = state {
             self.restarts = restarts;
         }
@@ -226,56 +228,56 @@ impl TaskReport {
     }
 }
 
-/// The place of one piece of work, which ends with it.
+/// Entry of one task, removed on drop.
 pub(super) struct TaskSlot(SlotHandle);
 
 impl TaskSlot {
-    pub(super) fn stop(&self) -> CancelToken {
-        self.0.board.stop()
+    pub(super) fn cancel_token(&self) -> CancelToken {
+        self.0.registry.cancel_token()
     }
 
     pub(super) fn handle(&self) -> SlotHandle {
         self.0.clone()
     }
 
-    pub(super) fn turns(&self, state: TaskState) {
-        self.0.board.turn(self.0.id, state);
+    pub(super) fn set_state(&self, state: TaskState) {
+        self.0.registry.set_state(self.0.id, state);
     }
 }
 
 impl Drop for TaskSlot {
     fn drop(&mut self) {
-        self.0.board.leave(self.0.id);
+        self.0.registry.remove(self.0.id);
     }
 }
 
-/// Where a place is, for those who only have something to put there.
+/// Reference to a slot, without its lifetime.
 #[derive(Clone)]
 pub(super) struct SlotHandle {
-    board: Arc<TaskRegistry>,
+    registry: Arc<TaskRegistry>,
     id: u64,
 }
 
 impl SlotHandle {
-    /// Remembers how to abort the work, and does so if that was asked for in the meantime.
-    pub(super) fn is_aborted_by(&self, handle: AbortHandle) {
-        let late = {
-            let mut table = self.board.table();
-            let aborting = table.gate == SpawnGate::Aborting;
+    /// Stores the abort handle, or aborts if that was requested in the meantime.
+    pub(super) fn set_abort(&self, handle: AbortHandle) {
+        let handle = {
+            let mut table = self.registry.table.lock();
+            let is_aborting = table.stage == RegistryStage::Aborting;
             match table.rows.get_mut(&self.id) {
-                Some(row) if row.is_alive() && !aborting => {
+                Some(row) if row.is_alive() && !is_aborting => {
                     row.abort = Some(handle);
                     return;
                 }
                 _ => handle,
             }
         };
-        late.abort();
+        handle.abort();
     }
 
-    /// Remembers which thread to wake for the word to stop.
-    pub(super) fn is_taken_by(&self, thread: Thread) {
-        if let Some(row) = self.board.table().rows.get_mut(&self.id) {
+    /// Stores the thread to wake on cancellation.
+    pub(super) fn set_thread(&self, thread: Thread) {
+        if let Some(row) = self.registry.table.lock().rows.get_mut(&self.id) {
             row.thread = Some(thread);
         }
     }

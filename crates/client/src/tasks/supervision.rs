@@ -1,7 +1,7 @@
-//! Starting work again after a panic.
+//! Restart of tasks after a panic.
 //!
-//! The panic is caught around each poll inside of the supervising task, rather than by letting the
-//! runtime catch it: its error repeats what the panic said, and one task is half of two.
+//! The panic is caught around each poll inside the supervising task, not by the runtime: the
+//! runtime's error repeats the message, and one task is cheaper than two.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,43 +13,42 @@ use outflow_core::Backoff;
 use super::registry::TaskSlot;
 use crate::event::TaskState;
 
-/// How a piece of work came to its end.
+/// End of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TaskEnd {
     Finished,
     Panicked,
 }
 
-/// Runs work, and runs it again for as long as it panics and nobody said stop.
-pub(super) async fn supervise<F>(place: TaskSlot, make: impl Fn() -> F)
+/// Runs a task, and restarts it while it panics and is not cancelled.
+pub(super) async fn supervise<F>(slot: TaskSlot, make: impl Fn() -> F)
 where
     F: Future<Output = TaskEnd>,
 {
-    let stop = place.stop();
-    let (mut restarts, mut in_a_row) = (0_u32, 0_u32);
+    let cancel = slot.cancel_token();
+    let (mut restarts, mut consecutive) = (0_u32, 0_u32);
     loop {
         let started = tokio::time::Instant::now();
-        if make().await == TaskEnd::Finished || stop.is_cancelled() {
+        if make().await == TaskEnd::Finished || cancel.is_cancelled() {
             return;
         }
-        if started.elapsed() >= SETTLED {
-            in_a_row = 0;
+        if started.elapsed() >= RECOVERED_AFTER {
+            consecutive = 0;
         }
         restarts = restarts.saturating_add(1);
-        in_a_row = in_a_row.saturating_add(1);
-        let delay = backoff().delay(in_a_row, fastrand::u64(..));
-        place.turns(TaskState::Restarting { restarts, delay });
+        consecutive = consecutive.saturating_add(1);
+        let delay = backoff().delay(consecutive, fastrand::u64(..));
+        slot.set_state(TaskState::Restarting { restarts, delay });
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
-            () = stop.cancelled() => return,
+            () = cancel.cancelled() => return,
         }
-        place.turns(TaskState::Running);
+        slot.set_state(TaskState::Running);
     }
 }
 
-/// Makes the work and polls it to its end or to its first panic, wherever that is: in the making, in
-/// a poll or in letting go of it.
-pub(super) async fn caught<F>(make: impl FnOnce() -> F) -> TaskEnd
+/// Builds work and polls it to its end or first panic, also in building or dropping it.
+pub(super) async fn catch_panics<F>(make: impl FnOnce() -> F) -> TaskEnd
 where
     F: Future<Output = ()>,
 {
@@ -64,9 +63,9 @@ where
         });
         match catch_unwind(poll) {
             Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(())) => Poll::Ready(caught_here(|| drop(work.take()))),
+            Ok(Poll::Ready(())) => Poll::Ready(catch_panic(|| drop(work.take()))),
             Err(_unread) => {
-                caught_here(|| drop(work.take()));
+                catch_panic(|| drop(work.take()));
                 Poll::Ready(TaskEnd::Panicked)
             }
         }
@@ -74,24 +73,25 @@ where
     .await
 }
 
-/// The same for work that does not wait.
-pub(super) fn caught_here(work: impl FnOnce()) -> TaskEnd {
+/// Runs synchronous work and catches a panic.
+pub(super) fn catch_panic(work: impl FnOnce()) -> TaskEnd {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(()) => TaskEnd::Finished,
         Err(_unread) => TaskEnd::Panicked,
     }
 }
 
-/// The wait lies on top of a least one: work that panics at once must never become a busy loop.
+/// Returns the backoff with a minimum delay: work that panics at once must never become a busy
+/// loop.
 fn backoff() -> Backoff {
-    Backoff::added_jitter(FIRST_WAIT, FIRST_WAIT, LONGEST_WAIT).unwrap_or_default()
+    Backoff::added_jitter(MIN_DELAY, MIN_DELAY, MAX_DELAY).unwrap_or_default()
 }
 
-/// A passing fault is over by then, and a hundred milliseconds without a sweep hurt nobody.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// A transient fault is over by then, and a pause of a hundred milliseconds is harmless.
+const MIN_DELAY: Duration = Duration::from_millis(100);
 
-/// A fault that stays costs two panics a minute.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// A lasting fault costs two panics a minute.
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// Work that lasted so long had recovered, and its next panic is a first one again.
-const SETTLED: Duration = Duration::from_mins(1);
+/// Work that ran this long had recovered, and its next panic counts as the first.
+const RECOVERED_AFTER: Duration = Duration::from_mins(1);

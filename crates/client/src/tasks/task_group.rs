@@ -1,129 +1,94 @@
-//! Many short pieces of work under one name: the connections of a server.
+//! Group of short tasks under one name, such as the connections of a server.
 //!
-//! Each on the board by itself would make the board as long as the crowd and a lock that all of them
-//! pass. So a crowd has one place, held by a guardian that ends when the last of them has, and whose
-//! abort ends them all: each of them listens for the guardian beside its work. They hold the place with
-//! it, because they end a little later than the guardian does: whoever waits for an empty board may count on
-//! all that they do when they are dropped.
+//! A registry entry per task would make the registry as long as the group, behind one lock. So a
+//! group has one slot, held by a guardian task that ends after the last member and whose abort ends
+//! them all. Members hold the slot too, because they end a little later than an aborted guardian:
+//! once the registry is empty, every member is dropped.
 
-use std::convert::Infallible;
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio_util::sync::DropGuard;
+use tokio_util::task::TaskTracker;
 
 use super::registry::TaskSlot;
-use super::{CancelToken, SpawnError, one_of_many};
+use super::{CancelToken, SpawnError, spawn_member};
 
-/// Work that comes and goes under one name. The crowd is over when this handle is dropped and the last
-/// of it has ended.
+/// Group of tasks under one name. It ends when this handle is dropped and the last task has ended.
 pub struct TaskGroup {
     runtime: Handle,
-    stop: CancelToken,
-    present: MemberToken,
-    guardian: watch::Receiver<()>,
-    /// The guardian's, as long as anybody has it.
-    place: Arc<OnceLock<Weak<TaskSlot>>>,
+    cancel: CancelToken,
+    members: TaskTracker,
+    /// Cancelled when the guardian ends.
+    abort: CancelToken,
+    slot: Weak<TaskSlot>,
 }
-
-/// Held by everybody who belongs to a crowd: the guardian waits until nobody does.
-#[derive(Clone)]
-struct MemberToken {
-    _here: mpsc::Sender<Infallible>,
-    count: Arc<AtomicUsize>,
-}
-
-/// One who is counted.
-struct GroupMember(MemberToken);
 
 impl TaskGroup {
-    /// A crowd, and the guardian who has to be started with its place on the board.
-    pub(super) fn new(
-        runtime: Handle,
-        stop: CancelToken,
-    ) -> (Self, impl FnOnce(TaskSlot) -> GroupGuard) {
-        let (here, gone) = mpsc::channel(1);
-        let (alive, guardian) = watch::channel(());
-        let present = MemberToken {
-            _here: here,
-            count: Arc::default(),
+    /// Returns a group and its guardian.
+    pub(super) fn new(runtime: Handle, slot: TaskSlot) -> (Self, GroupGuard) {
+        let (members, abort, slot) = (TaskTracker::new(), CancelToken::new(), Arc::new(slot));
+        let guard = GroupGuard {
+            members: members.clone(),
+            _abort: abort.clone().drop_guard(),
+            _slot: Arc::clone(&slot),
         };
-        let shared = Arc::new(OnceLock::new());
-        let crowd = Self {
+        let group = Self {
             runtime,
-            stop,
-            present,
-            guardian,
-            place: Arc::clone(&shared),
+            cancel: slot.cancel_token(),
+            members,
+            abort,
+            slot: Arc::downgrade(&slot),
         };
-        let guard = move |place| {
-            let place = Arc::new(place);
-            // Nobody else sets it.
-            let _set = shared.set(Arc::downgrade(&place));
-            GroupGuard { place, alive, gone }
-        };
-        (crowd, guard)
+        (group, guard)
     }
 
-    /// Adds a piece of work. A panic ends it and nothing else.
+    /// Adds a task. A panic ends only that task.
     ///
     /// # Errors
-    /// After a shutdown has begun.
+    /// After a shutdown has started.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Result<(), SpawnError> {
-        if self.stop.is_cancelled() {
+        if self.cancel.is_cancelled() {
             return Err(SpawnError::Stopping);
         }
-        let place = self.place.get().and_then(Weak::upgrade);
-        let place = place.ok_or(SpawnError::Stopping)?;
-        let (counted, mut guardian) = (GroupMember::new(&self.present), self.guardian.clone());
-        one_of_many(&self.runtime, async move {
-            let _held = (counted, place);
-            tokio::select! {
-                () = work => {}
-                // Nothing is ever sent: this ends when the guardian does.
-                _ = guardian.changed() => {}
-            }
-        });
+        let slot = self.slot.upgrade().ok_or(SpawnError::Stopping)?;
+        let abort = self.abort.clone();
+        let member = async move {
+            let _slot = slot;
+            let _aborted = abort.run_until_cancelled(work).await;
+        };
+        spawn_member(&self.runtime, self.members.track_future(member));
         Ok(())
     }
 
-    /// How many there are.
+    /// Returns the number of tasks.
     pub fn len(&self) -> usize {
-        self.present.count.load(Ordering::Relaxed)
+        self.members.len()
     }
 
-    /// True if there is nobody.
+    /// Returns true if there is no task.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.members.is_empty()
     }
 }
 
-impl GroupMember {
-    fn new(present: &MemberToken) -> Self {
-        present.count.fetch_add(1, Ordering::Relaxed);
-        Self(present.clone())
-    }
-}
-
-impl Drop for GroupMember {
+impl Drop for TaskGroup {
     fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::Relaxed);
+        self.members.close();
     }
 }
 
-/// Who stands on the board for all of a crowd.
+/// Guardian of a group.
 pub(super) struct GroupGuard {
-    place: Arc<TaskSlot>,
-    alive: watch::Sender<()>,
-    gone: mpsc::Receiver<Infallible>,
+    members: TaskTracker,
+    _abort: DropGuard,
+    _slot: Arc<TaskSlot>,
 }
 
 impl GroupGuard {
-    /// Waits until the last has gone.
-    pub(super) async fn watch(mut self) {
-        while self.gone.recv().await.is_some() {}
-        drop((self.alive, self.place));
+    /// Waits until the group is closed and its last task has ended.
+    pub(super) async fn watch(self) {
+        self.members.wait().await;
     }
 }

@@ -1,7 +1,7 @@
-//! A number for one call.
+//! Identifier of one call.
 //!
-//! In the form of a UUID of version 7: the time first, so that a list of them is in the order of the
-//! calls, then chance. It names a call in logs and protects nothing, so plain randomness is enough.
+//! A UUID of version 7: time first, so that they sort in the order of calls, then random bits. It
+//! names a call in logs and protects nothing, so plain randomness suffices.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use outflow_core::WallTime;
 use smol_str::{SmolStr, ToSmolStr};
 
-/// The number of a call.
+/// Identifier of a call.
 ///
 /// ```
 /// use outflow::core::WallTime;
@@ -23,15 +23,15 @@ use smol_str::{SmolStr, ToSmolStr};
 pub struct RequestId(u128);
 
 impl RequestId {
-    /// A number for a call that begins now.
+    /// Returns an identifier for a call that starts now.
     pub fn new(now: WallTime, rng: &mut Rng) -> Self {
         let millis = now.as_duration().as_millis() & ((1 << 48) - 1);
-        let chance = rng.u128(..) & !(VERSION_BITS | VARIANT_BITS) & ((1 << 80) - 1);
-        Self(millis << 80 | VERSION | VARIANT | chance)
+        let random = rng.u128(..) & !(VERSION_BITS | VARIANT_BITS) & ((1 << 80) - 1);
+        Self(millis << 80 | VERSION | VARIANT | random)
     }
 
-    /// As logs show it.
-    pub fn as_text(self) -> SmolStr {
+    /// Formats it for logs.
+    pub fn to_text(self) -> SmolStr {
         self.to_smolstr()
     }
 }
@@ -51,10 +51,10 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Four bits that say 7.
+/// Version bits, with the value 7.
 const VERSION_BITS: u128 = 0xf << 76;
 const VERSION: u128 = 0x7 << 76;
 
-/// Two bits that say which layout of UUIDs it is.
+/// Variant bits, which select the UUID layout.
 const VARIANT_BITS: u128 = 0b11 << 62;
 const VARIANT: u128 = 0b10 << 62;

@@ -1,17 +1,17 @@
-//! What other tools put beside a trace, passed on.
+//! Vendor entries of a trace, passed on.
 //!
-//! Checked entry by entry, because it goes into a request of ours: a list that breaks a rule of the
-//! standard is dropped whole. Nothing is added to it.
+//! Every entry is checked, because the header becomes part of our request: a list that breaks a
+//! rule of the standard is dropped completely. Nothing is added.
 
 use http::HeaderMap;
 use smol_str::SmolStr;
 
-/// A right `tracestate`.
+/// Valid `tracestate`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceState(SmolStr);
 
 impl TraceState {
-    /// Reads a list; `None` unless each of its entries is right and no key is there twice.
+    /// Parses a list; `None` unless every entry is valid and no key occurs twice.
     pub fn parse(list: &str) -> Option<Self> {
         let entries: Vec<_> = list
             .split(',')
@@ -26,12 +26,12 @@ impl TraceState {
             }
             keys.push(key);
         }
-        let kept = entries.join(",");
-        let fits = (1..=MOST_ENTRIES).contains(&keys.len()) && kept.len() <= MOST_BYTES;
-        fits.then(|| Self(kept.into()))
+        let list = entries.join(",");
+        let fits = (1..=MAX_ENTRIES).contains(&keys.len()) && list.len() <= MAX_BYTES;
+        fits.then(|| Self(list.into()))
     }
 
-    /// The list of these headers: one list, however many headers it was sent in.
+    /// Joins the lists of all `tracestate` headers.
     pub(super) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let mut lists = Vec::new();
         for value in headers.get_all(super::TRACESTATE) {
@@ -40,7 +40,7 @@ impl TraceState {
         Self::parse(&lists.join(","))
     }
 
-    /// As it is sent.
+    /// Returns the list as it is sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -58,20 +58,20 @@ fn is_key(key: &str) -> bool {
     }
 }
 
-fn is_name(name: &str, most: usize) -> bool {
+fn is_name(name: &str, max: usize) -> bool {
     let fits =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-*/".contains(&byte);
-    (1..=most).contains(&name.len())
+    (1..=max).contains(&name.len())
         && name.bytes().all(fits)
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// Printable, without what separates entries.
+/// Printable, without entry separators.
 fn is_value(value: &str) -> bool {
     let fits = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'=';
     (1..=256).contains(&value.len()) && value.bytes().all(fits) && !value.ends_with(' ')
 }
 
-/// The standard's own bounds.
-const MOST_ENTRIES: usize = 32;
-const MOST_BYTES: usize = 512;
+/// Limits of the standard.
+const MAX_ENTRIES: usize = 32;
+const MAX_BYTES: usize = 512;

@@ -270,7 +270,7 @@ fn a_program_s_own_lines_have_the_same_form() {
 #[test]
 fn a_crate_is_the_program_s_by_its_whole_name() {
     let (log, mut pump, page) = log(LineFormat::Logfmt, Level::INFO);
-    let layer = log.layer().of_crate("shop");
+    let layer = log.layer().with_crate("shop");
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::with_default(subscriber, || {
         tracing::info!(target: "shop", "open");

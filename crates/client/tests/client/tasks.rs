@@ -141,7 +141,7 @@ async fn a_panic_takes_nobody_else_down() {
         .spawn("broken", |_| async { panic!("{SECRET}") })
         .unwrap();
     tasks
-        .once("broken once", async { panic!("{SECRET}") })
+        .spawn_once("broken once", async { panic!("{SECRET}") })
         .unwrap();
     tasks
         .spawn("heart", move |_| {
@@ -164,8 +164,12 @@ async fn what_a_panic_said_is_told_to_nobody() {
     tasks
         .spawn("lasting", |_| async { panic!("{SECRET}") })
         .unwrap();
-    tasks.once("single", async { panic!("{SECRET}") }).unwrap();
-    tasks.thread("thread", |_| panic!("{SECRET}")).unwrap();
+    tasks
+        .spawn_once("single", async { panic!("{SECRET}") })
+        .unwrap();
+    tasks
+        .spawn_thread("thread", |_| panic!("{SECRET}"))
+        .unwrap();
     sleep(Duration::from_secs(1)).await;
     let told = diary.1.lock().unwrap().clone();
     assert!(
@@ -228,7 +232,9 @@ async fn what_runs_is_visible_with_its_state_and_since_when() {
     tasks
         .spawn("short", |_| sleep(Duration::from_secs(2)))
         .unwrap();
-    tasks.once("single", sleep(Duration::from_secs(1))).unwrap();
+    tasks
+        .spawn_once("single", sleep(Duration::from_secs(1)))
+        .unwrap();
     let seen = |tasks: &Tasks| -> Vec<_> {
         let reports = tasks.report();
         reports
@@ -259,7 +265,7 @@ async fn what_runs_is_visible_with_its_state_and_since_when() {
 async fn work_that_ended_is_not_kept() {
     let (tasks, _diary, _time) = office();
     for _ in 0..100_000 {
-        tasks.once("single", async {}).unwrap();
+        tasks.spawn_once("single", async {}).unwrap();
         tasks.spawn("again", |_| async {}).unwrap();
         tokio::task::yield_now().await;
     }
@@ -285,7 +291,7 @@ async fn a_shutdown_waits_for_work_that_finishes_what_it_began() {
         sleep(Duration::from_secs(3)).await;
         once.fetch_add(1, Ordering::Relaxed);
     };
-    tasks.once("single", single).unwrap();
+    tasks.spawn_once("single", single).unwrap();
     let drained = tasks.shutdown(Duration::from_secs(30)).await;
     assert!(drained.is_clean(), "{drained:?}");
     assert_eq!(saved.load(Ordering::Relaxed), 2);
@@ -300,13 +306,13 @@ async fn a_shutdown_aborts_what_is_left_at_its_deadline_and_names_it() {
         let _flag = flag;
         pending::<()>().await;
     };
-    tasks.once("deaf", deaf).unwrap();
+    tasks.spawn_once("deaf", deaf).unwrap();
     tasks.spawn("stubborn", |_| pending()).unwrap();
     tasks
         .spawn("polite", |stop| async move { stop.cancelled().await })
         .unwrap();
     let drained = tasks.shutdown(Duration::from_secs(5)).await;
-    assert_eq!(drained.left, ["deaf", "stubborn"]);
+    assert_eq!(drained.aborted, ["deaf", "stubborn"]);
     assert_eq!(time.now(), Nanos::from_secs(5));
     assert!(dropped.load(Ordering::Acquire), "its destructors have run");
     let last = |name| diary.of(name).pop();
@@ -348,8 +354,14 @@ async fn nothing_is_started_again_once_a_shutdown_has_begun() {
         tasks.spawn("late", |_| pending()),
         Err(SpawnError::Stopping)
     );
-    assert_eq!(tasks.once("late", async {}), Err(SpawnError::Stopping));
-    assert_eq!(tasks.thread("late", |_| {}), Err(SpawnError::Stopping));
+    assert_eq!(
+        tasks.spawn_once("late", async {}),
+        Err(SpawnError::Stopping)
+    );
+    assert_eq!(
+        tasks.spawn_thread("late", |_| {}),
+        Err(SpawnError::Stopping)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -380,8 +392,8 @@ async fn dropping_the_last_handle_aborts_everything() {
 fn without_a_runtime_nothing_is_started_and_the_error_says_so() {
     let tasks = Tasks::new("orders", Events::new(), Arc::new(SystemClock::new()));
     assert_eq!(tasks.spawn("no", |_| pending()), Err(SpawnError::NoRuntime));
-    assert_eq!(tasks.once("no", async {}), Err(SpawnError::NoRuntime));
-    let refused = tasks.thread("no", |_| {}).unwrap_err();
+    assert_eq!(tasks.spawn_once("no", async {}), Err(SpawnError::NoRuntime));
+    let refused = tasks.spawn_thread("no", |_| {}).unwrap_err();
     assert_eq!(refused, SpawnError::NoRuntime);
     assert!(refused.to_string().contains("runtime"), "{refused}");
     assert!(tasks.report().is_empty());
@@ -394,7 +406,7 @@ async fn a_thread_that_panics_is_started_again_and_is_unparked_for_its_stop() {
     let (tell, mut runs) = tokio::sync::mpsc::unbounded_channel();
     let count = AtomicU32::new(0);
     tasks
-        .thread("precise", move |stop| {
+        .spawn_thread("precise", move |stop| {
             let run = count.fetch_add(1, Ordering::Relaxed);
             let name = std::thread::current().name().map(str::to_owned);
             tell.send((run, name)).expect("the test listens");
@@ -423,7 +435,7 @@ async fn a_thread_is_told_to_stop_when_the_last_handle_is_dropped() {
             std::thread::park();
         }
     };
-    tasks.thread("precise", work).unwrap();
+    tasks.spawn_thread("precise", work).unwrap();
     tokio::task::yield_now().await;
     assert_eq!(ended.recv(), Ok("runs"));
     drop(tasks);

@@ -1,103 +1,99 @@
-//! The seats of one flight: who leads, who follows, and how it ended.
+//! Leader, followers and result of one flight.
 //!
-//! One lock around a few fields, never held while a waker is called. The lead is vacant or taken; a
-//! vacant lead wakes one follower at a time, and whoever looks first takes it.
+//! One lock guards a few fields and is never held while a waker runs. A flight without a leader
+//! wakes one follower at a time, and the first to poll takes the lead.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::task::{Poll, Waker};
 
-/// The seats of one flight.
+use crate::lock::Lock;
+
+/// Followers of one flight.
 pub(super) struct Followers<T> {
-    inner: Mutex<FollowerList<T>>,
+    inner: Lock<FollowerList<T>>,
 }
 
 struct FollowerList<T> {
-    lead: FlightLead,
-    landed: Option<FlightResult<T>>,
-    /// Whether the leader waits for nobody here any more.
-    departed: bool,
-    /// Followers in the order in which they came, with whom to wake.
+    has_leader: bool,
+    result: Option<FlightResult<T>>,
+    /// True once the leader's request no longer waits for a permit.
+    is_sent: bool,
+    /// Followers in order of arrival, with their wakers.
     followers: BTreeMap<u64, Option<Waker>>,
     next: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FlightLead {
-    Taken,
-    Vacant,
-}
-
-/// How a flight ended.
+/// Result of a flight.
 #[derive(Clone)]
 pub(super) enum FlightResult<T> {
     Shared(T),
-    Apart,
+    Withheld,
 }
 
 impl<T> Followers<T> {
-    /// A flight that has a leader and no follower.
-    pub(super) fn led() -> Self {
+    /// Returns a flight with a leader and no follower.
+    pub(super) fn new() -> Self {
         let inner = FollowerList {
-            lead: FlightLead::Taken,
-            landed: None,
-            departed: false,
+            has_leader: true,
+            result: None,
+            is_sent: false,
             followers: BTreeMap::new(),
             next: 0,
         };
         Self {
-            inner: Mutex::new(inner),
+            inner: Lock::new(inner),
         }
     }
 
-    /// Takes the lead if it is vacant, and says whether it was.
-    pub(super) fn take_the_lead(&self) -> bool {
-        self.locked().take_the_lead()
+    /// Takes the lead if there is no leader. Returns true on success.
+    pub(super) fn try_lead(&self) -> bool {
+        self.inner.lock().try_lead()
     }
 
-    /// Takes a follower's seat, if one is left.
-    pub(super) fn sit(&self, most: usize) -> Option<u64> {
-        let mut inner = self.locked();
-        if inner.followers.len() >= most {
+    /// Adds a follower, if the maximum allows.
+    pub(super) fn add(&self, max: usize) -> Option<u64> {
+        let mut inner = self.inner.lock();
+        if inner.followers.len() >= max {
             return None;
         }
         inner.next += 1;
-        let seat = inner.next;
-        inner.followers.insert(seat, None);
-        Some(seat)
+        let id = inner.next;
+        inner.followers.insert(id, None);
+        Some(id)
     }
 
-    /// The leader has what it waited for, and is on its way.
-    pub(super) fn depart(&self) {
-        self.locked().departed = true;
+    /// Marks the leader's request as sent.
+    pub(super) fn mark_sent(&self) {
+        self.inner.lock().is_sent = true;
     }
 
-    /// Whether whoever leads is on its way.
-    pub(super) fn has_departed(&self) -> bool {
-        self.locked().departed
+    /// Returns true if the leader's request was sent.
+    pub(super) fn is_sent(&self) -> bool {
+        self.inner.lock().is_sent
     }
 
-    /// Nobody leads any more: the first follower is woken, to take the lead.
-    pub(super) fn leave_the_lead(&self) {
-        let mut inner = self.locked();
-        if inner.landed.is_none() {
-            inner.lead = FlightLead::Vacant;
-            inner.departed = false;
+    /// Ends the leader's role and wakes the first follower to take it.
+    pub(super) fn release_lead(&self) {
+        let mut inner = self.inner.lock();
+        if inner.result.is_none() {
+            inner.has_leader = false;
+            inner.is_sent = false;
         }
-        wake(inner.next_in_line(), inner);
+        wake(inner.next_waker(), inner);
     }
 
-    /// A follower gives up. If it was the one woken to lead, the next is.
-    pub(super) fn stand_up(&self, seat: u64) {
-        let mut inner = self.locked();
-        inner.followers.remove(&seat);
-        wake(inner.next_in_line(), inner);
+    /// Removes a follower. If it was woken to lead, the next one is woken.
+    pub(super) fn remove(&self, id: u64) {
+        let mut inner = self.inner.lock();
+        inner.followers.remove(&id);
+        wake(inner.next_waker(), inner);
     }
 
-    /// Ends the flight and tells every follower.
-    pub(super) fn land(&self, landed: FlightResult<T>) {
-        let mut inner = self.locked();
-        inner.landed = Some(landed);
+    /// Ends the flight and wakes every follower.
+    pub(super) fn finish(&self, result: FlightResult<T>) {
+        let mut inner = self.inner.lock();
+        inner.result = Some(result);
         let wakers: Vec<_> = inner
             .followers
             .values_mut()
@@ -107,50 +103,44 @@ impl<T> Followers<T> {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether nobody leads or follows.
+    /// Returns true if there is neither leader nor follower.
     pub(super) fn is_empty(&self) -> bool {
-        let inner = self.locked();
-        inner.lead == FlightLead::Vacant && inner.followers.is_empty()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, FollowerList<T>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        let inner = self.inner.lock();
+        !inner.has_leader && inner.followers.is_empty()
     }
 }
 
 impl<T: Clone> Followers<T> {
-    /// What a follower sees: how it ended, nothing yet, or `None`: it leads now.
-    pub(super) fn poll(&self, seat: u64, waker: &Waker) -> Poll<Option<FlightResult<T>>> {
-        let mut inner = self.locked();
-        if let Some(landed) = &inner.landed {
-            return Poll::Ready(Some(landed.clone()));
+    /// Polls for a follower: the result, pending, or `None` if it leads now.
+    pub(super) fn poll(&self, id: u64, waker: &Waker) -> Poll<Option<FlightResult<T>>> {
+        let mut inner = self.inner.lock();
+        if let Some(result) = &inner.result {
+            return Poll::Ready(Some(result.clone()));
         }
-        if inner.take_the_lead() {
-            inner.followers.remove(&seat);
+        if inner.try_lead() {
+            inner.followers.remove(&id);
             return Poll::Ready(None);
         }
-        inner.followers.insert(seat, Some(waker.clone()));
+        inner.followers.insert(id, Some(waker.clone()));
         Poll::Pending
     }
 }
 
 impl<T> FollowerList<T> {
-    fn take_the_lead(&mut self) -> bool {
-        let vacant = self.lead == FlightLead::Vacant;
-        self.lead = FlightLead::Taken;
-        vacant
+    fn try_lead(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_leader, true)
     }
 
-    /// Whom to wake if the lead is vacant. It stays in its seat until it looks.
-    fn next_in_line(&mut self) -> Option<Waker> {
-        if self.lead == FlightLead::Taken || self.landed.is_some() {
+    /// Returns the follower to wake if there is no leader. It stays listed until it polls.
+    fn next_waker(&mut self) -> Option<Waker> {
+        if self.has_leader || self.result.is_some() {
             return None;
         }
         self.followers.values().flatten().next().cloned()
     }
 }
 
-/// Wakes without the lock: a waker may run anything.
+/// Wakes after releasing the lock: a waker may run anything.
 fn wake<T>(waker: Option<Waker>, inner: MutexGuard<'_, FollowerList<T>>) {
     drop(inner);
     if let Some(waker) = waker {

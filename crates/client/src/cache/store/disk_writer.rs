@@ -1,106 +1,104 @@
-//! Bringing answers to disk, one at a time, by whoever has the time for it.
+//! Writes of responses to disk, one at a time.
 //!
-//! A write that fails costs the answer's file and nothing else; after one, some are skipped, because a
-//! disk that is full stays so for a while and each attempt takes its time.
-
-use std::sync::PoisonError;
+//! A failed write costs only that file. Some writes after it are skipped, because a full disk stays
+//! full for a while and each attempt takes time.
 
 use super::{CacheStore, FILE_OVERHEAD};
 use crate::cache::codec;
 use crate::cache::key::CacheKey;
 
 impl CacheStore {
-    /// Waits until something is to be written.
-    pub(in crate::cache) async fn pending(&self) {
+    /// Waits until there is something to write.
+    pub(in crate::cache) async fn wait_for_writes(&self) {
         loop {
-            let written = self.written.notified();
-            if !self.ledger().backlog.is_empty() {
+            let write_queued = self.write_queued.notified();
+            if !self.index.lock().queue.is_empty() {
                 return;
             }
-            written.await;
+            write_queued.await;
         }
     }
 
-    /// Writes the next slot, and says whether there was one.
+    /// Writes the next slot. Returns false if there was none.
     pub(in crate::cache) fn write_next(&self) -> bool {
         let Ok(disk) = &self.disk else { return false };
-        let mut rest = disk.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((key, slot)) = self.ledger().backlog.pop() else {
+        let mut backoff = disk.writer.lock();
+        let Some((key, slot)) = self.index.lock().queue.pop() else {
             return false;
         };
-        let file = codec::encode(&self.seal, &key, &slot);
+        let file = codec::encode(&self.secret, &key, &slot);
         let length = u64::try_from(file.len()).unwrap_or(u64::MAX);
-        let room = length.saturating_add(FILE_OVERHEAD);
-        self.shrink(disk.most.saturating_sub(room));
-        let result = rest.spared_or(|| disk.folder.write(&key, &file));
-        self.settle(key, length, result);
+        let needed = length.saturating_add(FILE_OVERHEAD);
+        self.shrink(disk.max_bytes.saturating_sub(needed));
+        let result = backoff.write_or_skip(|| disk.dir.write(&key, &file));
+        self.record(key, length, result);
         true
     }
 
-    /// Enters a write into the books.
-    fn settle(&self, key: CacheKey, length: u64, result: WriteOutcome) {
-        let mut ledger = self.ledger();
-        let counts = ledger.backlog.still_counts(&key);
+    /// Records the result of a write.
+    fn record(&self, key: CacheKey, length: u64, result: WriteOutcome) {
+        let mut index = self.index.lock();
+        let is_wanted = index.queue.take_writing(&key);
         match result {
-            WriteOutcome::Yes => {
-                self.faults.wrote();
-                ledger.index.note(key, length);
-                if !counts {
-                    self.unlink(&mut ledger, &key);
+            WriteOutcome::Written => {
+                self.faults.clear_failing();
+                index.files.insert(key, length);
+                if !is_wanted {
+                    self.unlink(&mut index, &key);
                 }
             }
             WriteOutcome::Failed => {
-                self.faults.failed_write();
-                self.unlink(&mut ledger, &key);
+                self.faults.count_failed_write();
+                self.unlink(&mut index, &key);
             }
-            WriteOutcome::Spared => {
-                self.faults.skipped_write();
-                self.unlink(&mut ledger, &key);
+            WriteOutcome::Skipped => {
+                self.faults.count_skipped_write();
+                self.unlink(&mut index, &key);
             }
         }
     }
 
     /// Removes files until the rest fits.
-    pub(super) fn shrink(&self, most: u64) {
+    pub(super) fn shrink(&self, max_bytes: u64) {
         let Ok(disk) = &self.disk else { return };
-        let mut ledger = self.ledger();
-        for key in ledger.index.shrink_to(most) {
-            if disk.folder.remove(&key).is_err() {
-                self.faults.failed_removal();
+        let mut index = self.index.lock();
+        for key in index.files.shrink_to(max_bytes) {
+            if disk.dir.remove(&key).is_err() {
+                self.faults.count_failed_removal();
             }
         }
     }
 }
 
-/// After a write that failed, how many are skipped before the next is tried.
+/// Writes to skip after a failed one.
 #[derive(Default)]
 pub(super) struct WriteBackoff {
-    writes: u64,
+    skips: u64,
 }
 
 enum WriteOutcome {
-    Yes,
+    Written,
     Failed,
-    Spared,
+    Skipped,
 }
 
 impl WriteBackoff {
-    /// Writes, unless it failed a moment ago: a full disk is not asked again for every answer.
-    fn spared_or(&mut self, write: impl FnOnce() -> std::io::Result<()>) -> WriteOutcome {
-        if self.writes > 0 {
-            self.writes -= 1;
-            return WriteOutcome::Spared;
+    /// Writes unless a write has just failed: a full disk is not tried for every response.
+    fn write_or_skip(&mut self, write: impl FnOnce() -> std::io::Result<()>) -> WriteOutcome {
+        if self.skips > 0 {
+            self.skips -= 1;
+            return WriteOutcome::Skipped;
         }
         if write().is_ok() {
-            return WriteOutcome::Yes;
+            return WriteOutcome::Written;
         }
-        self.writes = RESTED_WRITES;
+        self.skips = SKIPPED_WRITES;
         WriteOutcome::Failed
     }
 }
 
-/// About as many answers as a busy client keeps in a second.
-const RESTED_WRITES: u64 = 64;
+/// About the number of responses that a busy client stores per second.
+const SKIPPED_WRITES: u64 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -115,9 +113,9 @@ mod tests {
     use crate::cache::entry::{CacheEntry, StorageScope};
     use crate::cache::{CacheQuery, CacheSettings};
 
-    // The file is written and not yet entered into the books when its address is forgotten.
+    // The file is written but not recorded when its resource is removed.
     #[test]
-    fn an_answer_withdrawn_while_it_is_written_does_not_stay() {
+    fn a_response_removed_during_its_write_leaves_no_file() {
         let dir = tempfile::tempdir().expect("a directory");
         let settings = CacheSettings {
             dir: Some(dir.path().to_owned()),
@@ -141,15 +139,15 @@ mod tests {
             initial_age: Duration::ZERO,
             selected: store.selection(&[], &query),
             vary: Vec::new(),
-            reach: StorageScope::Disk,
+            scope: StorageScope::Disk,
         };
         store.put(&query, Arc::new(entry));
-        let (key, slot) = store.ledger().backlog.pop().expect("one waits");
-        let file = codec::encode(&store.seal, &key, &slot);
+        let (key, slot) = store.index.lock().queue.pop().expect("one is queued");
+        let file = codec::encode(&store.secret, &key, &slot);
         let disk = store.disk.as_ref().expect("a disk");
-        disk.folder.write(&key, &file).expect("writable");
-        store.forget("a", &uri);
-        store.settle(key, 4, WriteOutcome::Yes);
+        disk.dir.write(&key, &file).expect("writable");
+        store.remove_resource("a", &uri);
+        store.record(key, 4, WriteOutcome::Written);
         assert!(store.slot(&query).is_none());
         assert!(!dir.path().join(key.file_name()).exists());
     }

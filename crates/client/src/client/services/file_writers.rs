@@ -1,25 +1,26 @@
-//! The two files that are written beside the calls: the log, and metrics as lines of JSON.
+//! Writers of the log and of metrics as NDJSON.
 //!
-//! Each has a thread of its own that may wait for its disk as long as it likes: lines are handed to it
-//! through a queue that drops rather than waits, and counts what it dropped.
+//! Each has a thread that may block on its disk. Lines go through a queue that drops and counts
+//! instead of blocking.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use outflow_core::Clock;
 use tracing::Level;
 
 use super::InitError;
-use super::maintenance::every_so_often;
+use super::maintenance::repeat_every;
 use crate::clock::SystemClock;
 use crate::config::{Config, LogFormat, LogLevel, NdjsonTarget};
+use crate::lock::Lock;
 use crate::log::{LineFormat, Log, LogSender, LogSettings, LogWriter, RollingFile};
 use crate::metrics::Metrics;
 use crate::ndjson;
 use crate::redact::Scrubber;
 use crate::tasks::{CancelToken, Tasks};
 
-/// The log, if one is wanted.
+/// Starts the log, if it is on.
 pub(super) fn log(
     config: &Config,
     scrubber: Scrubber,
@@ -37,7 +38,7 @@ pub(super) fn log(
         scrubber,
         ..LogSettings::new(Arc::new(SystemClock::new()))
     };
-    let (log, pump) = match &config.log.file {
+    let (log, writer) = match &config.log.file {
         Some(file) => {
             let (size, files) = (config.log.max_size, config.log.max_files);
             let file = RollingFile::new(file, size, files).map_err(InitError::Log)?;
@@ -45,7 +46,7 @@ pub(super) fn log(
         }
         None => Log::new(settings, std::io::stderr()),
     };
-    write_lines(tasks, "log", pump)?;
+    spawn_writer(tasks, "log", writer)?;
     Ok(Some(log))
 }
 
@@ -60,8 +61,8 @@ pub(super) const fn level(configured: LogLevel) -> Option<Level> {
     }
 }
 
-/// Metrics as lines of JSON, where they are wanted.
-pub(super) fn lines(
+/// Starts the NDJSON metrics, if they are on.
+pub(super) fn metric_lines(
     config: &Config,
     metrics: &Arc<Metrics>,
     tasks: &Tasks,
@@ -74,13 +75,13 @@ pub(super) fn lines(
             Box::new(RollingFile::new(path, size, files).map_err(InitError::Log)?)
         }
     };
-    let (lines, pump) = LogSender::new(sink);
-    write_lines(tasks, "metrics-writer", pump)?;
-    let (metrics, told, every) = (Arc::clone(metrics), lines.clone(), config.metrics.interval);
-    let work = move |stop: CancelToken| {
-        let (metrics, told) = (Arc::clone(&metrics), told.clone());
-        every_so_often(stop, every, move || {
-            told.send(&snapshot(&metrics));
+    let (lines, writer) = LogSender::new(sink);
+    spawn_writer(tasks, "metrics-writer", writer)?;
+    let (metrics, sender, interval) = (Arc::clone(metrics), lines.clone(), config.metrics.interval);
+    let work = move |cancel: CancelToken| {
+        let (metrics, sender) = (Arc::clone(&metrics), sender.clone());
+        repeat_every(cancel, interval, move || {
+            sender.send(&snapshot(&metrics));
         })
     };
     tasks.spawn("metrics", work).map_err(InitError::Tasks)?;
@@ -91,8 +92,8 @@ pub(super) fn snapshot(metrics: &Metrics) -> String {
     ndjson::snapshot_line(metrics, SystemClock::new().wall())
 }
 
-fn write_lines(tasks: &Tasks, name: &'static str, pump: LogWriter) -> Result<(), InitError> {
-    let pump = Mutex::new(pump);
-    let work = move |_: &CancelToken| pump.lock().unwrap_or_else(PoisonError::into_inner).run();
-    tasks.thread(name, work).map_err(InitError::Tasks)
+fn spawn_writer(tasks: &Tasks, name: &'static str, writer: LogWriter) -> Result<(), InitError> {
+    let writer = Lock::new(writer);
+    let work = move |_: &CancelToken| writer.lock().run();
+    tasks.spawn_thread(name, work).map_err(InitError::Tasks)
 }

@@ -1,8 +1,8 @@
-//! How the doors stand, as a page of metrics shows it.
+//! Gauges of the upstreams for the metrics page.
 //!
-//! Asked at each scrape and kept nowhere: a gauge that is only written when something happens is wrong
-//! for as long as nothing does. An API whose groups are each in a state of their own shows the worst of
-//! them, for that is what somebody must look at.
+//! Read at each scrape and stored nowhere: a gauge that only changes with events is wrong while
+//! none occur. An API with a health state per group shows the worst of them, because that one needs
+//! attention.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use super::super::api_table::ApiTable;
 use crate::metrics::{GaugeSnapshot, GaugeSource};
 use crate::upstream::UpstreamReport;
 
-/// How the doors stand, for whoever looks at the metrics.
+/// Gauges of all upstreams.
 pub(super) struct UpstreamGauges(pub(super) Arc<ApiTable>);
 
 impl GaugeSource for UpstreamGauges {
-    fn read(&self, tell: &mut dyn FnMut(&str, GaugeSnapshot)) {
-        for door in self.0.upstreams() {
-            tell(door.name(), reading(&door.report()));
+    fn read(&self, visit: &mut dyn FnMut(&str, GaugeSnapshot)) {
+        for upstream in self.0.upstreams() {
+            visit(upstream.name(), snapshot(&upstream.report()));
         }
     }
 }
 
-fn reading(report: &UpstreamReport) -> GaugeSnapshot {
+fn snapshot(report: &UpstreamReport) -> GaugeSnapshot {
     let healths = || report.health.iter();
     let counts = healths().map(|health| health.snapshot.counts);
-    let counts = counts.fold(OutcomeCounts::default(), sum);
+    let counts = counts.fold(OutcomeCounts::default(), add_counts);
     let groups = report.groups.iter().flat_map(|group| &group.limits);
     let rates = report
         .limits
@@ -37,18 +37,18 @@ fn reading(report: &UpstreamReport) -> GaugeSnapshot {
     let states = healths().map(|health| health.snapshot.state);
     GaugeSnapshot {
         state: states
-            .max_by_key(|state| gravity(*state))
+            .max_by_key(|state| severity(*state))
             .unwrap_or(HealthState::Normal),
         counts,
         error_ppm: counts.failure_ppm(),
         rate: slowest.map_or(0.0, Rate::as_per_second),
-        concurrency: healths().fold(0, |sum, health| health.concurrency.saturating_add(sum)),
+        concurrency: healths().fold(0, |total, health| health.concurrency.saturating_add(total)),
         waiting: u64::try_from(report.waiting).unwrap_or(u64::MAX),
         in_flight: healths().map(|health| u64::from(health.in_flight)).sum(),
     }
 }
 
-const fn sum(one: OutcomeCounts, other: OutcomeCounts) -> OutcomeCounts {
+const fn add_counts(one: OutcomeCounts, other: OutcomeCounts) -> OutcomeCounts {
     OutcomeCounts {
         success: one.success.saturating_add(other.success),
         throttled: one.throttled.saturating_add(other.throttled),
@@ -58,8 +58,8 @@ const fn sum(one: OutcomeCounts, other: OutcomeCounts) -> OutcomeCounts {
     }
 }
 
-/// How ill a state is: of several, the worst is told.
-const fn gravity(state: HealthState) -> u8 {
+/// Ranks states by severity: of several, the worst is shown.
+const fn severity(state: HealthState) -> u8 {
     match state {
         HealthState::Normal => 0,
         HealthState::Throttle => 1,

@@ -1,4 +1,4 @@
-//! Why a client could not be made from its configuration.
+//! Error of building a client from a configuration.
 
 use std::fmt;
 
@@ -7,27 +7,27 @@ use crate::client::InvalidClient;
 use crate::log::InvalidRolling;
 use crate::tasks::SpawnError;
 
-/// Why a client could not be made from its configuration.
+/// Error of building a client from a configuration.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InitError {
-    /// APIs that cannot be called as they are configured.
+    /// APIs that cannot be called as configured.
     Client(InvalidClient),
-    /// The cache's directory cannot be used.
+    /// The cache directory cannot be used.
     Cache(CacheError),
     /// A log file cannot be written as configured.
     Log(InvalidRolling),
-    /// Nothing can run beside the client.
+    /// Background tasks cannot be started.
     Tasks(SpawnError),
 }
 
 impl fmt::Display for InitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Client(why) => why.fmt(f),
-            Self::Cache(why) => why.fmt(f),
-            Self::Log(why) => why.fmt(f),
-            Self::Tasks(why) => why.fmt(f),
+            Self::Client(error) => error.fmt(f),
+            Self::Cache(error) => error.fmt(f),
+            Self::Log(error) => error.fmt(f),
+            Self::Tasks(error) => error.fmt(f),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Connections that wait for a request, by where they lead.
+//! Idle connections by origin.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use hyper::client::conn::{http1, http2};
@@ -11,39 +11,32 @@ use tokio::time::Instant;
 use super::super::request_body::OutgoingBody;
 use super::connection::run;
 use super::{PoolOrigin, PooledConnection, SuspectFlag};
+use crate::lock::Lock;
 
-/// All connections that a request may take.
+/// Connections that a request may take.
 pub(super) struct IdlePool {
-    kept: Mutex<KeptConnection>,
-    /// The most that are kept for one place. Above what runs at once they are not worth keeping, and
-    /// below it every burst would hang up on connections that the next one needs.
-    most_idle: usize,
-    /// Told when a connection was put back, while anybody makes one.
+    state: Lock<IdleState>,
+    /// Maximum per origin. More connections than concurrent calls are useless; fewer would close
+    /// connections that the next burst needs.
+    max_idle: usize,
+    /// Notified when a connection comes back, while a caller opens one.
     pub(super) freed: Notify,
-    /// How many are being made.
-    pub(super) making: AtomicUsize,
+    /// Number of pending connects.
+    pub(super) connecting: AtomicUsize,
 }
 
 #[derive(Default)]
-struct KeptConnection {
-    /// One for each origin: the API's own, and now and then where a redirect led.
-    shelves: Vec<OriginPool>,
-    sweeping: SweeperState,
-}
-
-/// Whether somebody looks after connections that nobody uses.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum SweeperState {
-    #[default]
-    No,
-    Yes,
+struct IdleState {
+    /// One per origin: the API's own, and sometimes a redirect's.
+    origins: Vec<OriginPool>,
+    has_sweeper: bool,
 }
 
 struct OriginPool {
     origin: Arc<PoolOrigin>,
-    /// The one used last is taken first, so that those that are too many grow old.
+    /// Last in, first out, so that surplus connections age.
     idle: Vec<IdleConnection>,
-    shared: Option<PoolShared>,
+    shared: Option<SharedConnection>,
 }
 
 struct IdleConnection {
@@ -51,33 +44,33 @@ struct IdleConnection {
     since: Instant,
 }
 
-struct PoolShared {
+struct SharedConnection {
     sender: http2::SendRequest<OutgoingBody>,
-    doubt: SuspectFlag,
+    suspect: SuspectFlag,
     used: Instant,
-    /// Since when requests were handed to it without an answer to any.
+    /// Start of the current run of requests without a response.
     unanswered: Option<Instant>,
 }
 
 impl IdlePool {
-    /// Empty ones, for so many connections to a place.
-    pub(super) fn new(most_idle: usize) -> Self {
+    /// Returns an empty pool with a maximum per origin.
+    pub(super) fn new(max_idle: usize) -> Self {
         Self {
-            kept: Mutex::default(),
-            most_idle,
+            state: Lock::default(),
+            max_idle,
             freed: Notify::new(),
-            making: AtomicUsize::new(0),
+            connecting: AtomicUsize::new(0),
         }
     }
 
-    /// A connection that leads there and can be used at once.
+    /// Takes a usable connection to an origin.
     pub(super) fn take(&self, origin: &PoolOrigin, now: Instant) -> Option<PooledConnection> {
-        let mut kept = self.lock();
-        let here = kept.find(origin)?;
-        if let Some(link) = here.shared(now) {
-            return Some(link);
+        let mut state = self.state.lock();
+        let pool = state.find(origin)?;
+        if let Some(connection) = pool.shared(now) {
+            return Some(connection);
         }
-        while let Some(idle) = here.idle.pop() {
+        while let Some(idle) = pool.idle.pop() {
             if idle.sender.is_ready() && is_fresh(idle.since, now) {
                 return Some(PooledConnection::Single(idle.sender));
             }
@@ -85,142 +78,141 @@ impl IdlePool {
         None
     }
 
-    /// Puts a connection back that was used, as soon as it can be used again.
-    pub(super) fn give_back(self: &Arc<Self>, origin: &Arc<PoolOrigin>, link: PooledConnection) {
-        // One that many use was never taken away, but now it is known to live.
-        let PooledConnection::Single(mut sender) = link else {
+    /// Stores a used connection as soon as it is ready again.
+    pub(super) fn put_back(
+        self: &Arc<Self>,
+        origin: &Arc<PoolOrigin>,
+        connection: PooledConnection,
+    ) {
+        // A shared connection was never taken out, but the response proves that it lives.
+        let PooledConnection::Single(mut sender) = connection else {
             return self.on_response(origin);
         };
         if sender.is_ready() {
-            return self.keep(origin, sender);
+            return self.store(origin, sender);
         }
         if sender.is_closed() {
             return;
         }
-        // A body is still to come.
-        let (shelves, origin) = (Arc::downgrade(self), Arc::clone(origin));
+        // The body is not complete yet.
+        let (idle_pool, origin) = (Arc::downgrade(self), Arc::clone(origin));
         run(async move {
             let ready = sender.ready().await.is_ok();
-            if let Some(shelves) = shelves.upgrade().filter(|_| ready) {
-                shelves.keep(&origin, sender);
+            if let Some(idle_pool) = idle_pool.upgrade().filter(|_| ready) {
+                idle_pool.store(&origin, sender);
             }
         });
     }
 
-    /// Takes in a connection that was just made. Where many can use one, one is enough.
-    pub(super) fn welcome(
+    /// Registers a new connection. One shared connection per origin is enough.
+    pub(super) fn register(
         self: &Arc<Self>,
         origin: &Arc<PoolOrigin>,
-        link: PooledConnection,
+        connection: PooledConnection,
     ) -> PooledConnection {
-        let PooledConnection::Shared(sender, doubt) = link else {
-            return link;
+        let PooledConnection::Shared(sender, suspect) = connection else {
+            return connection;
         };
         let now = Instant::now();
-        let mut kept = self.lock();
-        let here = kept.shelf(origin);
-        if let Some(known) = here.shared(now) {
-            return known;
+        let mut state = self.state.lock();
+        let pool = state.origin_pool(origin);
+        if let Some(existing) = pool.shared(now) {
+            return existing;
         }
-        here.shared = Some(PoolShared {
+        pool.shared = Some(SharedConnection {
             sender: sender.clone(),
-            doubt: doubt.clone(),
+            suspect: suspect.clone(),
             used: now,
             unanswered: Some(now),
         });
-        self.spawn_sweeper(kept);
+        self.spawn_sweeper(state);
         self.notify_freed();
-        PooledConnection::Shared(sender, doubt)
+        PooledConnection::Shared(sender, suspect)
     }
 
-    /// Somebody was answered over the connection that many use.
+    /// Notes a response on the shared connection.
     fn on_response(&self, origin: &PoolOrigin) {
-        let mut kept = self.lock();
-        if let Some(shared) = kept.find(origin).and_then(|here| here.shared.as_mut()) {
+        let mut state = self.state.lock();
+        if let Some(shared) = state.find(origin).and_then(|pool| pool.shared.as_mut()) {
             shared.unanswered = None;
         }
     }
 
-    fn keep(self: &Arc<Self>, origin: &Arc<PoolOrigin>, sender: http1::SendRequest<OutgoingBody>) {
-        let mut kept = self.lock();
-        let here = kept.shelf(origin);
-        if here.idle.len() >= self.most_idle {
+    fn store(self: &Arc<Self>, origin: &Arc<PoolOrigin>, sender: http1::SendRequest<OutgoingBody>) {
+        let mut state = self.state.lock();
+        let pool = state.origin_pool(origin);
+        if pool.idle.len() >= self.max_idle {
             return;
         }
-        here.idle.push(IdleConnection {
+        pool.idle.push(IdleConnection {
             sender,
             since: Instant::now(),
         });
-        self.spawn_sweeper(kept);
+        self.spawn_sweeper(state);
         self.notify_freed();
     }
 
     fn notify_freed(&self) {
-        if self.making.load(Ordering::Acquire) > 0 {
+        if self.connecting.load(Ordering::Acquire) > 0 {
             self.freed.notify_waiters();
         }
     }
 
-    /// Has somebody look after what is kept. The lock is free by then: a runtime that is ending drops
-    /// the sweeper at once, and that takes the lock.
-    fn spawn_sweeper(self: &Arc<Self>, mut kept: MutexGuard<'_, KeptConnection>) {
-        let before = std::mem::replace(&mut kept.sweeping, SweeperState::Yes);
-        drop(kept);
-        if before == SweeperState::No {
+    /// Starts the sweeper unless it runs. Releases the lock first: a runtime that shuts down drops
+    /// the sweeper at once, and the drop takes the lock.
+    fn spawn_sweeper(self: &Arc<Self>, mut state: MutexGuard<'_, IdleState>) {
+        let had_sweeper = std::mem::replace(&mut state.has_sweeper, true);
+        drop(state);
+        if !had_sweeper {
             run(PoolSweeper(Arc::downgrade(self)).sweep());
         }
     }
 
-    /// Lets go of connections that nobody used for too long; says whether any are left.
-    fn sweep(&self, now: Instant) -> SweeperState {
-        let mut kept = self.lock();
-        for shelf in &mut kept.shelves {
-            shelf
+    /// Closes connections that are idle for too long. Returns true if any are left.
+    fn sweep(&self, now: Instant) -> bool {
+        let mut state = self.state.lock();
+        for origin_pool in &mut state.origins {
+            origin_pool
                 .idle
                 .retain(|idle| is_fresh(idle.since, now) && !idle.sender.is_closed());
-            shelf.shared.take_if(|shared| !is_fresh(shared.used, now));
+            origin_pool
+                .shared
+                .take_if(|shared| !is_fresh(shared.used, now));
         }
-        let in_use = |shelf: &OriginPool| !shelf.idle.is_empty() || shelf.shared.is_some();
-        kept.shelves.retain(in_use);
-        if kept.shelves.is_empty() {
-            kept.sweeping = SweeperState::No;
-        }
-        kept.sweeping
-    }
-
-    /// Nothing under the lock leaves it half changed.
-    fn lock(&self) -> MutexGuard<'_, KeptConnection> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        let in_use = |pool: &OriginPool| !pool.idle.is_empty() || pool.shared.is_some();
+        state.origins.retain(in_use);
+        state.has_sweeper = !state.origins.is_empty();
+        state.has_sweeper
     }
 }
 
-impl KeptConnection {
+impl IdleState {
     fn find(&mut self, origin: &PoolOrigin) -> Option<&mut OriginPool> {
-        self.shelves
+        self.origins
             .iter_mut()
-            .find(|shelf| shelf.origin.is(origin))
+            .find(|origin_pool| origin_pool.origin.is(origin))
     }
 
-    fn shelf(&mut self, origin: &Arc<PoolOrigin>) -> &mut OriginPool {
-        let known = self
-            .shelves
+    fn origin_pool(&mut self, origin: &Arc<PoolOrigin>) -> &mut OriginPool {
+        let existing = self
+            .origins
             .iter()
-            .position(|shelf| shelf.origin.is(origin));
-        let place = known.unwrap_or(self.shelves.len());
-        if known.is_none() {
-            self.shelves.push(OriginPool {
+            .position(|origin_pool| origin_pool.origin.is(origin));
+        let index = existing.unwrap_or(self.origins.len());
+        if existing.is_none() {
+            self.origins.push(OriginPool {
                 origin: Arc::clone(origin),
                 idle: Vec::new(),
                 shared: None,
             });
         }
-        #[expect(clippy::indexing_slicing, reason = "found, or made a moment ago")]
-        &mut self.shelves[place]
+        #[expect(clippy::indexing_slicing, reason = "found or pushed above")]
+        &mut self.origins[index]
     }
 }
 
 impl OriginPool {
-    /// The connection that many use, if there is one.
+    /// Returns the shared connection, if it is usable.
     fn shared(&mut self, now: Instant) -> Option<PooledConnection> {
         self.shared.take_if(|shared| !shared.is_usable(now));
         let shared = self.shared.as_mut()?;
@@ -228,32 +220,33 @@ impl OriginPool {
         shared.unanswered.get_or_insert(now);
         Some(PooledConnection::Shared(
             shared.sender.clone(),
-            shared.doubt.clone(),
+            shared.suspect.clone(),
         ))
     }
 }
 
-impl PoolShared {
-    /// Whether one more may go over it. A way that swallows everything closes no connection, and whoever
-    /// gives up leaves this one open for the others: without an answer to anybody it is not trusted.
+impl SharedConnection {
+    /// Returns true if one more request may use it. A dead path closes no connection, and a
+    /// timed-out caller leaves it open for others. So a connection without any response is not
+    /// trusted.
     fn is_usable(&self, now: Instant) -> bool {
-        let silent = |since| now.saturating_duration_since(since) >= SILENT;
-        let heard = !self.unanswered.is_some_and(silent);
-        let trusted = heard && !self.doubt.is_cast();
+        let silent = |since| now.saturating_duration_since(since) >= MAX_SILENCE;
+        let responds = !self.unanswered.is_some_and(silent);
+        let trusted = responds && !self.suspect.is_raised();
         trusted && self.sender.is_ready() && is_fresh(self.used, now)
     }
 }
 
-/// Looks after connections for as long as there are any. It may end before that with the runtime it
-/// was started in, and then another one has to.
+/// Closes idle connections while there are any. If its runtime ends first, the next stored
+/// connection starts another sweeper.
 struct PoolSweeper(Weak<IdlePool>);
 
 impl PoolSweeper {
     async fn sweep(mut self) {
         loop {
-            tokio::time::sleep(IDLE).await;
-            let left = self.0.upgrade().map(|known| known.sweep(Instant::now()));
-            if left != Some(SweeperState::Yes) {
+            tokio::time::sleep(MAX_IDLE).await;
+            let has_idle = self.0.upgrade().map(|pool| pool.sweep(Instant::now()));
+            if has_idle != Some(true) {
                 self.0 = Weak::new();
                 return;
             }
@@ -263,21 +256,21 @@ impl PoolSweeper {
 
 impl Drop for PoolSweeper {
     fn drop(&mut self) {
-        if let Some(shelves) = self.0.upgrade() {
-            shelves.lock().sweeping = SweeperState::No;
+        if let Some(pool) = self.0.upgrade() {
+            pool.state.lock().has_sweeper = false;
         }
     }
 }
 
 fn is_fresh(since: Instant, now: Instant) -> bool {
-    now.saturating_duration_since(since) < IDLE
+    now.saturating_duration_since(since) < MAX_IDLE
 }
 
-/// Below the shortest that servers keep a silent connection for, so that we hang up first.
-const IDLE: Duration = Duration::from_secs(15);
+/// Below the shortest keep-alive timeout of servers, so that the client closes first.
+const MAX_IDLE: Duration = Duration::from_secs(15);
 
-/// Where answers take longer than that, another connection now and then costs little beside them.
-const SILENT: Duration = Duration::from_secs(5);
+/// If responses take longer, an extra connection now and then costs little in comparison.
+const MAX_SILENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -286,58 +279,58 @@ mod tests {
     use super::*;
 
     fn origin() -> Arc<PoolOrigin> {
-        let place = http::Uri::from_static("https://a.example/");
-        Arc::new(PoolOrigin::from_uri(&place).expect("an origin"))
+        let index = http::Uri::from_static("https://a.example/");
+        Arc::new(PoolOrigin::from_uri(&index).expect("an origin"))
     }
 
-    /// A connection of many, and its other end, which says nothing.
+    /// Returns a shared connection and its other end, which stays silent.
     async fn shared() -> (PooledConnection, DuplexStream) {
         let (ours, theirs) = tokio::io::duplex(1_024);
-        let link = PooledConnection::shared(hyper_util::rt::TokioIo::new(ours)).await;
-        (link.expect("a handshake"), theirs)
+        let connection = PooledConnection::shared(hyper_util::rt::TokioIo::new(ours)).await;
+        (connection.expect("a handshake"), theirs)
     }
 
-    // Nobody closes what a dead way swallows. Asked at 0 s and without an answer it is given away until
-    // 5 s; once somebody was answered, until 5 s after the next request.
+    // A dead path closes no connection. First used at 0 s without a response, it is handed out
+    // until 5 s; after a response, until 5 s after the next request.
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_answers_nobody_is_not_given_to_others() {
-        let (shelves, origin) = (Arc::new(IdlePool::new(1)), origin());
-        let (link, _theirs) = shared().await;
-        let (link, begun) = (shelves.welcome(&origin, link), Instant::now());
-        let take = |secs| shelves.take(&origin, begun + Duration::from_secs(secs));
+    async fn a_shared_connection_without_responses_gets_no_new_requests() {
+        let (idle_pool, origin) = (Arc::new(IdlePool::new(1)), origin());
+        let (connection, _theirs) = shared().await;
+        let (connection, begun) = (idle_pool.register(&origin, connection), Instant::now());
+        let take = |secs| idle_pool.take(&origin, begun + Duration::from_secs(secs));
         assert!(take(4).is_some());
-        shelves.give_back(&origin, link);
-        assert!(take(6).is_some() && take(10).is_some(), "one was answered");
-        assert!(take(11).is_none(), "nobody for five seconds");
+        idle_pool.put_back(&origin, connection);
+        assert!(take(6).is_some() && take(10).is_some(), "one response came");
+        assert!(take(11).is_none(), "no response for five seconds");
         assert!(take(12).is_none(), "and it does not come back");
     }
 
-    /// Puts a connection back when it is dropped, as a task does that ends with its runtime.
-    struct Late(Arc<IdlePool>, Option<http1::SendRequest<OutgoingBody>>);
+    /// Stores a connection on drop, as a task does when its runtime ends.
+    struct StoreOnDrop(Arc<IdlePool>, Option<http1::SendRequest<OutgoingBody>>);
 
-    impl Drop for Late {
+    impl Drop for StoreOnDrop {
         fn drop(&mut self) {
             if let Some(sender) = self.1.take() {
-                self.0.keep(&origin(), sender);
+                self.0.store(&origin(), sender);
             }
         }
     }
 
-    // Whatever is started in a runtime that ends is dropped on the spot: a sweeper too, in the middle of
-    // putting a connection back.
+    // A runtime that shuts down drops new tasks at once: also a sweeper, while a connection is
+    // being state.
     #[test]
     fn a_runtime_can_end_while_a_connection_comes_back() {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.expect("a runtime");
-        let shelves = Arc::new(IdlePool::new(1));
-        let known = Arc::clone(&shelves);
+        let idle_pool = Arc::new(IdlePool::new(1));
+        let existing = Arc::clone(&idle_pool);
         runtime.block_on(async move {
             let (ours, _theirs) = tokio::io::duplex(1_024);
-            let link = PooledConnection::single(hyper_util::rt::TokioIo::new(ours)).await;
-            let Ok(PooledConnection::Single(sender)) = link else {
+            let connection = PooledConnection::single(hyper_util::rt::TokioIo::new(ours)).await;
+            let Ok(PooledConnection::Single(sender)) = connection else {
                 unreachable!("a connection of one")
             };
-            let late = Late(known, Some(sender));
+            let late = StoreOnDrop(existing, Some(sender));
             run(async move {
                 let _late = late;
                 std::future::pending::<()>().await;
@@ -345,6 +338,6 @@ mod tests {
             tokio::task::yield_now().await;
         });
         drop(runtime);
-        assert!(shelves.lock().sweeping == SweeperState::No, "another may");
+        assert!(!idle_pool.state.lock().has_sweeper, "another may start");
     }
 }

@@ -1,45 +1,45 @@
-//! Where connections lead: a scheme, a host and a port, and how a request there names its host.
+//! Origin of a connection: scheme, host and port, and the `Host` header for it.
 
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
 use http::{HeaderValue, Uri};
 
 use crate::base_url::BaseUrl;
 
-/// One end of connections.
+/// Origin that connections lead to.
 pub(crate) struct PoolOrigin {
     scheme: Scheme,
     authority: Authority,
-    /// What a request of HTTP/1.1 calls it: without a port that is the usual one.
+    /// Value of `Host` in HTTP/1.1: without the default port.
     pub(super) host: HeaderValue,
 }
 
 impl PoolOrigin {
-    /// Where an API is.
-    pub(super) fn of_base(base: &BaseUrl) -> Option<Self> {
+    /// Returns the origin of an API.
+    pub(super) fn from_base(base: &BaseUrl) -> Option<Self> {
         Self::new(base.scheme().clone(), base.authority().clone())
     }
 
-    /// Where a request is for, if it says so.
+    /// Returns the origin of a URI, if it names one.
     pub(super) fn from_uri(uri: &Uri) -> Option<Self> {
         Self::new(uri.scheme()?.clone(), uri.authority()?.clone())
     }
 
     fn new(scheme: Scheme, authority: Authority) -> Option<Self> {
-        let usual = if scheme == Scheme::HTTPS { 443 } else { 80 };
-        let unusual = authority.port_u16().filter(|port| *port != usual);
-        let named = match unusual {
+        let default = if scheme == Scheme::HTTPS { 443 } else { 80 };
+        let other = authority.port_u16().filter(|port| *port != default);
+        let host = match other {
             Some(port) => HeaderValue::try_from(format!("{}:{port}", authority.host())),
             None => HeaderValue::from_str(authority.host()),
         };
         Some(Self {
             scheme,
-            host: named.ok()?,
+            host: host.ok()?,
             authority,
         })
     }
 
-    /// Whether a request is for here.
-    pub(super) fn leads(&self, uri: &Uri) -> bool {
+    /// Returns true if the URI belongs to this origin.
+    pub(super) fn contains(&self, uri: &Uri) -> bool {
         uri.scheme() == Some(&self.scheme) && uri.authority() == Some(&self.authority)
     }
 
@@ -47,13 +47,13 @@ impl PoolOrigin {
         self.scheme == other.scheme && self.authority == other.authority
     }
 
-    /// The whole place of a path here.
-    pub(super) fn place_of(&self, path: Option<PathAndQuery>) -> Uri {
+    /// Returns the full URI of a path at this origin.
+    pub(super) fn uri_for(&self, path: Option<PathAndQuery>) -> Uri {
         let mut parts = Parts::default();
         parts.scheme = Some(self.scheme.clone());
         parts.authority = Some(self.authority.clone());
         parts.path_and_query = Some(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
-        // All three parts are there, which is all that is asked.
+        // Scheme, authority and path are set, so this cannot fail.
         Uri::from_parts(parts).unwrap_or_default()
     }
 }
@@ -62,21 +62,21 @@ impl PoolOrigin {
 mod tests {
     use super::*;
 
-    // The usual port is left out, as servers with several names expect; another is told.
+    // Virtual hosts expect the default port to be left out; any other port is named.
     #[test]
-    fn a_host_is_named_without_the_usual_port() {
-        for (place, host) in [
+    fn the_host_header_omits_the_default_port() {
+        for (url, host) in [
             ("http://a.example:80/x", "a.example"),
             ("https://a.example:443/x", "a.example"),
             ("https://a.example:80/x", "a.example:80"),
             ("http://[::1]:8080/x", "[::1]:8080"),
             ("http://a.example/x", "a.example"),
         ] {
-            let uri: Uri = place.parse().expect("a place");
+            let uri: Uri = url.parse().expect("a place");
             let origin = PoolOrigin::from_uri(&uri).expect("an origin");
-            assert_eq!(origin.host, host, "{place}");
-            assert!(origin.leads(&uri));
-            let again = origin.place_of(uri.path_and_query().cloned());
+            assert_eq!(origin.host, host, "{url}");
+            assert!(origin.contains(&uri));
+            let again = origin.uri_for(uri.path_and_query().cloned());
             assert_eq!(again, uri);
         }
     }

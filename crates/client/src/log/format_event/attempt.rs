@@ -1,4 +1,4 @@
-//! How an attempt ended, as a line.
+//! Log records of attempts.
 
 use outflow_core::AttemptEnd;
 
@@ -7,7 +7,7 @@ use super::{RATE_LIMITER, level};
 use crate::event::{Event, EventKind};
 use crate::metrics::key;
 
-/// An attempt is named by its end: `429`, `200`, `read_timeout`.
+/// Formats a settled attempt, named by its end: `429`, `200`, `read_timeout`.
 pub(super) fn settled(event: &Event) -> Record<'_> {
     let record = Record::new(level(event), RATE_LIMITER);
     let EventKind::Settled {
@@ -21,21 +21,21 @@ pub(super) fn settled(event: &Event) -> Record<'_> {
     else {
         return record;
     };
-    let name = LogValue::Word;
+    let word = LogValue::Word;
     let record = record
-        .with_some(key::STATE, vitals.map(|vitals| name(vitals.state.name())))
-        .with(key::EVENT, ended(attempt.ended()));
+        .with_some(key::STATE, vitals.map(|vitals| word(vitals.state.name())))
+        .with(key::EVENT, end_value(attempt.ended()));
     let record = match vitals {
-        Some(vitals) => record.with_vitals(vitals),
+        Some(vitals) => record.with_gauges(vitals),
         None => record,
     };
     record
-        .about(event, Some(group))
+        .with_subject(event, Some(group))
         .with_some(key::LATENCY, round_trip.map(LogValue::millis))
         .with(key::PERMIT, LogValue::Number(*permit))
 }
 
-/// A body that broke is named by its end too, and always told with the state.
+/// Formats a truncated body, named by its end and always with the health gauges.
 pub(super) fn broken(event: &Event) -> Record<'_> {
     let record = Record::new(level(event), RATE_LIMITER);
     let EventKind::Broken {
@@ -50,14 +50,14 @@ pub(super) fn broken(event: &Event) -> Record<'_> {
     };
     record
         .with(key::STATE, LogValue::Word(vitals.state.name()))
-        .with(key::EVENT, ended(attempt.ended()))
-        .with_vitals(vitals)
-        .about(event, Some(group))
+        .with(key::EVENT, end_value(attempt.ended()))
+        .with_gauges(vitals)
+        .with_subject(event, Some(group))
         .with(key::PERMIT, LogValue::Number(*permit))
 }
 
-const fn ended(ended: AttemptEnd) -> LogValue<'static> {
-    match ended {
+const fn end_value(end: AttemptEnd) -> LogValue<'static> {
+    match end {
         AttemptEnd::Status(code) => LogValue::Code(code),
         AttemptEnd::Cancelled => LogValue::Word("cancelled"),
         AttemptEnd::Fault(fault) => LogValue::Word(fault.name()),

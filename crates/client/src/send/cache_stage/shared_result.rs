@@ -1,16 +1,16 @@
-//! What equal calls have of one another: an answer, or that there is none.
+//! Results that equal calls share.
 //!
-//! A failure is shared like an answer, for whoever waited would only wait as long again to learn the
-//! same. What is the leader's own is not: its time, and what the door told it. Then the lead passes to
-//! the next, which asks the door itself with what is left of its own patience; so one who came as early
-//! and is no more patient is refused in the same instant, and nobody waits behind one refusal after
-//! another. A follower whose patience ends while the leader still waits at the door asks by itself.
+//! A failure is shared like a response, for a follower would only wait again for the same result.
+//! The leader's own failures are not shared: its deadline and its refusal. Then the lead passes to
+//! the next call, which acquires a permit within its own deadline. A call that started as early
+//! with no longer wait is refused at once, so refusals do not add up. A follower whose wait ends
+//! before the leader has a permit acquires its own.
 
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
 
-use super::{CACHE_STATUS, emit_lookup, mark};
+use super::{CACHE_STATUS, append_status, emit_lookup};
 use crate::cache::{
     CacheStatus, FlightKey, FlightRole, FollowFuture, FollowResult, ForwardReason, LeadGuard,
 };
@@ -19,96 +19,96 @@ use crate::error::{Error, ErrorKind};
 use crate::event::CacheLabel;
 use crate::send::CallState;
 
-/// What a flight ends with.
+/// Result of a flight.
 type SharedResult = Result<SharedCall, ErrorKind>;
 
-/// The duty to tell the others.
+/// Duty to share the result.
 pub(in crate::send) type Lead = LeadGuard<SharedResult>;
 
-/// Waits for an equal call, if there is one; `None` if this one goes itself.
-pub(super) async fn joined(
-    trip: &mut CallState<'_>,
+/// Joins an equal call; `None` if this call sends its own request.
+pub(super) async fn join(
+    call: &mut CallState<'_>,
     key: FlightKey,
 ) -> Result<Option<SharedResult>, Error> {
-    let followed = match trip.outlet.flights.join(key) {
+    let role = match call.client.flights.join(key) {
         FlightRole::Lead(lead) => FollowResult::Lead(lead),
         FlightRole::Alone => FollowResult::Alone,
-        FlightRole::Follow(other) => followed(trip, other).await?,
+        FlightRole::Follow(leader) => follow(call, leader).await?,
     };
-    match followed {
-        FollowResult::Shared(landing) => return Ok(Some(landing)),
-        FollowResult::Lead(lead) => trip.lead = Some(lead),
+    match role {
+        FollowResult::Shared(result) => return Ok(Some(result)),
+        FollowResult::Lead(lead) => call.lead = Some(lead),
         FollowResult::Alone => {}
     }
     Ok(None)
 }
 
-/// Waits for an equal call, as long as the caller's time allows, and for its turn no longer than the
-/// caller would wait for its own.
-async fn followed(
-    trip: &CallState<'_>,
-    mut other: FollowFuture<SharedResult>,
+/// Waits for an equal call within the caller's deadline, and for its permit no longer than for an
+/// own one.
+async fn follow(
+    call: &CallState<'_>,
+    mut leader: FollowFuture<SharedResult>,
 ) -> Result<FollowResult<SharedResult>, Error> {
-    let now = trip.outlet.upstream.now();
-    let patience = trip.patient_until(now).since(now);
-    if let Ok(followed) = tokio::time::timeout(patience, &mut other).await {
-        return Ok(followed);
+    let now = call.client.upstream.now();
+    let max_wait = call.acquire_deadline(now).since(now);
+    if let Ok(result) = tokio::time::timeout(max_wait, &mut leader).await {
+        return Ok(result);
     }
-    let left = trip.time_left().unwrap_or(Duration::MAX);
-    if left > Duration::ZERO && !other.has_departed() {
+    let remaining = call.time_left().unwrap_or(Duration::MAX);
+    if remaining > Duration::ZERO && !leader.is_sent() {
         return Ok(FollowResult::Alone);
     }
-    let followed = tokio::time::timeout(left, other).await;
-    followed.map_err(|_| Error::new(ErrorKind::Deadline))
+    let result = tokio::time::timeout(remaining, leader).await;
+    result.map_err(|_| Error::new(ErrorKind::Deadline))
 }
 
-/// Tells the followers how it ended, as far as it is theirs too.
-pub(super) fn landed(
-    trip: &mut CallState<'_>,
-    ended: &Result<Response, Error>,
+/// Shares the result with the followers, as far as it applies to them.
+pub(super) fn share(
+    call: &mut CallState<'_>,
+    result: &Result<Response, Error>,
     may_share: impl FnOnce(&Response) -> bool,
 ) {
-    let Some(lead) = trip.lead.take() else {
+    let Some(lead) = call.lead.take() else {
         return;
     };
-    match ended {
-        Ok(answer) => match answer.body.here() {
-            Some(body) if may_share(answer) => lead.share(Ok(SharedCall {
-                status: answer.status,
-                headers: answer.headers.clone(),
+    match result {
+        Ok(response) => match response.body.buffered() {
+            Some(body) if may_share(response) => lead.share(Ok(SharedCall {
+                status: response.status,
+                headers: response.headers.clone(),
                 body: body.clone(),
             })),
-            _ => lead.keep(),
+            _ => lead.withhold(),
         },
         Err(error) => match error.kind() {
-            // The next one may have more time left, or more patience.
+            // The next call may have a later deadline or a longer wait.
             ErrorKind::Deadline | ErrorKind::Refused(_) => drop(lead),
             kind => lead.share(Err(kind.clone())),
         },
     }
 }
 
-/// The answer to an equal call.
-pub(super) fn shared(trip: &CallState<'_>, answer: SharedCall) -> Response {
-    emit_lookup(trip, CacheLabel::Coalesced);
-    let mut headers = answer.headers;
+/// Builds the response from an equal call's.
+pub(super) fn respond_shared(call: &CallState<'_>, response: SharedCall) -> Response {
+    emit_lookup(call, CacheLabel::Coalesced);
+    let mut headers = response.headers;
     let name = HeaderName::from_static(CACHE_STATUS);
-    let mut said: Vec<HeaderValue> = headers.get_all(&name).iter().cloned().collect();
-    // The last is our own, about the other call; those before it are the server's.
-    said.pop();
+    let mut statuses: Vec<HeaderValue> = headers.get_all(&name).iter().cloned().collect();
+    // The last value is ours, about the other call; the ones before are the server's.
+    statuses.pop();
     headers.remove(&name);
-    for value in said {
+    for value in statuses {
         headers.append(&name, value);
     }
     let status = CacheStatus::forwarded(ForwardReason::Miss).collapsed();
-    mark(&mut headers, status);
+    append_status(&mut headers, status);
     Response {
-        status: answer.status,
+        status: response.status,
         headers,
-        body: Body::full(answer.body),
-        facts: ResponseStats {
+        body: Body::full(response.body),
+        stats: ResponseStats {
             from_cache: Some(CacheLabel::Coalesced),
-            ..trip.facts()
+            ..call.response_stats()
         },
     }
 }

@@ -45,12 +45,12 @@ fn what_was_written_is_there_after_a_restart() {
 
     let cache = on_disk(dir.path());
     assert!(
-        cache.cold(&ask.query()).is_some(),
+        cache.find_on_disk(&ask.query()).is_some(),
         "nothing is read before it is asked for"
     );
     assert_eq!(fresh(&cache, &ask, 59).as_deref(), Some(&b"body"[..]));
     assert!(
-        cache.cold(&ask.query()).is_none(),
+        cache.find_on_disk(&ask.query()).is_none(),
         "and then it is in memory"
     );
     let (stored, conditions, _) = stale(&cache, &ask, 60).expect("stale");
@@ -350,7 +350,7 @@ async fn the_writer_is_woken_when_there_is_something_to_write() {
     let dir = tempfile::tempdir().expect("a directory");
     let cache = on_disk(dir.path());
     let write = async {
-        cache.pending().await;
+        cache.wait_for_writes().await;
         cache.flush()
     };
     let come = async { offer(&cache, &Ask::page(), FRESH, "body") };

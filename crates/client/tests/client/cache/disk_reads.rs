@@ -26,14 +26,17 @@ async fn what_is_cold_is_read_beside_the_runtime_and_then_hot() {
     let (cache, ask) = (on_disk(dir.path()), Ask::page());
     let in_memory = || cache.lookup_in_memory(&ask.query(), at(1));
     assert!(matches!(in_memory(), CacheLookup::Missing));
-    assert!(cache.any_in_memory(&ask.query(), at(1)).is_none());
-    let cold = cache.cold(&ask.query()).expect("only on disk");
+    assert!(cache.lookup_any_in_memory(&ask.query(), at(1)).is_none());
+    let cold = cache.find_on_disk(&ask.query()).expect("only on disk");
     cold.load(PATIENCE).await;
     assert!(matches!(in_memory(), CacheLookup::Fresh(_)));
-    assert!(cache.any_in_memory(&ask.query(), at(1)).is_some());
-    assert!(cache.cold(&ask.query()).is_none());
+    assert!(cache.lookup_any_in_memory(&ask.query(), at(1)).is_some());
+    assert!(cache.find_on_disk(&ask.query()).is_none());
     let elsewhere = Ask::get("https://api.example.com/other");
-    assert!(cache.cold(&elsewhere.query()).is_none(), "there is nothing");
+    assert!(
+        cache.find_on_disk(&elsewhere.query()).is_none(),
+        "there is nothing"
+    );
 }
 
 // What is yet to be written is in memory, however long the writer takes.
@@ -42,7 +45,7 @@ fn what_waits_to_be_written_is_not_cold() {
     let dir = tempfile::tempdir().expect("a directory");
     let cache = on_disk(dir.path());
     offer(&cache, &Ask::page(), FRESH, "body");
-    assert!(cache.cold(&Ask::page().query()).is_none());
+    assert!(cache.find_on_disk(&Ask::page().query()).is_none());
     let found = cache.lookup_in_memory(&Ask::page().query(), at(1));
     assert!(matches!(found, CacheLookup::Fresh(_)));
 }
@@ -74,7 +77,7 @@ async fn a_pipe_in_the_place_of_a_file_holds_nobody_up() {
             let mut both = fs::OpenOptions::new();
             let _silent = written.then(|| both.read(true).write(true).open(&file));
             let cache = indexed.unwrap_or_else(|| on_disk(dir.path()));
-            if let Some(cold) = cache.cold(&Ask::page().query()) {
+            if let Some(cold) = cache.find_on_disk(&Ask::page().query()) {
                 cold.load(PATIENCE).await;
             }
             let told = word(&cache, &Ask::page(), 1);

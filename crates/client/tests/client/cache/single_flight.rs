@@ -94,7 +94,7 @@ fn an_answer_that_is_kept_sends_every_follower_on_its_own_way() {
     let (flights, [key, _]) = (SingleFlight::new(), keys());
     let leader = lead(flights.join(key));
     let mut followers = [(); 3].map(|()| Task::follow(flights.join(key)));
-    leader.keep();
+    leader.withhold();
     for follower in &mut followers {
         assert!(matches!(follower.run(), Some(FollowResult::Alone)));
     }
@@ -167,7 +167,7 @@ fn whoever_finds_no_seat_goes_alone() {
         flights: 1,
         followers: 2,
     };
-    let (flights, [key, other]) = (SingleFlight::<u32>::bounded(bounds), keys());
+    let (flights, [key, other]) = (SingleFlight::<u32>::with_bounds(bounds), keys());
     let leader = lead(flights.join(key));
     assert!(matches!(flights.join(other), FlightRole::Alone));
     let seats = [flights.join(key), flights.join(key)];
@@ -259,7 +259,7 @@ proptest! {
                 Step::DropFollower(_) => {}
                 Step::Run(at) => world.run(at),
                 Step::Share => if let Some(leader) = world.leader.take() { leader.share(1) },
-                Step::Keep => if let Some(leader) = world.leader.take() { leader.keep() },
+                Step::Keep => if let Some(leader) = world.leader.take() { leader.withhold() },
             }
         }
         world.run_all();

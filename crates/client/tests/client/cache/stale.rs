@@ -46,7 +46,7 @@ fn a_304_makes_it_fresh_again_with_its_new_headers() {
     let (stored, ..) = stale(&cache, &ask, 100).expect("stale");
     let new =
         said("cache-control: max-age=30\netag: \"1\"\nx-both: 3\nx-new: 4\ncontent-length: 0");
-    let renewed = cache.revalidated(&ask.query(), &stored, &answer(304, &new, ""), at(100));
+    let renewed = cache.revalidate(&ask.query(), &stored, &answer(304, &new, ""), at(100));
     let renewed = renewed.expect("the same answer");
     assert_eq!(
         (renewed.status.as_u16(), &renewed.body[..]),
@@ -92,7 +92,7 @@ fn a_304_about_another_answer_renews_nothing() {
         );
         let (stored, ..) = stale(&cache, &ask, 60).expect("stale");
         let got = said(got);
-        let renewed = cache.revalidated(&ask.query(), &stored, &answer(304, &got, ""), at(60));
+        let renewed = cache.revalidate(&ask.query(), &stored, &answer(304, &got, ""), at(60));
         assert_eq!(renewed.is_some(), same, "{had} and {got:?}");
         let expected = if same { "fresh" } else { "missing" };
         assert_eq!(word(&cache, &ask, 60), expected, "{had} and {got:?}");
@@ -110,7 +110,7 @@ fn a_304_that_forbids_keeping_ends_it() {
     );
     let (stored, ..) = stale(&cache, &ask, 60).expect("stale");
     let got = said("cache-control: no-store");
-    let renewed = cache.revalidated(&ask.query(), &stored, &answer(304, &got, ""), at(60));
+    let renewed = cache.revalidate(&ask.query(), &stored, &answer(304, &got, ""), at(60));
     assert!(renewed.is_some(), "this caller may have it");
     assert_eq!(word(&cache, &ask, 60), "missing");
 }
@@ -180,18 +180,21 @@ fn a_request_may_widen_the_window_and_may_refuse_it() {
 #[test]
 fn when_nothing_may_be_sent_any_answer_is_given_and_marked() {
     let (cache, ask) = (memory(), Ask::page());
-    assert!(cache.any(&ask.query(), at(0)).is_none(), "a miss is a miss");
+    assert!(
+        cache.lookup_any(&ask.query(), at(0)).is_none(),
+        "a miss is a miss"
+    );
     offer(
         &cache,
         &ask,
         "cache-control: max-age=60, must-revalidate",
         "body",
     );
-    let stored = cache.any(&ask.query(), at(1_000)).expect("kept");
+    let stored = cache.lookup_any(&ask.query(), at(1_000)).expect("kept");
     assert_eq!(&stored.body[..], b"body");
     assert_eq!(
         stored.freshness,
-        Freshness::GoneFor(Duration::from_secs(940))
+        Freshness::StaleFor(Duration::from_secs(940))
     );
     assert_eq!(stored.cache_status().to_string(), "outflow; hit; ttl=-940");
     assert_eq!(stored.into_response().headers()["age"], "1000");
@@ -200,7 +203,7 @@ fn when_nothing_may_be_sent_any_answer_is_given_and_marked() {
         ask.clone().with("cache-control", "no-cache"),
         ask.clone().with("range", "bytes=0-1"),
     ] {
-        assert!(cache.any(&ask.query(), at(1_000)).is_some());
+        assert!(cache.lookup_any(&ask.query(), at(1_000)).is_some());
     }
 }
 
@@ -210,13 +213,17 @@ fn when_nothing_may_be_sent_nobody_gets_what_is_anothers() {
     offer(&cache, &ask, "cache-control: private, max-age=60", "hers");
     assert!(
         cache
-            .any(&ask.clone().by(Some(b"the-key-of-bob")).query(), at(1))
+            .lookup_any(&ask.clone().by(Some(b"the-key-of-bob")).query(), at(1))
             .is_none()
     );
-    assert!(cache.any(&ask.clone().by(None).query(), at(1)).is_none());
     assert!(
         cache
-            .any(&ask.mode(CacheMode::Off).query(), at(1))
+            .lookup_any(&ask.clone().by(None).query(), at(1))
+            .is_none()
+    );
+    assert!(
+        cache
+            .lookup_any(&ask.mode(CacheMode::Off).query(), at(1))
             .is_none()
     );
 }

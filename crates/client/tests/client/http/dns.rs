@@ -44,7 +44,7 @@ async fn is_told(names: impl Resolve + 'static, why: ResolveError) {
     let metrics = Arc::new(Metrics::new([ApiLabels::new("strict", [])]));
     client.events().subscribe(metrics.clone());
     let error = client.get("strict", "/").send().await.expect_err("nowhere");
-    assert_eq!(error.unresolved(), Some(why));
+    assert_eq!(error.resolve_error(), Some(why));
     assert!(error.is_connect(), "{why:?}");
     let late = why == ResolveError::TimedOut;
     assert_eq!(error.is_timeout(), late, "{why:?}");
@@ -56,8 +56,7 @@ async fn is_told(names: impl Resolve + 'static, why: ResolveError) {
     let finished = heard.finished().remove(0);
     assert_eq!(finished.status, status, "{why:?}");
     assert_eq!(finished.reason, Some(FailureLabel::Dns), "{why:?}");
-    let told =
-        |what: &EventKind| matches!(what, EventKind::Unresolved { why: told } if *told == why);
+    let told = |what: &EventKind| matches!(what, EventKind::Unresolved { error } if *error == why);
     assert!(heard.all().iter().any(|event| told(&event.what)), "{why:?}");
     let page = metrics.render();
     for class in ResolveError::ALL {
@@ -131,7 +130,7 @@ async fn a_name_that_leads_home_is_not_followed() {
     let error = error.expect_err("forbidden");
     assert!(error.is_connect() && !error.is_timeout(), "{error}");
     assert!(error.to_string().contains("private network"), "{error}");
-    assert_eq!(error.unresolved(), None, "it was resolved");
+    assert_eq!(error.resolve_error(), None, "it was resolved");
     assert_eq!(strict.audit().count(), 0, "no packet left");
     let door = client.upstream("strict").expect("there");
     assert!(door.is_idle(), "its permit was given back");

@@ -56,7 +56,7 @@ async fn everything_is_named_and_over_once_the_client_is_closed() {
         .into_iter()
         .filter(|task| task.state != TaskState::Ended);
     assert_eq!(running.count(), 0);
-    let late = tasks.once("late", async {});
+    let late = tasks.spawn_once("late", async {});
     assert_eq!(late, Err(SpawnError::Stopping));
     assert!(
         client.close(PATIENCE).await,
@@ -117,7 +117,7 @@ async fn limits_hold_and_answers_are_kept_when_nothing_runs_beside_the_client() 
     config.apis[0].retry.count = 0;
     let client = Outflow::init(config).expect("valid");
     let tasks = client.tasks().expect("of a configuration");
-    let cut_off = tasks.shutdown(Duration::from_millis(100)).await.left;
+    let cut_off = tasks.shutdown(Duration::from_millis(100)).await.aborted;
     assert_eq!(cut_off, ["log", "metrics-writer"], "they wait for lines");
     for number in 0..40 {
         let path = format!("/{number}");

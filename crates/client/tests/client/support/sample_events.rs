@@ -164,7 +164,7 @@ pub(crate) fn client(text: &str) -> Vec<EventKind> {
             reason: FailureLabel::Timeout,
         },
         EventKind::Unresolved {
-            why: ResolveError::NoSuchName,
+            error: ResolveError::NoSuchName,
         },
         EventKind::Cache {
             lookup: CacheLabel::Stale,
