@@ -5,6 +5,7 @@
 //! promises holds whether or not any of that runs.
 
 mod api_client;
+mod api_handle;
 mod api_table;
 mod body;
 mod builder;
@@ -23,6 +24,7 @@ use std::time::Duration;
 use http::Method;
 use smol_str::SmolStr;
 
+pub use self::api_handle::ApiHandle;
 pub use self::body::Body;
 pub use self::builder::{InvalidClient, InvalidClientReason, OutflowBuilder};
 pub use self::call::{CacheDirective, Call};
@@ -194,6 +196,12 @@ impl Outflow {
         Call::new(self.clone(), method, api, path)
     }
 
+    /// Looks an API up once, for several uses of it.
+    pub fn handle(&self, api: &str) -> Option<ApiHandle> {
+        let found = self.inner.roster.find(api)?;
+        Some(ApiHandle::new(self.clone(), found))
+    }
+
     /// The door of an API, for whoever sends by other means or wants to look at it.
     pub fn upstream(&self, api: &str) -> Option<Upstream> {
         let outlet = self.inner.roster.find(api)?;
@@ -281,6 +289,7 @@ impl Outflow {
 
     pub(crate) async fn make(
         &self,
+        found: Option<Arc<ApiClient>>,
         mut wish: Box<CallSpec>,
         shape: ResponseShape,
     ) -> Result<Response, Error> {
@@ -288,7 +297,7 @@ impl Outflow {
         if let Some(mistake) = wish.mistake.take() {
             return Err(mistake.into());
         }
-        let Some(outlet) = self.inner.roster.find(&wish.api) else {
+        let Some(outlet) = found.or_else(|| self.inner.roster.find(&wish.api)) else {
             return Err(ErrorReason::UnknownApi(wish.api).into());
         };
         send::make(&outlet, wish, shape).await

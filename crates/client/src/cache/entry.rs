@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 use outflow_core::WallTime;
 
 use super::key::Digest;
+use crate::http::HOP_BY_HOP;
 
 /// A kept answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -139,26 +140,17 @@ pub(super) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
             kept.remove(name.trim());
         }
     }
-    for name in HOP_BY_HOP {
+    for name in &HOP_BY_HOP {
+        kept.remove(name);
+    }
+    for name in ABOUT_THIS_RESPONSE {
         kept.remove(name);
     }
     kept
 }
 
-/// About the connection, or about this answer's way to us: never part of what is kept.
-const HOP_BY_HOP: [&str; 11] = [
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "proxy-authenticate",
-    "proxy-authentication-info",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "age",
-];
+/// Headers about the path of one response, which no stored response keeps.
+const ABOUT_THIS_RESPONSE: [&str; 2] = ["proxy-authentication-info", "age"];
 
 /// Languages times encodings of one page, in practice; a server that has more is not worth it.
 const MOST_VARIANTS: usize = 8;

@@ -3,13 +3,11 @@
 //! Mistakes are kept and told when the call is sent, so that a chain of words reads without `?` in
 //! every line. Nothing here decides whether the call goes or is repeated.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, TE, TRAILER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use outflow_core::{Cost, Priority};
 use serde::Serialize;
@@ -18,8 +16,9 @@ use smol_str::SmolStr;
 use super::credential::encoded;
 use super::payload::RequestPayload;
 use super::response::Response;
-use super::{Outflow, ResponseShape};
+use super::{ApiClient, Outflow, ResponseShape};
 use crate::error::{Error, ErrorReason};
+use crate::http::HOP_BY_HOP;
 use crate::rules::WaitMode;
 use crate::trace::TraceContext;
 use crate::upstream::Permit;
@@ -45,6 +44,8 @@ use crate::upstream::Permit;
 #[must_use = "a call is made by `send`"]
 pub struct Call {
     pub(crate) client: Outflow,
+    /// The client of its API, if a handle looked it up already.
+    pub(super) found: Option<Arc<ApiClient>>,
     /// On the heap: it is handed from room to room, and a hundred thousand calls may wait with theirs.
     pub(crate) wish: Box<CallSpec>,
 }
@@ -126,6 +127,7 @@ impl Call {
         };
         Self {
             client,
+            found: None,
             wish: Box::new(wish),
         }
     }
@@ -158,7 +160,7 @@ impl Call {
             self.wish.headers.extend(headers);
         }
         let headers = &mut self.wish.headers;
-        for name in &THE_CONNECTIONS {
+        for name in WRITTEN_BY_HTTP.iter().chain(&HOP_BY_HOP) {
             // Most are not there, and to look is cheaper than to remove.
             if headers.keys().any(|one| one == name) {
                 headers.remove(name);
@@ -319,7 +321,8 @@ impl Call {
     /// # Errors
     /// If no answer came, or the call could not be made.
     pub async fn send(self) -> Result<Response, Error> {
-        self.client.make(self.wish, ResponseShape::Whole).await
+        let shape = ResponseShape::Whole;
+        self.client.make(self.found, self.wish, shape).await
     }
 
     /// Makes the call and answers as soon as the head is there. The body is read, and its place at
@@ -328,7 +331,8 @@ impl Call {
     /// # Errors
     /// If no answer came, or the call could not be made.
     pub async fn send_streaming(self) -> Result<Response, Error> {
-        self.client.make(self.wish, ResponseShape::Flowing).await
+        let shape = ResponseShape::Flowing;
+        self.client.make(self.found, self.wish, shape).await
     }
 
     fn with_error(mut self, mistake: ErrorReason) -> Self {
@@ -338,21 +342,9 @@ impl Call {
 }
 
 fn is_the_connections(name: &HeaderName) -> bool {
-    THE_CONNECTIONS.contains(name)
+    WRITTEN_BY_HTTP.contains(name) || HOP_BY_HOP.contains(name)
 }
 
-/// What the connection writes itself. A caller who could would say where one request ends and the
-/// next begins, or which host is meant.
-const THE_CONNECTIONS: [HeaderName; 11] = [
-    HOST,
-    CONTENT_LENGTH,
-    TRANSFER_ENCODING,
-    CONNECTION,
-    UPGRADE,
-    TE,
-    TRAILER,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-];
+/// Headers that the transport writes. A caller that could set them would decide the host, or where one request
+/// ends and the next begins.
+const WRITTEN_BY_HTTP: [HeaderName; 2] = [HOST, CONTENT_LENGTH];

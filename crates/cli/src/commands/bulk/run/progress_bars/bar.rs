@@ -1,14 +1,15 @@
-//! How far somebody is, drawn or told.
+//! Progress of one tenant, or of several together.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use indicatif::ProgressBar;
 use outflow_bulk::JobRate;
 
 use crate::terminal::spoken;
 
-/// How far somebody is.
-pub(super) struct ProgressBar {
+/// Progress of one tenant, or of several together.
+pub(super) struct TenantProgress {
     pub(super) name: String,
     pub(super) over: u64,
     pub(super) not_done: u64,
@@ -19,7 +20,7 @@ pub(super) struct ProgressBar {
     pub(super) least: Duration,
 }
 
-impl ProgressBar {
+impl TenantProgress {
     /// Whether nothing is left.
     pub(super) const fn is_over(&self) -> bool {
         self.over >= self.jobs
@@ -38,15 +39,12 @@ impl ProgressBar {
         }
     }
 
-    /// A bar, and what belongs to it: no wider than a terminal, which would break the line.
-    pub(super) fn drawn(&self) -> String {
-        let cells = u128::from(self.over) * u128::from(BAR) / u128::from(self.jobs.max(1));
-        let full = usize::try_from(cells).unwrap_or_default();
-        let name: String = self.name.chars().take(NAME).collect();
-        let (bar, rest) = ("#".repeat(full), usize::from(BAR).saturating_sub(full));
-        let line = format!("{name:NAME$} [{bar}{}] {}", ".".repeat(rest), self.facts());
-        let line: String = line.chars().take(WIDTH).collect();
-        line + "\n"
+    /// Updates a bar on the terminal.
+    pub(super) fn draw(&self, bar: &ProgressBar) {
+        bar.set_length(self.jobs);
+        bar.set_position(self.over);
+        bar.set_prefix(self.name.clone());
+        bar.set_message(self.facts());
     }
 
     /// A line for a log.
@@ -125,15 +123,6 @@ impl std::fmt::Display for BarRate {
     }
 }
 
-/// Twenty steps of five parts in a hundred.
-const BAR: u8 = 20;
-
-/// As much of a name as leaves room for the rest.
-const NAME: usize = 14;
-
-/// One less than the narrowest terminal that is usual.
-const WIDTH: usize = 79;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,8 +132,8 @@ mod tests {
     }
 
     // 25 of 100 in ten seconds, two of them failed: 2.5 a second, thirty seconds more.
-    fn row(name: &str) -> ProgressBar {
-        ProgressBar {
+    fn row(name: &str) -> TenantProgress {
+        TenantProgress {
             name: name.to_owned(),
             over: 25,
             not_done: 2,
@@ -158,7 +147,7 @@ mod tests {
     // The first window's worth went at once, and says nothing of the rest.
     #[test]
     fn what_limits_need_is_left_however_fast_it_went() {
-        let slow = ProgressBar {
+        let slow = TenantProgress {
             least: Duration::from_mins(3),
             ..row("acme")
         };
@@ -180,21 +169,6 @@ mod tests {
             both.render(),
             "acme: 50/200, 4 not done, 5.0/s, 30.0 s left\n"
         );
-    }
-
-    #[test]
-    fn a_bar_is_as_full_as_the_work_is_over_and_never_too_wide() {
-        assert_eq!(
-            row("acme").drawn(),
-            "acme           [#####...............] 25/100, 2 not done, 2.5/s, 30.0 s left\n"
-        );
-        let wide = row(&"long".repeat(40)).drawn();
-        assert!(wide.chars().count() <= 80, "{wide}");
-        let full = ProgressBar {
-            over: 100,
-            ..row("acme")
-        };
-        assert!(full.is_over() && full.drawn().contains(&"#".repeat(20)));
     }
 
     #[test]
