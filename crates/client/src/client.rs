@@ -4,6 +4,7 @@
 //! background services, which write its log and do maintenance; its guarantees hold without them.
 
 mod api_client;
+mod api_handle;
 mod api_table;
 mod body;
 mod builder;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use http::Method;
 use smol_str::SmolStr;
 
+pub use self::api_handle::ApiHandle;
 pub use self::body::Body;
 pub use self::builder::{InvalidClient, InvalidClientReason, OutflowBuilder};
 pub use self::call::{CacheDirective, Call};
@@ -201,6 +203,12 @@ impl Outflow {
         Call::new(self.clone(), method, api, path)
     }
 
+    /// Looks an API up once, for several uses of it.
+    pub fn handle(&self, api: &str) -> Option<ApiHandle> {
+        let found = self.inner.table.find(api)?;
+        Some(ApiHandle::new(self.clone(), found))
+    }
+
     /// Returns the upstream of an API, for other HTTP clients or for inspection.
     pub fn upstream(&self, api: &str) -> Option<Upstream> {
         let client = self.inner.table.find(api)?;
@@ -282,6 +290,7 @@ impl Outflow {
 
     pub(crate) async fn make(
         &self,
+        found: Option<Arc<ApiClient>>,
         mut spec: Box<CallSpec>,
         shape: ResponseShape,
     ) -> Result<Response, Error> {
@@ -289,7 +298,7 @@ impl Outflow {
         if let Some(error) = spec.error.take() {
             return Err(error.into());
         }
-        let Some(client) = self.inner.table.find(&spec.api) else {
+        let Some(client) = found.or_else(|| self.inner.table.find(&spec.api)) else {
             return Err(ErrorReason::UnknownApi(spec.api).into());
         };
         send::make(&client, spec, shape).await

@@ -9,6 +9,7 @@
 mod connect;
 mod deadline;
 mod failure;
+mod hop_by_hop;
 mod pool;
 mod proxy;
 mod public_address;
@@ -22,6 +23,7 @@ mod tls_connector;
 mod transport;
 
 pub use self::connect::{Connect, Connecting, IoStream};
+pub use self::hop_by_hop::HOP_BY_HOP;
 pub use self::resolve::{Resolve, Resolving};
 pub use self::resolve_error::ResolveError;
 pub use self::transport::InvalidTransport;

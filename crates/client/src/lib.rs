@@ -34,7 +34,7 @@ pub mod trace;
 mod upstream;
 
 pub use self::http::{
-    Connect, Connecting, InvalidTransport, IoStream, Resolve, ResolveError, Resolving,
+    Connect, Connecting, HOP_BY_HOP, InvalidTransport, IoStream, Resolve, ResolveError, Resolving,
 };
 pub use api::{
     AddressPolicy, Api, CacheMode, Credential, CredentialPlacement, Proxy, RetryConfig, Timeouts,
@@ -43,7 +43,7 @@ pub use api::{
 pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
 pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};
 pub use client::{
-    Body, CacheDirective, Call, InitError, InvalidClient, InvalidClientReason, Outflow,
+    ApiHandle, Body, CacheDirective, Call, InitError, InvalidClient, InvalidClientReason, Outflow,
     OutflowBuilder, ReloadChanges, Response,
 };
 pub use clock::SystemClock;

@@ -21,7 +21,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version};
 use http_body::Body;
 use hyper::body::Incoming;
-use outflow::{Api, CacheMode, Call, CredentialPlacement};
+use outflow::{Api, CacheMode, Call, CredentialPlacement, Upstream};
 
 use self::control_headers::{CallOverrides, InvalidControl};
 use self::hop_by_hop::Trailers;
@@ -76,15 +76,15 @@ impl ProxyHandler {
         let Some(route) = RequestRoute::from_uri(&head.uri) else {
             return Ok(text(route::help(client)));
         };
-        let Some(api) = client.api(route.api) else {
+        let Some(api) = client.handle(route.api) else {
             return Err(route::unknown(route.api, client));
         };
         let steering = CallOverrides::take(&mut head.headers).map_err(|why| unclear(&why))?;
         self.mark.put_on(&mut head.headers, head.version)?;
-        let upload = RequestBody::new(body, &config).without(key_header(&api));
-        let shape = BodyShape::new(&api, &head, &upload, &steering);
+        let upload = RequestBody::new(body, &config).without(key_header(api.config()));
+        let shape = BodyShape::new(api.config(), &head, &upload, &steering);
         let trailers = hop_by_hop::trailers(&head.headers);
-        let call = client.request(head.method, route.api, route.path);
+        let call = api.request(head.method, route.path);
         let call = steering.steer(call.redirects(0));
         let breach = upload.breach();
         let loaded = loaded(call, head.headers, upload).await;
@@ -94,7 +94,7 @@ impl ProxyHandler {
             BodyShape::Flowing => call.send_streaming().await,
         };
         match (ended, breach.why()) {
-            (Ok(answer), _) => Ok(self.build_response(route.api, answer, trailers)),
+            (Ok(answer), _) => Ok(build_response(api.upstream(), answer, trailers)),
             (Err(_), Some(broken)) => Err(error_response::body(route.api, broken)),
             (Err(error), None) if error.is_upload() => {
                 Err(error_response::body(route.api, BodyError::Slow))
@@ -113,26 +113,24 @@ impl ProxyHandler {
         request_guard::known(head, settings.token.as_ref())
             .inspect_err(|_| self.sidecar.rejections.no_token())
     }
+}
 
-    /// The answer of the API, with what belongs to its connection left out and our own words added.
-    fn build_response(
-        &self,
-        api: &str,
-        answer: outflow::Response,
-        trailers: Trailers,
-    ) -> Response<DownloadSource> {
-        let facts = ResponseFacts::from(&answer);
-        let mut response = answer.into_http().map(DownloadSource::Api);
-        let headers = response.headers_mut();
-        let announced = hop_by_hop::announced(headers).filter(|_| trailers == Trailers::Welcome);
-        hop_by_hop::strip(headers);
-        if let Some(names) = announced {
-            headers.insert(TRAILER, names);
-        }
-        let door = self.sidecar.client.upstream(api);
-        annotate(headers, &facts, door.as_ref());
-        response
+/// Builds our response from the API's, without the headers of its connection and with ours.
+fn build_response(
+    upstream: &Upstream,
+    answer: outflow::Response,
+    trailers: Trailers,
+) -> Response<DownloadSource> {
+    let facts = ResponseFacts::from(&answer);
+    let mut response = answer.into_http().map(DownloadSource::Api);
+    let headers = response.headers_mut();
+    let announced = hop_by_hop::announced(headers).filter(|_| trailers == Trailers::Welcome);
+    hop_by_hop::strip(headers);
+    if let Some(names) = announced {
+        headers.insert(TRAILER, names);
     }
+    annotate(headers, &facts, upstream);
+    response
 }
 
 /// How the answer of an API is taken.

@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 use outflow_core::WallTime;
 
 use super::key::Digest;
+use crate::http::HOP_BY_HOP;
 
 /// Stored response.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -139,26 +140,17 @@ pub(super) fn without_hop_by_hop(headers: &HeaderMap) -> HeaderMap {
             remaining.remove(name.trim());
         }
     }
-    for name in HOP_BY_HOP {
+    for name in &HOP_BY_HOP {
+        remaining.remove(name);
+    }
+    for name in ABOUT_THIS_RESPONSE {
         remaining.remove(name);
     }
     remaining
 }
 
-/// About the connection or the path of this response: never stored.
-const HOP_BY_HOP: [&str; 11] = [
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "proxy-authenticate",
-    "proxy-authentication-info",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "age",
-];
+/// Headers about the path of one response, which no stored response keeps.
+const ABOUT_THIS_RESPONSE: [&str; 2] = ["proxy-authentication-info", "age"];
 
 /// Languages times encodings of one page in practice; a server with more is not worth it.
 const MAX_VARIANTS: usize = 8;

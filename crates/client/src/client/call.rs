@@ -3,13 +3,11 @@
 //! Errors are kept until `send`, so that a chain of methods needs no `?` in every line. Nothing
 //! here decides about sending or retrying.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, TE, TRAILER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use outflow_core::{Cost, Priority};
 use serde::Serialize;
@@ -18,8 +16,9 @@ use smol_str::SmolStr;
 use super::credential::percent_encode;
 use super::payload::RequestPayload;
 use super::response::Response;
-use super::{Outflow, ResponseShape};
+use super::{ApiClient, Outflow, ResponseShape};
 use crate::error::{Error, ErrorReason};
+use crate::http::HOP_BY_HOP;
 use crate::rules::WaitMode;
 use crate::trace::TraceContext;
 use crate::upstream::Permit;
@@ -45,6 +44,8 @@ use crate::upstream::Permit;
 #[must_use = "call `send` to make the call"]
 pub struct Call {
     pub(crate) client: Outflow,
+    /// The client of its API, if a handle looked it up already.
+    pub(super) found: Option<Arc<ApiClient>>,
     /// On the heap: it moves through all stages, and a hundred thousand calls may wait.
     pub(crate) spec: Box<CallSpec>,
 }
@@ -126,6 +127,7 @@ impl Call {
         };
         Self {
             client,
+            found: None,
             spec: Box::new(spec),
         }
     }
@@ -158,7 +160,7 @@ impl Call {
             self.spec.headers.extend(headers);
         }
         let headers = &mut self.spec.headers;
-        for name in &CONNECTION_HEADERS {
+        for name in WRITTEN_BY_HTTP.iter().chain(&HOP_BY_HOP) {
             // Most are absent, and a check is cheaper than a removal.
             if headers.keys().any(|one| one == name) {
                 headers.remove(name);
@@ -317,7 +319,8 @@ impl Call {
     /// # Errors
     /// If no response came, or the call could not be made.
     pub async fn send(self) -> Result<Response, Error> {
-        self.client.make(self.spec, ResponseShape::Buffered).await
+        let shape = ResponseShape::Buffered;
+        self.client.make(self.found, self.spec, shape).await
     }
 
     /// Makes the call and returns at the response head. The attempt is in flight while the body is
@@ -326,7 +329,8 @@ impl Call {
     /// # Errors
     /// If no response came, or the call could not be made.
     pub async fn send_streaming(self) -> Result<Response, Error> {
-        self.client.make(self.spec, ResponseShape::Streaming).await
+        let shape = ResponseShape::Streaming;
+        self.client.make(self.found, self.spec, shape).await
     }
 
     fn with_error(mut self, error: ErrorReason) -> Self {
@@ -336,21 +340,9 @@ impl Call {
 }
 
 fn is_connection_header(name: &HeaderName) -> bool {
-    CONNECTION_HEADERS.contains(name)
+    WRITTEN_BY_HTTP.contains(name) || HOP_BY_HOP.contains(name)
 }
 
-/// Headers that the connection sets. A caller who sets them could forge the end of a request or its
+/// Headers that the transport writes. A caller who sets them could forge the end of a request or its
 /// host.
-const CONNECTION_HEADERS: [HeaderName; 11] = [
-    HOST,
-    CONTENT_LENGTH,
-    TRANSFER_ENCODING,
-    CONNECTION,
-    UPGRADE,
-    TE,
-    TRAILER,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-];
+const WRITTEN_BY_HTTP: [HeaderName; 2] = [HOST, CONTENT_LENGTH];

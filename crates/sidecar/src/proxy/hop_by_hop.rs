@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
-    COOKIE, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE, VIA,
+    COOKIE, HOST, SET_COOKIE, TE, TRAILER, VIA,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Frame;
+use outflow::HOP_BY_HOP;
 
 use super::control_headers::is_ours;
 
@@ -16,13 +16,13 @@ use super::control_headers::is_ours;
 /// dropped on the way is a way around whoever checks it.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     // Most messages carry none of them, and to look is cheaper than to remove what is not there.
-    if !headers.keys().any(|name| THE_CONNECTIONS.contains(name)) {
+    if !headers.keys().any(is_hop_by_hop) {
         return;
     }
     for name in listed(headers) {
         headers.remove(name);
     }
-    for name in &THE_CONNECTIONS {
+    for name in HOP_BY_HOP.iter().chain([&HTTP2_SETTINGS]) {
         headers.remove(name);
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn trailing(frame: Frame<Bytes>, key: Option<&HeaderName>) -> Frame<B
 /// Whether a field may come behind a body: not if it frames or routes the message, says who sends it, or
 /// is one of ours.
 fn may_trail(name: &HeaderName) -> bool {
-    let frames_or_routes = RELIED_ON.contains(name) || THE_CONNECTIONS.contains(name);
+    let frames_or_routes = RELIED_ON.contains(name) || is_hop_by_hop(name);
     !is_ours(name) && !frames_or_routes && !OF_THE_HEAD.contains(name)
 }
 
@@ -93,18 +93,12 @@ pub(crate) fn trailers(headers: &HeaderMap) -> Trailers {
     }
 }
 
-const THE_CONNECTIONS: [HeaderName; 10] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    HeaderName::from_static("proxy-connection"),
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    HeaderName::from_static("http2-settings"),
-];
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    HOP_BY_HOP.contains(name) || name == HTTP2_SETTINGS
+}
+
+/// Part of a request to switch to HTTP/2, which the sidecar does not.
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
 /// What gateways and browsers act upon as soon as the head is there.
 const OF_THE_HEAD: [HeaderName; 4] = [

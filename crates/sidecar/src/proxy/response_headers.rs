@@ -13,11 +13,7 @@ use super::control_headers::is_ours;
 use super::problem::PROXY_STATUS;
 
 /// Adds what is known about an answer to its headers.
-pub(crate) fn annotate(
-    headers: &mut HeaderMap,
-    answer: &ResponseFacts,
-    upstream: Option<&Upstream>,
-) {
+pub(crate) fn annotate(headers: &mut HeaderMap, answer: &ResponseFacts, upstream: &Upstream) {
     disown(headers);
     headers.append(VIA, OUR_VIA);
     // Behind those who handed it on before us, so that nobody else's word is taken for ours.
@@ -27,9 +23,6 @@ pub(crate) fn annotate(
     }
     headers.insert(WAIT, seconds(answer.waited));
     headers.insert(ATTEMPTS, HeaderValue::from(answer.attempts));
-    let Some(upstream) = upstream else {
-        return;
-    };
     let state = upstream.state(answer.target).name();
     headers.insert(STATE, HeaderValue::from_static(state));
     if THEIR_OWN.iter().any(|name| headers.contains_key(name)) {

@@ -134,7 +134,12 @@ impl StoreState {
     }
 
     /// Asks whether a job may go.
-    fn decide_claim(&self, gate: &mut dyn ClaimFilter, seq: u64, place: JobPosition) -> ClaimDecision {
+    fn decide_claim(
+        &self,
+        gate: &mut dyn ClaimFilter,
+        seq: u64,
+        place: JobPosition,
+    ) -> ClaimDecision {
         let tenant = self.tenants.get(&place.tenant);
         let first = self.line(place).and_then(|line| line.front.get(&seq));
         let (Some(tenant), Some(first)) = (tenant, first) else {

@@ -1,20 +1,21 @@
-//! How far a run is, shown to whoever looks on: a bar for each tenant and one for all.
+//! Progress of a run: a bar for each tenant and one for all.
 //!
-//! On a terminal the bars are drawn over each other; elsewhere lines are written anew every few seconds,
-//! so that a log of them can be read. Of many tenants some are shown, those with work left first, and the
-//! rest is added up.
+//! On a terminal the bars are redrawn in place; elsewhere a line for each is written every few seconds, so
+//! that a log stays readable. Of many tenants some are shown, those with work left first, and one bar sums
+//! up the rest.
 
 mod bar;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use indicatif::{MultiProgress, ProgressStyle};
 use outflow_bulk::{JobRate, TenantBounds, TenantWorkload, Workload};
 use outflow_store::Name;
 
-use self::bar::{BarRate, ProgressBar};
+use self::bar::{BarRate, TenantProgress};
 use super::line_results::LineCounts;
-use crate::terminal::{Terminal, show};
+use crate::terminal::{Terminal, say, show};
 
 /// The board of one run.
 pub(super) struct ProgressBars {
@@ -22,8 +23,8 @@ pub(super) struct ProgressBars {
     all: u64,
     rate: BarRate,
     tenants: BTreeMap<Name, TenantGoal>,
-    /// How many lines stand on the terminal.
-    lines: usize,
+    screen: MultiProgress,
+    bars: Vec<indicatif::ProgressBar>,
     /// When it was last shown.
     shown: Option<Duration>,
     /// What was over by tenant when this sitting began.
@@ -57,7 +58,8 @@ impl ProgressBars {
             all: all.jobs(),
             rate: BarRate::default(),
             tenants: all.tenants().map(goal).collect(),
-            lines: 0,
+            screen: MultiProgress::new(),
+            bars: Vec::new(),
             shown: None,
             before: None,
         }
@@ -85,7 +87,7 @@ impl ProgressBars {
         self.shown = Some(spent);
         let mut rows = self.rows(counted, spent);
         let over = counted.over();
-        rows.push(ProgressBar {
+        rows.push(TenantProgress {
             name: "all".to_owned(),
             over,
             not_done: over - counted.done,
@@ -99,12 +101,12 @@ impl ProgressBars {
     }
 
     /// The rows of the tenants: some of them, and the rest in one.
-    fn rows(&mut self, counted: &LineCounts, spent: Duration) -> Vec<ProgressBar> {
+    fn rows(&mut self, counted: &LineCounts, spent: Duration) -> Vec<TenantProgress> {
         let rows = self.tenants.iter_mut().map(|(name, goal)| {
             let (over, not_done) = counted.tenants.get(name).copied().unwrap_or_default();
             let before = self.before.as_ref().and_then(|before| before.get(name));
             let (earlier, _) = before.copied().unwrap_or_default();
-            let bar = ProgressBar {
+            let bar = TenantProgress {
                 name: name.to_string(),
                 over,
                 not_done,
@@ -117,46 +119,55 @@ impl ProgressBars {
             bar.with_estimate()
         });
         let mut rows: Vec<_> = rows.collect();
-        rows.sort_by_key(ProgressBar::is_over);
+        rows.sort_by_key(TenantProgress::is_over);
         if rows.len() > MOST_TENANTS {
             let rest = rows.split_off(MOST_TENANTS);
             let name = format!("and {} more", rest.len());
             rows.extend(
                 rest.into_iter()
-                    .reduce(ProgressBar::plus)
-                    .map(|sum| ProgressBar { name, ..sum }),
+                    .reduce(TenantProgress::plus)
+                    .map(|sum| TenantProgress { name, ..sum }),
             );
         }
         rows
     }
 
-    /// Takes it off the terminal; what was written elsewhere stays.
+    /// Removes the bars from the terminal; lines that were written elsewhere stay.
     pub(super) fn wipe(&mut self) {
-        if self.terminal.is_watched() {
-            show(&format_args!("{}", above(self.lines)));
-            self.lines = 0;
-        }
+        // A terminal that cannot be written to changes no result.
+        let _unseen = self.screen.clear();
+        self.bars.clear();
     }
 
-    fn write(&mut self, rows: &[ProgressBar]) {
-        if self.terminal.is_watched() {
-            let text: String = rows.iter().map(ProgressBar::drawn).collect();
-            show(&format_args!("{}{text}", above(self.lines)));
-            self.lines = rows.len();
-        } else {
-            let text: String = rows.iter().map(ProgressBar::render).collect();
+    /// Says a line above the bars.
+    pub(super) fn say(&self, line: &str) {
+        self.screen.suspend(|| say!("{line}"));
+    }
+
+    fn write(&mut self, rows: &[TenantProgress]) {
+        if !self.terminal.is_watched() {
+            let text: String = rows.iter().map(TenantProgress::render).collect();
             show(&text);
+            return;
+        }
+        while self.bars.len() < rows.len() {
+            let bar = indicatif::ProgressBar::no_length().with_style(style());
+            self.bars.push(self.screen.add(bar));
+        }
+        for (bar, row) in self.bars.iter().zip(rows) {
+            row.draw(bar);
         }
     }
 }
 
-/// Back to the first of so many lines, and clears from there on.
-fn above(lines: usize) -> String {
-    match lines {
-        0 => String::new(),
-        lines => format!("\u{1b}[{lines}A\u{1b}[J"),
-    }
+/// A name, a bar and the facts, which end where the terminal does.
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template(BAR)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("#..")
 }
+
+const BAR: &str = "{prefix:14!} [{bar:20}] {wide_msg}";
 
 /// Often enough to look alive.
 const GLANCE: Duration = Duration::from_millis(500);
@@ -166,3 +177,13 @@ const A_WHILE: Duration = Duration::from_secs(5);
 
 /// As many as leave room for something else on a screen.
 const MOST_TENANTS: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_of_a_bar_is_valid() {
+        assert!(ProgressStyle::with_template(BAR).is_ok());
+    }
+}

@@ -181,7 +181,7 @@ impl<'a> RunLoop<'a> {
                     LoopEnd::Unserved(missing)
                 });
             } else if let Ok(words) = timeout(GLANCE, trouble(&mut news)).await {
-                say!("{words}");
+                board.say(&words);
             }
         }
     }

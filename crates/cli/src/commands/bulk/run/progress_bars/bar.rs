@@ -1,14 +1,15 @@
-//! One progress bar, drawn for a terminal or written as a line of a log.
+//! Progress of one tenant, or of several together.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use indicatif::ProgressBar;
 use outflow_bulk::{JobRate, Throughput, estimate_eta};
 
 use crate::terminal::spoken;
 
-/// Progress of a tenant, or of all together.
-pub(super) struct ProgressBar {
+/// Progress of one tenant, or of several together.
+pub(super) struct TenantProgress {
     pub(super) name: String,
     pub(super) over: u64,
     pub(super) not_done: u64,
@@ -21,7 +22,7 @@ pub(super) struct ProgressBar {
     pub(super) eta: Option<Duration>,
 }
 
-impl ProgressBar {
+impl TenantProgress {
     /// Returns true if no job is left.
     pub(super) const fn is_over(&self) -> bool {
         self.over >= self.jobs
@@ -40,7 +41,7 @@ impl ProgressBar {
         }
     }
 
-    /// Returns the sum of two bars. Single rates say nothing about the sum.
+    /// Returns the sum of two. Single rates say nothing about the sum.
     pub(super) fn plus(self, other: Self) -> Self {
         let sum = Self {
             over: self.over + other.over,
@@ -58,15 +59,12 @@ impl ProgressBar {
         sum.with_estimate()
     }
 
-    /// Draws the bar, no wider than a terminal, which would break the line.
-    pub(super) fn drawn(&self) -> String {
-        let cells = u128::from(self.over) * u128::from(BAR) / u128::from(self.jobs.max(1));
-        let full = usize::try_from(cells).unwrap_or_default();
-        let name: String = self.name.chars().take(NAME).collect();
-        let (bar, rest) = ("#".repeat(full), usize::from(BAR).saturating_sub(full));
-        let line = format!("{name:NAME$} [{bar}{}] {}", ".".repeat(rest), self.facts());
-        let line: String = line.chars().take(WIDTH).collect();
-        line + "\n"
+    /// Updates a bar on the terminal.
+    pub(super) fn draw(&self, bar: &ProgressBar) {
+        bar.set_length(self.jobs);
+        bar.set_position(self.over);
+        bar.set_prefix(self.name.clone());
+        bar.set_message(self.facts());
     }
 
     /// Formats a line of a log.
@@ -115,22 +113,13 @@ impl BarRate {
     }
 }
 
-/// Twenty steps of five per cent.
-const BAR: u8 = 20;
-
-/// A longer name would leave no space for the rest.
-const NAME: usize = 14;
-
-/// One less than the narrowest common terminal.
-const WIDTH: usize = 79;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     // 25 of 100 in ten seconds, two of them failed: 2.5 a second, thirty seconds more.
-    fn row(name: &str) -> ProgressBar {
-        let bar = ProgressBar {
+    fn row(name: &str) -> TenantProgress {
+        let bar = TenantProgress {
             name: name.to_owned(),
             over: 25,
             not_done: 2,
@@ -146,7 +135,7 @@ mod tests {
     // The quota of the first window started at once, and says nothing about the rest.
     #[test]
     fn the_remaining_time_is_never_less_than_limits_need() {
-        let slow = ProgressBar {
+        let slow = TenantProgress {
             lower_bound: Duration::from_mins(3),
             ..row("acme")
         };
@@ -159,13 +148,12 @@ mod tests {
         let bar = row("acme");
         let (measured, bound) = (Some(bar.throughput), Some(Duration::ZERO));
         assert_eq!(bar.eta, estimate_eta(75, measured, bound));
-        let given = ProgressBar {
+        let given = TenantProgress {
             eta: Some(Duration::from_secs(492)),
             ..bar
         };
         let text = format!("{} left\n", spoken(Duration::from_secs(492)));
         assert!(given.render().ends_with(&text), "{}", given.render());
-        assert!(given.drawn().ends_with(&text), "{}", given.drawn());
     }
 
     #[test]
@@ -179,22 +167,6 @@ mod tests {
             both.render(),
             "acme: 50/200, 4 not done, 5.0/s, 30.0 s left\n"
         );
-    }
-
-    #[test]
-    fn a_bar_is_as_full_as_the_work_is_over_and_never_too_wide() {
-        assert_eq!(
-            row("acme").drawn(),
-            "acme           [#####...............] 25/100, 2 not done, 2.5/s, 30.0 s left\n"
-        );
-        let wide = row(&"long".repeat(40)).drawn();
-        assert!(wide.chars().count() <= 80, "{wide}");
-        let full = ProgressBar {
-            over: 100,
-            ..row("acme")
-        };
-        assert!(full.is_over() && full.drawn().contains(&"#".repeat(20)));
-        assert!(!full.drawn().contains("left"), "{}", full.drawn());
     }
 
     #[test]
