@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{AcquireOptions, EffectiveLimit, Permit, Refusal, RefusalReason, Target, Upstream};
+use outflow::{EffectiveLimit, Permit, Refusal, RefusalReason, Target, Upstream};
 use outflow_core::{Cost, Nanos};
 use outflow_store::{ClaimDecision, ClaimFilter, NextJob, SharedLimits};
 
@@ -124,9 +124,7 @@ impl PermitFilter<'_> {
         };
         match self.in_hand.take() {
             Some((permit, worth)) if worth == cost && !permit.is_revoked() => Ok(Some(permit)),
-            _ => door
-                .try_acquire(AcquireOptions::new(target.costing(cost)))
-                .map(Some),
+            _ => door.try_acquire(target.with_cost(cost)).map(Some),
         }
     }
 

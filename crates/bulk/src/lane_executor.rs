@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow::{AcquireOptions, EffectiveLimit, LimitScope, Target, Upstream, WaitReason};
+use outflow::{EffectiveLimit, LimitScope, Target, Upstream, WaitReason};
 use outflow_core::{Cost, CountBy, Rate};
 use outflow_store::{Name, SharedLimit, SharedLimits};
 
@@ -72,7 +72,7 @@ impl LaneExecutor {
     /// house empties by itself.
     pub(crate) fn shut_for(&self, horizon: Duration) -> Option<Duration> {
         let (door, target) = self.door.as_ref()?;
-        let stands = door.explain(AcquireOptions::new(*target))?;
+        let stands = door.explain(*target)?;
         let asleep = matches!(stands.why, WaitReason::Cooldown | WaitReason::State(_));
         let left = stands.eta.map_or(LOOK_AGAIN, |at| at.since(door.now()));
         (asleep && left > horizon).then(|| left.min(LOOK_AGAIN))

@@ -30,12 +30,12 @@ impl PermitWait {
     /// Joins the line.
     pub(crate) fn new(door: &Upstream, target: Target, cost: Cost) -> Self {
         let by = door.now().saturating_add(LONGEST);
-        let ask = AcquireOptions::new(target.costing(cost))
-            .mode(WaitMode::Wait)
-            .deadline(by);
+        let options = AcquireOptions::new()
+            .with_mode(WaitMode::Wait)
+            .with_deadline(by);
         Self {
             cost,
-            admit: door.admit(ask),
+            admit: door.acquire_with(target.with_cost(cost), options),
         }
     }
 

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use outflow::AcquireOptions;
 use outflow::core::{Decision, Nanos, WallTime};
 use outflow_store::{ActionReport, JobStore, Name};
 
@@ -77,7 +76,7 @@ impl<S> EngineContext<S> {
             return Some(Duration::ZERO);
         }
         let (door, target) = lane.upstream(&self.client)?;
-        match door.check(AcquireOptions::new(target)) {
+        match door.check(target) {
             Decision::WaitUntil(Nanos::MAX) => None,
             Decision::WaitUntil(at) => Some(at.since(door.now())),
             Decision::Allow(()) | Decision::Never => Some(Duration::ZERO),

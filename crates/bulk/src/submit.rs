@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use outflow::Outflow;
 use outflow::core::{CongestionLevel, Cost, Decision, Priority, WallTime, rate_limit_speed};
-use outflow::{AcquireOptions, Outflow};
 use outflow_store::{
     ActionSpec, BatchPosition, JobStore, Name, NewJob, SubmitBatch, SubmitReceipt, SubmitResult,
 };
@@ -300,7 +300,7 @@ fn called(
     let path = call.path.split('?').next().unwrap_or_default();
     let target = door.route(&call.method, path);
     let cost = cost.unwrap_or(target.cost());
-    if door.check(AcquireOptions::new(target.costing(cost))) == Decision::Never {
+    if door.check(target.with_cost(cost)) == Decision::Never {
         return Err(BulkError::invalid(format!(
             "it costs {}, more than a limit of {:?} ever allows: split it, or lower its cost",
             cost.units(),

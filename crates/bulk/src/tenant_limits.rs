@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outflow::{AcquireOptions, Events, Permit, Refusal, Rules, SharedTimer, Upstream};
+use outflow::{Events, Permit, Refusal, Rules, SharedTimer, Upstream};
 use outflow_core::{AdaptiveMode, Cost, HealthConfig, HealthSettings, Nanos, Rate};
 use outflow_store::Name;
 
@@ -45,8 +45,8 @@ impl TenantLimiters {
         let Some(door) = rate.and_then(|rate| self.limiter(tenant, rate)) else {
             return Ok(None);
         };
-        let target = door.route(&http::Method::GET, "/").costing(cost);
-        door.try_acquire(AcquireOptions::new(target)).map(Some)
+        let target = door.route(&http::Method::GET, "/").with_cost(cost);
+        door.try_acquire(target).map(Some)
     }
 
     /// Why a job of this cost can never go, if the tenant's limit is smaller than that.

@@ -32,10 +32,10 @@ pub(super) async fn in_time(
         return Ok(HeldPermits::default());
     };
     let by = door.now().saturating_add(left);
-    let ask = AcquireOptions::new(target)
-        .mode(WaitMode::Wait)
-        .deadline(by);
-    match door.admit(ask).await {
+    let options = AcquireOptions::new()
+        .with_mode(WaitMode::Wait)
+        .with_deadline(by);
+    match door.acquire_with(target, options).await {
         Ok(permit) => Ok(HeldPermits {
             api: Some(permit.expire_after(by.since(door.now()))),
             tenant: None,
@@ -110,15 +110,13 @@ async fn api_permit(
     let Some((door, target)) = find_upstream(client, job) else {
         return Ok(None);
     };
-    let permit = match door.try_acquire(AcquireOptions::new(target)) {
+    let permit = match door.try_acquire(target) {
         Err(refusal) if lacks_a_place(&refusal) => {
             let by = door.now().saturating_add(patience);
-            door.admit(
-                AcquireOptions::new(target)
-                    .mode(WaitMode::Wait)
-                    .deadline(by),
-            )
-            .await
+            let options = AcquireOptions::new()
+                .with_mode(WaitMode::Wait)
+                .with_deadline(by);
+            door.acquire_with(target, options).await
         }
         answer => answer,
     };
@@ -137,6 +135,6 @@ fn find_upstream(client: &Outflow, job: &ClaimedJob) -> Option<(Upstream, Target
     let call = HttpCall::decode(job.payload.clone()).ok()?;
     let door = client.upstream(&call.api)?;
     let path = call.path.split('?').next().unwrap_or_default();
-    let target = door.route(&call.method, path).costing(job.cost);
+    let target = door.route(&call.method, path).with_cost(job.cost);
     Some((door, target))
 }

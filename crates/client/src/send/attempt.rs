@@ -45,7 +45,7 @@ impl CallState<'_> {
     pub(super) async fn attempt(&mut self, now: Nanos) -> Result<FinishedAttempt, Refusal> {
         let mut ask = self.order.acquire_options(self.patient_until(now));
         if self.tally.turn == QueuePosition::Kept {
-            ask = ask.returning();
+            ask = ask.with_return();
         }
         loop {
             let permit = match self.order.place {
@@ -96,7 +96,7 @@ impl CallState<'_> {
     /// behind who waits: neither call asks again.
     fn called_off(&self, ask: AcquireOptions) -> Refusal {
         let upstream = &self.outlet.upstream;
-        let retry_after = match upstream.check(ask) {
+        let retry_after = match upstream.check_with(self.order.target, ask) {
             Decision::WaitUntil(at) => Some(at.since(upstream.now())),
             Decision::Allow(()) | Decision::Never => None,
         };
@@ -107,7 +107,11 @@ impl CallState<'_> {
     }
 
     async fn admitted(&mut self, ask: AcquireOptions) -> Result<Permit, Refusal> {
-        let permit = self.outlet.upstream.admit(ask).await?;
+        let permit = self
+            .outlet
+            .upstream
+            .acquire_with(self.order.target, ask)
+            .await?;
         self.tally.waited = self.tally.waited.saturating_add(permit.waited());
         if let Some(lead) = &self.lead {
             lead.depart();
@@ -194,7 +198,7 @@ impl SendHook for Option<Permit> {
 
     fn stayed(&mut self) {
         if let Some(permit) = self {
-            permit.stayed();
+            permit.undo_sending();
         }
     }
 }

@@ -107,10 +107,11 @@ impl PreparedRequest {
 
     /// What the door is asked.
     pub(super) fn acquire_options(&self, until: Nanos) -> AcquireOptions {
-        let ask = AcquireOptions::new(self.target)
-            .priority(self.wish.priority)
-            .deadline(until);
-        self.wish.mode.map_or(ask, |mode| ask.mode(mode))
+        let options = AcquireOptions::new()
+            .with_priority(self.wish.priority)
+            .with_deadline(until);
+        let mode = self.wish.mode;
+        mode.map_or(options, |mode| options.with_mode(mode))
     }
 
     /// The request of one attempt.
@@ -185,7 +186,7 @@ impl PreparedRequest {
         if self.place == RequestOrigin::Here && self.wish.group.is_none() {
             let target = outlet.upstream.route(&self.wish.method, below(outlet, &to));
             let cost = self.wish.cost;
-            self.target = cost.map_or(target, |cost| target.costing(cost));
+            self.target = cost.map_or(target, |cost| target.with_cost(cost));
         }
         self.visited.push(std::mem::replace(&mut self.uri, to));
     }
@@ -215,7 +216,7 @@ fn target(outlet: &ApiClient, wish: &CallSpec) -> Result<Target, Error> {
             }))
         })?,
     };
-    Ok(wish.cost.map_or(target, |cost| target.costing(cost)))
+    Ok(wish.cost.map_or(target, |cost| target.with_cost(cost)))
 }
 
 fn uri(outlet: &ApiClient, path: &str) -> Result<Uri, Error> {

@@ -1,82 +1,87 @@
-//! What an answer says of the limits: in its headers, by refusing, by letting pass.
+//! Effect of responses on the limits: hints in headers, throttle responses, successes.
 
 use http::HeaderMap;
-use outflow_core::{AdaptiveMode, LimitChange, Outcome, OutcomeClass, RetryAfter};
+use outflow_core::{AdaptiveMode, LimitChange, Nanos, Outcome, OutcomeClass, RetryAfter};
 use smol_str::SmolStr;
 
-use super::super::fleet_share::{FleetShare, ShareEstimate};
-use super::super::limits::{HintResult, Refused, ThrottleEvidence};
-use super::super::permit::LimitFeedback;
-use super::complete::SentAttempt;
-use super::{AdmissionState, EventKind, Hinting, LimitMarks, Nanos};
+use super::in_flight::{LimitMarks, SentAttempt};
+use super::limits::{HintResult, ThrottleEvidence};
+use super::permit::LimitFeedback;
+use super::permit_pool::PermitPool;
+use crate::event::EventKind;
 
-impl AdmissionState {
-    /// From now on so much of what uses these limits is seen here.
-    pub(in crate::upstream) const fn sees(&mut self, part: FleetShare, now: Nanos) {
-        self.seen = ShareEstimate::new(part, now);
-    }
-
-    /// What the server said of its limits.
+impl PermitPool {
+    /// Compares the hints of a response with the local usage.
     pub(super) fn read_hints(
         &mut self,
         sent: SentAttempt,
         headers: &HeaderMap,
         marks: Option<&LimitMarks>,
-        (effect, now): (OutcomeClass, Nanos),
+        effect: OutcomeClass,
+        now: Nanos,
     ) {
-        let hints = self.hints(headers);
+        let hints = self.reader().read_hints(headers);
         self.emit_malformed(headers, hints.malformed());
         if hints.iter().next().is_some() {
-            self.hints = Hinting::Yes;
+            self.sends_hints = true;
         }
-        let refused = Refused::by(effect);
+        let throttled = matches!(effect, OutcomeClass::Throttled | OutcomeClass::Banned);
         for hint in hints.iter() {
             let (own, shared) = (marks.map(|all| &*all.own), marks.map(|all| &*all.shared));
-            let heard = self.own(sent.lane, now).correct(now, hint, own, refused);
-            let group = heard.map(|_| self.lane(sent.lane).name.clone());
-            let heard = heard.or_else(|| self.shared.correct(now, hint, shared, refused));
-            if let Some(heard) = heard {
-                self.apply_hints(sent.lane, group, heard, now);
+            let limits = self.own(sent.group, now);
+            let result = limits.apply_hint(now, hint, own, throttled);
+            let group = result.map(|_| self.limits.group(sent.group).name.clone());
+            let shared_limits = &mut self.limits.shared;
+            let result = result.or_else(|| shared_limits.apply_hint(now, hint, shared, throttled));
+            if let Some(result) = result {
+                self.apply_hint_result(sent.group, group, result, now);
             }
         }
     }
 
     fn emit_malformed(&mut self, headers: &HeaderMap, hints: u32) {
-        if !self.after.heard {
+        if !self.effects.has_observers() {
             return;
         }
-        let garbage = matches!(self.retry_after(headers), Some(RetryAfter::Ignored(_)));
-        let headers = hints.saturating_add(garbage.into());
+        let retry_after = self.reader().read_retry_after(headers);
+        let malformed = matches!(retry_after, Some(RetryAfter::Ignored(_)));
+        let headers = hints.saturating_add(malformed.into());
         if headers > 0 {
-            self.emit(EventKind::Malformed { headers });
+            self.effects.emit(EventKind::Malformed { headers });
         }
     }
 
-    fn apply_hints(&mut self, lane: u32, group: Option<SmolStr>, heard: HintResult, now: Nanos) {
-        if heard.correction.foreign > 0 {
-            let units = heard.correction.foreign;
-            self.emit(EventKind::Foreign { group, units });
+    fn apply_hint_result(
+        &mut self,
+        group: u32,
+        name: Option<SmolStr>,
+        result: HintResult,
+        now: Nanos,
+    ) {
+        if result.correction.foreign > 0 {
+            let units = result.correction.foreign;
+            self.effects.emit(EventKind::Foreign { group: name, units });
         }
-        match heard.reaction {
-            LimitChange::Shrunk => self.shrunk(lane, now),
-            LimitChange::Raised => self.grown(lane, now),
+        match result.reaction {
+            LimitChange::Shrunk => self.limit_lowered(group, now),
+            LimitChange::Raised => self.limit_raised(group, now),
             LimitChange::SameWave | LimitChange::Unmoved => {}
         }
     }
 
-    /// What follows for the limits: a refusal lowers them, a success lets them grow back.
+    /// Adapts the limits to an outcome: a throttle response lowers them, a success lets them grow back.
     pub(super) fn learn(
         &mut self,
         sent: SentAttempt,
         outcome: &Outcome,
         now: Nanos,
     ) -> LimitFeedback {
-        if self.rules.adaptive == AdaptiveMode::Off {
+        if self.settings.adaptive == AdaptiveMode::Off {
             return LimitFeedback::None;
         }
-        let charge = match outcome.effect() {
+        let evidence = match outcome.effect() {
             OutcomeClass::Success => {
-                self.grow(sent, now);
+                self.record_success(sent, now);
                 return LimitFeedback::None;
             }
             OutcomeClass::Throttled => ThrottleEvidence::Throttled { sent: sent.at },
@@ -89,66 +94,85 @@ impl AdmissionState {
             }
             _ => return LimitFeedback::None,
         };
-        let part = self.seen.current(now);
-        let own = self.own(sent.lane, now).fullness(now);
-        let reaction = if self.shared.fullness(now) > own {
-            self.shared.accused(now, &charge, part)
-        } else {
-            self.own(sent.lane, now).accused(now, &charge, part)
-        };
-        if reaction == LimitChange::Shrunk {
-            self.shrunk(sent.lane, now);
-        }
-        match (charge, reaction) {
+        let change = self.record_throttle(sent, &evidence, now);
+        match (evidence, change) {
             (ThrottleEvidence::Throttled { .. }, LimitChange::Shrunk | LimitChange::SameWave) => {
                 LimitFeedback::Lowered
             }
-            // A ban is not over when a limit is lower.
+            // A lower limit does not end a ban.
             (ThrottleEvidence::Throttled { .. } | ThrottleEvidence::Banned { .. }, _) => {
                 LimitFeedback::None
             }
         }
     }
 
-    fn grow(&mut self, sent: SentAttempt, now: Nanos) {
-        self.circuit_for(sent.lane).caution.passed();
-        let part = self.seen.current(now);
-        let own = self.own(sent.lane, now).passed(now, sent.cost, part);
-        let shared = self.shared.passed(now, sent.cost, part);
+    /// Lowers the fullest limit.
+    fn record_throttle(
+        &mut self,
+        sent: SentAttempt,
+        evidence: &ThrottleEvidence,
+        now: Nanos,
+    ) -> LimitChange {
+        let share = self.fleet_share.current(now);
+        let own = self.own(sent.group, now).fullness(now);
+        let change = if self.limits.shared.fullness(now) > own {
+            self.limits.shared.record_throttle(now, evidence, share)
+        } else {
+            let limits = self.own(sent.group, now);
+            limits.record_throttle(now, evidence, share)
+        };
+        if change == LimitChange::Shrunk {
+            self.limit_lowered(sent.group, now);
+        }
+        change
+    }
+
+    fn record_success(&mut self, sent: SentAttempt, now: Nanos) {
+        let circuit = self.circuits.get_for(sent.group);
+        circuit.slow_start.record_pass();
+        let share = self.fleet_share.current(now);
+        let limits = self.own(sent.group, now);
+        let own = limits.record_success(now, sent.cost, share);
+        let shared = self.limits.shared.record_success(now, sent.cost, share);
         if own || shared {
-            self.grown(sent.lane, now);
+            self.limit_raised(sent.group, now);
         }
     }
 
-    fn grown(&mut self, lane: u32, now: Nanos) {
-        let ward = self.lane(lane).ward;
-        self.retune(ward, now);
+    fn limit_raised(&mut self, group: u32, now: Nanos) {
+        self.retune(self.circuits.index_for(group), now);
         self.emit_drift(now);
     }
 
-    /// A limit shrank: what is still in flight was sent under the old one and says nothing new.
-    fn shrunk(&mut self, lane: u32, now: Nanos) {
-        let ward = self.lane(lane).ward;
-        self.circuit_mut(ward).health.begin_wave(now);
-        self.circuit_mut(ward).lowered(now);
-        self.retune(ward, now);
+    /// Begins a new throttle burst: attempts in flight were sent under the old limit and prove nothing.
+    fn limit_lowered(&mut self, group: u32, now: Nanos) {
+        let circuit = self.circuits.get_for(group);
+        circuit.health.begin_wave(now);
+        circuit.restart_slowly(now);
+        self.retune(self.circuits.index_for(group), now);
         self.emit_drift(now);
     }
 
     fn emit_drift(&mut self, now: Nanos) {
-        if !self.after.heard {
+        if !self.effects.has_observers() {
             return;
         }
-        let shared = self.shared.drift_news(now).map(|drift| (None, drift));
-        let mut news: Vec<_> = shared.collect();
-        for lane in &mut self.lanes {
-            let name = lane.name.clone();
-            let own = lane.used_limits().into_iter();
-            let own = own.flat_map(|limits| limits.drift_news(now));
-            news.extend(own.map(|drift| (Some(name.clone()), drift)));
+        let Self {
+            limits, effects, ..
+        } = self;
+        for drift in limits.shared.take_drift(now) {
+            effects.emit(EventKind::Drifting { group: None, drift });
         }
-        for (group, drift) in news {
-            self.emit(EventKind::Drifting { group, drift });
+        for state in &mut limits.groups {
+            let name = state.name.clone();
+            for drift in state
+                .used_limits()
+                .into_iter()
+                .flat_map(|limits| limits.take_drift(now))
+            {
+                let group = Some(name.clone());
+                effects.emit(EventKind::Drifting { group, drift });
+            }
         }
     }
 }

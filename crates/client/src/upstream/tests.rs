@@ -1,14 +1,18 @@
-//! What a gate keeps of groups that nobody called.
+//! Groups without calls.
 
 use std::task::Waker;
 
-use outflow_core::{HealthOverride, HealthState};
+use outflow_core::{
+    Accounting, ClockPair, Cost, HealthOverride, HealthState, Limit, Nanos, Priority,
+};
 
-use super::*;
-use crate::rules::WaitMode;
+use super::group::GroupState;
+use super::state::AdmissionState;
+use super::wait_queue::{AcquireRequest, AcquireResult, QueueStanding, WaitDeadline};
+use crate::rules::{Group, Rules, WaitMode};
 
-/// A gate with one limit for the whole API and so many groups with one of their own, and its rules.
-fn gate_with(groups: u64) -> (AdmissionState, Vec<Group>, Rules) {
+/// A state with one shared limit and groups with one limit each, and its rules.
+fn state_with(groups: u64) -> (AdmissionState, Vec<Group>, Rules) {
     let group = |n: u64| Group::new(&format!("group-{n}"), vec![limit(&format!("{}/s", n + 1))]);
     let groups: Vec<_> = (0..groups).map(group).collect();
     let rules = Rules {
@@ -16,56 +20,60 @@ fn gate_with(groups: u64) -> (AdmissionState, Vec<Group>, Rules) {
         groups: groups.clone(),
         ..Rules::unlimited()
     };
-    let gate = AdmissionState::new(&groups, &rules, ClockPair::default());
-    (gate, groups, rules)
+    let state = AdmissionState::new(&groups, &rules, ClockPair::default());
+    (state, groups, rules)
 }
 
 fn limit(rate: &str) -> Limit {
     Limit::sliding(rate.parse().expect("a rate")).counted(Accounting::Send)
 }
 
-fn ask(gate: &mut AdmissionState, lane: u32, now: Nanos) -> AcquireResult {
-    let caller = AcquireRequest {
-        lane,
+fn acquire(state: &mut AdmissionState, group: u32, now: Nanos) -> AcquireResult {
+    let request = AcquireRequest {
+        group,
         cost: Cost::ONE,
-        class: PriorityClass::Normal,
-        term: WaitDeadline::By(now),
+        class: Priority::Normal,
+        deadline: WaitDeadline::At(now),
         mode: WaitMode::Reject,
         standing: QueueStanding::New,
     };
-    gate.enqueue(caller, now, Waker::noop())
+    state.enqueue(request, now, Waker::noop())
 }
 
-fn kept(gate: &mut AdmissionState) -> usize {
-    gate.lanes
+fn metered(state: &mut AdmissionState) -> usize {
+    let groups = &mut state.pool.limits.groups;
+    groups
         .iter_mut()
         .filter_map(GroupState::used_limits)
         .count()
 }
 
-/// How the limit of a lane's own is in effect, by the report.
-fn reported(gate: &mut AdmissionState, lane: usize, now: Nanos) -> (Limit, u64) {
-    let report = gate.report(now).groups.swap_remove(lane).limits;
+/// Returns the limit in effect of a group and its usage, by the report.
+fn reported(state: &mut AdmissionState, group: usize, now: Nanos) -> (Limit, u64) {
+    let report = state.report(now).groups.swap_remove(group).limits;
     (report[0].limit, report[0].usage.weight)
 }
 
-// Ten thousand groups are a hundred times what APIs have: what looks at all of them would show. Meters
-// and what is learned of one limit take a kilobyte.
+// Ten thousand groups are a hundred times those of real APIs. The meters and the state of one limit take
+// a kilobyte.
 #[test]
-fn a_group_that_nobody_called_holds_no_meters() {
-    let (mut gate, ..) = gate_with(10_000);
+fn a_group_without_calls_has_no_meters() {
+    let (mut state, ..) = state_with(10_000);
     let now = Nanos::from_secs(10);
-    gate.begin(true);
-    gate.tidy(now);
-    gate.force(None, HealthOverride::Throttle, now);
-    gate.release(None, now);
-    let report = gate.report(now);
+    state.begin(true);
+    state.prune(now);
+    state.force_health(None, HealthOverride::Throttle, now);
+    state.release_health(None, now);
+    let report = state.report(now);
     assert_eq!(report.groups.len(), 10_000);
     assert!(report.groups.iter().all(|group| group.limits.len() == 1));
-    assert_eq!(kept(&mut gate), 0);
-    assert!(matches!(ask(&mut gate, 7, now), AcquireResult::Go(_)));
-    assert_eq!(kept(&mut gate), 1);
-    assert_eq!(reported(&mut gate, 7, now).1, 1);
+    assert_eq!(metered(&mut state), 0);
+    assert!(matches!(
+        acquire(&mut state, 7, now),
+        AcquireResult::Granted(_)
+    ));
+    assert_eq!(metered(&mut state), 1);
+    assert_eq!(reported(&mut state, 7, now).1, 1);
     assert!(
         size_of::<GroupState>() <= 224,
         "{}",
@@ -73,13 +81,16 @@ fn a_group_that_nobody_called_holds_no_meters() {
     );
 }
 
-// The same rules again, more for every group, and the same as before: limits that stay what they were
-// have nothing to learn.
+// Equal rules, higher limits for every group, and the first rules again: continued limits carry nothing
+// over.
 #[test]
-fn rules_that_change_leave_a_group_untouched_that_nobody_called() {
-    let (mut gate, mut groups, mut rules) = gate_with(50);
+fn a_reconfiguration_creates_no_meters_for_groups_without_calls() {
+    let (mut state, mut groups, mut rules) = state_with(50);
     let now = Nanos::from_secs(10);
-    assert!(matches!(ask(&mut gate, 7, now), AcquireResult::Go(_)));
+    assert!(matches!(
+        acquire(&mut state, 7, now),
+        AcquireResult::Granted(_)
+    ));
     for factor in [1, 3, 1] {
         for (group, n) in groups.iter_mut().zip(1_u64..) {
             group.limits = [limit(&format!("{}/s", n * factor))].into();
@@ -89,51 +100,62 @@ fn rules_that_change_leave_a_group_untouched_that_nobody_called() {
             now,
             ..ClockPair::default()
         };
-        gate.reconfigure(&groups, &rules, moment);
-        assert_eq!(kept(&mut gate), 1);
-        let (limit, used) = reported(&mut gate, 7, now);
+        state.reconfigure(&groups, &rules, moment);
+        assert_eq!(metered(&mut state), 1);
+        let (limit, used) = reported(&mut state, 7, now);
         assert_eq!((limit.capacity(), used), (8 * factor, 1));
-        assert_eq!(reported(&mut gate, 9, now).0.capacity(), 10 * factor);
+        assert_eq!(reported(&mut state, 9, now).0.capacity(), 10 * factor);
     }
 }
 
-// A limit over a minute is new to a group that had one over a second. The API looks back an hour and let
-// two pass: of four, two are left, for nobody knows that they were of other groups.
+// A limit per minute is new to a group that had one per second. The API's limit covers an hour and counted
+// two calls: of four, two are left, because the calls may have been of this group.
 #[test]
-fn a_new_limit_of_an_untouched_group_counts_what_the_api_counted() {
-    let (mut gate, mut groups, rules) = gate_with(3);
+fn a_new_limit_of_a_group_without_calls_counts_the_calls_of_the_api() {
+    let (mut state, mut groups, rules) = state_with(3);
     let now = Nanos::from_secs(10);
-    assert!(matches!(ask(&mut gate, 1, now), AcquireResult::Go(_)));
-    assert!(matches!(ask(&mut gate, 2, now), AcquireResult::Go(_)));
+    assert!(matches!(
+        acquire(&mut state, 1, now),
+        AcquireResult::Granted(_)
+    ));
+    assert!(matches!(
+        acquire(&mut state, 2, now),
+        AcquireResult::Granted(_)
+    ));
     groups[0].limits = [limit("4/min")].into();
     let moment = ClockPair {
         now,
         ..ClockPair::default()
     };
-    gate.reconfigure(&groups, &rules, moment);
-    assert_eq!(reported(&mut gate, 0, now).1, 2);
+    state.reconfigure(&groups, &rules, moment);
+    assert_eq!(reported(&mut state, 0, now).1, 2);
     for left in [true, true, false] {
-        assert_eq!(matches!(ask(&mut gate, 0, now), AcquireResult::Go(_)), left);
+        assert_eq!(
+            matches!(acquire(&mut state, 0, now), AcquireResult::Granted(_)),
+            left
+        );
     }
 }
 
-// Held in THROTTLE, calls keep to a part of the limit: a group that nobody called is told to do so too,
-// and does when somebody calls it.
+// Forced to THROTTLE, calls get a part of the limit: so do the report and the first call of a group.
 #[test]
-fn a_group_begins_as_the_health_of_its_api_leaves_it() {
-    let (mut gate, ..) = gate_with(50);
+fn a_group_starts_with_the_health_of_its_api() {
+    let (mut state, ..) = state_with(50);
     let now = Nanos::from_secs(10);
-    let whole = reported(&mut gate, 39, now).0;
-    gate.force(None, HealthOverride::Throttle, now);
-    assert_eq!(gate.state(39), HealthState::Throttle);
-    let told = reported(&mut gate, 39, now).0;
-    assert!(told.rate().cmp_speed(whole.rate()).is_lt(), "{told:?}");
-    let slowest = gate.vitals(0, now).rate;
-    assert_eq!(kept(&mut gate), 0);
-    assert!(matches!(ask(&mut gate, 39, now), AcquireResult::Go(_)));
-    assert_eq!(reported(&mut gate, 39, now), (told, 1));
-    assert!((gate.vitals(0, now).rate - slowest).abs() < 1e-9);
-    gate.release(None, now);
-    gate.force(None, HealthOverride::Normal, now);
-    assert_eq!(reported(&mut gate, 39, now).0, whole);
+    let full = reported(&mut state, 39, now).0;
+    state.force_health(None, HealthOverride::Throttle, now);
+    assert_eq!(state.health_state(39), HealthState::Throttle);
+    let scaled = reported(&mut state, 39, now).0;
+    assert!(scaled.rate().cmp_speed(full.rate()).is_lt(), "{scaled:?}");
+    let slowest = state.pool.health_gauges(0, now).rate;
+    assert_eq!(metered(&mut state), 0);
+    assert!(matches!(
+        acquire(&mut state, 39, now),
+        AcquireResult::Granted(_)
+    ));
+    assert_eq!(reported(&mut state, 39, now), (scaled, 1));
+    assert!((state.pool.health_gauges(0, now).rate - slowest).abs() < 1e-9);
+    state.release_health(None, now);
+    state.force_health(None, HealthOverride::Normal, now);
+    assert_eq!(reported(&mut state, 39, now).0, full);
 }

@@ -1,11 +1,10 @@
-//! How limits that nobody has tried are tried.
+//! Slow start: few calls in flight under a limit that is not proven.
 //!
-//! What is configured may be far above what the server allows, and a burst that is sent before the first
-//! refusal comes back is refused whole. So for the first second, and for a second after a limit was
-//! lowered, few calls are in flight at a time, and more as more of them pass: whatever the limit really
-//! is, about an eighth of it is refused before everybody knows. Pacing the calls over the second
-//! instead would slow down every server that is near; this costs a near one nothing, and any a second at
-//! most. It is no limit and ends by itself.
+//! A configured limit may be far above the limit of the API, and a burst that is sent before the first
+//! throttle response is throttled as a whole. For one second, and again after each lowered limit, the
+//! number of calls in flight grows with the calls that pass: about an eighth of the real limit is
+//! throttled. Pacing calls over the second would slow down every nearby server; this costs a nearby one
+//! nothing and any other at most a second. Slow start is no limit and ends by itself.
 
 use std::time::Duration;
 
@@ -13,18 +12,17 @@ use outflow_core::{AdaptiveMode, Nanos};
 
 use crate::rules::Rules;
 
-/// A second of care.
+/// Bound on calls in flight for one second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SlowStart {
-    /// [`Nanos::MAX`] until the first call goes.
+pub(in crate::upstream) struct SlowStart {
+    /// [`Nanos::MAX`] until the first call starts.
     pub(super) ends: Nanos,
     passed: u32,
 }
 
 impl SlowStart {
-    /// The care that limits ask for which are yet to be tried: none where there are none, or where
-    /// nothing is to be learned of them.
-    pub(super) fn with(rules: &Rules) -> Self {
+    /// Returns a slow start if the rules have limits that may adapt, and none otherwise.
+    pub(super) fn from_rules(rules: &Rules) -> Self {
         let own = rules.groups.iter().any(|group| !group.limits.is_empty());
         let limited = own || !rules.limits.is_empty();
         let wanted = limited && rules.adaptive != AdaptiveMode::Off;
@@ -34,7 +32,7 @@ impl SlowStart {
         }
     }
 
-    /// How many may be in flight.
+    /// Returns the number of calls that may be in flight.
     #[inline]
     pub(super) fn max_in_flight(&self, now: Nanos) -> u32 {
         if now >= self.ends {
@@ -43,79 +41,80 @@ impl SlowStart {
         FIRST.saturating_add(self.passed / PASSED_FOR_ONE_MORE)
     }
 
-    /// A call goes.
+    /// Begins the second with the first call.
     #[inline]
-    pub(super) fn sets_out(&mut self, now: Nanos) {
+    pub(super) fn start(&mut self, now: Nanos) {
         if self.ends == Nanos::MAX {
             self.ends = now.saturating_add(A_SECOND);
         }
     }
 
-    /// The server let one pass.
-    pub(super) const fn passed(&mut self) {
+    /// Counts a call that the API let pass.
+    pub(in crate::upstream) const fn record_pass(&mut self) {
         self.passed = self.passed.saturating_add(1);
     }
 
-    /// Somebody came who cannot wait: to be told that there is no room where there is would be worse than
-    /// a burst that is refused.
-    pub(super) const fn end(&mut self) {
+    /// Ends the slow start for a caller that cannot wait: refusing it despite free quota is worse than
+    /// a throttled burst.
+    pub(in crate::upstream) const fn end(&mut self) {
         self.ends = Nanos::ZERO;
     }
 
-    /// A limit was lowered, and whether that is enough is yet to be tried, from this instant on.
-    pub(super) fn begin_again(&mut self, from: Nanos) {
+    /// Begins again at this instant, after a limit was lowered.
+    pub(super) fn restart(&mut self, from: Nanos) {
         self.ends = from.saturating_add(A_SECOND);
         self.passed = 0;
     }
 }
 
-/// As many as may be in flight where nothing is configured, so that nobody notices there.
+/// The default concurrency, so that a default configuration notices no difference.
 const FIRST: u32 = 4;
-/// With one more for every eight that passed, those in flight when the limit is reached are an eighth of
-/// it and four.
+/// With one more for every eight passed calls, an eighth of the limit and four are in flight when the
+/// limit is reached.
 const PASSED_FOR_ONE_MORE: u32 = 8;
-/// The window of most limits that a burst can meet; nobody is held up longer for a limit that is right.
+/// The window of most limits that a burst can reach; a correct limit delays no call for longer.
 const A_SECOND: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // The first goes at half a second, so the care ends at one and a half, whatever passes until then.
+    // The first call starts at 0.5 s, so the slow start ends at 1.5 s, regardless of passed calls.
     #[test]
-    fn few_go_until_some_have_passed_and_all_after_a_second() {
+    fn calls_in_flight_grow_with_passed_calls_and_are_unbounded_after_a_second() {
         let rules = Rules::with_limit("200/s".parse().expect("valid"));
-        let mut caution = SlowStart::with(&rules);
+        let mut slow_start = SlowStart::from_rules(&rules);
         let at = Nanos::from_millis;
-        assert_eq!(caution.max_in_flight(at(400)), 4);
-        caution.sets_out(at(500));
-        caution.sets_out(at(900));
-        (0..50).for_each(|_| caution.passed());
-        assert_eq!(caution.max_in_flight(at(1_499)), 10);
-        assert_eq!(caution.max_in_flight(at(1_500)), u32::MAX);
-        caution.begin_again(at(2_000));
+        assert_eq!(slow_start.max_in_flight(at(400)), 4);
+        slow_start.start(at(500));
+        slow_start.start(at(900));
+        (0..50).for_each(|_| slow_start.record_pass());
+        assert_eq!(slow_start.max_in_flight(at(1_499)), 10);
+        assert_eq!(slow_start.max_in_flight(at(1_500)), u32::MAX);
+        slow_start.restart(at(2_000));
         assert_eq!(
-            caution.max_in_flight(at(2_999)),
+            slow_start.max_in_flight(at(2_999)),
             4,
-            "what passed before says nothing"
+            "earlier passes prove nothing for the new limit"
         );
-        caution.end();
+        slow_start.end();
         assert_eq!(
-            caution.max_in_flight(at(2_000)),
+            slow_start.max_in_flight(at(2_000)),
             u32::MAX,
-            "not for who cannot wait"
+            "a caller that cannot wait ends it"
         );
     }
 
     #[test]
-    fn without_a_limit_or_without_learning_there_is_nothing_to_try() {
+    fn without_a_limit_or_without_adaptation_there_is_no_slow_start() {
         let unlimited = Rules::unlimited();
         let fixed = Rules {
             adaptive: AdaptiveMode::Off,
             ..Rules::with_default_limit()
         };
         for rules in [unlimited, fixed] {
-            assert_eq!(SlowStart::with(&rules).max_in_flight(Nanos::ZERO), u32::MAX);
+            let slow_start = SlowStart::from_rules(&rules);
+            assert_eq!(slow_start.max_in_flight(Nanos::ZERO), u32::MAX);
         }
     }
 }

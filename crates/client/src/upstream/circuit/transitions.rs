@@ -1,311 +1,165 @@
-//! What changes for everybody: a state, a cooldown, a timer, the end.
+//! State changes of a circuit and their effect on its waiters: transitions, cooldowns, overrides.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use outflow_core::{CircuitState, HealthChange, HealthOverride, HealthTransition, Nanos};
 
-use http::HeaderMap;
-use http::header::RETRY_AFTER;
-use outflow_core::{Clock, ClockPair, HealthChange, HealthOverride, HealthTransition};
-
-use super::super::limits;
-use super::{AdmissionState, EventKind, Lifecycle, Nanos, RefusalReason, WaiterState, WhenAsleep};
-use crate::event::HealthGauges;
+use super::super::state::AdmissionState;
+use crate::event::EventKind;
+use crate::refusal::RefusalReason;
+use crate::rules::WhenAsleep;
 
 impl AdmissionState {
-    /// The timer rang.
-    pub(in crate::upstream) fn ring(&mut self, now: Nanos) {
-        self.alarm.rang(now);
-        self.wake_circuits(now);
-        self.call_paced(now);
-        self.call_those_who_may_go(now);
-        // A deadline of now is kept by going now, and missed by all who did not. Whoever stood behind
-        // one of those may be next.
-        for ward in 0..self.wards.len() {
-            self.turn_away_the_late(ward, now.saturating_add(INSTANT), now);
-        }
-        self.call_those_who_may_go(now);
-        let next = self.wards.iter().map(super::Circuit::next_wakeup).min();
-        self.consider(next.unwrap_or(Nanos::MAX));
-    }
-
-    pub(super) fn wake_circuits(&mut self, now: Nanos) {
-        for ward in 0..self.wards.len() {
-            self.wake_circuit(ward, now);
+    pub(in crate::upstream) fn serve_timers(&mut self, now: Nanos) {
+        for circuit in self.pool.circuits.indexes() {
+            self.serve_timer(circuit, now);
         }
     }
 
-    /// Serves a ward's timer, if it is due.
+    /// Serves the due timers of a circuit. A due timer may lead to a state with another due timer.
     #[inline]
-    pub(super) fn wake_circuit(&mut self, ward: usize, now: Nanos) {
-        let due = self.ward_ref(ward).health.next_wakeup();
-        if due.is_none_or(|due| due > now) {
-            return;
-        }
-        let entropy = self.random.u64(..);
-        let moved = self.circuit_mut(ward).health.wake(now, entropy);
-        match moved {
-            Some(transition) => self.moved(ward, transition, now),
-            None => self.retune(ward, now),
+    pub(in crate::upstream) fn serve_timer(&mut self, circuit: usize, now: Nanos) {
+        for _ in 0..MAX_DUE_TIMERS {
+            if !self.pool.circuits.is_due(circuit, now) {
+                return;
+            }
+            match self.pool.circuits.wake(circuit, now) {
+                Some(transition) => self.apply_transition(circuit, transition, now),
+                None => self.pool.retune(circuit, now),
+            }
         }
     }
 
-    /// An outcome, or an operator, changed something.
-    pub(super) fn changed(&mut self, ward: usize, change: HealthChange, now: Nanos) {
+    /// Applies a health change that an outcome or an operator caused.
+    pub(in crate::upstream) fn apply_change(
+        &mut self,
+        circuit: usize,
+        change: HealthChange,
+        now: Nanos,
+    ) {
         match change {
             HealthChange::None => {}
-            HealthChange::Cooling { until } => self.cooled(ward, until, now),
-            HealthChange::Moved(transition) => self.moved(ward, transition, now),
+            HealthChange::Cooling { until } => self.apply_cooldown(circuit, until, now),
+            HealthChange::Moved(transition) => self.apply_transition(circuit, transition, now),
         }
-        let wakeup = self.ward_ref(ward).next_wakeup();
-        self.consider(wakeup);
+        let wakeup = self.next_wakeup(circuit);
+        self.pool.effects.arm_timer(wakeup);
     }
 
-    fn moved(&mut self, ward: usize, transition: HealthTransition, now: Nanos) {
-        self.retune(ward, now);
-        let entropy = self.random.u64(..);
-        let known = self.circuit_mut(ward);
-        if let Some(until) = known.health.snapshot(now).cooling_until {
-            known.cool(until, entropy);
+    /// Returns the instant of a circuit's next timer or deadline.
+    pub(in crate::upstream) fn next_wakeup(&self, circuit: usize) -> Nanos {
+        let health = self.pool.circuits.get(circuit).health.next_wakeup();
+        let deadline = self.wait.first_deadline(circuit);
+        health.unwrap_or(Nanos::MAX).min(deadline)
+    }
+
+    fn apply_transition(&mut self, circuit: usize, transition: HealthTransition, now: Nanos) {
+        let pool = &mut self.pool;
+        pool.retune(circuit, now);
+        let snapshot = pool.circuits.get_mut(circuit).health.snapshot(now);
+        if let Some(until) = snapshot.cooling_until {
+            pool.circuits.cool(circuit, until);
         }
-        if self.after.heard {
-            let (group, vitals) = (self.ward_group(ward), self.vitals(ward, now));
-            self.emit(EventKind::Moved {
+        if pool.effects.has_observers() {
+            let group = pool.circuit_group(circuit);
+            let vitals = pool.health_gauges(circuit, now);
+            pool.effects.emit(EventKind::Moved {
                 group,
                 transition,
                 vitals,
             });
         }
-        self.recall(ward, now);
-        if self.circuit_mut(ward).health.snapshot(now).circuit == outflow_core::CircuitState::Open {
-            self.call_off(ward);
+        self.recall(circuit, now);
+        let snapshot = self.pool.circuits.get_mut(circuit).health.snapshot(now);
+        if snapshot.circuit == CircuitState::Open {
+            self.revoke_permits(circuit);
         }
-        self.rouse(ward, now);
+        self.refuse_blocked_waiters(circuit, now);
     }
 
-    fn cooled(&mut self, ward: usize, until: Nanos, now: Nanos) {
-        self.held_until = Nanos::ZERO;
-        let entropy = self.random.u64(..);
-        self.circuit_mut(ward).cool(until, entropy);
-        if self.after.heard {
-            let (group, vitals) = (self.ward_group(ward), self.vitals(ward, now));
-            let wait = until.since(now);
-            self.emit(EventKind::Cooling {
+    fn apply_cooldown(&mut self, circuit: usize, until: Nanos, now: Nanos) {
+        let pool = &mut self.pool;
+        pool.limits.unblock();
+        pool.circuits.cool(circuit, until);
+        if pool.effects.has_observers() {
+            let group = pool.circuit_group(circuit);
+            let vitals = pool.health_gauges(circuit, now);
+            pool.effects.emit(EventKind::Cooling {
                 group,
                 until,
-                wait,
+                wait: until.since(now),
                 vitals,
             });
         }
-        self.recall(ward, now);
-        self.call_off(ward);
-        self.turn_away_the_late(ward, until, now);
+        self.recall(circuit, now);
+        self.revoke_permits(circuit);
+        self.refuse_late_waiters(circuit, until, now);
     }
 
-    /// Nobody is to go who has not gone yet, a permit in hand or not.
-    fn call_off(&mut self, ward: usize) {
-        let number = self.next_permit;
-        self.circuit_mut(ward).called_off = number;
-        self.called_off.fetch_max(number, Ordering::Release);
+    /// Revokes all permits of a circuit that were not sent.
+    fn revoke_permits(&mut self, circuit: usize) {
+        let next = self.pool.in_flight.next_permit();
+        self.pool.circuits.revoke(circuit, next);
     }
 
-    /// Whether nobody was to go any more after this permit was given.
-    pub(in crate::upstream) fn is_called_off(&self, flight: usize) -> bool {
-        self.flights
-            .get(flight)
-            .is_some_and(|known| known.id < self.ward_ref(known.ward).called_off)
-    }
-
-    /// While nothing goes, those who would wait in vain are told at once.
-    fn rouse(&mut self, ward: usize, now: Nanos) {
-        let snapshot = self.circuit_mut(ward).health.snapshot(now);
-        if snapshot.circuit != outflow_core::CircuitState::Open {
+    /// Refuses waiters that would wait in vain while an open circuit allows no start.
+    fn refuse_blocked_waiters(&mut self, circuit: usize, now: Nanos) {
+        let snapshot = self.pool.circuits.get_mut(circuit).health.snapshot(now);
+        if snapshot.circuit != CircuitState::Open {
             return;
         }
-        let wait = snapshot.until.map(|until| until.since(now));
-        if self.rules.when_asleep == WhenAsleep::Wait
+        if self.pool.settings.when_asleep == WhenAsleep::Wait
             && let Some(until) = snapshot.until
         {
-            return self.turn_away_the_late(ward, until, now);
+            return self.refuse_late_waiters(circuit, until, now);
         }
-        for key in self.those_in_line(ward) {
-            let cause = RefusalReason::Blocked {
-                state: snapshot.state,
-            };
-            self.turn_away(key, cause, wait, now);
-        }
-    }
-
-    fn those_in_line(&self, ward: usize) -> Vec<usize> {
-        let waiting = self.waiters.iter().filter(|(_, waiter)| {
-            let inside = self.lane_ref(waiter.lane).ward == ward;
-            inside && matches!(waiter.place, WaiterState::InLine { .. })
-        });
-        waiting.map(|(key, _)| key).collect()
-    }
-
-    /// Puts into effect what is left of the limits under this ward.
-    pub(super) fn retune(&mut self, ward: usize, now: Nanos) {
-        self.held_until = Nanos::ZERO;
-        let moment = self.moment(now);
-        let whole = self.rules.scope == super::HealthScope::Api;
-        let Self {
-            wards,
-            shared,
-            lanes,
-            ..
-        } = self;
-        let Some(known) = wards.get(ward) else {
-            return;
-        };
-        for lane in lanes.iter_mut().filter(|lane| lane.ward == ward) {
-            if let Some(limits) = lane.used_limits() {
-                limits.retune(moment, Some(&known.health));
-            }
-        }
-        // What several healths share follows none of them, only the evidence.
-        shared.retune(moment, whole.then_some(&known.health));
-    }
-
-    /// Holds the state of every ward, or of one group's.
-    pub(in crate::upstream) fn force(
-        &mut self,
-        lane: Option<u32>,
-        hold: HealthOverride,
-        now: Nanos,
-    ) {
-        for ward in self.circuits_for(lane) {
-            let change = self.circuit_mut(ward).health.force(now, hold);
-            self.operated(ward, Some(change), now);
-        }
-    }
-
-    /// Lets go of what an operator held.
-    pub(in crate::upstream) fn release(&mut self, lane: Option<u32>, now: Nanos) {
-        for ward in self.circuits_for(lane) {
-            let change = self.circuit_mut(ward).health.release(now);
-            self.operated(ward, change, now);
-        }
-    }
-
-    fn operated(&mut self, ward: usize, moved: Option<HealthTransition>, now: Nanos) {
-        if let Some(transition) = moved {
-            self.changed(ward, HealthChange::Moved(transition), now);
-        }
-        self.retune(ward, now);
-        self.call_those_who_may_go(now);
-    }
-
-    fn circuits_for(&self, lane: Option<u32>) -> Vec<usize> {
-        match lane {
-            Some(lane) => vec![self.lane_ref(self.current(lane)).ward],
-            None => (0..self.wards.len()).collect(),
-        }
-    }
-
-    /// Lets nobody in any more, for the client ends.
-    pub(in crate::upstream) fn close(&mut self, now: Nanos) {
-        self.shut(Lifecycle::Closed, now);
-    }
-
-    /// Lets nobody in any more, for the configuration no longer knows the API.
-    pub(in crate::upstream) fn remove(&mut self, now: Nanos) {
-        self.shut(Lifecycle::Removed, now);
-    }
-
-    /// Lets callers in again, if the API had only been removed.
-    pub(in crate::upstream) fn restore(&mut self) {
-        if self.entry == Lifecycle::Removed {
-            self.entry = Lifecycle::Open;
-        }
-    }
-
-    /// Turns away all who wait, and everybody who comes.
-    fn shut(&mut self, entry: Lifecycle, now: Nanos) {
-        self.entry = entry;
-        let Some(cause) = self.closed_for_good() else {
-            return;
-        };
-        for ward in 0..self.wards.len() {
-            self.recall(ward, now);
-            for key in self.those_in_line(ward) {
-                self.turn_away(key, cause.clone(), None, now);
-            }
-        }
-    }
-
-    /// Why nobody is let in, if nobody is.
-    #[inline]
-    pub(super) const fn closed_for_good(&self) -> Option<RefusalReason> {
-        match self.entry {
-            Lifecycle::Open => None,
-            Lifecycle::Closed => Some(RefusalReason::ShuttingDown),
-            Lifecycle::Removed => Some(RefusalReason::Removed),
-        }
-    }
-
-    /// The civil time, which only a few rules need and nobody reads for each call: between two looks
-    /// it goes on as the other clock does. Where a server may have named a date, it is read.
-    pub(in crate::upstream) fn read_wall_clock(
-        &mut self,
-        clock: &dyn Clock,
-        headers: &HeaderMap,
-        now: Nanos,
-    ) {
-        if now.since(self.wall_read) < A_GLANCE && !headers.contains_key(RETRY_AFTER) {
-            self.wall_seen = self.moment(now);
-            return;
-        }
-        self.wall_read = now;
-        self.wall_seen = ClockPair {
-            now,
-            wall: clock.wall(),
-        };
-    }
-
-    /// Now on both timelines, as far as the civil clock was not set since it was last read.
-    pub(super) fn moment(&self, now: Nanos) -> ClockPair {
-        super::moment(self.wall_seen, now)
-    }
-
-    pub(super) fn vitals(&mut self, ward: usize, now: Nanos) -> HealthGauges {
-        let snapshot = self.circuit_mut(ward).health.snapshot(now);
-        let rate = self.slowest(ward, now);
-        let sleep = snapshot
-            .until
-            .filter(|_| snapshot.circuit == outflow_core::CircuitState::Open);
-        HealthGauges {
+        let wait = snapshot.until.map(|until| until.since(now));
+        let reason = RefusalReason::Blocked {
             state: snapshot.state,
-            streak: snapshot.streak,
-            error_ppm: snapshot.counts.failure_ppm(),
-            rate: rate.map_or(0.0, outflow_core::Rate::as_per_second),
-            concurrency: self.ward_ref(ward).health.concurrency(),
-            sleep: sleep.map(|until| until.since(now)),
-            retry_after: snapshot.cooling_until.map(|until| until.since(now)),
+        };
+        self.refuse_waiters(circuit, &reason, wait, now);
+    }
+
+    /// Forces the health of all circuits, or of one group's.
+    pub(in crate::upstream) fn force_health(
+        &mut self,
+        group: Option<u32>,
+        state: HealthOverride,
+        now: Nanos,
+    ) {
+        for circuit in self.circuits_for(group) {
+            let health = &mut self.pool.circuits.get_mut(circuit).health;
+            let transition = health.force(now, state);
+            self.apply_override(circuit, Some(transition), now);
         }
     }
 
-    /// The slowest rate that calls under this ward keep to.
-    fn slowest(&mut self, ward: usize, now: Nanos) -> Option<outflow_core::Rate> {
-        let Self {
-            wards,
-            shared,
-            lanes,
-            ..
-        } = self;
-        let health = &wards.get(ward)?.health;
-        let lanes = lanes.iter_mut().filter(|lane| lane.ward == ward);
-        let own = lanes.filter_map(|lane| lane.slowest(now, health));
-        limits::slowest(own.chain(shared.slowest(now)))
+    /// Ends the override of all circuits, or of one group's.
+    pub(in crate::upstream) fn release_health(&mut self, group: Option<u32>, now: Nanos) {
+        for circuit in self.circuits_for(group) {
+            let health = &mut self.pool.circuits.get_mut(circuit).health;
+            let transition = health.release(now);
+            self.apply_override(circuit, transition, now);
+        }
     }
 
-    /// Whether there is no one in flight: what shutting down waits for.
-    pub(in crate::upstream) fn is_idle(&self) -> bool {
-        self.wards.iter().all(|ward| ward.in_flight == 0)
+    fn apply_override(&mut self, circuit: usize, transition: Option<HealthTransition>, now: Nanos) {
+        if let Some(transition) = transition {
+            self.apply_change(circuit, HealthChange::Moved(transition), now);
+        }
+        self.pool.retune(circuit, now);
+        self.dispatch(now);
+    }
+
+    fn circuits_for(&self, group: Option<u32>) -> std::ops::Range<usize> {
+        let circuits = &self.pool.circuits;
+        match group {
+            Some(group) => {
+                let circuit = circuits.index_for(self.pool.limits.resolve(group));
+                circuit..circuit + 1
+            }
+            None => circuits.indexes(),
+        }
     }
 }
 
-/// Nobody sets a clock and expects all to know within a tenth of a second.
-const A_GLANCE: Duration = Duration::from_millis(100);
-
-/// What lies between an instant and the next.
-const INSTANT: Duration = Duration::from_nanos(1);
+/// More than there are states, so that no circuit serves timers for ever.
+const MAX_DUE_TIMERS: u32 = 8;

@@ -1,312 +1,164 @@
-//! How an attempt ended: when it arrived, what that says of the API's health, and when it is over.
+//! End of an attempt: it is refunded, or its response and then its body complete.
 
-use std::time::Duration;
+use outflow_core::{Cost, HealthTicket, Nanos, Outcome, OutcomeClass};
 
-use http::HeaderMap;
-use outflow_core::{
-    AttemptEnd, AttemptReport, HealthTicket, Hints, Outcome, OutcomeClass, RequestTiming,
-    ResponseTime, RetryAfter, WaitBounds,
-};
-
-use super::super::limits::ArrivalCount;
 use super::super::permit::{AttemptResult, LimitFeedback, Verdict};
-use super::{AdmissionState, Cost, EventKind, InFlightAttempt, Nanos};
+use super::super::state::AdmissionState;
+use super::StampResult;
+use crate::event::EventKind;
 
-/// A call whose answer has begun and whose body has not ended.
+/// An attempt whose response has begun and whose body has not ended.
 #[derive(Debug)]
 pub(in crate::upstream) struct ResponseInProgress {
-    id: u64,
-    lane: u32,
-    ward: usize,
-    /// Kept for the end of the body where all was well so far.
+    pub(in crate::upstream) id: u64,
+    pub(in crate::upstream) group: u32,
+    pub(in crate::upstream) circuit: usize,
+    /// Recorded with the end of the body if the response is a success so far.
     ticket: Option<HealthTicket>,
 }
 
-/// What is known of a call that was sent.
+/// An attempt that was sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SentAttempt {
-    pub(super) id: u64,
-    pub(super) lane: u32,
-    pub(super) cost: Cost,
-    pub(super) at: Nanos,
-}
-
-impl InFlightAttempt {
-    /// When it is to be sent: now, or a little later where a limit is paced.
-    pub(super) fn send_at(&self) -> Nanos {
-        let at = |grant: &Option<super::ReceiptSet>| grant.as_ref().map(super::ReceiptSet::send_at);
-        at(&self.own).max(at(&self.shared)).unwrap_or(self.granted)
-    }
+pub(in crate::upstream) struct SentAttempt {
+    pub(in crate::upstream) id: u64,
+    pub(in crate::upstream) group: u32,
+    pub(in crate::upstream) cost: Cost,
+    pub(in crate::upstream) at: Nanos,
 }
 
 impl AdmissionState {
-    /// A permit is given back by whoever held it.
-    pub(in crate::upstream) fn refund(&mut self, flight: usize, now: Nanos) {
-        if self.after.heard
-            && let Some(known) = self.flights.get(flight)
-        {
-            let (permit, lane) = (known.id, known.lane);
-            let group = self.lane(lane).name.clone();
-            self.emit(EventKind::Refunded { group, permit });
+    /// Counts an attempt from its sending, which may be long after its permit was granted.
+    pub(in crate::upstream) fn mark_sent(&mut self, attempt: usize, now: Nanos) {
+        match self.pool.restamp(attempt, now) {
+            StampResult::Kept => {}
+            StampResult::Renewed => {
+                self.pool.drop_excess(attempt, now);
+                self.pool.charge_excess(attempt, now);
+                self.dispatch_if_freed(now);
+            }
+            StampResult::Expired => self.pool.charge_expired(attempt, now),
         }
-        self.hand_back(flight, now);
-        self.call_those_who_may_go(now);
     }
 
-    /// An attempt was answered, or will not be. What is left of it is its body.
-    pub(in crate::upstream) fn answered(
+    /// Returns true if its circuit revoked a permit after it was granted.
+    pub(in crate::upstream) fn is_revoked(&self, attempt: usize) -> bool {
+        let attempt = self.pool.in_flight.get(attempt);
+        attempt.is_some_and(|known| self.pool.circuits.is_revoked(known.circuit, known.id))
+    }
+
+    /// Refunds an unused permit.
+    pub(in crate::upstream) fn refund(&mut self, attempt: usize, now: Nanos) {
+        let pool = &mut self.pool;
+        if pool.effects.has_observers()
+            && let Some(known) = pool.in_flight.get(attempt)
+        {
+            let group = pool.limits.group(known.group).name.clone();
+            let permit = known.id;
+            pool.effects.emit(EventKind::Refunded { group, permit });
+        }
+        pool.refund(attempt, now);
+        self.dispatch(now);
+    }
+
+    /// Settles an attempt whose response began, or that got none. Its body may still be in progress.
+    pub(in crate::upstream) fn settle_head(
         &mut self,
-        flight: usize,
+        attempt: usize,
         sent: Option<Nanos>,
-        answer: &AttemptResult<'_>,
+        result: &AttemptResult<'_>,
         now: Nanos,
     ) -> Option<(Verdict, ResponseInProgress)> {
-        let mut flight = self.flights.try_remove(flight)?;
+        let mut known = self.pool.in_flight.attempts.try_remove(attempt)?;
         let sent = SentAttempt {
-            id: flight.id,
-            lane: flight.lane,
-            cost: flight.cost,
-            at: sent.unwrap_or(flight.granted),
+            id: known.id,
+            group: known.group,
+            cost: known.cost,
+            at: sent.unwrap_or(known.granted),
         };
-        self.land(&mut flight, sent, answer, now);
-        let attempt = self.attempt(answer);
-        let judged = self.rules.policy.classify(&attempt);
-        let effect = judged.outcome.effect();
-        let mut open = ResponseInProgress {
+        self.pool.settle_receipts(&mut known, sent.at, result, now);
+        let report = self.pool.reader().read_attempt(result);
+        let classified = self.pool.settings.policy.classify(&report);
+        let effect = classified.outcome.effect();
+        let mut response = ResponseInProgress {
             id: sent.id,
-            lane: sent.lane,
-            ward: flight.ward,
-            ticket: Some(flight.ticket),
+            group: sent.group,
+            circuit: known.circuit,
+            ticket: Some(known.ticket),
         };
-        // Health first: a limit that shrinks begins a new wave, and what began it belongs to the old.
+        // Health first: a lowered limit begins a new throttle burst, and its cause belongs to the old.
         if effect != OutcomeClass::Success {
-            self.record(&mut open, judged.outcome, now);
+            self.record(&mut response, classified.outcome, now);
         }
-        // What is told of a refusal counts that refusal.
-        self.emit_settled(sent, attempt, effect, now);
-        if let Some(headers) = answer.headers() {
-            self.read_hints(sent, headers, flight.marks.as_deref(), (effect, now));
+        // The event of a throttle response counts that response.
+        self.pool.emit_settled(sent, report, effect, now);
+        if let Some(headers) = result.headers() {
+            let marks = known.marks.as_deref();
+            self.pool.read_hints(sent, headers, marks, effect, now);
         }
-        let lesson = self.learn(sent, &judged.outcome, now);
-        self.call_if_freed(now);
+        let lesson = self.pool.learn(sent, &classified.outcome, now);
+        self.dispatch_if_freed(now);
         let verdict = Verdict {
             effect,
-            retry: judged.retry,
-            retry_after: judged.outcome.retry_after(),
+            retry: classified.retry,
+            retry_after: classified.outcome.retry_after(),
             lesson,
         };
-        Some((verdict, open))
+        Some((verdict, response))
     }
 
-    /// The body ended, or its reader left: all was well.
-    pub(in crate::upstream) fn ended(&mut self, mut open: ResponseInProgress, now: Nanos) {
-        self.record(&mut open, Outcome::SUCCESS, now);
-        self.leave(&open, now);
-    }
-
-    /// The body broke.
-    pub(in crate::upstream) fn broke(
+    /// Completes a response whose body ended, or whose reader left.
+    pub(in crate::upstream) fn finish_body(
         &mut self,
-        mut open: ResponseInProgress,
-        answer: &AttemptResult<'_>,
+        mut response: ResponseInProgress,
+        now: Nanos,
+    ) {
+        self.record(&mut response, Outcome::SUCCESS, now);
+        self.end_call(&response, now);
+    }
+
+    /// Completes a response whose body failed.
+    pub(in crate::upstream) fn fail_body(
+        &mut self,
+        mut response: ResponseInProgress,
+        result: &AttemptResult<'_>,
         now: Nanos,
     ) -> Verdict {
-        let attempt = self.attempt(answer);
-        let judged = self.rules.policy.classify(&attempt);
-        let effect = judged.outcome.effect();
-        self.record(&mut open, judged.outcome, now);
-        self.emit_broken(&open, attempt, effect, now);
-        self.leave(&open, now);
+        let report = self.pool.reader().read_attempt(result);
+        let classified = self.pool.settings.policy.classify(&report);
+        let effect = classified.outcome.effect();
+        self.record(&mut response, classified.outcome, now);
+        self.pool.emit_broken(&response, report, effect, now);
+        self.end_call(&response, now);
         Verdict {
             effect,
-            retry: judged.retry,
+            retry: classified.retry,
             retry_after: None,
             lesson: LimitFeedback::None,
         }
     }
 
-    /// A body that may never end has begun to flow: that is all a probe wants to know.
-    pub(in crate::upstream) fn flowing(&mut self, open: &mut ResponseInProgress, now: Nanos) {
-        self.record(open, Outcome::SUCCESS, now);
-        self.call_if_freed(now);
+    /// Records a success for a body that may never end: a probe needs no more than that.
+    pub(in crate::upstream) fn mark_alive(
+        &mut self,
+        response: &mut ResponseInProgress,
+        now: Nanos,
+    ) {
+        self.record(response, Outcome::SUCCESS, now);
+        self.dispatch_if_freed(now);
     }
 
-    fn leave(&mut self, open: &ResponseInProgress, now: Nanos) {
-        let ward = self.circuit_mut(open.ward);
-        ward.in_flight = ward.in_flight.saturating_sub(1);
-        self.call_if_freed(now);
+    fn end_call(&mut self, response: &ResponseInProgress, now: Nanos) {
+        self.pool.circuits.get_mut(response.circuit).end_call();
+        self.dispatch_if_freed(now);
     }
 
-    fn record(&mut self, open: &mut ResponseInProgress, outcome: Outcome, now: Nanos) {
-        let Some(ticket) = open.ticket.take() else {
+    fn record(&mut self, response: &mut ResponseInProgress, outcome: Outcome, now: Nanos) {
+        let Some(ticket) = response.ticket.take() else {
             return;
         };
-        let entropy = self.random.u64(..);
-        let ward = self.circuit_mut(open.ward);
-        let change = ward.health.record(now, ticket, outcome, entropy);
-        self.changed(open.ward, change, now);
-    }
-
-    /// Tells the limits when the call arrived, as late as that can have been.
-    fn land(
-        &mut self,
-        flight: &mut InFlightAttempt,
-        sent: SentAttempt,
-        answer: &AttemptResult<'_>,
-        now: Nanos,
-    ) {
-        let (own, shared) = (flight.own.take(), flight.shared.take());
-        if answer.is_unsent() {
-            self.held_until = Nanos::ZERO;
-            self.rest_landed(sent.lane, flight.rest, ArrivalCount::Never, now);
-            self.own(sent.lane, now).refund(now, own);
-            self.shared.refund(now, shared);
-            return;
-        }
-        self.rest_landed(sent.lane, flight.rest, ArrivalCount::Counts, now);
-        let (journey, floor) = self.journey(sent.at, answer, now);
-        let limits = self.own(sent.lane, now);
-        limits.settle(now, own, journey, floor);
-        self.shared.settle(now, shared, journey, floor);
-    }
-
-    fn journey(
-        &mut self,
-        sent: Nanos,
-        answer: &AttemptResult<'_>,
-        now: Nanos,
-    ) -> (RequestTiming, Option<Duration>) {
-        match answer.ended() {
-            AttemptEnd::Status(_) => {
-                let floor = self.trips.observe(now, now.since(sent));
-                (
-                    RequestTiming::Answered {
-                        sent,
-                        answered: now,
-                    },
-                    floor,
-                )
-            }
-            AttemptEnd::Fault(_) | AttemptEnd::Cancelled => {
-                let until = sent.saturating_add(self.rules.timeout).max(now);
-                (RequestTiming::Lost { until }, self.trips.floor(now))
-            }
-        }
-    }
-
-    /// The facts of an answer, its headers read.
-    fn attempt(&self, answer: &AttemptResult<'_>) -> AttemptReport {
-        let attempt = answer.attempt();
-        let read = answer
-            .headers()
-            .and_then(|headers| self.retry_after(headers));
-        let wait = read.and_then(|read| read.wait());
-        if wait.is_none() && answer.ended() == AttemptEnd::Status(403) {
-            return self.forbidden(answer);
-        }
-        let attempt = wait.map_or(attempt, |wait| attempt.with_retry_after(wait));
-        if answer.shows_a_limit() || wait.is_some() {
-            return attempt.with_rate_limit_signs();
-        }
-        attempt
-    }
-
-    /// A 403 without `Retry-After` is a ban all the same where its headers say that nothing is left:
-    /// some providers refuse so, and name the wait only as the reset of their window.
-    fn forbidden(&self, answer: &AttemptResult<'_>) -> AttemptReport {
-        let hints = answer.headers().map(|headers| self.hints(headers));
-        let empty = hints.as_ref().and_then(|hints| {
-            let mut all = hints.iter();
-            all.find(|hint| hint.remaining == Some(0))
-        });
-        let attempt = answer.attempt();
-        match (empty, answer.shows_a_limit()) {
-            (None, false) => attempt,
-            (None, true) => attempt.with_rate_limit_signs(),
-            (Some(hint), _) => {
-                let longest = WaitBounds::default().max_honour();
-                let wait = hint.resets_in.map(|span| span.min(longest));
-                let attempt = wait.map_or(attempt, |wait| attempt.with_retry_after(wait));
-                attempt.with_rate_limit_signs()
-            }
-        }
-    }
-
-    /// What the headers say of limits.
-    pub(super) fn hints(&self, headers: &HeaderMap) -> Hints {
-        let pairs = headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_bytes()));
-        Hints::read(pairs, self.rules.dialects, self.came(headers))
-    }
-
-    pub(super) fn retry_after(&self, headers: &HeaderMap) -> Option<RetryAfter> {
-        if !headers.contains_key(http::header::RETRY_AFTER) {
-            return None;
-        }
-        let after = headers.get_all(http::header::RETRY_AFTER);
-        let values = after.iter().map(http::HeaderValue::as_bytes);
-        RetryAfter::read_all(values, self.came(headers), WaitBounds::default())
-    }
-
-    pub(super) fn came<'a>(&self, headers: &'a HeaderMap) -> ResponseTime<'a> {
-        let date = headers
-            .get(http::header::DATE)
-            .map(http::HeaderValue::as_bytes);
-        ResponseTime {
-            date,
-            wall: self.wall_seen.wall,
-        }
-    }
-
-    fn emit_broken(
-        &mut self,
-        open: &ResponseInProgress,
-        attempt: AttemptReport,
-        effect: OutcomeClass,
-        now: Nanos,
-    ) {
-        if self.after.heard {
-            let (group, vitals) = (
-                self.lane(open.lane).name.clone(),
-                self.vitals(open.ward, now),
-            );
-            self.emit(EventKind::Broken {
-                group,
-                permit: open.id,
-                attempt,
-                effect,
-                vitals,
-            });
-        }
-    }
-
-    fn emit_settled(
-        &mut self,
-        sent: SentAttempt,
-        attempt: AttemptReport,
-        effect: OutcomeClass,
-        now: Nanos,
-    ) {
-        if !self.after.heard {
-            return;
-        }
-        let answered = matches!(attempt.ended(), AttemptEnd::Status(_));
-        let group = self.lane(sent.lane).name.clone();
-        let ward = self.lane(sent.lane).ward;
-        let badly = !matches!(
-            effect,
-            OutcomeClass::Success | OutcomeClass::Neutral | OutcomeClass::Cancelled
-        );
-        let vitals = badly.then(|| self.vitals(ward, now));
-        self.emit(EventKind::Settled {
-            group,
-            permit: sent.id,
-            attempt,
-            effect,
-            round_trip: answered.then(|| now.since(sent.at)),
-            vitals,
-        });
-        self.emit_meter_events(sent.lane);
+        let entropy = self.pool.circuits.entropy();
+        let circuit = self.pool.circuits.get_mut(response.circuit);
+        let change = circuit.health.record(now, ticket, outcome, entropy);
+        self.apply_change(response.circuit, change, now);
     }
 }

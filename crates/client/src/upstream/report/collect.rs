@@ -1,184 +1,149 @@
-//! The gate's own account of itself, and its housekeeping.
+//! Collection of reports and alerts.
 
-use outflow_core::{AlertChange, Decision, HealthState};
+use outflow_core::{AlertChange, Nanos};
 use smol_str::SmolStr;
 
-use super::super::report::{
-    Alerted, EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
+use super::super::group::GroupState;
+use super::super::group_slot;
+use super::super::limits::ScopeLimits;
+use super::super::permit_pool::PermitPool;
+use super::super::wait_queue::WaitQueues;
+use super::{
+    EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
     UpstreamReport,
 };
-use super::{
-    AcquireRequest, AdmissionState, EventKind, GroupState, HealthScope, InFlightAttempt, Lifecycle,
-    Nanos, ScopeLimits, Waiter,
-};
-use crate::refusal::WaitEstimate;
+use crate::event::EventKind;
+use crate::rules::HealthScope;
 
-impl AdmissionState {
-    pub(in crate::upstream) fn report(&mut self, now: Nanos) -> UpstreamReport {
-        let health = (0..self.wards.len())
-            .filter(|ward| !self.is_retired(*ward))
-            .collect::<Vec<_>>();
-        let health = health
-            .into_iter()
-            .map(|ward| self.health_report(ward, now))
-            .collect();
-        let groups = self.group_reports(now);
-        let waiting = self.waiting();
-        let everybody = u64::try_from(waiting).unwrap_or(u64::MAX);
+/// Reads the state of an API at one instant.
+#[derive(Debug)]
+pub(in crate::upstream) struct ReportCollector<'a> {
+    pub(in crate::upstream) pool: &'a mut PermitPool,
+    pub(in crate::upstream) wait: &'a WaitQueues,
+    pub(in crate::upstream) now: Nanos,
+}
+
+impl ReportCollector<'_> {
+    pub(in crate::upstream) fn report(mut self) -> UpstreamReport {
+        let circuits = self.pool.circuits.indexes();
+        let current = circuits.filter(|circuit| !self.is_retired(*circuit));
+        let current: Vec<_> = current.collect();
+        let health = current.into_iter().map(|one| self.health_report(one));
+        let health = health.collect();
+        let groups = self.group_reports();
+        let waiting = self.wait.waiting();
+        let all_waiting = u64::try_from(waiting).unwrap_or(u64::MAX);
         UpstreamReport {
-            at: now,
+            at: self.now,
             waiting,
             health,
-            limits: limit_reports(&mut self.shared, now, everybody),
+            limits: limit_reports(&mut self.pool.limits.shared, self.now, all_waiting),
             groups,
         }
     }
 
-    /// Every group that the rules know. One that nobody called is shown as it would be if somebody did
-    /// now, and stays untouched.
-    fn group_reports(&mut self, now: Nanos) -> Vec<GroupReport> {
-        let (terms, moment) = (self.rules.terms(), self.moment(now));
-        let Self { lanes, wards, .. } = self;
-        let known = (0_u32..).zip(lanes);
-        let known = known.filter(|(number, lane)| lane.leads_to == *number);
-        let report = |(_, lane): (u32, &mut GroupState)| {
-            let health = &wards.get(lane.ward)?.health;
-            let waiting = lane.waiting();
-            let limits = match lane.used_limits() {
+    /// Returns all groups of the rules. A group without calls is shown as its first call would find it,
+    /// and stays without meters.
+    fn group_reports(&mut self) -> Vec<GroupReport> {
+        let (now, wait) = (self.now, self.wait);
+        let (terms, moment) = (self.pool.settings.terms(), self.pool.clock.moment(now));
+        let PermitPool {
+            limits, circuits, ..
+        } = &mut *self.pool;
+        let groups = (0_u32..).zip(&mut limits.groups);
+        let current = groups.filter(|(number, group)| group.successor == *number);
+        let report = |(number, group): (u32, &mut GroupState)| {
+            let health = &circuits.get(circuits.index_for(number)).health;
+            let waiting = wait.waiting_in(number);
+            let limits = match group.used_limits() {
                 Some(limits) => limit_reports(limits, now, waiting),
-                None => limit_reports(&mut lane.untouched(terms, moment, health), now, waiting),
+                None => {
+                    let mut limits = group.unused_limits(terms, moment, health);
+                    limit_reports(&mut limits, now, waiting)
+                }
             };
-            Some(GroupReport {
-                name: lane.name.clone(),
+            GroupReport {
+                name: group.name.clone(),
                 waiting,
-                admitted: lane.admitted,
-                refused: lane.refused,
+                admitted: group.admitted,
+                refused: group.refused,
                 limits,
-            })
+            }
         };
-        known.filter_map(report).collect()
+        current.map(report).collect()
     }
 
-    /// Whether a ward is of a group that the rules no longer know.
-    fn is_retired(&self, ward: usize) -> bool {
-        let own = self.rules.scope == HealthScope::Group;
-        let lane = self.lanes.get(ward).filter(|_| own);
-        lane.is_some_and(|lane| super::place(lane.leads_to) != ward)
+    /// Returns true if a circuit belongs to a group that the rules dropped.
+    fn is_retired(&self, circuit: usize) -> bool {
+        let per_group = self.pool.circuits.scope() == HealthScope::Group;
+        let group = self.pool.limits.groups.get(circuit);
+        group.is_some_and(|group| per_group && group_slot(group.successor) != circuit)
     }
 
-    fn health_report(&mut self, ward: usize, now: Nanos) -> HealthReport {
-        let group = self.ward_group(ward);
-        let ward = self.circuit_mut(ward);
+    fn health_report(&mut self, circuit: usize) -> HealthReport {
+        let group = self.pool.circuit_group(circuit);
+        let circuit = self.pool.circuits.get_mut(circuit);
         HealthReport {
             group,
-            snapshot: ward.health.snapshot(now),
-            in_flight: ward.in_flight,
-            concurrency: ward.health.concurrency(),
+            snapshot: circuit.health.snapshot(self.now),
+            in_flight: circuit.in_flight,
+            concurrency: circuit.health.concurrency(),
         }
     }
 
-    /// The state that calls of a lane meet.
-    pub(in crate::upstream) fn state(&mut self, lane: u32) -> HealthState {
-        self.circuit_for(self.current(lane)).health.state()
-    }
-
-    /// The limit with the smallest part left, of those that a lane's calls count against.
-    pub(in crate::upstream) fn remaining(
-        &mut self,
-        lane: u32,
-        now: Nanos,
-    ) -> Option<RemainingQuota> {
-        let lane = self.current(lane);
-        let shared = self.shared.remaining(now);
-        let own = self.own(lane, now).remaining(now);
+    /// Returns the quota of the fullest limit that counts a group's calls.
+    pub(in crate::upstream) fn remaining(self, group: u32) -> Option<RemainingQuota> {
+        let group = self.pool.limits.resolve(group);
+        let shared = self.pool.limits.shared.remaining(self.now);
+        let own = self.pool.own(group, self.now).remaining(self.now);
         own.into_iter().chain(shared).reduce(RemainingQuota::fuller)
     }
 
-    /// The limits in effect for a lane, those of the whole API first.
-    pub(in crate::upstream) fn ceilings(&mut self, lane: u32, now: Nanos) -> Vec<EffectiveLimit> {
-        let lane = self.current(lane);
-        let mut ceilings: Vec<_> = self.shared.ceilings(LimitScope::Api, now).collect();
-        ceilings.extend(self.own(lane, now).ceilings(LimitScope::Group, now));
-        ceilings
+    /// Returns the limits in effect for a group, the shared ones first.
+    pub(in crate::upstream) fn effective_limits(self, group: u32) -> Vec<EffectiveLimit> {
+        let group = self.pool.limits.resolve(group);
+        let shared = &mut self.pool.limits.shared;
+        let mut limits: Vec<_> = shared.effective_limits(LimitScope::Api, self.now).collect();
+        let own = self.pool.own(group, self.now);
+        limits.extend(own.effective_limits(LimitScope::Group, self.now));
+        limits
     }
 
-    /// Watches how full the limits are, and gives back memory that nobody uses.
-    pub(in crate::upstream) fn tidy(&mut self, now: Nanos) {
-        let waiting = u64::try_from(self.waiting()).unwrap_or(u64::MAX);
-        let mut alerts = watched(&mut self.shared, None, now, waiting);
-        for lane in &mut self.lanes {
-            let (name, waiting) = (lane.name.clone(), lane.waiting());
-            if let Some(limits) = lane.used_limits() {
-                alerts.extend(watched(limits, Some(name), now, waiting));
+    /// Prunes all limits and emits the changes of their alerts.
+    pub(in crate::upstream) fn prune_limits(self) {
+        let (now, wait) = (self.now, self.wait);
+        let waiting = u64::try_from(wait.waiting()).unwrap_or(u64::MAX);
+        let PermitPool {
+            limits, effects, ..
+        } = self.pool;
+        let mut alerts = prune_scope(&mut limits.shared, None, now, waiting);
+        for (number, group) in (0_u32..).zip(&mut limits.groups) {
+            let name = group.name.clone();
+            if let Some(limits) = group.used_limits() {
+                let waiting = wait.waiting_in(number);
+                alerts.extend(prune_scope(limits, Some(name), now, waiting));
             }
         }
-        for alert in alerts {
-            self.emit(alert);
-        }
-        self.weigh(now);
-        self.wards.iter_mut().for_each(super::Circuit::tidy);
-        self.waiters.shrink_to_fit();
-        self.flights.shrink_to_fit();
+        alerts.into_iter().for_each(|alert| effects.emit(alert));
     }
 
-    pub(in crate::upstream) fn memory(&self) -> usize {
-        let deadlines: usize = self.wards.iter().map(super::Circuit::memory).sum();
-        let waiters = self.waiters.capacity() * size_of::<Waiter>();
-        waiters + self.flights.capacity() * size_of::<InFlightAttempt>() + deadlines
-    }
-
-    /// Tells when the meters take more memory than is thought good, and when they no longer do.
-    fn weigh(&mut self, now: Nanos) {
-        let lanes = self.lanes.iter_mut().filter_map(GroupState::used_limits);
-        let lanes: u64 = lanes.map(|limits| limits.memory(now)).sum();
-        let bytes = lanes.saturating_add(self.shared.memory(now));
-        let heavy = if bytes > self.rules.thresholds.memory {
-            Alerted::Yes
-        } else {
-            Alerted::No
-        };
-        if std::mem::replace(&mut self.swollen, heavy) != heavy {
-            let raised = heavy == Alerted::Yes;
-            self.emit(EventKind::Memory { raised, bytes });
+    /// Returns true if the meters use more memory than the threshold, and emits a change of that.
+    pub(in crate::upstream) fn check_memory(self, alerted: bool) -> bool {
+        let limits = &mut self.pool.limits;
+        let own = limits.groups.iter_mut().filter_map(GroupState::used_limits);
+        let own: u64 = own.map(|limits| limits.memory(self.now)).sum();
+        let bytes = own.saturating_add(limits.shared.memory(self.now));
+        let raised = bytes > self.pool.settings.thresholds.memory;
+        if raised != alerted {
+            self.pool.effects.emit(EventKind::Memory { raised, bytes });
         }
-    }
-
-    /// Whether a call could go now, and otherwise when. What no time ends is never over as far as
-    /// anyone knows.
-    pub(in crate::upstream) fn check(
-        &mut self,
-        mut caller: AcquireRequest,
-        now: Nanos,
-    ) -> Decision {
-        caller.lane = self.current(caller.lane);
-        let closed = self.entry != Lifecycle::Open;
-        if closed || self.impossible(caller.lane, caller.cost).is_some() {
-            return Decision::Never;
-        }
-        let ward = self.lane(caller.lane).ward;
-        match self.forecast(caller, now).eta {
-            Some(at) => Decision::WaitUntil(at),
-            None if self.closed(ward, now).is_some() => Decision::WaitUntil(Nanos::MAX),
-            None => Decision::Allow(()),
-        }
-    }
-
-    /// What a call would wait for, if it could not go now.
-    pub(in crate::upstream) fn estimate_wait(
-        &mut self,
-        caller: AcquireRequest,
-        now: Nanos,
-    ) -> Option<WaitEstimate> {
-        if self.check(caller, now).is_allow() {
-            return None;
-        }
-        Some(self.forecast(caller, now))
+        raised
     }
 }
 
 fn limit_reports(limits: &mut ScopeLimits, now: Nanos, waiting: u64) -> Vec<LimitReport> {
     let usage = limits.usage(now, waiting);
-    let drifts = limits.drift_of_each(now);
+    let drifts = limits.drifts(now);
     let effective = limits.effective(now);
     let all = effective.into_iter().zip(usage).zip(drifts);
     all.zip(limits.histories())
@@ -191,18 +156,18 @@ fn limit_reports(limits: &mut ScopeLimits, now: Nanos, waiting: u64) -> Vec<Limi
         .collect()
 }
 
-fn watched(
+fn prune_scope(
     limits: &mut ScopeLimits,
     group: Option<SmolStr>,
     now: Nanos,
     waiting: u64,
 ) -> Vec<EventKind> {
-    limits.tidy(now);
-    let told = limits.watch(now, waiting).into_iter();
-    let what = |(change, used_ppm)| EventKind::Usage {
+    limits.prune(now);
+    let changes = limits.check_alerts(now, waiting).into_iter();
+    let event = |(change, used_ppm)| EventKind::Usage {
         group: group.clone(),
         raised: change == AlertChange::Raised,
         used_ppm,
     };
-    told.map(what).collect()
+    changes.map(event).collect()
 }

@@ -1,197 +1,140 @@
-//! Leaving the line, or coming back to it: giving up, being turned away, being called back.
+//! Leaving a queue, returning to it, and deadlines.
 
 use std::task::Waker;
-use std::time::Duration;
 
-use super::enqueue::AcquireResult;
-use super::{AdmissionState, Nanos, RefusalReason, WaiterState};
+use outflow_core::Nanos;
 
-impl AdmissionState {
-    /// A call gives up before it went.
-    pub(in crate::upstream) fn forget(&mut self, key: usize, now: Nanos) {
-        let stepped_out = self.step_out(key, WaiterState::Arriving);
-        self.after
-            .retired
-            .extend(stepped_out.map(|(_, waker)| waker));
-        let Some(waiter) = self.waiters.try_remove(key) else {
-            return;
-        };
-        if let WaiterState::Called { flight, .. } = waiter.place {
-            self.paced.retain(|paced| *paced != key);
-            self.hand_back(flight, now);
-        }
-        self.retire(waiter.place);
-        self.call_those_who_may_go(now);
-    }
+use super::super::circuit::circuit_index;
+use super::super::group_slot;
+use super::deadlines::DeadlineQueue;
+use super::{WaitQueues, Waiter, WaiterState};
 
-    /// Takes a waiter out of its line and leaves it with `place`. Answers its lane and how to wake
-    /// it, if it stood in line.
-    pub(super) fn step_out(&mut self, key: usize, place: WaiterState) -> Option<(u32, Waker)> {
+impl WaitQueues {
+    /// Removes a queued waiter from its queue, sets its state and returns its waker.
+    pub(super) fn leave(&mut self, key: usize, state: WaiterState) -> Option<Waker> {
         let waiter = self.waiters.get(key)?;
-        let (lane, class) = (waiter.lane, waiter.class);
-        let Self { lanes, waiters, .. } = self;
-        let known = lanes.get_mut(super::place(lane))?;
-        let waker = known.line_mut(class).leave(waiters, key, place)?;
-        if known.is_empty() {
-            self.busy.retain(|busy| *busy != lane);
+        let (group, class) = (waiter.group, waiter.class);
+        let Self {
+            groups, waiters, ..
+        } = self;
+        let queues = groups.get_mut(group_slot(group))?;
+        let waker = queues.queue_mut(class).remove(waiters, key, state)?;
+        if queues.is_empty() {
+            self.busy.retain(|busy| *busy != group);
         }
-        self.circuit_for(lane).waiting -= 1;
-        self.tidy_deadlines(lane);
-        Some((lane, waker))
-    }
-
-    fn tidy_deadlines(&mut self, lane: u32) {
-        let ward = self.lane(lane).ward;
-        let Self { wards, waiters, .. } = self;
-        if let Some(ward) = wards.get_mut(ward) {
-            ward.tidy_deadlines(|number, key| {
+        let circuit = circuit_index(self.scope, group);
+        let Self {
+            circuits, waiters, ..
+        } = self;
+        if let Some(deadlines) = circuits.get_mut(circuit) {
+            deadlines.waiting -= 1;
+            deadlines.drop_stale(|number, key| {
                 let waiter = waiters.get(key);
                 waiter.is_some_and(|waiter| waiter.number == number)
             });
         }
+        Some(waker)
     }
 
-    /// Calls everybody back who was called in this ward and has not resumed: what they were called
-    /// under has changed. They were woken, so each of them will look and find itself in line again.
-    pub(super) fn recall(&mut self, ward: usize, now: Nanos) {
-        let called = self.waiters.iter().filter(|(_, waiter)| {
-            let inside = self.lane_ref(waiter.lane).ward == ward;
-            inside && matches!(waiter.place, WaiterState::Called { .. })
-        });
-        let called: Vec<usize> = called.map(|(key, _)| key).collect();
-        for key in called {
-            self.return_to_line(key, None, now);
+    /// Puts a detached waiter back to its position. Returns the first deadline if it is tracked anew.
+    pub(super) fn requeue(&mut self, key: usize, waker: Waker) -> Option<Nanos> {
+        let waiter = self.waiters.get(key)?;
+        let (group, class) = (waiter.group, waiter.class);
+        self.mark_busy(group);
+        let Self {
+            groups, waiters, ..
+        } = self;
+        if let Some(queues) = groups.get_mut(group_slot(group)) {
+            let queue = queues.queue_mut(class);
+            queue.insert_by_number(waiters, key, waker);
         }
+        self.track_deadline(key)
     }
 
-    /// Gives back what a waiter was called with and lets it stand where it stood.
-    pub(super) fn return_to_line(&mut self, key: usize, waker: Option<&Waker>, now: Nanos) {
-        let Some(waiter) = self.waiters.get_mut(key) else {
-            return;
-        };
-        let (lane, class) = (waiter.lane, waiter.class);
-        let place = std::mem::replace(&mut waiter.place, WaiterState::Arriving);
-        let WaiterState::Called {
-            flight,
-            waker: kept,
-            ..
-        } = place
-        else {
-            waiter.place = place;
-            return;
-        };
-        self.paced.retain(|paced| *paced != key);
-        self.hand_back(flight, now);
-        // One who was woken and has not looked yet needs no waker until it does.
-        let waker = waker.cloned().or_else(|| kept.clone());
-        let waker = waker.unwrap_or_else(|| Waker::noop().clone());
-        self.after.retired.extend(kept);
-        self.mark_busy(lane);
-        let Self { lanes, waiters, .. } = self;
-        if let Some(lane) = lanes.get_mut(super::place(lane)) {
-            lane.line_mut(class).return_to(waiters, key, waker);
+    /// Counts a group's new waiter.
+    pub(super) fn mark_busy(&mut self, group: u32) {
+        if !self.busy.contains(&group) {
+            self.busy.push(group);
         }
-        self.circuit_for(lane).waiting += 1;
-        self.expect(key);
+        self.deadlines_mut(group).waiting += 1;
     }
 
-    pub(super) fn mark_busy(&mut self, lane: u32) {
-        if !self.busy.contains(&lane) {
-            self.busy.push(lane);
-        }
+    /// Tracks a waiter's deadline. Returns the first deadline of its circuit if it was not tracked.
+    pub(super) fn track_deadline(&mut self, key: usize) -> Option<Nanos> {
+        let waiter = self.waiters.get_mut(key).filter(|waiter| !waiter.tracked)?;
+        waiter.tracked = true;
+        let (group, deadline, number) = (waiter.group, waiter.deadline, waiter.number);
+        let deadlines = self.deadlines_mut(group);
+        deadlines.push(deadline, number, key);
+        Some(deadlines.first())
     }
 
-    /// Has the ward see to it that a waiter is told when its deadline has come.
-    pub(super) fn expect(&mut self, key: usize) {
-        let Some(waiter) = self.waiters.get_mut(key).filter(|known| !known.expected) else {
-            return;
-        };
-        waiter.expected = true;
-        let (lane, deadline, number) = (waiter.lane, waiter.deadline, waiter.number);
-        let ward = self.circuit_for(lane);
-        ward.expect_by(deadline, number, key);
-        let first = ward.first_deadline();
-        self.consider(first);
+    /// Returns the earliest deadline under a circuit, or `Nanos::MAX`.
+    pub(in crate::upstream) fn first_deadline(&self, circuit: usize) -> Nanos {
+        let deadlines = self.circuits.get(circuit);
+        deadlines.map_or(Nanos::MAX, DeadlineQueue::first)
     }
 
-    /// Turns away those whose deadline is before `end`.
-    pub(super) fn turn_away_the_late(&mut self, ward: usize, end: Nanos, now: Nanos) {
-        while let Some((number, key)) = self.circuit_mut(ward).late(end) {
-            let Self { lanes, waiters, .. } = self;
-            // Its group may have become part of another, where it is expected too.
-            let is_here = |lane| {
-                let lane = lanes.get(super::place(lane));
-                lane.is_some_and(|lane| lane.ward == ward)
+    /// Removes the next waiter under a circuit from the deadline queue, if its deadline is before `end`.
+    pub(super) fn pop_late(&mut self, circuit: usize, end: Nanos) -> Option<usize> {
+        let scope = self.scope;
+        while let Some((number, key)) = self.circuits.get_mut(circuit)?.pop_before(end) {
+            // Its group may have merged into another, which tracks it too.
+            let is_here = |waiter: &&mut Waiter| {
+                waiter.number == number && circuit_index(scope, waiter.group) == circuit
             };
-            let known =
-                |waiter: &&mut super::Waiter| waiter.number == number && is_here(waiter.lane);
-            if let Some(waiter) = waiters.get_mut(key).filter(known) {
-                waiter.expected = false;
-                self.turn_away_late(key, now);
+            if let Some(waiter) = self.waiters.get_mut(key).filter(is_here) {
+                waiter.tracked = false;
+                return Some(key);
             }
         }
+        None
     }
 
-    /// Turns away one who cannot go in time, and tells it when it could if it asked again.
-    pub(super) fn turn_away_late(&mut self, key: usize, now: Nanos) {
-        let Some(caller) = self.caller(key) else {
-            return;
-        };
-        let Some((_, waker)) = self.step_out(key, WaiterState::Arriving) else {
-            return;
-        };
-        let forecast = self.forecast(caller, now);
-        let wait = forecast.eta.map(|at| at.since(now));
-        self.after.wakes.push(waker);
-        self.dismiss(key, RefusalReason::TooLate(forecast.why), wait, now);
+    /// Returns the queued waiters under a circuit.
+    pub(super) fn queued_under(&self, circuit: usize) -> Vec<usize> {
+        self.find_under(circuit, |state| matches!(state, WaiterState::Queued { .. }))
     }
 
-    /// Turns away one who waits in line.
-    pub(super) fn turn_away(
-        &mut self,
-        key: usize,
-        cause: RefusalReason,
-        retry_after: Option<Duration>,
-        now: Nanos,
-    ) {
-        if let Some((_, waker)) = self.step_out(key, WaiterState::Arriving) {
-            self.after.wakes.push(waker);
-            self.dismiss(key, cause, retry_after, now);
-        }
+    /// Returns the waiters under a circuit that hold an attempt and have not resumed.
+    pub(super) fn dispatched_under(&self, circuit: usize) -> Vec<usize> {
+        self.find_under(circuit, |state| {
+            matches!(state, WaiterState::Dispatched { .. })
+        })
     }
 
-    fn dismiss(
-        &mut self,
-        key: usize,
-        cause: RefusalReason,
-        retry_after: Option<Duration>,
-        now: Nanos,
-    ) {
-        let Some(waiter) = self.waiters.get(key) else {
-            return;
-        };
-        let (lane, span) = (waiter.lane, now.since(waiter.since));
-        let AcquireResult::No(refusal) = self.refuse(lane, cause, retry_after, span) else {
-            return;
-        };
-        if let Some(waiter) = self.waiters.get_mut(key) {
-            waiter.place = WaiterState::TurnedAway(Box::new(refusal));
-        }
+    fn find_under(&self, circuit: usize, is: impl Fn(&WaiterState) -> bool) -> Vec<usize> {
+        let found = self.waiters.iter().filter(|(_, waiter)| {
+            circuit_index(self.scope, waiter.group) == circuit && is(&waiter.state)
+        });
+        found.map(|(key, _)| key).collect()
     }
 
-    /// Lets go of a waker once the lock is free: with it a task may end, and with the task others
-    /// who wait here.
-    pub(super) fn retire(&mut self, place: WaiterState) {
-        if let WaiterState::InLine { waker, .. }
-        | WaiterState::Called {
-            waker: Some(waker), ..
-        } = place
-        {
-            self.after.retired.push(waker);
-        }
+    /// Returns the waiters that the predicate on group and cost selects.
+    pub(in crate::upstream) fn find_waiters<T>(
+        &self,
+        select: impl Fn(u32, outflow_core::Cost) -> Option<T>,
+    ) -> Vec<(usize, T)> {
+        let waiters = self.waiters.iter();
+        let found =
+            waiters.filter_map(|(key, waiter)| Some((key, select(waiter.group, waiter.cost)?)));
+        found.collect()
     }
 
-    pub(in crate::upstream) fn waiting(&self) -> usize {
-        self.wards.iter().map(|ward| ward.waiting).sum()
+    /// Moves a waiter to another group, among the waiters of its time. Returns the first deadline there.
+    pub(in crate::upstream) fn move_waiter(&mut self, key: usize, to: u32) -> Option<Nanos> {
+        let waker = self.leave(key, WaiterState::Detached);
+        let waiter = self.waiters.get_mut(key)?;
+        waiter.group = to;
+        waiter.tracked = false;
+        self.requeue(key, waker?)
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "this state assigned the group's number"
+    )]
+    fn deadlines_mut(&mut self, group: u32) -> &mut DeadlineQueue {
+        &mut self.circuits[circuit_index(self.scope, group)]
     }
 }

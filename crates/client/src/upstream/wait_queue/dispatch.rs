@@ -1,316 +1,375 @@
-//! Being called: whose turn it is, and what the one who was called finds when it resumes.
+//! Dispatch: the choice of the next waiter, and its resumption.
+//!
+//! The dispatcher takes the permit for the next waiter and wakes it. Waking the first waiter to take its
+//! own permit would let one future that is not polled block all others.
 
 use std::task::Waker;
 use std::time::Duration;
 
-use super::enqueue::{AcquireResult, CountsFrom, PermitParts};
-use super::take::StampResult;
-use super::{
-    AdmissionState, BlockedBy, EventKind, FreedBy, Nanos, PriorityClass, Refusal, RefusalReason,
-    WaiterState,
-};
-use crate::refusal::WaitReason;
+use outflow_core::Nanos;
 
-impl AdmissionState {
-    /// A call that waits asks what became of it.
-    pub(in crate::upstream) fn poll(
-        &mut self,
-        key: usize,
-        now: Nanos,
-        waker: &Waker,
-    ) -> AcquireResult {
-        self.serve_timers_before(key, now);
-        let Some(waiter) = self.waiters.get_mut(key) else {
-            return AcquireResult::No(NOT_YET);
-        };
-        match &mut waiter.place {
-            WaiterState::InLine { waker: kept, .. } => {
-                if !kept.will_wake(waker) {
-                    self.after
-                        .retired
-                        .push(std::mem::replace(kept, waker.clone()));
-                }
-                AcquireResult::Wait(key)
-            }
-            WaiterState::Called {
-                from, waker: kept, ..
-            } if *from > now => {
-                let retired = kept.replace(waker.clone());
-                self.after.retired.extend(retired);
-                AcquireResult::Wait(key)
-            }
-            WaiterState::Called { flight, .. } => {
-                let flight = *flight;
-                self.resume(key, flight, now, waker)
-            }
-            WaiterState::Arriving | WaiterState::TurnedAway(_) => {
-                match self.waiters.remove(key).place {
-                    WaiterState::TurnedAway(refusal) => AcquireResult::No(*refusal),
-                    _ => AcquireResult::No(NOT_YET),
-                }
-            }
-        }
-    }
+use super::super::admission_check::{BlockedBy, StartRequest};
+use super::super::circuit::circuit_index;
+use super::super::effects::EffectQueue;
+use super::super::group_slot;
+use super::super::in_flight::StampResult;
+use super::super::limits::FreedBy;
+use super::super::state::AdmissionState;
+use super::{AcquireResult, PermitParts, PriorityClass, WaitQueues, WaiterState};
+use crate::event::EventKind;
+use crate::refusal::{Refusal, RefusalReason};
+use crate::upstream::WaitReason;
 
-    /// A state may have ended under which it was called, and nobody rung yet to say so.
-    #[inline]
-    fn serve_timers_before(&mut self, key: usize, now: Nanos) {
-        let Some(lane) = self.waiters.get(key).map(|waiter| waiter.lane) else {
-            return;
-        };
-        let ward = self.lane(lane).ward;
-        let due = self.ward_ref(ward).health.next_wakeup();
-        if due.is_some_and(|due| due <= now) {
-            self.wake_circuit(ward, now);
-            self.call_those_who_may_go(now);
-        }
-    }
+/// Groups and circuits that allow no start in this round.
+#[derive(Default)]
+struct SkippedGroups {
+    groups: Vec<u32>,
+    circuits: Vec<usize>,
+}
 
-    /// The one who was called is here. If its entry has expired in the meantime and there is no room
-    /// for another, it goes back to where it stood.
-    fn resume(&mut self, key: usize, flight: usize, now: Nanos, waker: &Waker) -> AcquireResult {
-        let stamp = self.restamp(flight, now);
-        if stamp == StampResult::Expired {
-            return self.resume_in_vain(key, now, waker);
-        }
-        let waiter = self.waiters.remove(key);
-        self.paced.retain(|paced| *paced != key);
-        self.retire(waiter.place);
-        let pass = self.pass(flight, now.since(waiter.since), now);
-        // Entries that count from now may hold up another head than before.
-        if stamp == StampResult::Renewed {
-            self.call_if_freed(now);
-        }
-        AcquireResult::Go(pass)
-    }
-
-    fn resume_in_vain(&mut self, key: usize, now: Nanos, waker: &Waker) -> AcquireResult {
-        self.return_to_line(key, Some(waker), now);
-        if self
-            .waiters
-            .get(key)
-            .is_some_and(|waiter| waiter.deadline < now)
-        {
-            self.turn_away_late(key, now);
-        }
-        self.call_those_who_may_go(now);
-        match self.waiters.get(key).map(|waiter| &waiter.place) {
-            Some(WaiterState::InLine { .. }) => AcquireResult::Wait(key),
-            _ => self.poll(key, now, waker),
-        }
-    }
-
-    /// The same where a call ended or was stamped anew. If time alone makes room, that made none, and
-    /// the timer will call: whoever is woken from here stands in the queue of this very thread and
-    /// would resume before those whom the timer has woken. A timer that is late is not waited for.
-    pub(super) fn call_if_freed(&mut self, now: Nanos) {
-        if now >= self.held_until.saturating_add(LATE) || self.held_until == Nanos::ZERO {
-            self.call_those_who_may_go(now);
-        }
-    }
-
-    /// Calls everybody who may go, in order.
-    pub(in crate::upstream) fn call_those_who_may_go(&mut self, now: Nanos) {
-        self.held_until = Nanos::ZERO;
-        if self.busy.is_empty() {
-            return;
-        }
-        self.wake_circuits(now);
-        let mut next = Nanos::MAX;
-        let mut skipped = SkippedGroups::default();
-        while let Some((lane, key)) = self.whose_turn(&skipped) {
-            let Err(obstacle) = self.call_next(lane, key, now) else {
-                continue;
-            };
-            next = next.min(obstacle.until());
-            match obstacle {
-                BlockedBy::Own(_) => skipped.lanes.push(lane),
-                BlockedBy::Ward(_) => skipped.wards.push(self.lane(lane).ward),
-                BlockedBy::Shared(_) => break,
-            }
-            let class = self.class_of(key);
-            if !self.waits_elsewhere(class, &skipped) {
-                self.patience.tried(class);
-            }
-        }
-        let by_time = self.freed == FreedBy::ByTime && skipped.wards.is_empty();
-        if by_time && next < Nanos::MAX && self.is_one_line() {
-            self.held_until = next;
-        }
-        self.consider(next);
-    }
-
-    /// Whether all who wait stand in one line, so that only its first can be next.
-    fn is_one_line(&self) -> bool {
+impl WaitQueues {
+    /// Returns true if all waiters are in one queue, so that only its first can be next.
+    fn is_one_queue(&self) -> bool {
         match *self.busy {
-            [lane] => self.lane_ref(lane).is_one_line(),
+            [group] => self.group(group).is_one_queue(),
             _ => false,
         }
     }
 
-    /// Whether one of this class waits where somebody may yet go. One that cannot go does not use up
-    /// the turn of those of its class who can.
+    /// Returns true if a class has waiters in a group that may still start. A blocked waiter does not use
+    /// up the turn of others of its class.
     fn waits_elsewhere(&self, class: PriorityClass, skipped: &SkippedGroups) -> bool {
-        let mut lanes = self.lanes_left(skipped);
-        lanes.any(|lane| !self.lane_ref(lane).line(class).is_empty())
+        let mut groups = self.groups_left(skipped);
+        groups.any(|group| !self.group(group).queue(class).is_empty())
     }
 
-    fn lanes_left(&self, skipped: &SkippedGroups) -> impl Iterator<Item = u32> {
-        let left = move |lane: &u32| {
-            !skipped.lanes.contains(lane) && !skipped.wards.contains(&self.lane_ref(*lane).ward)
+    fn groups_left(&self, skipped: &SkippedGroups) -> impl Iterator<Item = u32> {
+        let left = move |group: &u32| {
+            let circuit = circuit_index(self.scope, *group);
+            !skipped.groups.contains(group) && !skipped.circuits.contains(&circuit)
         };
         self.busy.iter().copied().filter(left)
     }
 
-    fn whose_turn(&self, skipped: &SkippedGroups) -> Option<(u32, usize)> {
-        let heads = self.lanes_left(skipped).filter_map(|lane| {
-            let (rank, key) = self.lane_ref(lane).head(self.patience)?;
-            Some((rank, self.waiters.get(key)?.number, lane, key))
+    /// Returns the next waiter and its group.
+    fn next_waiter(&self, skipped: &SkippedGroups) -> Option<(u32, usize)> {
+        let heads = self.groups_left(skipped).filter_map(|group| {
+            let (rank, key) = self.group(group).head(self.aging)?;
+            Some((rank, self.waiters.get(key)?.number, group, key))
         });
-        heads.min().map(|(_, _, lane, key)| (lane, key))
+        heads.min().map(|(_, _, group, key)| (group, key))
     }
 
-    /// Calls the one whose turn it is, or turns it away if it can no longer go in time.
-    fn call_next(&mut self, lane: u32, key: usize, now: Nanos) -> Result<(), BlockedBy> {
-        let Some(waiter) = self.waiters.get(key) else {
-            return Ok(());
-        };
-        let (cost, deadline) = (waiter.cost, waiter.deadline);
-        if deadline < now {
-            self.turn_away_late(key, now);
-            return Ok(());
-        }
-        let flight = self.take(lane, cost, now)?;
-        let from = self
-            .flights
-            .get(flight)
-            .map_or(now, super::InFlightAttempt::send_at);
-        if from > deadline {
-            self.hand_back(flight, now);
-            self.turn_away(
-                key,
-                RefusalReason::TooLate(WaitReason::Turn),
-                Some(from.since(now)),
-                now,
-            );
-            return Ok(());
-        }
-        self.call(key, flight, from, now);
-        Ok(())
-    }
-
-    fn call(&mut self, key: usize, flight: usize, from: Nanos, now: Nanos) {
-        let called = WaiterState::Called {
-            flight,
+    /// Takes a waiter out of its queue with an attempt and returns its waker.
+    fn take_next(&mut self, key: usize, attempt: usize, from: Nanos) -> Option<Waker> {
+        let waiter = self.waiters.get(key)?;
+        let (group, class) = (waiter.group, waiter.class);
+        let dispatched = WaiterState::Dispatched {
+            attempt,
             from,
             waker: None,
         };
-        let class = self.class_of(key);
-        let Some((lane, waker)) = self.step_out(key, called) else {
-            return self.hand_back(flight, now);
-        };
-        self.lane(lane).called(class);
-        self.count_passed_over(class);
-        if from > now {
-            self.pace(key, from, waker);
-        } else {
-            self.after.wakes.push(waker);
-        }
-    }
-
-    fn count_passed_over(&mut self, called: PriorityClass) {
+        let waker = self.leave(key, dispatched)?;
+        self.group_mut(group).record_dispatch(class);
         let Self {
             busy,
-            lanes,
-            patience,
+            groups,
+            aging,
             ..
         } = self;
         let waits = |class| {
-            let mut lanes = busy
+            let groups = busy
                 .iter()
-                .filter_map(|lane| lanes.get(super::place(*lane)));
-            lanes.any(|lane| !lane.line(class).is_empty())
+                .filter_map(|group| groups.get(group_slot(*group)));
+            groups.into_iter().any(|one| !one.queue(class).is_empty())
         };
-        patience.called(called, waits);
+        aging.record_dispatch(class, waits);
+        Some(waker)
     }
 
-    pub(super) fn pace(&mut self, key: usize, from: Nanos, waker: Waker) {
-        if let Some(WaiterState::Called { waker: kept, .. }) =
-            self.waiters.get_mut(key).map(|waiter| &mut waiter.place)
-        {
-            *kept = Some(waker);
+    /// Holds a waiter with its attempt until its paced instant.
+    pub(super) fn pace(&mut self, key: usize, attempt: usize, from: Nanos, waker: Waker) {
+        if let Some(waiter) = self.waiters.get_mut(key) {
+            waiter.state = WaiterState::Dispatched {
+                attempt,
+                from,
+                waker: Some(waker),
+            };
         }
         self.paced.push(key);
-        self.consider(from);
     }
 
-    /// Wakes those whose paced instant has come.
-    pub(super) fn call_paced(&mut self, now: Nanos) {
+    /// Wakes the waiters whose paced instant has come, and returns the next such instant.
+    fn wake_paced(&mut self, effects: &mut EffectQueue, now: Nanos) -> Nanos {
         let mut later = Nanos::MAX;
-        let Self {
-            paced,
-            waiters,
-            after,
-            ..
-        } = self;
+        let Self { paced, waiters, .. } = self;
         paced.retain(|key| {
-            let place = waiters.get_mut(*key).map(|waiter| &mut waiter.place);
-            let Some(WaiterState::Called { from, waker, .. }) = place else {
+            let state = waiters.get_mut(*key).map(|waiter| &mut waiter.state);
+            let Some(WaiterState::Dispatched { from, waker, .. }) = state else {
                 return false;
             };
             if *from > now {
                 later = later.min(*from);
                 return true;
             }
-            after.wakes.extend(waker.take());
+            effects.wake(waker.take());
             false
         });
-        self.consider(later);
+        later
+    }
+}
+
+impl AdmissionState {
+    /// Answers a waiter that polls.
+    pub(in crate::upstream) fn poll(
+        &mut self,
+        key: usize,
+        now: Nanos,
+        waker: &Waker,
+    ) -> AcquireResult {
+        self.serve_timer_of(key, now);
+        let Some(waiter) = self.wait.waiters.get_mut(key) else {
+            return AcquireResult::Refused(UNKNOWN_WAITER);
+        };
+        match &mut waiter.state {
+            WaiterState::Queued { waker: stored, .. } => {
+                if !stored.will_wake(waker) {
+                    let old = std::mem::replace(stored, waker.clone());
+                    self.pool.effects.retire([old]);
+                }
+                AcquireResult::Wait(key)
+            }
+            WaiterState::Dispatched {
+                from,
+                waker: stored,
+                ..
+            } if *from > now => {
+                let old = stored.replace(waker.clone());
+                self.pool.effects.retire(old);
+                AcquireResult::Wait(key)
+            }
+            WaiterState::Dispatched { attempt, .. } => {
+                let attempt = *attempt;
+                self.resume(key, attempt, now, waker)
+            }
+            WaiterState::Detached | WaiterState::Refused(_) => {
+                match self.wait.waiters.remove(key).state {
+                    WaiterState::Refused(refusal) => AcquireResult::Refused(*refusal),
+                    _ => AcquireResult::Refused(UNKNOWN_WAITER),
+                }
+            }
+        }
     }
 
-    pub(super) fn pass(&mut self, flight: usize, waited: Duration, now: Nanos) -> PermitParts {
-        self.count_the_rest(flight, now);
-        let Some(known) = self.flights.get(flight) else {
+    /// Serves the timer of a waiter's circuit: the state it was dispatched in may have ended.
+    #[inline]
+    fn serve_timer_of(&mut self, key: usize, now: Nanos) {
+        let Some(waiter) = self.wait.waiters.get(key) else {
+            return;
+        };
+        let circuit = self.pool.circuits.index_for(waiter.group);
+        if self.pool.circuits.is_due(circuit, now) {
+            self.serve_timer(circuit, now);
+            self.dispatch(now);
+        }
+    }
+
+    /// Grants a dispatched waiter its permit. If its receipts expired meanwhile and the quota is used
+    /// up, it returns to its queue.
+    fn resume(&mut self, key: usize, attempt: usize, now: Nanos, waker: &Waker) -> AcquireResult {
+        let stamp = self.pool.restamp(attempt, now);
+        if stamp == StampResult::Expired {
+            return self.resume_expired(key, now, waker);
+        }
+        let waiter = self.wait.waiters.remove(key);
+        self.wait.paced.retain(|paced| *paced != key);
+        if let WaiterState::Dispatched { waker, .. } = waiter.state {
+            self.pool.effects.retire(waker);
+        }
+        let permit = self.grant(attempt, now.since(waiter.since), now);
+        // Receipts that count from now may block another head than before.
+        if stamp == StampResult::Renewed {
+            self.dispatch_if_freed(now);
+        }
+        AcquireResult::Granted(permit)
+    }
+
+    fn resume_expired(&mut self, key: usize, now: Nanos, waker: &Waker) -> AcquireResult {
+        self.undo_dispatch(key, Some(waker), now);
+        let waiter = self.wait.waiters.get(key);
+        if waiter.is_some_and(|waiter| waiter.deadline < now) {
+            self.refuse_late_waiter(key, now);
+        }
+        self.dispatch(now);
+        match self.wait.waiters.get(key).map(|waiter| &waiter.state) {
+            Some(WaiterState::Queued { .. }) => AcquireResult::Wait(key),
+            _ => self.poll(key, now, waker),
+        }
+    }
+
+    /// Takes back all dispatched waiters of a circuit that have not resumed: the conditions of their
+    /// dispatch changed. Their pending polls find them queued again.
+    pub(in crate::upstream) fn recall(&mut self, circuit: usize, now: Nanos) {
+        for key in self.wait.dispatched_under(circuit) {
+            self.undo_dispatch(key, None, now);
+        }
+    }
+
+    /// Refunds the attempt of a dispatched waiter and puts it back to its position.
+    fn undo_dispatch(&mut self, key: usize, waker: Option<&Waker>, now: Nanos) {
+        let Some(waiter) = self.wait.waiters.get_mut(key) else {
+            return;
+        };
+        let WaiterState::Dispatched {
+            attempt,
+            waker: stored,
+            ..
+        } = &mut waiter.state
+        else {
+            return;
+        };
+        let (attempt, stored) = (*attempt, stored.take());
+        waiter.state = WaiterState::Detached;
+        self.wait.paced.retain(|paced| *paced != key);
+        self.pool.refund(attempt, now);
+        // A woken waiter that has not polled yet needs no waker until it does.
+        let waker = waker.cloned().or_else(|| stored.clone());
+        let waker = waker.unwrap_or_else(|| Waker::noop().clone());
+        self.pool.effects.retire(stored);
+        let deadline = self.wait.requeue(key, waker);
+        self.pool.effects.arm_timer(deadline.unwrap_or(Nanos::MAX));
+    }
+
+    /// Dispatches waiters after a call ended or was stamped again. If only time frees quota, the timer
+    /// dispatches instead: a waiter woken here would resume on this thread before those of the timer.
+    /// A late timer is not awaited.
+    pub(in crate::upstream) fn dispatch_if_freed(&mut self, now: Nanos) {
+        let blocked_until = self.pool.limits.blocked_until;
+        if now >= blocked_until.saturating_add(TIMER_TOLERANCE) || blocked_until == Nanos::ZERO {
+            self.dispatch(now);
+        }
+    }
+
+    /// Dispatches all waiters that may start, in order.
+    pub(in crate::upstream) fn dispatch(&mut self, now: Nanos) {
+        self.pool.limits.unblock();
+        if self.wait.is_empty() {
+            return;
+        }
+        self.serve_timers(now);
+        let mut next = Nanos::MAX;
+        let mut skipped = SkippedGroups::default();
+        while let Some((group, key)) = self.wait.next_waiter(&skipped) {
+            let Err(blocked_by) = self.dispatch_next(group, key, now) else {
+                continue;
+            };
+            next = next.min(blocked_by.until());
+            match blocked_by {
+                BlockedBy::OwnLimit(_) => skipped.groups.push(group),
+                BlockedBy::Circuit(_) => {
+                    let circuit = self.pool.circuits.index_for(group);
+                    skipped.circuits.push(circuit);
+                }
+                BlockedBy::SharedLimit(_) | BlockedBy::Queue => break,
+            }
+            let class = self.wait.class_of(key);
+            if !self.wait.waits_elsewhere(class, &skipped) {
+                self.wait.aging.reset(class);
+            }
+        }
+        let by_time = self.pool.limits.freed_by == FreedBy::Time && skipped.circuits.is_empty();
+        if by_time && next < Nanos::MAX && self.wait.is_one_queue() {
+            self.pool.limits.blocked_until = next;
+        }
+        self.pool.effects.arm_timer(next);
+    }
+
+    /// Dispatches the next waiter, or refuses it if it cannot start in time.
+    fn dispatch_next(&mut self, group: u32, key: usize, now: Nanos) -> Result<(), BlockedBy> {
+        let Some(waiter) = self.wait.waiters.get(key) else {
+            return Ok(());
+        };
+        let (cost, deadline) = (waiter.cost, waiter.deadline);
+        if deadline < now {
+            self.refuse_late_waiter(key, now);
+            return Ok(());
+        }
+        let start = StartRequest {
+            group,
+            cost,
+            is_behind: false,
+        };
+        let attempt = self.start(start, now)?;
+        let from = self.pool.in_flight.send_at(attempt, now);
+        if from > deadline {
+            self.pool.refund(attempt, now);
+            let reason = RefusalReason::TooLate(WaitReason::Turn);
+            self.refuse_waiter(key, reason, Some(from.since(now)), now);
+            return Ok(());
+        }
+        match self.wait.take_next(key, attempt, from) {
+            None => self.pool.refund(attempt, now),
+            Some(waker) if from > now => {
+                self.wait.pace(key, attempt, from, waker);
+                self.pool.effects.arm_timer(from);
+            }
+            Some(waker) => self.pool.effects.wake([waker]),
+        }
+        Ok(())
+    }
+
+    /// Takes an attempt for a call, and spaces the next start if the circuit recovers from a cooldown.
+    #[inline]
+    pub(super) fn start(&mut self, request: StartRequest, now: Nanos) -> Result<usize, BlockedBy> {
+        let attempt = self.pool.take(request, now)?;
+        let circuit = self.pool.circuits.index_for(request.group);
+        let waiting = self.wait.waiting_under(circuit);
+        self.pool.circuits.space_starts(circuit, waiting, now);
+        Ok(attempt)
+    }
+
+    /// Wakes the waiters whose paced instant has come.
+    pub(in crate::upstream) fn wake_paced(&mut self, now: Nanos) {
+        let later = self.wait.wake_paced(&mut self.pool.effects, now);
+        self.pool.effects.arm_timer(later);
+    }
+
+    /// Turns an attempt into a permit.
+    pub(super) fn grant(&mut self, attempt: usize, waited: Duration, now: Nanos) -> PermitParts {
+        self.pool.charge_excess(attempt, now);
+        let Some(known) = self.pool.in_flight.get(attempt) else {
             return PermitParts {
-                flight,
+                attempt,
                 id: 0,
                 waited,
-                stamped: CountsFrom::AtSending,
+                counts_sends: true,
             };
         };
-        let (id, cost, lane) = (known.id, known.cost, known.lane);
-        self.lane(lane).admitted += 1;
-        if self.after.heard {
-            let group = self.lane(lane).name.clone();
-            self.emit(EventKind::Admitted {
-                group,
+        let (id, cost, group) = (known.id, known.cost, known.group);
+        let state = self.pool.limits.group_mut(group);
+        state.admitted += 1;
+        if self.pool.effects.has_observers() {
+            self.pool.effects.emit(EventKind::Admitted {
+                group: state.name.clone(),
                 permit: id,
                 cost,
                 waited,
             });
         }
         PermitParts {
-            flight,
+            attempt,
             id,
             waited,
-            stamped: self.stamped(lane),
+            counts_sends: self.pool.limits.counts_sends(group),
         }
     }
 }
 
-/// Lanes and wards that let nobody go in this round.
-#[derive(Default)]
-struct SkippedGroups {
-    lanes: Vec<u32>,
-    wards: Vec<usize>,
-}
+/// Later than a timer thread that gets to run at all, and a twentieth of the shortest window in use.
+const TIMER_TOLERANCE: Duration = Duration::from_micros(500);
 
-/// Later than the timer is where its thread gets to run at all, and a twentieth of the shortest window
-/// in use.
-const LATE: Duration = Duration::from_micros(500);
-
-/// Stands where a waiter's answer will be; nobody ever sees it.
-const NOT_YET: Refusal = Refusal {
+/// Answer to a waiter that the state does not know; no caller gets it.
+const UNKNOWN_WAITER: Refusal = Refusal {
     cause: RefusalReason::ShuttingDown,
     retry_after: None,
 };

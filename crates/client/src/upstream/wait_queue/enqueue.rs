@@ -1,255 +1,359 @@
-//! A call asks: it goes, waits in line, or is refused at once.
+//! Entry of a call: it starts, waits in its queue, or is refused at once.
 
 use std::task::Waker;
 use std::time::Duration;
 
-use super::{
-    AdmissionState, Cost, EventKind, Nanos, PriorityClass, Refusal, RefusalReason, Waiter,
-    WaiterState,
-};
-use crate::refusal::{WaitEstimate, WaitReason};
-use crate::rules::WaitMode;
+use outflow_core::{Cost, Nanos, Rate};
 
-/// A call that asks to go.
+use super::super::admission_check::StartRequest;
+use super::super::group_slot;
+use super::super::state::AdmissionState;
+use super::{PriorityClass, WaitQueues, Waiter, WaiterState};
+use crate::event::EventKind;
+use crate::refusal::{Refusal, RefusalReason};
+use crate::rules::WaitMode;
+use crate::upstream::{WaitEstimate, WaitReason};
+
+/// A call that asks for a permit.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct AcquireRequest {
-    pub(in crate::upstream) lane: u32,
+    pub(in crate::upstream) group: u32,
     pub(in crate::upstream) cost: Cost,
     pub(in crate::upstream) class: PriorityClass,
-    pub(in crate::upstream) term: WaitDeadline,
+    pub(in crate::upstream) deadline: WaitDeadline,
     pub(in crate::upstream) mode: WaitMode,
     pub(in crate::upstream) standing: QueueStanding,
 }
 
-/// Whether a call has had its turn before.
+/// Position among the waiters of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::upstream) enum QueueStanding {
     New,
-    /// It was sent under a limit that was too high.
+    /// Ahead of all new calls: it was sent before, under a limit that was too high.
     Returning,
 }
 
-/// By when a call must have gone.
+/// End of a call's wait.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) enum WaitDeadline {
-    By(Nanos),
+    At(Nanos),
     Within(Duration),
 }
 
 impl AcquireRequest {
-    /// By when it must have gone, if it began to wait now.
+    /// Returns the instant at which its wait ends, if it begins now.
     fn deadline(&self, now: Nanos) -> Nanos {
-        match self.term {
-            WaitDeadline::By(deadline) => deadline,
+        match self.deadline {
+            WaitDeadline::At(deadline) => deadline,
             WaitDeadline::Within(span) => now.saturating_add(span),
         }
     }
 }
 
-/// What a call is told when it first asks, or asks again.
+/// Answer to a first or repeated poll.
 #[derive(Debug)]
 pub(in crate::upstream) enum AcquireResult {
-    /// It may go.
-    Go(PermitParts),
-    /// It waits under this number.
+    Granted(PermitParts),
+    /// The call waits under this key.
     Wait(usize),
-    /// It may not.
-    No(Refusal),
+    Refused(Refusal),
 }
 
-/// Leave to go, not yet a permit.
+/// The contents of a permit.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct PermitParts {
-    pub(in crate::upstream) flight: usize,
+    pub(in crate::upstream) attempt: usize,
     pub(in crate::upstream) id: u64,
     pub(in crate::upstream) waited: Duration,
-    pub(in crate::upstream) stamped: CountsFrom,
+    /// True if a limit counts from the sending, which then has to be reported.
+    pub(in crate::upstream) counts_sends: bool,
 }
 
-/// From where a call counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::upstream) enum CountsFrom {
-    /// A limit counts from the sending, so the gate has to hear of it.
-    AtSending,
-    /// The sending changes nothing.
-    AtGrant,
-}
-
-impl AdmissionState {
-    /// A call asks for the first time.
-    pub(in crate::upstream) fn enqueue(
-        &mut self,
-        mut caller: AcquireRequest,
-        now: Nanos,
-        waker: &Waker,
-    ) -> AcquireResult {
-        caller.lane = self.current(caller.lane);
-        if let Some(cause) = self.closed_for_good() {
-            return self.refuse(caller.lane, cause, None, Duration::ZERO);
-        }
-        if let Some(limit) = self.impossible(caller.lane, caller.cost) {
-            return self.refuse(
-                caller.lane,
-                RefusalReason::Never { limit },
-                None,
-                Duration::ZERO,
-            );
-        }
-        // A state that ends calls those back who were called in it, and they come first.
-        let ward = self.lane(caller.lane).ward;
-        self.wake_circuit(ward, now);
-        if caller.mode == WaitMode::Reject {
-            self.circuit_mut(ward).caution.end();
-        }
-        if self.busy.is_empty()
-            && let Ok(flight) = self.take(caller.lane, caller.cost, now)
-        {
-            return self.set_off(caller, flight, now, waker);
-        }
-        self.line_up(caller, now, waker)
-    }
-
-    /// It cannot go past those who wait: it stands in line as they do, and whoever may go is called.
-    /// If that was in vain, there may be a reason not to stay.
-    fn line_up(&mut self, caller: AcquireRequest, now: Nanos, waker: &Waker) -> AcquireResult {
-        let forecast = self.forecast(caller, now);
-        if let Some(state) = self.fails_fast(caller.lane, now) {
-            let wait = forecast.eta.map(|at| at.since(now));
-            return self.refuse(
-                caller.lane,
-                RefusalReason::Blocked { state },
-                wait,
-                Duration::ZERO,
-            );
-        }
-        let key = self.join(caller, now, waker.clone());
-        self.call_those_who_may_go(now);
-        match self.poll(key, now, waker) {
-            AcquireResult::Wait(key) => self.stay(caller, key, forecast, now),
-            reply => reply,
-        }
-    }
-
-    /// A call that was taken at once but is paced waits for its instant like anybody who was called.
-    fn set_off(
-        &mut self,
-        caller: AcquireRequest,
-        flight: usize,
-        now: Nanos,
-        waker: &Waker,
-    ) -> AcquireResult {
-        let from = self
-            .flights
-            .get(flight)
-            .map_or(now, super::InFlightAttempt::send_at);
-        if from <= now {
-            return AcquireResult::Go(self.pass(flight, Duration::ZERO, now));
-        }
-        let key = self.arrive(caller, now);
-        if let Some(waiter) = self.waiters.get_mut(key) {
-            waiter.place = WaiterState::Called {
-                flight,
-                from,
-                waker: None,
-            };
-        }
-        self.pace(key, from, waker.clone());
-        let forecast = WaitEstimate {
-            why: WaitReason::Turn,
-            position: 0,
-            eta: Some(from),
-        };
-        self.stay(caller, key, forecast, now)
-    }
-
-    /// Lets a newcomer wait, unless it would wait in vain or says that it does not wait.
-    fn stay(
-        &mut self,
-        caller: AcquireRequest,
-        key: usize,
-        forecast: WaitEstimate,
-        now: Nanos,
-    ) -> AcquireResult {
-        let deadline = caller.deadline(now);
-        let late = deadline <= now || forecast.eta.is_some_and(|at| at > deadline);
-        let cause = if caller.mode == WaitMode::Reject {
-            RefusalReason::Busy(forecast.why)
-        } else if late {
-            RefusalReason::TooLate(forecast.why)
-        } else if caller.standing == QueueStanding::New && self.waiting() > self.rules.queue {
-            RefusalReason::QueueFull
-        } else {
-            self.expect(key);
-            self.emit_waiting(caller, forecast);
-            return AcquireResult::Wait(key);
-        };
-        self.forget(key, now);
-        let wait = forecast.eta.map(|at| at.since(now));
-        self.refuse(caller.lane, cause, wait, Duration::ZERO)
-    }
-
-    fn join(&mut self, caller: AcquireRequest, now: Nanos, waker: Waker) -> usize {
-        let key = self.arrive(caller, now);
-        self.circuit_for(caller.lane).waiting += 1;
-        self.mark_busy(caller.lane);
-        let Self { lanes, waiters, .. } = self;
-        if let Some(lane) = lanes.get_mut(super::place(caller.lane)) {
-            let line = lane.line_mut(caller.class);
-            match caller.standing {
-                QueueStanding::New => line.join(waiters, key, waker),
-                QueueStanding::Returning => line.return_to(waiters, key, waker),
-            }
-        }
-        key
-    }
-
-    fn arrive(&mut self, caller: AcquireRequest, now: Nanos) -> usize {
-        let next = match caller.standing {
+impl WaitQueues {
+    fn arrive(&mut self, request: AcquireRequest, now: Nanos) -> usize {
+        let next = match request.standing {
             QueueStanding::New => &mut self.next_number,
             QueueStanding::Returning => &mut self.next_return,
         };
         let number = *next;
         *next += 1;
         self.waiters.insert(Waiter {
-            place: WaiterState::Arriving,
-            lane: caller.lane,
-            class: caller.class,
-            cost: caller.cost,
+            state: WaiterState::Detached,
+            group: request.group,
+            class: request.class,
+            cost: request.cost,
             number,
             since: now,
-            deadline: caller.deadline(now),
-            expected: false,
+            deadline: request.deadline(now),
+            tracked: false,
         })
     }
 
-    fn emit_waiting(&mut self, caller: AcquireRequest, explanation: WaitEstimate) {
-        if self.after.heard {
-            let group = self.lane(caller.lane).name.clone();
-            self.emit(EventKind::Waiting {
-                group,
-                cost: caller.cost,
-                explanation,
-            });
+    fn join(&mut self, request: AcquireRequest, now: Nanos, waker: Waker) -> usize {
+        let key = self.arrive(request, now);
+        self.mark_busy(request.group);
+        let Self {
+            groups, waiters, ..
+        } = self;
+        if let Some(queues) = groups.get_mut(group_slot(request.group)) {
+            let queue = queues.queue_mut(request.class);
+            match request.standing {
+                QueueStanding::New => queue.push_back(waiters, key, waker),
+                QueueStanding::Returning => queue.insert_by_number(waiters, key, waker),
+            }
+        }
+        key
+    }
+
+    /// Returns the request of a waiter.
+    pub(super) fn request(&self, key: usize) -> Option<AcquireRequest> {
+        let waiter = self.waiters.get(key)?;
+        Some(AcquireRequest {
+            group: waiter.group,
+            cost: waiter.cost,
+            class: waiter.class,
+            deadline: WaitDeadline::At(waiter.deadline),
+            mode: WaitMode::Wait,
+            standing: QueueStanding::New,
+        })
+    }
+}
+
+impl AdmissionState {
+    /// Starts a call, queues it or refuses it.
+    pub(in crate::upstream) fn enqueue(
+        &mut self,
+        mut request: AcquireRequest,
+        now: Nanos,
+        waker: &Waker,
+    ) -> AcquireResult {
+        request.group = self.pool.limits.resolve(request.group);
+        if let Some(reason) = self.refusal_of_all() {
+            return self.refuse(request.group, reason, None, Duration::ZERO);
+        }
+        if let Some(limit) = self.find_too_small(request) {
+            let reason = RefusalReason::Never { limit };
+            return self.refuse(request.group, reason, None, Duration::ZERO);
+        }
+        // A state that ends takes its dispatched waiters back, and they come first.
+        let circuit = self.pool.circuits.index_for(request.group);
+        self.serve_timer(circuit, now);
+        if request.mode == WaitMode::Reject {
+            self.pool.circuits.get_mut(circuit).slow_start.end();
+        }
+        let start = StartRequest {
+            group: request.group,
+            cost: request.cost,
+            is_behind: !self.wait.is_empty(),
+        };
+        match self.start(start, now) {
+            Ok(attempt) => self.grant_or_pace(request, attempt, now, waker),
+            Err(_) => self.wait_or_refuse(request, now, waker),
         }
     }
 
-    pub(super) fn refuse(
+    fn find_too_small(&self, request: AcquireRequest) -> Option<Rate> {
+        let limits = &self.pool.limits;
+        limits.find_too_small(request.group, request.cost)
+    }
+
+    /// Queues a call and dispatches whichever waiters may start. If it still waits, there may be a
+    /// reason to refuse it.
+    fn wait_or_refuse(
         &mut self,
-        lane: u32,
-        cause: RefusalReason,
+        request: AcquireRequest,
+        now: Nanos,
+        waker: &Waker,
+    ) -> AcquireResult {
+        let mut estimator = self.estimator(request.group, now);
+        let estimate = estimator.estimate(request);
+        if let Some(state) = estimator.find_fast_failure(request.group) {
+            let wait = estimate.eta.map(|at| at.since(now));
+            let reason = RefusalReason::Blocked { state };
+            return self.refuse(request.group, reason, wait, Duration::ZERO);
+        }
+        let key = self.wait.join(request, now, waker.clone());
+        self.dispatch(now);
+        match self.poll(key, now, waker) {
+            AcquireResult::Wait(key) => self.stay_or_refuse(request, key, estimate, now),
+            result => result,
+        }
+    }
+
+    /// Grants a started call its permit. A paced one waits for its instant like a dispatched waiter.
+    fn grant_or_pace(
+        &mut self,
+        request: AcquireRequest,
+        attempt: usize,
+        now: Nanos,
+        waker: &Waker,
+    ) -> AcquireResult {
+        let from = self.pool.in_flight.send_at(attempt, now);
+        if from <= now {
+            return AcquireResult::Granted(self.grant(attempt, Duration::ZERO, now));
+        }
+        let key = self.wait.arrive(request, now);
+        self.wait.pace(key, attempt, from, waker.clone());
+        self.pool.effects.arm_timer(from);
+        let estimate = WaitEstimate {
+            why: WaitReason::Turn,
+            position: 0,
+            eta: Some(from),
+        };
+        self.stay_or_refuse(request, key, estimate, now)
+    }
+
+    /// Lets a new waiter stay unless its wait is in vain or not wanted.
+    fn stay_or_refuse(
+        &mut self,
+        request: AcquireRequest,
+        key: usize,
+        estimate: WaitEstimate,
+        now: Nanos,
+    ) -> AcquireResult {
+        let deadline = request.deadline(now);
+        let late = deadline <= now || estimate.eta.is_some_and(|at| at > deadline);
+        let is_new = request.standing == QueueStanding::New;
+        let reason = if request.mode == WaitMode::Reject {
+            RefusalReason::Busy(estimate.why)
+        } else if late {
+            RefusalReason::TooLate(estimate.why)
+        } else if is_new && self.wait.waiting() > self.pool.settings.queue {
+            RefusalReason::QueueFull
+        } else {
+            let deadline = self.wait.track_deadline(key);
+            self.pool.effects.arm_timer(deadline.unwrap_or(Nanos::MAX));
+            self.emit_waiting(request, estimate);
+            return AcquireResult::Wait(key);
+        };
+        self.forget(key, now);
+        let wait = estimate.eta.map(|at| at.since(now));
+        self.refuse(request.group, reason, wait, Duration::ZERO)
+    }
+
+    /// Removes a waiter whose future was dropped.
+    pub(in crate::upstream) fn forget(&mut self, key: usize, now: Nanos) {
+        let waker = self.wait.leave(key, WaiterState::Detached);
+        self.pool.effects.retire(waker);
+        let Some(waiter) = self.wait.waiters.try_remove(key) else {
+            return;
+        };
+        if let WaiterState::Dispatched { attempt, waker, .. } = waiter.state {
+            self.wait.paced.retain(|paced| *paced != key);
+            self.pool.refund(attempt, now);
+            self.pool.effects.retire(waker);
+        }
+        self.dispatch(now);
+    }
+
+    /// Refuses the waiters under a circuit whose deadline is before `end`.
+    pub(in crate::upstream) fn refuse_late_waiters(
+        &mut self,
+        circuit: usize,
+        end: Nanos,
+        now: Nanos,
+    ) {
+        while let Some(key) = self.wait.pop_late(circuit, end) {
+            self.refuse_late_waiter(key, now);
+        }
+    }
+
+    /// Refuses a waiter that cannot start in time, with the wait that a new call would have.
+    pub(super) fn refuse_late_waiter(&mut self, key: usize, now: Nanos) {
+        let Some(request) = self.wait.request(key) else {
+            return;
+        };
+        let Some(waker) = self.wait.leave(key, WaiterState::Detached) else {
+            return;
+        };
+        let estimate = self.estimator(request.group, now).estimate(request);
+        let wait = estimate.eta.map(|at| at.since(now));
+        self.pool.effects.wake([waker]);
+        self.store_refusal(key, RefusalReason::TooLate(estimate.why), wait, now);
+    }
+
+    /// Refuses all queued waiters under a circuit.
+    pub(in crate::upstream) fn refuse_waiters(
+        &mut self,
+        circuit: usize,
+        reason: &RefusalReason,
+        retry_after: Option<Duration>,
+        now: Nanos,
+    ) {
+        for key in self.wait.queued_under(circuit) {
+            self.refuse_waiter(key, reason.clone(), retry_after, now);
+        }
+    }
+
+    /// Refuses a queued waiter.
+    pub(in crate::upstream) fn refuse_waiter(
+        &mut self,
+        key: usize,
+        reason: RefusalReason,
+        retry_after: Option<Duration>,
+        now: Nanos,
+    ) {
+        if let Some(waker) = self.wait.leave(key, WaiterState::Detached) {
+            self.pool.effects.wake([waker]);
+            self.store_refusal(key, reason, retry_after, now);
+        }
+    }
+
+    fn store_refusal(
+        &mut self,
+        key: usize,
+        reason: RefusalReason,
+        retry_after: Option<Duration>,
+        now: Nanos,
+    ) {
+        let Some(waiter) = self.wait.waiters.get(key) else {
+            return;
+        };
+        let (group, waited) = (waiter.group, now.since(waiter.since));
+        let refusal = self.count_refusal(group, reason, retry_after, waited);
+        if let Some(waiter) = self.wait.waiters.get_mut(key) {
+            waiter.state = WaiterState::Refused(Box::new(refusal));
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        group: u32,
+        reason: RefusalReason,
         retry_after: Option<Duration>,
         waited: Duration,
     ) -> AcquireResult {
-        self.lane(lane).refused += 1;
+        AcquireResult::Refused(self.count_refusal(group, reason, retry_after, waited))
+    }
+
+    fn count_refusal(
+        &mut self,
+        group: u32,
+        cause: RefusalReason,
+        retry_after: Option<Duration>,
+        waited: Duration,
+    ) -> Refusal {
+        let state = self.pool.limits.group_mut(group);
+        state.refused += 1;
         let refusal = Refusal { cause, retry_after };
-        if self.after.heard {
-            let group = self.lane(lane).name.clone();
-            self.emit(EventKind::Refused {
-                group,
+        if self.pool.effects.has_observers() {
+            self.pool.effects.emit(EventKind::Refused {
+                group: state.name.clone(),
                 refusal: refusal.clone(),
                 waited,
             });
         }
-        AcquireResult::No(refusal)
+        refusal
+    }
+
+    fn emit_waiting(&mut self, request: AcquireRequest, explanation: WaitEstimate) {
+        if self.pool.effects.has_observers() {
+            let group = self.pool.limits.group(request.group).name.clone();
+            self.pool.effects.emit(EventKind::Waiting {
+                group,
+                cost: request.cost,
+                explanation,
+            });
+        }
     }
 }

@@ -1,175 +1,164 @@
-//! Foreseeing: when a call would go, and what it waits for until then.
+//! Estimate of a call's start.
 //!
-//! The slot that the limits leave, with all who are ahead gone first. It can come later, when those in
-//! flight take long or others come who go before. A deadline before it is refused at once.
+//! The estimate is the earliest fit in all limits after the calls ahead. A real start may be later, if
+//! calls in flight take long or higher priorities arrive. A deadline before the estimate is refused at
+//! once.
 //!
-//! Worked out, not played through: a line of ten thousand would be played through for each who joins
-//! it. What that costs is said where it is done.
+//! It is computed, not simulated: a queue of ten thousand would be simulated for each call that joins.
 
-use outflow_core::{HealthState, Rate};
+use outflow_core::{Decision, HealthState, Nanos};
 
-use super::super::group::{NEWCOMER, QueueAhead};
+use super::super::circuit::BlockReason;
 use super::super::limits::{EarliestFit, FitTime};
-use super::enqueue::{AcquireRequest, QueueStanding, WaitDeadline};
-use super::{AdmissionState, BlockReason, Cost, Nanos, WaiterState, WhenAsleep};
-use crate::refusal::{WaitEstimate, WaitReason};
-use crate::rules::WaitMode;
+use super::super::permit_pool::PermitPool;
+use super::{AcquireRequest, NEWCOMER, QueueAhead, QueueStanding, WaitQueues, WaiterState};
+use crate::rules::WhenAsleep;
+use crate::upstream::{WaitEstimate, WaitReason};
 
-impl AdmissionState {
-    pub(in crate::upstream) fn impossible(&self, lane: u32, cost: Cost) -> Option<Rate> {
-        let own = self.lane_ref(lane).impossible(cost);
-        own.or_else(|| self.shared.impossible(cost))
+/// Reads queues and limits for one estimate. The circuits' due timers were served.
+#[derive(Debug)]
+pub(in crate::upstream) struct WaitEstimator<'a> {
+    pub(in crate::upstream) pool: &'a mut PermitPool,
+    pub(in crate::upstream) wait: &'a WaitQueues,
+    pub(in crate::upstream) now: Nanos,
+}
+
+impl WaitQueues {
+    pub(in crate::upstream) fn group_of(&self, key: usize) -> Option<u32> {
+        self.waiters.get(key).map(|waiter| waiter.group)
     }
 
-    /// The state that is answered at once instead of waited for.
-    pub(super) fn fails_fast(&mut self, lane: u32, now: Nanos) -> Option<HealthState> {
-        let refuse = self.rules.when_asleep == WhenAsleep::Refuse;
-        let ward = self.lane(lane).ward;
-        match self.closed(ward, now) {
+    /// Returns the groups with waiters.
+    pub(in crate::upstream) fn busy_groups(&self) -> &[u32] {
+        &self.busy
+    }
+}
+
+impl WaitEstimator<'_> {
+    /// Decides whether a call could start now, or when. A block without a known end waits for ever.
+    pub(in crate::upstream) fn check(&mut self, request: AcquireRequest) -> Decision {
+        let limits = &self.pool.limits;
+        if limits.find_too_small(request.group, request.cost).is_some() {
+            return Decision::Never;
+        }
+        match self.estimate(request).eta {
+            Some(at) => Decision::WaitUntil(at),
+            None if self.check_circuit(request.group).is_some() => Decision::WaitUntil(Nanos::MAX),
+            None => Decision::Allow(()),
+        }
+    }
+
+    /// Estimates the wait of a call that joins its queue now.
+    pub(in crate::upstream) fn estimate(&mut self, request: AcquireRequest) -> WaitEstimate {
+        let number = match request.standing {
+            QueueStanding::New => NEWCOMER,
+            QueueStanding::Returning => self.wait.next_return,
+        };
+        self.estimate_at(request, number)
+    }
+
+    /// Estimates the remaining wait of a waiter.
+    pub(in crate::upstream) fn explain_waiter(&mut self, key: usize) -> Option<WaitEstimate> {
+        let wait = self.wait;
+        let waiter = wait.waiters.get(key)?;
+        match waiter.state {
+            WaiterState::Queued { .. } => Some(self.estimate_at(wait.request(key)?, waiter.number)),
+            WaiterState::Dispatched { from, .. } if from > self.now => Some(WaitEstimate {
+                why: WaitReason::Turn,
+                position: 0,
+                eta: Some(from),
+            }),
+            WaiterState::Detached | WaiterState::Dispatched { .. } | WaiterState::Refused(_) => {
+                None
+            }
+        }
+    }
+
+    /// Returns the state for which a call is refused at once instead of queued.
+    pub(super) fn find_fast_failure(&mut self, group: u32) -> Option<HealthState> {
+        let refuse = self.pool.settings.when_asleep == WhenAsleep::Refuse;
+        match self.check_circuit(group) {
             Some(BlockReason::Asleep { state, until }) if refuse || until.is_none() => Some(state),
             _ => None,
         }
     }
 
-    /// When one of this number would go, and what it waits for.
-    pub(super) fn outlook(
-        &mut self,
-        caller: AcquireRequest,
-        number: u64,
-        now: Nanos,
-    ) -> WaitEstimate {
-        let ward = self.lane(caller.lane).ward;
-        let closed = self.closed(ward, now);
-        let opens = closed.and_then(BlockReason::opens);
-        let when = FitTime {
-            now,
-            from: opens.unwrap_or(now),
+    fn check_circuit(&mut self, group: u32) -> Option<BlockReason> {
+        let circuit = self.pool.circuits.index_for(group);
+        self.pool.check_circuit(circuit, self.now)
+    }
+
+    fn estimate_at(&mut self, request: AcquireRequest, number: u64) -> WaitEstimate {
+        let blocked = self.check_circuit(request.group);
+        let time = FitTime {
+            now: self.now,
+            from: blocked.and_then(BlockReason::opens_at).unwrap_or(self.now),
         };
-        let lane = self.lane_ref(caller.lane);
-        let ahead = lane.ahead(&self.waiters, caller.class, number);
-        let slot = self.slot(caller, number, ahead, when);
-        let without_end = matches!(closed, Some(BlockReason::Asleep { until: None, .. }));
+        let ahead = self.ahead(request.group, request, number);
+        let fit = self.find_fit(request, number, ahead, time);
+        let endless = matches!(blocked, Some(BlockReason::Asleep { until: None, .. }));
         WaitEstimate {
-            why: why(closed, slot.rate),
+            why: WaitReason::from_causes(blocked, fit.rate),
             position: usize::try_from(ahead.count).unwrap_or(usize::MAX),
-            eta: (slot.at > now && !without_end).then_some(slot.at),
+            eta: (fit.at > self.now && !endless).then_some(fit.at),
         }
     }
 
-    /// The later of the slots that its group's limits and those of the API leave.
-    fn slot(
+    fn ahead(&self, group: u32, request: AcquireRequest, number: u64) -> QueueAhead {
+        let queues = self.wait.group(group);
+        queues.ahead(&self.wait.waiters, request.class, number)
+    }
+
+    /// Returns the later of the earliest fits in the group's limits and in the shared ones.
+    fn find_fit(
         &mut self,
-        caller: AcquireRequest,
+        request: AcquireRequest,
         number: u64,
         ahead: QueueAhead,
-        when: FitTime,
+        time: FitTime,
     ) -> EarliestFit {
-        let limits = self.own(caller.lane, when.now);
-        let own = limits.slot(when, ahead, caller.cost);
-        let mut slot = self.shared.slot(when, ahead, caller.cost);
-        // Each round lets those of other lanes go first who can have gone by then; the slot only moves
-        // back, and stands still as soon as that brings nobody new.
+        let limits = self.pool.own(request.group, time.now);
+        let own = limits.find_fit(time, ahead, request.cost);
+        let mut fit = self.pool.limits.shared.find_fit(time, ahead, request.cost);
+        // Each round adds the calls of other groups that start before the last fit. The fit only moves
+        // back, and stays when a round adds none.
         for _ in 0..ROUNDS {
-            let others = self.others_by(slot.at.max(own.at), caller, number, when);
-            let next = self.shared.slot(when, ahead.and(others), caller.cost);
-            if next.at <= slot.at {
+            let others = self.others_before(fit.at.max(own.at), request, number, time);
+            let shared = &mut self.pool.limits.shared;
+            let next = shared.find_fit(time, ahead.and(others), request.cost);
+            if next.at <= fit.at {
                 break;
             }
-            slot = next;
+            fit = next;
         }
-        if slot.at > own.at { slot } else { own }
+        if fit.at > own.at { fit } else { own }
     }
 
-    /// Those of other lanes who go before it and can have gone by `until`.
-    fn others_by(
+    /// Returns the waiters of other groups that go before a call and can start by `until`.
+    fn others_before(
         &mut self,
         until: Nanos,
-        caller: AcquireRequest,
+        request: AcquireRequest,
         number: u64,
-        when: FitTime,
+        time: FitTime,
     ) -> QueueAhead {
-        let ward = self.lane(caller.lane).ward;
+        let circuit = self.pool.circuits.index_for(request.group);
+        let wait = self.wait;
         let mut sum = QueueAhead::default();
-        for place in 0..self.busy.len() {
-            let Some(lane) = self.busy.get(place).copied() else {
-                continue;
-            };
-            let theirs = self.lane_ref(lane).ward;
-            let stuck = theirs != ward && self.closed(theirs, when.now).is_some();
-            if lane == caller.lane || stuck {
+        for group in wait.busy.iter().copied() {
+            let other = self.pool.circuits.index_for(group);
+            let is_blocked = other != circuit && self.check_circuit(group).is_some();
+            if group == request.group || is_blocked {
                 continue;
             }
-            let ahead = self
-                .lane_ref(lane)
-                .ahead(&self.waiters, caller.class, number);
-            let limits = self.own(lane, when.now);
-            sum = sum.and(limits.passing_by(until, when, ahead));
+            let ahead = self.ahead(group, request, number);
+            let limits = self.pool.own(group, time.now);
+            sum = sum.and(limits.count_fitting(until, time, ahead));
         }
         sum
     }
-
-    pub(super) fn closed(&mut self, ward: usize, now: Nanos) -> Option<BlockReason> {
-        match self.ticket(ward, now) {
-            Ok(ticket) => {
-                self.circuit_mut(ward).health.abandon(now, ticket);
-                None
-            }
-            Err(closed) => Some(closed),
-        }
-    }
-
-    /// Where one who waits stands now.
-    pub(in crate::upstream) fn explain(&mut self, key: usize, now: Nanos) -> Option<WaitEstimate> {
-        let waiter = self.waiters.get(key)?;
-        match waiter.place {
-            WaiterState::InLine { .. } => {
-                let number = waiter.number;
-                let caller = self.caller(key)?;
-                Some(self.outlook(caller, number, now))
-            }
-            WaiterState::Called { from, .. } if from > now => Some(WaitEstimate {
-                why: WaitReason::Turn,
-                position: 0,
-                eta: Some(from),
-            }),
-            WaiterState::Arriving | WaiterState::Called { .. } | WaiterState::TurnedAway(_) => None,
-        }
-    }
-
-    /// When a newcomer would go, and what it would wait for.
-    pub(super) fn forecast(&mut self, caller: AcquireRequest, now: Nanos) -> WaitEstimate {
-        let number = match caller.standing {
-            QueueStanding::New => NEWCOMER,
-            QueueStanding::Returning => self.next_return,
-        };
-        self.outlook(caller, number, now)
-    }
-
-    /// What one who waits asked for.
-    pub(super) fn caller(&self, key: usize) -> Option<AcquireRequest> {
-        let waiter = self.waiters.get(key)?;
-        Some(AcquireRequest {
-            lane: waiter.lane,
-            cost: waiter.cost,
-            class: waiter.class,
-            term: WaitDeadline::By(waiter.deadline),
-            mode: WaitMode::Wait,
-            standing: QueueStanding::New,
-        })
-    }
 }
 
-fn why(closed: Option<BlockReason>, rate: Option<Rate>) -> WaitReason {
-    match (closed, rate) {
-        (Some(BlockReason::Asleep { state, .. }), _) => WaitReason::State(state),
-        (Some(BlockReason::Cooling { .. }), _) => WaitReason::Cooldown,
-        (Some(BlockReason::Probing { .. }), _) => WaitReason::State(HealthState::HalfOpen),
-        (_, Some(rate)) => WaitReason::Limit { rate },
-        (Some(BlockReason::Full { most, .. }), None) => WaitReason::Concurrency { most },
-        (Some(BlockReason::Overdue) | None, None) => WaitReason::Turn,
-    }
-}
-
-/// With limits in each group and one beside them two rounds are the rule; a third finds the few who
-/// come in by the second.
+/// With limits in each group and shared ones two rounds are common; a third finds the few calls that
+/// the second adds.
 const ROUNDS: u32 = 4;

@@ -1,26 +1,25 @@
-//! How long a lower class lets better ones go first.
+//! Priority aging: a lower class that was passed over often enough is next, once.
 //!
-//! A better class goes first, but not for ever: whoever was passed over often enough is next, once.
-//! It is kept for each group and for the whole API: a group whose own limit is reached seldom has a
-//! turn, and the many turns of others must neither use up nor fill the patience of those in it.
+//! Each group and the whole API count separately. A group at its own limit dispatches seldom; the many
+//! dispatches of other groups must neither use up nor fill its count.
 
-use super::wait_queue::{CLASSES, PriorityClass};
+use super::{CLASSES, PriorityClass};
 
-/// How often each class was passed over by a better one.
+/// Number of times each class was passed over by a higher one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PriorityAging([u8; CLASSES.len()]);
 
 impl PriorityAging {
-    /// Both together: who has lost it here or there has lost it.
-    pub(super) fn and(self, other: Self) -> Self {
+    /// Returns the larger of both counts for each class.
+    pub(super) fn max(self, other: Self) -> Self {
         let ([high, normal, low], [and_high, and_normal, and_low]) = (self.0, other.0);
         Self([high.max(and_high), normal.max(and_normal), low.max(and_low)])
     }
 
-    /// The better class first, unless one was passed over too often.
+    /// Returns the higher class first, unless a lower one was passed over too often.
     pub(super) const fn order(self) -> [PriorityClass; CLASSES.len()] {
         let [_, normal, low] = self.0;
-        match (normal >= MOST, low >= MOST) {
+        match (normal >= MAX_PASSED_OVER, low >= MAX_PASSED_OVER) {
             (_, true) => [
                 PriorityClass::Low,
                 PriorityClass::High,
@@ -35,26 +34,30 @@ impl PriorityAging {
         }
     }
 
-    /// One of a class was called while others wait.
-    pub(super) fn called(&mut self, called: PriorityClass, waits: impl Fn(PriorityClass) -> bool) {
-        for (class, passed) in CLASSES.into_iter().zip(&mut self.0) {
-            if class == called {
-                *passed = 0;
-            } else if class < called && waits(class) {
-                *passed = passed.saturating_add(1);
+    /// Counts the lower classes with waiters as passed over.
+    pub(super) fn record_dispatch(
+        &mut self,
+        dispatched: PriorityClass,
+        waits: impl Fn(PriorityClass) -> bool,
+    ) {
+        for (class, passed_over) in CLASSES.into_iter().zip(&mut self.0) {
+            if class == dispatched {
+                *passed_over = 0;
+            } else if class < dispatched && waits(class) {
+                *passed_over = passed_over.saturating_add(1);
             }
         }
     }
 
-    /// A class had its turn, if in vain.
-    pub(super) fn tried(&mut self, tried: PriorityClass) {
-        for (class, passed) in CLASSES.into_iter().zip(&mut self.0) {
+    /// Resets the count of a class whose attempt to start failed.
+    pub(super) fn reset(&mut self, tried: PriorityClass) {
+        for (class, passed_over) in CLASSES.into_iter().zip(&mut self.0) {
             if class == tried {
-                *passed = 0;
+                *passed_over = 0;
             }
         }
     }
 }
 
-/// So many of better classes go at most before each one of a lower class, which keeps a ninth.
-pub(super) const MOST: u8 = 8;
+/// At most this many calls of higher classes start before one of a lower class, which keeps a ninth.
+pub(super) const MAX_PASSED_OVER: u8 = 8;
