@@ -52,7 +52,7 @@ pub use config::Config;
 pub use error::Error;
 pub use event::{Event, Events, Observer};
 pub use layer::{LayerError, UpstreamBody, UpstreamFuture, UpstreamLayer, UpstreamService};
-pub use limiter_registry::{DEFAULT_MOST_NAMES, LimiterHandle, LimiterRegistry, RegistryFull};
+pub use limiter_registry::{DEFAULT_MAX_NAMES, LimiterHandle, LimiterRegistry, RegistryFull};
 pub use path_pattern::{InvalidPattern, PathPattern};
 pub use preset::Preset;
 pub use refusal::{Refusal, RefusalReason};

@@ -14,6 +14,7 @@ mod group;
 mod in_flight;
 mod learning;
 mod limits;
+mod options;
 mod permit;
 mod permit_pool;
 mod reconfigure;
@@ -35,12 +36,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use http::Method;
-use outflow_core::{Cost, Decision, HealthOverride, HealthState, Nanos, Priority};
+use outflow_core::{Decision, HealthOverride, HealthState, Nanos};
 use smol_str::SmolStr;
 
 pub use acquire::Acquire;
 pub use explain::{WaitEstimate, WaitReason};
 pub use fleet_share::FleetShare;
+pub use options::{AcquireOptions, Target};
 pub use permit::{AttemptResult, LimitFeedback, PendingBody, Permit, Verdict};
 pub use report::{
     EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
@@ -51,7 +53,7 @@ pub use shared::SharedTimer;
 
 use shared::SharedState;
 use state::AdmissionState;
-use wait_queue::{AcquireRequest, QueueStanding, WaitDeadline};
+use wait_queue::{AcquireRequest, WaitDeadline};
 
 use crate::event::Events;
 use crate::refusal::{Refusal, RefusalReason};
@@ -339,90 +341,6 @@ impl fmt::Debug for Upstream {
         f.debug_struct("Upstream")
             .field("name", &self.shared.name)
             .finish_non_exhaustive()
-    }
-}
-
-/// Group and cost of a call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Target {
-    group: u32,
-    cost: Cost,
-}
-
-impl Target {
-    /// Sets the cost.
-    #[must_use]
-    pub const fn with_cost(mut self, cost: Cost) -> Self {
-        self.cost = cost;
-        self
-    }
-
-    /// Returns the cost.
-    pub const fn cost(self) -> Cost {
-        self.cost
-    }
-}
-
-/// Options of an acquisition.
-///
-/// ```
-/// use outflow::core::Priority;
-/// use outflow::AcquireOptions;
-///
-/// let urgent = AcquireOptions::default().with_priority(Priority::High);
-/// # let _ = urgent;
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct AcquireOptions {
-    priority: Priority,
-    deadline: Option<Nanos>,
-    mode: Option<WaitMode>,
-    standing: QueueStanding,
-}
-
-impl AcquireOptions {
-    /// Creates the default options: normal priority, deadline and wait mode of the rules.
-    pub const fn new() -> Self {
-        Self {
-            priority: Priority::Normal,
-            deadline: None,
-            mode: None,
-            standing: QueueStanding::New,
-        }
-    }
-
-    /// Sets the priority among the waiters of the group.
-    #[must_use]
-    pub const fn with_priority(mut self, priority: Priority) -> Self {
-        self.priority = priority;
-        self
-    }
-
-    /// Sets the instant until which the call waits for its permit.
-    #[must_use]
-    pub const fn with_deadline(mut self, deadline: Nanos) -> Self {
-        self.deadline = Some(deadline);
-        self
-    }
-
-    /// Sets the wait mode in place of that of the rules.
-    #[must_use]
-    pub const fn with_mode(mut self, mode: WaitMode) -> Self {
-        self.mode = Some(mode);
-        self
-    }
-
-    /// Puts the call ahead of all new calls: it was sent before, under a limit that was too high.
-    #[must_use]
-    pub(crate) const fn with_return(mut self) -> Self {
-        self.standing = QueueStanding::Returning;
-        self
-    }
-}
-
-impl Default for AcquireOptions {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -213,10 +213,10 @@ fn trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
         item,
         &[
             ("system", &TlsTrust::System),
-            ("anybody", &TlsTrust::Anybody),
+            ("anybody", &TlsTrust::AnyCertificate),
         ],
     )?;
-    if *trusted == TlsTrust::Anybody {
+    if *trusted == TlsTrust::AnyCertificate {
         item.report(
             ValueError::warning(
                 "anybody on the way can read the keys and answer in the API's name",

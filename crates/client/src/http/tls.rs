@@ -31,7 +31,7 @@ impl TrustStore {
         match trust {
             TlsTrust::System => self.system().ok_or(TrustError::NoSystem),
             TlsTrust::File(path) => from_file(path),
-            TlsTrust::Anybody => anybody(),
+            TlsTrust::AnyCertificate => anybody(),
         }
     }
 

@@ -244,7 +244,7 @@ fn reach(api: &Api, wiring: &TransportDeps) -> Result<ConnectRoute, InvalidTrans
 }
 
 fn trust(api: &Api, vouchers: &TrustStore) -> Result<Arc<rustls::ClientConfig>, InvalidTransport> {
-    if api.trust == TlsTrust::Anybody {
+    if api.trust == TlsTrust::AnyCertificate {
         tracing::warn!(
             api = %api.name,
             "certificates are not checked: whoever sits on the way reads the keys"

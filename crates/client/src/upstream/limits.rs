@@ -28,7 +28,7 @@ use super::fleet_share::FleetShare;
 use super::report::{EffectiveLimit, LimitScope, RemainingQuota, UsageHistory};
 use limit_state::LimitState;
 
-/// The live limits of a group, or those that all calls of an API share.
+/// The live limits of a group, or the shared limits of an API.
 #[derive(Debug)]
 pub(super) struct ScopeLimits {
     configured: Vec<Limit>,

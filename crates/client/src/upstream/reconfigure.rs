@@ -147,7 +147,7 @@ impl Reconfiguration<'_> {
         }
     }
 
-    /// Merges groups that the rules dropped into those that take their calls.
+    /// Merges groups that the rules dropped into the groups that take their calls.
     fn retire_groups(&mut self, numbers: &[u32]) {
         for group in (0_u32..).take(self.state.pool.limits.groups.len()) {
             if numbers.contains(&group) {

@@ -11,14 +11,15 @@ mod enqueue;
 mod estimate;
 mod priority_aging;
 mod queue;
+mod request;
 
 use std::task::Waker;
 
 use outflow_core::{Cost, Nanos, Priority};
 use slab::Slab;
 
-pub(super) use enqueue::{AcquireRequest, AcquireResult, PermitParts, QueueStanding, WaitDeadline};
 pub(super) use estimate::WaitEstimator;
+pub(super) use request::{AcquireRequest, AcquireResult, PermitParts, QueueStanding, WaitDeadline};
 
 use super::group_slot;
 use crate::refusal::Refusal;

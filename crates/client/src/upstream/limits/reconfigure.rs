@@ -118,7 +118,7 @@ impl ScopeLimits {
     }
 
     /// Returns the largest number of arrived calls, and the largest cost, that one of its limits counts.
-    /// Where only one of the two is counted, it stands for both.
+    /// If only one of the two is counted, it stands for both.
     pub(in crate::upstream) fn landed(&mut self, now: Nanos) -> Overdraft {
         let (mut calls, mut cost) = (None, None);
         for (limit, status) in self.meters.standings(now) {

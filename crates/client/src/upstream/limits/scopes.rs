@@ -1,4 +1,4 @@
-//! The limits of all scopes of an API: those that every call shares, and those of each group.
+//! The limits of all scopes of an API: the shared limits and the limits of each group.
 
 use outflow_core::{Accounting, Cost, Limit, Nanos, Rate};
 

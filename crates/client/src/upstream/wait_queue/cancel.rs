@@ -36,7 +36,7 @@ impl WaitQueues {
         Some(waker)
     }
 
-    /// Puts a detached waiter back to its position. Returns the first deadline if it is tracked anew.
+    /// Puts a detached waiter back to its position. Returns the first deadline if its own was untracked.
     pub(super) fn requeue(&mut self, key: usize, waker: Waker) -> Option<Nanos> {
         let waiter = self.waiters.get(key)?;
         let (group, class) = (waiter.group, waiter.class);

@@ -3,71 +3,18 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use outflow_core::{Cost, Nanos, Rate};
+use outflow_core::{Nanos, Rate};
 
 use super::super::admission_check::StartRequest;
 use super::super::group_slot;
 use super::super::state::AdmissionState;
-use super::{PriorityClass, WaitQueues, Waiter, WaiterState};
+use super::{
+    AcquireRequest, AcquireResult, QueueStanding, WaitDeadline, WaitQueues, Waiter, WaiterState,
+};
 use crate::event::EventKind;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::rules::WaitMode;
 use crate::upstream::{WaitEstimate, WaitReason};
-
-/// A call that asks for a permit.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::upstream) struct AcquireRequest {
-    pub(in crate::upstream) group: u32,
-    pub(in crate::upstream) cost: Cost,
-    pub(in crate::upstream) class: PriorityClass,
-    pub(in crate::upstream) deadline: WaitDeadline,
-    pub(in crate::upstream) mode: WaitMode,
-    pub(in crate::upstream) standing: QueueStanding,
-}
-
-/// Position among the waiters of a class.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::upstream) enum QueueStanding {
-    New,
-    /// Ahead of all new calls: it was sent before, under a limit that was too high.
-    Returning,
-}
-
-/// End of a call's wait.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::upstream) enum WaitDeadline {
-    At(Nanos),
-    Within(Duration),
-}
-
-impl AcquireRequest {
-    /// Returns the instant at which its wait ends, if it begins now.
-    fn deadline(&self, now: Nanos) -> Nanos {
-        match self.deadline {
-            WaitDeadline::At(deadline) => deadline,
-            WaitDeadline::Within(span) => now.saturating_add(span),
-        }
-    }
-}
-
-/// Answer to a first or repeated poll.
-#[derive(Debug)]
-pub(in crate::upstream) enum AcquireResult {
-    Granted(PermitParts),
-    /// The call waits under this key.
-    Wait(usize),
-    Refused(Refusal),
-}
-
-/// The contents of a permit.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::upstream) struct PermitParts {
-    pub(in crate::upstream) attempt: usize,
-    pub(in crate::upstream) id: u64,
-    pub(in crate::upstream) waited: Duration,
-    /// True if a limit counts from the sending, which then has to be reported.
-    pub(in crate::upstream) counts_sends: bool,
-}
 
 impl WaitQueues {
     fn arrive(&mut self, request: AcquireRequest, now: Nanos) -> usize {
