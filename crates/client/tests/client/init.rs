@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::event::EventKind;
-use outflow::{
-    AcquireOptions, Config, Event, Events, Observer, Outflow, Rules, SystemClock, Upstream,
-};
+use outflow::{Config, Event, Events, Observer, Outflow, Rules, SystemClock, Upstream};
 use outflow_mock::{MockApi, MockResponse, Quota, Script, ScriptMatch, Server};
 use tokio::sync::Notify;
 
@@ -161,7 +159,7 @@ fn meters_that_take_too_much_memory_are_told_once() {
     let (events, heard) = (Events::new(), Arc::new(Heard::default()));
     events.subscribe(heard.clone());
     let door = Upstream::new("small", rules, Arc::new(SystemClock::new()), events).expect("valid");
-    let ask = AcquireOptions::new(door.group("default").expect("always there"));
+    let ask = door.group("default").expect("always there");
     for _ in 0..3 {
         let mut permit = door.try_acquire(ask).expect("room");
         permit.sending();

@@ -119,9 +119,9 @@ async fn a_request_that_is_refused_does_not_reach_the_service() {
         .expect("the first");
     let mut request = Request::new(());
     let route = door.route(request.method(), "/");
-    request
-        .extensions_mut()
-        .insert(AcquireOptions::new(route).mode(WaitMode::Reject));
+    let extensions = request.extensions_mut();
+    extensions.insert(route);
+    extensions.insert(AcquireOptions::new().with_mode(WaitMode::Reject));
     let refused = through(&service, request).await.err();
     assert!(
         matches!(refused, Some(LayerError::Refused(_))),
@@ -292,7 +292,7 @@ async fn a_request_whose_service_was_slow_is_not_sent_before_the_server_s_time()
     assert!(!polled(request.as_mut()), "its service is not ready");
 
     let mut other = door
-        .try_acquire(AcquireOptions::new(door.group("default").expect("known")))
+        .try_acquire(door.group("default").expect("known"))
         .expect("room");
     other.sending();
     let mut told = http::HeaderMap::new();

@@ -11,8 +11,8 @@ use std::time::Duration;
 use outflow::config::{Environment, Source};
 use outflow::core::{Backoff, HealthState, RetryBudgetSettings, Share};
 use outflow::{
-    AcquireOptions, Api, Config, Credential, CredentialPlacement, Outflow, RefusalReason,
-    ReloadChanges, Rules, TlsTrust,
+    Api, Config, Credential, CredentialPlacement, Outflow, RefusalReason, ReloadChanges, Rules,
+    TlsTrust,
 };
 use outflow_mock::{Latency, MockApi, MockResponse, Server};
 
@@ -61,7 +61,7 @@ async fn a_limit_that_grew_lets_a_waiting_call_go_and_counts_what_was_used() {
     let (code, changes) = tokio::join!(waits, reload);
     assert_eq!((code, changes.changed), (200, names(&["one"])));
     let door = client.upstream("one").expect("there");
-    let third = door.try_acquire(AcquireOptions::new(door.route(&http::Method::GET, "/")));
+    let third = door.try_acquire(door.route(&http::Method::GET, "/"));
     assert!(third.is_err(), "two in all");
     assert_eq!(server.api().audit().count(), 2);
 }
@@ -107,7 +107,7 @@ async fn an_api_that_comes_back_has_used_what_it_had_used() {
     let changes = client.reload([api("one", &server, "1/h")]).expect("valid");
     assert_eq!(changes.added, names(&["one"]));
     let door = client.upstream("one").expect("there");
-    let ask = AcquireOptions::new(door.route(&http::Method::GET, "/"));
+    let ask = door.route(&http::Method::GET, "/");
     let refusal = door.try_acquire(ask).expect_err("one an hour");
     assert!(
         matches!(refusal.cause, RefusalReason::Busy(_)),
@@ -188,7 +188,7 @@ async fn a_mistake_in_one_api_changes_no_other() {
         assert_eq!(refused.expect_err("wrong").count(), 1);
         assert!(client.upstream("two").is_none());
         let door = client.upstream("one").expect("there");
-        let ask = AcquireOptions::new(door.route(&http::Method::GET, "/"));
+        let ask = door.route(&http::Method::GET, "/");
         assert!(door.try_acquire(ask).is_err(), "one an hour, still");
     }
     let page = client.metrics().expect("metrics").render();

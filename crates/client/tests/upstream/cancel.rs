@@ -2,9 +2,9 @@
 
 use http::HeaderMap;
 use outflow::core::{HealthOverride, Priority};
-use outflow::{AcquireOptions, AttemptResult, Group};
+use outflow::{AttemptResult, Group};
 
-use crate::support::{Caller, World, by_sending, ms, rules, secs};
+use crate::support::{CallRequest, Caller, World, by_sending, ms, rules, secs};
 
 // One a second. Whoever sends 990 ms after it was let in counts from then, so the next has to wait for
 // a second from there and not for the 10 ms that are left of the first.
@@ -74,10 +74,8 @@ fn one_who_cannot_go_takes_no_turn_from_its_class() {
     ];
     all.max_wait = secs(1_000_000);
     let world = World::silent(all);
-    world
-        .caller(AcquireOptions::new(world.group("daily")))
-        .goes();
-    let ask = |group, class| AcquireOptions::new(world.group(group)).priority(class);
+    world.caller(CallRequest::new(world.group("daily"))).goes();
+    let ask = |group, class| CallRequest::new(world.group(group)).priority(class);
     let _stuck = world.waiting(ask("daily", Priority::Low));
     let mut low = world.waiting(ask("lowly", Priority::Low));
     let high = || world.waiting(ask("busy", Priority::High));

@@ -7,14 +7,12 @@ use http::HeaderMap;
 use outflow::core::{
     Accounting, AdaptiveMode, Cost, Fault, HealthOverride, HealthState, Limit, Nanos, Priority,
 };
-use outflow::{
-    AcquireOptions, AttemptResult, Group, HealthScope, PendingBody, Permit, Rules, WhenAsleep,
-};
+use outflow::{AttemptResult, Group, HealthScope, PendingBody, Permit, Rules, WhenAsleep};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use crate::support::oracle::{Counted, Everything};
-use crate::support::{Caller, World, health, ms, parsed, rules, secs};
+use crate::support::{CallRequest, Caller, World, health, ms, parsed, rules, secs};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -226,13 +224,11 @@ impl Chaos {
         let target = self
             .world
             .group(&group.to_string())
-            .costing(Cost::new(cost));
+            .with_cost(Cost::new(cost));
         let deadline = self.world.now().saturating_add(ready);
-        let mut caller = self.world.caller(
-            AcquireOptions::new(target)
-                .priority(class)
-                .deadline(deadline),
-        );
+        let mut caller = self
+            .world
+            .caller(CallRequest::new(target).priority(class).deadline(deadline));
         match caller.poll() {
             Some(Ok(permit)) => return self.goes(group, cost, permit),
             Some(Err(_)) => {}

@@ -7,13 +7,11 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use outflow::core::{Accounting, Cost, Fault, Limit, Pacing};
-use outflow::{
-    AcquireOptions, AttemptResult, Events, Group, HealthScope, Rules, SystemClock, Upstream,
-};
+use outflow::{AttemptResult, Events, Group, HealthScope, Rules, SystemClock, Upstream};
 use proptest::prelude::*;
 
 use crate::support::{
-    Caller, INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs,
+    CallRequest, Caller, INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs,
 };
 
 // Before the first poll, in line, called and not resumed, paced: at each of these points a call can be
@@ -141,7 +139,7 @@ fn a_waker_may_drop_another_call_of_the_same_door() {
     let waker = Waker::from(Arc::new(Holding {
         _other: Mutex::new(other),
     }));
-    let mut admit = Box::pin(world.door.admit(world.ask()));
+    let mut admit = Box::pin(world.acquire(world.ask()));
     let first = admit.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(first.is_pending());
     drop(waker);
@@ -172,7 +170,7 @@ fn a_waker_that_panics_takes_nobody_with_it() {
     let world = World::new(rules(vec![by_sending("2/s")]));
     world.sends(2, world.ask());
     let waker = Waker::from(Arc::new(Panicking));
-    let mut admit = Box::pin(world.door.admit(world.ask()));
+    let mut admit = Box::pin(world.acquire(world.ask()));
     drop(admit.as_mut().poll(&mut Context::from_waker(&waker)));
     let mut second = world.waiting(world.ask());
     world.pass(secs(1));
@@ -192,7 +190,7 @@ fn without_its_timer_the_door_is_late_and_never_early() {
     world.sends(2, world.ask());
     let mut waits = world.waiting(world.ask());
     world.pass(ms(999));
-    assert!(world.door.try_acquire(world.ask()).is_err() && waits.poll().is_none());
+    assert!(world.try_acquire(world.ask()).is_err() && waits.poll().is_none());
     world.pass(ms(1));
     let mut next = world.caller(world.ask());
     assert!(next.poll().is_some_and(|answer| answer.is_ok()));
@@ -218,8 +216,8 @@ fn rings_do_not_multiply() {
         ..rules(Vec::new())
     });
     let (slow, full) = (
-        AcquireOptions::new(world.group("slow")),
-        AcquireOptions::new(world.group("full")),
+        CallRequest::new(world.group("slow")),
+        CallRequest::new(world.group("full")),
     );
     world.caller(slow).goes();
     let _held = world.caller(full).admitted();
@@ -304,10 +302,10 @@ impl Wake for Unpark {
     }
 }
 
-fn block_on(door: &Upstream, ask: AcquireOptions, give_up_after: u32) -> bool {
+fn block_on(door: &Upstream, ask: CallRequest, give_up_after: u32) -> bool {
     let unpark = Arc::new(Unpark(std::thread::current(), AtomicU32::new(0)));
     let waker = Waker::from(Arc::clone(&unpark));
-    let mut admit = Box::pin(door.admit(ask));
+    let mut admit = Box::pin(door.acquire_with(ask.target, ask.options));
     for _ in 0..=give_up_after {
         if let Poll::Ready(answer) = admit.as_mut().poll(&mut Context::from_waker(&waker)) {
             let Ok(mut permit) = answer else { return false };
@@ -337,7 +335,7 @@ fn threads_on_the_real_clock_leave_nothing_behind() {
         Events::new(),
     );
     let door = door.expect("the rules fit together");
-    let ask = AcquireOptions::new(door.group("default").expect("there is one"));
+    let ask = CallRequest::new(door.group("default").expect("there is one"));
     let went = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for thread in 0..4_u32 {
@@ -361,7 +359,7 @@ fn threads_on_the_real_clock_leave_nothing_behind() {
 #[test]
 fn cost_zero_takes_nothing() {
     let world = World::new(rules(vec![by_sending("1/s")]));
-    let free = AcquireOptions::new(world.group("default").costing(Cost::ZERO));
+    let free = CallRequest::new(world.group("default").with_cost(Cost::ZERO));
     world.sends(100, free);
     world.caller(world.ask()).goes();
 }

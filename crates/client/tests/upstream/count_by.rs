@@ -4,9 +4,11 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use outflow::core::{AdaptiveMode, Cost, CountBy, Decision, Limit};
 use outflow::event::EventKind;
-use outflow::{AcquireOptions, AttemptResult, Group, Permit, RefusalReason, Rules, WaitReason};
+use outflow::{AttemptResult, Group, Permit, RefusalReason, Rules, WaitReason};
 
-use crate::support::{INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs};
+use crate::support::{
+    CallRequest, INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs,
+};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let pairs = pairs.iter().map(|(name, value)| {
@@ -24,8 +26,8 @@ fn both(calls: &str, tokens: &str, counted: fn(&str) -> Limit) -> Vec<Limit> {
     ]
 }
 
-fn costing(world: &World, cost: u64) -> AcquireOptions {
-    AcquireOptions::new(world.group("default").costing(Cost::new(cost)))
+fn costing(world: &World, cost: u64) -> CallRequest {
+    CallRequest::new(world.group("default").with_cost(Cost::new(cost)))
 }
 
 fn sent(world: &World, cost: u64) -> Permit {
@@ -103,7 +105,7 @@ fn those_ahead_are_counted_as_calls_and_with_what_they_cost() {
         ..rules(calls)
     });
     world.sends(2, costing(&world, 1));
-    let other = AcquireOptions::new(world.group("other").costing(Cost::new(100)));
+    let other = CallRequest::new(world.group("other").with_cost(Cost::new(100)));
     let mut ahead = [(); 2]
         .map(|()| world.waiting(other))
         .into_iter()
@@ -112,7 +114,7 @@ fn those_ahead_are_counted_as_calls_and_with_what_they_cost() {
     let last = world.waiting(costing(&world, 100));
     let eta = last.explain().and_then(|told| told.eta);
     assert_eq!(eta, Some(world.now().saturating_add(secs(3))));
-    let check = world.door.check(costing(&world, 100));
+    let check = world.check(costing(&world, 100));
     assert_eq!(
         check,
         Decision::WaitUntil(world.now().saturating_add(secs(3)))

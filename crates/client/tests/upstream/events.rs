@@ -5,12 +5,9 @@ use std::time::Duration;
 
 use outflow::core::{HealthState, MeterEvent, OutcomeClass, Share};
 use outflow::event::EventKind;
-use outflow::{
-    AcquireOptions, Alerted, AttemptResult, Event, Group, Observer, RefusalReason, Rules, Upstream,
-    WaitReason,
-};
+use outflow::{AttemptResult, Event, Group, Observer, RefusalReason, Rules, Upstream, WaitReason};
 
-use crate::support::{World, by_arrival, by_sending, ms, rules, secs};
+use crate::support::{CallRequest, World, by_arrival, by_sending, ms, rules, secs};
 
 fn names(world: &World) -> Vec<&'static str> {
     let name = |what: &EventKind| {
@@ -36,7 +33,7 @@ fn every_step_of_a_call_is_told_in_order() {
         groups: vec![Group::new("orders", vec![by_sending("1/s")])],
         ..rules(Vec::new())
     });
-    let orders = AcquireOptions::new(world.group("orders"));
+    let orders = CallRequest::new(world.group("orders"));
     let mut permit = world.caller(orders).admitted();
     permit.sending();
     world.pass(ms(250));
@@ -63,7 +60,7 @@ fn every_step_of_a_call_is_told_in_order() {
     let permit = waits.admitted();
     assert!(permit.id() > id);
     permit.refund();
-    let refused = world.door.try_acquire(orders).map(drop);
+    let refused = world.try_acquire(orders).map(drop);
     assert!(refused.is_ok());
     assert_eq!(
         names(&world),
@@ -152,7 +149,7 @@ fn long_use_near_the_limit_raises_an_alert_and_its_end_is_told() {
             _ => None,
         }));
         if raised.len() == 1 {
-            assert_eq!(world.door.report().limits[0].history.alert, Alerted::Yes);
+            assert_eq!(world.door.report().limits[0].history.alert, true);
         }
         world.pass(secs(1));
     }
@@ -172,9 +169,9 @@ impl Observer for Meddler {
         let Some(door) = self.door.get() else { return };
         let target = door.group("default").expect("there is one");
         let _report = door.report();
-        let _foretold = door.check(AcquireOptions::new(target));
+        let _foretold = door.check(target);
         if matches!(event.what, EventKind::Settled { .. }) {
-            drop(door.try_acquire(AcquireOptions::new(target)));
+            drop(door.try_acquire(target));
         }
     }
 }
@@ -224,8 +221,8 @@ fn admitted_and_refused_are_counted_once_by_group() {
         ..rules(Vec::new())
     });
     let (a, b) = (
-        AcquireOptions::new(world.group("a")),
-        AcquireOptions::new(world.group("b")),
+        CallRequest::new(world.group("a")),
+        CallRequest::new(world.group("b")),
     );
     let mut slow = world.caller(b).admitted();
     slow.sending();
@@ -238,9 +235,9 @@ fn admitted_and_refused_are_counted_once_by_group() {
     assert!(called.poll().is_none());
     world.pass(secs(4));
     called.goes();
-    (0..2).for_each(|_| drop(world.door.try_acquire(a)));
+    (0..2).for_each(|_| drop(world.try_acquire(a)));
     world.caller(a).goes();
-    drop(world.door.try_acquire(a));
+    drop(world.try_acquire(a));
     let report = world.door.report();
     let counts: Vec<(&str, u64, u64)> = report
         .groups

@@ -5,18 +5,18 @@ use std::time::Duration;
 use http::HeaderMap;
 use outflow::core::{Cost, Decision, Fault, HealthOverride, HealthState, OutcomeClass};
 use outflow::event::EventKind;
-use outflow::{
-    AcquireOptions, AttemptResult, Group, HealthScope, RefusalReason, Rules, WaitReason, WhenAsleep,
-};
+use outflow::{AttemptResult, Group, HealthScope, RefusalReason, Rules, WaitReason, WhenAsleep};
 
-use crate::support::{Caller, INSTANT, World, by_sending, health, ms, parsed, rules, secs};
+use crate::support::{
+    CallRequest, Caller, INSTANT, World, by_sending, health, ms, parsed, rules, secs,
+};
 
 fn unlimited() -> Rules {
     rules(Vec::new())
 }
 
 /// An answer with this status that asks to wait so many seconds.
-pub(crate) fn asks_to_wait(world: &World, ask: AcquireOptions, status: u16, seconds: &str) {
+pub(crate) fn asks_to_wait(world: &World, ask: CallRequest, status: u16, seconds: &str) {
     let mut headers = HeaderMap::new();
     headers.insert("retry-after", seconds.parse().expect("a value"));
     let mut permit = world.caller(ask).admitted();
@@ -72,7 +72,7 @@ fn a_sleep_that_begins_while_a_hundred_wait_lets_none_of_them_go() {
     let late = world.caller(world.ask()).refused();
     assert_eq!(late.retry_after, Some(secs(60)));
     let at = world.now().saturating_add(secs(60));
-    assert_eq!(world.door.check(world.ask()), Decision::WaitUntil(at));
+    assert_eq!(world.check(world.ask()), Decision::WaitUntil(at));
 }
 
 // The same where callers would rather wait: 30 s of patience are too few for 60, and enough for 10.
@@ -372,8 +372,8 @@ fn a_ban_of_one_group_does_not_stop_another() {
         ..rules(vec![by_sending("20/s")])
     });
     let (order, quote) = (
-        AcquireOptions::new(world.group("order")),
-        AcquireOptions::new(world.group("quote")),
+        CallRequest::new(world.group("order")),
+        CallRequest::new(world.group("quote")),
     );
     asks_to_wait(&world, order, 418, "60");
     assert_eq!(world.caller(order).refused().retry_after, Some(secs(60)));
@@ -384,7 +384,7 @@ fn a_ban_of_one_group_does_not_stop_another() {
     world
         .door
         .force_health(Some(world.group("quote")), HealthOverride::Sleep);
-    assert!(world.door.try_acquire(quote).is_err());
+    assert!(world.try_acquire(quote).is_err());
     world.door.release_health(Some(world.group("quote")));
     world.caller(quote).goes();
 }
@@ -498,7 +498,7 @@ fn an_operator_s_hold_lets_nothing_go_for_an_hour() {
         world.pass(Duration::from_mins(1));
     }
     assert_eq!(
-        world.door.check(world.ask()),
+        world.check(world.ask()),
         Decision::WaitUntil(outflow::core::Nanos::MAX)
     );
     world.door.release_health(None);
@@ -511,7 +511,7 @@ fn an_operator_s_hold_lets_nothing_go_for_an_hour() {
 fn a_cost_above_a_lowered_limit_goes_and_counts_in_full() {
     let world = World::new(rules(vec![by_sending("10/s"), by_sending("100/min")]));
     world.door.force_health(None, HealthOverride::Throttle);
-    let heavy = AcquireOptions::new(world.group("default").costing(Cost::new(8)));
+    let heavy = CallRequest::new(world.group("default").with_cost(Cost::new(8)));
     world.caller(world.ask()).goes();
     let mut waits = world.waiting(heavy);
     world.pass(secs(1));
@@ -527,7 +527,7 @@ fn a_cost_above_a_lowered_limit_goes_and_counts_in_full() {
     world.door.force_health(None, HealthOverride::Normal);
     let left = (0..20)
         .filter(|_| {
-            world.door.try_acquire(world.ask()).is_ok_and(|permit| {
+            world.try_acquire(world.ask()).is_ok_and(|permit| {
                 std::mem::forget(permit);
                 true
             })

@@ -1,14 +1,13 @@
 //! Rules that change while calls wait and are in flight.
 
 use outflow::core::{Accounting, Cost, HealthOverride, HealthState, Limit, Nanos, Rate};
-use outflow::{
-    AcquireOptions, AttemptResult, Group, HealthScope, Permit, Refusal, RefusalReason, Rules,
-    WaitMode,
-};
+use outflow::{AttemptResult, Group, HealthScope, Permit, Refusal, RefusalReason, Rules, WaitMode};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use crate::support::{Caller, World, by_arrival, by_sending, health, ms, parsed, rules, secs};
+use crate::support::{
+    CallRequest, Caller, World, by_arrival, by_sending, health, ms, parsed, rules, secs,
+};
 
 /// What somebody does.
 #[derive(Debug, Clone)]
@@ -120,7 +119,7 @@ impl Play {
                 self.sent[call].settled = Some(self.world.now());
             }
             Step::Settle(_) => {}
-            Step::Return { group } => drop(self.world.door.try_acquire(self.ask(group, 1))),
+            Step::Return { group } => drop(self.world.try_acquire(self.ask(group, 1))),
             Step::Change(nth) => {
                 self.list = LISTS[nth];
                 let rules = listed(self.list, self.accounting);
@@ -136,10 +135,10 @@ impl Play {
     }
 
     /// A call of a group that there is not is one that no route names.
-    fn ask(&self, group: usize, cost: u64) -> AcquireOptions {
+    fn ask(&self, group: usize, cost: u64) -> CallRequest {
         let door = &self.world.door;
         let target = door.group(NAMES[group]).or_else(|| door.group(NAMES[0]));
-        AcquireOptions::new(target.expect("there").costing(Cost::new(cost)))
+        CallRequest::new(target.expect("there").with_cost(Cost::new(cost)))
     }
 
     fn join(&mut self, group: usize, cost: u64) -> Result<(), TestCaseError> {
@@ -387,14 +386,14 @@ fn a_group_keeps_what_it_used_under_another_name() {
     };
     for (renamed, left) in [(aliased, 1), (grouped("order", "2/h"), 0)] {
         let world = World::new(grouped("orders", "2/h"));
-        let old = AcquireOptions::new(world.group("orders"));
+        let old = CallRequest::new(world.group("orders"));
         world.sends(2, old);
         let mut before = world.waiting(old);
         world.door.reconfigure(&renamed).expect("they fit");
         let told = before.poll();
         assert_eq!(told.is_some(), left == 1);
-        let ask = AcquireOptions::new(world.group("order"));
-        assert!(world.door.try_acquire(ask).is_err() && world.door.try_acquire(old).is_err());
+        let ask = CallRequest::new(world.group("order"));
+        assert!(world.try_acquire(ask).is_err() && world.try_acquire(old).is_err());
         assert_eq!(world.door.group_name(world.group("order")), "order");
     }
 }
@@ -412,7 +411,7 @@ fn calls_of_a_group_that_is_gone_become_those_that_no_route_names() {
         rules
     };
     let world = World::new(with_orders());
-    let orders = AcquireOptions::new(world.group("orders"));
+    let orders = CallRequest::new(world.group("orders"));
     world.sends(2, orders);
     let mut waiting = [world.waiting(orders), world.waiting(orders)];
     world
@@ -421,9 +420,7 @@ fn calls_of_a_group_that_is_gone_become_those_that_no_route_names() {
         .expect("they fit");
     assert!(waiting[0].is_woken() && !waiting[1].is_woken());
     waiting[0].goes();
-    assert!(
-        world.door.try_acquire(orders).is_err() && world.door.try_acquire(world.ask()).is_err()
-    );
+    assert!(world.try_acquire(orders).is_err() && world.try_acquire(world.ask()).is_err());
     let names: Vec<_> = world
         .door
         .report()
@@ -438,7 +435,6 @@ fn calls_of_a_group_that_is_gone_become_those_that_no_route_names() {
     world.door.reconfigure(&with_orders()).expect("they fit");
     assert_eq!(world.door.group_name(world.group("orders")), "orders");
     world
-        .door
         .try_acquire(orders)
         .expect("an hour has passed")
         .refund();
@@ -462,7 +458,7 @@ fn a_limit_that_comes_back_has_used_what_it_had_used() {
         let world = World::new(with.clone());
         let ask = || {
             let orders = world.door.group("orders");
-            orders.map_or_else(|| world.ask(), AcquireOptions::new)
+            orders.map_or_else(|| world.ask(), CallRequest::new)
         };
         world.sends(1, ask());
         let mut permit = world.caller(ask()).admitted();
@@ -472,16 +468,9 @@ fn a_limit_that_comes_back_has_used_what_it_had_used() {
         world.pass(secs(2));
         world.door.prune();
         world.door.reconfigure(&with).expect("they fit");
-        assert!(
-            world.door.try_acquire(ask()).is_err(),
-            "two an hour: {with:?}"
-        );
+        assert!(world.try_acquire(ask()).is_err(), "two an hour: {with:?}");
         world.pass(secs(3_602));
-        world
-            .door
-            .try_acquire(ask())
-            .expect("an hour later")
-            .refund();
+        world.try_acquire(ask()).expect("an hour later").refund();
         assert!(world.is_at_rest());
     }
 }
@@ -495,7 +484,7 @@ fn a_call_comes_back_to_the_health_it_left_under() {
     };
     let world = World::new(scoped(grouped("orders", "2/s")));
     let mut permit = world
-        .caller(AcquireOptions::new(world.group("orders")))
+        .caller(CallRequest::new(world.group("orders")))
         .admitted();
     permit.sending();
     world
@@ -535,7 +524,7 @@ fn a_state_stays_and_its_variables_change() {
 fn whoever_can_never_go_any_more_is_told_at_once() {
     let world = World::new(rules(vec![by_sending("3/s")]));
     world.sends(1, world.ask());
-    let heavy = AcquireOptions::new(world.group("default").costing(Cost::new(3)));
+    let heavy = CallRequest::new(world.group("default").with_cost(Cost::new(3)));
     let mut waits = world.waiting(heavy);
     world
         .door
@@ -573,15 +562,12 @@ fn other_terms_hold_for_those_who_come_after_the_change() {
 #[test]
 fn rules_that_contradict_each_other_change_nothing() {
     let world = World::new(grouped("orders", "2/h"));
-    world.sends(2, AcquireOptions::new(world.group("orders")));
+    world.sends(2, CallRequest::new(world.group("orders")));
     let mut twice = grouped("orders", "9/h");
     twice.groups.push(Group::new("orders", Vec::new()));
     assert!(world.door.reconfigure(&twice).is_err());
     let many = rules(vec![by_sending("9/h"); 9]);
     assert!(world.door.reconfigure(&many).is_err());
-    let ask = AcquireOptions::new(world.group("orders"));
-    assert!(
-        world.door.try_acquire(ask).is_err(),
-        "two an hour, both used"
-    );
+    let ask = CallRequest::new(world.group("orders"));
+    assert!(world.try_acquire(ask).is_err(), "two an hour, both used");
 }

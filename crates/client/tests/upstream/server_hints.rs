@@ -6,9 +6,11 @@ use outflow::core::{
     Accounting, AdaptiveMode, Cost, HealthOverride, HealthState, Limit, OutcomeClass,
 };
 use outflow::event::EventKind;
-use outflow::{AcquireOptions, AttemptResult, FleetShare, Permit, RefusalReason, Rules};
+use outflow::{AttemptResult, FleetShare, Permit, RefusalReason, Rules};
 
-use crate::support::{INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs};
+use crate::support::{
+    CallRequest, INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs,
+};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let pairs = pairs.iter().map(|(name, value)| {
@@ -140,7 +142,7 @@ fn a_403_with_nothing_left_is_a_ban_until_the_reset() {
             "{left} left"
         );
         if state == HealthState::Sleep {
-            let refused = world.door.try_acquire(world.ask()).expect_err("banned");
+            let refused = world.try_acquire(world.ask()).expect_err("banned");
             assert_eq!(refused.retry_after, Some(secs(1_800)));
         }
     }
@@ -228,7 +230,7 @@ fn a_wave_of_refusals_is_one_step_down_and_grows_back() {
     let mut last = 30;
     for second in 0..600 {
         world.pass(secs(1));
-        while let Ok(mut permit) = world.door.try_acquire(world.ask()) {
+        while let Ok(mut permit) = world.try_acquire(world.ask()) {
             permit.sending();
             permit.settle(AttemptResult::status(200));
         }
@@ -315,11 +317,11 @@ fn a_cost_above_a_lowered_limit_still_goes() {
         permit.settle(AttemptResult::status(if n < 5 { 200 } else { 429 }));
     }
     assert!(effective(&world) < 40);
-    let heavy = AcquireOptions::new(world.group("default").costing(Cost::new(40)));
+    let heavy = CallRequest::new(world.group("default").with_cost(Cost::new(40)));
     let mut waits = world.waiting(heavy);
     world.pass(secs(3));
     waits.goes();
-    let too_heavy = AcquireOptions::new(world.group("default").costing(Cost::new(51)));
+    let too_heavy = CallRequest::new(world.group("default").with_cost(Cost::new(51)));
     assert!(matches!(
         world.caller(too_heavy).refused().cause,
         RefusalReason::Never { .. }
@@ -335,7 +337,7 @@ fn an_aligned_window_stays_aligned_when_limits_change() {
     world.pass(secs(60 * 61 + 37));
     world.door.force_health(None, HealthOverride::Throttle);
     world.door.force_health(None, HealthOverride::Normal);
-    let all = AcquireOptions::new(world.group("default").costing(Cost::new(1_200)));
+    let all = CallRequest::new(world.group("default").with_cost(Cost::new(1_200)));
     world.caller(all).goes();
     let waits = world.waiting(world.ask());
     world.pass_all_but_an_instant_of(secs(23));

@@ -12,7 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::core::{Accounting, Limit, Nanos, Rate};
-use outflow::{AcquireOptions, Events, Rules, Target, Upstream};
+use outflow::core::{Decision, Priority};
+use outflow::{
+    Acquire, AcquireOptions, Events, Permit, Refusal, Rules, Target, Upstream, WaitMode,
+};
 use outflow_testkit::EventRecorder;
 
 pub(crate) use caller::Caller;
@@ -23,6 +26,37 @@ pub(crate) struct World {
     pub(crate) timer: Arc<ManualTimer>,
     pub(crate) door: Upstream,
     pub(crate) diary: EventRecorder,
+}
+
+/// A target and the options of its acquisition.
+#[derive(Clone, Copy)]
+pub(crate) struct CallRequest {
+    pub(crate) target: Target,
+    pub(crate) options: AcquireOptions,
+}
+
+impl CallRequest {
+    pub(crate) fn new(target: Target) -> Self {
+        Self {
+            target,
+            options: AcquireOptions::new(),
+        }
+    }
+
+    pub(crate) fn priority(mut self, priority: Priority) -> Self {
+        self.options = self.options.with_priority(priority);
+        self
+    }
+
+    pub(crate) fn deadline(mut self, deadline: Nanos) -> Self {
+        self.options = self.options.with_deadline(deadline);
+        self
+    }
+
+    pub(crate) fn mode(mut self, mode: WaitMode) -> Self {
+        self.options = self.options.with_mode(mode);
+        self
+    }
 }
 
 impl World {
@@ -65,24 +99,36 @@ impl World {
     }
 
     /// An ordinary call of the group that takes what no route names.
-    pub(crate) fn ask(&self) -> AcquireOptions {
-        AcquireOptions::new(self.group("default"))
+    pub(crate) fn ask(&self) -> CallRequest {
+        CallRequest::new(self.group("default"))
+    }
+
+    pub(crate) fn acquire(&self, call: CallRequest) -> Acquire {
+        self.door.acquire_with(call.target, call.options)
+    }
+
+    pub(crate) fn try_acquire(&self, call: CallRequest) -> Result<Permit, Refusal> {
+        self.door.try_acquire_with(call.target, call.options)
+    }
+
+    pub(crate) fn check(&self, call: CallRequest) -> Decision {
+        self.door.check_with(call.target, call.options)
     }
 
     /// A caller that has not been polled.
-    pub(crate) fn caller(&self, ask: AcquireOptions) -> Caller {
-        Caller::new(self.door.admit(ask), Arc::clone(&self.timer))
+    pub(crate) fn caller(&self, ask: CallRequest) -> Caller {
+        Caller::new(self.acquire(ask), Arc::clone(&self.timer))
     }
 
     /// So many calls go at once, and all is well with them.
-    pub(crate) fn sends(&self, calls: usize, ask: AcquireOptions) {
+    pub(crate) fn sends(&self, calls: usize, ask: CallRequest) {
         for _ in 0..calls {
             self.caller(ask).goes();
         }
     }
 
     /// A caller that has been polled once and waits.
-    pub(crate) fn waiting(&self, ask: AcquireOptions) -> Caller {
+    pub(crate) fn waiting(&self, ask: CallRequest) -> Caller {
         let mut caller = self.caller(ask);
         let answer = caller.poll();
         assert!(answer.is_none(), "it should wait: {answer:?}");
@@ -90,7 +136,7 @@ impl World {
     }
 
     /// One that waits behind a permit that is held, given back a moment later: called, not resumed.
-    pub(crate) fn waiting_behind(&self, ask: AcquireOptions) -> Caller {
+    pub(crate) fn waiting_behind(&self, ask: CallRequest) -> Caller {
         let held = self.caller(ask).admitted();
         let caller = self.waiting(ask);
         drop(held);

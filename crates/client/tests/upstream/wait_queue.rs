@@ -1,13 +1,13 @@
 //! Turns, deadlines, refusals and what is foretold.
 
 use outflow::core::{Accounting, Cost, Decision, Limit, Nanos, Pacing, Priority};
-use outflow::{AcquireOptions, Group, RefusalReason, Rules, WaitMode, WaitReason};
+use outflow::{Group, RefusalReason, Rules, WaitMode, WaitReason};
 use proptest::prelude::*;
 
-use crate::support::{Caller, INSTANT, World, by_sending, ms, parsed, rules, secs};
+use crate::support::{CallRequest, Caller, INSTANT, World, by_sending, ms, parsed, rules, secs};
 
-fn costing(world: &World, units: u64) -> AcquireOptions {
-    AcquireOptions::new(world.group("default").costing(Cost::new(units)))
+fn costing(world: &World, units: u64) -> CallRequest {
+    CallRequest::new(world.group("default").with_cost(Cost::new(units)))
 }
 
 // Two a second: the third waits until the first is a second old, to the nanosecond.
@@ -28,12 +28,12 @@ fn the_next_goes_when_the_oldest_has_left_the_window() {
 fn a_cost_above_the_limit_is_refused_for_good() {
     let world = World::new(rules(vec![by_sending("10/s")]));
     let heavy = costing(&world, 11);
-    let refusal = world.door.try_acquire(heavy).expect_err("never");
+    let refusal = world.try_acquire(heavy).expect_err("never");
     assert!(
         matches!(refusal.cause, RefusalReason::Never { .. }),
         "{refusal:?}"
     );
-    assert_eq!(world.door.check(heavy), Decision::Never);
+    assert_eq!(world.check(heavy), Decision::Never);
     let _all = world.caller(costing(&world, 10)).admitted();
     let _waits = world.waiting(world.ask());
     let refusal = world.caller(heavy).refused();
@@ -134,7 +134,7 @@ fn reject_answers_at_once_with_the_time_to_come_back() {
     world.caller(world.ask()).goes();
     let now_or_never = world.ask().mode(WaitMode::Reject);
     for refusal in [
-        world.door.try_acquire(world.ask()).expect_err("full"),
+        world.try_acquire(world.ask()).expect_err("full"),
         world.caller(now_or_never).refused(),
     ] {
         assert!(
@@ -144,7 +144,7 @@ fn reject_answers_at_once_with_the_time_to_come_back() {
         assert_eq!(refusal.retry_after, Some(ms(700)));
     }
     world.pass(ms(700));
-    assert!(world.door.try_acquire(world.ask()).is_ok());
+    assert!(world.try_acquire(world.ask()).is_ok());
     assert_eq!(world.door.report().groups[0].refused, 2);
 }
 
@@ -153,20 +153,20 @@ fn reject_answers_at_once_with_the_time_to_come_back() {
 fn check_takes_nothing_and_tells_the_exact_delay() {
     let world = World::new(rules(vec![by_sending("2/s")]));
     for _ in 0..1_000_000 {
-        assert!(world.door.check(world.ask()).is_allow());
+        assert!(world.check(world.ask()).is_allow());
     }
     world.sends(2, world.ask());
     let at = world.now().saturating_add(secs(1));
-    assert_eq!(world.door.check(world.ask()), Decision::WaitUntil(at));
+    assert_eq!(world.check(world.ask()), Decision::WaitUntil(at));
     let _waits = world.waiting(world.ask());
     assert_eq!(
-        world.door.check(world.ask()),
+        world.check(world.ask()),
         Decision::WaitUntil(at),
         "both places of that instant"
     );
     let _too = world.waiting(world.ask());
     let next = at.saturating_add(secs(1));
-    assert_eq!(world.door.check(world.ask()), Decision::WaitUntil(next));
+    assert_eq!(world.check(world.ask()), Decision::WaitUntil(next));
 }
 
 fn two_groups() -> Rules {
@@ -185,19 +185,19 @@ fn two_groups() -> Rules {
 fn a_group_blocked_by_its_own_limit_does_not_block_another() {
     let world = World::new(two_groups());
     let (slow, quick) = (
-        AcquireOptions::new(world.group("slow")),
-        AcquireOptions::new(world.group("quick")),
+        CallRequest::new(world.group("slow")),
+        CallRequest::new(world.group("quick")),
     );
     let slow = slow.deadline(world.now().saturating_add(secs(1_000)));
     world.caller(slow).goes();
     let _line: Vec<Caller> = (0..100).map(|_| world.waiting(slow)).collect();
-    assert!(world.door.check(quick).is_allow());
-    assert!(world.door.try_acquire(quick).is_ok());
+    assert!(world.check(quick).is_allow());
+    assert!(world.try_acquire(quick).is_ok());
     let soon = quick.deadline(world.now().saturating_add(ms(1)));
     let _gone: Vec<_> = (0..49).map(|_| world.caller(soon).admitted()).collect();
     let at = world.now().saturating_add(secs(1));
     assert_eq!(
-        world.door.check(quick),
+        world.check(quick),
         Decision::WaitUntil(at),
         "one slow one and 50 quick ones"
     );
@@ -211,11 +211,11 @@ fn a_head_blocked_by_the_shared_limit_is_not_overtaken() {
         ..rules(vec![by_sending("10/s")])
     });
     let (a, b) = (world.group("a"), world.group("b"));
-    let _one = world.caller(AcquireOptions::new(a)).admitted();
-    let mut heavy = world.waiting(AcquireOptions::new(a.costing(Cost::new(10))));
-    let mut light = world.waiting(AcquireOptions::new(b));
+    let _one = world.caller(CallRequest::new(a)).admitted();
+    let mut heavy = world.waiting(CallRequest::new(a.with_cost(Cost::new(10))));
+    let mut light = world.waiting(CallRequest::new(b));
     assert!(
-        world.door.try_acquire(AcquireOptions::new(b)).is_err(),
+        world.try_acquire(CallRequest::new(b)).is_err(),
         "heavy is first"
     );
     world.pass(secs(1));
@@ -262,7 +262,7 @@ fn under_full_load(
         max_wait: secs(1_000_000),
         ..rules(vec![by_sending("1/s")])
     });
-    let ask = |group: usize, class| AcquireOptions::new(world.group(groups[group])).priority(class);
+    let ask = |group: usize, class| CallRequest::new(world.group(groups[group])).priority(class);
     let mut line: Vec<(usize, Priority, Caller)> = Vec::new();
     world.caller(ask(0, Priority::High)).goes();
     for group in 0..groups.len() {
@@ -336,9 +336,9 @@ fn turns_of_a_busy_group_count_nothing_in_a_slow_one() {
         max_wait: secs(1_000_000),
         ..rules(vec![by_sending("2/s")])
     });
-    let slow = AcquireOptions::new(world.group("slow"));
+    let slow = CallRequest::new(world.group("slow"));
     let (high, low) = (slow.priority(Priority::High), slow.priority(Priority::Low));
-    let busy = AcquireOptions::new(world.group("busy")).priority(Priority::High);
+    let busy = CallRequest::new(world.group("busy")).priority(Priority::High);
     world.sends(1, slow);
     world.sends(1, busy);
     let mut line = vec![(true, world.waiting(high)), (false, world.waiting(low))];
@@ -435,7 +435,7 @@ fn paced_calls_go_at_their_instant_and_can_give_up_before() {
     let third = world.waiting(world.ask());
     drop(third);
     assert!(world.is_at_rest());
-    let refusal = world.door.try_acquire(world.ask()).expect_err("paced");
+    let refusal = world.try_acquire(world.ask()).expect_err("paced");
     assert!(
         matches!(refusal.cause, RefusalReason::Busy(WaitReason::Turn)),
         "{refusal:?}"
@@ -464,7 +464,7 @@ fn a_closed_door_refuses_all_who_wait_and_all_who_come() {
         world.caller(world.ask()).refused().cause,
         RefusalReason::ShuttingDown
     );
-    assert_eq!(world.door.check(world.ask()), Decision::Never);
+    assert_eq!(world.check(world.ask()), Decision::Never);
     assert!(!world.door.is_idle());
     permit.settle(outflow::AttemptResult::status(200));
     assert!(world.is_at_rest());
@@ -474,8 +474,8 @@ fn a_closed_door_refuses_all_who_wait_and_all_who_come() {
 fn a_target_of_another_door_is_a_call_that_no_route_names() {
     let many = World::new(two_groups());
     let few = World::new(rules(vec![by_sending("1/s")]));
-    let stranger = AcquireOptions::new(many.group("default"));
-    assert!(few.door.try_acquire(stranger).is_ok());
+    let stranger = CallRequest::new(many.group("default"));
+    assert!(few.try_acquire(stranger).is_ok());
     assert_eq!(few.door.report().groups[0].admitted, 1);
 }
 
@@ -516,7 +516,7 @@ outflow_testkit::laws! {
                 ahead.push(caller);
             }
         }
-        let foretold = world.door.check(world.ask());
+        let foretold = world.check(world.ask());
         let mut last = world.caller(world.ask());
         if let Some(answer) = last.poll() {
             prop_assert!(foretold.is_allow(), "{answer:?} but {foretold:?}");
@@ -547,7 +547,7 @@ outflow_testkit::laws! {
             ..rules(shared.clone())
         });
         let ask = |world: &World, group: usize, cost: u64| {
-            AcquireOptions::new(world.group(&group.to_string()).costing(Cost::new(cost.min(most))))
+            CallRequest::new(world.group(&group.to_string()).with_cost(Cost::new(cost.min(most))))
         };
         let join = |world: &World| -> Vec<Caller> {
             let all = line.iter().map(|(group, cost)| world.caller(ask(world, *group, *cost)));

@@ -347,7 +347,7 @@ async fn a_secret_is_written_nowhere_when_nothing_is_reached() {
         ));
     }
     let mut trusting = keyed(&good.url(), CredentialPlacement::Bearer);
-    trusting.trust = outflow::TlsTrust::Anybody;
+    trusting.trust = outflow::TlsTrust::AnyCertificate;
     apis.push(trusting.clone());
     trusting.rules = Rules::with_limit("1/day".parse().expect("valid"));
     apis.push(trusting.clone());

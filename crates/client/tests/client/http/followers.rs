@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outflow::core::{HealthConfig, HealthSettings};
 use outflow::event::CacheLabel;
-use outflow::{AcquireOptions, Api, CacheMode, Call, Outflow, Permit, RefusalReason, Response};
+use outflow::{Api, CacheMode, Call, Outflow, Permit, RefusalReason, Response};
 use outflow_mock::{Latency, MockApi, MockResponse, Script};
 use tokio::time::Instant;
 
@@ -39,8 +39,8 @@ fn lasting(body: &'static str) -> MockApi {
 /// The one permit there is.
 async fn held(client: &Outflow) -> Permit {
     let door = client.upstream("strict").expect("there");
-    let ask = AcquireOptions::new(door.group("default").expect("always there"));
-    door.admit(ask).await.expect("the first")
+    let ask = door.group("default").expect("always there");
+    door.acquire(ask).await.expect("the first")
 }
 
 /// A call that waits so long for its permit.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use outflow::core::{Backoff, HealthOverride, Nanos, RetryBudgetSettings, Share};
 use outflow::event::{EventKind, FailureLabel};
-use outflow::{AcquireOptions, Connecting, IoStream, Outflow, Rules, WaitMode};
+use outflow::{Connecting, IoStream, Outflow, Rules, WaitMode};
 use outflow_mock::{
     Content, Fault, Latency, MockApi, MockResponse, Quota, Received, Script, ScriptMatch,
     ThrottleResponse,
@@ -378,7 +378,7 @@ async fn a_call_goes_with_the_permit_that_its_caller_has() {
         api.rules.mode = WaitMode::Reject;
     });
     let door = client.upstream("strict").expect("known");
-    let ask = AcquireOptions::new(door.route(&http::Method::GET, "/"));
+    let ask = door.route(&http::Method::GET, "/");
     let permit = door.try_acquire(ask).expect("the first");
     assert!(client.get("strict", "/").send().await.is_err());
     let answer = client.get("strict", "/").with_permit(permit).send().await;
@@ -396,7 +396,7 @@ async fn a_permit_that_was_called_off_sends_nothing() {
     let server = strict.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let door = client.upstream("strict").expect("known");
-    let permit = door.try_acquire(AcquireOptions::new(door.route(&http::Method::GET, "/")));
+    let permit = door.try_acquire(door.route(&http::Method::GET, "/"));
     door.force_health(None, HealthOverride::Sleep);
     let call = client.get("strict", "/").with_permit(permit.expect("well"));
     let error = call.send().await.expect_err("asleep");

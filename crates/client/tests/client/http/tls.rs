@@ -82,7 +82,7 @@ async fn nobody_is_trusted_without_a_reason() {
             .expect_err("a stranger");
         assert!(error.to_string().contains("vouches"), "{error}");
     }
-    api.trust = TlsTrust::Anybody;
+    api.trust = TlsTrust::AnyCertificate;
     let client = Outflow::init([api]).expect("valid");
     let answer = client
         .get("strict", "/")

@@ -4,9 +4,7 @@ use std::future::Future;
 use std::task::{Context, Waker};
 
 use outflow::core::{AdaptiveMode, HealthConfig, HealthOverride, HealthSettings, Limit};
-use outflow::{
-    AcquireOptions, Api, AttemptResult, Group, HealthScope, Outflow, Rules, Target, Upstream,
-};
+use outflow::{Api, AttemptResult, Group, HealthScope, Outflow, Rules, Target, Upstream};
 
 /// A client for an API that nobody calls, with what is changed about it.
 fn client(adapt: impl FnOnce(&mut Rules)) -> Outflow {
@@ -45,9 +43,7 @@ fn sliding(rate: &str) -> Limit {
 }
 
 fn answered(client: &Outflow, group: Target, status: u16) {
-    let mut permit = door(client)
-        .try_acquire(AcquireOptions::new(group))
-        .expect("room");
+    let mut permit = door(client).try_acquire(group).expect("room");
     permit.sending();
     permit.settle(AttemptResult::status(status));
 }
@@ -124,9 +120,9 @@ async fn who_waits_and_who_is_in_flight_is_shown_while_it_is_so() {
         rules.health = HealthConfig::new(settings).expect("valid");
     });
     assert_eq!(told(&client, "concurrency_current"), "2.0");
-    let ask = AcquireOptions::new(group(&client, "default"));
+    let ask = group(&client, "default");
     let permits = [(); 2].map(|()| door(&client).try_acquire(ask).expect("room"));
-    let mut third = Box::pin(door(&client).admit(ask));
+    let mut third = Box::pin(door(&client).acquire(ask));
     assert!(
         third
             .as_mut()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::event::{CacheLabel, TaskState};
-use outflow::{AcquireOptions, Api, AttemptResult, Config, Outflow, Rules, SpawnError};
+use outflow::{Api, AttemptResult, Config, Outflow, Rules, SpawnError};
 use outflow_mock::{MockApi, MockResponse as Said, Quota};
 
 use super::{Heard, PATIENCE, configured, keepable};
@@ -23,7 +23,7 @@ async fn statistics_are_brought_up_to_date_by_themselves() {
     let heard = Arc::new(Heard::default());
     client.events().subscribe(heard.clone());
     let door = client.upstream("strict").expect("there");
-    let ask = AcquireOptions::new(door.group("default").expect("always there"));
+    let ask = door.group("default").expect("always there");
     let mut permit = door.try_acquire(ask).expect("room");
     permit.sending();
     permit.settle(AttemptResult::status(200));

@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use outflow::core::{Accounting, Cost, CountBy, Limit, Nanos, Rate};
-use outflow::{AcquireOptions, AttemptResult, Group, Permit, Rules};
+use outflow::{AttemptResult, Group, Permit, Rules};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::oracle::{Counted, Everything};
-use super::{Caller, World, rules};
+use super::{CallRequest, Caller, World, rules};
 
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
@@ -272,10 +272,10 @@ impl History {
         let target = self
             .world
             .group(&group.to_string())
-            .costing(Cost::new(cost));
+            .with_cost(Cost::new(cost));
         let mut caller = self
             .world
-            .caller(AcquireOptions::new(target).deadline(deadline));
+            .caller(CallRequest::new(target).deadline(deadline));
         let now = self.world.now();
         match caller.poll() {
             Some(Ok(mut permit)) => {
