@@ -10,47 +10,12 @@
 //! back. After a power cut at most the last of those are unknown, and their work is done again under the
 //! same key.
 
-mod action;
-mod actions;
-mod audit;
-mod cancel;
-mod checksum;
-mod claim;
-mod claims;
-mod class_queue;
-mod coalesce;
-mod collect_garbage;
 mod contract;
-mod counters;
-mod dead_letters;
-mod directory;
-mod durability;
+mod disk;
 mod failpoints;
-mod id_ranges;
-mod int_codec;
-mod job_entry;
-mod load;
-mod outcome_rows;
-mod paused_tenants;
-mod poison_isolation;
-mod prefetch;
-mod priority_classes;
-mod publish;
-mod reap;
-mod remaining;
-mod rows;
-mod settle;
+mod ops;
 mod shared;
-mod skip;
-mod sql_writer;
 mod state;
-mod store_id;
-mod submit;
-mod tenant;
-mod tenants;
-mod transitions;
-mod wal_check;
-mod write_op;
 mod writer;
 
 use std::fmt;
@@ -62,7 +27,7 @@ use rusqlite::{Connection, params};
 use tokio::sync::Notify;
 
 use crate::error::StoreError;
-use directory::StoreFiles;
+use disk::directory::StoreFiles;
 use shared::StoreShared;
 use state::StoreState;
 pub use writer::Writer;

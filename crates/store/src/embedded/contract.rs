@@ -7,14 +7,14 @@ use outflow_core::{ClockPair, WallTime};
 use tokio::sync::oneshot;
 
 use super::EmbeddedStore;
-use super::audit::RecountAsk;
-use super::cancel::PendingCancel;
-use super::dead_letters::{LetterPage, LetterPick};
-use super::directory::failed;
-use super::int_codec;
+use super::disk::directory::failed;
+use super::disk::int_codec;
+use super::disk::wal_check::BROKEN;
+use super::disk::write_op::{LetterOp, PauseWrite, PendingSubmission, WriteOp};
+use super::ops::audit::RecountAsk;
+use super::ops::cancel::PendingCancel;
+use super::ops::dead_letters::{LetterPage, LetterPick};
 use super::state::StoreState;
-use super::wal_check::BROKEN;
-use super::write_op::{LetterOp, PauseWrite, PendingSubmission, WriteOp};
 use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, RemainingWork};
 use crate::claim::{
     ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult,

@@ -6,13 +6,13 @@
 //! `OUTFLOW_FAILPOINT=record` a line is printed for each point that is passed, so that a test knows how
 //! many there are. Without the feature there is nothing here.
 
-use super::write_op::{MarkState, WriteOp, WriteStep};
+use super::disk::write_op::{MarkState, WriteOp, WriteStep};
 
 /// The kinds of change that a transaction holds.
-pub(super) type Points = Vec<&'static str>;
+pub(crate) type Points = Vec<&'static str>;
 
 /// What a transaction is about to hold.
-pub(super) fn points(steps: &[WriteStep]) -> Points {
+pub(crate) fn points(steps: &[WriteStep]) -> Points {
     if cfg!(feature = "failpoints") {
         let mut points: Points = steps.iter().map(|step| point(&step.change)).collect();
         points.push("commit");
@@ -34,12 +34,12 @@ fn point(change: &WriteOp) -> &'static str {
 }
 
 /// A transaction begins.
-pub(super) fn before(points: &[&str]) {
+pub(crate) fn before(points: &[&str]) {
     pass(points, "");
 }
 
 /// A transaction was committed, and nobody was told.
-pub(super) fn after(points: &[&str]) {
+pub(crate) fn after(points: &[&str]) {
     pass(points, "+");
 }
 

@@ -6,27 +6,27 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use outflow_core::Clock;
 use tokio::sync::Notify;
 
-use super::claims::ClaimState;
-use super::directory::StoreFiles;
+use super::disk::directory::StoreFiles;
+use super::state::claims::ClaimState;
 use super::state::{StorePhase, StoreState};
 use crate::error::StoreError;
 
 /// What the handles and the writer share.
-pub(super) struct StoreShared {
-    pub(super) memory: Mutex<StoreState>,
-    pub(super) work: Condvar,
+pub(crate) struct StoreShared {
+    pub(crate) memory: Mutex<StoreState>,
+    pub(crate) work: Condvar,
     /// Rings with it, for a writer without a thread.
-    pub(super) call: Notify,
-    pub(super) bell: Notify,
+    pub(crate) call: Notify,
+    pub(crate) bell: Notify,
     /// Dead letters are picked by one at a time: what is picked is still on the disk.
-    pub(super) letters: tokio::sync::Mutex<()>,
-    pub(super) clock: Arc<dyn Clock + Send + Sync>,
-    pub(super) files: StoreFiles,
+    pub(crate) letters: tokio::sync::Mutex<()>,
+    pub(crate) clock: Arc<dyn Clock + Send + Sync>,
+    pub(crate) files: StoreFiles,
 }
 
 impl StoreShared {
     /// A thread that panicked with the lock in hand left a step undone in memory, and none on the disk.
-    pub(super) fn lock(&self) -> MutexGuard<'_, StoreState> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, StoreState> {
         self.memory.lock().unwrap_or_else(|poisoned| {
             let mut memory = PoisonError::into_inner(poisoned);
             memory.phase = memory.phase.max(StorePhase::Astray);
@@ -35,12 +35,12 @@ impl StoreShared {
         })
     }
 
-    pub(super) fn call_the_writer(&self) {
+    pub(crate) fn call_the_writer(&self) {
         self.work.notify_one();
         self.call.notify_one();
     }
 
-    pub(super) fn wait<'a>(
+    pub(crate) fn wait<'a>(
         &self,
         memory: MutexGuard<'a, StoreState>,
     ) -> MutexGuard<'a, StoreState> {
@@ -49,7 +49,7 @@ impl StoreShared {
     }
 
     /// Memory that is in step with the disk.
-    pub(super) fn enter(&self) -> Result<MutexGuard<'_, StoreState>, StoreError> {
+    pub(crate) fn enter(&self) -> Result<MutexGuard<'_, StoreState>, StoreError> {
         let mut memory = self.lock();
         if memory.phase == StorePhase::Astray {
             self.reload(&mut memory, Vec::new());
@@ -63,14 +63,14 @@ impl StoreShared {
         }
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.lock().phase = StorePhase::Closed;
         self.call_the_writer();
         self.bell.notify_waiters();
     }
 
     /// Reads everything from the disk again, and keeps what only memory knows: who holds which claim.
-    pub(super) fn reload(&self, memory: &mut StoreState, undo: Vec<ClaimState>) {
+    pub(crate) fn reload(&self, memory: &mut StoreState, undo: Vec<ClaimState>) {
         let Ok(reader) = self.files.reading() else {
             return;
         };

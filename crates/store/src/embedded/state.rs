@@ -5,77 +5,85 @@
 //! that did not happen. Every job is counted three times, for all, for its tenant and for its action,
 //! always by the same function.
 
+pub(crate) mod action;
+pub(crate) mod claims;
+pub(crate) mod class_queue;
+pub(crate) mod id_ranges;
+pub(crate) mod job_entry;
+pub(crate) mod priority_classes;
+pub(crate) mod tenant;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use outflow_core::{FairQueue, Nanos, Priority, WallTime, Weight};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::action::ActionEntry;
-use super::audit::RecountAsk;
-use super::claims::ClaimTable;
-use super::class_queue::{ClassQueue, LaneTenant};
-use super::id_ranges::OpenRuns;
-use super::job_entry::JobPosition;
-use super::poison_isolation::IsolationDrain;
-use super::tenant::TenantState;
-use super::transitions::DelayedJob;
-use super::write_op::{WriteOp, WriteStep};
+use super::disk::write_op::{WriteOp, WriteStep};
+use super::ops::audit::RecountAsk;
+use super::ops::poison_isolation::IsolationDrain;
+use super::ops::transitions::DelayedJob;
 use crate::action::JobCounts;
 use crate::error::StoreError;
 use crate::name::Name;
 use crate::tenant::TenantRule;
+use action::ActionEntry;
+use claims::ClaimTable;
+use class_queue::{ClassQueue, LaneTenant};
+use id_ranges::OpenRuns;
+use job_entry::JobPosition;
+use tenant::TenantState;
 
 /// Everything, under one lock.
 #[derive(Debug)]
-pub(super) struct StoreState {
+pub(crate) struct StoreState {
     /// Reads what is not in memory. Others wait meanwhile, which is shorter than handing it over.
-    pub(super) reader: Connection,
-    pub(super) lanes: BTreeMap<u32, LaneState>,
-    pub(super) lane_ids: HashMap<Name, u32>,
-    pub(super) tenants: HashMap<u32, TenantState>,
-    pub(super) tenant_ids: BTreeMap<Name, u32>,
+    pub(crate) reader: Connection,
+    pub(crate) lanes: BTreeMap<u32, LaneState>,
+    pub(crate) lane_ids: HashMap<Name, u32>,
+    pub(crate) tenants: HashMap<u32, TenantState>,
+    pub(crate) tenant_ids: BTreeMap<Name, u32>,
     /// What a tenant is served by that has no rule of its own.
-    pub(super) usual: TenantRule,
-    pub(super) places: HashMap<u32, JobPosition>,
-    pub(super) actions: HashMap<u32, ActionEntry>,
-    pub(super) action_ids: BTreeMap<Name, u32>,
-    pub(super) claims: ClaimTable,
+    pub(crate) usual: TenantRule,
+    pub(crate) places: HashMap<u32, JobPosition>,
+    pub(crate) actions: HashMap<u32, ActionEntry>,
+    pub(crate) action_ids: BTreeMap<Name, u32>,
+    pub(crate) claims: ClaimTable,
     /// Somebody is to go alone, and others wait for it.
-    pub(super) drain: Option<IsolationDrain>,
-    pub(super) waiting: HashMap<u64, DelayedJob>,
+    pub(crate) drain: Option<IsolationDrain>,
+    pub(crate) waiting: HashMap<u64, DelayedJob>,
     /// Jobs that wait for a span to pass.
-    pub(super) due: BTreeSet<(Nanos, u64)>,
+    pub(crate) due: BTreeSet<(Nanos, u64)>,
     /// Jobs that wait for a civil time.
-    pub(super) starts: BTreeSet<(WallTime, u64)>,
-    pub(super) runs: OpenRuns,
-    pub(super) total: JobCounts,
+    pub(crate) starts: BTreeSet<(WallTime, u64)>,
+    pub(crate) runs: OpenRuns,
+    pub(crate) total: JobCounts,
     /// How many tenants have work.
-    pub(super) active: u64,
+    pub(crate) active: u64,
     /// Where it was last looked for jobs that are too late: a lane, and a place in it.
-    pub(super) looked_at: (u32, usize),
+    pub(crate) looked_at: (u32, usize),
     /// Bytes of payloads that are here.
-    pub(super) weight: usize,
+    pub(crate) weight: usize,
     /// How often this store was opened.
-    pub(super) epoch: u64,
+    pub(crate) epoch: u64,
     /// What the names begin with that nobody gave.
-    pub(super) mint: String,
+    pub(crate) mint: String,
     /// The last job that memory heard of.
-    pub(super) last_seq: u64,
+    pub(crate) last_seq: u64,
     /// The last number that was given to a lane, tenant, line or action.
-    pub(super) last_id: u32,
-    pub(super) pending: Vec<WriteStep>,
-    pub(super) waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
-    pub(super) recounts: Vec<RecountAsk>,
+    pub(crate) last_id: u32,
+    pub(crate) pending: Vec<WriteStep>,
+    pub(crate) waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
+    pub(crate) recounts: Vec<RecountAsk>,
     /// Whether anything pending must be on the disk before its answer.
-    pub(super) urgent: bool,
+    pub(crate) urgent: bool,
     /// Whether a claim may find something that it did not find before.
-    pub(super) rings: bool,
-    pub(super) phase: StorePhase,
+    pub(crate) rings: bool,
+    pub(crate) phase: StorePhase,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum StorePhase {
+pub(crate) enum StorePhase {
     Open,
     /// The disk refused, and what is here may be ahead of it: it has to be read anew.
     Astray,
@@ -84,20 +92,20 @@ pub(super) enum StorePhase {
 
 /// One lane: its tenants in fair order.
 #[derive(Debug)]
-pub(super) struct LaneState {
-    pub(super) name: Name,
-    pub(super) order: FairQueue,
-    pub(super) seats: HashMap<u32, LaneTenant>,
+pub(crate) struct LaneState {
+    pub(crate) name: Name,
+    pub(crate) order: FairQueue,
+    pub(crate) seats: HashMap<u32, LaneTenant>,
     /// Whose place in the order a slot is.
-    pub(super) slots: Vec<u32>,
+    pub(crate) slots: Vec<u32>,
     /// Nobody goes before.
-    pub(super) shut_until: Nanos,
+    pub(crate) shut_until: Nanos,
     /// Jobs that wait or are under way.
-    pub(super) open: u64,
+    pub(crate) open: u64,
 }
 
 impl LaneState {
-    pub(super) fn new(name: Name) -> Self {
+    pub(crate) fn new(name: Name) -> Self {
         Self {
             name,
             order: FairQueue::new(),
@@ -111,28 +119,28 @@ impl LaneState {
 
 impl StoreState {
     /// Whether there is nothing to write and nothing to count.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.waiters.is_empty() && self.recounts.is_empty()
     }
 
     /// Tells what happened.
-    pub(super) fn record(&mut self, change: WriteOp) {
+    pub(crate) fn record(&mut self, change: WriteOp) {
         self.pending.push(WriteStep::from(change));
     }
 
     /// Something that is to be on the disk before the answer.
-    pub(super) fn record_synced(&mut self, change: WriteOp) {
+    pub(crate) fn record_synced(&mut self, change: WriteOp) {
         self.urgent = true;
         self.record(change);
     }
 
     /// A number for a lane, a tenant, a line or an action.
-    pub(super) const fn fresh_id(&mut self) -> u32 {
+    pub(crate) const fn fresh_id(&mut self) -> u32 {
         self.last_id += 1;
         self.last_id
     }
 
-    pub(super) fn lane_of(&mut self, name: &Name) -> u32 {
+    pub(crate) fn lane_of(&mut self, name: &Name) -> u32 {
         if let Some(id) = self.lane_ids.get(name) {
             return *id;
         }
@@ -143,7 +151,7 @@ impl StoreState {
         id
     }
 
-    pub(super) fn tenant_of(&mut self, name: &Name) -> u32 {
+    pub(crate) fn tenant_of(&mut self, name: &Name) -> u32 {
         if let Some(id) = self.tenant_ids.get(name) {
             return *id;
         }
@@ -156,7 +164,7 @@ impl StoreState {
     }
 
     /// The line of a class of a tenant in a lane.
-    pub(super) fn place_of(&mut self, lane: u32, tenant: u32, class: Priority) -> JobPosition {
+    pub(crate) fn place_of(&mut self, lane: u32, tenant: u32, class: Priority) -> JobPosition {
         let seat = self.lane_tenant_mut(lane, tenant);
         let known = seat.map_or(0, |seat| seat.lines.get(class).id);
         let mut place = JobPosition {
@@ -175,7 +183,7 @@ impl StoreState {
     }
 
     /// Makes room for a line, and for its tenant in its lane.
-    pub(super) fn add_place(&mut self, place: JobPosition) {
+    pub(crate) fn add_place(&mut self, place: JobPosition) {
         self.places.insert(place.line, place);
         let (Some(lane), Some(tenant)) = (
             self.lanes.get_mut(&place.lane),
@@ -200,22 +208,22 @@ impl StoreState {
         self.arrange(place.tenant);
     }
 
-    pub(super) fn lane_tenant_mut(&mut self, lane: u32, tenant: u32) -> Option<&mut LaneTenant> {
+    pub(crate) fn lane_tenant_mut(&mut self, lane: u32, tenant: u32) -> Option<&mut LaneTenant> {
         self.lanes.get_mut(&lane)?.seats.get_mut(&tenant)
     }
 
-    pub(super) fn line(&self, place: JobPosition) -> Option<&ClassQueue> {
+    pub(crate) fn line(&self, place: JobPosition) -> Option<&ClassQueue> {
         let seat = self.lanes.get(&place.lane)?.seats.get(&place.tenant)?;
         Some(seat.lines.get(place.class))
     }
 
-    pub(super) fn line_mut(&mut self, place: JobPosition) -> Option<&mut ClassQueue> {
+    pub(crate) fn line_mut(&mut self, place: JobPosition) -> Option<&mut ClassQueue> {
         let seat = self.lane_tenant_mut(place.lane, place.tenant)?;
         Some(seat.lines.get_mut(place.class))
     }
 
     /// Puts a tenant aside in a lane until an instant.
-    pub(super) fn park(&mut self, lane: u32, tenant: u32, until: Nanos) {
+    pub(crate) fn park(&mut self, lane: u32, tenant: u32, until: Nanos) {
         let lane = self.lanes.get_mut(&lane);
         let seat = lane.and_then(|lane| Some((lane.seats.get(&tenant)?.handle, lane)));
         if let Some((handle, lane)) = seat {
@@ -224,7 +232,7 @@ impl StoreState {
     }
 
     /// Stops or lets go a tenant in all lanes, by what holds it.
-    pub(super) fn arrange(&mut self, tenant: u32) {
+    pub(crate) fn arrange(&mut self, tenant: u32) {
         let Some(state) = self.tenants.get(&tenant) else {
             return;
         };
@@ -247,7 +255,7 @@ impl StoreState {
 
     /// Puts a tenant's seat in a lane in order after its lines changed: whether it has work, and with
     /// which claim.
-    pub(super) fn update_lane_tenant(&mut self, lane: u32, tenant: u32) {
+    pub(crate) fn update_lane_tenant(&mut self, lane: u32, tenant: u32) {
         let Some(lane) = self.lanes.get_mut(&lane) else {
             return;
         };
@@ -272,7 +280,7 @@ impl StoreState {
 
 /// A tenant's weight times its priority; the class of its best job multiplies it once more, by the order
 /// itself.
-pub(super) fn claim_of(rule: &TenantRule) -> Weight {
+pub(crate) fn claim_of(rule: &TenantRule) -> Weight {
     let factor = match rule.priority {
         Priority::Low => 1,
         Priority::Normal => 4,

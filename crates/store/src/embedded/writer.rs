@@ -11,34 +11,34 @@ use std::{mem, vec};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::audit::RecountAsk;
-use super::claims::ClaimState;
-use super::directory::failed;
-use super::durability::{JournalState, SyncLevel};
+use super::disk::directory::failed;
+use super::disk::durability::{JournalState, SyncLevel};
+use super::disk::int_codec::counted;
+use super::disk::rows::rows;
+use super::disk::sql_writer::SqlWriter;
+use super::disk::write_op::{LetterOp, LetterWrite, PendingSubmission, WriteOp, WriteStep};
 use super::failpoints;
-use super::int_codec::counted;
-use super::rows::rows;
+use super::ops::audit::RecountAsk;
+use super::ops::submit::{self, AcceptedBatch, JobNumbering};
 use super::shared::StoreShared;
-use super::sql_writer::SqlWriter;
+use super::state::claims::ClaimState;
 use super::state::{StorePhase, StoreState};
-use super::submit::{self, AcceptedBatch, JobNumbering};
-use super::write_op::{LetterOp, LetterWrite, PendingSubmission, WriteOp, WriteStep};
 use crate::error::StoreError;
 use crate::job::{SubmitBatch, SubmitResult};
 
 /// Writes for an [`EmbeddedStore`](crate::EmbeddedStore). Somebody gives it a thread.
 #[derive(Debug)]
 pub struct Writer {
-    pub(super) shared: Arc<StoreShared>,
-    pub(super) disk: Connection,
+    pub(crate) shared: Arc<StoreShared>,
+    pub(crate) disk: Connection,
     /// The number of the last job, and the place of the last outcome.
     seq: u64,
     place: u64,
     mint: String,
-    pub(super) sync: Option<SyncLevel>,
-    pub(super) journal: JournalState,
+    pub(crate) sync: Option<SyncLevel>,
+    pub(crate) journal: JournalState,
     /// Steps since the last that was synced.
-    pub(super) handed: usize,
+    pub(crate) handed: usize,
 }
 
 /// What came in since the last time.
@@ -82,7 +82,7 @@ impl WriteCycle {
 type Reply = oneshot::Sender<Result<SubmitResult, StoreError>>;
 
 impl Writer {
-    pub(super) fn new(shared: Arc<StoreShared>, disk: Connection) -> Result<Self, StoreError> {
+    pub(crate) fn new(shared: Arc<StoreShared>, disk: Connection) -> Result<Self, StoreError> {
         let mut writer = Self {
             shared,
             disk,
@@ -139,7 +139,7 @@ impl Writer {
 
     /// Lets the database have so many pages and no more, as a full disk does.
     #[cfg(test)]
-    pub(super) fn limit(&self, pages: u32) {
+    pub(crate) fn limit(&self, pages: u32) {
         self.disk
             .pragma_update(None, "max_page_count", pages)
             .expect("a bound");
