@@ -12,6 +12,7 @@ mod dead_letter;
 mod embedded;
 mod error;
 mod job;
+mod lock;
 mod name;
 mod redis;
 mod settle;
@@ -25,11 +26,14 @@ pub use claim::{
     AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken,
     HeartbeatResult, NextJob, ReapResult,
 };
-pub use contract::{JobStore, StoreResult};
+pub use contract::{
+    ActionStore, DeadLetterStore, JobQueue, JobStore, StoreControl, StoreResult, TenantStore,
+};
 pub use dead_letter::{DeadLetter, DeadLetterFilter};
 pub use embedded::{EmbeddedStore, Writer};
 pub use error::StoreError;
 pub use job::{AttemptError, BatchPosition, NewJob, SubmitBatch, SubmitReceipt, SubmitResult};
+pub use lock::Lock;
 pub use name::{InvalidName, Name};
 pub use redis::{RedisOptions, RedisStore, ReplicaWait};
 pub use settle::{

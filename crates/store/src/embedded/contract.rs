@@ -19,7 +19,9 @@ use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, Remainin
 use crate::claim::{
     ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult,
 };
-use crate::contract::{JobStore, StoreResult};
+use crate::contract::{
+    ActionStore, DeadLetterStore, JobQueue, StoreControl, StoreResult, TenantStore,
+};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::error::StoreError;
 use crate::job::{SubmitBatch, SubmitResult};
@@ -28,7 +30,7 @@ use crate::settle::{JobOutcome, SettleResult, Settlement};
 use crate::shared_limits::StartDebit;
 use crate::tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
 
-impl JobStore for EmbeddedStore {
+impl JobQueue for EmbeddedStore {
     async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
         let (reply, answer) = oneshot::channel();
         drop(self.change(|memory, _| {
@@ -87,7 +89,9 @@ impl JobStore for EmbeddedStore {
     async fn lanes(&self) -> StoreResult<Vec<Name>> {
         self.read(|memory| Ok(memory.busy_lanes()))
     }
+}
 
+impl TenantStore for EmbeddedStore {
     async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
         written(self.change(|memory, _| {
             memory.set_usual(rule);
@@ -112,26 +116,44 @@ impl JobStore for EmbeddedStore {
         .await
     }
 
-    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
-        written(self.change(|memory, _| memory.set_pause(scope, PauseWrite::Stopped))).await
-    }
-
-    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
-        written(self.change(|memory, _| memory.set_pause(scope, PauseWrite::Running))).await
-    }
-
-    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
-        let begun = self.change(|memory, moment| memory.begin_cancel(scope, moment));
-        match written(begun).await? {
-            Some(cancel) => self.cancel_all(cancel).await,
-            None => Ok(0),
-        }
-    }
-
     async fn release_deferred(&self, tenant: &Name, most: u64) -> StoreResult<u64> {
         written(self.change(|memory, moment| Ok(memory.release(tenant, most, moment)))).await
     }
 
+    async fn active_tenants(&self) -> StoreResult<u64> {
+        self.read(|memory| Ok(memory.active))
+    }
+
+    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
+        self.read(|memory| Ok(memory.tenant_report(name)))
+    }
+
+    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
+        self.read(|memory| Ok(memory.tenant_reports(&page)))
+    }
+
+    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
+        written(self.change(|memory, moment| {
+            memory.snapshot(keep, moment);
+            Ok(())
+        }))
+        .await
+    }
+
+    async fn congestion_history(
+        &self,
+        tenant: &Name,
+        most: usize,
+    ) -> StoreResult<Vec<CongestionSample>> {
+        self.read(|memory| Ok(memory.history(tenant, most)))
+    }
+
+    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
+        written(self.change(|memory, moment| memory.reset(tenant, moment))).await
+    }
+}
+
+impl ActionStore for EmbeddedStore {
     async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
         written(self.change(|memory, moment| {
             memory.open(spec, moment);
@@ -188,43 +210,9 @@ impl JobStore for EmbeddedStore {
     ) -> StoreResult<Vec<JobOutcome>> {
         self.read(|memory| memory.outcomes(action, after, most).map_err(failed))
     }
+}
 
-    async fn job_counts(&self) -> StoreResult<JobCounts> {
-        self.read(|memory| Ok(memory.total))
-    }
-
-    async fn active_tenants(&self) -> StoreResult<u64> {
-        self.read(|memory| Ok(memory.active))
-    }
-
-    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        self.read(|memory| Ok(memory.tenant_report(name)))
-    }
-
-    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
-        self.read(|memory| Ok(memory.tenant_reports(&page)))
-    }
-
-    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        written(self.change(|memory, moment| {
-            memory.snapshot(keep, moment);
-            Ok(())
-        }))
-        .await
-    }
-
-    async fn congestion_history(
-        &self,
-        tenant: &Name,
-        most: usize,
-    ) -> StoreResult<Vec<CongestionSample>> {
-        self.read(|memory| Ok(memory.history(tenant, most)))
-    }
-
-    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
-        written(self.change(|memory, moment| memory.reset(tenant, moment))).await
-    }
-
+impl DeadLetterStore for EmbeddedStore {
     async fn dead_letters(&self, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
         self.read(|memory| memory.dead(after, most).map_err(failed))
     }
@@ -242,6 +230,28 @@ impl JobStore for EmbeddedStore {
         self.caught_up().await?;
         let pick = self.read(|memory| Ok(memory.pick_of(pick)))?;
         self.each_letter(&pick, LetterAction::Purge, u64::MAX).await
+    }
+}
+
+impl StoreControl for EmbeddedStore {
+    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
+        written(self.change(|memory, _| memory.set_pause(scope, PauseWrite::Stopped))).await
+    }
+
+    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
+        written(self.change(|memory, _| memory.set_pause(scope, PauseWrite::Running))).await
+    }
+
+    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
+        let begun = self.change(|memory, moment| memory.begin_cancel(scope, moment));
+        match written(begun).await? {
+            Some(cancel) => self.cancel_all(cancel).await,
+            None => Ok(0),
+        }
+    }
+
+    async fn job_counts(&self) -> StoreResult<JobCounts> {
+        self.read(|memory| Ok(memory.total))
     }
 
     async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {

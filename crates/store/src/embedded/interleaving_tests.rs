@@ -11,8 +11,8 @@ use outflow_core::{ClockPair, ManualClock, Nanos};
 
 use super::*;
 use crate::{
-    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, DeadLetterFilter, JobCounts, JobEnd, JobStore,
-    Name, NewJob, Settlement, SubmitBatch,
+    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, DeadLetterFilter, DeadLetterStore, JobCounts,
+    JobEnd, JobQueue, Name, NewJob, Settlement, StoreControl, SubmitBatch, TenantStore,
 };
 
 type Act<T> = Pin<Box<dyn Future<Output = T> + Send>>;

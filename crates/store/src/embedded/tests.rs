@@ -9,7 +9,8 @@ use tokio::runtime::Builder;
 
 use super::*;
 use crate::{
-    AllowAll, ClaimRequest, JobEnd, JobStore, Name, NewJob, SettleResult, Settlement, SubmitBatch,
+    AllowAll, ClaimRequest, JobEnd, JobQueue, Name, NewJob, SettleResult, Settlement, StoreControl,
+    SubmitBatch,
 };
 
 fn name(text: &str) -> Name {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Query, State};
 use axum::{Extension, Json};
 use http::StatusCode;
-use outflow_store::{JobStore, Name};
+use outflow_store::{Name, TenantStore};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;

@@ -22,7 +22,7 @@ use clap::Args;
 use outflow::{Config, Outflow, SystemClock};
 use outflow_bulk::EngineSettings;
 use outflow_core::{Clock, WallTime};
-use outflow_store::JobStore as _;
+use outflow_store::StoreControl as _;
 
 use self::checkpoint::Checkpoint;
 use self::results::ResultWriter;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use outflow_core::{Cost, WallTime};
 use outflow_store::{
-    ActionReport, ActionSpec, ActionStage, AllowAll, ControlScope, DeadLetterFilter, FinishedQuery,
-    JobEnd, JobStatus, JobStore, Name, PageRequest, StoredResult,
+    ActionReport, ActionSpec, ActionStage, ActionStore, AllowAll, ControlScope, DeadLetterFilter,
+    DeadLetterStore, FinishedQuery, JobEnd, JobQueue, JobStatus, JobStore, Name, PageRequest,
+    StoreControl, StoredResult, TenantStore,
 };
 
 use super::{

@@ -1,6 +1,9 @@
 //! What is done in pieces comes to its end, however many there are.
 
-use outflow_store::{ActionSpec, BatchPosition, ControlScope, FinishedQuery};
+use outflow_store::{
+    ActionSpec, ActionStore, BatchPosition, ControlScope, FinishedQuery, JobQueue, StoreControl,
+    TenantStore,
+};
 use tokio::time::timeout;
 
 use super::*;

@@ -12,7 +12,9 @@ use anyhow::Context;
 use outflow::{Outflow, SystemClock};
 use outflow_bulk::{BulkEvent, EngineSettings, JobDestination, JobSubmission, Lane};
 use outflow_core::{Clock, Nanos};
-use outflow_store::{ActionSpec, BatchPosition, DeadLetterFilter, JobStore, Name};
+use outflow_store::{
+    ActionSpec, ActionStore, BatchPosition, DeadLetterFilter, DeadLetterStore, JobQueue, Name,
+};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::timeout;
 
