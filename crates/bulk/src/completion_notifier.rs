@@ -52,7 +52,7 @@ impl<S: JobStore> NotifierState<S> {
             let ask = FinishedQuery {
                 most: MOST,
                 lease: self.hub.settings.load().lease.saturating_mul(LEASES),
-                telling: &telling,
+                notifying: &telling,
             };
             match self.hub.store.take_finished(ask).await {
                 Ok(ripe) => {

@@ -116,7 +116,7 @@ pub struct FinishedQuery<'a> {
     /// may take until another tells what he left when he died.
     pub lease: Duration,
     /// Those that he was given before and is still telling.
-    pub telling: &'a [Name],
+    pub notifying: &'a [Name],
 }
 
 impl FinishedQuery<'_> {
@@ -125,7 +125,7 @@ impl FinishedQuery<'_> {
         Self {
             most,
             lease: Duration::ZERO,
-            telling: &[],
+            notifying: &[],
         }
     }
 }
@@ -145,7 +145,7 @@ pub struct RemainingWork {
 impl RemainingWork {
     /// The same for all of so many jobs: those that were not found are like the others, or evenly at all places
     /// if none was.
-    pub(crate) fn of_all(mut self, queued: u64) -> Self {
+    pub(crate) fn scaled_to(mut self, queued: u64) -> Self {
         let many = u64::try_from(self.places.len()).unwrap_or(u64::MAX);
         let found: u64 = self.places.iter().map(|place| place.jobs).sum();
         for place in &mut self.places {

@@ -63,8 +63,8 @@ impl StoreError {
         Self::new(StoreErrorKind::Refused, words)
     }
 
-    /// The same for somebody else who waited for the same step.
-    pub(crate) fn again(&self) -> Self {
+    /// Copies the error for another caller of the same step.
+    pub(crate) fn copy(&self) -> Self {
         Self::new(self.kind, &self.words)
     }
 

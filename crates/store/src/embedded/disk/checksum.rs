@@ -1,18 +1,18 @@
-//! The sum of a job: whether what is read is what was written.
+//! Checksum of a job, which shows damage on the disk.
 //!
-//! `SQLite` has sums of its journal and none of its pages, so a bit that flips on the disk is read back as
-//! if somebody had submitted it so. Everything is in the sum that decides what is sent, for whom and how
-//! often, by its meaning and not by its number in some table: a flip there is found, too. The action is
-//! not: a letter that is revived after its action's end goes on without it.
+//! `SQLite` has checksums of its journal and none of its pages: a flipped bit is read back as if it had
+//! been submitted. The checksum covers all that decides what is sent, for which tenant and how often. It
+//! uses names and not ids, so that it covers the tables of names, too. It leaves out the action, because a
+//! requeued dead letter may leave its action.
 
 use outflow_core::{Cost, Priority, WallTime};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::int_codec::{class_number, many, millis, stored};
+use super::int_codec::{class_number, to_count, to_millis, to_sql};
 
-/// What a job is, as its submitter said it.
+/// The submitted content of a job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record<'a> {
+pub(crate) struct JobRecord<'a> {
     pub(crate) seq: u64,
     pub(crate) tenant: &'a str,
     pub(crate) lane: &'a str,
@@ -24,24 +24,24 @@ pub(crate) struct Record<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-impl Record<'_> {
-    /// Its sum, signed, since `SQLite` keeps those in four bytes.
-    pub(crate) fn sum(&self) -> i32 {
+impl JobRecord<'_> {
+    /// Computes the checksum, signed because `SQLite` stores that in four bytes.
+    pub(crate) fn checksum(&self) -> i32 {
         let mut hash = Xxh3::new();
         let numbers = [
-            stored(self.seq),
-            stored(self.cost.units()),
+            to_sql(self.seq),
+            to_sql(self.cost.units()),
             i64::from(self.max_retries),
             i64::from(class_number(self.class)),
-            // No time that is ever written is before 1970.
-            self.deadline.map_or(-1, millis),
+            // A deadline before 1970 cannot be written.
+            self.deadline.map_or(-1, to_millis),
         ];
         for number in numbers {
             hash.update(&number.to_le_bytes());
         }
         for text in [Some(self.tenant), Some(self.lane), self.name] {
-            // Lengths keep parts apart, and no text is as long as none.
-            let length = text.map_or(u64::MAX, |text| many(text.len()));
+            // Lengths separate the parts, and an empty text differs from a missing one.
+            let length = text.map_or(u64::MAX, |text| to_count(text.len()));
             hash.update(&length.to_le_bytes());
             hash.update(text.unwrap_or_default().as_bytes());
         }
@@ -51,7 +51,7 @@ impl Record<'_> {
     }
 }
 
-/// What a dead letter's history says of a job that is not what was submitted.
+/// The error of a damaged job.
 pub(crate) const DAMAGED: &str = "it was not sent: what the disk kept of it does not match its checksum; check the disk, and submit \
      it again under another name";
 
@@ -59,10 +59,10 @@ pub(crate) const DAMAGED: &str = "it was not sent: what the disk kept of it does
 mod tests {
     use super::*;
 
-    // Each differs from the first in one part only; the last two only in where one part ends.
+    // Each record differs from the first in one part; the last one only in the end of a part.
     #[test]
-    fn every_part_of_a_job_is_in_its_sum() {
-        let job = Record {
+    fn the_checksum_covers_every_part_of_a_job() {
+        let job = JobRecord {
             seq: 7,
             tenant: "a",
             lane: "bc",
@@ -74,43 +74,47 @@ mod tests {
             payload: b"hello",
         };
         let others = [
-            Record { seq: 8, ..job },
-            Record { tenant: "A", ..job },
-            Record { lane: "bd", ..job },
-            Record {
+            JobRecord { seq: 8, ..job },
+            JobRecord { tenant: "A", ..job },
+            JobRecord { lane: "bd", ..job },
+            JobRecord {
                 class: Priority::High,
                 ..job
             },
-            Record { name: None, ..job },
-            Record {
+            JobRecord { name: None, ..job },
+            JobRecord {
                 name: Some(""),
                 ..job
             },
-            Record {
+            JobRecord {
                 cost: Cost::new(2),
                 ..job
             },
-            Record {
+            JobRecord {
                 deadline: Some(WallTime::from_unix_secs(0)),
                 ..job
             },
-            Record {
+            JobRecord {
                 max_retries: 2,
                 ..job
             },
-            Record {
+            JobRecord {
                 payload: b"hellp",
                 ..job
             },
-            Record {
+            JobRecord {
                 tenant: "ab",
                 lane: "c",
                 ..job
             },
         ];
-        let mut sums: Vec<i32> = others.iter().chain([&job]).map(Record::sum).collect();
-        sums.sort_unstable();
-        sums.dedup();
-        assert_eq!(sums.len(), 12);
+        let mut deltas: Vec<i32> = others
+            .iter()
+            .chain([&job])
+            .map(JobRecord::checksum)
+            .collect();
+        deltas.sort_unstable();
+        deltas.dedup();
+        assert_eq!(deltas.len(), 12);
     }
 }

@@ -1,122 +1,129 @@
-//! What happens to many jobs alike is done to all of them at once.
+//! Coalesces equal changes of many jobs into one statement.
 //!
-//! Jobs of one line have numbers that follow each other, and claims and settlements take them by the
-//! hundred. A statement for each of them would mostly begin and end; so a transaction gathers what
-//! becomes of its jobs, and at its end there is one statement for every range of numbers. Until then a
-//! job that is over still has its row, from which its outcome or its dead letter is made.
+//! Jobs of one queue have consecutive numbers, and claims and settlements take them by the hundred. So a
+//! transaction collects the changes of its jobs, and ends with one statement for each range of numbers.
+//! Until then a finished job keeps its row, from which its outcome or its dead letter is made.
 
 use std::collections::BTreeMap;
 use std::mem;
 
 use outflow_core::WallTime;
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
-use super::int_codec::{millis, nanos, stored};
-use super::sql_writer::SqlWriter;
+use super::int_codec::{to_millis, to_nanos, to_sql};
 use super::write_op::JobMark;
 use crate::embedded::state::job_entry::IdRun;
 
-/// What a transaction has to do to jobs.
+/// The collected changes of a transaction.
 #[derive(Default)]
 pub(crate) struct CoalescedOps {
-    /// The last that was said of each: its mark, or that it has none.
+    /// The last mark of each job, or nothing if its mark is deleted.
     marks: BTreeMap<u64, Option<JobMark>>,
-    /// Jobs that are over, and since when.
+    /// Finished jobs, and their end in milliseconds.
     over: Vec<(u64, i64)>,
     runs: Vec<IdRun>,
 }
 
-impl SqlWriter<'_> {
-    /// A job has a state of its own.
+impl CoalescedOps {
     pub(crate) fn mark(&mut self, mark: JobMark) {
-        self.gathered.marks.insert(mark.seq, Some(mark));
+        self.marks.insert(mark.seq, Some(mark));
     }
 
-    /// It has none any more.
     pub(crate) fn unmark(&mut self, seq: u64) {
-        self.gathered.marks.insert(seq, None);
+        self.marks.insert(seq, None);
     }
 
-    /// A job is over: its row goes, its mark with it, and its name after a while.
-    pub(crate) fn let_go(&mut self, seq: u64, at: WallTime) {
-        self.gathered.marks.remove(&seq);
-        self.gathered.over.push((seq, millis(at)));
+    /// Deletes a finished job with its mark; its name expires later.
+    pub(crate) fn end_job(&mut self, seq: u64, at: WallTime) {
+        self.marks.remove(&seq);
+        self.over.push((seq, to_millis(at)));
     }
 
-    /// The last job of a run is over.
-    pub(crate) fn run_over(&mut self, run: IdRun) {
-        self.gathered.runs.push(run);
+    /// Deletes a run whose last job is over.
+    pub(crate) fn end_run(&mut self, run: IdRun) {
+        self.runs.push(run);
     }
 
-    /// Does what was gathered.
-    pub(crate) fn flush(&mut self) -> rusqlite::Result<()> {
-        let CoalescedOps {
+    /// Writes all changes.
+    pub(crate) fn flush(&mut self, disk: &Connection) -> rusqlite::Result<()> {
+        let Self {
             marks,
             mut over,
             runs,
-        } = mem::take(&mut self.gathered);
+        } = mem::take(self);
         let marks: Vec<_> = marks.into_iter().collect();
-        for alike in marks.chunk_by(|(a, of), (b, then)| *b == a + 1 && is_alike(*of, *then)) {
-            if let ([(first, mark), ..], [.., (last, _)]) = (alike, alike) {
-                self.mark_range((*first, *last), *mark)?;
+        for range in marks.chunk_by(|(a, of), (b, then)| *b == a + 1 && is_same(*of, *then)) {
+            if let ([(first, mark), ..], [.., (last, _)]) = (range, range) {
+                write_marks(disk, *first, *last, *mark)?;
             }
         }
         over.sort_unstable();
-        for alike in over.chunk_by(|(a, at), (b, then)| *b == a + 1 && at == then) {
-            if let ([(first, at), ..], [.., (last, _)]) = (alike, alike) {
-                self.drop_range((*first, *last), *at)?;
+        for range in over.chunk_by(|(a, at), (b, then)| *b == a + 1 && at == then) {
+            if let ([(first, at), ..], [.., (last, _)]) = (range, range) {
+                delete_jobs(disk, *first, *last, *at)?;
             }
         }
-        runs.into_iter().try_for_each(|run| self.drop_run(run))
-    }
-
-    fn mark_range(&self, (first, last): (u64, u64), mark: Option<JobMark>) -> rusqlite::Result<()> {
-        let (first, last) = (stored(first), stored(last));
-        let Some(mark) = mark else {
-            let sql = "DELETE FROM mark WHERE seq BETWEEN ?1 AND ?2";
-            return self.run(sql, params![first, last]);
-        };
-        let sql = "INSERT OR REPLACE INTO mark (seq, state, attempts, retries, throttles, \
-                   recoveries, due, span) SELECT seq, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM job \
-                   WHERE seq BETWEEN ?1 AND ?2";
-        let tries = mark.tries;
-        self.run(
-            sql,
-            params![
-                first,
-                last,
-                mark.state.number(),
-                tries.attempts,
-                tries.retries,
-                tries.throttles,
-                tries.recoveries,
-                mark.due.map(millis),
-                mark.span.map(nanos),
-            ],
-        )
-    }
-
-    fn drop_range(&self, (first, last): (u64, u64), at: i64) -> rusqlite::Result<()> {
-        let (first, last) = (stored(first), stored(last));
-        let sql = "UPDATE name SET until = ?3 + remember WHERE name IN \
-                   (SELECT name FROM job WHERE seq BETWEEN ?1 AND ?2 AND name IS NOT NULL)";
-        self.run(sql, params![first, last, at])?;
-        let sql = "DELETE FROM job WHERE seq BETWEEN ?1 AND ?2";
-        self.run(sql, params![first, last])?;
-        let sql = "DELETE FROM mark WHERE seq BETWEEN ?1 AND ?2";
-        self.run(sql, params![first, last])
-    }
-
-    /// Looks once more before it lets go of a run: a job that nobody could find any more is lost.
-    fn drop_run(&self, run: IdRun) -> rusqlite::Result<()> {
-        let sql = "DELETE FROM run WHERE first = ?1 AND NOT EXISTS \
-                   (SELECT 1 FROM job WHERE seq >= ?1 AND seq < ?2)";
-        self.run(sql, params![stored(run.first), stored(run.end())])
+        runs.into_iter().try_for_each(|run| delete_run(disk, run))
     }
 }
 
-/// Whether two jobs get the same mark, or lose theirs.
-fn is_alike(one: Option<JobMark>, other: Option<JobMark>) -> bool {
+fn write_marks(
+    disk: &Connection,
+    first: u64,
+    last: u64,
+    mark: Option<JobMark>,
+) -> rusqlite::Result<()> {
+    let (first, last) = (to_sql(first), to_sql(last));
+    let Some(mark) = mark else {
+        let sql = "DELETE FROM mark WHERE seq BETWEEN ?1 AND ?2";
+        return disk
+            .prepare_cached(sql)?
+            .execute(params![first, last])
+            .map(drop);
+    };
+    let sql = "INSERT OR REPLACE INTO mark (seq, state, attempts, retries, throttles, \
+               recoveries, due, span) SELECT seq, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM job \
+               WHERE seq BETWEEN ?1 AND ?2";
+    let history = mark.history;
+    let values = params![
+        first,
+        last,
+        mark.state.number(),
+        history.attempts,
+        history.retries,
+        history.throttles,
+        history.recoveries,
+        mark.due.map(to_millis),
+        mark.span.map(to_nanos),
+    ];
+    disk.prepare_cached(sql)?.execute(values).map(drop)
+}
+
+fn delete_jobs(disk: &Connection, first: u64, last: u64, at: i64) -> rusqlite::Result<()> {
+    let (first, last) = (to_sql(first), to_sql(last));
+    let sql = "UPDATE name SET until = ?3 + remember WHERE name IN \
+               (SELECT name FROM job WHERE seq BETWEEN ?1 AND ?2 AND name IS NOT NULL)";
+    disk.prepare_cached(sql)?
+        .execute(params![first, last, at])?;
+    for sql in [
+        "DELETE FROM job WHERE seq BETWEEN ?1 AND ?2",
+        "DELETE FROM mark WHERE seq BETWEEN ?1 AND ?2",
+    ] {
+        disk.prepare_cached(sql)?.execute(params![first, last])?;
+    }
+    Ok(())
+}
+
+/// Deletes a run only if it has no job: without its run, a job could not be found again.
+fn delete_run(disk: &Connection, run: IdRun) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM run WHERE first = ?1 AND NOT EXISTS \
+               (SELECT 1 FROM job WHERE seq >= ?1 AND seq < ?2)";
+    let range = params![to_sql(run.first), to_sql(run.end())];
+    disk.prepare_cached(sql)?.execute(range).map(drop)
+}
+
+/// Returns true if two jobs get the same mark, or lose theirs.
+fn is_same(one: Option<JobMark>, other: Option<JobMark>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => JobMark { seq: 0, ..one } == JobMark { seq: 0, ..other },
         (None, None) => true,

@@ -1,22 +1,22 @@
-//! Counts that change within a transaction: of lines, tenants, actions and of all.
+//! Changes of counts within a transaction: of queues, tenants, actions and the total.
 
 use std::collections::HashMap;
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
-use super::int_codec::stored;
-use super::sql_writer::SqlWriter;
+use super::int_codec::to_sql;
 use crate::embedded::state::job_entry::JobPosition;
 
-/// What a transaction changes of the counts.
+/// The changes of all counts in one transaction.
 #[derive(Default)]
 pub(crate) struct CountDeltas {
-    pub(crate) lines: HashMap<u32, i64>,
+    queues: HashMap<u32, i64>,
     tenants: HashMap<u32, CountDelta>,
     actions: HashMap<u32, CountDelta>,
     total: CountDelta,
 }
 
+/// The change of one row's counts.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CountDelta {
     pub(crate) live: i64,
@@ -28,94 +28,103 @@ pub(crate) struct CountDelta {
     pub(crate) busy: i64,
 }
 
-/// How a statement adds a sum to the counts that tenants, actions and all have.
-macro_rules! counts {
+/// The assignments that add a delta to the columns that tenants, actions and the total share.
+macro_rules! add_counts {
     () => {
         "done = done + ?2, dead = dead + ?3, failed = failed + ?4, cancelled = cancelled + ?5, \
          throttles = throttles + ?6, busy = busy + ?7"
     };
 }
 
-impl SqlWriter<'_> {
-    /// A job was added to a line and to an action.
-    pub(crate) fn add_live(&mut self, place: JobPosition, action: Option<u32>) {
-        *self.sums.lines.entry(place.line).or_default() += 1;
+impl CountDeltas {
+    /// Counts a job that joins a queue and an action.
+    pub(crate) fn add_live(&mut self, position: JobPosition, action: Option<u32>) {
+        *self.queues.entry(position.queue).or_default() += 1;
         if let Some(action) = action {
-            self.sums.actions.entry(action).or_default().live += 1;
+            self.actions.entry(action).or_default().live += 1;
         }
     }
 
-    pub(crate) fn add_to_action(&mut self, action: u32, sum: CountDelta) {
-        self.sums.actions.entry(action).or_default().add(sum);
+    /// Counts a job that leaves a queue.
+    pub(crate) fn remove_live(&mut self, position: JobPosition) {
+        *self.queues.entry(position.queue).or_default() -= 1;
     }
 
-    pub(crate) fn add(&mut self, tenant: u32, action: Option<u32>, sum: CountDelta) {
-        self.sums.total.add(sum);
-        self.sums.tenants.entry(tenant).or_default().add(sum);
+    pub(crate) fn add_to_action(&mut self, action: u32, delta: CountDelta) {
+        self.actions.entry(action).or_default().add(delta);
+    }
+
+    pub(crate) fn add(&mut self, tenant: u32, action: Option<u32>, delta: CountDelta) {
+        self.total.add(delta);
+        self.tenants.entry(tenant).or_default().add(delta);
         if let Some(action) = action {
-            self.sums.actions.entry(action).or_default().add(sum);
+            self.add_to_action(action, delta);
         }
     }
 
-    /// A refusal counts when it happens, whatever becomes of its job.
-    pub(crate) fn count_throttle(&mut self, tenant: u32, action: Option<u32>) {
-        let sum = CountDelta {
+    /// Counts a throttle when it happens, independent of the job's end.
+    pub(crate) fn add_throttle(&mut self, tenant: u32, action: Option<u32>) {
+        let delta = CountDelta {
             throttles: 1,
             ..CountDelta::default()
         };
-        self.add(tenant, action, sum);
+        self.add(tenant, action, delta);
     }
 
-    /// Adds what changed to what is written of lines, tenants and actions.
-    pub(crate) fn write_sums(&self) -> rusqlite::Result<()> {
-        for (line, live) in &self.sums.lines {
-            let sql = "UPDATE line SET live = live + ?2 WHERE id = ?1";
-            self.run(sql, params![line, live])?;
-        }
-        for (tenant, sum) in &self.sums.tenants {
-            let sql = concat!("UPDATE tenant SET ", counts!(), " WHERE id = ?1");
-            self.run(sql, sum.get(i64::from(*tenant)))?;
-        }
-        for (action, sum) in &self.sums.actions {
-            let sql = concat!(
-                "UPDATE action SET live = live + ?8, ",
-                counts!(),
-                " WHERE id = ?1"
-            );
-            self.run(sql, sum.between(i64::from(*action), sum.live))?;
-        }
-        Ok(())
-    }
-
-    /// The same for all, and where the numbers stand.
-    pub(crate) fn write_total(&self, seq: u64) -> rusqlite::Result<()> {
-        let sql = concat!("UPDATE total SET seq = ?1, place = ?8, ", counts!());
-        let (seq, place) = (stored(seq), stored(self.place));
-        self.run(sql, self.sums.total.between(seq, place))
-    }
-}
-
-impl CountDeltas {
-    /// Of what a tenant was to get, only what a reset leaves: its dead letters.
+    /// Drops the changes of a tenant, except of its dead letters, which a reset keeps.
     pub(crate) fn reset(&mut self, tenant: u32) {
-        if let Some(sum) = self.tenants.get_mut(&tenant) {
-            *sum = CountDelta {
-                live: sum.live,
-                dead: sum.dead,
+        if let Some(delta) = self.tenants.get_mut(&tenant) {
+            *delta = CountDelta {
+                live: delta.live,
+                dead: delta.dead,
                 ..CountDelta::default()
             };
         }
     }
 
-    /// Whether anything changed for all.
-    pub(crate) fn move_total(&self) -> bool {
+    pub(crate) fn has_total(&self) -> bool {
         self.total != CountDelta::default()
+    }
+
+    /// Adds the changes to the rows of queues, tenants and actions.
+    pub(crate) fn write(&self, disk: &Connection) -> rusqlite::Result<()> {
+        for (queue, live) in &self.queues {
+            let sql = "UPDATE line SET live = live + ?2 WHERE id = ?1";
+            disk.prepare_cached(sql)?.execute(params![queue, live])?;
+        }
+        for (tenant, delta) in &self.tenants {
+            let sql = concat!("UPDATE tenant SET ", add_counts!(), " WHERE id = ?1");
+            let values = delta.values(i64::from(*tenant));
+            disk.prepare_cached(sql)?.execute(values)?;
+        }
+        for (action, delta) in &self.actions {
+            let sql = concat!(
+                "UPDATE action SET live = live + ?8, ",
+                add_counts!(),
+                " WHERE id = ?1"
+            );
+            let values = delta.values_and(i64::from(*action), delta.live);
+            disk.prepare_cached(sql)?.execute(values)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the changes to the total, and writes the last numbers.
+    pub(crate) fn write_total(
+        &self,
+        disk: &Connection,
+        seq: u64,
+        place: u64,
+    ) -> rusqlite::Result<()> {
+        let sql = concat!("UPDATE total SET seq = ?1, place = ?8, ", add_counts!());
+        let values = self.total.values_and(to_sql(seq), to_sql(place));
+        disk.prepare_cached(sql)?.execute(values).map(drop)
     }
 }
 
 impl CountDelta {
-    /// What a statement takes that adds this to a row.
-    const fn get(&self, row: i64) -> [i64; 7] {
+    /// Returns the values of a statement that adds this to a row.
+    const fn values(&self, row: i64) -> [i64; 7] {
         let Self {
             done, dead, failed, ..
         } = *self;
@@ -123,13 +132,13 @@ impl CountDelta {
         [row, done, dead, failed, cancelled, throttles, busy]
     }
 
-    /// The same with one number more.
-    const fn between(&self, row: i64, last: i64) -> [i64; 8] {
-        let [row, done, dead, failed, cancelled, throttles, busy] = self.get(row);
+    /// Returns the values with one more at the end.
+    const fn values_and(&self, row: i64, last: i64) -> [i64; 8] {
+        let [row, done, dead, failed, cancelled, throttles, busy] = self.values(row);
         [row, done, dead, failed, cancelled, throttles, busy, last]
     }
 
-    fn add(&mut self, other: Self) {
+    const fn add(&mut self, other: Self) {
         self.live += other.live;
         self.done += other.done;
         self.dead += other.dead;

@@ -1,50 +1,50 @@
-//! How safe a commit is, and what the writer does for it beside the commits themselves.
+//! Durability of commits, and the writer's care for the journal.
 
-use super::directory::{CHECKPOINT_PAGES, failed};
+use super::database_error::failed;
 use super::rows::rows;
 use crate::embedded::writer::Writer;
 use crate::error::StoreError;
 
-/// How far a commit reaches.
+/// The durability of a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SyncLevel {
-    /// To the operating system: safe when the process is killed.
-    Handed,
-    /// To the disk: safe when the power fails.
-    Kept,
+    /// The operating system has it: it survives a killed process.
+    Process,
+    /// The disk has it: it survives a power cut.
+    Disk,
 }
 
-/// What is known of the journal that commits are added to.
+/// The state of the journal to which commits are added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum JournalState {
     Sound,
-    /// A write or a sync of it failed: nothing is added until it was written once more.
+    /// A write or sync of it failed: it must be rewritten before the next commit.
     Doubtful,
 }
 
 impl Writer {
-    /// How far a commit of so many steps reaches, if it only has to reach the operating system.
-    pub(crate) fn reaches(&mut self, asked: SyncLevel, steps: usize) -> SyncLevel {
-        self.handed = match asked {
-            SyncLevel::Handed => self.handed.saturating_add(steps),
-            SyncLevel::Kept => 0,
+    /// Raises the durability of a commit if many steps before it were not synced.
+    pub(crate) const fn choose_sync(&mut self, wanted: SyncLevel, steps: usize) -> SyncLevel {
+        self.unsynced = match wanted {
+            SyncLevel::Process => self.unsynced.saturating_add(steps),
+            SyncLevel::Disk => 0,
         };
-        if self.handed > HANDED_MOST {
-            self.handed = 0;
-            return SyncLevel::Kept;
+        if self.unsynced > UNSYNCED_LIMIT {
+            self.unsynced = 0;
+            return SyncLevel::Disk;
         }
-        asked
+        wanted
     }
 
-    /// Says how far the next commits reach. Costs nothing while that stays the same.
+    /// Sets the durability of the next commits. Costs nothing while it stays the same.
     ///
-    /// The journal is brought home after commits that were synced, and never after others: that begins
-    /// with a sync whose failure `SQLite` tells nobody.
-    pub(crate) fn reach(&mut self, sync: SyncLevel) -> rusqlite::Result<()> {
+    /// `SQLite` moves the journal into the database only after synced commits. The move begins with a
+    /// sync whose failure `SQLite` does not report.
+    pub(crate) fn set_sync(&mut self, sync: SyncLevel) -> rusqlite::Result<()> {
         if self.sync != Some(sync) {
             let (word, pages) = match sync {
-                SyncLevel::Handed => ("normal", 0),
-                SyncLevel::Kept => ("full", CHECKPOINT_PAGES),
+                SyncLevel::Process => ("normal", 0),
+                SyncLevel::Disk => ("full", CHECKPOINT_PAGES),
             };
             self.disk.pragma_update(None, "synchronous", word)?;
             self.disk.pragma_update(None, "wal_autocheckpoint", pages)?;
@@ -53,17 +53,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the journal once more if it is in doubt.
-    pub(crate) fn settle_doubts(&mut self) -> Result<(), StoreError> {
+    /// Rewrites a doubtful journal.
+    pub(crate) fn repair_journal(&mut self) -> Result<(), StoreError> {
         if self.journal == JournalState::Doubtful {
-            self.shared.files.renew_journal()?;
+            self.shared.files.rewrite_journal()?;
             self.journal = JournalState::Sound;
         }
         Ok(())
     }
 
-    /// Gives pages that nobody needs back to the disk, some at a time. What fails is left for the next
-    /// time: it is only room.
+    /// Returns some unused pages to the disk. After a failure the next sweep tries again, because only
+    /// space is at stake.
     pub(crate) fn shrink(&mut self) {
         let sql = format!("PRAGMA incremental_vacuum({SHRINK_PAGES})");
         let freed = rows(&self.disk, &sql, |_| Ok(())).map_err(failed);
@@ -73,9 +73,13 @@ impl Writer {
     }
 }
 
-/// Claims and settlements that are not synced at most: what a power cut may let happen again, and the
-/// journal may grow by between two chances to bring it home. A sync is worth a hundred of them.
-const HANDED_MOST: usize = 4_096;
+/// Eight megabytes of journal between two moves into the database: pages that change often are moved
+/// once, and a start after a crash reads little.
+const CHECKPOINT_PAGES: u32 = 4_096;
 
-/// A piece of half a megabyte: a transaction that nobody notices.
+/// Unsynced claims and settlements at most: a power cut may repeat them, and the journal grows by them. A
+/// sync costs as much as a hundred.
+const UNSYNCED_LIMIT: usize = 4_096;
+
+/// Half a megabyte: a transaction that delays no caller noticeably.
 const SHRINK_PAGES: u32 = 256;

@@ -1,58 +1,59 @@
-//! What is written of a job that failed, and of one that is over.
+//! Rows of failed attempts, finished jobs and dead letters.
 
 use rusqlite::{OptionalExtension as _, params};
 
 use super::counters::CountDelta;
-use super::int_codec::{millis, nanos, stored};
+use super::int_codec::{to_millis, to_nanos, to_sql};
 use super::sql_writer::SqlWriter;
-use super::write_op::JobOver;
+use super::write_op::{JobMark, JobOver, LetterOp, LetterWrite, MarkState};
+use crate::embedded::state::job_entry::AttemptHistory;
 use crate::settle::JobStatus;
 
 impl SqlWriter<'_> {
-    pub(crate) fn mishap(&self, seq: u64, at: i64, words: &str) -> rusqlite::Result<()> {
-        let seq = stored(seq);
+    pub(super) fn insert_error(&self, seq: u64, at: i64, words: &str) -> rusqlite::Result<()> {
+        let seq = to_sql(seq);
         self.run(
             "INSERT INTO mishap (seq, at, words) VALUES (?1, ?2, ?3)",
             params![seq, at, words],
         )?;
         let sql = "DELETE FROM mishap WHERE id IN (SELECT id FROM mishap WHERE seq = ?1 \
                    ORDER BY id DESC LIMIT -1 OFFSET ?2)";
-        self.run(sql, params![seq, HISTORY])
+        self.run(sql, params![seq, ERROR_LIMIT])
     }
 
-    pub(crate) fn over(&mut self, over: &JobOver) -> rusqlite::Result<()> {
-        if over.ended == JobStatus::Failed {
-            self.bury(over)?;
-        } else if over.tries.may_have_history() {
+    pub(super) fn end_job(&mut self, over: &JobOver) -> rusqlite::Result<()> {
+        if over.status == JobStatus::Failed {
+            self.insert_dead_letter(over)?;
+        } else if over.history.may_have_errors() {
             let sql = "DELETE FROM mishap WHERE seq = ?1";
-            self.run(sql, params![stored(over.seq)])?;
+            self.run(sql, params![to_sql(over.seq)])?;
         }
-        // Right behind its letter, by whose place it is found again.
+        // Directly after its dead letter: a requeue finds the outcome by that place.
         if over.action.is_some() {
-            self.outcome(over)?;
+            self.insert_outcome(over)?;
         }
-        self.let_go(over.seq, over.at);
-        self.count_over(over);
+        self.coalesced.end_job(over.seq, over.at);
+        self.count_end(over);
         Ok(())
     }
 
-    fn count_over(&mut self, over: &JobOver) {
-        let mut sum = CountDelta {
+    fn count_end(&mut self, over: &JobOver) {
+        let mut delta = CountDelta {
             live: -1,
             ..CountDelta::default()
         };
-        match over.ended {
-            JobStatus::Done => (sum.done, sum.busy) = (1, nanos(over.took)),
-            JobStatus::Failed => sum.dead = 1,
-            JobStatus::Expired | JobStatus::Cancelled => sum.cancelled = 1,
+        match over.status {
+            JobStatus::Done => (delta.done, delta.busy) = (1, to_nanos(over.took)),
+            JobStatus::Failed => delta.dead = 1,
+            JobStatus::Expired | JobStatus::Cancelled => delta.cancelled = 1,
         }
-        *self.sums.lines.entry(over.place.line).or_default() -= 1;
-        self.add(over.place.tenant, over.action, sum);
+        self.deltas.remove_live(over.position);
+        self.deltas.add(over.position.tenant, over.action, delta);
     }
 
-    fn bury(&mut self, over: &JobOver) -> rusqlite::Result<()> {
-        self.place += 1;
-        // A job that was damaged may hold anything, and a letter is what its table says.
+    fn insert_dead_letter(&mut self, over: &JobOver) -> rusqlite::Result<()> {
+        self.last_place += 1;
+        // A damaged row may hold values of any type; the casts keep the letter readable.
         let sql = "INSERT INTO dead (place, seq, line, name, action, cost, deadline, retries, at, \
                    attempts, recoveries, throttles, payload, sum) SELECT ?2, seq, ?7, \
                    CAST(name AS TEXT), ?8, ifnull(CAST(cost AS INTEGER), 0), \
@@ -62,60 +63,113 @@ impl SqlWriter<'_> {
         self.run(
             sql,
             params![
-                stored(over.seq),
-                stored(self.place),
-                millis(over.at),
-                over.tries.attempts,
-                over.tries.recoveries,
-                over.tries.throttles,
-                over.place.line,
+                to_sql(over.seq),
+                to_sql(self.last_place),
+                to_millis(over.at),
+                over.history.attempts,
+                over.history.recoveries,
+                over.history.throttles,
+                over.position.queue,
                 over.action,
             ],
         )
     }
 
-    fn outcome(&mut self, over: &JobOver) -> rusqlite::Result<()> {
-        self.place += 1;
+    fn insert_outcome(&mut self, over: &JobOver) -> rusqlite::Result<()> {
+        self.last_place += 1;
         let sql = "INSERT INTO outcome (place, action, seq, name, tenant, ended, at, attempts, \
                    throttles, status, body, until, words) \
                    SELECT ?1, ?2, seq, name, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 FROM job \
                    WHERE seq = ?3";
-        let words = match over.ended {
-            JobStatus::Failed => self.last_words(over.seq)?,
+        let last_error = match over.status {
+            JobStatus::Failed => self.read_last_error(over.seq)?,
             _ => None,
         };
-        let kept = over.kept.as_ref();
-        let until = kept.map(|kept| millis(over.at.saturating_add(kept.keep)));
+        let result = over.result.as_ref();
+        let until = result.map(|result| to_millis(over.at.saturating_add(result.keep)));
         self.run(
             sql,
             params![
-                stored(self.place),
+                to_sql(self.last_place),
                 over.action,
-                stored(over.seq),
+                to_sql(over.seq),
                 over.tenant.as_str(),
-                ended_number(over.ended),
-                millis(over.at),
-                over.tries.attempts,
-                over.tries.throttles,
-                kept.map(|kept| kept.status),
-                kept.map(|kept| kept.body.as_ref()),
+                status_number(over.status),
+                to_millis(over.at),
+                over.history.attempts,
+                over.history.throttles,
+                result.map(|result| result.status),
+                result.map(|result| result.body.as_ref()),
                 until,
-                words,
+                last_error,
             ],
         )
     }
 
-    /// What happened to a job last.
-    fn last_words(&self, seq: u64) -> rusqlite::Result<Option<String>> {
+    fn read_last_error(&self, seq: u64) -> rusqlite::Result<Option<String>> {
         let sql = "SELECT words FROM mishap WHERE seq = ?1 ORDER BY id DESC LIMIT 1";
         let mut statement = self.disk.prepare_cached(sql)?;
-        let words = statement.query_row(params![stored(seq)], |row| row.get(0));
+        let words = statement.query_row(params![to_sql(seq)], |row| row.get(0));
         words.optional()
+    }
+
+    pub(super) fn write_letters(&mut self, letters: &LetterOp) -> rusqlite::Result<()> {
+        match letters {
+            LetterOp::Requeued(letters) => letters.iter().try_for_each(|of| self.requeue(of)),
+            LetterOp::Purged(letters) => letters.iter().try_for_each(|of| self.delete(of, 1)),
+        }
+    }
+
+    fn requeue(&mut self, letter: &LetterWrite) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO job (seq, line, name, action, cost, deadline, retries, payload, \
+                   sum) SELECT seq, line, name, ?2, cost, deadline, retries, payload, sum \
+                   FROM dead WHERE place = ?1";
+        self.run(sql, params![to_sql(letter.place), letter.entry.action])?;
+        let sql =
+            "UPDATE name SET until = NULL WHERE name = (SELECT name FROM dead WHERE place = ?1)";
+        self.run(sql, params![to_sql(letter.place)])?;
+        let history = AttemptHistory::default();
+        let mark = JobMark::new(letter.seq, MarkState::Returned, history);
+        self.coalesced.mark(mark);
+        let (position, action) = (letter.entry.position, letter.entry.action);
+        self.deltas.add_live(position, action);
+        self.delete_outcome(letter)?;
+        self.delete(letter, 0)
+    }
+
+    /// Deletes the outcome of a requeued job of an open action. It stands directly after the letter.
+    fn delete_outcome(&self, letter: &LetterWrite) -> rusqlite::Result<()> {
+        let sql = "DELETE FROM outcome WHERE place = ?1 AND seq = ?2 AND action = ?3";
+        let place = to_sql(letter.place + 1);
+        let outcome = params![place, to_sql(letter.seq), letter.entry.action];
+        self.run(sql, outcome)
+    }
+
+    /// Deletes a dead letter, and counts it as failed `failed` times.
+    fn delete(&mut self, letter: &LetterWrite, failed: i64) -> rusqlite::Result<()> {
+        let delta = |failed| CountDelta {
+            dead: -1,
+            failed,
+            ..CountDelta::default()
+        };
+        let tenant = letter.entry.position.tenant;
+        self.deltas.add(tenant, letter.entry.action, delta(failed));
+        if let Some(action) = letter.ended_action {
+            self.deltas.add_to_action(action, delta(1));
+        }
+        self.run(
+            "DELETE FROM mishap WHERE seq = ?1",
+            params![to_sql(letter.seq)],
+        )?;
+        self.run(
+            "DELETE FROM dead WHERE place = ?1",
+            params![to_sql(letter.place)],
+        )
     }
 }
 
-pub(crate) const fn ended_number(ended: JobStatus) -> u32 {
-    match ended {
+const fn status_number(status: JobStatus) -> u32 {
+    match status {
         JobStatus::Done => 0,
         JobStatus::Failed => 1,
         JobStatus::Expired => 2,
@@ -123,7 +177,7 @@ pub(crate) const fn ended_number(ended: JobStatus) -> u32 {
     }
 }
 
-pub(crate) const fn ended_of(number: u32) -> JobStatus {
+pub(crate) const fn status_from_number(number: u32) -> JobStatus {
     match number {
         0 => JobStatus::Done,
         1 => JobStatus::Failed,
@@ -132,5 +186,5 @@ pub(crate) const fn ended_of(number: u32) -> JobStatus {
     }
 }
 
-/// What is remembered of what befell a job: enough to see a pattern.
-const HISTORY: u32 = 10;
+/// Errors that the store keeps of one job: enough to show a pattern.
+const ERROR_LIMIT: u32 = 10;

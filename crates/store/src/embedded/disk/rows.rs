@@ -1,54 +1,52 @@
-//! Rows as they are read, made into what memory keeps.
+//! Rows of the database, converted into the state's types.
 
-use std::collections::HashMap;
-
-use outflow_core::{Cost, Priority, Rate, Weight};
+use outflow_core::{Cost, Rate, Weight};
 use rusqlite::{Connection, Row};
 
-use super::int_codec::{class_of, counted, few, span, wall};
+use super::int_codec::{class_from_number, from_millis, from_nanos, to_u32, to_u64};
 use crate::action::{ActionSpec, JobCounts};
 use crate::embedded::state::action::{ActionEnd, ActionState};
 use crate::embedded::state::job_entry::{AttemptHistory, JobEntry, JobPosition};
+use crate::embedded::state::lane::LaneTable;
 use crate::embedded::state::tenant::TenantState;
 use crate::name::Name;
 use crate::tenant::TenantRule;
 
-/// A number of a job. Of a job that was damaged anything can be there: it is for its sum to say.
-pub(crate) fn number_at(row: &Row<'_>, column: usize) -> Option<i64> {
+/// Reads a number of a job. A damaged row may hold any type; its checksum shows the damage.
+fn number_at(row: &Row<'_>, column: usize) -> Option<i64> {
     row.get_ref(column).ok()?.as_i64().ok()
 }
 
-/// A small one.
+/// Reads an id of a job.
 pub(crate) fn id_at(row: &Row<'_>, column: usize) -> Option<u32> {
     u32::try_from(number_at(row, column)?).ok()
 }
 
-/// A text of a job, in the same way.
+/// Reads a text of a job.
 pub(crate) fn text_at<'a>(row: &'a Row<'_>, column: usize) -> Option<&'a str> {
     str::from_utf8(row.get_ref(column).ok()?.as_bytes().ok()?).ok()
 }
 
-/// A job without its payload, of a row that holds its action, cost, deadline and retries one after the
-/// other.
-pub(crate) fn entry_from(row: &Row<'_>, place: JobPosition, first: usize) -> JobEntry {
+/// Reads a job without its payload, from the columns action, cost, deadline and retries.
+pub(crate) fn entry_from_row(row: &Row<'_>, position: JobPosition, first: usize) -> JobEntry {
     JobEntry {
-        place,
+        position,
         action: id_at(row, first),
-        cost: Cost::new(number_at(row, first + 1).map_or(0, counted)),
-        deadline: number_at(row, first + 2).map(wall),
+        cost: Cost::new(number_at(row, first + 1).map_or(0, to_u64)),
+        deadline: number_at(row, first + 2).map(from_millis),
         max_retries: id_at(row, first + 3).unwrap_or(0),
-        tries: AttemptHistory::default(),
+        history: AttemptHistory::default(),
         body: None,
     }
 }
 
-/// A job that is read without its payload, if its line is known.
-pub(crate) fn entry_at(row: &Row<'_>, places: &HashMap<u32, JobPosition>) -> Option<JobEntry> {
-    let place = places.get(&id_at(row, 1)?)?;
-    Some(entry_from(row, *place, 2))
+/// Reads a job without its payload, if its queue is known.
+pub(crate) fn entry_in_queue(row: &Row<'_>, lanes: &LaneTable) -> Option<JobEntry> {
+    let position = lanes.position(id_at(row, 1)?)?;
+    Some(entry_from_row(row, position, 2))
 }
 
-/// All rows of a question, read.
+/// Reads all rows of a query.
 pub(crate) fn rows<T>(
     connection: &Connection,
     sql: &str,
@@ -58,8 +56,8 @@ pub(crate) fn rows<T>(
     statement.query_map([], read)?.collect()
 }
 
-/// A name that was written here.
-pub(crate) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Name> {
+/// Reads a name.
+pub(crate) fn name_from_row(row: &Row<'_>, column: usize) -> rusqlite::Result<Name> {
     let text: String = row.get(column)?;
     Name::new(&text).map_err(|error| {
         let kind = rusqlite::types::Type::Text;
@@ -67,77 +65,76 @@ pub(crate) fn name_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Name> {
     })
 }
 
-pub(crate) fn tally_of(row: &Row<'_>, first: usize) -> rusqlite::Result<JobCounts> {
+pub(crate) fn counts_from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<JobCounts> {
     Ok(JobCounts {
-        done: counted(row.get(first)?),
-        dead: counted(row.get(first + 1)?),
-        failed: counted(row.get(first + 2)?),
-        cancelled: counted(row.get(first + 3)?),
-        throttles: counted(row.get(first + 4)?),
-        busy: span(row.get(first + 5)?),
+        done: to_u64(row.get(first)?),
+        dead: to_u64(row.get(first + 1)?),
+        failed: to_u64(row.get(first + 2)?),
+        cancelled: to_u64(row.get(first + 3)?),
+        throttles: to_u64(row.get(first + 4)?),
+        busy: from_nanos(row.get(first + 5)?),
         ..JobCounts::default()
     })
 }
 
-pub(crate) fn tenant_of(row: &Row<'_>) -> rusqlite::Result<(u32, TenantState)> {
-    let mut tenant = TenantState::new(name_of(row, 1)?, TenantRule::default());
+pub(crate) fn tenant_from_row(row: &Row<'_>) -> rusqlite::Result<(u32, TenantState)> {
+    let mut tenant = TenantState::new(name_from_row(row, 1)?, TenantRule::default());
     tenant.paused = row.get(2)?;
-    tenant.ruled = row.get(3)?;
-    if tenant.ruled {
-        tenant.rule = rule_of(row)?;
+    tenant.has_own_rule = row.get(3)?;
+    if tenant.has_own_rule {
+        tenant.rule = rule_from_row(row)?;
     }
-    tenant.tally = tally_of(row, 9)?;
-    tenant.last_backoff = span(row.get(15)?);
-    tenant.speed = counted(row.get(16)?);
-    tenant.last_update = row.get::<_, Option<i64>>(17)?.map(wall);
+    tenant.counts = counts_from_row(row, 9)?;
+    tenant.last_backoff = from_nanos(row.get(15)?);
+    tenant.speed = to_u64(row.get(16)?);
+    tenant.last_update = row.get::<_, Option<i64>>(17)?.map(from_millis);
     Ok((row.get(0)?, tenant))
 }
 
-fn rule_of(row: &Row<'_>) -> rusqlite::Result<TenantRule> {
+fn rule_from_row(row: &Row<'_>) -> rusqlite::Result<TenantRule> {
     let rate: (Option<i64>, Option<i64>) = (row.get(6)?, row.get(7)?);
     let rate = match rate {
-        (Some(quantity), Some(per)) => Rate::new(counted(quantity), span(per)).ok(),
+        (Some(quantity), Some(per)) => Rate::new(to_u64(quantity), from_nanos(per)).ok(),
         _ => None,
     };
     Ok(TenantRule {
         weight: Weight::new(row.get(4)?).unwrap_or(Weight::ONE),
-        priority: class_of(row.get(5)?),
+        priority: class_from_number(row.get(5)?),
         rate,
         in_flight: row.get(8)?,
     })
 }
 
-pub(crate) fn action_of(row: &Row<'_>) -> rusqlite::Result<(u32, ActionState, JobCounts)> {
+pub(crate) fn action_from_row(row: &Row<'_>) -> rusqlite::Result<(u32, ActionState, JobCounts)> {
     let spec = ActionSpec {
-        id: name_of(row, 1)?,
-        timeout: span(row.get(2)?),
-        keep: span(row.get(3)?),
+        id: name_from_row(row, 1)?,
+        timeout: from_nanos(row.get(2)?),
+        keep: from_nanos(row.get(3)?),
         note: row.get(4)?,
     };
     let state = ActionState {
         spec,
-        opened: wall(row.get(5)?),
-        started: row.get::<_, Option<i64>>(6)?.map(wall),
-        ended: row.get::<_, Option<i64>>(7)?.map(wall),
+        opened: from_millis(row.get(5)?),
+        started: row.get::<_, Option<i64>>(6)?.map(from_millis),
+        ended: row.get::<_, Option<i64>>(7)?.map(from_millis),
         closed: row.get(8)?,
-        told: row.get(9)?,
-        fate: ActionEnd::from_number(row.get(10)?),
+        notified: row.get(9)?,
+        end: ActionEnd::from_number(row.get(10)?),
         paused: row.get(11)?,
     };
-    let tally = JobCounts {
-        queued: counted(row.get(12)?),
-        ..tally_of(row, 13)?
+    let counts = JobCounts {
+        queued: to_u64(row.get(12)?),
+        ..counts_from_row(row, 13)?
     };
-    Ok((row.get(0)?, state, tally))
+    Ok((row.get(0)?, state, counts))
 }
 
-pub(crate) fn place_of(row: &Row<'_>) -> rusqlite::Result<(JobPosition, u64)> {
-    let class: Priority = class_of(row.get(3)?);
-    let place = JobPosition {
-        line: few(row.get(0)?),
+pub(crate) fn queue_from_row(row: &Row<'_>) -> rusqlite::Result<(JobPosition, u64)> {
+    let position = JobPosition {
+        queue: to_u32(row.get(0)?),
         lane: row.get(1)?,
         tenant: row.get(2)?,
-        class,
+        class: class_from_number(row.get(3)?),
     };
-    Ok((place, counted(row.get(4)?)))
+    Ok((position, to_u64(row.get(4)?)))
 }

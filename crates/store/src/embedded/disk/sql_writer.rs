@@ -1,79 +1,93 @@
 //! Writes changes into the database, within one transaction.
 //!
-//! Counts are not written as they change but summed up first: a transaction that ends a thousand jobs of
-//! one tenant writes that tenant once. What jobs have in common is gathered, and done to all of them at
-//! the end.
+//! Counts are summed up first: a transaction that ends a thousand jobs of one tenant writes that tenant
+//! once. Changes of many jobs are coalesced, and written together at the end.
 
 use rusqlite::{Connection, params};
 
 use super::coalesce::CoalescedOps;
 use super::counters::CountDeltas;
-use super::int_codec::{class_number, millis, nanos, stored};
+use super::int_codec::{class_number, to_millis, to_nanos, to_sql};
 use super::write_op::{ActionRow, PauseWrite, WriteOp};
 use crate::embedded::state::action::ActionState;
 use crate::embedded::state::job_entry::JobPosition;
 use crate::tenant::TenantRule;
 
-/// One transaction's work.
+/// The writer of one transaction.
 pub(crate) struct SqlWriter<'a> {
     pub(crate) disk: &'a Connection,
-    pub(crate) sums: CountDeltas,
-    pub(crate) gathered: CoalescedOps,
+    pub(crate) deltas: CountDeltas,
+    pub(crate) coalesced: CoalescedOps,
     /// The place of the last outcome or dead letter.
-    pub(crate) place: u64,
+    pub(crate) last_place: u64,
     first_place: u64,
 }
 
 impl<'a> SqlWriter<'a> {
-    pub(crate) fn new(disk: &'a Connection, place: u64) -> Self {
+    pub(crate) fn new(disk: &'a Connection, last_place: u64) -> Self {
         Self {
             disk,
-            sums: CountDeltas::default(),
-            gathered: CoalescedOps::default(),
-            place,
-            first_place: place,
+            deltas: CountDeltas::default(),
+            coalesced: CoalescedOps::default(),
+            last_place,
+            first_place: last_place,
         }
     }
 
-    /// Writes one change. A submission is not one, nor is a sweep: whoever decided what is in it writes it.
-    pub(crate) fn write(&mut self, change: &WriteOp) -> rusqlite::Result<()> {
-        match change {
-            WriteOp::Submit(_) | WriteOp::Tidy(_) => Ok(()),
+    /// Writes one change, except a submission or a sweep: the writer decides about those first.
+    pub(crate) fn write(&mut self, op: &WriteOp) -> rusqlite::Result<()> {
+        match op {
+            WriteOp::Submit(_) | WriteOp::Sweep(_) => {}
+            WriteOp::Mark(mark) => self.coalesced.mark(*mark),
+            WriteOp::Unmark(seq) => self.coalesced.unmark(*seq),
+            WriteOp::RunOver(run) => self.coalesced.end_run(*run),
+            WriteOp::Throttled { tenant, action } => self.deltas.add_throttle(*tenant, *action),
+            WriteOp::AttemptError { seq, at, words } => {
+                self.insert_error(*seq, to_millis(*at), words)?;
+            }
+            WriteOp::Over(over) => self.end_job(over)?,
+            WriteOp::Letters(letters) => self.write_letters(letters)?,
+            WriteOp::Action(row) => self.write_action(row)?,
             WriteOp::Lane(id, name) => {
                 let sql = "INSERT INTO lane (id, name) VALUES (?1, ?2)";
-                self.run(sql, params![id, name.as_str()])
+                self.run(sql, params![id, name.as_str()])?;
             }
+            WriteOp::Queue(position) => self.insert_queue(*position)?,
+            WriteOp::Tenant(..)
+            | WriteOp::Rule(..)
+            | WriteOp::Paused(..)
+            | WriteOp::Congested { .. }
+            | WriteOp::Reset(_) => self.write_tenant(op)?,
+        }
+        Ok(())
+    }
+
+    /// Executes a prepared statement.
+    pub(crate) fn run(&self, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<()> {
+        self.disk.prepare_cached(sql)?.execute(values).map(drop)
+    }
+
+    fn insert_queue(&self, position: JobPosition) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO line (id, lane, tenant, class) VALUES (?1, ?2, ?3, ?4)";
+        let class = class_number(position.class);
+        let row = params![position.queue, position.lane, position.tenant, class];
+        self.run(sql, row)
+    }
+
+    fn write_tenant(&mut self, op: &WriteOp) -> rusqlite::Result<()> {
+        match op {
             WriteOp::Tenant(id, name) => {
                 let sql = "INSERT INTO tenant (id, name) VALUES (?1, ?2)";
                 self.run(sql, params![id, name.as_str()])
             }
-            WriteOp::Line(place) => self.line(*place),
-            WriteOp::Mark(mark) => {
-                self.mark(*mark);
-                Ok(())
-            }
-            WriteOp::Unmark(seq) => {
-                self.unmark(*seq);
-                Ok(())
-            }
-            WriteOp::Mishap { seq, at, words } => self.mishap(*seq, millis(*at), words),
-            WriteOp::Over(over) => self.over(over),
-            WriteOp::Throttled { tenant, action } => {
-                self.count_throttle(*tenant, *action);
-                Ok(())
-            }
-            WriteOp::RunOver(run) => {
-                self.run_over(*run);
-                Ok(())
-            }
-            WriteOp::Rule(tenant, Some(rule)) => self.rule(*tenant, rule),
+            WriteOp::Rule(tenant, Some(rule)) => self.write_rule(*tenant, rule),
             WriteOp::Rule(tenant, None) => {
                 let sql = "UPDATE tenant SET ruled = 0 WHERE id = ?1";
                 self.run(sql, params![tenant])
             }
             WriteOp::Paused(tenant, pause) => {
                 let sql = "UPDATE tenant SET paused = ?2 WHERE id = ?1";
-                self.run(sql, params![tenant, *pause == PauseWrite::Stopped])
+                self.run(sql, params![tenant, *pause == PauseWrite::Paused])
             }
             WriteOp::Congested {
                 tenant,
@@ -82,26 +96,15 @@ impl<'a> SqlWriter<'a> {
                 at,
             } => {
                 let sql = "UPDATE tenant SET backoff = ?2, speed = ?3, updated = ?4 WHERE id = ?1";
-                let (backoff, speed) = (nanos(*backoff), stored(*speed));
-                self.run(sql, params![tenant, backoff, speed, millis(*at)])
+                let (backoff, speed) = (to_nanos(*backoff), to_sql(*speed));
+                self.run(sql, params![tenant, backoff, speed, to_millis(*at)])
             }
-            WriteOp::Reset(tenant) => self.reset(*tenant),
-            WriteOp::Action(row) => self.action(row),
-            WriteOp::Letters(letters) => self.letters(letters),
+            WriteOp::Reset(tenant) => self.reset_counts(*tenant),
+            _ => Ok(()),
         }
     }
 
-    pub(crate) fn run(&self, sql: &str, values: impl rusqlite::Params) -> rusqlite::Result<()> {
-        self.disk.prepare_cached(sql)?.execute(values).map(drop)
-    }
-
-    fn line(&self, place: JobPosition) -> rusqlite::Result<()> {
-        let sql = "INSERT INTO line (id, lane, tenant, class) VALUES (?1, ?2, ?3, ?4)";
-        let class = class_number(place.class);
-        self.run(sql, params![place.line, place.lane, place.tenant, class])
-    }
-
-    fn rule(&self, tenant: u32, rule: &TenantRule) -> rusqlite::Result<()> {
+    fn write_rule(&self, tenant: u32, rule: &TenantRule) -> rusqlite::Result<()> {
         let sql = "UPDATE tenant SET ruled = 1, weight = ?2, priority = ?3, rate = ?4, per = ?5, \
                    in_flight = ?6 WHERE id = ?1";
         self.run(
@@ -110,25 +113,25 @@ impl<'a> SqlWriter<'a> {
                 tenant,
                 rule.weight.as_u32(),
                 class_number(rule.priority),
-                rule.rate.map(|rate| stored(rate.quantity())),
-                rule.rate.map(|rate| nanos(rate.per())),
+                rule.rate.map(|rate| to_sql(rate.quantity())),
+                rule.rate.map(|rate| to_nanos(rate.per())),
                 rule.in_flight,
             ],
         )
     }
 
-    /// Counts of a tenant begin anew, those too that this transaction has not written yet.
-    fn reset(&mut self, tenant: u32) -> rusqlite::Result<()> {
-        self.sums.reset(tenant);
+    /// Clears the counts of a tenant, including those that this transaction has not written yet.
+    fn reset_counts(&mut self, tenant: u32) -> rusqlite::Result<()> {
+        self.deltas.reset(tenant);
         let sql = "UPDATE tenant SET done = 0, failed = 0, cancelled = 0, throttles = 0, busy = 0, \
                    backoff = 0, speed = 0, updated = NULL WHERE id = ?1";
         self.run(sql, params![tenant])
     }
 
-    fn action(&self, row: &ActionRow) -> rusqlite::Result<()> {
+    fn write_action(&self, row: &ActionRow) -> rusqlite::Result<()> {
         let ActionRow { id, state } = row;
         let ActionState { spec, .. } = state;
-        // The name of one that is over may be taken by a new one; its outcomes go with the next tidying.
+        // A new action may take the name of a finished one. Garbage collection removes its outcomes.
         self.run(
             "DELETE FROM action WHERE name = ?1 AND id <> ?2",
             params![spec.id.as_str(), id],
@@ -143,27 +146,28 @@ impl<'a> SqlWriter<'a> {
             params![
                 id,
                 spec.id.as_str(),
-                nanos(spec.timeout),
-                nanos(spec.keep),
+                to_nanos(spec.timeout),
+                to_nanos(spec.keep),
                 spec.note,
-                millis(state.opened),
-                state.started.map(millis),
-                state.ended.map(millis),
+                to_millis(state.opened),
+                state.started.map(to_millis),
+                state.ended.map(to_millis),
                 state.closed,
-                state.told,
-                state.fate.number(),
+                state.notified,
+                state.end.number(),
                 state.paused,
             ],
         )
     }
 
-    /// Writes what was gathered, the sums, and where the numbers stand.
+    /// Writes the coalesced changes, the counts and the last numbers, and returns the last place.
     pub(crate) fn close(mut self, first_seq: u64, seq: u64) -> rusqlite::Result<u64> {
-        self.flush()?;
-        self.write_sums()?;
-        if self.place != self.first_place || seq != first_seq || self.sums.move_total() {
-            self.write_total(seq)?;
+        self.coalesced.flush(self.disk)?;
+        self.deltas.write(self.disk)?;
+        let is_numbered = self.last_place != self.first_place || seq != first_seq;
+        if is_numbered || self.deltas.has_total() {
+            self.deltas.write_total(self.disk, seq, self.last_place)?;
         }
-        Ok(self.place)
+        Ok(self.last_place)
     }
 }

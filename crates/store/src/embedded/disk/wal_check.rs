@@ -1,31 +1,31 @@
-//! The journal of a database that was not closed: whether it ends where it was broken.
+//! Checks the journal of a database that was not closed for damage.
 //!
-//! `SQLite` reads a journal up to the first frame whose sum is wrong, takes that for where the power failed, and
-//! says nothing. Mostly that is so. But a bit that flips there ends it in the same way, and everything that
-//! was written behind it, however long ago it was answered, is gone without a word. So it is looked whether
-//! something stands behind the break that was written in the same round: then whoever opens it says so.
+//! `SQLite` reads a journal up to the first frame with a wrong checksum, takes that for the point of a
+//! power cut, and reports nothing. A flipped bit ends the journal in the same way, and all later frames
+//! are lost silently, even confirmed ones. So this check looks for frames of the same round after the
+//! break, and the store warns about them.
 //!
-//! It is not refused: after a power cut a disk that writes in an order of its own leaves the same, and nothing
-//! is missing then but claims and settlements that were not waited for. A broken head is no power cut's: it
-//! is synced before the first frame, and shorter than what a disk writes at once.
+//! It does not refuse such a journal: a disk that reorders writes leaves the same after a power cut, and
+//! then only unsynced claims and settlements are missing. A broken head is no effect of a power cut: it
+//! is synced before the first frame, and shorter than a disk sector.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// How much of a journal counts.
+/// The readable part of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum JournalExtent {
-    /// All that was written in this round, or it broke off at its end.
+    /// All frames of this round, or it ends with an incomplete frame.
     Whole,
-    /// It breaks, and what stands behind was written later.
+    /// Frames of this round follow a broken one.
     Broken,
-    /// Nothing: nobody knows which round it is.
+    /// None: its head is broken, so the round is unknown.
     Headless,
 }
 
 impl JournalExtent {
-    /// Looks at the journal there, if there is one.
+    /// Reads the journal at a path; a missing one is whole.
     pub(crate) fn read(path: &Path) -> io::Result<Self> {
         match fs::read(path) {
             Ok(bytes) => Ok(Self::parse(&bytes)),
@@ -38,7 +38,7 @@ impl JournalExtent {
         let Some((head, rest)) = bytes.split_first_chunk::<HEAD>() else {
             return Self::Whole;
         };
-        let Some(round) = JournalRound::begin(head) else {
+        let Some(round) = JournalRound::parse(head) else {
             return if rest.len() > FRAME {
                 Self::Headless
             } else {
@@ -48,12 +48,12 @@ impl JournalExtent {
         let mut frames = rest.chunks_exact(FRAME + round.page);
         let mut sum = round.sum;
         let sound = |frame: &[u8]| {
-            sum = round.add(sum, frame);
-            round.wrote(frame) && numbers(frame, 16) == Some(sum)
+            sum = round.add_frame(sum, frame);
+            round.contains(frame) && read_pair(frame, 16) == Some(sum)
         };
-        // This takes the frame away at which it breaks.
+        // `all` consumes the broken frame.
         let breaks = !frames.by_ref().all(sound);
-        if breaks && frames.any(|frame| round.wrote(frame)) {
+        if breaks && frames.any(|frame| round.contains(frame)) {
             Self::Broken
         } else {
             Self::Whole
@@ -61,7 +61,7 @@ impl JournalExtent {
     }
 }
 
-/// What the frames of a journal have in common, from one emptying to the next.
+/// The common part of all frames between two resets of a journal.
 struct JournalRound {
     page: usize,
     salt: (u32, u32),
@@ -70,10 +70,10 @@ struct JournalRound {
 }
 
 impl JournalRound {
-    /// What the head says; nothing if its own sum is wrong.
-    fn begin(head: &[u8; HEAD]) -> Option<Self> {
-        let (magic, _) = numbers(head, 0)?;
-        let (page, _) = numbers(head, 8)?;
+    /// Parses the head; nothing if its checksum is wrong.
+    fn parse(head: &[u8; HEAD]) -> Option<Self> {
+        let (magic, _) = read_pair(head, 0)?;
+        let (page, _) = read_pair(head, 8)?;
         let word = match magic {
             0x377f_0682 => u32::from_le_bytes,
             0x377f_0683 => u32::from_be_bytes,
@@ -81,27 +81,27 @@ impl JournalRound {
         };
         let round = Self {
             page: usize::try_from(page).ok().filter(|page| *page >= 512)?,
-            salt: numbers(head, 16)?,
-            sum: numbers(head, 24)?,
+            salt: read_pair(head, 16)?,
+            sum: read_pair(head, 24)?,
             word,
         };
-        let sum = round.sum_of((0, 0), head.get(..24)?);
+        let sum = round.checksum((0, 0), head.get(..24)?);
         (sum == round.sum).then_some(round)
     }
 
-    /// Whether a frame is of this round.
-    fn wrote(&self, frame: &[u8]) -> bool {
-        numbers(frame, 8) == Some(self.salt)
+    /// Returns true if a frame belongs to this round.
+    fn contains(&self, frame: &[u8]) -> bool {
+        read_pair(frame, 8) == Some(self.salt)
     }
 
-    /// The sum after a frame: of where its page belongs, and of the page.
-    fn add(&self, sum: (u32, u32), frame: &[u8]) -> (u32, u32) {
+    /// Adds a frame to the checksum: its page number and its page.
+    fn add_frame(&self, sum: (u32, u32), frame: &[u8]) -> (u32, u32) {
         let (head, page) = frame.split_at_checked(FRAME).unwrap_or_default();
-        let sum = self.sum_of(sum, head.get(..8).unwrap_or_default());
-        self.sum_of(sum, page)
+        let sum = self.checksum(sum, head.get(..8).unwrap_or_default());
+        self.checksum(sum, page)
     }
 
-    fn sum_of(&self, sum: (u32, u32), bytes: &[u8]) -> (u32, u32) {
+    fn checksum(&self, sum: (u32, u32), bytes: &[u8]) -> (u32, u32) {
         let (pairs, _) = bytes.as_chunks::<8>();
         pairs
             .iter()
@@ -117,21 +117,23 @@ impl JournalRound {
     }
 }
 
-/// Two numbers that stand there.
-fn numbers(bytes: &[u8], at: usize) -> Option<(u32, u32)> {
+/// Reads two numbers at an offset.
+fn read_pair(bytes: &[u8], at: usize) -> Option<(u32, u32)> {
     let (one, rest) = bytes.get(at..)?.split_first_chunk::<4>()?;
     let (two, _) = rest.split_first_chunk::<4>()?;
     Some((u32::from_be_bytes(*one), u32::from_be_bytes(*two)))
 }
 
-/// What is told of one that is broken.
+/// The warning about a broken journal.
 pub(crate) const BROKEN: &str = "the journal of the job store was broken, and what stood behind the break is not \
-     taken: after a power cut that is claims and settlements that nobody waited for, and their jobs are done \
-     again; if the power did not fail the disk is damaged, and jobs that were submitted may be missing: check the \
-     disk, and submit again what is not done";
+     taken: after a power cut these are unsynced claims and settlements, and their jobs are done again; if the \
+     power did not fail the disk is damaged, and submitted jobs may be missing: check the disk, and submit \
+     missing jobs again";
 
-/// The bytes of a journal's head, and of a frame's.
+/// The bytes of a journal's head.
 const HEAD: usize = 32;
+
+/// The bytes of a frame's head.
 const FRAME: usize = 24;
 
 #[cfg(test)]
@@ -140,8 +142,8 @@ mod tests {
 
     use super::*;
 
-    /// The journal of a dozen commits, and how long a frame is.
-    fn written() -> (Vec<u8>, usize) {
+    /// Returns the journal of a dozen commits, and the length of a frame.
+    fn write_journal() -> (Vec<u8>, usize) {
         let dir = tempfile::tempdir().expect("a directory");
         let disk = Connection::open(dir.path().join("db")).expect("a database");
         disk.execute_batch("PRAGMA page_size = 512; PRAGMA journal_mode = wal; CREATE TABLE t (x)")
@@ -154,10 +156,10 @@ mod tests {
         (bytes, FRAME + 512)
     }
 
-    // Every bit of a journal of some fifteen frames: only one of the last is as if the power had failed there.
+    // Flips every bit of a journal of some fifteen frames. In the last frame it looks like a power cut.
     #[test]
     fn every_flipped_bit_before_the_last_frame_is_found() {
-        let (whole, frame) = written();
+        let (whole, frame) = write_journal();
         assert_eq!(JournalExtent::parse(&whole), JournalExtent::Whole);
         let last = whole.len() - frame;
         for bit in 0..whole.len() * 8 {
@@ -172,10 +174,10 @@ mod tests {
         }
     }
 
-    // However short it is cut, and with what an earlier, longer round left behind it.
+    // Any prefix, and a prefix followed by frames of an earlier, longer round.
     #[test]
-    fn a_journal_that_breaks_off_is_whole() {
-        let (whole, frame) = written();
+    fn a_truncated_journal_is_whole() {
+        let (whole, frame) = write_journal();
         for length in 0..whole.len() {
             assert_eq!(
                 JournalExtent::parse(&whole[..length]),

@@ -1,7 +1,7 @@
-//! What is to be written: one value for each thing that can happen to what the disk keeps.
+//! Changes that the writer makes durable: one value for each kind of change.
 //!
-//! Memory changes first and says here what it did; the writer makes it durable. A change that ended a
-//! claim carries the claim, so that it can be given back if the disk refuses.
+//! The state changes first and records the change here. A change that ended a claim carries the claim, so
+//! that the session gets it back if the disk fails.
 
 use std::time::Duration;
 
@@ -18,42 +18,37 @@ use crate::name::Name;
 use crate::settle::{JobStatus, StoredResult};
 use crate::tenant::TenantRule;
 
-/// A change, and what it takes to undo it in memory.
+/// A change, and the claim that it ended.
 #[derive(Debug)]
 pub(crate) struct WriteStep {
-    pub(crate) change: WriteOp,
+    pub(crate) op: WriteOp,
     pub(crate) undo: Option<ClaimState>,
 }
 
-impl From<WriteOp> for WriteStep {
-    fn from(change: WriteOp) -> Self {
-        Self { change, undo: None }
-    }
-}
-
+/// One change.
 #[derive(Debug)]
 pub(crate) enum WriteOp {
     Submit(Box<PendingSubmission>),
     Lane(u32, Name),
     Tenant(u32, Name),
-    Line(JobPosition),
-    /// A job has a state of its own.
+    Queue(JobPosition),
+    /// A job gets a mark.
     Mark(JobMark),
-    /// It has none any more: it stands in line as if it had never been claimed.
+    /// A job loses its mark: it waits as if it had never been claimed.
     Unmark(u64),
-    Mishap {
+    AttemptError {
         seq: u64,
         at: WallTime,
         words: String,
     },
     Over(Box<JobOver>),
-    /// A job of these was refused or put off.
+    /// A job was throttled or deferred.
     Throttled {
         tenant: u32,
         action: Option<u32>,
     },
     RunOver(IdRun),
-    /// A tenant has this rule of its own, or none.
+    /// A tenant gets its own rule, or loses it.
     Rule(u32, Option<Box<TenantRule>>),
     Paused(u32, PauseWrite),
     Congested {
@@ -65,49 +60,63 @@ pub(crate) enum WriteOp {
     Reset(u32),
     Action(Box<ActionRow>),
     Letters(LetterOp),
-    Tidy(GarbageSweep),
+    Sweep(GarbageSweep),
 }
 
-/// Jobs to be taken: decided by the writer, who alone knows which names are in use.
+/// A submission. The writer decides about it, because it alone knows which names are in use.
 #[derive(Debug)]
 pub(crate) struct PendingSubmission {
     pub(crate) batch: SubmitBatch,
     pub(crate) reply: oneshot::Sender<Result<SubmitResult, StoreError>>,
 }
 
-/// The state of a job that is more than a place in line.
+/// The state of a job that does not simply wait in its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct JobMark {
     pub(crate) seq: u64,
     pub(crate) state: MarkState,
-    pub(crate) tries: AttemptHistory,
-    /// When it may go, in civil time: monotonic time does not outlive the process.
+    pub(crate) history: AttemptHistory,
+    /// The end of its delay in civil time, because monotonic time does not survive the process.
     pub(crate) due: Option<WallTime>,
-    /// How long that was, so that a clock that was set back cannot make it longer.
+    /// The length of its delay, which bounds it if the clock is set back.
     pub(crate) span: Option<Duration>,
 }
 
+impl JobMark {
+    /// A mark without a delay.
+    pub(crate) const fn new(seq: u64, state: MarkState, history: AttemptHistory) -> Self {
+        Self {
+            seq,
+            state,
+            history,
+            due: None,
+            span: None,
+        }
+    }
+}
+
+/// The kind of a mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MarkState {
-    /// It stands in line, and something befell it before.
-    Back,
+    /// It waits in its queue, and was claimed before.
+    Returned,
     Claimed,
-    /// Claimed, and cancelled meanwhile.
-    Doomed,
+    /// Claimed, and cancelled afterwards.
+    Cancelled,
     Retry,
-    PutOff,
-    /// Its submitter said when.
+    Deferred,
+    /// Its submitter set a start.
     Start,
 }
 
 impl MarkState {
     pub(crate) const fn number(self) -> u32 {
         match self {
-            Self::Back => 0,
+            Self::Returned => 0,
             Self::Claimed => 1,
-            Self::Doomed => 2,
+            Self::Cancelled => 2,
             Self::Retry => 3,
-            Self::PutOff => 4,
+            Self::Deferred => 4,
             Self::Start => 5,
         }
     }
@@ -115,55 +124,56 @@ impl MarkState {
     pub(crate) const fn from_number(number: u32) -> Self {
         match number {
             1 => Self::Claimed,
-            2 => Self::Doomed,
+            2 => Self::Cancelled,
             3 => Self::Retry,
-            4 => Self::PutOff,
+            4 => Self::Deferred,
             5 => Self::Start,
-            _ => Self::Back,
+            _ => Self::Returned,
         }
     }
 }
 
-/// The end of a job.
+/// A finished job.
 #[derive(Debug)]
 pub(crate) struct JobOver {
     pub(crate) seq: u64,
-    pub(crate) place: JobPosition,
+    pub(crate) position: JobPosition,
     pub(crate) tenant: Name,
     pub(crate) action: Option<u32>,
-    pub(crate) ended: JobStatus,
-    pub(crate) tries: AttemptHistory,
+    pub(crate) status: JobStatus,
+    pub(crate) history: AttemptHistory,
     pub(crate) at: WallTime,
     pub(crate) took: Duration,
-    pub(crate) kept: Option<StoredResult>,
+    pub(crate) result: Option<StoredResult>,
 }
 
+/// The pause of a tenant or an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PauseWrite {
-    Stopped,
+    Paused,
     Running,
 }
 
-/// An action without its counts, which move by themselves.
+/// An action without its counts, which change on their own.
 #[derive(Clone, Debug)]
 pub(crate) struct ActionRow {
     pub(crate) id: u32,
     pub(crate) state: ActionState,
 }
 
-/// What happened to dead letters, by their places.
+/// A change of dead letters.
 #[derive(Debug)]
 pub(crate) enum LetterOp {
-    Revived(Vec<LetterWrite>),
+    Requeued(Vec<LetterWrite>),
     Purged(Vec<LetterWrite>),
 }
 
-/// One dead letter on its way.
+/// One dead letter that is requeued or purged.
 #[derive(Clone, Debug)]
 pub(crate) struct LetterWrite {
     pub(crate) place: u64,
     pub(crate) seq: u64,
     pub(crate) entry: JobEntry,
-    /// The action that goes on without it, because it was over.
-    pub(crate) left: Option<u32>,
+    /// The action that the job leaves, because it is finished.
+    pub(crate) ended_action: Option<u32>,
 }

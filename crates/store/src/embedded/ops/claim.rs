@@ -1,317 +1,302 @@
-//! Jobs go out, in fair order.
+//! Claims: hands out jobs of a lane in fair order.
 
 use std::time::Duration;
 
-use outflow_core::{ClockPair, Nanos};
+use outflow_core::{ClockPair, FairCharge, Nanos};
 
-use super::poison_isolation::is_last_chance;
-use super::submit::minted;
+use super::poison_isolation::{
+    abandon_drain, check_isolation, drain_for, extend_drain, is_last_chance, is_suspect, isolate,
+    release_drain,
+};
+use super::skip::skip_or_end;
+use super::transitions::{catch_up, count};
 use crate::claim::{
     ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, NextJob,
 };
-use crate::embedded::disk::write_op::{ActionRow, JobMark, MarkState, WriteOp};
+use crate::embedded::disk::prefetch::read_run;
+use crate::embedded::disk::write_op::{JobMark, MarkState, WriteOp};
+use crate::embedded::ops::actions::record_action;
 use crate::embedded::state::StoreState;
-use crate::embedded::state::claims::{ClaimState, SessionState};
+use crate::embedded::state::claims::ClaimState;
 use crate::embedded::state::job_entry::{JobBody, JobEntry, JobPosition};
 use crate::error::StoreError;
 
-impl StoreState {
-    /// Gives out jobs of a lane, as many as are asked for and the gate lets go.
-    pub(crate) fn claim(
-        &mut self,
-        ask: &ClaimRequest,
-        gate: &mut dyn ClaimFilter,
-        moment: ClockPair,
-    ) -> Result<ClaimBatch, StoreError> {
-        self.catch_up(moment);
-        let mut claims = ClaimBatch::default();
-        let Some(lane) = self.lane_ids.get(&ask.lane).copied() else {
-            self.renew(ask, moment.now);
-            return Ok(claims);
-        };
-        self.renew(ask, moment.now);
-        if let Some(held) = self.held_up(lane, moment.now) {
-            claims.next = held.left;
-            return Ok(claims);
-        }
-        let given = self.give_out(lane, ask, gate, moment);
-        self.let_others_go(lane);
-        given
+/// Hands out jobs of a lane, as many as the request wants and the filter allows.
+pub(crate) fn claim(
+    state: &mut StoreState,
+    request: &ClaimRequest,
+    filter: &mut dyn ClaimFilter,
+    moment: ClockPair,
+) -> Result<ClaimBatch, StoreError> {
+    catch_up(state, moment);
+    let until = moment.now.saturating_add(request.lease);
+    state.claims.renew_session(&request.session, until);
+    let Some(lane) = state.lanes.find(&request.lane) else {
+        return Ok(ClaimBatch::default());
+    };
+    if let Some(wait) = check_isolation(state, lane, moment.now) {
+        return Ok(ClaimBatch {
+            next: wait.left,
+            ..ClaimBatch::default()
+        });
     }
+    let batch = hand_out(state, lane, request, filter, moment);
+    release_drain(state, lane);
+    batch
+}
 
-    /// Gives out jobs of a lane that nobody holds up.
-    fn give_out(
-        &mut self,
-        lane: u32,
-        ask: &ClaimRequest,
-        gate: &mut dyn ClaimFilter,
-        moment: ClockPair,
-    ) -> Result<ClaimBatch, StoreError> {
-        let mut claims = ClaimBatch::default();
-        let mut passed = 0;
-        while claims.jobs.len() < ask.most && !self.claims.has_alone() {
-            let turn = self.next_job(lane, (ask, gate), moment);
-            let turn = match turn {
-                Ok(JobCheck::Given(seq, place)) => Ok(self.give(seq, place, ask, moment)),
-                other => other,
-            };
-            match turn {
-                Ok(JobCheck::Gone(job)) => claims.jobs.push(*job),
-                Ok(JobCheck::Given(..)) => {}
-                Ok(JobCheck::Expired) => {
-                    claims.expired += 1;
-                    passed += 1;
+/// Hands out jobs of a lane that no isolated job delays.
+fn hand_out(
+    state: &mut StoreState,
+    lane: u32,
+    request: &ClaimRequest,
+    filter: &mut dyn ClaimFilter,
+    moment: ClockPair,
+) -> Result<ClaimBatch, StoreError> {
+    let mut batch = ClaimBatch::default();
+    let mut skipped = 0;
+    while batch.jobs.len() < request.most && !state.claims.has_isolated() {
+        match check_next_job(state, lane, request, filter, moment) {
+            Ok(JobCheck::Allowed(seq, position)) => {
+                match claim_job(state, seq, position, request, moment) {
+                    Some(job) => batch.jobs.push(job),
+                    None => skipped += 1,
                 }
-                Ok(JobCheck::Passed) => passed += 1,
-                Err(error) if claims.jobs.is_empty() => return Err(error),
-                Ok(JobCheck::Over) | Err(_) => break,
             }
-            if passed > PASS_MOST {
-                claims.next = Some(SOON);
-                return Ok(claims);
+            Ok(JobCheck::Expired) => {
+                batch.expired += 1;
+                skipped += 1;
             }
+            Ok(JobCheck::Skipped) => skipped += 1,
+            Err(error) if batch.jobs.is_empty() => return Err(error),
+            Ok(JobCheck::Stop) | Err(_) => break,
         }
-        claims.next = self.next_wakeup(lane, moment);
-        Ok(claims)
+        if skipped > SKIP_LIMIT {
+            batch.next = Some(SOON);
+            return Ok(batch);
+        }
     }
+    batch.next = next_wakeup(state, lane, moment);
+    Ok(batch)
+}
 
-    fn renew(&mut self, ask: &ClaimRequest, now: Nanos) {
-        let until = now.saturating_add(ask.lease);
-        let session = self.claims.sessions.entry(ask.session.clone());
-        session
-            .or_insert_with(|| SessionState {
-                until,
-                jobs: std::collections::BTreeSet::new(),
-            })
-            .until = until;
+/// Decides about the job that is next in order.
+fn check_next_job(
+    state: &mut StoreState,
+    lane_id: u32,
+    request: &ClaimRequest,
+    filter: &mut dyn ClaimFilter,
+    moment: ClockPair,
+) -> Result<JobCheck, StoreError> {
+    let lane = state.lanes.get_mut(lane_id);
+    let lane = lane.filter(|lane| lane.cooldown_until <= moment.now);
+    let Some(tenant) = lane.and_then(|lane| lane.next_tenant(moment.now)) else {
+        return Ok(JobCheck::Stop);
+    };
+    let Some((seq, position)) = first_job(state, lane_id, tenant)? else {
+        state.update_order(lane_id, tenant);
+        return Ok(JobCheck::Skipped);
+    };
+    if let Some(check) = skip_or_end(state, seq, position, moment)? {
+        return Ok(check);
     }
-
-    /// Looks at the job whose turn it is.
-    fn next_job(
-        &mut self,
-        lane_id: u32,
-        (ask, gate): (&ClaimRequest, &mut dyn ClaimFilter),
-        moment: ClockPair,
-    ) -> Result<JobCheck, StoreError> {
-        let Some(lane) = self.lanes.get_mut(&lane_id) else {
-            return Ok(JobCheck::Over);
-        };
-        if lane.shut_until > moment.now {
-            return Ok(JobCheck::Over);
+    let suspect = is_suspect(state, seq, position, request.recoveries);
+    if suspect && !state.claims.by_job.is_empty() {
+        drain_for(state, position, moment.now);
+        return Ok(JobCheck::Stop);
+    }
+    Ok(match ask_filter(state, filter, seq, position) {
+        ClaimDecision::Take => JobCheck::Allowed(seq, position),
+        ClaimDecision::Park(until) => {
+            let soon = moment.now.saturating_add(Duration::from_nanos(1));
+            let earliest = abandon_drain(state, position, moment.now);
+            let until = until.max(soon).max(earliest);
+            let JobPosition { lane, tenant, .. } = position;
+            state.lanes.block_tenant(lane, tenant, until);
+            JobCheck::Skipped
         }
-        let Some(handle) = lane.order.next(moment.now) else {
-            return Ok(JobCheck::Over);
-        };
-        let slot = usize::try_from(handle.slot()).unwrap_or(usize::MAX);
-        let tenant = lane.slots.get(slot).copied().unwrap_or(0);
-        let Some((seq, place)) = self.head(lane_id, tenant)? else {
-            self.update_lane_tenant(lane_id, tenant);
-            return Ok(JobCheck::Passed);
-        };
-        if let Some(turn) = self.divert(seq, place, moment)? {
-            return Ok(turn);
-        }
-        let suspect = self.is_suspect(seq, place, ask.recoveries);
-        if suspect && !self.claims.by_job.is_empty() {
-            self.wait_alone(place, moment.now);
-            return Ok(JobCheck::Over);
-        }
-        let turn = match self.decide_claim(gate, seq, place) {
-            ClaimDecision::Take => JobCheck::Given(seq, place),
-            ClaimDecision::Park(until) => {
-                let soon = moment.now.saturating_add(Duration::from_nanos(1));
-                let rest = self.in_vain(place, moment.now);
-                self.park(place.lane, place.tenant, until.max(soon).max(rest));
-                JobCheck::Passed
+        ClaimDecision::Stop => {
+            if suspect {
+                extend_drain(state, position, moment.now);
             }
-            ClaimDecision::Stop if suspect => {
-                self.wait_on(place, moment.now);
-                JobCheck::Over
-            }
-            ClaimDecision::Stop => JobCheck::Over,
-        };
-        Ok(turn)
-    }
-
-    /// Asks whether a job may go.
-    fn decide_claim(
-        &self,
-        gate: &mut dyn ClaimFilter,
-        seq: u64,
-        place: JobPosition,
-    ) -> ClaimDecision {
-        let tenant = self.tenants.get(&place.tenant);
-        let first = self.line(place).and_then(|line| line.front.get(&seq));
-        let (Some(tenant), Some(first)) = (tenant, first) else {
-            return ClaimDecision::Stop;
-        };
-        gate.decide(&NextJob {
-            tenant: &tenant.name,
-            cost: first.cost,
-            priority: place.class,
-        })
-    }
-
-    /// The first job of a tenant in a lane, read from the disk if it is not here.
-    fn head(&mut self, lane: u32, tenant: u32) -> Result<Option<(u64, JobPosition)>, StoreError> {
-        loop {
-            let Some(seat) = self.lane_tenant_mut(lane, tenant) else {
-                return Ok(None);
-            };
-            let Some(class) = seat.turn() else {
-                return Ok(None);
-            };
-            let of_class = seat.lines.get_mut(class);
-            let place = JobPosition {
-                line: of_class.id,
-                lane,
-                tenant,
-                class,
-            };
-            let Some(run) = of_class.run_to_read() else {
-                let first = of_class.front.first_key_value();
-                return Ok(first.map(|(seq, _)| (*seq, place)));
-            };
-            self.read_run(place, run)?;
+            JobCheck::Stop
         }
-    }
+    })
+}
 
-    /// Takes a job out of its line, without its payload.
-    pub(crate) fn pull(&mut self, seq: u64, place: JobPosition) -> Option<JobEntry> {
-        let mut entry = self.line_mut(place)?.front.remove(&seq)?;
-        if let Some(body) = entry.body.take() {
-            self.weight = self.weight.saturating_sub(body.weight());
-        }
-        self.update_lane_tenant(place.lane, place.tenant);
-        Some(entry)
-    }
+fn ask_filter(
+    state: &StoreState,
+    filter: &mut dyn ClaimFilter,
+    seq: u64,
+    position: JobPosition,
+) -> ClaimDecision {
+    let tenant = state.tenants.get(position.tenant);
+    let queue = state.lanes.queue(position);
+    let first = queue.and_then(|queue| queue.front.get(&seq));
+    let (Some(tenant), Some(first)) = (tenant, first) else {
+        return ClaimDecision::Stop;
+    };
+    filter.decide(&NextJob {
+        tenant: &tenant.name,
+        cost: first.cost,
+        priority: position.class,
+    })
+}
 
-    /// Gives a job out that the gate let go.
-    fn give(
-        &mut self,
-        seq: u64,
-        place: JobPosition,
-        ask: &ClaimRequest,
-        moment: ClockPair,
-    ) -> JobCheck {
-        let first = self.line(place).and_then(|line| line.front.get(&seq));
-        let Some(body) = first.and_then(|entry| entry.body.clone()) else {
-            return JobCheck::Passed;
+/// Returns the first job of a tenant in a lane, and reads it from the disk if it is not in memory.
+fn first_job(
+    state: &mut StoreState,
+    lane: u32,
+    tenant: u32,
+) -> Result<Option<(u64, JobPosition)>, StoreError> {
+    loop {
+        let member = state.lanes.tenant_mut(lane, tenant);
+        let Some((class, member)) = member.and_then(|it| Some((it.next_class()?, it))) else {
+            return Ok(None);
         };
-        let tag = self.charge(seq, place);
-        let Some(mut entry) = self.pull(seq, place) else {
-            return JobCheck::Passed;
+        let queue = member.queues.get_mut(class);
+        let position = JobPosition {
+            queue: queue.id,
+            lane,
+            tenant,
+            class,
         };
-        entry.tries.attempts += 1;
-        let is_alone = is_last_chance(&entry, ask.recoveries);
-        let number = self.claims.next_number(self.epoch);
-        let token = FencingToken {
-            job: seq,
-            claim: number,
+        let Some(run) = queue.run_to_read() else {
+            let first = queue.front.first_key_value();
+            return Ok(first.map(|(seq, _)| (*seq, position)));
         };
-        let claimed = self.claimed(token, &entry, body);
-        self.count_claim(seq, &entry, moment);
-        self.claims.insert(ClaimState {
-            seq,
-            number,
-            session: Some(ask.session.clone()),
-            entry,
-            tag,
-            doomed: false,
-        });
-        if is_alone {
-            self.goes_alone(seq);
-        }
-        claimed.map_or(JobCheck::Passed, |job| JobCheck::Gone(Box::new(job)))
-    }
-
-    /// Charges the tenant and the class for a turn.
-    fn charge(&mut self, seq: u64, place: JobPosition) -> Option<outflow_core::FairCharge> {
-        let lane = self.lanes.get_mut(&place.lane)?;
-        let seat = lane.seats.get_mut(&place.tenant)?;
-        let cost = seat.lines.get(place.class).front.get(&seq)?.cost;
-        seat.classes.charge(place.class, cost);
-        lane.order.charge(seat.handle, cost)
-    }
-
-    fn claimed(&self, token: FencingToken, entry: &JobEntry, body: JobBody) -> Option<ClaimedJob> {
-        let action = entry.action.and_then(|id| self.actions.get(&id));
-        Some(ClaimedJob {
-            token,
-            id: body.name.or_else(|| minted(&self.mint, token.job))?,
-            tenant: self.tenants.get(&entry.place.tenant)?.name.clone(),
-            action: action.map(|action| action.state.spec.id.clone()),
-            cost: entry.cost,
-            priority: entry.place.class,
-            deadline: entry.deadline,
-            attempt: entry.tries.attempts,
-            retries: entry.tries.retries,
-            throttles: entry.tries.throttles,
-            recoveries: entry.tries.recoveries,
-            starts_in: Duration::ZERO,
-            payload: body.payload,
-        })
-    }
-
-    fn count_claim(&mut self, seq: u64, entry: &JobEntry, moment: ClockPair) {
-        self.count(entry.place, entry.action, |tally| {
-            tally.queued -= 1;
-            tally.in_flight += 1;
-        });
-        self.count_lane_tenant(entry.place, |queued| *queued = queued.saturating_sub(1));
-        self.record(WriteOp::Mark(JobMark {
-            seq,
-            state: MarkState::Claimed,
-            tries: entry.tries,
-            due: None,
-            span: None,
-        }));
-        let Some((id, action)) = entry
-            .action
-            .and_then(|id| Some((id, self.actions.get_mut(&id)?)))
-        else {
-            return;
-        };
-        if action.state.started.is_none() {
-            action.state.started = Some(moment.wall);
-            let state = action.state.clone();
-            self.record(WriteOp::Action(Box::new(ActionRow { id, state })));
-        }
-    }
-
-    /// When a claim may find more, if nothing else happens.
-    fn next_wakeup(&self, lane: u32, moment: ClockPair) -> Option<Duration> {
-        let lane = self.lanes.get(&lane)?;
-        let shut = Some(lane.shut_until).filter(|until| *until > moment.now);
-        let due = self.due.first().map(|(at, _)| *at);
-        let instants = [shut, due, lane.order.next_wakeup()];
-        let start = self.starts.first().map(|(at, _)| at.since(moment.wall));
-        instants
-            .into_iter()
-            .flatten()
-            .map(|at| at.since(moment.now))
-            .chain(start)
-            .min()
-            .map(|wait| wait.max(SOON))
+        read_run(state, position, run)?;
     }
 }
 
-/// What came of looking at a job.
+/// Removes a job from its queue, without its payload.
+pub(crate) fn remove_from_queue(
+    state: &mut StoreState,
+    seq: u64,
+    position: JobPosition,
+) -> Option<JobEntry> {
+    let mut entry = state.lanes.queue_mut(position)?.front.remove(&seq)?;
+    if let Some(body) = entry.body.take() {
+        state.payload_bytes = state.payload_bytes.saturating_sub(body.memory_bytes());
+    }
+    state.update_order(position.lane, position.tenant);
+    Some(entry)
+}
+
+/// Claims a job that the filter allowed.
+fn claim_job(
+    state: &mut StoreState,
+    seq: u64,
+    position: JobPosition,
+    request: &ClaimRequest,
+    moment: ClockPair,
+) -> Option<ClaimedJob> {
+    let first = state.lanes.queue(position)?.front.get(&seq);
+    let body = first.and_then(|entry| entry.body.clone())?;
+    let charge = charge_turn(state, seq, position);
+    let mut entry = remove_from_queue(state, seq, position)?;
+    entry.history.attempts += 1;
+    let runs_alone = is_last_chance(&entry, request.recoveries);
+    let number = state.claims.next_number(state.ids.epoch);
+    let token = FencingToken {
+        job: seq,
+        claim: number,
+    };
+    let claimed = claimed_job(state, token, &entry, body);
+    record_claim(state, seq, &entry, moment);
+    state.claims.insert(ClaimState {
+        seq,
+        number,
+        session: Some(request.session.clone()),
+        entry,
+        charge,
+        cancelled: false,
+    });
+    if runs_alone {
+        isolate(state, seq);
+    }
+    claimed
+}
+
+/// Charges the tenant and the class for a job.
+fn charge_turn(state: &mut StoreState, seq: u64, position: JobPosition) -> Option<FairCharge> {
+    let lane = state.lanes.get_mut(position.lane)?;
+    let member = lane.tenants.get_mut(&position.tenant)?;
+    let cost = member.queues.get(position.class).front.get(&seq)?.cost;
+    member.classes.charge(position.class, cost);
+    lane.order.charge(member.handle, cost)
+}
+
+fn claimed_job(
+    state: &StoreState,
+    token: FencingToken,
+    entry: &JobEntry,
+    body: JobBody,
+) -> Option<ClaimedJob> {
+    let action = entry.action.and_then(|id| state.actions.get(id));
+    Some(ClaimedJob {
+        token,
+        id: body.name.or_else(|| state.ids.job_name(token.job))?,
+        tenant: state.tenants.get(entry.position.tenant)?.name.clone(),
+        action: action.map(|action| action.state.spec.id.clone()),
+        cost: entry.cost,
+        priority: entry.position.class,
+        deadline: entry.deadline,
+        attempt: entry.history.attempts,
+        retries: entry.history.retries,
+        throttles: entry.history.throttles,
+        recoveries: entry.history.recoveries,
+        starts_in: Duration::ZERO,
+        payload: body.payload,
+    })
+}
+
+fn record_claim(state: &mut StoreState, seq: u64, entry: &JobEntry, moment: ClockPair) {
+    count(state, entry.position, entry.action, |counts| {
+        counts.queued -= 1;
+        counts.in_flight += 1;
+    });
+    state.lanes.end_wait(entry.position);
+    let mark = JobMark::new(seq, MarkState::Claimed, entry.history);
+    state.log.record(WriteOp::Mark(mark));
+    let Some(id) = entry.action else {
+        return;
+    };
+    let action = state.actions.get_mut(id);
+    if let Some(action) = action.filter(|action| action.state.started.is_none()) {
+        action.state.started = Some(moment.wall);
+        record_action(state, id);
+    }
+}
+
+/// Returns the time until a claim may find more without an event.
+fn next_wakeup(state: &StoreState, lane: u32, moment: ClockPair) -> Option<Duration> {
+    let lane = state.lanes.get(lane)?;
+    let cooldown = Some(lane.cooldown_until).filter(|until| *until > moment.now);
+    let instants: [Option<Nanos>; 2] = [cooldown, lane.order.next_wakeup()];
+    instants
+        .into_iter()
+        .flatten()
+        .map(|at| at.since(moment.now))
+        .chain(state.delayed.next_wakeup(moment))
+        .min()
+        .map(|wait| wait.max(SOON))
+}
+
+/// Decision about the job that is next in order.
 pub(crate) enum JobCheck {
-    /// It may go.
-    Given(u64, JobPosition),
-    /// It went.
-    Gone(Box<ClaimedJob>),
-    /// It was too late.
+    /// It may be claimed.
+    Allowed(u64, JobPosition),
+    /// It was past its deadline.
     Expired,
-    /// It was put aside, or its tenant was: the next one.
-    Passed,
-    /// Nobody may go.
-    Over,
+    /// It, or its tenant, does not go now: another may.
+    Skipped,
+    /// No job of the lane may go.
+    Stop,
 }
 
-/// So many jobs are passed over by one claim at most, a few milliseconds' work with the store locked.
-const PASS_MOST: u32 = 4_096;
+/// Jobs that one claim skips at most: a few milliseconds of work under the store's lock.
+const SKIP_LIMIT: u32 = 4_096;
 
-/// What is known to be possible soon is not asked for at once again.
+/// The shortest wait that a claim reports, so that callers do not spin.
 const SOON: Duration = Duration::from_millis(1);

@@ -8,114 +8,112 @@ use super::job_entry::JobEntry;
 use crate::claim::FencingToken;
 use crate::name::Name;
 
-/// A job that somebody works on, or did until his lease ran out.
+/// A claimed job.
 #[derive(Debug)]
 pub(crate) struct ClaimState {
     pub(crate) seq: u64,
     pub(crate) number: u64,
-    /// Nobody, once the lease ran out.
+    /// Empty once the lease expired.
     pub(crate) session: Option<Name>,
     pub(crate) entry: JobEntry,
-    /// Gives the turn back to its tenant.
-    pub(crate) tag: Option<FairCharge>,
-    /// Whether it was cancelled meanwhile.
-    pub(crate) doomed: bool,
+    /// Refunds the turn to its tenant.
+    pub(crate) charge: Option<FairCharge>,
+    /// A cancellation came after the claim.
+    pub(crate) cancelled: bool,
 }
 
 impl ClaimState {
-    /// The same claim without what it owes its tenant, which can be given back once.
-    pub(crate) fn copy(&self) -> Self {
+    /// Copies the claim without its charge, which can be refunded once.
+    pub(crate) fn copy_without_charge(&self) -> Self {
         Self {
             seq: self.seq,
             number: self.number,
             session: self.session.clone(),
             entry: self.entry.clone(),
-            tag: None,
-            doomed: self.doomed,
+            charge: None,
+            cancelled: self.cancelled,
         }
     }
 }
 
+/// A session with its lease and its claimed jobs.
 #[derive(Debug)]
 pub(crate) struct SessionState {
     pub(crate) until: Nanos,
     pub(crate) jobs: BTreeSet<u64>,
 }
 
-/// Everything that is claimed.
+/// All claims.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimTable {
     pub(crate) by_job: HashMap<u64, ClaimState>,
     pub(crate) sessions: HashMap<Name, SessionState>,
-    /// Jobs whose session is gone, until somebody takes them back.
+    /// Jobs of expired sessions, until they are reaped.
     pub(crate) orphans: BTreeSet<u64>,
-    /// The one beside which nothing is under way.
-    pub(crate) alone: Option<u64>,
-    /// Claims that this process made.
+    /// A job next to which nothing else may be in flight.
+    pub(crate) isolated: Option<u64>,
+    /// The number of claims of this process.
     made: u64,
 }
 
 impl ClaimTable {
-    /// A number that no claim had.
+    /// Assigns a number that no claim of this store had.
     pub(crate) const fn next_number(&mut self, epoch: u64) -> u64 {
         self.made += 1;
         (epoch << EPOCH_BITS) + self.made
     }
 
-    /// Makes orphans of all jobs whose session's lease has run out.
-    pub(crate) fn lapse(&mut self, now: Nanos) {
+    /// Turns all jobs of sessions with an expired lease into orphans.
+    pub(crate) fn expire_leases(&mut self, now: Nanos) {
         let Self {
             by_job,
             sessions,
             orphans,
             ..
         } = self;
-        sessions.retain(|_, session| {
-            let lives = session.until > now;
-            if !lives {
-                for seq in &session.jobs {
-                    orphans.insert(*seq);
-                    if let Some(claim) = by_job.get_mut(seq) {
-                        claim.session = None;
-                    }
+        for (_, session) in sessions.extract_if(|_, session| session.until <= now) {
+            for seq in &session.jobs {
+                if let Some(claim) = by_job.get_mut(seq) {
+                    claim.session = None;
                 }
             }
-            lives
-        });
+            orphans.extend(session.jobs);
+        }
     }
 
-    /// Whether one is under way beside which nothing is.
-    pub(crate) const fn has_alone(&self) -> bool {
-        self.alone.is_some()
+    pub(crate) const fn has_isolated(&self) -> bool {
+        self.isolated.is_some()
     }
 
-    /// All claims of a session.
-    pub(crate) fn held_by(&self, session: &Name) -> impl Iterator<Item = FencingToken> {
+    /// Lists all claims of a session.
+    pub(crate) fn tokens_of(&self, session: &Name) -> impl Iterator<Item = FencingToken> {
         let jobs = self.sessions.get(session).map(|session| &session.jobs);
-        let claims = jobs.into_iter().flatten();
-        claims.filter_map(|job| {
+        jobs.into_iter().flatten().filter_map(|job| {
             let claim = self.by_job.get(job)?.number;
             Some(FencingToken { job: *job, claim })
         })
     }
 
-    /// When the next lease runs out, if nobody renews it.
-    pub(crate) fn next_lapse(&self) -> Option<Nanos> {
-        let held = self.sessions.values().filter(|of| !of.jobs.is_empty());
-        held.map(|session| session.until).min()
+    /// Returns the instant at which the next lease with claims expires.
+    pub(crate) fn next_expiry(&self) -> Option<Nanos> {
+        let sessions = self.sessions.values();
+        let holding = sessions.filter(|session| !session.jobs.is_empty());
+        holding.map(|session| session.until).min()
     }
 
-    /// A session lives until then.
-    pub(crate) fn hold(&mut self, name: Name, until: Nanos) {
+    /// Extends the lease of a session, and adds an unknown session.
+    pub(crate) fn renew_session(&mut self, name: &Name, until: Nanos) {
+        let session = self.sessions.entry(name.clone());
         let jobs = BTreeSet::new();
-        self.sessions.insert(name, SessionState { until, jobs });
+        let session = session.or_insert(SessionState { until, jobs });
+        session.until = until;
     }
 
-    /// Gives a job that the disk knows as claimed back to whom it belonged.
+    /// Returns an orphan of a reloaded state to its former session.
     pub(crate) fn reclaim(&mut self, old: &ClaimState) {
-        let lives = old.session.as_ref();
-        let lives = lives.is_some_and(|session| self.sessions.contains_key(session));
-        if !lives || !self.orphans.contains(&old.seq) {
+        let session = old.session.as_ref();
+        let is_alive = session.is_some_and(|session| self.sessions.contains_key(session));
+        if !is_alive || !self.orphans.contains(&old.seq) {
             return;
         }
         if let Some(mut claim) = self.remove(old.seq) {
@@ -141,7 +139,7 @@ impl ClaimTable {
 
     pub(crate) fn remove(&mut self, seq: u64) -> Option<ClaimState> {
         let claim = self.by_job.remove(&seq)?;
-        self.alone = self.alone.filter(|alone| *alone != seq);
+        self.isolated = self.isolated.filter(|isolated| *isolated != seq);
         match &claim.session {
             Some(name) => {
                 if let Some(session) = self.sessions.get_mut(name) {
@@ -155,12 +153,11 @@ impl ClaimTable {
         Some(claim)
     }
 
-    /// The numbers of claims go on after the store was read anew.
-    pub(crate) const fn go_on_after(&mut self, other: &Self) {
+    /// Continues the claim numbers of an earlier state.
+    pub(crate) const fn continue_after(&mut self, other: &Self) {
         self.made = other.made;
     }
 }
 
-/// A process makes fewer claims than this many bits can count, and a store sees fewer starts than the
-/// rest.
+/// Bits for the claims of one process; the rest counts the starts of the store.
 const EPOCH_BITS: u32 = 40;

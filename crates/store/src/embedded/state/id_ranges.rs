@@ -1,32 +1,33 @@
-//! Runs of numbers: which jobs were read from the disk, and which are known apart from that.
+//! Runs of job numbers: which were read, and which jobs of unread runs are known separately.
 //!
-//! A run is written once and goes when its last job is over. To know that moment without asking the disk,
-//! memory counts what is left of every run that it read.
+//! A run is written once and deleted after its last job. To know that moment without a query, memory
+//! counts the open jobs of every run that it read.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::job_entry::IdRun;
 
-/// Runs of which some job may still be alive, and were read.
+/// Runs with open jobs.
 #[derive(Debug, Default)]
 pub(crate) struct OpenRuns {
+    /// Runs that were read, with the number of their open jobs.
     read: BTreeMap<u64, (IdRun, u64)>,
-    /// Jobs of runs that were not read which memory knows on their own: they are not read again.
-    pub(crate) apart: HashSet<u64>,
-    /// And those of them that are over.
-    pub(crate) gone: HashSet<u64>,
+    /// Jobs of unread runs that memory has on their own: reading the run skips them.
+    tracked: HashSet<u64>,
+    /// Finished jobs of unread runs.
+    finished: HashSet<u64>,
 }
 
 impl OpenRuns {
-    /// A run was read, and so many of its jobs live.
-    pub(crate) fn opened(&mut self, run: IdRun, left: u64) {
+    /// Adds a run that was read, with the number of its open jobs.
+    pub(crate) fn open(&mut self, run: IdRun, left: u64) {
         self.read.insert(run.first, (run, left));
     }
 
-    /// A job is over. Answers its run if it was the last.
-    pub(crate) fn ended(&mut self, seq: u64) -> Option<IdRun> {
+    /// Counts the end of a job, and returns its run after the last one.
+    pub(crate) fn finish(&mut self, seq: u64) -> Option<IdRun> {
         let Some((run, left)) = self.find(seq) else {
-            self.gone.insert(seq);
+            self.finished.insert(seq);
             return None;
         };
         *left = left.saturating_sub(1);
@@ -38,20 +39,38 @@ impl OpenRuns {
         Some(run)
     }
 
-    /// A job that was over is not.
-    pub(crate) fn revived(&mut self, seq: u64) {
-        self.gone.remove(&seq);
+    /// Counts a finished job as open again.
+    pub(crate) fn restore(&mut self, seq: u64) {
+        self.finished.remove(&seq);
         match self.find(seq) {
             Some((_, left)) => *left += 1,
-            None => {
-                self.apart.insert(seq);
-            }
+            None => self.track(seq),
         }
     }
 
-    /// Whether memory does not know anything of a job on its own.
-    pub(crate) fn is_silent_about(&self, seq: u64) -> bool {
-        !self.gone.contains(&seq) && !self.apart.contains(&seq)
+    pub(crate) fn track(&mut self, seq: u64) {
+        self.tracked.insert(seq);
+    }
+
+    pub(crate) fn is_tracked(&self, seq: u64) -> bool {
+        self.tracked.contains(&seq)
+    }
+
+    pub(crate) fn is_finished(&self, seq: u64) -> bool {
+        self.finished.contains(&seq)
+    }
+
+    /// Returns true if memory knows nothing of a job apart from its run.
+    pub(crate) fn is_untracked(&self, seq: u64) -> bool {
+        !self.is_finished(seq) && !self.is_tracked(seq)
+    }
+
+    /// Drops the separate knowledge about the jobs of a run that was read.
+    pub(crate) fn untrack(&mut self, run: IdRun) {
+        for seq in run.first..run.end() {
+            self.finished.remove(&seq);
+            self.tracked.remove(&seq);
+        }
     }
 
     fn find(&mut self, seq: u64) -> Option<(&mut IdRun, &mut u64)> {

@@ -1,24 +1,23 @@
-//! A job as memory knows it: where it stands, what it costs and what befell it.
+//! Jobs in memory: position, cost and history.
 //!
-//! The payload is the large part and is here only while it is likely to be wanted soon; whoever takes a
-//! job without one reads it from the disk.
+//! The payload is the large part. Memory holds it only while the job is near the front of its queue.
 
 use bytes::Bytes;
 use outflow_core::{Cost, Priority, WallTime};
 
 use crate::name::Name;
 
-/// The line that a job stands in.
+/// The queue of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct JobPosition {
-    /// The number of the line on the disk.
-    pub(crate) line: u32,
+    /// The id of the queue on the disk.
+    pub(crate) queue: u32,
     pub(crate) lane: u32,
     pub(crate) tenant: u32,
     pub(crate) class: Priority,
 }
 
-/// What befell a job so far.
+/// The attempts of a job so far.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct AttemptHistory {
     pub(crate) attempts: u32,
@@ -28,14 +27,14 @@ pub(crate) struct AttemptHistory {
 }
 
 impl AttemptHistory {
-    /// A worker lived through an attempt: it was not this job that others died of.
-    pub(crate) const fn survived(&mut self) {
+    /// Notes that a worker survived an attempt: this job did not kill the earlier ones.
+    pub(crate) const fn reset_recoveries(&mut self) {
         self.recoveries = 0;
     }
 
-    /// Whether anything may be written of what befell it. Every mishap ended an attempt, and one that was lost is
-    /// not counted any more once another was survived.
-    pub(crate) const fn may_have_history(&self) -> bool {
+    /// Returns true if errors of it may be on the disk. Every error ended an attempt, and a survived attempt
+    /// resets the count of lost ones.
+    pub(crate) const fn may_have_errors(&self) -> bool {
         self.attempts > 1 || self.retries > 0 || self.recoveries > 0
     }
 }
@@ -43,31 +42,43 @@ impl AttemptHistory {
 /// A job without its number.
 #[derive(Clone, Debug)]
 pub(crate) struct JobEntry {
-    pub(crate) place: JobPosition,
+    pub(crate) position: JobPosition,
     pub(crate) action: Option<u32>,
     pub(crate) cost: Cost,
     pub(crate) deadline: Option<WallTime>,
     pub(crate) max_retries: u32,
-    pub(crate) tries: AttemptHistory,
+    pub(crate) history: AttemptHistory,
     pub(crate) body: Option<JobBody>,
 }
 
-/// What is read only when the job is given out.
+impl JobEntry {
+    /// Uses one retry after a survived attempt, and returns false if none is left.
+    pub(crate) const fn use_retry(&mut self) -> bool {
+        if self.history.retries >= self.max_retries {
+            return false;
+        }
+        self.history.retries += 1;
+        self.history.reset_recoveries();
+        true
+    }
+}
+
+/// The part of a job that only a claim needs.
 #[derive(Clone, Debug)]
 pub(crate) struct JobBody {
-    /// The name that its submitter gave it.
+    /// The name that its submitter set.
     pub(crate) name: Option<Name>,
     pub(crate) payload: Bytes,
 }
 
 impl JobBody {
-    /// What it takes of memory, roughly.
-    pub(crate) const fn weight(&self) -> usize {
+    /// Estimates its size in memory.
+    pub(crate) const fn memory_bytes(&self) -> usize {
         self.payload.len() + 64
     }
 }
 
-/// Jobs of one line whose numbers follow each other: what memory knows of those that it has not read.
+/// Jobs of one queue with consecutive numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IdRun {
     pub(crate) first: u64,
@@ -75,12 +86,11 @@ pub(crate) struct IdRun {
 }
 
 impl IdRun {
-    /// The number after the last.
+    /// Returns the number after the last.
     pub(crate) const fn end(self) -> u64 {
         self.first + self.count
     }
 }
 
-/// So many jobs at most are read at once, and a run is never longer: what comes in between two reads of a
-/// busy line is worth a transaction, and a page of payloads is not yet much memory.
-pub(crate) const RUN_MOST: usize = 64;
+/// Jobs of a run at most, which are read at once: enough for a transaction, and still little memory.
+pub(crate) const RUN_LIMIT: usize = 64;

@@ -1,11 +1,12 @@
-//! The three classes of one tenant's jobs, which share its turns 16 : 4 : 1.
+//! Classes of one tenant's jobs, which share its turns 16 : 4 : 1.
 //!
-//! The same law as among tenants, small enough to be kept a hundred thousand times: a virtual clock, and
-//! for each class a place on it that moves by cost over share. A class that had no work saves nothing up.
+//! They follow the rule of tenants in a form that is small enough for a hundred thousand copies: a virtual
+//! clock, and for each class a time on it that grows by cost over share. A class without work saves no
+//! credit.
 
 use outflow_core::{Cost, Priority};
 
-/// One of something for each class.
+/// One value for each class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByClass<T> {
     high: T,
@@ -31,37 +32,37 @@ impl<T> ByClass<T> {
     }
 }
 
-/// Whose turn it is among the classes of one tenant.
+/// The order of one tenant's classes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClassOrder {
-    places: ByClass<u128>,
+    times: ByClass<u128>,
     clock: u128,
 }
 
 impl ClassOrder {
-    /// The class whose turn it is, of those that wait.
-    pub(crate) fn first(&self, waits: impl Fn(Priority) -> bool) -> Option<Priority> {
-        let waiting = CLASSES.into_iter().filter(|class| waits(*class));
-        waiting.min_by_key(|class| *self.places.get(*class))
+    /// Returns the next class among those with work.
+    pub(crate) fn first(&self, has_work: impl Fn(Priority) -> bool) -> Option<Priority> {
+        let waiting = CLASSES.into_iter().filter(|class| has_work(*class));
+        waiting.min_by_key(|class| *self.times.get(*class))
     }
 
-    /// A class has work again.
+    /// Notes that a class has work again.
     pub(crate) fn arrive(&mut self, class: Priority) {
-        let place = self.places.get_mut(class);
-        *place = self.clock.max(*place);
+        let time = self.times.get_mut(class);
+        *time = self.clock.max(*time);
     }
 
-    /// A job of this class was taken.
+    /// Charges a claimed job.
     pub(crate) fn charge(&mut self, class: Priority, cost: Cost) {
-        let place = self.places.get_mut(class);
-        self.clock = self.clock.max(*place);
-        *place += step(class, cost);
+        let time = self.times.get_mut(class);
+        self.clock = self.clock.max(*time);
+        *time += step(class, cost);
     }
 
-    /// It was not served after all.
+    /// Refunds a job that did not run.
     pub(crate) fn refund(&mut self, class: Priority, cost: Cost) {
-        let place = self.places.get_mut(class);
-        *place = place.saturating_sub(step(class, cost));
+        let time = self.times.get_mut(class);
+        *time = time.saturating_sub(step(class, cost));
     }
 }
 
@@ -74,7 +75,7 @@ fn step(class: Priority, cost: Cost) -> u128 {
     u128::from(cost.units().max(1)) * stride
 }
 
-/// The best first, so that of equals the best goes.
+/// All classes, the best first: of equal times the best class goes.
 pub(crate) const CLASSES: [Priority; 3] = [Priority::High, Priority::Normal, Priority::Low];
 
 #[cfg(test)]
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_without_work_saves_nothing_up() {
+    fn a_class_without_work_saves_no_credit() {
         let mut order = ClassOrder::default();
         for _ in 0..1_000 {
             order.charge(Priority::Low, Cost::ONE);
@@ -106,7 +107,7 @@ mod tests {
         for _ in 0..17 {
             order.charge(Priority::High, Cost::ONE);
         }
-        let waits = |class| class != Priority::Normal;
-        assert_eq!(order.first(waits), Some(Priority::Low));
+        let has_work = |class| class != Priority::Normal;
+        assert_eq!(order.first(has_work), Some(Priority::Low));
     }
 }

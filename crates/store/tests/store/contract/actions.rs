@@ -105,12 +105,12 @@ pub(crate) async fn an_end_is_given_to_one_who_tells_it(world: &impl World) {
         let job = claim_one(store).await;
         settle(store, &job, done()).await;
     }
-    let take = async |most, telling: &[Name]| {
+    let take = async |most, notifying: &[Name]| {
         let lease = unit * 10;
         let ask = FinishedQuery {
             most,
             lease,
-            telling,
+            notifying,
         };
         let taken = store.take_finished(ask).await.expect("read");
         let names = taken.iter().map(|of| of.spec.id.clone());
