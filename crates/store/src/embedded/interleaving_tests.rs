@@ -92,7 +92,7 @@ impl StoreUnderTest {
         }
     }
 
-    /// Writes what is pending.
+    /// Writes all pending changes.
     fn write(&mut self) {
         assert!(poll(&mut self.writer).is_none(), "the store was ended");
     }

@@ -309,7 +309,7 @@ impl Writer {
             let _ = self.repair_journal();
         }
         let mut state = self.shared.lock();
-        // Changes since then build on those that failed.
+        // Changes since then build on the failed ones.
         let mut later = state.log.take();
         for step in mem::take(&mut later.steps) {
             cycle.abandon(step);

@@ -1,7 +1,7 @@
 //! Checksum of a job, which shows damage on the disk.
 //!
 //! `SQLite` has checksums of its journal and none of its pages: a flipped bit is read back as if it had
-//! been submitted. The checksum covers all that decides what is sent, for which tenant and how often. It
+//! been submitted. The checksum covers all that decides which request is sent, for which tenant and how often. It
 //! uses names and not ids, so that it covers the tables of names, too. It leaves out the action, because a
 //! requeued dead letter may leave its action.
 

@@ -1,5 +1,5 @@
--- One row for each job that is not over. Numbers rise for ever, so new rows are always added at the
--- end of the tree, where pages are filled to the brim; an index by line would cost as much again.
+-- One row for each open job. Numbers only grow, so that new rows join the end of the tree and fill its
+-- pages; an index by queue would cost as much again.
 BEGIN;
 CREATE TABLE job (
     seq INTEGER PRIMARY KEY,
@@ -10,16 +10,16 @@ CREATE TABLE job (
     deadline INTEGER,
     retries INTEGER NOT NULL,
     payload BLOB NOT NULL,
-    -- Of everything about it that decides what is sent; nothing if it came with an earlier version.
+    -- The checksum of all that decides which request is sent; null in rows of an earlier version.
     sum INTEGER
 );
--- Which numbers belong to which line: instead of that index.
+-- Maps ranges of job numbers to queues (table line), in place of that index.
 CREATE TABLE run (
     first INTEGER PRIMARY KEY,
     line INTEGER NOT NULL,
     count INTEGER NOT NULL
 );
--- What changes in a job's life, apart from it: a claim rewrites these few bytes and not the payload.
+-- The changing part of a job: a claim rewrites these few bytes and not the payload.
 CREATE TABLE mark (
     seq INTEGER PRIMARY KEY,
     state INTEGER NOT NULL,
@@ -30,6 +30,7 @@ CREATE TABLE mark (
     due INTEGER,
     span INTEGER
 );
+-- Errors of attempts.
 CREATE TABLE mishap (
     id INTEGER PRIMARY KEY,
     seq INTEGER NOT NULL,
@@ -37,7 +38,7 @@ CREATE TABLE mishap (
     words TEXT NOT NULL
 );
 CREATE INDEX mishap_of ON mishap (seq);
--- Names that submitters gave, while the job is not over (until is null) and some time after.
+-- Names that submitters set, while the job is open (until is null) and some time after.
 CREATE TABLE name (
     name TEXT PRIMARY KEY,
     seq INTEGER NOT NULL,
@@ -66,6 +67,7 @@ CREATE TABLE tenant (
     speed INTEGER NOT NULL DEFAULT 0,
     updated INTEGER
 );
+-- Queues: one for each lane, tenant and class.
 CREATE TABLE line (
     id INTEGER PRIMARY KEY,
     lane INTEGER NOT NULL,
@@ -94,7 +96,7 @@ CREATE TABLE action (
     throttles INTEGER NOT NULL DEFAULT 0,
     busy INTEGER NOT NULL DEFAULT 0
 );
--- Jobs of actions that are over.
+-- Finished jobs of actions.
 CREATE TABLE outcome (
     place INTEGER PRIMARY KEY,
     action INTEGER NOT NULL,
@@ -128,7 +130,7 @@ CREATE TABLE dead (
     payload BLOB NOT NULL,
     sum INTEGER
 );
--- One row: where the numbers stand, and what became of all jobs that ever were.
+-- One row: the last numbers, and the counts of all jobs.
 CREATE TABLE total (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     seq INTEGER NOT NULL,

@@ -120,7 +120,7 @@ impl<'a> SqlWriter<'a> {
         )
     }
 
-    /// Clears the counts of a tenant, including those that this transaction has not written yet.
+    /// Clears the counts of a tenant, including changes that this transaction has not written yet.
     fn reset_counts(&mut self, tenant: u32) -> rusqlite::Result<()> {
         self.deltas.reset(tenant);
         let sql = "UPDATE tenant SET done = 0, failed = 0, cancelled = 0, throttles = 0, busy = 0, \

@@ -21,7 +21,7 @@ use crate::embedded::state::claims::ClaimState;
 use crate::embedded::state::job_entry::{JobBody, JobEntry, JobPosition};
 use crate::error::StoreError;
 
-/// Hands out jobs of a lane, as many as the request wants and the filter allows.
+/// Hands out jobs of a lane, within the limit of the request and as the filter allows.
 pub(crate) fn claim(
     state: &mut StoreState,
     request: &ClaimRequest,

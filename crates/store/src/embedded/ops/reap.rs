@@ -85,7 +85,7 @@ fn take_back(
     let undo = claim.copy_without_charge();
     let history = &mut claim.entry.history;
     history.recoveries = history.recoveries.saturating_add(1);
-    // A dead worker may have used its turn: it gets no refund.
+    // A dead worker may have made the call: it gets no refund.
     claim.charge = None;
     if claim.cancelled {
         finish_claim(state, claim, JobStatus::Cancelled, moment);

@@ -249,7 +249,7 @@ fn delay(
     state.delayed.insert(claim.seq, delayed);
 }
 
-/// Returns a job to the head of its queue, and refunds its turn.
+/// Returns a job to the head of its queue, and refunds its charge.
 pub(crate) fn return_to_queue(
     state: &mut StoreState,
     mut claim: ClaimState,
