@@ -56,7 +56,9 @@ use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, Remainin
 use crate::claim::{
     ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult,
 };
-use crate::contract::{JobStore, StoreResult};
+use crate::contract::{
+    ActionStore, DeadLetterStore, JobQueue, StoreControl, StoreResult, TenantStore,
+};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
@@ -133,7 +135,7 @@ impl fmt::Debug for RedisStore {
     }
 }
 
-impl JobStore for RedisStore {
+impl JobQueue for RedisStore {
     async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
         self.counter.submit(batch).await
     }
@@ -181,7 +183,9 @@ impl JobStore for RedisStore {
     async fn lanes(&self) -> StoreResult<Vec<Name>> {
         tenants::lanes(&self.caller).await
     }
+}
 
+impl TenantStore for RedisStore {
     async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
         tenants::set_usual(&self.caller, &rule).await
     }
@@ -194,22 +198,40 @@ impl JobStore for RedisStore {
         tenants::unset_rule(&self.caller, tenant).await
     }
 
-    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
-        scope_ops::pause(&self.caller, scope).await
-    }
-
-    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
-        scope_ops::resume(&self.caller, scope).await
-    }
-
-    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
-        scope_ops::cancel(&self.caller, scope).await
-    }
-
     async fn release_deferred(&self, tenant: &Name, most: u64) -> StoreResult<u64> {
         scope_ops::release(&self.caller, tenant, most).await
     }
 
+    async fn active_tenants(&self) -> StoreResult<u64> {
+        tenants::active(&self.caller).await
+    }
+
+    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
+        tenants::tenant(&self.caller, name).await
+    }
+
+    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
+        tenants::tenants(&self.caller, &page).await
+    }
+
+    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
+        tenants::snapshot(&self.caller, keep).await
+    }
+
+    async fn congestion_history(
+        &self,
+        tenant: &Name,
+        most: usize,
+    ) -> StoreResult<Vec<CongestionSample>> {
+        tenants::history(&self.caller, tenant, most).await
+    }
+
+    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
+        tenants::reset(&self.caller, tenant).await
+    }
+}
+
+impl ActionStore for RedisStore {
     async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
         actions::open(&self.caller, spec).await
     }
@@ -248,39 +270,9 @@ impl JobStore for RedisStore {
     ) -> StoreResult<Vec<JobOutcome>> {
         actions::outcomes(&self.caller, action, after, most).await
     }
+}
 
-    async fn job_counts(&self) -> StoreResult<JobCounts> {
-        tenants::tally(&self.caller).await
-    }
-
-    async fn active_tenants(&self) -> StoreResult<u64> {
-        tenants::active(&self.caller).await
-    }
-
-    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        tenants::tenant(&self.caller, name).await
-    }
-
-    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
-        tenants::tenants(&self.caller, &page).await
-    }
-
-    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        tenants::snapshot(&self.caller, keep).await
-    }
-
-    async fn congestion_history(
-        &self,
-        tenant: &Name,
-        most: usize,
-    ) -> StoreResult<Vec<CongestionSample>> {
-        tenants::history(&self.caller, tenant, most).await
-    }
-
-    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
-        tenants::reset(&self.caller, tenant).await
-    }
-
+impl DeadLetterStore for RedisStore {
     async fn dead_letters(&self, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
         dead_letters::list(&self.caller, after, most).await
     }
@@ -291,6 +283,24 @@ impl JobStore for RedisStore {
 
     async fn purge(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
         dead_letters::each(&self.caller, dead_letters::DeadLetterOp::Purge, pick).await
+    }
+}
+
+impl StoreControl for RedisStore {
+    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
+        scope_ops::pause(&self.caller, scope).await
+    }
+
+    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
+        scope_ops::resume(&self.caller, scope).await
+    }
+
+    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
+        scope_ops::cancel(&self.caller, scope).await
+    }
+
+    async fn job_counts(&self) -> StoreResult<JobCounts> {
+        tenants::tally(&self.caller).await
     }
 
     async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {

@@ -173,7 +173,7 @@ async fn end_overdue(caller: &ScriptRunner, action: &Name) -> StoreResult<()> {
 fn take<'a>(caller: &'a ScriptRunner, asked: FinishedQuery<'_>, most: usize) -> ScriptCall<'a> {
     let call = caller.call(&caller.scripts.ripe);
     let mut call = call.arg(most).arg(micros(asked.lease));
-    for action in asked.telling {
+    for action in asked.notifying {
         call.push(action.as_str());
     }
     call

@@ -28,5 +28,5 @@ pub(super) async fn remaining(caller: &ScriptRunner, action: &Name) -> StoreResu
         places,
         latest: (latest > 0).then(|| wall(latest)),
     };
-    Ok(left.of_all(queued))
+    Ok(left.scaled_to(queued))
 }

@@ -65,7 +65,7 @@ impl SubmitBatcher {
         let (step, part) = self.join(&batch);
         match step.await.as_ref() {
             Ok(all) => part_of(all, part),
-            Err(error) if error.is_passing() || error.is_lost() => Err(error.again()),
+            Err(error) if error.is_passing() || error.is_lost() => Err(error.copy()),
             Err(_) => self.alone(batch).await,
         }
     }

@@ -9,7 +9,7 @@ use crate::contract::World;
 use crate::support::store_dir::{clock, within};
 use history::{Event, Naive, event, happen};
 use outflow_core::WallTime;
-use outflow_store::{JobStore, RedisOptions, RedisStore};
+use outflow_store::{JobQueue, RedisOptions, RedisStore, StoreControl};
 use outflow_testkit::{Keep, RedisOptions as ServerOptions, RedisServer};
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Builder;

@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_store::{
-    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, RedisOptions,
-    RedisStore, SettleResult, Settlement, SharedLimits, SubmitBatch,
+    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, JobEnd, JobQueue, Name, NewJob, RedisOptions,
+    RedisStore, SettleResult, Settlement, SharedLimits, StoreControl, SubmitBatch,
 };
 use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use outflow_core::{Cost, WallTime};
 use outflow_store::{
-    ActionReport, ActionSpec, ActionStage, AllowAll, ControlScope, DeadLetterFilter, FinishedQuery,
-    JobEnd, JobStatus, JobStore, Name, PageRequest, StoredResult,
+    ActionReport, ActionSpec, ActionStage, ActionStore, AllowAll, ControlScope, DeadLetterFilter,
+    DeadLetterStore, FinishedQuery, JobEnd, JobQueue, JobStatus, JobStore, Name, PageRequest,
+    StoreControl, StoredResult, TenantStore,
 };
 
 use super::{
@@ -104,12 +105,12 @@ pub(crate) async fn an_end_is_given_to_one_who_tells_it(world: &impl World) {
         let job = claim_one(store).await;
         settle(store, &job, done()).await;
     }
-    let take = async |most, telling: &[Name]| {
+    let take = async |most, notifying: &[Name]| {
         let lease = unit * 10;
         let ask = FinishedQuery {
             most,
             lease,
-            telling,
+            notifying,
         };
         let taken = store.take_finished(ask).await.expect("read");
         let names = taken.iter().map(|of| of.spec.id.clone());

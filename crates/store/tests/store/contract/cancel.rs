@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use outflow_store::{
-    ActionStage, ControlScope, CooldownScope, Defer, FinishedQuery, JobEnd, JobStatus, JobStore,
-    SettleResult, StoredResult,
+    ActionStage, ActionStore, ControlScope, CooldownScope, DeadLetterStore, Defer, FinishedQuery,
+    JobEnd, JobQueue, JobStatus, SettleResult, StoreControl, StoredResult,
 };
 
 use super::{

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use outflow_core::{Cost, Nanos, Priority, Weight};
 use outflow_store::{
-    ClaimDecision, ClaimFilter, ClaimedJob, JobStore, NewJob, NextJob, SubmitBatch, TenantRule,
+    ActionStore, ClaimDecision, ClaimFilter, ClaimedJob, JobQueue, NewJob, NextJob, StoreControl,
+    SubmitBatch, TenantRule, TenantStore,
 };
 
 use super::{World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle_all, submit};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outflow_store::{
-    AllowAll, ClaimedJob, ControlScope, CooldownScope, Defer, HeartbeatResult, JobEnd, JobStore,
-    NewJob, SettleResult, Settlement,
+    ActionStore, AllowAll, ClaimedJob, ControlScope, CooldownScope, DeadLetterStore, Defer,
+    HeartbeatResult, JobEnd, JobQueue, NewJob, SettleResult, Settlement, StoreControl,
 };
 
 use super::{World, ask_as, batch, claim, claim_one, done, ids, jobs, name, settle, submit};

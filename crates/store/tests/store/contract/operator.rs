@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use outflow_core::{Priority, Rate, Weight};
 use outflow_store::{
-    ActionStage, ControlScope, DeadLetterFilter, Defer, FinishedQuery, JobEnd, JobStatus, JobStore,
-    PageRequest, SettleResult, TenantRule,
+    ActionStage, ActionStore, ControlScope, DeadLetterFilter, DeadLetterStore, Defer,
+    FinishedQuery, JobEnd, JobQueue, JobStatus, PageRequest, SettleResult, StoreControl,
+    TenantRule, TenantStore,
 };
 
 use super::{

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use outflow_core::CongestionRule;
 use outflow_store::{
-    ClaimedJob, CooldownScope, DeadLetterFilter, Defer, HeartbeatResult, JobEnd, JobStore, NewJob,
-    SettleResult, Settlement, StoredResult,
+    ActionStore, ClaimedJob, CooldownScope, DeadLetterFilter, DeadLetterStore, Defer,
+    HeartbeatResult, JobEnd, JobQueue, NewJob, SettleResult, Settlement, StoreControl,
+    StoredResult, TenantStore,
 };
 
 use super::{

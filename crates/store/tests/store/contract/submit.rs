@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use outflow_store::{
-    ActionReport, ActionSpec, ActionStage, BatchPosition, ControlScope, DeadLetterFilter, JobEnd,
-    JobOutcome, JobStore, Name, StoredResult, SubmitBatch, SubmitReceipt,
+    ActionReport, ActionSpec, ActionStage, ActionStore, BatchPosition, ControlScope,
+    DeadLetterFilter, DeadLetterStore, JobEnd, JobOutcome, JobQueue, JobStore, Name, StoreControl,
+    StoredResult, SubmitBatch, SubmitReceipt,
 };
 
 use super::{World, batch, claim, claim_one, done, ids, job, jobs, last, name, settle_all, submit};

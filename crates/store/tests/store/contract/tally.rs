@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_store::{JobEnd, JobStore, PageRequest, TenantRule};
+use outflow_store::{JobEnd, JobQueue, PageRequest, StoreControl, TenantRule, TenantStore};
 
 use super::{World, claim, done, job, jobs, name, settle, settle_all, submit};
 use crate::support::job_ends::unlike_ends;

@@ -1,7 +1,9 @@
 //! Laws of rules: what a tenant is served by, its own or the usual one.
 
 use outflow_core::Weight;
-use outflow_store::{ClaimedJob, ControlScope, JobStore, NewJob, TenantReport, TenantRule};
+use outflow_store::{
+    ClaimedJob, ControlScope, JobStore, NewJob, StoreControl, TenantReport, TenantRule, TenantStore,
+};
 
 use super::claim::shares;
 use super::{World, claim, done, jobs, name, settle_all, submit};

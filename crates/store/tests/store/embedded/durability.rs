@@ -16,8 +16,9 @@ use crate::contract::{
 use crate::support::store_dir::{clock, within};
 use outflow_core::Weight;
 use outflow_store::{
-    ActionStage, AllowAll, ControlScope, DeadLetterFilter, Defer, EmbeddedStore, FinishedQuery,
-    JobEnd, JobStore, StoreError, SubmitBatch, SubmitReceipt, TenantRule,
+    ActionStage, ActionStore, AllowAll, ControlScope, DeadLetterFilter, DeadLetterStore, Defer,
+    EmbeddedStore, FinishedQuery, JobEnd, JobQueue, StoreControl, StoreError, SubmitBatch,
+    SubmitReceipt, TenantRule, TenantStore,
 };
 use outflow_testkit::Process;
 

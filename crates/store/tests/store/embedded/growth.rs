@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::contract::{claim, done, name, settle_all};
 use crate::support::store_dir::{clock, within};
-use outflow_store::{JobStore, NewJob, SubmitBatch};
+use outflow_store::{JobQueue, NewJob, StoreControl, SubmitBatch};
 
 /// Jobs of ten tenants with a record of 105 bytes, nobody's names.
 fn records(count: usize) -> Vec<NewJob> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outflow_store::{
     AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, ControlScope,
-    CooldownScope, JobEnd, JobStore, NewJob, NextJob,
+    CooldownScope, JobEnd, JobQueue, NewJob, NextJob, StoreControl,
 };
 
 use super::contract::run;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow_store::{
-    ClaimedJob, ControlScope, CooldownScope, DeadLetterFilter, Defer, JobEnd, JobStore,
-    SettleResult,
+    ActionStore, ClaimedJob, ControlScope, CooldownScope, DeadLetterFilter, DeadLetterStore, Defer,
+    JobEnd, JobQueue, SettleResult, StoreControl,
 };
 use proptest::prelude::*;
 

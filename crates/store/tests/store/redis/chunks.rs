@@ -1,6 +1,9 @@
 //! What is done in pieces comes to its end, however many there are.
 
-use outflow_store::{ActionSpec, BatchPosition, ControlScope, FinishedQuery};
+use outflow_store::{
+    ActionSpec, ActionStore, BatchPosition, ControlScope, FinishedQuery, JobQueue, StoreControl,
+    TenantStore,
+};
 use tokio::time::timeout;
 
 use super::*;
@@ -49,7 +52,7 @@ async fn whoever_cancels_is_told_what_others_ended_for_it() {
             let ask = FinishedQuery {
                 most: 9,
                 lease: LONG,
-                telling: &[],
+                notifying: &[],
             };
             other.take_finished(ask).await.expect("looked");
         }
@@ -80,7 +83,7 @@ async fn a_late_teller_does_not_end_the_next_life_of_a_name() {
         let ask = FinishedQuery {
             most: 9,
             lease,
-            telling: &[],
+            notifying: &[],
         };
         store.take_finished(ask).await.expect("looked").len()
     };
@@ -195,7 +198,7 @@ async fn an_action_that_cannot_be_cleaned_keeps_no_others_end_from_being_told() 
     let tell = outflow_store::FinishedQuery {
         most: 9,
         lease: LONG,
-        telling: &[],
+        notifying: &[],
     };
     let ripe = room.store.take_finished(tell).await.expect("told");
     let names: Vec<_> = ripe.iter().map(|report| report.spec.id.as_str()).collect();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use outflow_core::{Cost, Priority, Weight};
-use outflow_store::{JobStore, SubmitBatch, TenantRule};
+use outflow_store::{JobQueue, SubmitBatch, TenantRule, TenantStore};
 
 use super::*;
 

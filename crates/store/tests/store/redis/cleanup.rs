@@ -1,7 +1,7 @@
 //! What is left of a lane and of its tenants when their jobs are gone, and how it goes.
 
 use outflow_core::WallTime;
-use outflow_store::{ControlScope, CooldownScope};
+use outflow_store::{ControlScope, CooldownScope, JobQueue, StoreControl};
 
 use super::*;
 

@@ -1,7 +1,9 @@
 //! Somebody else's value where a key of the queue should be. A step that meets it names it and has changed nothing, or
 //! makes room for itself: in either case no job is lost, and the books balance.
 
-use outflow_store::{ActionSpec, BatchPosition, ControlScope, CooldownScope, Defer};
+use outflow_store::{
+    ActionSpec, BatchPosition, ControlScope, CooldownScope, Defer, JobQueue, StoreControl,
+};
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::ops::Range;
 
-use outflow_store::{JobStore, SubmitBatch};
+use outflow_store::{JobQueue, StoreControl, SubmitBatch};
 
 use super::*;
 

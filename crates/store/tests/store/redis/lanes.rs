@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use outflow_store::{
-    ActionSpec, AllowAll, ClaimRequest, ControlScope, JobStore, NewJob, SubmitBatch,
+    ActionSpec, ActionStore, AllowAll, ClaimRequest, ControlScope, JobQueue, NewJob, StoreControl,
+    SubmitBatch, TenantStore,
 };
 
 use super::*;

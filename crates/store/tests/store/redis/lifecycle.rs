@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::WallTime;
 use outflow_store::{
-    ActionSpec, ActionStage, BatchPosition, ControlScope, CooldownScope, DeadLetterFilter,
-    FinishedQuery, HeartbeatResult, JobEnd, JobStatus, JobStore, SettleResult, StoredResult,
-    SubmitBatch, SubmitReceipt,
+    ActionSpec, ActionStage, ActionStore, BatchPosition, ControlScope, CooldownScope,
+    DeadLetterFilter, DeadLetterStore, FinishedQuery, HeartbeatResult, JobEnd, JobQueue, JobStatus,
+    SettleResult, StoreControl, StoredResult, SubmitBatch, SubmitReceipt, TenantStore,
 };
 
 use super::*;

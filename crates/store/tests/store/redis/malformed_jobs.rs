@@ -1,6 +1,8 @@
 //! What is no job of ours, where a job should be: it is set aside, and everybody behind it goes on.
 
-use outflow_store::{ControlScope, DeadLetterFilter, JobStore};
+use outflow_store::{
+    ControlScope, DeadLetterFilter, DeadLetterStore, JobQueue, StoreControl, TenantStore,
+};
 
 use super::*;
 

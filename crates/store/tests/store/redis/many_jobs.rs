@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use outflow_core::{CongestionRule, WallTime};
 use outflow_store::{
-    ActionSpec, ActionStage, ControlScope, DeadLetterFilter, Defer, FinishedQuery, JobEnd,
-    JobStore, PageRequest, SettleResult, SubmitBatch,
+    ActionSpec, ActionStage, ActionStore, ControlScope, DeadLetterFilter, DeadLetterStore, Defer,
+    FinishedQuery, JobEnd, JobQueue, PageRequest, SettleResult, StoreControl, SubmitBatch,
+    TenantStore,
 };
 
 use super::*;

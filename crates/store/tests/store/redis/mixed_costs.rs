@@ -1,7 +1,10 @@
 //! Limits that machines share, where jobs of several costs and lanes meet, or do not go.
 
 use outflow_core::{Cost, CountBy, Rate, WallTime};
-use outflow_store::{ActionSpec, ControlScope, DeadLetterFilter, SharedLimit, TenantRule};
+use outflow_store::{
+    ActionSpec, ControlScope, DeadLetterFilter, DeadLetterStore, JobQueue, SharedLimit,
+    StoreControl, TenantRule, TenantStore,
+};
 
 use super::*;
 

@@ -1,6 +1,9 @@
 //! Counting anew: it agrees with every count that was kept, and notices each that is off by one.
 
-use outflow_store::{ActionSpec, ControlScope, FinishedQuery, JobStore, StoredResult, SubmitBatch};
+use outflow_store::{
+    ActionSpec, ActionStore, ControlScope, FinishedQuery, JobQueue, StoreControl, StoredResult,
+    SubmitBatch,
+};
 
 use super::*;
 use crate::support::job_ends::unlike_ends;

@@ -1,7 +1,7 @@
 //! Limits that machines share: no window holds more than it may.
 
 use outflow_core::{CountBy, Rate};
-use outflow_store::{JobStore, SharedLimit, SubmitBatch, TenantRule};
+use outflow_store::{JobQueue, SharedLimit, StoreControl, SubmitBatch, TenantRule, TenantStore};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Functions and scripts, the short way and the long one: whichever is taken, the same happens.
 
-use outflow_store::{JobStore, SubmitBatch, SubmitReceipt, TenantRule};
+use outflow_store::{JobQueue, StoreControl, SubmitBatch, SubmitReceipt, TenantRule, TenantStore};
 use outflow_testkit::Keep;
 
 use super::*;

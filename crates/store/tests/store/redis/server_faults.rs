@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use outflow_core::{CountBy, Rate};
-use outflow_store::{JobStore, RedisOptions, ReplicaWait, SettleResult, SharedLimit, SubmitBatch};
+use outflow_store::{
+    JobQueue, RedisOptions, ReplicaWait, SettleResult, SharedLimit, StoreControl, SubmitBatch,
+};
 use outflow_testkit::Keep;
 
 use super::*;

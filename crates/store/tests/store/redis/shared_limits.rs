@@ -1,7 +1,10 @@
 //! Limits that machines share, when something about them changes or is not used.
 
 use outflow_core::{Cost, CountBy, Rate};
-use outflow_store::{DeadLetterFilter, SharedLimit, StartDebit, TenantRule};
+use outflow_store::{
+    DeadLetterFilter, DeadLetterStore, JobQueue, SharedLimit, StartDebit, StoreControl, TenantRule,
+    TenantStore,
+};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use outflow_store::{JobStore, SubmitBatch, SubmitReceipt};
+use outflow_store::{JobQueue, StoreControl, SubmitBatch, SubmitReceipt};
 
 use super::script_calls::calls;
 use super::*;

@@ -1,7 +1,7 @@
 //! Servers that do not let everybody do everything.
 
 use bytes::Bytes;
-use outflow_store::{JobStore, NewJob, RedisOptions, RedisStore, SubmitBatch};
+use outflow_store::{JobQueue, NewJob, RedisOptions, RedisStore, StoreControl, SubmitBatch};
 use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
 
 use super::support::{claim, name, submit};

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use outflow_core::{CountBy, Rate};
-use outflow_store::{AllowAll, ClaimRequest, JobStore, ReplicaWait, SharedLimit, SharedLimits};
+use outflow_store::{
+    AllowAll, ClaimRequest, JobQueue, ReplicaWait, SharedLimit, SharedLimits, StoreControl,
+};
 use outflow_testkit::{FaultProxy, NetConditions, RedisOptions as ServerOptions, RedisServer};
 use tokio::time::{sleep, timeout};
 

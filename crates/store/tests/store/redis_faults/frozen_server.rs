@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use outflow_store::{AllowAll, ClaimRequest, JobStore, RedisOptions, RedisStore, SettleResult};
+use outflow_store::{
+    AllowAll, ClaimRequest, JobQueue, RedisOptions, RedisStore, SettleResult, StoreControl,
+};
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 use tokio::time::{Instant, timeout};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_store::{JobStore, SettleResult};
+use outflow_store::{JobQueue, SettleResult, StoreControl};
 use outflow_testkit::{Cut, Direction, LinkLatency, NetConditions, RedisOptions as ServerOptions};
 use tokio::time::{Instant, sleep, timeout};
 

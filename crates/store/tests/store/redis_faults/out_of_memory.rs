@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outflow_core::{CountBy, Rate};
 use outflow_store::{
-    AllowAll, ClaimRequest, ClaimedJob, ControlScope, HeartbeatResult, JobStore, SettleResult,
-    SharedLimit, SharedLimits, StartDebit,
+    AllowAll, ClaimRequest, ClaimedJob, ControlScope, HeartbeatResult, JobQueue, SettleResult,
+    SharedLimit, SharedLimits, StartDebit, StoreControl,
 };
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_store::JobStore;
+use outflow_store::StoreControl;
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};

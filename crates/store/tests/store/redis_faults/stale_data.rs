@@ -1,6 +1,6 @@
 //! A server that comes back with what it knew some time ago.
 
-use outflow_store::{JobStore, SettleResult};
+use outflow_store::{SettleResult, StoreControl};
 use outflow_testkit::RedisOptions as ServerOptions;
 
 use super::support::{Room, claim, settle};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_store::{
-    AllowAll, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, RedisOptions, RedisStore,
-    SettleResult, Settlement, StoreResult, SubmitBatch,
+    AllowAll, ClaimRequest, ClaimedJob, JobEnd, JobQueue, Name, NewJob, RedisOptions, RedisStore,
+    SettleResult, Settlement, StoreControl, StoreResult, SubmitBatch,
 };
 use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer};
 

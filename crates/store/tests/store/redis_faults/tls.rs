@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outflow_store::{JobStore, RedisOptions, RedisStore, StoreError};
+use outflow_store::{JobQueue, RedisOptions, RedisStore, StoreControl, StoreError};
 use outflow_testkit::{FaultProxy, Listen, RedisOptions as ServerOptions, RedisServer};
 use tokio::time::timeout;
 

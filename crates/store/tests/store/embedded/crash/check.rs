@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use outflow_store::{
-    ControlScope, DeadLetter, EmbeddedStore, JobOutcome, JobStatus, JobStore, SubmitReceipt,
+    ActionStore, ControlScope, DeadLetter, DeadLetterStore, EmbeddedStore, JobOutcome, JobQueue,
+    JobStatus, StoreControl, SubmitReceipt, TenantStore,
 };
 
 use super::strace::Event;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use outflow_core::{Clock as _, WallTime};
 use outflow_store::{
-    ActionSpec, AllowAll, BatchPosition, ClaimedJob, ControlScope, CooldownScope, DeadLetterFilter,
-    Defer, EmbeddedStore, FinishedQuery, JobEnd, JobStore, NewJob, SettleResult, Settlement,
-    StoreError, StoredResult, SubmitBatch, SubmitReceipt,
+    ActionSpec, ActionStore, AllowAll, BatchPosition, ClaimedJob, ControlScope, CooldownScope,
+    DeadLetterFilter, DeadLetterStore, Defer, EmbeddedStore, FinishedQuery, JobEnd, JobQueue,
+    NewJob, SettleResult, Settlement, StoreControl, StoreError, StoredResult, SubmitBatch,
+    SubmitReceipt,
 };
 
 use tokio::runtime::Builder;

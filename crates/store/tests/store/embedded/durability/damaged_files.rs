@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use outflow_store::{
-    AllowAll, FinishedQuery, JobStatus, JobStore, NewJob, SettleResult, SubmitBatch,
+    ActionStore, AllowAll, DeadLetterStore, FinishedQuery, JobQueue, JobStatus, NewJob,
+    SettleResult, StoreControl, SubmitBatch,
 };
 
 use super::{failed, gathered};

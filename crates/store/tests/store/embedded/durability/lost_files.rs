@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use outflow_store::{JobStore, StoreError};
+use outflow_store::{StoreControl, StoreError};
 
 use super::{gathered, refused};
 use crate::contract::{jobs, submit};
