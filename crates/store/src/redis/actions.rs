@@ -1,4 +1,4 @@
-//! Actions: opened, watched, told, and their outcomes.
+//! Actions: opening, reports, notification and outcomes.
 
 use std::time::Duration;
 
@@ -40,18 +40,18 @@ pub(super) async fn close(caller: &ScriptRunner, action: &Name) -> StoreResult<(
     Ok(())
 }
 
-/// The note as the script takes it: one that is there and empty is not the same as none.
+/// Encodes the note for the script: a present but empty note differs from none.
 pub(super) fn note(spec: &ActionSpec) -> String {
     let note = spec.note.as_ref().map(|note| format!("={note}"));
     note.unwrap_or_default()
 }
 
-/// The name was used before, and jobs of that time are still being cancelled.
+/// Returns `true` if the name was used before and its old jobs are still being cancelled.
 pub(super) fn is_cleaning(error: &StoreError) -> bool {
     error.is_refused() && error.to_string().contains("CLEANING")
 }
 
-/// It was cleaned again and again, and something was left each time.
+/// Reports that jobs remain after repeated cleaning.
 pub(super) fn not_clean(action: &Name) -> StoreError {
     StoreError::refused(format_args!(
         "jobs of an earlier action {action} are still being cancelled: try again, or use another name"
@@ -88,17 +88,17 @@ pub(super) fn step<'a>(caller: &'a ScriptRunner, action: &Name, what: &str) -> S
     call.arg(action.as_str()).arg(what)
 }
 
-/// Ends what is left of an action that is over; answers how many jobs that were.
+/// Ends the remaining jobs of a finished action and returns their number.
 pub(super) async fn finish_cleaning(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
     let (mut ended, mut cursor) = (0, 0);
     loop {
         let found = places(caller, action, cursor).await?;
         ended += sweep_action(caller, action, &found.places).await?;
-        // Somebody else had finished, and its name is in use again: what it has now is not ours to end.
+        // Another process finished it and the name is in use again: the new jobs must stay.
         if !forget(caller, action, &found.places).await? {
             return Ok(ended);
         }
-        // A page may be empty without being the last: what was forgotten leaves gaps behind.
+        // An empty page need not be the last: forgotten entries leave gaps.
         cursor = found.next;
         if cursor == 0 {
             return Ok(ended);
@@ -106,7 +106,7 @@ pub(super) async fn finish_cleaning(caller: &ScriptRunner, action: &Name) -> Sto
     }
 }
 
-/// Ends what is left of an action that ended early, and says that there is nothing more to end.
+/// Ends the remaining jobs of an action that ended early, and marks it as cleaned.
 pub(super) async fn clean(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
     let ended = finish_cleaning(caller, action).await?;
     caller.run(step(caller, action, "cleaned")).await?;
@@ -143,8 +143,8 @@ pub(super) async fn ripe(
     reports(ScriptReply::new(caller.run(call).await?)?, report)
 }
 
-/// Ends what is out of time, and what somebody died over who had begun to cancel or to resume it. One that cannot be
-/// finished keeps none of the others from it, and is told last.
+/// Finishes overdue actions, and cancellations and resumptions that a dead process left. A failure
+/// of one does not stop the others and is returned at the end.
 async fn finish_begun(caller: &ScriptRunner, most: usize) -> StoreResult<()> {
     let mut answer = Ok(());
     for action in standing(caller, "overdue", most).await? {
@@ -179,7 +179,7 @@ fn take<'a>(caller: &'a ScriptRunner, asked: FinishedQuery<'_>, most: usize) -> 
     call
 }
 
-/// One that took too long just now, and one that somebody died over who had begun to cancel it.
+/// Cleans an action that just timed out, or whose cancelling process died.
 async fn clean_if_over(caller: &ScriptRunner, id: &Name) -> StoreResult<()> {
     match action(caller, id).await? {
         Some(report) if matches!(report.stage, ActionStage::Failed | ActionStage::Cancelled) => {
@@ -196,7 +196,7 @@ pub(super) async fn outcomes(
     most: usize,
 ) -> StoreResult<Vec<JobOutcome>> {
     let (mut outcomes, mut place) = (Vec::new(), after);
-    // A page may hold nothing but places of jobs that were tried anew.
+    // A page may hold nothing but places of requeued jobs.
     while outcomes.is_empty() {
         let call = query_call(caller, "outcomes")
             .arg(action.as_str())
@@ -259,7 +259,7 @@ fn ended(number: u8) -> StoreResult<JobStatus> {
     ended_of(number).ok_or_else(strange)
 }
 
-/// A report, or nothing where only the name is left.
+/// Reads a report; `None` if only the name is left.
 fn report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
     let id = reply.name()?;
     if reply.is_empty() {
@@ -332,8 +332,8 @@ impl ActionCounts {
     }
 }
 
-/// Added to how a job ended, if words about it stand before what is kept.
+/// Flag of an outcome whose error text precedes the stored result.
 const SPOKEN: u8 = 16;
 
-/// Once is enough, unless somebody cancels what another has opened under the same name meanwhile.
+/// Once is enough unless another process opens and cancels an action of the same name meanwhile.
 pub(super) const MOST_CLEANINGS: u32 = 8;

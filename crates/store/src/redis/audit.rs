@@ -1,12 +1,11 @@
-//! Counts all jobs anew, from the jobs themselves, and compares every count that was kept as they moved: of
-//! all jobs, of each lane, each tenant and each action.
+//! Recounts all jobs from the jobs themselves and compares every stored counter: in total, per
+//! lane, per tenant and per action.
 //!
-//! It walks over lists and sets in pieces, with plain commands and no script, so that a mistake of the
-//! scripts is not made twice. While it walks others may move jobs; then it begins again.
+//! The audit reads lists and sets in pieces with plain commands and no script, so it does not
+//! repeat an error of the scripts. If jobs move during the scan, it starts again.
 //!
-//! Two counts are not of what is there and can only be too high: a tenant's dead letters, which are forgotten
-//! with its other statistics while the letters stay, and the ends of an action that must have been told,
-//! since a revived job is told twice.
+//! Two stored counters may be too low without being wrong. A tenant's dead letters outlive its statistics. The
+//! outcomes of an action may outnumber its jobs, since a requeued job reports twice.
 
 mod expected;
 mod scan;
@@ -42,7 +41,7 @@ async fn version(caller: &ScriptRunner) -> StoreResult<Value> {
     caller.send(&command).await
 }
 
-/// Where a job was found.
+/// State in which the scan found a job.
 #[derive(Clone, Copy)]
 enum JobPart {
     Waiting,
@@ -52,7 +51,7 @@ enum JobPart {
     Dead,
 }
 
-/// What was found of some jobs.
+/// Counts of scanned jobs by state.
 #[derive(Default)]
 struct ScannedCounts {
     queued: u64,
@@ -79,7 +78,7 @@ impl ScannedCounts {
         }
     }
 
-    /// How far a tally is from it, but for the dead.
+    /// Returns the distance to stored counts, without dead letters.
     const fn difference(&self, tally: &JobCounts) -> u64 {
         self.queued.abs_diff(tally.queued)
             + self.put_off.abs_diff(tally.non_ready)
@@ -92,16 +91,16 @@ impl ScannedCounts {
     }
 }
 
-/// What was found of all.
+/// Counts of the whole scan.
 #[derive(Default)]
 struct ScanTotals {
     all: ScannedCounts,
     lanes: HashMap<Name, u64>,
     tenants: HashMap<Name, ScannedCounts>,
     actions: HashMap<Name, ScannedCounts>,
-    /// Told ends by action.
+    /// Stored outcomes by action.
     told: HashMap<Name, u64>,
-    /// What stands where a job should, and is none.
+    /// Entries in a job's place that are not jobs.
     unreadable: u64,
 }
 
@@ -153,5 +152,5 @@ impl ScanTotals {
     }
 }
 
-/// A busy queue is not counted; one that pauses for a moment is.
+/// A busy queue cannot be counted; one that pauses for a moment can.
 const MOST_WALKS: u32 = 5;

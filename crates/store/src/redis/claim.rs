@@ -1,4 +1,4 @@
-//! Claims, beats and the return of what dead sessions held.
+//! Claims, heartbeats and the recovery of jobs from dead sessions.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::error::StoreError;
 use crate::name::Name;
 use crate::settle::{JobEnd, Settlement};
 
-/// Claims, and asks the gate about each job in its order. The server cannot ask it, so this is done
-/// afterwards: what may not go is returned as if it had not been claimed, which costs a second round trip.
-/// A gate that lets everything go costs nothing; limits belong into the plan.
+/// Claims jobs and asks the filter about each in order. The server cannot call the filter, so this
+/// happens after the claim: a refused job is returned as if unclaimed, at the cost of a second
+/// round trip. A filter that allows everything costs nothing; limits belong into the shared limits.
 pub(super) async fn claim(
     caller: &ScriptRunner,
     ask: ClaimRequest,
@@ -39,7 +39,7 @@ pub(super) async fn claim(
     if !back.is_empty() {
         claims.next = Some(claims.next.map_or(LOOK_AGAIN, |next| next.min(LOOK_AGAIN)));
         let returned = settle(caller, &session, back).await;
-        // Whatever became of it, jobs were claimed.
+        // The jobs were claimed even if returning some of them failed.
         returned.map_err(|error| {
             if error.is_lost() {
                 error
@@ -51,7 +51,7 @@ pub(super) async fn claim(
     Ok(claims)
 }
 
-/// What a gate has said so far.
+/// Decisions of the filter so far.
 #[derive(Default)]
 struct ClaimBarrier {
     stopped: bool,
@@ -59,7 +59,7 @@ struct ClaimBarrier {
 }
 
 impl ClaimBarrier {
-    /// How the claim ends at once, unless it may go.
+    /// Returns how the claim ends at once, or `None` if the job may start.
     fn judge(&mut self, job: &ClaimedJob, gate: &mut dyn ClaimFilter) -> Option<JobEnd> {
         if self.stopped {
             return Some(JobEnd::Returned);
@@ -106,14 +106,14 @@ fn claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
         } else {
             Duration::from_micros(job_codec::number(&mut starts, 7)?)
         };
-        // What is no job stays where it is until its session ends, and keeps none of the others from going.
+        // An unreadable entry stays until its session ends, and does not stop the others.
         if let Ok(entry) = read_entry(entries.bytes()?) {
             jobs.push(claimed(entry, claim, starts_in));
         }
     }
     jobs.sort_by_key(|job| job.starts_in);
     let decided = Some(Duration::from_micros(reply.number()?));
-    // Claims are numbered one after the other.
+    // Claim numbers are consecutive.
     let given = jobs.iter().map(|job| job.token.claim).max();
     Ok(ClaimBatch {
         jobs,
@@ -200,7 +200,7 @@ pub(super) async fn disown(
     }
 }
 
-/// The gate's clock is not the server's, so whoever was stopped by it comes again after a moment.
+/// The filter's clock is not the server's, so a refused claim is repeated after a moment.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A few milliseconds of the server's time.

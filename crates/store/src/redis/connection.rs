@@ -1,10 +1,10 @@
-//! One connection to the server, which comes back by itself, and calls that end in time.
+//! One connection to the server that reconnects by itself, with a deadline for every call.
 //!
-//! The client library has a manager that reconnects; calls wait for it as long as it tries, whatever
-//! their own deadline. So this keeps the connection itself: every call has one deadline for everything,
-//! a call that finds no connection makes one, and one that fails throws it away. Nothing is sent a
-//! second time: whether a call that was cut off has happened is for the caller to find out, and every
-//! step of the store can be asked for again.
+//! The client library has a reconnecting manager, but its calls wait beyond their own deadline
+//! while it retries. So this module owns the connection: each call has one deadline for everything,
+//! opens a connection if there is none, and drops it on failure. It sends nothing twice: the caller
+//! must find out if an interrupted call was applied, and every operation of the store can be
+//! repeated.
 
 use std::future::Future;
 use std::time::Duration;
@@ -33,14 +33,14 @@ struct ConnectionState {
     not_before: Option<Instant>,
 }
 
-/// A connection, and its number: who finds it broken throws away this one and no later one.
+/// Connection with its number: a caller that finds it broken drops this one and no later one.
 #[derive(Clone)]
 pub(super) struct OpenConnection {
     pub(super) wire: MultiplexedConnection,
     number: u64,
 }
 
-/// What is said to a server as soon as it is reached, before anybody else may speak.
+/// Handshake on a new connection, before any other command.
 pub(super) trait ConnectionSetup: Sync {
     fn greet(
         &self,
@@ -50,7 +50,7 @@ pub(super) trait ConnectionSetup: Sync {
 
 impl RedisConnection {
     pub(super) fn new(client: Client, config: AsyncConnectionConfig, timeout: Duration) -> Self {
-        // The deadline of a call holds for all of it; the library's own would cut in before.
+        // One deadline covers the whole call; the library's own timeout would cut in before.
         let config = config
             .set_response_timeout(None)
             .set_connection_timeout(Some(timeout));
@@ -62,7 +62,7 @@ impl RedisConnection {
         }
     }
 
-    /// Sends one command and waits for its answer.
+    /// Sends one command and waits for its reply.
     pub(super) async fn send(
         &self,
         greeting: &impl ConnectionSetup,
@@ -87,7 +87,7 @@ impl RedisConnection {
         }
     }
 
-    /// The number of a connection that is open now, or is made.
+    /// Returns the number of the open connection, opening one if necessary.
     pub(super) async fn opened(&self, greeting: &impl ConnectionSetup) -> StoreResult<u64> {
         let ready = tokio::time::timeout(self.timeout, self.ready(greeting));
         ready
@@ -96,14 +96,15 @@ impl RedisConnection {
             .map(|open| open.number)
     }
 
-    /// The number of the connection that is open, if one is. Numbers only grow: where it is the same twice, all that
-    /// was sent in between went the same way.
+    /// Returns the number of the open connection, if one is open. Numbers only grow: two equal
+    /// numbers prove that every command in between used the same connection.
     pub(super) async fn number(&self) -> Option<u64> {
         let state = self.state.lock().await;
         state.open.as_ref().map(|open| open.number)
     }
 
-    /// A connection that was greeted. Whoever comes while one is made waits for it.
+    /// Returns a connection after its handshake. Concurrent callers wait for one connection
+    /// attempt.
     pub(super) async fn ready(
         &self,
         greeting: &impl ConnectionSetup,
@@ -170,8 +171,8 @@ fn silent(timeout: Duration) -> StoreError {
     ))
 }
 
-/// A server that restarts is back after some hundred milliseconds.
+/// A restarting server is back after some hundred milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 
-/// At most 25 ms × 2⁵: somebody who waits for the server notices within a second that it is back.
+/// At most 25 ms × 2⁵, so a waiting caller notices the returning server within a second.
 const MOST_DOUBLINGS: u32 = 5;

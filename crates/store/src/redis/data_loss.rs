@@ -1,9 +1,9 @@
-//! A queue that was lost while it was in use: told to everybody, then begun anew.
+//! Loss of a queue that was in use: reported to every caller, then reinitialized.
 //!
-//! Begun anew at once, one caller would hear of the loss, and all others would find an empty queue and take
-//! it for work that is done. Begun anew by somebody's hand, everything would stand still until somebody is
-//! there. So every call fails for longer than anybody pauses between two looks, and the first one after
-//! that begins the queue by itself.
+//! If the first failing call reinitialized the queue, all other callers would find an empty queue
+//! and take the work for done. If only an operator could reinitialize it, everything would stop
+//! until one is present. So every call fails for longer than any caller pauses between two polls,
+//! and the first call after that reinitializes the queue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,20 +14,20 @@ use tokio::time::Instant;
 #[derive(Default)]
 pub(super) struct DataLoss {
     noticed: Mutex<Option<Instant>>,
-    /// Whether the next greeting begins anew what it does not find.
+    /// Allows the next handshake to create a queue that it does not find.
     anew: AtomicBool,
-    /// One begins it; the others wait for that one.
+    /// One caller reinitializes; the others wait for it.
     pub(super) beginning: tokio::sync::Mutex<()>,
 }
 
-/// How it stands with a queue.
+/// State of the queue, as this process knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QueueState {
-    /// It is there, as far as is known.
+    /// No loss is known.
     Whole,
-    /// It is gone, and not everybody has heard of it.
+    /// The queue is lost, and some callers may not have seen it.
     Mourned,
-    /// It is gone, everybody knows, and it may begin anew.
+    /// The queue is lost, every caller has seen it, and it may be reinitialized.
     Over,
 }
 
@@ -40,12 +40,12 @@ impl DataLoss {
         }
     }
 
-    /// It is gone. The first who says so counts.
+    /// Records the loss. The first report counts.
     pub(super) fn notice(&self) {
         self.noticed().get_or_insert_with(Instant::now);
     }
 
-    /// The next greeting may begin it anew.
+    /// Allows the next handshake to reinitialize the queue.
     pub(super) fn allow(&self) {
         self.anew.store(true, Ordering::Relaxed);
     }
@@ -54,7 +54,7 @@ impl DataLoss {
         self.anew.load(Ordering::Relaxed)
     }
 
-    /// It is there again.
+    /// Ends the loss: the queue exists again.
     pub(super) fn end(&self) {
         self.anew.store(false, Ordering::Relaxed);
         *self.noticed() = None;
@@ -65,7 +65,7 @@ impl DataLoss {
     }
 }
 
-/// Whoever waits for jobs, or for their end, looks at least every second; twice that leaves room for a slow
-/// call, and for a queue that works again within five seconds. Starts that were promised before the loss
-/// lie no further ahead, as a rule.
+/// Callers that wait for jobs or ends poll at least every second. Twice that allows for a slow
+/// call, and for a queue that works again within five seconds. Starts scheduled before the loss are
+/// rarely further ahead.
 const MOURNING: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Dead letters, and what is too old.
+//! Dead letters, and the removal of old data.
 
 use bytes::Bytes;
 use outflow_core::WallTime;
@@ -12,7 +12,7 @@ use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::name::Name;
 use std::time::Duration;
 
-/// What becomes of dead letters.
+/// Operation on dead letters.
 #[derive(Clone, Copy)]
 pub(super) enum DeadLetterOp {
     Revive,
@@ -31,7 +31,7 @@ pub(super) async fn list(
     let mut letters = Vec::with_capacity(reply.len() / 2);
     while !reply.is_empty() {
         let (bytes, place) = (reply.bytes()?, reply.written_number()?);
-        // What is no letter is somebody else's; the next revival or purge sets it aside.
+        // A malformed letter is skipped; the next requeue or purge sets it aside.
         letters.extend(letter(bytes, place).ok());
     }
     Ok(letters)
@@ -113,11 +113,11 @@ async fn walk(
     }
 }
 
-/// An answer of a few hundred kilobytes.
+/// A reply of a few hundred kilobytes.
 const MOST_LETTERS: usize = 1_000;
 
 /// A few milliseconds of the server's time.
 const PIECE: u64 = 500;
 
-/// How long a tenant without work is remembered: as long as its history.
+/// Retention of an idle tenant: as long as its congestion history.
 const IDLE: Duration = Duration::from_hours(1);

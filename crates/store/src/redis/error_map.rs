@@ -1,14 +1,14 @@
-//! What the server's complaints mean to a store.
+//! Errors of the server as errors of the store.
 //!
-//! A server says what is wrong with the first word of its answer, also in the middle of a script's own
-//! message. Nothing of a command or an address is repeated: they may hold a secret.
+//! A server names the error with the first word of its reply, also inside a script's own message.
+//! No command or address is repeated: they may hold a secret.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::tls;
 use crate::error::StoreError;
 
-/// It happened before anything was sent.
+/// Maps an error that occurred before a command was sent.
 pub(super) fn before(error: &RedisError) -> StoreError {
     if let Some(words) = tls::fault(error) {
         return words;
@@ -43,7 +43,7 @@ pub(super) fn before(error: &RedisError) -> StoreError {
     after(error)
 }
 
-/// It happened after a command was sent.
+/// Maps an error that occurred after a command was sent.
 pub(super) fn after(error: &RedisError) -> StoreError {
     let words = error.to_string();
     if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) {
@@ -99,7 +99,7 @@ pub(super) fn after(error: &RedisError) -> StoreError {
     StoreError::refused(format_args!("redis refused: {}", first_line(&words)))
 }
 
-/// Whether the connection is of no use any more. A replica is not what was connected to.
+/// Returns `true` if the connection is unusable, also because its server became a replica.
 pub(super) fn breaks(error: &RedisError) -> bool {
     error.is_io_error()
         || error.is_connection_dropped()
@@ -107,17 +107,18 @@ pub(super) fn breaks(error: &RedisError) -> bool {
         || said(error, &["READONLY", "MASTERDOWN"])
 }
 
-/// Whether the server does not know a script any more: it was restarted, or somebody flushed them.
+/// Returns `true` if the server no longer knows a script: it was restarted, or its scripts were
+/// flushed.
 pub(super) fn is_unknown_script(error: &StoreError) -> bool {
     error.is_refused() && error.to_string() == NO_SCRIPT
 }
 
-/// Whether the server does not let this user have a command.
+/// Returns `true` if the server denies this user a command.
 pub(super) fn is_forbidden(error: &StoreError) -> bool {
     error.is_refused() && error.to_string() == FORBIDDEN
 }
 
-/// Everything was lost, which is not the same as everything being done.
+/// Reports that all data was lost, which differs from all work being done.
 pub(super) fn lost() -> StoreError {
     StoreError::lost(
         "the queue was lost: redis was emptied or replaced while it was in use; it begins anew by \
@@ -125,7 +126,7 @@ pub(super) fn lost() -> StoreError {
     )
 }
 
-/// An answer that no script of ours gives.
+/// Reports a reply that no script of this version gives.
 pub(super) fn strange() -> StoreError {
     StoreError::damaged("redis gave an answer that is not ours: use one version on all machines")
 }
@@ -133,7 +134,7 @@ pub(super) fn strange() -> StoreError {
 fn said(error: &RedisError, codes: &[&str]) -> bool {
     let words = error.to_string();
     let code = error.code().unwrap_or_default();
-    // Redis 6.2 tells the error of a command in a script with the sign that errors begin with.
+    // Redis 6.2 repeats the leading sign of an error that a command in a script raised.
     let within = |known: &str| [" ", "-"].map(|sign| format!("{sign}{known} "));
     codes
         .iter()
@@ -148,14 +149,14 @@ const NO_SCRIPT: &str = "redis does not know the script: send it anew";
 
 const OTHER_FORM: &str = "redis holds this queue as another version wrote it: finish its jobs with that one, or give another name";
 
-/// The braces stand around the queue's name; `outflow` is the usual one.
+/// The braces surround the queue's name; `outflow` is the default.
 const FORBIDDEN: &str = "this user of redis has too few rights: give it the keys and channels of the queue \
      (~{outflow}:* &{outflow}:*), scripts, INFO, and all commands that are not for operators";
 
 const NO_BELL: &str = "this user of redis has too few rights: give it the channel by which machines wake each other \
      (&{outflow}:bell, with the queue's name in the braces)";
 
-/// It may work again without anybody's help, and nothing was changed.
+/// Errors that may pass without intervention; nothing was changed.
 const PASSING: &[&str] = &[
     "LOADING",
     "BUSY",

@@ -1,13 +1,13 @@
-//! Another server than the last time: noticed at every greeting, and told once.
+//! Detection of another server: checked at every handshake, reported once.
 //!
-//! A copy that was promoted, and a server that came back with what was on its disk, know the queue, so
-//! nothing fails there; but they may know less of it than was answered. Nobody can say how much that is: who
-//! knew is gone. So it is no [loss](super::loss), which stops everything, and it is not passed over
-//! either, because jobs that nobody misses are never done.
+//! A promoted replica, or a server that restarted from its disk, knows the queue, so no call fails
+//! there. But it may miss acknowledged writes, and their number is unknown. This is no [data
+//! loss](super::data_loss), which stops everything. It is still reported, because missing jobs
+//! would never be done.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Which server was met, and what is still to be told of that.
+/// Server of the last handshake, and a pending notice.
 #[derive(Default)]
 pub(super) struct Failover {
     met: Mutex<PrimaryCheck>,
@@ -15,16 +15,17 @@ pub(super) struct Failover {
 
 #[derive(Default)]
 struct PrimaryCheck {
-    /// What the server calls itself since it started.
+    /// Identifier that the server chose when it started.
     run: String,
     untold: bool,
 }
 
 impl Failover {
-    /// This server answers now, and that one was the last to be used by anybody, as this one remembers it.
+    /// Compares this server with the last one used, as the server itself remembers it and as this
+    /// process does.
     ///
-    /// Both are compared, its memory and ours: of many machines only the first to come finds another's name
-    /// there, and a copy that was promoted twice finds its own.
+    /// Both are compared. Of many machines only the first finds another server's name there, and a
+    /// replica that was promoted twice finds its own.
     pub(super) fn meet(&self, run: String, last: &str) {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         let another = |known: &str| !known.is_empty() && known != run;
@@ -32,19 +33,19 @@ impl Failover {
         met.run = run;
     }
 
-    /// Whether there is something to tell, once.
+    /// Returns `true` once if a failover is to be reported.
     pub(super) fn take_notice(&self) -> bool {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut met.untold)
     }
 }
 
-/// What is told where no copy was waited for.
+/// Notice without replica confirmation.
 pub(super) const UNCONFIRMED: &str = "another redis took over, or it was restarted: jobs that it took in the last \
      moments before may be missing, and work that ended then may be done again; submit again what is not done, and \
      set wait_replicas so that nothing is answered before a copy has it";
 
-/// What is told where copies were waited for.
+/// Notice with replica confirmation.
 pub(super) const CONFIRMED: &str = "another redis took over, or it was restarted: what its replicas had confirmed is \
      there if it was one of them; look which one it is";
 
@@ -52,7 +53,8 @@ pub(super) const CONFIRMED: &str = "another redis took over, or it was restarted
 mod tests {
     use super::*;
 
-    // The same again, another, the same, and one of before which does not know that there was another.
+    // The cases: no change, a failover, no change, and an old server that does not know of the
+    // failover.
     #[test]
     fn another_server_is_told_once_to_everybody() {
         let takeover = Failover::default();

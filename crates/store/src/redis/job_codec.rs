@@ -1,22 +1,22 @@
-//! A job as bytes: what lies in a list of Redis.
+//! Byte layout of a job in a Redis list.
 //!
-//! Whatever an ordinary job does not need takes no room: a byte of flags says what is there. Numbers are
-//! big-endian, times are microseconds in seven bytes, lengths are one byte.
+//! Fields that an ordinary job does not need take no space: a byte of flags says which are present.
+//! Numbers are big-endian, times are microseconds in seven bytes, lengths are one byte.
 //!
 //! | part | bytes | if |
 //! |---|---|---|
-//! | flags, most retries, length of the name, name | 1 + 2 + 1 + n | always |
+//! | flags, max retries, length of the name, name | 1 + 2 + 1 + n | always |
 //! | length of the action, action | 1 + n | flag 1 |
 //! | deadline | 7 | flag 2 |
 //! | cost | 7 | flag 4 |
-//! | how long the name is remembered | 7 | flag 8: the submitter gave it |
+//! | retention of the name | 7 | flag 8: the submitter gave the name |
 //! | attempts, retries, throttles, recoveries | 4 × 4 | flag 16 |
-//! | number of mishaps; of each its time, its length, its words | 1 + (7 + 2 + n) | flag 32 |
+//! | number of errors; of each its time, its length, its text | 1 + (7 + 2 + n) | flag 32 |
 //! | payload | the rest | always |
 //!
-//! The scripts read and write the same layout (`lua/jobs.lua`). Outside of its list a record is part of an
-//! *entry*: class, lengths of lane and tenant, lane, tenant, index in the list (six bytes, and two that are
-//! added to it) and number of the first claim, record.
+//! The scripts read and write this layout (`lua/jobs.lua`). Outside of its list a record is part of
+//! an *entry*: class, lengths of lane and tenant, lane, tenant, index in the list (six bytes, and
+//! two that are added to it) and number of the first claim, record.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::contract::StoreResult;
 use crate::job::{AttemptError, NewJob};
 use crate::name::Name;
 
-/// A job as it was found.
+/// Decoded job record.
 pub(super) struct JobRecord {
     pub(super) id: Name,
     pub(super) action: Option<Name>,
@@ -42,7 +42,7 @@ pub(super) struct JobRecord {
     pub(super) payload: Bytes,
 }
 
-/// A job with everything that its list knew of it.
+/// Job record with the lane, tenant and index of its entry.
 pub(super) struct ListedJob {
     pub(super) priority: Priority,
     pub(super) first: u64,
@@ -51,13 +51,13 @@ pub(super) struct ListedJob {
     pub(super) record: JobRecord,
 }
 
-/// What of a batch goes into each record.
+/// Fields of a batch that every record repeats.
 pub(super) struct BatchHeader<'a> {
     pub(super) action: Option<&'a Name>,
     pub(super) remember: Duration,
 }
 
-/// The record of a new job under a name.
+/// Encodes the record of a new job.
 pub(super) fn write(job: &NewJob, id: &Name, common: &BatchHeader<'_>) -> Vec<u8> {
     let mut record = Vec::with_capacity(64 + job.payload.len());
     let flags = flag(common.action.is_some(), ACTION)
@@ -84,13 +84,13 @@ pub(super) fn write(job: &NewJob, id: &Name, common: &BatchHeader<'_>) -> Vec<u8
     record
 }
 
-/// Whether a claim has to look at more than the job's turn: at its action, its deadline or its cost.
+/// Returns `true` if a claim must check the job's action, deadline or cost.
 pub(super) fn is_more_than_plain(record: &[u8]) -> bool {
     let flags = record.first().copied().unwrap_or_default();
     flags & (ACTION | DEADLINE | COST) != 0
 }
 
-/// Reads an entry.
+/// Decodes an entry.
 pub(super) fn read_entry(mut bytes: Bytes) -> StoreResult<ListedJob> {
     let class = byte(&mut bytes)? % PUT_OFF;
     let (lane, tenant) = (byte(&mut bytes)?, byte(&mut bytes)?);
@@ -105,7 +105,7 @@ pub(super) fn read_entry(mut bytes: Bytes) -> StoreResult<ListedJob> {
     })
 }
 
-/// Reads a record.
+/// Decodes a record.
 pub(super) fn read(mut bytes: Bytes) -> StoreResult<JobRecord> {
     let flags = byte(&mut bytes)?;
     let _retries = number(&mut bytes, 2)?;
@@ -145,13 +145,13 @@ fn mishap(bytes: &mut Bytes) -> StoreResult<AttemptError> {
     Ok(AttemptError { at, words })
 }
 
-/// What somebody said, after its length.
+/// Reads a text after its length.
 pub(super) fn words(bytes: &mut Bytes) -> StoreResult<String> {
     let length = usize::try_from(number(bytes, 2)?).map_err(|_| strange())?;
     Ok(String::from_utf8_lossy(&part(bytes, length)?).into_owned())
 }
 
-/// The class as the scripts number it.
+/// Returns the number of a class in the scripts.
 pub(super) const fn class(priority: Priority) -> u8 {
     match priority {
         Priority::Low => 1,
@@ -160,7 +160,7 @@ pub(super) const fn class(priority: Priority) -> u8 {
     }
 }
 
-/// The class of a number of the scripts.
+/// Returns the class of a number in the scripts.
 pub(super) const fn priority(class: u8) -> Priority {
     match class {
         1 => Priority::Low,
@@ -169,18 +169,18 @@ pub(super) const fn priority(class: u8) -> Priority {
     }
 }
 
-/// A span as the scripts count it; the longest is 2,284 years.
+/// Converts a span to the scripts' microseconds; the longest is 2,284 years.
 pub(super) fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).map_or(MOST, |micros| micros.min(MOST))
 }
 
-/// A number in seven bytes.
+/// Encodes a number in seven bytes.
 pub(super) fn seven(number: u64) -> [u8; 7] {
     let [_, seven @ ..] = number.min(MOST).to_be_bytes();
     seven
 }
 
-/// The number of a claim, as its field is named.
+/// Encodes a claim number as its field name.
 pub(super) fn six(number: u64) -> [u8; 6] {
     let [_, _, six @ ..] = number.to_be_bytes();
     six
@@ -241,8 +241,8 @@ const NAMED: u8 = 8;
 const COUNTS: u8 = 16;
 const HISTORY: u8 = 32;
 
-/// Added to the class of an entry that was put off.
+/// Added to the class of a deferred entry.
 pub(super) const PUT_OFF: u8 = 8;
 
-/// The largest whole number that a script reckons with exactly.
+/// The largest whole number that a script computes exactly.
 const MOST: u64 = (1 << 53) - 1;

@@ -1,4 +1,4 @@
-//! What an action has left: the places where it put jobs, and how many wait there.
+//! Remaining work of an action: its places, and the jobs that wait there.
 
 use super::job_codec::wall;
 use super::paging::query_call;

@@ -1,4 +1,4 @@
-//! Answers of scripts, taken apart one value after the other.
+//! Replies of scripts, read value by value.
 
 use std::time::Duration;
 use std::vec;
@@ -10,11 +10,11 @@ use super::error_map::strange;
 use crate::contract::StoreResult;
 use crate::name::Name;
 
-/// The values of one answer.
+/// Values of one reply.
 pub(super) struct ScriptReply(vec::IntoIter<Value>);
 
 impl ScriptReply {
-    /// The parts of a list.
+    /// Reads the parts of a list.
     pub(super) fn new(value: Value) -> StoreResult<Self> {
         match value {
             Value::Array(values) => Ok(Self(values.into_iter())),
@@ -22,7 +22,7 @@ impl ScriptReply {
         }
     }
 
-    /// The parts of a list, or none where there is no list.
+    /// Reads the parts of a list, or `None` if there is no list.
     pub(super) fn maybe(value: Value) -> StoreResult<Option<Self>> {
         match value {
             Value::Nil => Ok(None),
@@ -57,7 +57,7 @@ impl ScriptReply {
         u32::try_from(self.number()?).map_err(|_| strange())
     }
 
-    /// A number that comes as text: a cursor, or a score.
+    /// Reads a number in text form: a cursor, or a score.
     pub(super) fn written_number(&mut self) -> StoreResult<u64> {
         let bytes = self.bytes()?;
         let text = std::str::from_utf8(&bytes).map_err(|_| strange())?;
@@ -68,7 +68,7 @@ impl ScriptReply {
         self.number().map(Duration::from_micros)
     }
 
-    /// A span, or nothing where there is a negative number.
+    /// Reads a span, or `None` from a negative number.
     pub(super) fn maybe_span(&mut self) -> StoreResult<Option<Duration>> {
         let number = self.signed()?;
         Ok(u64::try_from(number).ok().map(Duration::from_micros))
@@ -93,7 +93,7 @@ impl ScriptReply {
     }
 }
 
-/// A number that an answer consists of.
+/// Reads a reply that is one number.
 pub(super) fn number(value: &Value) -> StoreResult<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).map_err(|_| strange()),
@@ -101,7 +101,7 @@ pub(super) fn number(value: &Value) -> StoreResult<u64> {
     }
 }
 
-/// A text that an answer consists of, if there is one.
+/// Reads a reply that is one text, if present.
 pub(super) fn maybe_bytes(value: Value) -> StoreResult<Option<Bytes>> {
     match value {
         Value::BulkString(bytes) => Ok(Some(bytes.into())),

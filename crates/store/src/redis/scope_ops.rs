@@ -1,4 +1,4 @@
-//! Whatever concerns many jobs at once, done in pieces that do not hold the server up.
+//! Operations on many jobs, in pieces that do not block the server.
 
 use super::actions::{clean, step};
 use super::error_map::strange;
@@ -26,7 +26,7 @@ pub(super) async fn resume(caller: &ScriptRunner, scope: &ControlScope) -> Store
     resume_held(caller, action).await
 }
 
-/// Lets go what a pause of the action held, and says that there is nothing more of it.
+/// Releases the jobs that a pause of the action held, and marks the resumption as complete.
 pub(super) async fn resume_held(caller: &ScriptRunner, action: &Name) -> StoreResult<()> {
     let mut cursor = 0;
     loop {
@@ -49,7 +49,8 @@ pub(super) async fn cancel(caller: &ScriptRunner, scope: &ControlScope) -> Store
     }
 }
 
-/// Counted by the action itself: as soon as it is over every machine helps to end its jobs.
+/// Cancels an action. The action counts the jobs itself: once it is over, every machine helps to
+/// end them.
 async fn cancel_action(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
     let before = cancelled(caller, action).await?;
     caller.run(step(caller, action, "cancel")).await?;
@@ -62,7 +63,8 @@ async fn cancelled(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
     Ok(report.map_or(0, |report| report.tally.cancelled))
 }
 
-/// Looks for jobs in the order in which they move while it does, so that none is missed; see the script.
+/// Cancels a tenant. The search follows the order in which jobs move, so that none is missed; see
+/// the script.
 async fn cancel_tenant(caller: &ScriptRunner, tenant: &Name) -> StoreResult<u64> {
     if super::tenants::tenant(caller, tenant).await?.is_none() {
         return Ok(0);
@@ -94,7 +96,7 @@ pub(super) async fn release(caller: &ScriptRunner, tenant: &Name, most: u64) -> 
     }
 }
 
-/// Where jobs of an action may be.
+/// Page of places where jobs of an action may be.
 pub(super) struct JobPlaces {
     pub(super) places: Vec<JobPlace>,
     pub(super) next: u64,
@@ -130,7 +132,7 @@ pub(super) async fn places(
     Ok(JobPlaces { places, next })
 }
 
-/// Ends what an action that is over has at these places.
+/// Ends the jobs of a finished action at these places.
 pub(super) async fn sweep_action(
     caller: &ScriptRunner,
     action: &Name,
@@ -161,7 +163,7 @@ pub(super) async fn sweep_action(
     Ok(ended)
 }
 
-/// Forgets the places of an action that is over; says whether it still is.
+/// Forgets places of a finished action; returns `false` if the action is open again.
 pub(super) async fn forget(
     caller: &ScriptRunner,
     action: &Name,
@@ -174,7 +176,7 @@ pub(super) async fn forget(
     Ok(number(&caller.run(call).await?)? == 1)
 }
 
-/// One kind of walk.
+/// Arguments of one sweep.
 #[derive(Clone, Copy)]
 struct SweepPiece<'a> {
     tenant: &'a str,
@@ -184,7 +186,7 @@ struct SweepPiece<'a> {
     most: u64,
 }
 
-/// What a piece of it brought.
+/// Result of one piece of a sweep.
 struct SweptJobs {
     many: u64,
     left: u64,

@@ -1,5 +1,5 @@
-//! Calls of steps: functions where the server has them, scripts elsewhere, sent in full once the server has
-//! forgotten them.
+//! Script calls: functions where the server has them, scripts elsewhere. A script that the server
+//! forgot is sent again in full.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +22,11 @@ use super::submit::random_word;
 use crate::contract::StoreResult;
 use crate::error::StoreError;
 
-/// Whoever calls steps.
+/// Runner of the store's scripts on one server.
 pub(super) struct ScriptRunner {
     connection: RedisConnection,
-    /// The way of what copies are waited for: a server that waits takes nothing else that comes the same way, and
-    /// beats and claims must not stand behind that.
+    /// Connection of calls that wait for replicas. A waiting server takes nothing else on that
+    /// connection, and heartbeats and claims must not queue behind it.
     confirming: RedisConnection,
     pub(super) scripts: Scripts,
     prefix: String,
@@ -34,16 +34,16 @@ pub(super) struct ScriptRunner {
     epoch: Mutex<String>,
     loss: DataLoss,
     takeover: Failover,
-    /// Whether the server has functions, as far as is known.
+    /// Set if the server is known to have functions.
     functions: AtomicBool,
-    /// Whether it does not let this user have any.
+    /// Set if the server denies functions to this user.
     forbidden: AtomicBool,
 }
 
-/// What is passed to a step.
+/// Call of one script with its arguments.
 pub(super) struct ScriptCall<'a> {
     step: &'a ScriptStep,
-    /// The queue that it is meant for.
+    /// Queue for which the call is meant.
     epoch: String,
     arguments: Cmd,
 }
@@ -58,7 +58,7 @@ impl ScriptCall<'_> {
         self.arguments.arg(argument);
     }
 
-    /// The command that passes them.
+    /// Builds the command that passes the arguments.
     fn command(&self, name: &str, of: &str) -> Cmd {
         let mut command = cmd(name);
         command.arg(of);
@@ -100,13 +100,13 @@ impl ScriptRunner {
         self.loss.standing() != QueueState::Whole
     }
 
-    /// What befell the queue without anybody's call failing, once.
+    /// Takes the warning about a failover that made no call fail.
     pub(super) fn warning(&self) -> Option<String> {
         let words = self.wait.map_or(UNCONFIRMED, |_| CONFIRMED);
         self.takeover.take_notice().then(|| words.to_owned())
     }
 
-    /// Connects, if there is no connection.
+    /// Connects, if no connection is open.
     pub(super) async fn reach(&self) -> StoreResult<()> {
         self.send(&cmd("PING")).await.map(drop)
     }
@@ -129,7 +129,7 @@ impl ScriptRunner {
         }
     }
 
-    /// Runs a step.
+    /// Runs a script.
     pub(super) async fn run(&self, call: ScriptCall<'_>) -> StoreResult<Value> {
         self.run_over(&self.connection, &call).await
     }
@@ -140,7 +140,7 @@ impl ScriptRunner {
             QueueState::Mourned => return Err(error_map::lost()),
             QueueState::Over => {
                 self.begin_by_itself().await?;
-                // This one was meant for the queue that is gone.
+                // This call was meant for the lost queue.
                 return Err(error_map::lost());
             }
         }
@@ -149,7 +149,7 @@ impl ScriptRunner {
             None => self.run_script(way, call).await,
         };
         answer.inspect_err(|error| {
-            // One that was under way as the queue began anew says nothing about the new one.
+            // A call that began before the reinitialization says nothing about the new queue.
             if error.is_lost() && call.epoch == self.epoch() {
                 self.loss.notice();
             }
@@ -164,7 +164,7 @@ impl ScriptRunner {
         }
     }
 
-    /// Runs the function of a step, unless the server has none.
+    /// Runs the function of a step, or returns `None` if functions are unavailable.
     async fn try_function(
         &self,
         way: &RedisConnection,
@@ -178,7 +178,7 @@ impl ScriptRunner {
         if answer.as_ref().is_err_and(error_map::is_unknown_script) {
             let mut load = cmd("FUNCTION");
             load.arg("LOAD").arg(&self.scripts.library);
-            // Somebody else may have been quicker; whether it is there shows the call itself.
+            // Another process may have loaded it first; the call itself shows if it exists.
             answer = match way.send(self, &load).await {
                 Err(error) if error_map::is_forbidden(&error) => Err(error),
                 // A full server takes no library, but scripts.
@@ -206,7 +206,7 @@ impl ScriptRunner {
         }
     }
 
-    /// Runs a step, and waits for the copies of what it wrote if that was asked for.
+    /// Runs a script, and waits for replicas of its writes if the options ask for it.
     pub(super) async fn run_safely(&self, call: ScriptCall<'_>) -> StoreResult<Value> {
         let Some(wait) = self.wait else {
             return self.run(call).await;
@@ -221,7 +221,8 @@ impl ScriptRunner {
             .send(self, &command)
             .await
             .map_err(|_| unconfirmed(wait.timeout))?;
-        // The server waits for what came the same way; of another way it says that all is well.
+        // The server only waits for writes of this connection; on another one the confirmation is
+        // void.
         let same = way.number().await == Some(number);
         if !same || reply::number(&copies)? < u64::from(wait.count) {
             return Err(unconfirmed(wait.timeout));
@@ -280,10 +281,11 @@ impl ConnectionSetup for ScriptRunner {
         let mut reply = ScriptReply::new(answer)?;
         let (id, last) = (words(reply.bytes()?)?, words(reply.bytes()?)?);
         self.takeover.meet(server.run, &last);
-        // Reached, but not what it was: the connection stays, and every call says so.
+        // The server was reached but lost the queue: the connection stays, and every call reports
+        // the loss.
         if id == "LOST" {
             self.loss.notice();
-            // Next to that it is nothing.
+            // The loss makes the notice of a failover redundant.
             self.takeover.take_notice();
             return Ok(());
         }

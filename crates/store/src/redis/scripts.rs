@@ -1,32 +1,32 @@
-//! The steps of the store, as functions of the server or as scripts.
+//! Steps of the store, as server functions or as scripts.
 //!
-//! A step happens entirely or not at all. On a server that has functions, all of them are one library,
-//! which is made once; on one that has none, or does not let this user have any, each is a script that
-//! makes what it needs every time, for some tens of microseconds.
+//! A step applies completely or not at all. On a server with functions, one library holds all steps
+//! and is set up once. Without functions, or where this user may not load any, each step is a
+//! script that sets up its helpers on each call, in some tens of microseconds.
 //!
-//! The one key that is declared is the queue's identity. The others are made from the prefix, which holds
+//! The queue's identity is the only declared key. Other keys are built from the prefix, which holds
 //! the queue's name in braces: a cluster keeps all of them on one node.
 
 use redis::Script;
 
-/// One step, as it is sent.
+/// One step as it is sent.
 pub(super) struct ScriptStep {
-    /// The function of the library.
+    /// Function name in the library.
     pub(super) function: String,
-    /// The script, where there is no library.
+    /// Script text for servers without the library.
     pub(super) text: String,
     pub(super) hash: String,
 }
 
-/// All of them.
+/// All steps.
 pub(super) struct Scripts {
-    /// What the server is given once.
+    /// Library text, which the server is given once.
     pub(super) library: String,
-    /// Makes the queue, and notices a server that was replaced.
+    /// Creates the queue, and detects a replaced server.
     pub(super) greet: &'static str,
     pub(super) submit: ScriptStep,
     pub(super) claim: ScriptStep,
-    /// Debits a start outside of a claim, or gives one back.
+    /// Debits a start outside of a claim, or refunds one.
     pub(super) limit: ScriptStep,
     pub(super) settle: ScriptStep,
     pub(super) beat: ScriptStep,
@@ -34,7 +34,7 @@ pub(super) struct Scripts {
     pub(super) disown: ScriptStep,
     pub(super) rule: ScriptStep,
     pub(super) action: ScriptStep,
-    /// Gives out ends of actions to be told.
+    /// Hands out ends of actions for notification.
     pub(super) ripe: ScriptStep,
     pub(super) sweep: ScriptStep,
     pub(super) tell: ScriptStep,
@@ -76,10 +76,10 @@ impl Scripts {
     }
 }
 
-/// What a step is made of.
+/// Lua sources of a step.
 struct ScriptSource {
     name: &'static str,
-    /// The short way, which says itself what the step is; nothing where there is one way.
+    /// Fast path, which registers the step itself; empty if there is only the general path.
     plain: &'static str,
     any: &'static str,
     flags: &'static str,
@@ -99,7 +99,7 @@ impl ScriptSource {
         Self { flags, ..self }
     }
 
-    /// With a short way before it.
+    /// Adds a fast path in front.
     const fn after(self, plain: &'static str) -> Self {
         Self { plain, ..self }
     }
@@ -114,8 +114,8 @@ impl ScriptSource {
         format!("do\n{plain}\nany = function()\n{any}\nend\nend\n")
     }
 
-    /// What its script begins with. A script has no flags, but a full server lets it write more once it has written
-    /// something that needs no room.
+    /// Returns the first line of the script. A script has no flags, but a full server allows
+    /// further writes after one that needs no memory.
     fn beginning(&self) -> &'static str {
         if self.flags == EVEN_IF_FULL {
             "redis.pcall('HDEL', KEYS[1], '')\n"
@@ -133,16 +133,16 @@ impl ScriptSource {
     }
 }
 
-/// Every version has a library of its own name, so that machines of two versions do not take each
-/// other's away while one is replaced by the other.
+/// Derives the library's name from its content, so that machines of two versions do not remove each
+/// other's library during an upgrade.
 fn library_name(parts: &[String]) -> String {
     let all = [COMMON.concat(), parts.concat()].concat();
     let hash: String = Script::new(&all).get_hash().chars().take(12).collect();
     format!("outflow_{hash}")
 }
 
-/// All steps. While a server loads a library it lets it see nothing of the language but functions of its
-/// own, so everything is made by the first call.
+/// Builds the library of all steps. While a server loads a library it hides most of the language,
+/// so the first call sets everything up.
 fn library(name: &str, parts: &[String]) -> String {
     let functions = SOURCES.iter().map(|source| source.registration(name));
     let functions: String = functions.collect();
@@ -156,12 +156,12 @@ fn library(name: &str, parts: &[String]) -> String {
     )
 }
 
-/// One step as a script.
+/// Builds one step as a script.
 ///
-/// Common parts are functions within each other, which costs nothing to read and much less to run: what a
-/// function needs of its own level is looked for along the whole stack, what it needs of the levels around
-/// it is at hand, though at most 60 names of them. All parts on one level took 100 µs to set up before any
-/// of them did a thing. In the library, which is set up once, they are on one level.
+/// Common parts are nested functions, which parse at no cost and run much faster: a name of the own
+/// level is searched along the whole stack, a name of an outer level is direct, up to 60 names. All
+/// parts on one level took 100 µs to set up. The library is set up once, so there they are on one
+/// level.
 fn step(library: &str, name: &str, (begin, part): (&str, &str)) -> ScriptStep {
     let [base, seats, jobs] = COMMON;
     let text = format!(
@@ -175,7 +175,7 @@ fn step(library: &str, name: &str, (begin, part): (&str, &str)) -> ScriptStep {
     }
 }
 
-/// What all steps share.
+/// Parts that all steps share.
 const COMMON: [&str; 3] = [
     concat!(
         include_str!("lua/common.lua"),
@@ -185,8 +185,8 @@ const COMMON: [&str; 3] = [
     include_str!("lua/jobs.lua"),
 ];
 
-/// Flags of functions. A server that is full takes no new jobs, but gives out what it has, lets it end, and lets an
-/// operator stop it.
+/// Flags of functions. A full server takes no new jobs, but hands out and settles those it has, and
+/// lets an operator pause them.
 const EVEN_IF_FULL: &str = "'allow-oom'";
 const ONLY_WITH_ROOM: &str = "";
 const READS: &str = "'no-writes'";
@@ -227,11 +227,10 @@ const SOURCES: [ScriptSource; 15] = [
     ScriptSource::new("snapshot", include_str!("lua/snapshot.lua")),
 ];
 
-/// What each is: the queue's identity and counts; tenants; leases of sessions; names that are taken; lanes
-/// that have work; tenants without work, by when it ended; all tenants by name; dead letters by place;
-/// actions by name, by when they are out of time, by when they are forgotten, and those whose end is to be
-/// told; slots of limits; what was found damaged; rules of tenants; what few tenants have to be remembered
-/// for.
+/// Fixed keys of a queue, in order: identity and counters; tenants; leases of sessions; used job
+/// names; lanes with work; idle tenants by the end of their work; all tenants by name; dead letters
+/// by place; actions by name, by timeout, by removal time, and those whose end is to be notified;
+/// scheduled starts of limits; damaged entries; rules of tenants; rarely used fields of tenants.
 pub(super) const KEYS: [&str; 16] = [
     "epoch", "t", "sessions", "names", "lanes", "idle", "who", "dead", "actions", "adue", "aend",
     "ripe", "slots", "broken", "rules", "rest",

@@ -1,20 +1,20 @@
-//! What the server says of itself, and whether jobs are safe there.
+//! Facts about the server, and the check that jobs are safe there.
 
 use crate::contract::StoreResult;
 use crate::error::StoreError;
 
-/// What the server says of itself.
+/// Facts from the `INFO` reply.
 pub(super) struct ServerInfo {
-    /// A name that it made up when it started.
+    /// Identifier that the server chose when it started.
     pub(super) run: String,
-    /// Whether it has functions.
+    /// Set if the server supports functions.
     pub(super) functions: bool,
-    /// Whether somebody has left functions there. They outlive whatever empties it.
+    /// Set if the server holds function libraries. They survive a flush of its data.
     pub(super) was_used: bool,
 }
 
 impl ServerInfo {
-    /// Reads what `INFO` answers.
+    /// Parses and checks the `INFO` reply.
     pub(super) fn read(info: &str) -> StoreResult<Self> {
         let value = |name: &str| {
             let line = info
@@ -43,7 +43,7 @@ impl ServerInfo {
     }
 }
 
-/// Valkey answers with the version of Redis whose commands it has.
+/// Parses a version. Valkey reports the version of Redis whose commands it supports.
 fn version(text: &str) -> (u32, u32) {
     let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
@@ -58,10 +58,10 @@ fn old_enough(known: (u32, u32), version: &str) -> StoreResult<()> {
     Ok(())
 }
 
-/// The first that takes several elements from a list at once.
+/// The first version that takes several elements from a list at once.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// The first that keeps functions.
+/// The first version with functions.
 const FUNCTIONS: (u32, u32) = (7, 0);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Ends of claims, as the script takes them.
+//! Settlements, as the script takes them.
 
 use super::error_map::strange;
 use super::job_codec::{micros, seven, six};
@@ -43,7 +43,8 @@ pub(super) async fn settle(
     }
 }
 
-/// How long each took, if all are simply done and none comes twice: the script has a shorter way for them.
+/// Returns the durations if all claims are simply done and none comes twice: the script has a fast
+/// path for them.
 fn tooks(ends: &[Settlement]) -> Option<Vec<u8>> {
     if has_twins(ends) {
         return None;
@@ -66,7 +67,7 @@ fn has_twins(ends: &[Settlement]) -> bool {
         .any(|two| matches!(two, [one, other] if one == other))
 }
 
-/// How it ended, three numbers, and what belongs to it.
+/// Encoded settlement: kind, three numbers, and the rest.
 struct SettleForm {
     kind: u8,
     numbers: [u64; 3],
@@ -128,7 +129,7 @@ impl SettleForm {
     }
 }
 
-/// The shortest and the longest wait, and the rate of all.
+/// Encodes the shortest and the longest wait, and the rate of all.
 fn put_off(by: Defer) -> [u64; 3] {
     match by {
         Defer::Fixed(span) => [micros(span), micros(span), 0],
@@ -136,7 +137,7 @@ fn put_off(by: Defer) -> [u64; 3] {
     }
 }
 
-/// What is kept: its number, for how long, and the body.
+/// Encodes the stored result: its number, its retention, and the body.
 fn encode_result(result: Option<&StoredResult>) -> Vec<u8> {
     let Some(kept) = result else {
         return Vec::new();
@@ -148,7 +149,7 @@ fn encode_result(result: Option<&StoredResult>) -> Vec<u8> {
     bytes
 }
 
-/// Words about a failure and how long they are, then what is kept.
+/// Encodes the error text and the stored result, and returns the text's length.
 fn encode_outcome(words: &str, result: Option<&StoredResult>) -> (u64, Vec<u8>) {
     let mut rest = encode_error(words);
     let length = u64::try_from(rest.len()).unwrap_or(0);
@@ -156,7 +157,7 @@ fn encode_outcome(words: &str, result: Option<&StoredResult>) -> (u64, Vec<u8>) 
     (length, rest)
 }
 
-/// Words about a failure, as many as are worth keeping.
+/// Encodes an error text, cut to the stored length.
 fn encode_error(words: &str) -> Vec<u8> {
     let mut end = words.len().min(MOST_WORDS);
     while !words.is_char_boundary(end) {
@@ -184,7 +185,7 @@ fn settled(value: Value) -> StoreResult<SettleResult> {
     }
 }
 
-/// A message and a little more; ten of them are kept with each job.
+/// A message and a little more; each job stores ten of them.
 const MOST_WORDS: usize = 1_000;
 
 /// Some milliseconds of the server's time.

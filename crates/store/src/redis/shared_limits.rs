@@ -8,7 +8,8 @@ use super::script_call::{ScriptCall, ScriptRunner};
 use crate::contract::StoreResult;
 use crate::shared_limits::{SharedLimits, StartDebit};
 
-/// Adds a plan to a call: guard, horizon, then name, units, window and measure of each limit.
+/// Adds shared limits to a call: guard, horizon, then name, units, window and measure of each
+/// limit.
 pub(super) fn push_plan(call: &mut ScriptCall<'_>, plan: Option<&SharedLimits>) {
     call.push(plan.map_or(0, |plan| micros(plan.guard)));
     call.push(plan.map_or(0, |plan| micros(plan.horizon)));
@@ -20,7 +21,7 @@ pub(super) fn push_plan(call: &mut ScriptCall<'_>, plan: Option<&SharedLimits>) 
     }
 }
 
-/// Debits a start now; how long it would have to wait, if there is no room.
+/// Debits a start now; returns the wait if no quota remains.
 pub(super) async fn debit(
     caller: &ScriptRunner,
     start: &StartDebit,
@@ -28,7 +29,7 @@ pub(super) async fn debit(
     ScriptReply::new(caller.run(call(caller, start, None)).await?)?.maybe_span()
 }
 
-/// Gives a start back that was not used.
+/// Refunds an unused start.
 pub(super) async fn refund(
     caller: &ScriptRunner,
     start: &StartDebit,

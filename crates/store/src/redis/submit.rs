@@ -1,7 +1,7 @@
-//! A batch on its way into the lists.
+//! Submission of a batch.
 //!
-//! Jobs are sent in groups of one lane, tenant and class, so that the script moves each group with one
-//! command and looks at single jobs only where it must: for names that somebody gave, for start times, and
+//! Jobs are sent in groups of one lane, tenant and class, so that the script moves each group with
+//! one command. It checks single jobs only for names that the submitter gave, for start times, and
 //! when the queue is almost full.
 
 use std::collections::HashMap;
@@ -21,8 +21,8 @@ use crate::job::{BatchPosition, NewJob, SubmitBatch, SubmitReceipt, SubmitResult
 use crate::name::Name;
 use redis::Value;
 
-/// Makes names for jobs whose submitter gave none. They begin with a word of this process that no other
-/// has, because they are sent to APIs as idempotency keys and must not repeat even after a queue was lost.
+/// Generator of names for jobs without one. Names start with a word that is unique to this process:
+/// they are sent to APIs as idempotency keys and must not repeat even after a queue was lost.
 pub(super) struct JobNames {
     word: String,
     next: AtomicU64,
@@ -53,7 +53,7 @@ struct JobGroup {
     records: Vec<Vec<u8>>,
 }
 
-/// Submits a batch as a step of its own.
+/// Submits a batch in a script call of its own.
 pub(super) async fn submit_alone(
     caller: &ScriptRunner,
     names: &JobNames,
@@ -70,7 +70,7 @@ pub(super) async fn submit_alone(
     receipts(ScriptReply::new(answer)?, &groups, ids)
 }
 
-/// Sends a batch, after what was left under the name of its action if that is to begin anew.
+/// Sends a batch; first cleans up an earlier action of the same name if it must.
 async fn sent(
     caller: &ScriptRunner,
     batch: &SubmitBatch,
@@ -145,7 +145,7 @@ impl JobGroup {
         self.records.push(record);
     }
 
-    /// What the script is told of it before the jobs themselves.
+    /// Encodes the group header: names, class, flags and size.
     fn head(&self) -> Vec<u8> {
         let mut head = Vec::with_capacity(64);
         job_codec::put_name(&mut head, &self.lane);
@@ -157,14 +157,14 @@ impl JobGroup {
     }
 }
 
-/// The places of all jobs in their batch, group by group.
+/// Encodes the positions of all jobs in their batch, group by group.
 fn ordinals(groups: &[JobGroup]) -> Vec<u8> {
     let ordinal = |place: &usize| u32::try_from(place + 1).unwrap_or(u32::MAX).to_be_bytes();
     let places = groups.iter().flat_map(|group| &group.places);
     places.flat_map(ordinal).collect()
 }
 
-/// The start times, if any job has one.
+/// Encodes the start times, if any job has one.
 fn start_times(groups: &[JobGroup]) -> Vec<u8> {
     let starts = || groups.iter().flat_map(|group| &group.starts);
     if starts().all(|start| *start == 0) {
@@ -211,7 +211,7 @@ fn receipts(
         }
     } else {
         for group in groups {
-            // How many waited before the group; each job is one more.
+            // Jobs that waited before the group; each job adds one.
             let mut waits = reply.signed()?;
             for place in &group.places {
                 waits += 1;
@@ -234,7 +234,7 @@ fn receipts(
     })
 }
 
-/// So many letters and digits by chance, which the system seeds the hasher's keys with.
+/// Returns a random word of letters and digits, from the hasher's system-seeded keys.
 pub(super) fn random_word(length: usize) -> String {
     let mut word = String::new();
     while word.len() < length {
@@ -244,7 +244,7 @@ pub(super) fn random_word(length: usize) -> String {
     word
 }
 
-/// A number in digits and letters, which is shorter.
+/// Writes a number in digits and letters, which is shorter.
 fn in_letters(mut number: u64) -> String {
     let mut digits = Vec::new();
     loop {
@@ -257,12 +257,12 @@ fn in_letters(mut number: u64) -> String {
     }
 }
 
-/// Marks of a group: a job has an action or a deadline; costs differ from 1.
+/// Flags of a group: a job has an action or a deadline; costs differ from 1.
 const MORE: u8 = 1;
 const COSTS_DIFFER: u8 = 2;
 
 const DUPLICATE: i64 = -1;
 const CLOSED: i64 = -2;
 
-/// Some tens of milliseconds of the server's time; others wait as long.
+/// Some tens of milliseconds of the server's time; other callers wait as long.
 const MOST_JOBS: usize = 10_000;

@@ -1,13 +1,13 @@
-//! Small submissions that come at the same time go as one step.
+//! Batches concurrent small submissions into one script call.
 //!
-//! A step of one job costs the server as much as some twenty jobs of a larger one, and many tasks that submit
-//! a job each would make it run as many. So while such a step is under way, whoever comes gathers for the next.
-//! Nobody waits for others to come: without a step under way, a submission goes at once and alone.
+//! A script call for one job costs the server as much as about twenty jobs of a larger call. So
+//! while such a call is in flight, further submissions collect for the next one. No submission
+//! waits for others: if no call is in flight, it is sent at once and alone.
 //!
-//! Only plain jobs without an action are gathered, under the same bound of the queue, because then it makes no
-//! difference to a job whether it came alone. A step that fails for what was in it is taken apart, and each
-//! submission goes by itself: nobody hears of what was wrong with another's. Everybody who waits for a step drives
-//! it, so whoever gives up leaves the others alone.
+//! Only plain jobs without an action are batched, under one bound of the queue, because then the
+//! result of a job does not depend on the batch. If a call fails because of its content, each
+//! submission is sent alone, so no caller sees an error of another. All waiting callers drive the
+//! shared call, so one that gives up does not stop the others.
 
 use std::future::Future;
 use std::ops::Range;
@@ -26,24 +26,24 @@ use super::submit::{JobNames, submit_alone};
 use crate::contract::StoreResult;
 use crate::job::{NewJob, SubmitBatch, SubmitResult};
 
-/// Takes submissions.
+/// Batcher of submissions.
 pub(super) struct SubmitBatcher {
     caller: Arc<ScriptRunner>,
     names: JobNames,
-    /// Whoever has a step of gathered jobs under way.
+    /// Held while a call of batched jobs is in flight.
     turn: tokio::sync::Mutex<()>,
-    /// Those that gather now.
+    /// Batch that collects now.
     next: Mutex<Option<OpenBatch>>,
 }
 
-/// Submissions that will be one step.
+/// Submissions that will be one call.
 struct OpenBatch {
     queue_max: u64,
     basket: Arc<PendingBatch>,
     step: WeakShared<Work>,
 }
 
-/// Their jobs, until the step is on its way.
+/// Collected jobs, until the call is sent.
 type PendingBatch = Mutex<Option<Vec<NewJob>>>;
 
 type Work = Pin<Box<dyn Future<Output = Arc<StoreResult<SubmitResult>>> + Send>>;
@@ -74,7 +74,7 @@ impl SubmitBatcher {
         submit_alone(&self.caller, &self.names, batch).await
     }
 
-    /// Puts jobs into the basket that is open, or opens one; which part of it they are.
+    /// Adds jobs to the open batch, or opens one; returns the shared call and their range in it.
     fn join(self: &Arc<Self>, batch: &SubmitBatch) -> (Shared<Work>, Range<usize>) {
         let mut next = held(&self.next);
         let open = next.as_ref().and_then(|gathering| gathering.take(batch));
@@ -92,7 +92,7 @@ impl SubmitBatcher {
         })
     }
 
-    /// Submits what is in the basket when its turn has come.
+    /// Submits the collected jobs after the previous call.
     async fn together(
         self: Arc<Self>,
         basket: Arc<PendingBatch>,
@@ -109,7 +109,7 @@ impl SubmitBatcher {
 }
 
 impl OpenBatch {
-    /// Takes the jobs of a batch, unless its step is on its way, is full, or nobody waits for it any more.
+    /// Takes the jobs of a batch, unless its call was sent, is full, or has no waiting caller left.
     fn take(&self, batch: &SubmitBatch) -> Option<(Shared<Work>, Range<usize>)> {
         let step = self.step.upgrade()?;
         let mut basket = held(&self.basket);
@@ -133,7 +133,7 @@ fn may_be_gathered(batch: &SubmitBatch) -> bool {
     batch.action.is_none() && (1..=FEW).contains(&batch.jobs.len()) && batch.jobs.iter().all(plain)
 }
 
-/// What one of them is told of what all were told.
+/// Extracts the results of one submission from those of the whole call.
 fn part_of(all: &SubmitResult, part: Range<usize>) -> StoreResult<SubmitResult> {
     Ok(SubmitResult {
         receipts: all.receipts.get(part).ok_or_else(strange)?.to_vec(),
@@ -146,12 +146,12 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A batch of more jobs than this has little to gain from company.
+/// A batch of more jobs than this gains little.
 const FEW: usize = 10;
 
-/// Half of what a claim may take at once: others wait as long as the server has it.
+/// Half of a claim's limit: other callers wait while the server runs the call.
 const MOST_GATHERED: usize = 500;
 
-/// Whoever gathered goes after this even if the step before has no answer: a server that is far away or stands
-/// still is not helped by waiting, and a call has to end in time.
+/// A batch is sent after this even if the previous call has no reply: waiting does not help a
+/// distant or stalled server, and a call must end in time.
 const PATIENCE: Duration = Duration::from_millis(20);

@@ -1,9 +1,9 @@
-//! Hears that something changed, without asking again and again.
+//! Subscription to change notices, instead of polling.
 //!
-//! Scripts ring a bell that is a channel of the server; a connection of its own listens, because a
-//! subscriber on the connection of the calls would wait behind their answers. It is kept alive by whoever
-//! waits: there is no task of its own that could be forgotten. Each time it was made anew something may
-//! have been missed, so everybody is woken once.
+//! Scripts publish to a channel of the server. A separate connection subscribes, because on the
+//! connection of the calls it would wait behind their replies. The waiting callers keep it alive:
+//! no background task can be forgotten. A notice may be missed before each reconnect, so every
+//! waiter is woken once after it.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Subscriber {
         let (bell, _) = watch::channel(0);
         let ringer = bell.clone();
         let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
-            // A connection that ended rings as well: whoever waits then makes it anew.
+            // A closed connection also notifies: the woken waiter reconnects.
             if matches!(push.kind, PushKind::Message | PushKind::Disconnection) {
                 ring(&ringer);
             }
@@ -49,12 +49,12 @@ impl Subscriber {
         })
     }
 
-    /// What a wait that begins now has heard already.
+    /// Marks the notices that a wait starting now has already seen.
     pub(super) fn listen(&self) -> watch::Receiver<u64> {
         self.bell.subscribe()
     }
 
-    /// Waits for the next ring.
+    /// Waits for the next notice.
     pub(super) async fn wait(&self, mut heard: watch::Receiver<u64>) {
         loop {
             let open = self.connection.ready(self).await;
@@ -62,7 +62,7 @@ impl Subscriber {
             if timeout(patience, heard.changed()).await.is_ok() {
                 return;
             }
-            // Nothing for a while: either nothing happens, or nobody is there any more.
+            // After silence, a ping tells an idle server from a dead connection.
             if let Ok(open) = open {
                 self.ping(open).await;
             }
@@ -92,8 +92,8 @@ fn ring(bell: &watch::Sender<u64>) {
     bell.send_modify(|rings| *rings = rings.wrapping_add(1));
 }
 
-/// A connection that died without a word is noticed within this and a call's timeout.
+/// A connection that died silently is noticed within this and a call's timeout.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Between two attempts to reach a server that is away.
+/// Pause between two connection attempts.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Tenants: their rules, how they stand, and how congested they were.
+//! Tenants: rules, reports and congestion history.
 
 use std::time::Duration;
 
@@ -33,7 +33,8 @@ pub(super) async fn lanes(caller: &ScriptRunner) -> StoreResult<Vec<Name>> {
     }
 }
 
-/// Holds at once for all; those who wait because of the old bound are woken piece by piece.
+/// Sets the default rule, which applies at once. Tenants that wait because of the old bound are
+/// woken in pieces.
 pub(super) async fn set_usual(caller: &ScriptRunner, rule: &TenantRule) -> StoreResult<()> {
     let set = with_rule(step(caller, "", "usual"), rule);
     let number = reply::number(&caller.run(set).await?)?;
@@ -95,7 +96,7 @@ pub(super) async fn tally(caller: &ScriptRunner) -> StoreResult<JobCounts> {
     read_tally(&mut reply)
 }
 
-/// What was counted as jobs moved, without regard to those whose time has come.
+/// Returns the stored counters, without moving due jobs to the waiting ones.
 pub(super) async fn books(caller: &ScriptRunner) -> StoreResult<JobCounts> {
     let mut reply = ScriptReply::new(caller.run(query_call(caller, "books")).await?)?;
     read_tally(&mut reply)
@@ -175,7 +176,7 @@ pub(super) async fn reset(caller: &ScriptRunner, tenant: &Name) -> StoreResult<(
     }
 }
 
-/// A report, or nothing where only the name is left.
+/// Reads a report; `None` if only the name is left.
 fn report(mut reply: ScriptReply) -> StoreResult<Option<TenantReport>> {
     let name = reply.name()?;
     if reply.is_empty() {
@@ -221,7 +222,7 @@ fn read_tally(reply: &mut ScriptReply) -> StoreResult<JobCounts> {
     })
 }
 
-/// By how much a priority multiplies a weight, as the core's order does.
+/// Returns the factor of a priority on a weight, as in the core's fair order.
 const fn factor(priority: Priority) -> u64 {
     match priority {
         Priority::Low => 1,
@@ -230,8 +231,8 @@ const fn factor(priority: Priority) -> u64 {
     }
 }
 
-/// A few milliseconds of the server's time, however many lanes they are in.
+/// A few milliseconds of the server's time, for any number of lanes.
 const WOKEN: usize = 200;
 
-/// An hour of snapshots at one a second, and a few more.
+/// An hour of samples at one a second, and a few more.
 const MOST_HISTORY: usize = 5_000;

@@ -1,8 +1,8 @@
-//! TLS on the way to the server: who is believed to be it, and what a failed handshake means.
+//! TLS to the server: trusted authorities, and the meaning of a failed handshake.
 //!
-//! Elsewhere in the house the provider of the cryptography is passed along. The client library takes the
-//! process's own and cannot be given one, so ours becomes that, unless the program chose another before.
-//! There is no way to talk to a server that proves nothing: a private authority is named instead.
+//! The rest of Outflow passes the cryptography provider along. The client library only uses the
+//! process default, so Outflow installs its own unless the program chose one before. An unverified
+//! server is never accepted: the options name a private authority instead.
 
 use std::error::Error;
 use std::io;
@@ -17,7 +17,7 @@ use rustls::{AlertDescription, CertificateError};
 
 use crate::error::StoreError;
 
-/// A client for this address. Over TLS it trusts the authorities of the file, or those of the machine.
+/// Opens a client. Over TLS it trusts the authorities of the file, or those of the machine.
 pub(super) fn client(info: ConnectionInfo, ca_file: Option<&Path>) -> Result<Client, StoreError> {
     let unreadable = |_| StoreError::refused(UNREADABLE);
     let ConnectionAddr::TcpTls { insecure, .. } = info.addr() else {
@@ -29,7 +29,7 @@ pub(super) fn client(info: ConnectionInfo, ca_file: Option<&Path>) -> Result<Cli
     if *insecure {
         return Err(StoreError::refused(INSECURE));
     }
-    // Somebody who was here before has chosen; that one is used.
+    // If the program installed a provider before, that one is used.
     let _chosen = aws_lc_rs::default_provider().install_default();
     let Some(path) = ca_file else {
         return Client::open(info).map_err(unreadable);
@@ -41,7 +41,7 @@ pub(super) fn client(info: ConnectionInfo, ca_file: Option<&Path>) -> Result<Cli
     Client::build_with_tls(info, certificates).map_err(|_| no_authority(path))
 }
 
-/// What is in the file, once it is known to hold a certificate.
+/// Reads the file and checks that it holds a certificate.
 fn authorities(path: &Path) -> Result<Vec<u8>, StoreError> {
     let pem = std::fs::read(path).map_err(|_| no_authority(path))?;
     match CertificateDer::from_pem_slice(&pem) {
@@ -57,7 +57,7 @@ fn no_authority(path: &Path) -> StoreError {
     ))
 }
 
-/// What is wrong with the handshake, if that is what failed. Only somebody can help.
+/// Maps a failed handshake to an error that only an operator can fix, or returns `None`.
 pub(super) fn fault(error: &RedisError) -> Option<StoreError> {
     let words = match cause(error)? {
         rustls::Error::InvalidCertificate(why) => certificate(why),
@@ -79,7 +79,7 @@ const fn certificate(why: &CertificateError) -> &'static str {
             "redis shows a certificate that is made for another name: write the name that it is made \
              for in the address"
         }
-        // Another authority of the same name shows itself by its signature.
+        // Another authority of the same name shows up as a bad signature.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "redis shows a certificate that nobody vouches for whom this machine trusts: name the file \
              of its authority as ca_file"
@@ -94,7 +94,7 @@ const fn certificate(why: &CertificateError) -> &'static str {
     }
 }
 
-/// The library keeps what went wrong below it twice wrapped.
+/// Returns the TLS error, which the library wraps twice.
 fn cause(error: &RedisError) -> Option<&rustls::Error> {
     let shared = error.source()?;
     let below = match shared.downcast_ref::<Arc<dyn Error + Send + Sync>>() {

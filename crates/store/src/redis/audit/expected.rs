@@ -1,4 +1,4 @@
-//! What was counted as jobs moved.
+//! Stored counters, as the scripts updated them.
 
 use std::collections::HashMap;
 
@@ -15,20 +15,20 @@ use crate::contract::StoreResult;
 use crate::name::Name;
 use crate::tenant::PageRequest;
 
-/// All counts that were kept.
+/// All stored counters.
 pub(super) struct StoredCounts {
     pub(super) all: JobCounts,
     pub(super) active: u64,
-    /// Waiting, by lane.
+    /// Waiting jobs by lane.
     pub(super) lanes: HashMap<Name, u64>,
     pub(super) tenants: HashMap<Name, JobCounts>,
     pub(super) actions: HashMap<Name, StoredAction>,
 }
 
-/// What was kept of an action.
+/// Stored counters of an action.
 pub(super) struct StoredAction {
     pub(super) tally: JobCounts,
-    /// Claims up to this number were of another action of the same name.
+    /// Claims up to this number belong to an earlier action of the same name.
     pub(super) floor: u64,
 }
 
@@ -55,7 +55,7 @@ async fn lanes_as_counted(caller: &ScriptRunner) -> StoreResult<HashMap<Name, u6
     Ok(counted)
 }
 
-/// The second of a lane's numbers, which are doubles.
+/// Reads the second of a lane's numbers, which are doubles.
 fn waiting(lane: Option<Bytes>) -> StoreResult<u64> {
     let Some(mut lane) = lane else {
         return Ok(0);

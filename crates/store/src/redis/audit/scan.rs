@@ -1,4 +1,4 @@
-//! The walk over everything in which a job can stand.
+//! Scan of every key that can hold a job.
 
 use bytes::Bytes;
 use redis::{Cmd, cmd};
@@ -37,12 +37,13 @@ struct KeyScan<'a> {
     found: ScanTotals,
 }
 
-/// A job at its place.
+/// Scanned job with its position.
 struct ScannedJob<'a> {
     lane: &'a Name,
     tenant: &'a Name,
     part: JobPart,
-    /// What an action of a name used twice is told apart by; nothing where it cannot be an old one's.
+    /// Claim number that separates actions of one name; `None` where the job cannot be of an
+    /// earlier one.
     number: Option<u64>,
 }
 
@@ -69,7 +70,7 @@ impl KeyScan<'_> {
         }
     }
 
-    /// A job that waits in its list, or came back to it.
+    /// Counts a job that waits in its list, or was returned to it.
     fn note_record(&mut self, lane: &Name, tenant: &Name, record: Bytes) {
         let Ok(record) = read(record) else {
             self.found.unreadable += 1;
@@ -158,7 +159,7 @@ impl KeyScan<'_> {
         Ok(())
     }
 
-    /// Jobs that the pause of their action holds: its name, a space, the entry.
+    /// Counts jobs that the pause of their action holds: its name, a space, the entry.
     async fn held(&mut self, tenant: &Name) -> StoreResult<()> {
         let mut at = 0;
         while let Some(members) = self
@@ -222,7 +223,7 @@ impl KeyScan<'_> {
         Ok(())
     }
 
-    /// The next piece of a list or a sorted set.
+    /// Reads the next piece of a list or a sorted set.
     async fn piece(
         &self,
         command: &str,
