@@ -98,7 +98,7 @@ impl RedisStore {
         let channel = format!("{{{}}}:bell", options.queue);
         let ear = Subscriber::new(&client, channel, options.timeout)?;
         let caller = Arc::new(ScriptRunner::new(client, &options));
-        caller.reach().await?;
+        caller.ensure_connected().await?;
         Ok(Self {
             counter: Arc::new(SubmitBatcher::new(Arc::clone(&caller))),
             lives: action_epoch::ActionEpochs::default(),

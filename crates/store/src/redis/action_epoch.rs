@@ -13,23 +13,27 @@ use crate::name::Name;
 /// Opening time of each action, by name.
 #[derive(Default)]
 pub(super) struct ActionEpochs {
-    begun: Mutex<HashMap<Name, u64>>,
+    opened_at: Mutex<HashMap<Name, u64>>,
 }
 
 impl ActionEpochs {
     /// Remembers the actions that were taken for notification.
-    pub(super) fn note(&self, ripe: &[ActionReport]) {
-        let begun = |report: &ActionReport| micros(report.opened.as_duration());
-        let each = ripe.iter().map(|one| (one.spec.id.clone(), begun(one)));
-        self.begun().extend(each);
+    pub(super) fn note(&self, finished: &[ActionReport]) {
+        let opened_at = |report: &ActionReport| micros(report.opened.as_duration());
+        let entries = finished
+            .iter()
+            .map(|report| (report.spec.id.clone(), opened_at(report)));
+        self.opened_at().extend(entries);
     }
 
     /// Removes and returns the opening time of a notified action, if this process took it.
-    pub(super) fn end(&self, action: &Name) -> Option<u64> {
-        self.begun().remove(action)
+    pub(super) fn take(&self, action: &Name) -> Option<u64> {
+        self.opened_at().remove(action)
     }
 
-    fn begun(&self) -> MutexGuard<'_, HashMap<Name, u64>> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    fn opened_at(&self) -> MutexGuard<'_, HashMap<Name, u64>> {
+        self.opened_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

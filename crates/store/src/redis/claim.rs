@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::job_codec::{self, ListedJob, micros, read_entry, six};
+use super::job_codec::{self, ListedJob, decode_entry, micros, six_bytes};
 use super::reply::{ScriptReply, number};
 use super::script_call::ScriptRunner;
 use super::settle::settle;
-use super::shared_limits::push_plan;
+use super::shared_limits::push_limits;
 use crate::claim::{
     ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken,
     HeartbeatResult, NextJob, ReapResult,
@@ -20,12 +20,12 @@ use crate::settle::{JobEnd, Settlement};
 /// happens after the claim: a refused job is returned as if unclaimed, at the cost of a second
 /// round trip. A filter that allows everything costs nothing; limits belong into the shared limits.
 pub(super) async fn claim(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     ask: ClaimRequest,
     gate: &mut dyn ClaimFilter,
 ) -> StoreResult<ClaimBatch> {
     let session = ask.session.clone();
-    let mut claims = take(caller, ask).await?;
+    let mut claims = take(runner, ask).await?;
     let mut back = Vec::new();
     let mut barrier = ClaimBarrier::default();
     claims.jobs.retain(|job| match barrier.judge(job, gate) {
@@ -38,7 +38,7 @@ pub(super) async fn claim(
     });
     if !back.is_empty() {
         claims.next = Some(claims.next.map_or(LOOK_AGAIN, |next| next.min(LOOK_AGAIN)));
-        let returned = settle(caller, &session, back).await;
+        let returned = settle(runner, &session, back).await;
         // The jobs were claimed even if returning some of them failed.
         returned.map_err(|error| {
             if error.is_lost() {
@@ -80,17 +80,17 @@ impl ClaimBarrier {
     }
 }
 
-async fn take(caller: &ScriptRunner, ask: ClaimRequest) -> StoreResult<ClaimBatch> {
+async fn take(runner: &ScriptRunner, ask: ClaimRequest) -> StoreResult<ClaimBatch> {
     let plan = ask.plan.as_ref();
-    let mut call = caller
-        .call(&caller.scripts.claim)
+    let mut call = runner
+        .call(&runner.scripts.claim)
         .arg(ask.lane.as_str())
         .arg(ask.session.as_str())
-        .arg(ask.most.clamp(1, MOST_JOBS))
+        .arg(ask.most.clamp(1, MAX_JOBS))
         .arg(micros(ask.lease))
         .arg(u8::from(plan.is_some()));
-    push_plan(&mut call, plan);
-    claims(ScriptReply::new(caller.run(call).await?)?)
+    push_limits(&mut call, plan);
+    claims(ScriptReply::new(runner.run(call).await?)?)
 }
 
 fn claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
@@ -104,10 +104,10 @@ fn claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
         let starts_in = if starts.is_empty() {
             Duration::ZERO
         } else {
-            Duration::from_micros(job_codec::number(&mut starts, 7)?)
+            Duration::from_micros(job_codec::read_uint(&mut starts, 7)?)
         };
         // An unreadable entry stays until its session ends, and does not stop the others.
-        if let Ok(entry) = read_entry(entries.bytes()?) {
+        if let Ok(entry) = decode_entry(entries.bytes()?) {
             jobs.push(claimed(entry, claim, starts_in));
         }
     }
@@ -147,30 +147,30 @@ fn claimed(entry: ListedJob, claim: u64, starts_in: Duration) -> ClaimedJob {
 }
 
 pub(super) async fn beat(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     session: &Name,
     lease: Duration,
 ) -> StoreResult<HeartbeatResult> {
-    let call = caller
-        .call(&caller.scripts.beat)
+    let call = runner
+        .call(&runner.scripts.heartbeat)
         .arg(session.as_str())
         .arg(micros(lease));
-    Ok(match number(&caller.run(call).await?)? {
+    Ok(match number(&runner.run(call).await?)? {
         0 => HeartbeatResult::Lost,
         _ => HeartbeatResult::Alive,
     })
 }
 
 pub(super) async fn reap(
-    caller: &ScriptRunner,
-    most: usize,
+    runner: &ScriptRunner,
+    limit: usize,
     recoveries: u32,
 ) -> StoreResult<ReapResult> {
-    let call = caller
-        .call(&caller.scripts.reap)
-        .arg(most.clamp(1, MOST_JOBS))
+    let call = runner
+        .call(&runner.scripts.reap)
+        .arg(limit.clamp(1, MAX_JOBS))
         .arg(recoveries);
-    let mut reply = ScriptReply::new(caller.run(call).await?)?;
+    let mut reply = ScriptReply::new(runner.run(call).await?)?;
     Ok(ReapResult {
         returned: reply.number()?,
         buried: reply.number()?,
@@ -180,19 +180,22 @@ pub(super) async fn reap(
 }
 
 pub(super) async fn disown(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     session: &Name,
     known: &[FencingToken],
 ) -> StoreResult<u64> {
-    let known: Vec<u8> = known.iter().flat_map(|token| six(token.claim)).collect();
+    let known: Vec<u8> = known
+        .iter()
+        .flat_map(|token| six_bytes(token.claim))
+        .collect();
     let mut given = 0;
     loop {
-        let call = caller
-            .call(&caller.scripts.disown)
+        let call = runner
+            .call(&runner.scripts.release_unknown)
             .arg(session.as_str())
             .arg(known.as_slice())
-            .arg(MOST_JOBS);
-        let mut reply = ScriptReply::new(caller.run(call).await?)?;
+            .arg(MAX_JOBS);
+        let mut reply = ScriptReply::new(runner.run(call).await?)?;
         given += reply.number()?;
         if reply.number()? == 0 {
             return Ok(given);
@@ -204,4 +207,4 @@ pub(super) async fn disown(
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A few milliseconds of the server's time.
-const MOST_JOBS: usize = 1_000;
+const MAX_JOBS: usize = 1_000;

@@ -42,7 +42,7 @@ pub(super) struct OpenConnection {
 
 /// Handshake on a new connection, before any other command.
 pub(super) trait ConnectionSetup: Sync {
-    fn greet(
+    fn set_up(
         &self,
         wire: &mut MultiplexedConnection,
     ) -> impl Future<Output = StoreResult<()>> + Send;
@@ -65,20 +65,20 @@ impl RedisConnection {
     /// Sends one command and waits for its reply.
     pub(super) async fn send(
         &self,
-        greeting: &impl ConnectionSetup,
+        setup: &impl ConnectionSetup,
         command: &Cmd,
     ) -> StoreResult<Value> {
         let deadline = Instant::now() + self.timeout;
-        let mut open = match timeout_at(deadline, self.ready(greeting)).await {
+        let mut open = match timeout_at(deadline, self.ensure_open(setup)).await {
             Ok(open) => open?,
-            Err(_) => return Err(silent(self.timeout)),
+            Err(_) => return Err(connect_timeout(self.timeout)),
         };
         match timeout_at(deadline, open.wire.send_packed_command(command)).await {
-            Ok(Ok(Value::ServerError(error))) => self.failed(&open, error.into()).await,
+            Ok(Ok(Value::ServerError(error))) => self.map_failure(&open, error.into()).await,
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => self.failed(&open, error).await,
+            Ok(Err(error)) => self.map_failure(&open, error).await,
             Err(_) => {
-                self.drop_if(&open).await;
+                self.drop_connection(&open).await;
                 Err(StoreError::doubtful(format_args!(
                     "redis did not answer within {:?}: it may or may not have happened",
                     self.timeout
@@ -88,26 +88,29 @@ impl RedisConnection {
     }
 
     /// Returns the number of the open connection, opening one if necessary.
-    pub(super) async fn opened(&self, greeting: &impl ConnectionSetup) -> StoreResult<u64> {
-        let ready = tokio::time::timeout(self.timeout, self.ready(greeting));
+    pub(super) async fn ensure_open_number(
+        &self,
+        setup: &impl ConnectionSetup,
+    ) -> StoreResult<u64> {
+        let ready = tokio::time::timeout(self.timeout, self.ensure_open(setup));
         ready
             .await
-            .unwrap_or_else(|_| Err(silent(self.timeout)))
+            .unwrap_or_else(|_| Err(connect_timeout(self.timeout)))
             .map(|open| open.number)
     }
 
     /// Returns the number of the open connection, if one is open. Numbers only grow: two equal
     /// numbers prove that every command in between used the same connection.
-    pub(super) async fn number(&self) -> Option<u64> {
+    pub(super) async fn open_number(&self) -> Option<u64> {
         let state = self.state.lock().await;
         state.open.as_ref().map(|open| open.number)
     }
 
     /// Returns a connection after its handshake. Concurrent callers wait for one connection
     /// attempt.
-    pub(super) async fn ready(
+    pub(super) async fn ensure_open(
         &self,
-        greeting: &impl ConnectionSetup,
+        setup: &impl ConnectionSetup,
     ) -> StoreResult<OpenConnection> {
         let mut state = self.state.lock().await;
         if let Some(open) = &state.open {
@@ -116,7 +119,7 @@ impl RedisConnection {
         if let Some(at) = state.not_before {
             sleep_until(at).await;
         }
-        match self.open(greeting).await {
+        match self.open(setup).await {
             Ok(wire) => {
                 state.opened += 1;
                 state.failures = 0;
@@ -125,7 +128,7 @@ impl RedisConnection {
                 Ok(state.open.insert(OpenConnection { wire, number }).clone())
             }
             Err(error) => {
-                let pause = FIRST_PAUSE * 2_u32.pow(state.failures.min(MOST_DOUBLINGS));
+                let pause = FIRST_PAUSE * 2_u32.pow(state.failures.min(MAX_DOUBLINGS));
                 state.failures += 1;
                 state.not_before = Some(Instant::now() + pause);
                 Err(error)
@@ -133,26 +136,26 @@ impl RedisConnection {
         }
     }
 
-    async fn open(&self, greeting: &impl ConnectionSetup) -> StoreResult<MultiplexedConnection> {
+    async fn open(&self, setup: &impl ConnectionSetup) -> StoreResult<MultiplexedConnection> {
         let reached = self
             .client
             .get_multiplexed_async_connection_with_config(&self.config)
             .await;
-        let mut wire = reached.map_err(|error| error_map::before(&error))?;
-        match tokio::time::timeout(self.timeout, greeting.greet(&mut wire)).await {
+        let mut wire = reached.map_err(|error| error_map::map_connect_error(&error))?;
+        match tokio::time::timeout(self.timeout, setup.set_up(&mut wire)).await {
             Ok(greeted) => greeted.map(|()| wire),
-            Err(_) => Err(silent(self.timeout)),
+            Err(_) => Err(connect_timeout(self.timeout)),
         }
     }
 
-    async fn failed<T>(&self, open: &OpenConnection, error: RedisError) -> StoreResult<T> {
-        if error_map::breaks(&error) {
-            self.drop_if(open).await;
+    async fn map_failure<T>(&self, open: &OpenConnection, error: RedisError) -> StoreResult<T> {
+        if error_map::breaks_connection(&error) {
+            self.drop_connection(open).await;
         }
-        Err(error_map::after(&error))
+        Err(error_map::map_reply_error(&error))
     }
 
-    pub(super) async fn drop_if(&self, open: &OpenConnection) {
+    pub(super) async fn drop_connection(&self, open: &OpenConnection) {
         let mut state = self.state.lock().await;
         if state
             .open
@@ -164,10 +167,10 @@ impl RedisConnection {
     }
 }
 
-fn silent(timeout: Duration) -> StoreError {
+fn connect_timeout(timeout: Duration) -> StoreError {
     StoreError::unreachable(format_args!(
-        "redis cannot be reached within {timeout:?}: look whether it runs, and whether it speaks TLS there \
-         as its address says"
+        "redis cannot be reached within {timeout:?}: check that it runs, and that the port speaks TLS \
+         if its address says so"
     ))
 }
 
@@ -175,4 +178,4 @@ fn silent(timeout: Duration) -> StoreError {
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 
 /// At most 25 ms × 2⁵, so a waiting caller notices the returning server within a second.
-const MOST_DOUBLINGS: u32 = 5;
+const MAX_DOUBLINGS: u32 = 5;

@@ -13,59 +13,61 @@ use tokio::time::Instant;
 
 #[derive(Default)]
 pub(super) struct DataLoss {
-    noticed: Mutex<Option<Instant>>,
+    lost_since: Mutex<Option<Instant>>,
     /// Allows the next handshake to create a queue that it does not find.
-    anew: AtomicBool,
+    may_create: AtomicBool,
     /// One caller reinitializes; the others wait for it.
-    pub(super) beginning: tokio::sync::Mutex<()>,
+    pub(super) reinitializing: tokio::sync::Mutex<()>,
 }
 
 /// State of the queue, as this process knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QueueState {
     /// No loss is known.
-    Whole,
+    Intact,
     /// The queue is lost, and some callers may not have seen it.
-    Mourned,
+    LossReported,
     /// The queue is lost, every caller has seen it, and it may be reinitialized.
-    Over,
+    Recoverable,
 }
 
 impl DataLoss {
-    pub(super) fn standing(&self) -> QueueState {
-        match *self.noticed() {
-            None => QueueState::Whole,
-            Some(at) if at.elapsed() < MOURNING => QueueState::Mourned,
-            Some(_) => QueueState::Over,
+    pub(super) fn queue_state(&self) -> QueueState {
+        match *self.lost_since() {
+            None => QueueState::Intact,
+            Some(at) if at.elapsed() < LOSS_GRACE => QueueState::LossReported,
+            Some(_) => QueueState::Recoverable,
         }
     }
 
     /// Records the loss. The first report counts.
-    pub(super) fn notice(&self) {
-        self.noticed().get_or_insert_with(Instant::now);
+    pub(super) fn record(&self) {
+        self.lost_since().get_or_insert_with(Instant::now);
     }
 
     /// Allows the next handshake to reinitialize the queue.
-    pub(super) fn allow(&self) {
-        self.anew.store(true, Ordering::Relaxed);
+    pub(super) fn allow_reinitialize(&self) {
+        self.may_create.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_allowed(&self) -> bool {
-        self.anew.load(Ordering::Relaxed)
+    pub(super) fn may_reinitialize(&self) -> bool {
+        self.may_create.load(Ordering::Relaxed)
     }
 
     /// Ends the loss: the queue exists again.
-    pub(super) fn end(&self) {
-        self.anew.store(false, Ordering::Relaxed);
-        *self.noticed() = None;
+    pub(super) fn clear(&self) {
+        self.may_create.store(false, Ordering::Relaxed);
+        *self.lost_since() = None;
     }
 
-    fn noticed(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.noticed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lost_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.lost_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Callers that wait for jobs or ends poll at least every second. Twice that allows for a slow
 /// call, and for a queue that works again within five seconds. Starts scheduled before the loss are
 /// rarely further ahead.
-const MOURNING: Duration = Duration::from_secs(2);
+const LOSS_GRACE: Duration = Duration::from_secs(2);

@@ -10,14 +10,14 @@ use std::sync::{Mutex, PoisonError};
 /// Server of the last handshake, and a pending notice.
 #[derive(Default)]
 pub(super) struct Failover {
-    met: Mutex<PrimaryCheck>,
+    check: Mutex<ServerCheck>,
 }
 
 #[derive(Default)]
-struct PrimaryCheck {
+struct ServerCheck {
     /// Identifier that the server chose when it started.
-    run: String,
-    untold: bool,
+    run_id: String,
+    unreported: bool,
 }
 
 impl Failover {
@@ -26,28 +26,28 @@ impl Failover {
     ///
     /// Both are compared. Of many machines only the first finds another server's name there, and a
     /// replica that was promoted twice finds its own.
-    pub(super) fn meet(&self, run: String, last: &str) {
-        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        let another = |known: &str| !known.is_empty() && known != run;
-        met.untold |= another(&met.run) || another(last);
-        met.run = run;
+    pub(super) fn observe_server(&self, run_id: String, last: &str) {
+        let mut check = self.check.lock().unwrap_or_else(PoisonError::into_inner);
+        let another = |known: &str| !known.is_empty() && known != run_id;
+        check.unreported |= another(&check.run_id) || another(last);
+        check.run_id = run_id;
     }
 
     /// Returns `true` once if a failover is to be reported.
     pub(super) fn take_notice(&self) -> bool {
-        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut met.untold)
+        let mut check = self.check.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut check.unreported)
     }
 }
 
 /// Notice without replica confirmation.
-pub(super) const UNCONFIRMED: &str = "another redis took over, or it was restarted: jobs that it took in the last \
-     moments before may be missing, and work that ended then may be done again; submit again what is not done, and \
-     set wait_replicas so that nothing is answered before a copy has it";
+pub(super) const UNCONFIRMED: &str = "another redis took over, or it was restarted: the last jobs \
+     submitted before may be missing, and the last finished jobs may run again; submit missing jobs \
+     again, and set wait_replicas so that a replica confirms each write";
 
 /// Notice with replica confirmation.
-pub(super) const CONFIRMED: &str = "another redis took over, or it was restarted: what its replicas had confirmed is \
-     there if it was one of them; look which one it is";
+pub(super) const CONFIRMED: &str = "another redis took over, or it was restarted: writes that its \
+     replicas confirmed are there if it was one of them; check which server it is";
 
 #[cfg(test)]
 mod tests {
@@ -56,20 +56,20 @@ mod tests {
     // The cases: no change, a failover, no change, and an old server that does not know of the
     // failover.
     #[test]
-    fn another_server_is_told_once_to_everybody() {
-        let takeover = Failover::default();
-        let told = |run: &str, last: &str| {
-            takeover.meet(run.to_owned(), last);
-            takeover.take_notice()
+    fn each_process_reports_a_failover_once() {
+        let failover = Failover::default();
+        let reported = |run_id: &str, last: &str| {
+            failover.observe_server(run_id.to_owned(), last);
+            failover.take_notice()
         };
-        assert!(!told("a", "a"), "a queue that was made here");
-        assert!(told("b", "a"), "the first to come");
-        assert!(!told("b", "b"));
-        assert!(told("c", "c"), "somebody else was there before");
-        assert!(told("b", "b"), "one of before");
-        assert!(!takeover.take_notice(), "once");
-        let newcomer = Failover::default();
-        newcomer.meet("b".to_owned(), "a");
-        assert!(newcomer.take_notice(), "nobody used it since");
+        assert!(!reported("a", "a"), "the queue was created here");
+        assert!(reported("b", "a"), "first handshake after the failover");
+        assert!(!reported("b", "b"));
+        assert!(reported("c", "c"), "another process reported it first");
+        assert!(reported("b", "b"), "an earlier server returned");
+        assert!(!failover.take_notice(), "once");
+        let second = Failover::default();
+        second.observe_server("b".to_owned(), "a");
+        assert!(second.take_notice(), "a new process reports it too");
     }
 }

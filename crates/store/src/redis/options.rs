@@ -50,8 +50,8 @@ impl RedisOptions {
         Self {
             url: url.into(),
             ca_file: None,
-            queue: USUAL_QUEUE.to_owned(),
-            timeout: USUAL_TIMEOUT,
+            queue: DEFAULT_QUEUE.to_owned(),
+            timeout: DEFAULT_TIMEOUT,
             wait_replicas: None,
         }
     }
@@ -59,7 +59,7 @@ impl RedisOptions {
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let odd =
             |letter: char| letter.is_whitespace() || letter.is_control() || "{}".contains(letter);
-        if self.queue.is_empty() || self.queue.len() > MOST_QUEUE || self.queue.contains(odd) {
+        if self.queue.is_empty() || self.queue.len() > MAX_QUEUE_NAME || self.queue.contains(odd) {
             return Err(StoreError::refused(
                 "the queue's name goes into every key: use 1 to 64 letters, digits and - _ .",
             ));
@@ -101,10 +101,10 @@ impl fmt::Debug for RedisOptions {
     }
 }
 
-const USUAL_QUEUE: &str = "outflow";
+const DEFAULT_QUEUE: &str = "outflow";
 
 /// A server that usually answers within a millisecond is broken after two seconds.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(2);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The name is repeated in every key.
-const MOST_QUEUE: usize = 64;
+const MAX_QUEUE_NAME: usize = 64;

@@ -7,22 +7,22 @@ use crate::name::Name;
 use crate::tenant::PageRequest;
 
 /// Starts a query call, to which arguments may be added.
-pub(super) fn query_call<'a>(caller: &'a ScriptRunner, what: &str) -> ScriptCall<'a> {
-    caller.call(&caller.scripts.tell).arg(what)
+pub(super) fn query_call<'a>(runner: &'a ScriptRunner, what: &str) -> ScriptCall<'a> {
+    runner.call(&runner.scripts.query).arg(what)
 }
 
 /// Returns the reports of one page, by name.
 pub(super) async fn page<T>(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     what: &str,
     page: &PageRequest,
     read: Read<T>,
 ) -> StoreResult<Vec<T>> {
-    let most = if page.most == 0 { PAGE } else { page.most };
-    let call = query_call(caller, what)
+    let limit = if page.most == 0 { PAGE } else { page.most };
+    let call = query_call(runner, what)
         .arg(page.after.as_ref().map_or("", Name::as_str))
-        .arg(most.min(PAGE));
-    reports(ScriptReply::new(caller.run(call).await?)?, read)
+        .arg(limit.min(PAGE));
+    reports(ScriptReply::new(runner.run(call).await?)?, read)
 }
 
 /// Reads all reports of a reply, without those of which only a name is left.

@@ -6,7 +6,7 @@ use std::vec;
 use bytes::Bytes;
 use redis::Value;
 
-use super::error_map::strange;
+use super::error_map::unexpected_reply;
 use crate::contract::StoreResult;
 use crate::name::Name;
 
@@ -18,12 +18,12 @@ impl ScriptReply {
     pub(super) fn new(value: Value) -> StoreResult<Self> {
         match value {
             Value::Array(values) => Ok(Self(values.into_iter())),
-            _ => Err(strange()),
+            _ => Err(unexpected_reply()),
         }
     }
 
     /// Reads the parts of a list, or `None` if there is no list.
-    pub(super) fn maybe(value: Value) -> StoreResult<Option<Self>> {
+    pub(super) fn from_optional(value: Value) -> StoreResult<Option<Self>> {
         match value {
             Value::Nil => Ok(None),
             value => Self::new(value).map(Some),
@@ -39,29 +39,29 @@ impl ScriptReply {
     }
 
     pub(super) fn value(&mut self) -> StoreResult<Value> {
-        self.0.next().ok_or_else(strange)
+        self.0.next().ok_or_else(unexpected_reply)
     }
 
     pub(super) fn signed(&mut self) -> StoreResult<i64> {
         match self.value()? {
             Value::Int(number) => Ok(number),
-            _ => Err(strange()),
+            _ => Err(unexpected_reply()),
         }
     }
 
     pub(super) fn number(&mut self) -> StoreResult<u64> {
-        u64::try_from(self.signed()?).map_err(|_| strange())
+        u64::try_from(self.signed()?).map_err(|_| unexpected_reply())
     }
 
     pub(super) fn small(&mut self) -> StoreResult<u32> {
-        u32::try_from(self.number()?).map_err(|_| strange())
+        u32::try_from(self.number()?).map_err(|_| unexpected_reply())
     }
 
     /// Reads a number in text form: a cursor, or a score.
-    pub(super) fn written_number(&mut self) -> StoreResult<u64> {
+    pub(super) fn text_number(&mut self) -> StoreResult<u64> {
         let bytes = self.bytes()?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| strange())?;
-        text.parse().map_err(|_| strange())
+        let text = std::str::from_utf8(&bytes).map_err(|_| unexpected_reply())?;
+        text.parse().map_err(|_| unexpected_reply())
     }
 
     pub(super) fn span(&mut self) -> StoreResult<Duration> {
@@ -75,7 +75,7 @@ impl ScriptReply {
     }
 
     pub(super) fn bytes(&mut self) -> StoreResult<Bytes> {
-        self.maybe_bytes()?.ok_or_else(strange)
+        self.maybe_bytes()?.ok_or_else(unexpected_reply)
     }
 
     pub(super) fn maybe_bytes(&mut self) -> StoreResult<Option<Bytes>> {
@@ -84,8 +84,8 @@ impl ScriptReply {
 
     pub(super) fn name(&mut self) -> StoreResult<Name> {
         let bytes = self.bytes()?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| strange())?;
-        Name::new(text).map_err(|_| strange())
+        let text = std::str::from_utf8(&bytes).map_err(|_| unexpected_reply())?;
+        Name::new(text).map_err(|_| unexpected_reply())
     }
 
     pub(super) fn list(&mut self) -> StoreResult<Self> {
@@ -96,8 +96,8 @@ impl ScriptReply {
 /// Reads a reply that is one number.
 pub(super) fn number(value: &Value) -> StoreResult<u64> {
     match value {
-        Value::Int(number) => u64::try_from(*number).map_err(|_| strange()),
-        _ => Err(strange()),
+        Value::Int(number) => u64::try_from(*number).map_err(|_| unexpected_reply()),
+        _ => Err(unexpected_reply()),
     }
 }
 
@@ -106,6 +106,6 @@ pub(super) fn maybe_bytes(value: Value) -> StoreResult<Option<Bytes>> {
     match value {
         Value::BulkString(bytes) => Ok(Some(bytes.into())),
         Value::Nil => Ok(None),
-        _ => Err(strange()),
+        _ => Err(unexpected_reply()),
     }
 }

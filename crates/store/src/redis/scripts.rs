@@ -23,54 +23,54 @@ pub(super) struct Scripts {
     /// Library text, which the server is given once.
     pub(super) library: String,
     /// Creates the queue, and detects a replaced server.
-    pub(super) greet: &'static str,
+    pub(super) init: &'static str,
     pub(super) submit: ScriptStep,
     pub(super) claim: ScriptStep,
     /// Debits a start outside of a claim, or refunds one.
-    pub(super) limit: ScriptStep,
+    pub(super) shared_limits: ScriptStep,
     pub(super) settle: ScriptStep,
-    pub(super) beat: ScriptStep,
+    pub(super) heartbeat: ScriptStep,
     pub(super) reap: ScriptStep,
-    pub(super) disown: ScriptStep,
+    pub(super) release_unknown: ScriptStep,
     pub(super) rule: ScriptStep,
     pub(super) action: ScriptStep,
     /// Hands out ends of actions for notification.
-    pub(super) ripe: ScriptStep,
-    pub(super) sweep: ScriptStep,
-    pub(super) tell: ScriptStep,
-    pub(super) dead: ScriptStep,
-    pub(super) tidy: ScriptStep,
+    pub(super) finished: ScriptStep,
+    pub(super) scope_ops: ScriptStep,
+    pub(super) query: ScriptStep,
+    pub(super) dead_letters: ScriptStep,
+    pub(super) collect_garbage: ScriptStep,
     pub(super) snapshot: ScriptStep,
 }
 
 impl Scripts {
     pub(super) fn new() -> Self {
-        let parts: Vec<String> = SOURCES.iter().map(ScriptSource::part).collect();
+        let parts: Vec<String> = SOURCES.iter().map(ScriptSource::body).collect();
         let name = library_name(&parts);
         let step = |wanted: &str| {
             let at = SOURCES.iter().position(|source| source.name == wanted);
-            let part = at.and_then(|at| parts.get(at));
+            let body = at.and_then(|at| parts.get(at));
             let source = at.and_then(|at| SOURCES.get(at));
-            let begin = source.map_or("", ScriptSource::beginning);
-            step(&name, wanted, (begin, part.map_or("", String::as_str)))
+            let preamble = source.map_or("", ScriptSource::preamble);
+            step(&name, wanted, preamble, body.map_or("", String::as_str))
         };
         Self {
             library: library(&name, &parts),
-            greet: include_str!("lua/init.lua"),
+            init: include_str!("lua/init.lua"),
             submit: step("submit"),
             claim: step("claim"),
-            limit: step("limit"),
+            shared_limits: step("shared_limits"),
             settle: step("settle"),
-            beat: step("beat"),
+            heartbeat: step("heartbeat"),
             reap: step("reap"),
-            disown: step("disown"),
+            release_unknown: step("release_unknown"),
             rule: step("rule"),
             action: step("action"),
-            ripe: step("ripe"),
-            sweep: step("sweep"),
-            tell: step("tell"),
-            dead: step("dead"),
-            tidy: step("tidy"),
+            finished: step("finished"),
+            scope_ops: step("scope_ops"),
+            query: step("query"),
+            dead_letters: step("dead_letters"),
+            collect_garbage: step("collect_garbage"),
             snapshot: step("snapshot"),
         }
     }
@@ -80,44 +80,47 @@ impl Scripts {
 struct ScriptSource {
     name: &'static str,
     /// Fast path, which registers the step itself; empty if there is only the general path.
-    plain: &'static str,
-    any: &'static str,
+    fast: &'static str,
+    general: &'static str,
     flags: &'static str,
 }
 
 impl ScriptSource {
-    const fn new(name: &'static str, any: &'static str) -> Self {
+    const fn new(name: &'static str, general: &'static str) -> Self {
         Self {
             name,
-            plain: "",
-            any,
-            flags: EVEN_IF_FULL,
+            fast: "",
+            general,
+            flags: WHEN_FULL,
         }
     }
 
-    const fn flags(self, flags: &'static str) -> Self {
+    const fn with_flags(self, flags: &'static str) -> Self {
         Self { flags, ..self }
     }
 
     /// Adds a fast path in front.
-    const fn after(self, plain: &'static str) -> Self {
-        Self { plain, ..self }
+    const fn with_fast_path(self, fast: &'static str) -> Self {
+        Self { fast, ..self }
     }
 
-    fn part(&self) -> String {
+    fn body(&self) -> String {
         let Self {
-            name, plain, any, ..
+            name,
+            fast,
+            general,
+            ..
         } = self;
-        if plain.is_empty() {
-            return format!("steps.{name} = function()\n{any}\nend\n");
+        if fast.is_empty() {
+            return format!("steps.{name} = function()\n{general}\nend\n");
         }
-        format!("do\n{plain}\nany = function()\n{any}\nend\nend\n")
+        format!("do\n{fast}\ngeneral = function()\n{general}\nend\nend\n")
     }
 
     /// Returns the first line of the script. A script has no flags, but a full server allows
     /// further writes after one that needs no memory.
-    fn beginning(&self) -> &'static str {
-        if self.flags == EVEN_IF_FULL {
+    fn preamble(&self) -> &'static str {
+        if self.flags == WHEN_FULL {
             "redis.pcall('HDEL', KEYS[1], '')\n"
         } else {
             ""
@@ -162,11 +165,11 @@ fn library(name: &str, parts: &[String]) -> String {
 /// level is searched along the whole stack, a name of an outer level is direct, up to 60 names. All
 /// parts on one level took 100 µs to set up. The library is set up once, so there they are on one
 /// level.
-fn step(library: &str, name: &str, (begin, part): (&str, &str)) -> ScriptStep {
-    let [base, seats, jobs] = COMMON;
+fn step(library: &str, name: &str, preamble: &str, body: &str) -> ScriptStep {
+    let [common, tenants, jobs] = COMMON;
     let text = format!(
-        "{begin}local steps, given = {{}}, ARGV\n{base}\nreturn (function()\n{seats}\nreturn (function()\n\
-         {jobs}\n{part}\nreturn run(steps.{name}, given)\nend)()\nend)()"
+        "{preamble}local steps, given = {{}}, ARGV\n{common}\nreturn (function()\n{tenants}\nreturn (function()\n\
+         {jobs}\n{body}\nreturn run(steps.{name}, given)\nend)()\nend)()"
     );
     ScriptStep {
         function: format!("{library}_{name}"),
@@ -187,14 +190,14 @@ const COMMON: [&str; 3] = [
 
 /// Flags of functions. A full server takes no new jobs, but hands out and settles those it has, and
 /// lets an operator pause them.
-const EVEN_IF_FULL: &str = "'allow-oom'";
-const ONLY_WITH_ROOM: &str = "";
-const READS: &str = "'no-writes'";
+const WHEN_FULL: &str = "'allow-oom'";
+const NOT_WHEN_FULL: &str = "";
+const READ_ONLY: &str = "'no-writes'";
 
 const SOURCES: [ScriptSource; 15] = [
     ScriptSource::new("submit", include_str!("lua/submit/general.lua"))
-        .after(include_str!("lua/submit/fast.lua"))
-        .flags(ONLY_WITH_ROOM),
+        .with_fast_path(include_str!("lua/submit/fast.lua"))
+        .with_flags(NOT_WHEN_FULL),
     ScriptSource::new(
         "claim",
         concat!(
@@ -204,26 +207,26 @@ const SOURCES: [ScriptSource; 15] = [
             include_str!("lua/claim/dispense.lua")
         ),
     )
-    .after(include_str!("lua/claim/fast.lua")),
+    .with_fast_path(include_str!("lua/claim/fast.lua")),
     ScriptSource::new(
-        "limit",
+        "shared_limits",
         concat!(
             include_str!("lua/claim/limits.lua"),
             include_str!("lua/shared_limits.lua")
         ),
     ),
     ScriptSource::new("settle", include_str!("lua/settle/general.lua"))
-        .after(include_str!("lua/settle/fast.lua")),
-    ScriptSource::new("beat", include_str!("lua/heartbeat.lua")),
+        .with_fast_path(include_str!("lua/settle/fast.lua")),
+    ScriptSource::new("heartbeat", include_str!("lua/heartbeat.lua")),
     ScriptSource::new("reap", include_str!("lua/reap.lua")),
-    ScriptSource::new("disown", include_str!("lua/release_unknown.lua")),
+    ScriptSource::new("release_unknown", include_str!("lua/release_unknown.lua")),
     ScriptSource::new("rule", include_str!("lua/rule.lua")),
     ScriptSource::new("action", include_str!("lua/action.lua")),
-    ScriptSource::new("ripe", include_str!("lua/finished.lua")),
-    ScriptSource::new("sweep", include_str!("lua/scope_ops.lua")),
-    ScriptSource::new("tell", include_str!("lua/query.lua")).flags(READS),
-    ScriptSource::new("dead", include_str!("lua/dead_letters.lua")),
-    ScriptSource::new("tidy", include_str!("lua/collect_garbage.lua")),
+    ScriptSource::new("finished", include_str!("lua/finished.lua")),
+    ScriptSource::new("scope_ops", include_str!("lua/scope_ops.lua")),
+    ScriptSource::new("query", include_str!("lua/query.lua")).with_flags(READ_ONLY),
+    ScriptSource::new("dead_letters", include_str!("lua/dead_letters.lua")),
+    ScriptSource::new("collect_garbage", include_str!("lua/collect_garbage.lua")),
     ScriptSource::new("snapshot", include_str!("lua/snapshot.lua")),
 ];
 

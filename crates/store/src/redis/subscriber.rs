@@ -19,18 +19,18 @@ use crate::contract::StoreResult;
 pub(super) struct Subscriber {
     connection: RedisConnection,
     channel: String,
-    bell: watch::Sender<u64>,
+    notices: watch::Sender<u64>,
     timeout: Duration,
 }
 
 impl Subscriber {
     pub(super) fn new(client: &Client, channel: String, timeout: Duration) -> StoreResult<Self> {
-        let (bell, _) = watch::channel(0);
-        let ringer = bell.clone();
+        let (notices, _) = watch::channel(0);
+        let sender = notices.clone();
         let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
             // A closed connection also notifies: the woken waiter reconnects.
             if matches!(push.kind, PushKind::Message | PushKind::Disconnection) {
-                ring(&ringer);
+                notify(&sender);
             }
             Ok::<(), ()>(())
         });
@@ -40,26 +40,26 @@ impl Subscriber {
             .clone()
             .set_protocol(ProtocolVersion::RESP3);
         let client = Client::open(info.set_redis_settings(settings))
-            .map_err(|error| error_map::before(&error))?;
+            .map_err(|error| error_map::map_connect_error(&error))?;
         Ok(Self {
             connection: RedisConnection::new(client, config, timeout),
             channel,
-            bell,
+            notices,
             timeout,
         })
     }
 
     /// Marks the notices that a wait starting now has already seen.
     pub(super) fn listen(&self) -> watch::Receiver<u64> {
-        self.bell.subscribe()
+        self.notices.subscribe()
     }
 
     /// Waits for the next notice.
-    pub(super) async fn wait(&self, mut heard: watch::Receiver<u64>) {
+    pub(super) async fn wait(&self, mut seen: watch::Receiver<u64>) {
         loop {
-            let open = self.connection.ready(self).await;
-            let patience = if open.is_ok() { SILENCE } else { PAUSE };
-            if timeout(patience, heard.changed()).await.is_ok() {
+            let open = self.connection.ensure_open(self).await;
+            let span = if open.is_ok() { SILENCE } else { PAUSE };
+            if timeout(span, seen.changed()).await.is_ok() {
                 return;
             }
             // After silence, a ping tells an idle server from a dead connection.
@@ -73,23 +73,23 @@ impl Subscriber {
         let ping = cmd("PING");
         let alive = timeout(self.timeout, open.wire.send_packed_command(&ping)).await;
         if !matches!(alive, Ok(Ok(_))) {
-            self.connection.drop_if(&open).await;
+            self.connection.drop_connection(&open).await;
         }
     }
 }
 
 impl ConnectionSetup for Subscriber {
-    async fn greet(&self, wire: &mut MultiplexedConnection) -> StoreResult<()> {
+    async fn set_up(&self, wire: &mut MultiplexedConnection) -> StoreResult<()> {
         wire.subscribe(self.channel.as_str())
             .await
-            .map_err(|error| error_map::before(&error))?;
-        ring(&self.bell);
+            .map_err(|error| error_map::map_connect_error(&error))?;
+        notify(&self.notices);
         Ok(())
     }
 }
 
-fn ring(bell: &watch::Sender<u64>) {
-    bell.send_modify(|rings| *rings = rings.wrapping_add(1));
+fn notify(notices: &watch::Sender<u64>) {
+    notices.send_modify(|count| *count = count.wrapping_add(1));
 }
 
 /// A connection that died silently is noticed within this and a call's timeout.
