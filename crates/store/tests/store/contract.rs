@@ -24,7 +24,7 @@ pub(crate) mod lease;
 pub(crate) mod operator;
 pub(crate) mod settle;
 pub(crate) mod submit;
-pub(crate) mod tally;
+pub(crate) mod job_counts;
 pub(crate) mod tenant_rules;
 
 /// Fresh store and its time.
@@ -271,7 +271,7 @@ macro_rules! contract {
             a_rule_that_was_taken_away_gives_way_to_the_usual
             a_rule_is_kept_for_a_tenant_without_jobs
         );
-        contract!(@laws $run, tally:
+        contract!(@laws $run, job_counts:
             every_job_is_in_exactly_one_part
             a_tenant_is_active_while_it_has_work
             a_tenant_begins_its_counts_anew_when_it_has_work_again
@@ -279,12 +279,12 @@ macro_rules! contract {
             tenants_are_listed_by_name
         );
     };
-    (@laws $run:ident, $room:ident: $($law:ident)+) => {
-        mod $room {
+    (@laws $run:ident, $suite:ident: $($law:ident)+) => {
+        mod $suite {
             $(
                 #[test]
                 fn $law() {
-                    super::$run(async |world| crate::contract::$room::$law(world).await);
+                    super::$run(async |world| crate::contract::$suite::$law(world).await);
                 }
             )+
         }

@@ -11,7 +11,7 @@ mod lifecycle;
 mod malformed_jobs;
 mod many_jobs;
 mod mixed_costs;
-mod recount;
+mod audit;
 mod scheduled_starts;
 mod script_calls;
 mod server_faults;
