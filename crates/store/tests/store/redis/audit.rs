@@ -1,4 +1,4 @@
-//! Counting anew: it agrees with every count that was kept, and notices each that is off by one.
+//! Audit: it agrees with every stored counter, and detects each that is off by one.
 
 use outflow_store::{
     ActionSpec, ActionStore, ControlScope, FinishedQuery, JobQueue, StoreControl, StoredResult,
@@ -8,8 +8,8 @@ use outflow_store::{
 use super::*;
 use crate::support::job_ends::unlike_ends;
 
-/// Jobs in every place in which one can stand: in line, come back, delayed, put off, held, claimed, dead
-/// and done, all of one action, and one tenant more.
+/// Makes jobs in every state: queued, returned, delayed, deferred, held, claimed, dead and done,
+/// all of one action, and one tenant more.
 async fn full_room() -> Room {
     let room = Room::new().await;
     let batch = |tenant: &str| SubmitBatch {
@@ -37,7 +37,7 @@ async fn full_room() -> Room {
     room
 }
 
-/// One more of something, or one less.
+/// Changes one counter by one.
 fn change(room: &Room, what: &Count, by: &str) {
     let script = match what {
         Count::All(at) => packed("{outflow}:epoch", "g", "'>ddddddddddddddd'", *at, by),
@@ -64,7 +64,7 @@ fn packed(key: &str, field: &str, form: &str, at: usize, by: &str) -> String {
     )
 }
 
-/// Where something is counted.
+/// Stored counter.
 #[derive(Debug)]
 enum Count {
     All(usize),
@@ -75,8 +75,8 @@ enum Count {
     Action(&'static str),
 }
 
-// Of all: waiting, delayed, put off, claimed, dead, tenants with work. Of a tenant: in flight; dead,
-// delayed, put off, held. Of an action: all that has a place, and what must have been told.
+// Of all jobs: waiting, delayed, deferred, claimed, dead, tenants with work. Of a tenant: in
+// flight; dead, delayed, deferred, held. Of an action: all states, and the outcomes.
 #[tokio::test]
 async fn every_count_that_is_off_is_noticed() {
     let room = full_room().await;
@@ -93,7 +93,7 @@ async fn every_count_that_is_off_is_noticed() {
     }
 }
 
-// What goes on after a pause is counted until nothing is left.
+// Jobs that continue after a pause count until nothing is left.
 #[tokio::test]
 async fn counts_agree_until_all_is_over() {
     let room = full_room().await;
@@ -107,7 +107,7 @@ async fn counts_agree_until_all_is_over() {
     room.balanced().await;
 }
 
-// A tenant is cancelled while its only job is under way: the action has nothing left to wait for.
+// A tenant is cancelled while its only job is in flight: the action has nothing left to wait for.
 #[tokio::test]
 async fn a_job_that_was_cancelled_with_its_tenant_leaves_its_action() {
     let room = Room::new().await;

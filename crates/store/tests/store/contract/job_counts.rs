@@ -7,7 +7,7 @@ use outflow_store::{JobEnd, JobQueue, PageRequest, StoreControl, TenantRule, Ten
 use super::{World, claim, done, job, jobs, name, settle, settle_all, submit};
 use crate::support::job_ends::unlike_ends;
 
-// One job for each way to stand, and one more that is claimed and left.
+// One job in each state, and one more that stays claimed.
 pub(crate) async fn every_job_is_in_exactly_one_part(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 9)).await;
@@ -52,7 +52,8 @@ pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl World) {
     );
 }
 
-// Two are done before it has nothing to do, and one comes after that. What all tenants did goes on.
+// Two are done before the tenant becomes idle, and one comes after that. The counts of all tenants
+// continue.
 pub(crate) async fn a_tenant_begins_its_counts_anew_when_it_has_work_again(world: &impl World) {
     let store = world.store();
     let counts = async || {
