@@ -80,10 +80,9 @@ impl TenantMetrics {
             let Some(place) = places.get_mut(&name) else {
                 continue;
             };
-            let changes =
-                place
-                    .watch
-                    .observe_counts(now, group.level, group.non_ready, group.throttles);
+            let changes = place
+                .watch
+                .observe_counts(now, group.level, group.non_ready, group.throttles);
             told.extend(changes.map(|(alert, change)| (name.clone(), alert, change)));
         }
         told
