@@ -148,6 +148,16 @@ impl WaitQueues {
         self.busy.is_empty()
     }
 
+    /// Returns the groups with waiters.
+    pub(super) fn busy_groups(&self) -> &[u32] {
+        &self.busy
+    }
+
+    /// Returns the group of a waiter.
+    pub(super) fn group_of(&self, key: usize) -> Option<u32> {
+        self.waiters.get(key).map(|waiter| waiter.group)
+    }
+
     /// Returns the number of waiters of all groups.
     pub(super) fn waiting(&self) -> usize {
         self.circuits.iter().map(|circuit| circuit.waiting).sum()

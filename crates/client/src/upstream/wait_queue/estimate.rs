@@ -23,17 +23,6 @@ pub(in crate::upstream) struct WaitEstimator<'a> {
     pub(in crate::upstream) now: Nanos,
 }
 
-impl WaitQueues {
-    pub(in crate::upstream) fn group_of(&self, key: usize) -> Option<u32> {
-        self.waiters.get(key).map(|waiter| waiter.group)
-    }
-
-    /// Returns the groups with waiters.
-    pub(in crate::upstream) fn busy_groups(&self) -> &[u32] {
-        &self.busy
-    }
-}
-
 impl WaitEstimator<'_> {
     /// Decides whether a call could start now, or when. A block without a known end waits for ever.
     pub(in crate::upstream) fn check(&mut self, request: AcquireRequest) -> Decision {
