@@ -1,7 +1,6 @@
 //! The admin API over real sockets, from the outside.
 //!
-//! Every answer that these tests get is compared with the API's own document, so that each of them
-//! also shows that the document tells the truth.
+//! Every response is compared with the OpenAPI document, so each test also checks the document.
 
 #![expect(
     unreachable_pub,

@@ -1,4 +1,4 @@
-//! The sidecar over real sockets, before a strict API: whatever is sent to it, and whatever comes back.
+//! The sidecar over real sockets, in front of a mock API: hostile requests and hostile responses.
 
 mod body_streams;
 mod bounds;

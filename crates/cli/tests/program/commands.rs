@@ -1,4 +1,4 @@
-//! Every command as a user runs it: the real program, its output, its exit code.
+//! Every command as a user runs it: the real program, its output and its exit code.
 
 #![expect(
     clippy::panic,

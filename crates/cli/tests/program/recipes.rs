@@ -1,5 +1,5 @@
-//! Programs that people have, each run as they run it: the recipes of `docs/recipes`, the lines of the
-//! documents, a load generator, and one that attacks by being slow.
+//! Programs of users, run as their users run them: the recipes of `docs/recipes`, the commands of the
+//! documents, a load generator and a slow attacker.
 
 #![expect(
     clippy::panic,

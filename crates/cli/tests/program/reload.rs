@@ -1,4 +1,4 @@
-//! The program while its configuration changes, and at its end: real processes, real signals, real files.
+//! The program during changes of its configuration and at its end: real processes, signals and files.
 
 #![allow(
     clippy::panic,

@@ -18,7 +18,7 @@ fn stdout(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn json_is_one_document_with_the_goals_in_it() {
+fn simulate_prints_one_json_document_that_meets_its_goals() {
     let text = stdout(&["--json", "--scenario", "thousand"]);
     let document: serde_json::Value = serde_json::from_str(&text).expect("one document");
     let runs = document
@@ -39,13 +39,13 @@ fn json_is_one_document_with_the_goals_in_it() {
 }
 
 #[test]
-fn the_same_seed_prints_the_same() {
+fn simulate_repeats_its_output_for_one_seed() {
     let run = || stdout(&["--scenario", "thousand", "--seed", "9", "--jitter", "5"]);
     assert_eq!(run(), run());
 }
 
 #[test]
-fn a_table_has_a_row_for_each_scheduler_that_was_named() {
+fn simulate_prints_a_row_for_each_named_scheduler() {
     let text = stdout(&["--scenario", "thousand", "--scheduler", "permit-first"]);
     assert!(text.contains("thousand: 1,000 jobs"), "{text}");
     let rows = |name: &str| text.matches(&format!("\n  {name} ")).count();
@@ -53,9 +53,9 @@ fn a_table_has_a_row_for_each_scheduler_that_was_named() {
     assert!(!text.contains('\u{1b}'), "no colour: {text}");
 }
 
-// A reader of the tables and one of the help meet the same words.
+// The tables and the help explain the same columns.
 #[test]
-fn every_column_that_needs_it_is_explained() {
+fn simulate_explains_its_columns() {
     let tables = stdout(&["--scenario", "thousand", "--scheduler", "permit-first"]);
     let help = stdout(&["--help"]);
     for text in [tables, help] {
@@ -72,7 +72,7 @@ fn every_column_that_needs_it_is_explained() {
 }
 
 #[test]
-fn an_unknown_scenario_is_a_usage_error() {
+fn simulate_rejects_an_unknown_scenario() {
     let output = outflow(&["--scenario", "nonsense"]);
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Checks of host, origin, token and content type.
 
 use outflow::config::Environment;
 use tokio::io::AsyncReadExt;
@@ -8,10 +8,10 @@ use super::support::{PATIENCE, QUIET, Running, STOCK};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-// A name of the attacker's that leads here must not be enough; an address cannot be rebound, and a
-// forwarded port is another one.
+// A foreign host name that resolves to this machine is refused. Addresses cannot be rebound, and a forwarded
+// port differs from ours.
 #[tokio::test]
-async fn only_this_machine_is_a_host() {
+async fn the_admin_port_accepts_only_local_hosts() {
     let running = Running::start().await;
     let own = running.place().to_string();
     for (host, status) in [
@@ -45,10 +45,10 @@ async fn only_this_machine_is_a_host() {
     assert_eq!(elsewhere.status, 421, "the target names another host");
 }
 
-// Browsers tell where a request comes from. Reading is refused as well: an image or a script of
-// another page would be a read.
+// Browsers name the origin of a request. Reads are refused as well: an image or a script of another page is a
+// read.
 #[tokio::test]
-async fn no_other_page_is_let_in() {
+async fn the_admin_port_refuses_foreign_pages() {
     let running = Running::start().await;
     let own = format!("http://{}", running.place());
     for (name, value, status) in [
@@ -85,9 +85,9 @@ fn guarded() -> (String, Environment) {
     (format!("{text}{STOCK}"), environment)
 }
 
-// The token is right, or it is not: a prefix, a longer one, another scheme and two at once are not.
+// A prefix of the token, a longer one, another scheme and two tokens at once are wrong.
 #[tokio::test]
-async fn the_token_is_asked_for_where_one_is_configured() {
+async fn the_admin_port_requires_a_configured_token() {
     let (text, environment) = guarded();
     let running = Running::within(&text, environment).await;
     for (value, status) in [
@@ -115,9 +115,9 @@ async fn the_token_is_asked_for_where_one_is_configured() {
     assert!(!none.text().contains("s3cret"), "{}", none.text());
 }
 
-// Probes know no token, and the page is where one is asked for. Knowing it excuses nothing else.
+// Probes have no token, and the page asks for one. The token excuses no foreign origin.
 #[tokio::test]
-async fn without_a_token_there_are_probes_and_the_page() {
+async fn probes_and_the_page_need_no_token() {
     let (text, environment) = guarded();
     let running = Running::within(&text, environment).await;
     for path in ["/", "/page.css", "/page.js", "/healthz", "/readyz"] {
@@ -143,9 +143,9 @@ async fn without_a_token_there_are_probes_and_the_page() {
     );
 }
 
-// The three types that a form can send, none at all, and what only looks like JSON.
+// The three types that a form can send, no type, and types that resemble JSON.
 #[tokio::test]
-async fn what_changes_something_brings_json() {
+async fn changes_require_a_json_body() {
     let running = Running::start().await;
     let hold = r#"{"state":"offline"}"#;
     for kind in [
@@ -174,9 +174,9 @@ async fn what_changes_something_brings_json() {
     assert_eq!(answer.status, 200);
 }
 
-// What a link or an image can do is GET: no address that changes something answers it.
+// A link or an image sends GET, which no route that changes state accepts.
 #[tokio::test]
-async fn nothing_is_changed_by_reading() {
+async fn reads_change_nothing() {
     let running = Running::start().await;
     for path in [
         "/v1/acquire",
@@ -198,9 +198,9 @@ async fn nothing_is_changed_by_reading() {
     assert_eq!(running.send("TRACE", "/v1/apis", &[], "").await.status, 405);
 }
 
-// A browser can be made to show any answer, so every answer says what may be done with it.
+// A browser can be made to show any response, so every response carries the policy.
 #[tokio::test]
-async fn every_answer_forbids_what_a_page_could_be_abused_for() {
+async fn every_response_carries_security_headers() {
     let running = Running::start().await;
     let foreign = [("host", "evil.example")];
     for answer in [
@@ -224,9 +224,9 @@ async fn every_answer_forbids_what_a_page_could_be_abused_for() {
     }
 }
 
-// A mebibyte and one byte.
+// A mebibyte, and one byte more.
 #[tokio::test]
-async fn a_body_has_a_largest_size() {
+async fn the_admin_port_bounds_bodies() {
     let running = Running::start().await;
     let padded = |size: usize| {
         let body = r#"{"api":"stock"}"#;
@@ -243,9 +243,9 @@ async fn a_body_has_a_largest_size() {
     );
 }
 
-// What is not understood is refused with a reason: a typing mistake must not be taken for silence.
+// An unknown field is an error, so that a typo is not ignored.
 #[tokio::test]
-async fn what_is_not_understood_is_refused() {
+async fn the_admin_port_rejects_invalid_requests() {
     let running = Running::start().await;
     for (path, body) in [
         ("/v1/check", ""),
@@ -290,9 +290,9 @@ async fn what_is_not_understood_is_refused() {
     }
 }
 
-// A second instead of ten, so that the test does not take ten: whoever sends nothing is let go.
+// One second instead of the default of ten keeps the test short.
 #[tokio::test]
-async fn whoever_does_not_finish_its_head_is_let_go() {
+async fn the_admin_port_closes_a_connection_with_an_incomplete_head() {
     let text = QUIET.replace("[admin]", "header_timeout = \"1s\"\n    [admin]");
     let running = Running::with(&format!("{text}{STOCK}")).await;
     let mut wire = tokio::net::TcpStream::connect(running.place())
@@ -308,9 +308,9 @@ async fn whoever_does_not_finish_its_head_is_let_go() {
         .expect("in an orderly way");
 }
 
-// Two connections may be open: the third is closed, and a place that was left is given again.
+// Two connections may be open: the third is closed, and a closed one frees its slot.
 #[tokio::test]
-async fn connections_are_bounded() {
+async fn the_admin_port_bounds_connections() {
     let text = QUIET.replace("[admin]", "max_connections = 2\n    [admin]");
     let running = Running::with(&format!("{text}{STOCK}")).await;
     let mut open = Vec::new();

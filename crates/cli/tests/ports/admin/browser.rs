@@ -1,4 +1,4 @@
-//! The live page in a real browser, and what pages of others can do to us from there: nothing.
+//! The live page in a real browser, and attacks from pages of other sites.
 
 use std::net::SocketAddr;
 
@@ -9,10 +9,10 @@ use outflow_testkit::{Browser, SeenRequest};
 
 use super::support::{QUIET, Running, STOCK};
 
-// Two APIs, so that one can change while the other does not; one of them has a group with a limit of
-// its own. The mark would be gone after a reload.
+// Two APIs show that one changes without the other; one has a group with its own limit. A reload of the page
+// would remove the mark.
 #[tokio::test(flavor = "multi_thread")]
-async fn chromium_shows_every_api_and_its_state_as_it_changes() {
+async fn chromium_shows_every_api_and_its_live_state() {
     let running = Running::with(&format!("{QUIET}{STOCK}{MAIL}")).await;
     let mut browser = Browser::start(&[]).expect("it starts");
     let page = format!("http://{}/", running.place());
@@ -46,10 +46,9 @@ async fn chromium_shows_every_api_and_its_state_as_it_changes() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
-// The first answer is a 401, which a browser notes in its console by itself, as it does with the wrong
-// token; nothing else is there.
+// The browser itself logs the first response, a 401, and the one for the wrong token.
 #[tokio::test(flavor = "multi_thread")]
-async fn chromium_is_asked_for_the_token_and_keeps_it_to_itself() {
+async fn chromium_asks_for_the_token_and_stores_it_nowhere() {
     let text = QUIET.replace("[log]", "token_env = \"ADMIN\"\n    [log]");
     let environment = Environment::from_iter([("ADMIN", "s3cret-token")]);
     let running = Running::within(&format!("{text}{STOCK}"), environment).await;
@@ -85,10 +84,10 @@ async fn chromium_is_asked_for_the_token_and_keeps_it_to_itself() {
     assert_eq!(refused.len(), 2, "{refused:?}");
 }
 
-// The configuration allows no such names, so the page is handed them as if it did; what an operator
-// says can be anything, and comes by the stream.
+// The configuration allows no such names, so the test passes them to the page directly. An operator's reason
+// can be any text and comes with the stream.
 #[tokio::test(flavor = "multi_thread")]
-async fn chromium_runs_nothing_that_a_name_or_a_text_says() {
+async fn chromium_runs_no_script_from_names_or_texts() {
     let running = Running::start().await;
     let mut browser = Browser::start(&[]).expect("it starts");
     browser
@@ -128,9 +127,9 @@ async fn chromium_runs_nothing_that_a_name_or_a_text_says() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
-// Were something inline to get in after all, the policy would stop it.
+// If inline markup got in, the policy would stop it.
 #[tokio::test(flavor = "multi_thread")]
-async fn chromium_keeps_the_policy_of_the_page() {
+async fn chromium_enforces_the_policy_of_the_page() {
     let running = Running::start().await;
     let mut browser = Browser::start(&[]).expect("it starts");
     browser
@@ -146,10 +145,10 @@ async fn chromium_keeps_the_policy_of_the_page() {
     assert!(detail.contains("Content Security Policy"), "{detail}");
 }
 
-// From a page of another port, which a browser calls the same site, and from a page of another name.
-// Both lead to this machine, so nothing of the network stands in the way.
+// The attack comes from another port, which a browser calls the same site, and from another host name. Both
+// resolve to this machine, so the network blocks nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn chromium_lets_no_page_of_others_change_or_call_anything() {
+async fn chromium_cannot_attack_from_a_foreign_page() {
     let (api, server) = api().await;
     let running = Running::with(&config(&server)).await;
     let attacker = attacker(&running).await;
@@ -173,10 +172,10 @@ async fn chromium_lets_no_page_of_others_change_or_call_anything() {
     unchanged(&running).await;
 }
 
-// The name leads here, so the page that it shows would be one of ours, with nothing foreign about it:
-// the name itself has to be refused.
+// The name resolves to this machine, so the browser treats our page as same-origin: only the host check can
+// refuse it.
 #[tokio::test(flavor = "multi_thread")]
-async fn chromium_is_refused_under_a_name_that_was_made_to_lead_here() {
+async fn chromium_is_refused_under_a_rebound_host_name() {
     let (api, server) = api().await;
     let running = Running::with(&config(&server)).await;
     let mut browser = Browser::start(&["evil.example"]).expect("it starts");
@@ -194,7 +193,7 @@ async fn chromium_is_refused_under_a_name_that_was_made_to_lead_here() {
     unchanged(&running).await;
 }
 
-/// The requests to either of our ports.
+/// Returns the requests to either of our ports.
 fn ours<'m>(running: &Running, seen_requests: &'m [SeenRequest]) -> Vec<&'m SeenRequest> {
     let places = [running.place(), sidecar(running)].map(|place| place.to_string());
     let here = |one: &&SeenRequest| places.iter().any(|place| one.url.contains(place));
@@ -208,7 +207,7 @@ async fn unchanged(running: &Running) {
     assert_eq!(state, "Normal");
 }
 
-/// The API that the sidecar has keys for.
+/// Starts the API that the sidecar has keys for.
 async fn api() -> (MockApi, Server) {
     let api = MockApi::builder().build().expect("valid");
     let server = api.listen().await.expect("a port");
@@ -222,7 +221,7 @@ fn config(server: &Server) -> String {
     )
 }
 
-/// A server of somebody else, whose page attacks us when it is told to.
+/// Starts a foreign server whose page attacks both ports.
 async fn attacker(running: &Running) -> Server {
     let page = include_str!("attack.html")
         .replace("ADMIN", &running.place().to_string())
@@ -247,12 +246,11 @@ const MAIL: &str = r#"
     limits = ["7/s"]
 "#;
 
-/// A script, were it taken for markup, in three ways.
+/// Markup that would run a script in three ways.
 const MARKUP: &str = "<img src=x onerror=\"window.ran=1\"><svg onload=\"window.ran=2\"></svg><script>window.ran=3</script>";
 
 const BOX: &str = "document.getElementById('token').value";
 
-/// What the page sends: 8 forms; to each of 4 addresses 2 blind posts, 2 questions whether it may, and a
-/// beacon; to each of 3 addresses 6 ways of reading; 2 streams. Of its sockets it says
-/// itself that none was opened.
+/// The page sends 8 forms; 2 blind posts, 2 preflights and a beacon to each of 4 addresses; 6 kinds of reads
+/// to each of 3 addresses; 2 streams. The page itself reports that no socket opened.
 const ATTACKS: usize = 8 + 4 * 5 + 3 * 6 + 2;

@@ -1,4 +1,4 @@
-//! Jobs over the admin API. Every answer is compared with the API's document on the way.
+//! Jobs over the admin API. Every response is compared with the OpenAPI document.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use super::support::{PATIENCE, QUIET, Running, STOCK};
 
-/// Three jobs of two tenants, one of them named.
+/// Three jobs of two tenants, one of them with an id.
 const JOBS: &str = r#"[
     {"id": "one", "tenant": "acme", "api": "stock", "path": "/a"},
     {"tenant": "acme", "api": "stock", "path": "/b", "priority": "high"},
@@ -20,7 +20,7 @@ async fn working() -> Running {
     Running::working(&format!("{QUIET}{STOCK}")).await
 }
 
-/// What a POST of `{}` there answers.
+/// Posts `{}` and returns the response.
 async fn done(running: &Running, target: &str) -> Value {
     let answer = running.post(target, "{}").await;
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -33,9 +33,9 @@ async fn seen(running: &Running, target: &str) -> Value {
     answer.json()
 }
 
-// Eight answers of 3 MiB: three of them are enough for one page.
+// Eight results of 3 MiB: three of them fill a page.
 #[tokio::test(flavor = "multi_thread")]
-async fn results_come_in_pages_that_can_be_read() {
+async fn results_are_paged_by_size() {
     let large = MockResponse::ok("").content(Content::Whole(vec![b'x'; 3 * 1024 * 1024].into()));
     let api = MockApi::builder().answer("/**", large).build();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -69,9 +69,9 @@ async fn results_come_in_pages_that_can_be_read() {
     assert!(running.stop().await);
 }
 
-// Both tenants are paused first: nothing is sent, and everything can be counted.
+// Both tenants are paused, so nothing is sent and every job can be counted.
 #[tokio::test]
-async fn jobs_are_submitted_seen_and_cancelled() {
+async fn bulk_routes_submit_show_and_cancel_jobs() {
     let running = working().await;
     for tenant in ["acme", "bolt"] {
         done(&running, &format!("/v1/bulk/tenants/{tenant}/pause")).await;
@@ -130,9 +130,9 @@ async fn jobs_are_submitted_seen_and_cancelled() {
     assert!(running.stop().await);
 }
 
-// Nobody listens at that API: two retries are refused at once, and the job is buried with the reason.
+// No server listens at that API: the attempt fails at once and the job is dead-lettered with its error.
 #[tokio::test]
-async fn a_job_that_fails_for_good_can_be_retried_and_purged() {
+async fn bulk_routes_retry_and_purge_dead_letters() {
     let running = working().await;
     let job = r#"{"id":"lost","tenant":"acme","api":"stock","path":"/a","max_retries":0}"#;
     let ndjson = [("content-type", "application/x-ndjson")];
@@ -191,7 +191,7 @@ async fn buried(running: &Running) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_and_nothing_of_it_is_taken() {
+async fn bulk_routes_report_errors_and_take_nothing() {
     let running = working().await;
     let jobs = r#"[{"api":"stock","path":"/a"},{"api":"nope","path":"/a"},{"api":"stock"}]"#;
     let refused = running.post("/v1/bulk/jobs", jobs).await;
@@ -264,7 +264,7 @@ async fn what_is_wrong_is_told_and_nothing_of_it_is_taken() {
 }
 
 #[tokio::test]
-async fn without_an_engine_it_is_said_how_to_get_one() {
+async fn bulk_routes_without_an_engine_say_how_to_start_one() {
     let running = Running::start().await;
     let answer = running.get("/v1/bulk").await;
     assert_eq!((answer.status, &*answer.problem()), (404, "no_bulk"));
@@ -280,9 +280,9 @@ async fn without_an_engine_it_is_said_how_to_get_one() {
     assert!(running.stop().await);
 }
 
-// The stream names what happens to jobs beside what happens to calls.
+// The stream reports job events as well as call events.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_stream_tells_of_jobs_too() {
+async fn the_event_stream_reports_jobs() {
     let running = working().await;
     let mut curl = std::process::Command::new("curl");
     let stream = format!("http://{}/v1/events?api=bulk", running.place());

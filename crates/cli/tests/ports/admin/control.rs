@@ -1,4 +1,4 @@
-//! What operators change.
+//! Changes by operators.
 
 use outflow_cli::ConfigSources;
 use serde_json::json;
@@ -11,9 +11,9 @@ async fn hold(running: &Running, body: serde_json::Value) -> super::support::Ans
         .await
 }
 
-// Three a minute is below the floor of half speed, so the rate stays; the concurrency halves.
+// 3/min is below the floor of half speed, so the rate stays and the concurrency halves.
 #[tokio::test]
-async fn an_api_is_held_in_every_state_that_can_be_held() {
+async fn operators_hold_an_api_in_every_allowed_state() {
     let running = Running::start().await;
     for (word, state, circuit, held) in [
         ("throttle", "Throttle", "CLOSED", "throttle"),
@@ -43,10 +43,9 @@ async fn an_api_is_held_in_every_state_that_can_be_held() {
     );
 }
 
-// Offline no call is made and no timer ends it: its time to come back is none. Released it is as it
-// was before.
+// No timer ends the offline state, so its end is unknown. A release restores the state before.
 #[tokio::test]
-async fn offline_lets_nothing_go_until_it_is_released() {
+async fn offline_refuses_calls_until_release() {
     let running = Running::start().await;
     let held = hold(&running, json!({ "state": "offline", "reason": "a move" }))
         .await
@@ -69,10 +68,10 @@ async fn offline_lets_nothing_go_until_it_is_released() {
     assert_eq!(snapshot["health"][0]["held"], json!(null));
 }
 
-// Each group has its own state: one is held, the other goes on. Where they share one, a group cannot
-// be held alone, because all would be.
+// With a state per group, one is held while the other continues. With a shared state a group cannot be held
+// alone.
 #[tokio::test]
-async fn a_group_is_held_alone_only_where_it_has_a_state_of_its_own() {
+async fn operators_hold_a_group_only_with_its_own_state() {
     let shared = Running::start().await;
     let refused = hold(&shared, json!({ "state": "offline", "group": "orders" })).await;
     assert_eq!(
@@ -123,10 +122,10 @@ async fn a_group_is_held_alone_only_where_it_has_a_state_of_its_own() {
     );
 }
 
-// A file of one limit that becomes another, then a torn one: the second stays in effect, and all that is
-// wrong with the third is told.
+// The file changes to another limit, then to an invalid one. The second version stays in effect, and the
+// response lists the errors of the third.
 #[tokio::test]
-async fn a_reload_is_all_or_nothing_and_says_what_it_did() {
+async fn a_reload_applies_all_or_nothing_and_reports_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("outflow.toml");
     let write = |limit: &str| {
@@ -165,7 +164,7 @@ async fn a_reload_is_all_or_nothing_and_says_what_it_did() {
 }
 
 #[tokio::test]
-async fn a_variable_is_set_while_the_program_runs() {
+async fn operators_set_variables_at_runtime() {
     let running = Running::start().await;
     let set = async |body: serde_json::Value| {
         let json_body = [("content-type", "application/json")];
@@ -216,7 +215,7 @@ async fn a_variable_is_set_while_the_program_runs() {
 }
 
 #[tokio::test]
-async fn every_change_is_noted_and_nothing_else_is() {
+async fn the_audit_log_records_changes_only() {
     let running = Running::start().await;
     hold(
         &running,

@@ -1,8 +1,8 @@
-//! The API's document, as a judge of what is answered.
+//! The OpenAPI document as a check of every response.
 
 use serde_json::Value;
 
-/// The document that the program serves.
+/// The OpenAPI document that the program serves.
 pub struct Document(Value);
 
 impl Document {
@@ -10,7 +10,7 @@ impl Document {
         Self(serde_json::from_str(text).expect("the document is JSON"))
     }
 
-    /// Fails unless this answer is described. Addresses that are not are nobody's business here.
+    /// Panics if the document does not describe this response. Unknown routes are not checked.
     pub fn judge(&self, method: &str, target: &str, answer: &super::support::Answer) {
         let path = target.split('?').next().unwrap_or_default();
         let Some(operation) = self.operation(&method.to_lowercase(), path) else {
@@ -58,7 +58,7 @@ impl Document {
         }
     }
 
-    /// As much of JSON Schema as the document uses.
+    /// Checks a value against the part of JSON Schema that the document uses.
     fn fits(&self, value: &Value, schema: &Value, at: &str) -> Result<(), String> {
         let schema = self.resolved(schema);
         if let Some(choices) = schema["oneOf"].as_array() {
@@ -122,9 +122,9 @@ fn is_of_type(value: &Value, types: &Value) -> bool {
     }
 }
 
-// The judge must be able to say no.
+// The check must be able to fail.
 #[test]
-fn an_answer_that_is_not_as_described_is_found() {
+fn the_document_rejects_an_undescribed_response() {
     let document = Document::of(
         r#"{"paths":{},"components":{"schemas":{"A":{"type":"object","required":["n"],
             "additionalProperties":false,"properties":{"n":{"type":["integer","null"]},

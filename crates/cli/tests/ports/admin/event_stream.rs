@@ -1,4 +1,4 @@
-//! The live stream.
+//! The live event stream.
 
 use outflow_cli::ListenAddr;
 use outflow_mock::MockApi;
@@ -9,14 +9,14 @@ use tokio::time::timeout;
 
 use super::support::{PATIENCE, QUIET, Running};
 
-/// One who listens, block by block.
+/// A reader of the event stream, block by block.
 pub struct Stream {
     wire: TcpStream,
     text: String,
 }
 
 impl Stream {
-    /// Listens, and returns when the server says that it does.
+    /// Opens the stream and waits for the head of its response.
     pub async fn open(running: &Running, target: &str) -> Self {
         let wire = running.open("GET", target, &[], "").await;
         let mut stream = Self {
@@ -29,8 +29,7 @@ impl Stream {
         stream
     }
 
-    /// The next event: its name, its number and what it says; `None` at the end. Comments are passed
-    /// over.
+    /// Returns the next event: its name, its number and its fields; `None` at the end. Skips comments.
     pub async fn next(&mut self) -> Option<(String, Option<u64>, Value)> {
         loop {
             let block = self.until("\n\n").await?;
@@ -47,7 +46,7 @@ impl Stream {
         }
     }
 
-    /// The next event of this name.
+    /// Returns the next event of this name.
     pub async fn next_named(&mut self, wanted: &str) -> Value {
         loop {
             let (name, _, facts) = self.next().await.expect("the stream goes on");
@@ -57,8 +56,7 @@ impl Stream {
         }
     }
 
-    /// All up to and with this mark. Chunks have lengths between them, which no block of ours looks
-    /// like.
+    /// Reads up to and including this mark. Chunk lengths between blocks do not look like a block.
     async fn until(&mut self, mark: &str) -> Option<String> {
         loop {
             if let Some(end) = self.text.find(mark) {
@@ -87,7 +85,7 @@ const TWO: &str = r#"
     limits = []
 "#;
 
-/// So many calls that are let through and given back: two events each, told on this thread.
+/// Acquires and refunds this number of permits: two events each, emitted on this thread.
 fn pass(running: &Running, api: &str, calls: usize) {
     let door = running
         .program
@@ -102,7 +100,7 @@ fn pass(running: &Running, api: &str, calls: usize) {
 }
 
 #[tokio::test]
-async fn events_come_in_their_order_with_their_numbers() {
+async fn events_arrive_in_order_with_numbers() {
     let running = Running::with(&format!("{QUIET}{TWO}")).await;
     let mut stream = Stream::open(&running, "/v1/events").await;
     pass(&running, "stock", 3);
@@ -126,7 +124,7 @@ async fn events_come_in_their_order_with_their_numbers() {
 }
 
 #[tokio::test]
-async fn a_reader_hears_of_the_api_it_asked_for_and_no_other() {
+async fn the_event_stream_filters_by_api() {
     let running = Running::with(&format!("{QUIET}{TWO}")).await;
     let mut stream = Stream::open(&running, "/v1/events?api=books").await;
     pass(&running, "stock", 5);
@@ -138,10 +136,10 @@ async fn a_reader_hears_of_the_api_it_asked_for_and_no_other() {
     );
 }
 
-// 1,500 calls are 3,000 events on a thread on which the stream cannot run meanwhile: 1,024 are kept,
-// and the reader is told of the rest before it hears them.
+// 1,500 calls are 3,000 events on a thread that blocks the stream. The buffer keeps 1,024, and the reader
+// first receives the number of lost ones.
 #[tokio::test]
-async fn whoever_is_too_slow_is_told_how_much_it_missed() {
+async fn a_slow_reader_learns_how_many_events_it_missed() {
     let running = Running::with(&format!("{QUIET}{TWO}")).await;
     let mut stream = Stream::open(&running, "/v1/events").await;
     pass(&running, "stock", 1_500);
@@ -158,7 +156,7 @@ async fn whoever_is_too_slow_is_told_how_much_it_missed() {
 }
 
 #[tokio::test]
-async fn snapshots_come_with_the_events_if_they_are_asked_for() {
+async fn the_event_stream_sends_requested_snapshots() {
     let running = Running::with(&format!("{QUIET}{TWO}")).await;
     let mut stream = Stream::open(&running, "/v1/events?snapshot_ms=100").await;
     for _ in 0..2 {
@@ -168,7 +166,7 @@ async fn snapshots_come_with_the_events_if_they_are_asked_for() {
 }
 
 #[tokio::test]
-async fn a_change_of_state_and_who_made_it_are_told() {
+async fn the_event_stream_reports_state_changes_and_operators() {
     let running = Running::with(&format!("{QUIET}{TWO}")).await;
     let mut stream = Stream::open(&running, "/v1/events?api=stock").await;
     let hold = r#"{"state":"offline","reason":"a move"}"#;
@@ -185,9 +183,9 @@ async fn a_change_of_state_and_who_made_it_are_told() {
     );
 }
 
-// A call through the sidecar with a key in its query and one that looks like one in its path.
+// The call has a key in its query and a text that resembles a key in its path.
 #[tokio::test]
-async fn a_call_is_told_without_its_secrets() {
+async fn the_event_stream_redacts_calls() {
     let api = MockApi::builder().build().expect("valid");
     let server = api.listen().await.expect("a port");
     let text = format!("[apis.stock]\nbase_url = \"{}\"\n", server.url());
@@ -216,17 +214,17 @@ async fn a_call_is_told_without_its_secrets() {
 }
 
 #[tokio::test]
-async fn streams_end_with_the_program() {
+async fn event_streams_end_with_the_program() {
     let running = Running::with(&format!("{QUIET}{TWO}")).await;
     let mut stream = Stream::open(&running, "/v1/events").await;
     assert!(running.stop().await, "an open stream holds nothing up");
     while stream.next().await.is_some() {}
 }
 
-// So much that no buffer on the way holds it, to a reader who reads nothing: the grace of half a
-// minute is not waited for.
+// More events than any buffer holds, to a reader that reads nothing: the program does not wait for the grace
+// of half a minute.
 #[tokio::test]
-async fn a_reader_who_does_not_read_holds_nothing_up() {
+async fn a_stalled_reader_does_not_delay_shutdown() {
     let running = Running::with(&format!("{QUIET}{TWO}")).await;
     let stream = Stream::open(&running, "/v1/events").await;
     for _ in 0..200 {
@@ -240,9 +238,9 @@ async fn a_reader_who_does_not_read_holds_nothing_up() {
     drop(stream);
 }
 
-// The 65th is refused: each reader costs a copy of everything.
+// Each reader costs a copy of every event, so the 65th is refused.
 #[tokio::test]
-async fn readers_are_bounded() {
+async fn the_event_stream_bounds_its_readers() {
     let running = Running::with(&format!("{QUIET}{TWO}")).await;
     let mut streams = Vec::new();
     for _ in 0..64 {

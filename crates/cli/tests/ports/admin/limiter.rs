@@ -1,4 +1,4 @@
-//! The limiter alone, for programs that send by themselves.
+//! The limiter for programs that send their calls themselves.
 
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
@@ -35,7 +35,7 @@ async fn in_flight(running: &Running) -> Value {
 }
 
 #[tokio::test]
-async fn a_call_is_asked_for_sent_and_settled() {
+async fn a_permit_is_acquired_and_settled() {
     let running = Running::start().await;
     let answer = acquire(
         &running,
@@ -68,9 +68,9 @@ async fn a_call_is_asked_for_sent_and_settled() {
     );
 }
 
-// Three a minute, two of them given back: a refund restores, a settled call does not.
+// 3/min, two of them refunded: a refund restores quota, a settled call does not.
 #[tokio::test]
-async fn what_never_left_is_given_back() {
+async fn a_refund_restores_quota_once() {
     let running = Running::start().await;
     for _ in 0..2 {
         let number = permit(&running).await;
@@ -92,7 +92,7 @@ async fn what_never_left_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_why_and_when() {
+async fn a_refusal_states_its_reason_and_delay() {
     let running = Running::start().await;
     for _ in 0..3 {
         permit(&running).await;
@@ -141,7 +141,7 @@ async fn a_refusal_says_why_and_when() {
 }
 
 #[tokio::test]
-async fn checking_takes_nothing() {
+async fn check_takes_no_quota() {
     let running = Running::start().await;
     for _ in 0..5 {
         let outlook = running
@@ -153,9 +153,9 @@ async fn checking_takes_nothing() {
     assert_eq!(used(&running).await, 0);
 }
 
-// The headers of the answer are read as those of a call of our own: the server asks for 7 s.
+// The limiter reads the response headers as for its own calls: the server asks for 7 s.
 #[tokio::test]
-async fn the_verdict_is_that_of_the_one_table() {
+async fn settle_returns_the_verdict_of_the_policy() {
     let running = Running::start().await;
     let throttled =
         json!({ "status": 429, "headers": { "Retry-After": "7", "x-more": ["a", "b"] } });
@@ -189,9 +189,9 @@ async fn the_verdict_is_that_of_the_one_table() {
     assert_eq!(left.json()["effect"], "cancelled");
 }
 
-// What cannot be understood must not use a permit up.
+// An invalid report must not consume the permit.
 #[tokio::test]
-async fn an_ending_that_makes_no_sense_leaves_the_permit_where_it_is() {
+async fn an_invalid_report_does_not_consume_the_permit() {
     let running = Running::start().await;
     let number = permit(&running).await;
     for ending in [
@@ -219,7 +219,7 @@ async fn an_ending_that_makes_no_sense_leaves_the_permit_where_it_is() {
 }
 
 #[tokio::test]
-async fn numbers_cannot_be_guessed_and_nonsense_is_nobodys() {
+async fn permit_numbers_cannot_be_guessed() {
     let running = Running::start().await;
     let (one, other) = (permit(&running).await, permit(&running).await);
     let same = one
@@ -256,10 +256,10 @@ async fn numbers_cannot_be_guessed_and_nonsense_is_nobodys() {
     );
 }
 
-// A lease of a fifth of a second and nobody who settles. The call counts as sent: its place in flight
-// is free again, and what it took is not.
+// A lease of a fifth of a second expires. The call counts as sent: it is no longer in flight, and its quota
+// stays used.
 #[tokio::test]
-async fn a_caller_that_died_leaves_a_call_that_counts() {
+async fn an_expired_lease_counts_as_a_sent_call() {
     let running = Running::start().await;
     let mut events = Stream::open(&running, "/v1/events?api=stock").await;
     let given = acquire(&running, &json!({ "api": "stock", "lease_ms": 200 }))
@@ -285,10 +285,10 @@ async fn a_caller_that_died_leaves_a_call_that_counts() {
     assert_eq!(running.get("/v1/snapshot").await.json()["permits_out"], 0);
 }
 
-// One call may be in flight, and it is: the second waits, hangs up, and leaves nothing behind. When
-// the first is settled there is nobody to call, and a third gets the place at once.
+// One call may be in flight, and it is. The second waits, hangs up and leaves nothing behind, so a third gets
+// the permit when the first is settled.
 #[tokio::test]
-async fn whoever_hangs_up_while_it_waits_loses_nothing() {
+async fn a_waiter_that_hangs_up_leaves_no_trace() {
     let text =
         "[apis.stock]\nbase_url = \"http://localhost:9\"\nlimits = [\"3/min\"]\nconcurrency = 1\n";
     let running = Running::with(&format!("{QUIET}{text}")).await;
@@ -317,10 +317,10 @@ async fn whoever_hangs_up_while_it_waits_loses_nothing() {
     );
 }
 
-// Whoever waits is told at once, and whoever holds a permit does not hold up the end. One call a
-// minute: the second would wait for the whole of it.
+// A waiter receives its refusal at once, and an open permit does not delay the end. At 1/min the second call
+// would wait for a whole minute.
 #[tokio::test]
-async fn the_end_of_the_program_is_told_to_those_who_wait() {
+async fn shutdown_refuses_all_waiters() {
     let text = "[apis.stock]\nbase_url = \"http://localhost:9\"\nlimits = [\"1/min\"]\nmax_wait = \"5m\"\n";
     let running = Running::with(&format!("{QUIET}{text}")).await;
     let mut events = Stream::open(&running, "/v1/events").await;

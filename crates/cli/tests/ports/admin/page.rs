@@ -1,9 +1,9 @@
-//! The live page, as a browser would get it.
+//! The live page as a browser receives it.
 
 use super::support::Running;
 
 #[tokio::test]
-async fn the_page_is_served_whole_and_in_its_types() {
+async fn the_admin_port_serves_the_page_with_its_types() {
     let running = Running::start().await;
     for (path, kind, holds) in [
         (
@@ -28,10 +28,10 @@ async fn the_page_is_served_whole_and_in_its_types() {
     }
 }
 
-// The policy allows files of this place alone, so whatever were inline or from elsewhere would not
-// work; and nothing that comes in may become markup.
+// The policy allows only files of this origin, so inline or foreign content would not work. Nothing that
+// comes in may become markup.
 #[tokio::test]
-async fn the_page_needs_nothing_inline_nothing_foreign_and_no_markup() {
+async fn the_page_has_no_inline_or_foreign_content() {
     let running = Running::start().await;
     let (html, js) = (
         running.get("/").await.text(),
@@ -64,7 +64,7 @@ async fn the_page_needs_nothing_inline_nothing_foreign_and_no_markup() {
 }
 
 #[tokio::test]
-async fn the_document_is_served() {
+async fn the_admin_port_serves_the_openapi_document() {
     let running = Running::start().await;
     let served = running.get("/v1/openapi.json").await;
     let known = include_str!("../../../../admin/src/page/openapi.json");

@@ -1,7 +1,7 @@
-//! The collection for Postman: made from the API's document, kept in `docs/postman`, and run.
+//! The Postman collection: generated from the OpenAPI document, stored in `docs/postman`, and run.
 //!
-//! The file is compared with what the document makes of it, so that the two cannot differ. The order
-//! is that of a first look: probes, looking, operating, then the limiter with its permit.
+//! The file is compared with its generated form, so the two cannot differ. The order follows a first visit:
+//! probes, queries, control, then the limiter with its permit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::support::{QUIET, Running, STOCK};
 
-/// The operations in the order in which they are run. A permit is used once, so there are two.
+/// The operations in the order of the run. A permit is used once, so there are two.
 const ORDER: &[&str] = &[
     "alive",
     "ready",
@@ -35,7 +35,7 @@ const ORDER: &[&str] = &[
     "settle",
     "acquire",
     "refund",
-    // A tenant that is paused first, so that its job is still there at the end to be cancelled.
+    // The tenant is paused first, so that its job can still be cancelled at the end.
     "bulk_open",
     "bulk_tenant_pause",
     "bulk_submit",
@@ -59,12 +59,12 @@ const ORDER: &[&str] = &[
     "bulk_tenant_resume",
 ];
 
-/// A stream has no end: no runner of requests can wait for it.
+/// A stream without an end, for which no request runner can wait.
 const ENDLESS: &str = "events";
 
-// To make the file anew, run this test and copy what it wrote beside it.
+// To regenerate the file, run this test and copy the file that it names.
 #[test]
-fn the_collection_is_made_from_the_document() {
+fn the_collection_matches_the_openapi_document() {
     let made = collection(&document());
     let kept = std::fs::read_to_string(folder().join(COLLECTION)).unwrap_or_default();
     let text = format!("{}\n", serde_json::to_string_pretty(&made).expect("JSON"));
@@ -79,17 +79,16 @@ fn the_collection_is_made_from_the_document() {
 }
 
 #[test]
-fn every_operation_but_the_stream_is_in_the_collection() {
+fn the_collection_has_every_operation_except_the_stream() {
     for (_, _, operation) in operations(&document()) {
         let id = operation["operationId"].as_str().expect("an id");
         assert!(id == ENDLESS || ORDER.contains(&id), "{id}");
     }
 }
 
-// The program as a user runs it, and the runner as a user runs it: every request is answered as the
-// document promises.
+// Newman runs the collection against the program, and every response must match the document.
 #[tokio::test(flavor = "multi_thread")]
-async fn newman_runs_the_collection_green() {
+async fn newman_runs_the_collection_without_failures() {
     let stock = STOCK.replace("3/min", "30/min");
     let running = Running::working(&format!("{QUIET}{stock}")).await;
     let mut newman = Command::new("newman");
@@ -140,7 +139,7 @@ fn collection(document: &Value) -> Value {
     })
 }
 
-/// Method, path and operation.
+/// Returns method, path and operation.
 fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
     let paths = document["paths"].as_object().expect("paths").iter();
     let all = paths.flat_map(|(path, item)| {
@@ -197,7 +196,7 @@ fn url(path: &str, operation: &Value) -> String {
     format!("{{{{base}}}}{path}{query}")
 }
 
-/// What must be true of the answer: its status, and every member that is promised.
+/// Renders the checks of a response: its status and its required members.
 fn script(operation: &Value, document: &Value) -> Vec<String> {
     let responses = operation["responses"].as_object().expect("responses");
     let (status, good) = responses.iter().next().expect("a response");

@@ -1,4 +1,4 @@
-//! What can be seen of the program.
+//! Queries of the program's state.
 
 use outflow::config::Environment;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::support::{QUIET, Running, STOCK};
 
 #[tokio::test]
-async fn the_program_says_that_it_lives_and_takes_calls() {
+async fn probes_report_a_live_and_ready_program() {
     let running = Running::start().await;
     assert_eq!(
         running.get("/healthz").await.json(),
@@ -17,7 +17,7 @@ async fn the_program_says_that_it_lives_and_takes_calls() {
 }
 
 #[tokio::test]
-async fn prometheus_finds_its_page_in_the_type_it_asks_for() {
+async fn metrics_have_the_openmetrics_type() {
     let running = Running::start().await;
     let page = running.get("/metrics").await;
     let kind = page.header("content-type").unwrap_or_default().to_owned();
@@ -33,9 +33,9 @@ async fn prometheus_finds_its_page_in_the_type_it_asks_for() {
     assert!(page.text().ends_with("# EOF\n"));
 }
 
-// Two calls of three are taken: one of cost 1 by its group, one of cost 2 by its route would not fit.
+// Two of three units are used, so a call whose route costs 2 does not fit.
 #[tokio::test]
-async fn a_snapshot_tells_what_the_doors_know() {
+async fn a_snapshot_shows_the_state_of_every_upstream() {
     let running = Running::start().await;
     for _ in 0..2 {
         let taken = running.post("/v1/acquire", r#"{"api":"stock"}"#).await;
@@ -108,10 +108,10 @@ async fn a_snapshot_tells_what_the_doors_know() {
     }
 }
 
-// A server that says 429 after two calls: the limit in effect falls below the configured three, and
-// the difference is told.
+// The server throttles after two calls: the effective limit falls below the configured three, and the
+// snapshot shows the difference.
 #[tokio::test]
-async fn a_limit_that_evidence_lowered_is_told_with_its_drift() {
+async fn a_snapshot_shows_the_drift_of_a_lowered_limit() {
     let running = Running::start().await;
     for status in [200, 200, 429] {
         let permit = running
@@ -138,7 +138,7 @@ async fn a_limit_that_evidence_lowered_is_told_with_its_drift() {
 }
 
 #[tokio::test]
-async fn apis_are_listed_by_name_and_unknown_ones_are_said_to_be() {
+async fn apis_are_listed_by_name_and_unknown_ones_are_reported() {
     let more = "[apis.books]\nbase_url = \"http://localhost:9\"\ncache = \"standard\"\n";
     let running = Running::with(&format!("{QUIET}{STOCK}{more}")).await;
     let apis = running.get("/v1/apis").await.json();
@@ -162,10 +162,10 @@ async fn apis_are_listed_by_name_and_unknown_ones_are_said_to_be() {
     }
 }
 
-// Three a minute: three go, the fourth waits for the first to be a minute old, and four at once never
-// go. The delay is a whole minute less what the test itself took.
+// 3/min: three calls go, the fourth waits until the first is a minute old, and a cost of four never fits. The
+// delay is a minute less the duration of the test.
 #[tokio::test]
-async fn a_wait_is_explained_before_it_begins() {
+async fn explain_estimates_a_wait_without_taking_quota() {
     let running = Running::start().await;
     let explain = async |rest: &str| running.get(&format!("/v1/explain?api=stock{rest}")).await;
     let free = explain("").await.json();
@@ -213,9 +213,9 @@ async fn a_wait_is_explained_before_it_begins() {
     );
 }
 
-// A key in the environment, a value in the environment, one in the text and one that nobody wrote.
+// A key and a value from the environment, a value from the text, and a default.
 #[tokio::test]
-async fn the_configuration_is_shown_with_its_sources_and_without_its_secrets() {
+async fn config_shows_values_with_sources_and_without_secrets() {
     let text = STOCK.replace("base_url", "api_key_env = \"STOCK_KEY\"\n    base_url");
     let environment = Environment::from_iter([
         ("STOCK_KEY", "CANARY-9f2c"),
@@ -243,7 +243,7 @@ async fn the_configuration_is_shown_with_its_sources_and_without_its_secrets() {
 }
 
 #[tokio::test]
-async fn background_work_is_shown() {
+async fn tasks_lists_background_work() {
     let running = Running::start().await;
     let tasks = running.get("/v1/tasks").await.json();
     let tasks = tasks["tasks"].as_array().expect("a list").clone();

@@ -1,4 +1,4 @@
-//! A running program, and a client that says exactly what a test wants said.
+//! A running program, and a client that sends exact bytes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::document::Document;
 /// Far longer than anything here takes, and short enough to fail a test that hangs.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What all tests configure; more lines follow.
+/// Configuration of all tests; more lines follow.
 pub const QUIET: &str = r#"
     [server]
     listen = "127.0.0.1:0"
@@ -25,7 +25,7 @@ pub const QUIET: &str = r#"
     level = "off"
 "#;
 
-/// An API that answers nobody: for tests that send nothing.
+/// An API without a server, for tests that send nothing.
 pub const STOCK: &str = r#"
     [apis.stock]
     base_url = "http://localhost:9"
@@ -39,23 +39,23 @@ pub const STOCK: &str = r#"
 /// A program that runs until it is stopped or dropped.
 pub struct Running {
     pub program: Program,
-    /// Where its jobs are, if it works on any.
+    /// Directory of its jobs, if the bulk engine runs.
     _jobs: Option<TempDir>,
     document: Document,
 }
 
 impl Running {
-    /// With the usual API.
+    /// Starts with the default API.
     pub async fn start() -> Self {
         Self::with(&format!("{QUIET}{STOCK}")).await
     }
 
-    /// With this configuration.
+    /// Starts with this configuration.
     pub async fn with(text: &str) -> Self {
         Self::within(text, Environment::empty()).await
     }
 
-    /// With this configuration in this environment.
+    /// Starts with this configuration in this environment.
     pub async fn within(text: &str, environment: Environment) -> Self {
         let sources = ConfigSources::new(Vec::new())
             .with(Source::new("test.toml", text))
@@ -63,7 +63,7 @@ impl Running {
         Self::of(sources).await
     }
 
-    /// With whatever these sources say.
+    /// Starts with these sources.
     pub async fn of(sources: ConfigSources) -> Self {
         let program = Program::start_watching(sources, ConfigWatch::Nothing).await;
         let program = program.unwrap_or_else(|error| panic!("{error}"));
@@ -75,7 +75,7 @@ impl Running {
         }
     }
 
-    /// With this configuration, and an engine for jobs.
+    /// Starts with this configuration and a bulk engine.
     pub async fn working(text: &str) -> Self {
         let jobs = tempfile::tempdir().expect("a folder");
         let dir = jobs.path().display().to_string();
@@ -90,7 +90,7 @@ impl Running {
         }
     }
 
-    /// Where the admin API is.
+    /// Returns the address of the admin API.
     pub fn place(&self) -> SocketAddr {
         match self.program.admin() {
             ListenAddr::Tcp(address) => *address,
@@ -111,7 +111,7 @@ impl Running {
         self.send("POST", target, &json, body).await
     }
 
-    /// One request with these headers, and `Host` unless they name one.
+    /// Sends one request with these headers, and `Host` unless they name one.
     pub async fn send(
         &self,
         method: &str,
@@ -122,14 +122,14 @@ impl Running {
         let mut wire = self.open(method, target, headers, body).await;
         let mut bytes = Vec::new();
         let read = tokio::time::timeout(PATIENCE, wire.read_to_end(&mut bytes)).await;
-        // A server that refuses a body may reset the connection after its answer.
+        // A server that refuses a body may reset the connection after its response.
         let _reset = read.expect("an answer in time");
         let answer = Answer::of(&bytes);
         self.document.judge(method, target, &answer);
         answer
     }
 
-    /// The same without waiting for the answer.
+    /// Sends one request without waiting for the response.
     pub async fn open(
         &self,
         method: &str,
@@ -156,14 +156,14 @@ impl Running {
         wire
     }
 
-    /// Whether everything ended, and in time.
+    /// Stops the program and returns whether everything ended in time.
     pub async fn stop(self) -> bool {
         let stopped = tokio::time::timeout(PATIENCE, self.program.stop()).await;
         stopped.expect("the program stops")
     }
 }
 
-/// What came back.
+/// A response of the admin API.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -203,7 +203,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
     }
 
-    /// The last word of a problem's type.
+    /// Returns the last part of a problem's type.
     pub fn problem(&self) -> String {
         let kind = self.json()["type"].as_str().unwrap_or_default().to_owned();
         kind.rsplit(':').next().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! Nothing is held back: bodies, events, trailers and leave to send come and go as they are made.
+//! The sidecar streams bodies, events, trailers and interim responses without delay.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use tokio::time::timeout;
 
 use super::support::{PATIENCE, Reply, Sidecar, Tape, Told, echo, rest, until};
 
-// A byte every half second for two minutes: who waits for the end does not see the first in time.
+// A byte every half second for two minutes: a sidecar that buffers would miss the deadline.
 #[tokio::test]
-async fn the_first_event_comes_before_the_last_is_made() {
+async fn the_sidecar_streams_events_as_they_come() {
     let drip = Content::Drip {
         bytes: Bytes::from_static(&[b'x'; 240]),
         every: Duration::from_millis(500),
@@ -33,10 +33,10 @@ async fn the_first_event_comes_before_the_last_is_made() {
     assert!(first.expect("before the end").contains("text/event-stream"));
 }
 
-// The client hangs up in the middle of an endless body. The API allows one call at a time, so the
-// second is answered only if the first gave its place back.
+// The client hangs up in the middle of an endless body. The API allows one call at a time, so the second call
+// proceeds only if the first freed its slot.
 #[tokio::test]
-async fn a_client_that_leaves_gives_its_place_back() {
+async fn a_client_that_hangs_up_frees_its_slot() {
     let api = MockApi::builder()
         .answer(
             "/endless",
@@ -59,10 +59,10 @@ async fn a_client_that_leaves_gives_its_place_back() {
     assert_eq!(sidecar.get("/strict/quick", "").await.status, 200);
 }
 
-// The same while the call still waits for its turn: the only place is taken for good. Whoever closes its
-// sending side alone looks just the same, and is taken for gone as well.
+// The call still waits, because an endless one holds the only slot. A client that closes only its sending
+// side looks the same and counts as gone too.
 #[tokio::test]
-async fn a_client_that_leaves_while_it_waits_leaves_the_line() {
+async fn a_waiting_client_that_hangs_up_leaves_the_queue() {
     let api = MockApi::builder()
         .answer(
             "/endless",
@@ -100,9 +100,9 @@ async fn a_client_that_leaves_while_it_waits_leaves_the_line() {
     timeout(PATIENCE, comes_to(0)).await.expect("it left");
 }
 
-// The API answers when the trailer has come, and not before.
+// The API answers only when the trailer has arrived.
 #[tokio::test]
-async fn trailers_of_a_request_reach_the_api() {
+async fn the_sidecar_forwards_request_trailers() {
     let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
     let tape = Tape::playing("\r\n0\r\nx-sum: 6\r\n\r\n", answer).await;
     let sidecar = Sidecar::before(&tape.url, Told::default()).await;
@@ -118,9 +118,9 @@ async fn trailers_of_a_request_reach_the_api() {
     );
 }
 
-// An answer made by hand, because the strict API sends no trailers.
+// The response is raw bytes, because the mock API sends no trailers.
 #[tokio::test]
-async fn trailers_of_an_answer_reach_who_takes_them() {
+async fn the_sidecar_forwards_response_trailers_to_willing_callers() {
     let answer = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n\
                   3\r\nabc\r\n0\r\nx-sum: 6\r\n\r\n";
     for (asked, told) in [("te: trailers\r\n", true), ("", false)] {
@@ -136,9 +136,9 @@ async fn trailers_of_an_answer_reach_who_takes_them() {
     }
 }
 
-// The limit lets one call go in an hour. The second is told so before it has sent its body.
+// The limit allows one call an hour. The second is refused before it sends its body.
 #[tokio::test]
-async fn leave_to_send_a_body_is_given_with_the_permit() {
+async fn the_sidecar_sends_100_continue_with_the_permit() {
     let (_, server) = echo().await;
     let rare = Told {
         api: "limits = [\"1/h\"]\nmax_wait = \"1s\"",
@@ -164,9 +164,9 @@ async fn leave_to_send_a_body_is_given_with_the_permit() {
     assert_eq!(refused.status, 429, "{refused:?}");
 }
 
-// The answer to a retry comes from a second attempt, with the body sent again.
+// The response to a retry comes from a second attempt that sends the body again.
 #[tokio::test]
-async fn a_small_body_is_sent_again_and_a_large_one_is_not() {
+async fn a_retry_resends_a_small_body_and_no_large_one() {
     let script = Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503));
     for (length, headers, status, attempts) in [
         (1_000, "", 503, "1"),
@@ -193,7 +193,7 @@ async fn a_small_body_is_sent_again_and_a_large_one_is_not() {
 }
 
 #[tokio::test]
-async fn head_and_empty_answers_have_no_body_and_keep_the_connection() {
+async fn bodyless_responses_keep_the_connection() {
     let api = MockApi::builder()
         .answer("/none", MockResponse::status(204))
         .answer("/same", MockResponse::status(304).header("etag", "\"1\""))
@@ -222,7 +222,7 @@ async fn head_and_empty_answers_have_no_body_and_keep_the_connection() {
 }
 
 #[tokio::test]
-async fn http_2_without_asking_is_spoken() {
+async fn the_sidecar_accepts_http_2_with_prior_knowledge() {
     let (_, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let io = TokioIo::new(sidecar.connect().await);
@@ -251,9 +251,9 @@ async fn http_2_without_asking_is_spoken() {
     drop((client, connection));
 }
 
-// Kept for a minute: the second comes from the cache, and says so.
+// The response is fresh for a minute, so the second one comes from the cache and says so.
 #[tokio::test]
-async fn what_the_cache_has_is_answered_through_the_sidecar() {
+async fn the_sidecar_answers_from_the_cache() {
     let kept = MockResponse::ok("{}").header("cache-control", "max-age=60");
     let api = MockApi::builder()
         .answer("/**", kept)

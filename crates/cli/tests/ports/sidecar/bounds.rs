@@ -1,4 +1,4 @@
-//! Nobody can take more than a share: of time, of memory, of connections.
+//! Bounds for each caller: time, memory and connections.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use tokio::time::{interval, timeout};
 
 use super::support::{PATIENCE, Reply, Sidecar, Told, echo, rest, until};
 
-// A head of which a byte comes now and then is given up after its time, and its sender is told.
+// An incomplete head receives a problem response at its timeout.
 #[tokio::test]
-async fn a_head_that_trickles_in_is_given_up() {
+async fn the_sidecar_ends_a_slow_head() {
     let (_, server) = echo().await;
     let told = Told {
         server: "header_timeout = \"300ms\"",
@@ -26,13 +26,13 @@ async fn a_head_that_trickles_in_is_given_up() {
         (reply.status, &reply.problem()["type"]),
         (408, &"urn:outflow:problem:slow".into())
     );
-    // Who says nothing at all is not even told.
+    // A silent connection is closed without a response.
     let mut silent = sidecar.connect().await;
     assert!(rest(&mut silent).await.is_empty());
 }
 
 #[tokio::test]
-async fn a_body_that_stalls_is_given_up() {
+async fn the_sidecar_ends_a_stalled_body() {
     let (_, server) = echo().await;
     let told = Told {
         server: "body_timeout = \"300ms\"",
@@ -52,9 +52,9 @@ async fn a_body_that_stalls_is_given_up() {
     }
 }
 
-// The API has 300 ms for an answer and is told the rest of its request never: it is the caller who is late.
+// The API has 300 ms for its response, but the caller never completes the request.
 #[tokio::test]
-async fn a_caller_who_keeps_the_api_waiting_is_not_charged_to_it() {
+async fn a_slow_caller_does_not_count_against_the_api() {
     let (_, server) = echo().await;
     let told = Told {
         api: "timeout = \"300ms\"\nretry_count = 0",
@@ -73,9 +73,9 @@ async fn a_caller_who_keeps_the_api_waiting_is_not_charged_to_it() {
     assert!(!report.health.iter().any(failed), "{:?}", report.health);
 }
 
-// A byte every 100 ms is never silent for 300 ms; all of it would take ten seconds.
+// A byte every 100 ms is never silent for 300 ms; the whole body would take ten seconds.
 #[tokio::test]
-async fn a_small_body_that_trickles_in_is_given_up() {
+async fn the_sidecar_ends_a_slow_small_body() {
     let (api, server) = echo().await;
     let told = Told {
         server: "body_timeout = \"300ms\"",
@@ -102,7 +102,7 @@ async fn a_small_body_that_trickles_in_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_connection_without_a_request_is_closed() {
+async fn the_sidecar_closes_idle_connections() {
     let (_, server) = echo().await;
     let told = Told {
         server: "idle_timeout = \"400ms\"",
@@ -119,9 +119,9 @@ async fn a_connection_without_a_request_is_closed() {
     rest(&mut stream).await;
 }
 
-// 8 KiB are the least that can be configured.
+// 8 KiB is the lowest value that can be configured.
 #[tokio::test]
-async fn heads_beyond_their_bounds_are_refused() {
+async fn the_sidecar_refuses_large_heads() {
     let (api, server) = echo().await;
     let told = Told {
         server: "max_header_size = \"8KiB\"\nmax_headers = 20",
@@ -142,9 +142,9 @@ async fn heads_beyond_their_bounds_are_refused() {
     assert_eq!(api.audit().count(), 0);
 }
 
-// Known or not, a body is no larger than it may be: the API never gets more than that.
+// The bound holds with and without a known length: the API never receives a larger body.
 #[tokio::test]
-async fn bodies_beyond_their_bound_are_refused() {
+async fn the_sidecar_refuses_large_bodies() {
     let (api, server) = echo().await;
     let told = Told {
         server: "max_body = \"70KiB\"",
@@ -173,9 +173,9 @@ async fn bodies_beyond_their_bound_are_refused() {
     );
 }
 
-// Three places, two of them for one address: the third is told why.
+// Two connections are allowed, in total or for one address: the third learns the reason.
 #[tokio::test]
-async fn too_many_connections_are_told_so_and_counted() {
+async fn the_sidecar_rejects_and_counts_excess_connections() {
     let (_, server) = echo().await;
     for (server_lines, words) in [
         ("max_connections = 2", "max_connections"),
@@ -216,9 +216,9 @@ async fn too_many_connections_are_told_so_and_counted() {
     }
 }
 
-// An endless answer that nobody reads: the place at the API is free again after the patience for it.
+// The client does not read an endless response: the slot is free again after `body_timeout`.
 #[tokio::test]
-async fn who_does_not_read_loses_the_place() {
+async fn a_reader_that_stalls_loses_its_slot() {
     use outflow_mock::{Content, MockApi, MockResponse};
     let api = MockApi::builder()
         .answer(
@@ -244,7 +244,7 @@ async fn who_does_not_read_loses_the_place() {
 }
 
 #[tokio::test]
-async fn stopping_finishes_what_is_under_way() {
+async fn shutdown_finishes_calls_in_flight() {
     use outflow_mock::{MockApi, Script, ScriptMatch, ScriptedFault};
     let late = ScriptedFault::Late(Duration::from_millis(300));
     let api = MockApi::builder()

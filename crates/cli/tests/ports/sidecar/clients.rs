@@ -1,6 +1,6 @@
-//! Clients that people have: each points its base URL at the sidecar and is governed.
+//! Clients of users: each points its base URL at the sidecar, which limits its calls.
 //!
-//! What is not installed is skipped with a word about it, and is a failure where `CI=true`.
+//! A missing program skips its test with a message, and fails it where `CI=true`.
 
 use std::io::ErrorKind;
 use std::process::Command;
@@ -9,7 +9,7 @@ use outflow_mock::{MockApi, MockResponse};
 
 use super::support::{Sidecar, Told, echo};
 
-/// Runs a program and gives what it printed; nothing if there is no such program.
+/// Runs a program and returns its output; `None` if it is not installed.
 fn printed(program: &str, arguments: &[&str]) -> Option<String> {
     let output = match Command::new(program).args(arguments).output() {
         Ok(output) => output,
@@ -28,11 +28,11 @@ fn printed(program: &str, arguments: &[&str]) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn curl_is_governed() {
+async fn the_sidecar_limits_curl() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let base = format!("http://{}/strict", sidecar.address);
-    // More than an argument may hold, so it comes from a file.
+    // The body exceeds the size of an argument, so it comes from a file.
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), "x".repeat(200_000)).expect("writable");
     let large = format!("@{}", file.path().display());
@@ -70,7 +70,7 @@ async fn curl_is_governed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_standard_library_of_python_is_governed() {
+async fn the_sidecar_limits_python() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let script = format!(
@@ -103,7 +103,7 @@ print("all well")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fetch_of_node_is_governed() {
+async fn the_sidecar_limits_node_fetch() {
     let events =
         MockResponse::ok("data: 1\n\ndata: 2\n\n").header("content-type", "text/event-stream");
     let api = MockApi::builder()

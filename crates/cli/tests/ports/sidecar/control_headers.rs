@@ -1,4 +1,4 @@
-//! What a caller says about one call is done, and no API sees a word of it.
+//! Control headers of a caller take effect, and no API sees them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use super::support::{PATIENCE, Reply, Sidecar, Told, echo, rest};
 
 #[tokio::test]
-async fn no_header_of_ours_reaches_the_api() {
+async fn the_sidecar_removes_control_headers() {
     let (_, server) = echo().await;
     let told = Told {
         api: "limits = [\"100000/s\"]\n[apis.strict.groups.orders]\nlimits = [\"1000/s\"]",
@@ -26,7 +26,7 @@ async fn no_header_of_ours_reaches_the_api() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused_with_what_to_write() {
+async fn the_sidecar_refuses_invalid_control_headers_with_advice() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     for (header, advice) in [
@@ -58,10 +58,9 @@ async fn what_cannot_be_done_is_refused_with_what_to_write() {
     assert_eq!(api.audit().count(), 0);
 }
 
-// Ten units an hour: a call of six leaves too little for another, one of four fits, and one of eleven
-// never does.
+// 10/h: a call of six leaves too little for another, one of four fits, and one of eleven never does.
 #[tokio::test]
-async fn a_cost_counts_as_much_as_it_says() {
+async fn a_cost_header_counts_its_units() {
     let (_, server) = echo().await;
     let told = Told {
         api: "limits = [\"10/h\"]\nrate_limit_mode = \"reject\"",
@@ -83,9 +82,9 @@ async fn a_cost_counts_as_much_as_it_says() {
     }
 }
 
-// One call an hour. Whoever may wait a minute is told at once that an hour is needed.
+// One call an hour: a caller that waits at most a minute is refused at once.
 #[tokio::test]
-async fn patience_is_what_the_caller_says() {
+async fn control_headers_bound_the_wait() {
     let (_, server) = echo().await;
     let told = Told {
         api: "limits = [\"1/h\"]\nmax_wait = \"2h\"",
@@ -106,9 +105,9 @@ async fn patience_is_what_the_caller_says() {
     }
 }
 
-// A deadline of half a second before an API that takes a minute.
+// A deadline of half a second in front of an API that takes a minute.
 #[tokio::test]
-async fn a_deadline_ends_a_call_that_is_under_way() {
+async fn a_deadline_ends_a_call_in_flight() {
     let late = ScriptedFault::Late(Duration::from_mins(1));
     let api = MockApi::builder()
         .script(Script::new().rule(ScriptMatch::always(), late))
@@ -126,9 +125,9 @@ async fn a_deadline_ends_a_call_that_is_under_way() {
     );
 }
 
-// One at a time. Of two that wait, the important one goes first although it came last.
+// One call at a time. Of two waiters the one with the higher priority goes first, although it came last.
 #[tokio::test]
-async fn the_important_call_goes_first() {
+async fn a_higher_priority_goes_first() {
     let slow = ScriptedFault::Late(Duration::from_millis(300));
     let api = MockApi::builder()
         .script(Script::new().rule(ScriptMatch::path("/slow"), slow))
@@ -178,9 +177,9 @@ async fn the_important_call_goes_first() {
     assert_eq!(order, ["/slow", "/high", "/low"]);
 }
 
-// The group that is named counts, and not the one of the route.
+// The named group counts, and not the group of the route.
 #[tokio::test]
-async fn a_group_counts_as_named() {
+async fn a_group_header_selects_the_group() {
     let (_, server) = echo().await;
     let told = Told {
         api: "limits = [\"1000/s\"]\nrate_limit_mode = \"reject\"\n\

@@ -1,16 +1,16 @@
-//! Sixty ways to make two servers disagree about where a request ends, over raw sockets. Each must be
-//! refused before the API sees anything, and the connection must be over.
+//! Sixty requests whose end two servers could read differently, over raw sockets. The sidecar must refuse
+//! each before the API sees anything, and close the connection.
 
 use tokio::io::AsyncWriteExt;
 
 use super::support::{Reply, Sidecar, Told, echo, rest};
 
-/// What is sent, and the status and the word by which it is refused.
+/// A request, and the status and problem type of its refusal.
 type Row = (&'static str, u16, &'static str);
 
 const HEAD: &str = "POST /strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\n";
 
-/// Rows that go behind a first line and a host.
+/// Headers that follow a request line and a host.
 const HEADERS: [Row; 31] = [
     (
         "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -101,7 +101,7 @@ const HEADERS: [Row; 31] = [
     ("Host: 127.0.0.1\r\n\r\n", 400, "two_hosts"),
 ];
 
-/// Rows that are whole requests.
+/// Complete requests.
 const REQUESTS: [Row; 30] = [
     ("GET /strict/x HTTP/1.1\r\n\r\n", 400, "no_host"),
     ("GET /strict/x HTTP/1.0\r\n\r\n", 400, "no_host"),
@@ -239,7 +239,7 @@ const REQUESTS: [Row; 30] = [
     ),
 ];
 
-/// A second request that must not be believed to be one.
+/// A second request that must not be parsed as one.
 const HIDDEN: &str = "GET /strict/hidden HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 
 fn rows() -> impl Iterator<Item = (String, u16, &'static str)> {
@@ -250,7 +250,7 @@ fn rows() -> impl Iterator<Item = (String, u16, &'static str)> {
 }
 
 #[tokio::test]
-async fn what_can_be_read_in_two_ways_is_refused_and_ends_the_connection() {
+async fn ambiguous_framing_is_refused_and_ends_the_connection() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     assert!(rows().count() >= 60);
@@ -267,9 +267,9 @@ async fn what_can_be_read_in_two_ways_is_refused_and_ends_the_connection() {
     assert!(sidecar.program.station().rejections().malformed() >= 50);
 }
 
-// Cut at every byte, a request is the same request: heads that come in pieces are put together.
+// A head that arrives in pieces is parsed as a whole.
 #[tokio::test]
-async fn a_bad_head_is_refused_however_it_is_cut() {
+async fn the_sidecar_refuses_a_bad_head_in_any_pieces() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let bad = "POST /strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 3\r\n\
@@ -286,10 +286,10 @@ async fn a_bad_head_is_refused_however_it_is_cut() {
     assert_eq!(api.audit().count(), 0);
 }
 
-// Two good requests and a bad one at once: both are answered before the third is refused, and what
-// hides behind it is never read.
+// Two valid requests and a bad one: both are answered before the third is refused, and the hidden one is
+// never read.
 #[tokio::test]
-async fn a_bad_request_behind_good_ones_does_not_spoil_them() {
+async fn a_bad_request_does_not_affect_earlier_ones() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let good = "POST /strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 3\r\n\r\nabc";
@@ -306,7 +306,7 @@ async fn a_bad_request_behind_good_ones_does_not_spoil_them() {
     assert_eq!(api.audit().count(), 2);
 }
 
-// Chunks are checked too: these are found in the middle of a body, when the call is under way.
+// Bad chunks appear in the middle of a body, when the call is in flight.
 #[tokio::test]
 async fn malformed_chunks_end_the_request_and_the_connection() {
     let (api, server) = echo().await;
@@ -345,7 +345,7 @@ async fn malformed_chunks_end_the_request_and_the_connection() {
 }
 
 #[tokio::test]
-async fn other_protocols_and_methods_for_proxies_are_refused() {
+async fn the_sidecar_refuses_upgrades_and_proxy_methods() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     for (request, status) in [
@@ -378,9 +378,9 @@ async fn other_protocols_and_methods_for_proxies_are_refused() {
     assert_eq!(api.audit().count(), 0);
 }
 
-// What curl sends with `--http2`: the offer is passed over and the request answered.
+// curl sends this with `--http2`: the sidecar ignores the offer and answers the request.
 #[tokio::test]
-async fn an_offer_to_speak_http_2_is_passed_over() {
+async fn the_sidecar_ignores_an_upgrade_to_http_2() {
     let (_, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let offer = "upgrade: h2c\r\nhttp2-settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n";

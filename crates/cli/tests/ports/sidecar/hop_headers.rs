@@ -1,11 +1,11 @@
-//! What belongs to one connection is not handed on, in either direction, and what does not is.
+//! The sidecar removes hop-by-hop headers in both directions and forwards all others.
 
 use outflow_mock::{MockApi, MockResponse};
 
 use super::support::{Sidecar, Told, echo};
 
 #[tokio::test]
-async fn the_callers_connection_is_not_the_apis() {
+async fn the_sidecar_removes_hop_headers_of_requests() {
     let (_, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     for (header, value, reaches) in [
@@ -36,7 +36,7 @@ async fn the_callers_connection_is_not_the_apis() {
 }
 
 #[tokio::test]
-async fn the_apis_connection_is_not_the_callers() {
+async fn the_sidecar_removes_hop_headers_of_responses() {
     let answer = MockResponse::ok("{}")
         .header("connection", "x-listed")
         .header("x-listed", "1")
@@ -61,9 +61,9 @@ async fn the_apis_connection_is_not_the_callers() {
     assert_eq!(reply.headers["set-cookie"], ["a=b", "c=d"]);
 }
 
-// The host is the API's, whatever the caller calls us.
+// The host is the API's, independent of the caller's `Host`.
 #[tokio::test]
-async fn the_host_is_that_of_the_api_and_the_path_is_untouched() {
+async fn the_sidecar_sets_the_host_and_keeps_the_path() {
     let (_, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let reply = sidecar
@@ -76,9 +76,9 @@ async fn the_host_is_that_of_the_api_and_the_path_is_untouched() {
     assert_eq!(seen["version"], "HTTP/1.1");
 }
 
-// What an API tells about its own limits is worth more than what we know about ours.
+// The API's own limit headers are more exact than ours.
 #[tokio::test]
-async fn the_apis_own_word_about_limits_is_kept() {
+async fn the_sidecar_keeps_limit_headers_of_the_api() {
     let own = MockResponse::ok("{}").header("ratelimit", "\"theirs\";r=7");
     let api = MockApi::builder()
         .answer("/own", own)
@@ -105,9 +105,9 @@ async fn the_apis_own_word_about_limits_is_kept() {
     assert_eq!(ours.header("outflow-wait"), Some("0"));
 }
 
-// Whoever reads these headers relies on them: they are ours, or they are not there.
+// Callers rely on these headers, so only the sidecar may set them.
 #[tokio::test]
-async fn an_api_cannot_speak_in_our_name() {
+async fn the_sidecar_removes_forged_headers_of_the_api() {
     let forged = MockResponse::ok("{}")
         .header("outflow-state", "Sleep")
         .header("outflow-attempts", "99")
@@ -129,9 +129,9 @@ async fn an_api_cannot_speak_in_our_name() {
     );
 }
 
-// The key of the API is the only one that arrives, in whatever way a caller writes another.
+// Only the configured key arrives, however a caller spells another one.
 #[tokio::test]
-async fn a_caller_cannot_choose_another_key_in_the_query() {
+async fn the_sidecar_replaces_keys_in_the_query() {
     let (_, server) = echo().await;
     let keyed = Told {
         api: "api_key_env = \"SIDECAR_TOKEN\"\nkey = { query = \"key\" }",

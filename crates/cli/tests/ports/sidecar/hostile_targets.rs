@@ -1,16 +1,16 @@
-//! Two hundred ways to ask for another host, or for more of the API than it is configured for. None of
-//! them reaches anything but the configured API below its base path.
+//! Two hundred targets that aim at another host or outside of the configured base path. None of them reaches
+//! anything else.
 
 use outflow_mock::{MockApi, MockResponse};
 
 use super::support::{Sidecar, Told};
 
-/// What stands before a host that is not ours. Every browser and server reads some of them as `//`.
+/// Prefixes of a foreign host. Every browser and server reads some of them as `//`.
 const LEADS: [&str; 12] = [
     "/", "//", "///", "/\\", "\\\\", "/%2f", "/%2F%2F", "/%5c", "/%09/", "/;/", "/@", "@",
 ];
 
-/// A host that is not ours, in the spellings of filters' bad dreams. `PORT` is where it listens.
+/// A foreign host in spellings that evade filters. `PORT` is where it listens.
 const HOSTS: [&str; 10] = [
     "127.0.0.1:PORT",
     "user:pw@127.0.0.1:PORT",
@@ -24,7 +24,7 @@ const HOSTS: [&str; 10] = [
     "127%E3%80%820%E3%80%820%E3%80%821:PORT",
 ];
 
-/// One directory up, in the spellings that servers undo.
+/// One directory up, in the spellings that servers decode.
 const DOTS: [&str; 14] = [
     "..",
     "%2e%2e",
@@ -42,7 +42,7 @@ const DOTS: [&str; 14] = [
     "%2e%2e%2f%2e%2e",
 ];
 
-/// Where it stands.
+/// Positions of the dots in a path.
 const PLACES: [&str; 5] = [
     "/strict/DOTS/secret",
     "/strict/DOTS",
@@ -51,7 +51,7 @@ const PLACES: [&str; 5] = [
     "/DOTS/strict/DOTS/secret",
 ];
 
-/// Targets that are wrong by themselves.
+/// Targets that are invalid by themselves.
 const WHOLE: [&str; 22] = [
     "http://127.0.0.1:PORT/strict/x",
     "https://127.0.0.1:PORT/strict/x",
@@ -91,7 +91,7 @@ fn targets(port: u16) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn no_path_leads_anywhere_but_below_the_base_of_its_api() {
+async fn every_target_stays_below_the_base_path() {
     let open = || {
         MockApi::builder()
             .answer("/**", MockResponse::echo())
@@ -122,6 +122,6 @@ async fn no_path_leads_anywhere_but_below_the_base_of_its_api() {
         }
         assert!(!below.starts_with("//"), "{below}");
     }
-    // Some of them are strange and harmless, and show that the table is not simply shut out.
+    // Some targets are harmless, which shows that the sidecar does not refuse everything.
     assert!(ours.audit().count() > 0);
 }

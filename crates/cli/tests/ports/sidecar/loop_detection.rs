@@ -1,8 +1,8 @@
-//! Sidecars whose APIs are sidecars: a chain is one call, a circle is refused.
+//! Sidecars whose APIs are sidecars: a chain is one call, a loop is refused.
 
 use super::support::{Sidecar, Told, echo};
 
-/// What is tried again would only be refused again, later.
+/// No retries: a retry would only be refused later.
 const ONCE: Told<'_> = Told {
     server: "",
     api: "retry_count = 0",
@@ -20,7 +20,7 @@ fn lead_to(sidecar: &Sidecar, next: &Sidecar) {
 }
 
 #[tokio::test]
-async fn a_chain_of_sidecars_hands_a_call_on() {
+async fn a_chain_of_sidecars_forwards_a_call() {
     let (api, server) = echo().await;
     let last = Sidecar::before(&server.url(), ONCE).await;
     let first = before(&last).await;
@@ -30,9 +30,9 @@ async fn a_chain_of_sidecars_hands_a_call_on() {
     assert_eq!(via, "1.0 fred", "{reply:?}");
 }
 
-// One that is its own API, and two that are each other's.
+// One sidecar that is its own API, and two that are each other's.
 #[tokio::test]
-async fn a_call_that_comes_round_is_refused_at_once() {
+async fn the_sidecar_refuses_a_looping_call() {
     let (api, server) = echo().await;
     let alone = Sidecar::before(&server.url(), ONCE).await;
     lead_to(&alone, &alone);

@@ -1,4 +1,4 @@
-//! Whatever bytes come, in whatever order: nothing breaks, and whoever asks properly is answered.
+//! Random bytes in random order break nothing, and valid requests are still answered.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 use super::support::{PATIENCE, Sidecar, Told, echo};
 
-/// A panic ends one connection and nothing else, so it has to be looked for.
+/// A panic ends only one connection, so the test counts panics.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// What requests are made of, good and bad.
+/// Fragments of valid and invalid requests.
 const PIECES: [&str; 24] = [
     "GET ",
     "POST ",
@@ -39,7 +39,7 @@ const PIECES: [&str; 24] = [
     "Upgrade: h2c\r\n",
 ];
 
-// A small generator of our own, so that the same soup is cooked every time.
+// A fixed generator produces the same requests in every run.
 fn next(seed: &mut u64) -> usize {
     *seed = seed
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -49,7 +49,7 @@ fn next(seed: &mut u64) -> usize {
 
 async fn serve(sidecar: &Sidecar, soup: &[u8]) {
     let mut stream = sidecar.connect().await;
-    // The other side may be through with it already.
+    // The sidecar may have closed the connection already.
     let _refused = stream.write_all(soup).await;
     let _closed = stream.shutdown().await;
     let mut answer = Vec::new();
@@ -68,9 +68,9 @@ fn is_well(api: &MockApi) -> bool {
         .all(|arrival| &*arrival.path == "/x")
 }
 
-// 300 soups of up to 24 pieces: enough to meet every state of the reader many times over.
+// 300 requests of up to 24 fragments reach every state of the parser many times.
 #[tokio::test]
-async fn no_soup_of_bytes_breaks_the_sidecar() {
+async fn random_bytes_do_not_break_the_sidecar() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     std::panic::set_hook(Box::new(|_| {

@@ -1,4 +1,4 @@
-//! Every way in which a call brings no answer, as its caller is told: status, headers and problem.
+//! Calls without a response of the API, as their caller sees them: status, headers and problem.
 
 use outflow::core::{HealthOverride, HealthState};
 use outflow_mock::{Content, Fault, MockApi, MockResponse, Script, ScriptMatch};
@@ -15,7 +15,7 @@ fn mark(reply: &Reply) -> &str {
 }
 
 #[tokio::test]
-async fn a_limit_is_told_with_its_rate_and_the_time_to_come_back() {
+async fn a_limit_refusal_states_its_rate_and_retry_time() {
     let (_, server) = echo().await;
     let told = Told {
         api: "limits = [\"1/h\"]\nrate_limit_mode = \"reject\"",
@@ -53,7 +53,7 @@ async fn a_limit_is_told_with_its_rate_and_the_time_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_state_that_lets_nothing_go_is_told_as_such() {
+async fn a_health_refusal_states_its_state() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let client = sidecar.program.station().client();
@@ -75,9 +75,9 @@ async fn a_state_that_lets_nothing_go_is_told_as_such() {
     assert_eq!(api.audit().count(), 0);
 }
 
-// One place in the line, and it is taken: by a call that waits for an hour to pass.
+// The queue has one slot, and a call that waits for an hour holds it.
 #[tokio::test]
-async fn a_full_line_is_told_as_such() {
+async fn a_full_queue_has_its_own_refusal() {
     let (_, server) = echo().await;
     let told = Told {
         api: "limits = [\"1/h\"]\nmax_wait = \"9h\"\nqueue = 1",
@@ -102,7 +102,7 @@ async fn a_full_line_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn what_can_never_go_is_told_without_a_time() {
+async fn an_impossible_cost_is_refused_without_a_retry_time() {
     let (_, server) = echo().await;
     let told = Told {
         api: "limits = [\"10/h\"]",
@@ -118,7 +118,7 @@ async fn what_can_never_go_is_told_without_a_time() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_a_bad_gateway() {
+async fn a_refused_connection_is_a_bad_gateway() {
     let nobody = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = nobody.local_addr().expect("an address");
     drop(nobody);
@@ -156,7 +156,7 @@ async fn a_broken_api_is_a_bad_gateway_and_a_slow_one_a_timeout() {
     }
 }
 
-// A name that RFC 6761 promises never to resolve.
+// RFC 6761 guarantees that this name never resolves.
 #[tokio::test]
 async fn a_name_without_an_address_is_a_bad_gateway() {
     let told = Told {
@@ -168,9 +168,9 @@ async fn a_name_without_an_address_is_a_bad_gateway() {
     assert_eq!((reply.status, mark(&reply)), (502, "dns_error"));
 }
 
-// The body breaks off in the middle: the head has gone out, so the caller sees the connection break.
+// The head is already sent, so the caller sees a broken connection.
 #[tokio::test]
-async fn a_body_that_breaks_off_is_never_made_whole() {
+async fn a_cut_body_breaks_the_connection() {
     let script = Script::new().rule(ScriptMatch::always(), Fault::CutChunk);
     let api = MockApi::builder().script(script).build().expect("valid");
     let server = api.listen().await.expect("a port");
@@ -184,7 +184,7 @@ async fn a_body_that_breaks_off_is_never_made_whole() {
 }
 
 #[tokio::test]
-async fn what_the_api_does_not_allow_is_told_before_it_is_asked() {
+async fn a_forbidden_method_is_refused_without_a_call() {
     let (api, server) = echo().await;
     let told = Told {
         api: "methods = [\"GET\"]",
@@ -200,9 +200,9 @@ async fn what_the_api_does_not_allow_is_told_before_it_is_asked() {
     assert_eq!(api.audit().count(), 0);
 }
 
-// A kept API reads answers whole, so one that is too large is told instead of cut.
+// A cached API reads whole responses, so one that is too large is an error and not cut.
 #[tokio::test]
-async fn an_answer_too_large_to_keep_is_a_bad_gateway() {
+async fn a_response_too_large_to_cache_is_a_bad_gateway() {
     let huge = MockResponse::status(200).content(Content::Zeros(100_000));
     let api = MockApi::builder()
         .answer("/**", huge)
@@ -223,9 +223,9 @@ async fn an_answer_too_large_to_keep_is_a_bad_gateway() {
     assert_eq!((around.status, around.body.len()), (200, 100_000));
 }
 
-// The caller's own mistake says nothing about the API, which stays as healthy as it was.
+// The caller's error says nothing about the API, whose health stays normal.
 #[tokio::test]
-async fn a_caller_who_breaks_off_is_not_the_apis_fault() {
+async fn an_oversized_body_does_not_count_against_the_api() {
     let (_, server) = echo().await;
     let told = Told {
         server: "max_body = \"100KiB\"",

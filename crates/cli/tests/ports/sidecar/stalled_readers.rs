@@ -1,4 +1,4 @@
-//! Readers over HTTP/2: whoever takes nothing loses its place, and whoever is only told nothing does not.
+//! Readers over HTTP/2: one that stalls loses its slot, one that waits for a slow API does not.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// One that gives leave for so many bytes of an answer before it has read any.
+    /// Connects with this initial window for each stream.
     async fn giving(leave: u32, sidecar: &Sidecar) -> Self {
         let mut builder = Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(leave);
@@ -43,13 +43,13 @@ impl Reader {
     }
 }
 
-/// A sidecar with one place at an API that has this to say.
+/// Starts a sidecar with a concurrency of one and an API with this content.
 async fn with_one_place(content: Content) -> (Server, Sidecar) {
     let api = MockApi::builder()
         .answer("/long", MockResponse::status(200).content(content))
         .build();
     let server = api.expect("valid").listen().await.expect("a port");
-    // The API itself is in no hurry, so that nothing but the reader can end a call.
+    // The API's timeouts are long, so only the reader can end a call.
     let told = Told {
         server: "body_timeout = \"400ms\"",
         api: "limits = [\"1000/s\"]\nconcurrency = 1\ntimeout = \"1m\"\nread_timeout = \"1m\"",
@@ -59,24 +59,24 @@ async fn with_one_place(content: Content) -> (Server, Sidecar) {
     (server, sidecar)
 }
 
-// Leave for one byte of an endless answer, and for none after it.
+// A window of one byte for an endless response, and no update after it.
 #[tokio::test]
-async fn who_gives_no_leave_to_send_loses_the_place() {
+async fn a_reader_without_window_loses_its_slot() {
     let (_server, sidecar) = with_one_place(Content::Endless).await;
     let mut reader = Reader::giving(1, &sidecar).await;
     let untaken = reader.get("/strict/long").await;
     let reply = timeout(PATIENCE, sidecar.get("/strict/quick", "")).await;
     assert_eq!(reply.expect("a place").status, 200);
-    // The connection is as good as before, and that answer is lost.
+    // The connection still works, and that response is lost.
     assert_eq!(reader.get("/nobody/x").await.status(), 404);
     let read = timeout(PATIENCE, untaken.into_body().collect()).await;
     assert!(read.expect("an end").is_err());
 }
 
-// No leave for a single byte of our own words, which are not kept for ever either: once they were given
-// up, nothing is under way, and the connection is as idle as any.
+// The window allows no byte of the sidecar's own response. Once the sidecar drops it, nothing is in flight
+// and the connection is idle.
 #[tokio::test]
-async fn who_does_not_take_our_own_words_loses_them() {
+async fn the_sidecar_drops_its_own_response_to_a_stalled_reader() {
     let told = Told {
         server: "body_timeout = \"300ms\"\nidle_timeout = \"300ms\"",
         ..Told::default()
@@ -89,9 +89,9 @@ async fn who_does_not_take_our_own_words_loses_them() {
     assert!(read.expect("an end").is_err());
 }
 
-// A byte every 700 ms, where a reader has 400 ms to take one: it is the API that is slow.
+// The API sends a byte every 700 ms, and the reader has 400 ms to take one: the API is slow, not the reader.
 #[tokio::test]
-async fn who_is_told_nothing_for_long_loses_nothing() {
+async fn a_reader_of_a_slow_api_keeps_its_slot() {
     let (_server, sidecar) = with_one_place(Content::Drip {
         bytes: Bytes::from_static(b"abc"),
         every: Duration::from_millis(700),

@@ -1,4 +1,4 @@
-//! Many at once who want nothing, or want it slowly, beside a few who want an answer.
+//! Many idle and slow clients, and a few that measure their calls.
 
 use std::process::Command;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::support::{PATIENCE, echo};
 
-/// A sidecar in a process of its own, so that its memory is its own too.
+/// A sidecar in its own process, so that its memory can be measured.
 struct Alone {
     process: Process,
     address: String,
@@ -42,7 +42,7 @@ impl Alone {
         }
     }
 
-    /// In KiB.
+    /// Returns the resident memory in KiB.
     fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
         let status = status.expect("it runs");
@@ -63,7 +63,7 @@ impl Alone {
     }
 }
 
-/// Somebody who wants an answer, again and again.
+/// A client that measures repeated calls.
 struct Caller {
     stream: TcpStream,
     request: String,
@@ -81,13 +81,13 @@ impl Caller {
             assert!(count > 0, "closed");
         }
         self.times.push(begun.elapsed());
-        // A refusal would be quick, and no answer.
+        // A refusal would be quick, so the response is checked.
         let answer = String::from_utf8_lossy(&answer);
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         assert!(answer.contains("\"path\":\"/x\""), "{answer}");
     }
 
-    /// So many in a hundred took no longer.
+    /// Returns the duration that this percentage of calls did not exceed.
     fn within(&mut self, percent: usize) -> Duration {
         self.times.sort_unstable();
         let place = self.times.len() * percent / 100;
@@ -95,10 +95,9 @@ impl Caller {
     }
 }
 
-// The promise: 10,000 idle, 1,000 slow and 64 with huge heads take no more than 256 MiB, and others
-// are answered in at most twice the time. An empty and a crowded sidecar are called in turn, so that
-// both meet the same machine. On one that is busy with something else the hundredth call is cut off by
-// the system's scheduler and not by us: then the medians say more, and both are printed.
+// 10,000 idle clients, 1,000 slow ones and 64 with huge heads take at most 256 MiB, and other calls take at
+// most twice the time. The test alternates between an empty and a loaded sidecar, so that both see the same
+// machine. On a busy machine the system's scheduler dominates the p99, so the medians are printed too.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes more open files than most machines allow without asking"]
 async fn stress_ten_thousand_idle_and_a_thousand_slow_clients() {

@@ -1,5 +1,4 @@
-//! A running sidecar, and a client that writes bytes by hand: what is tested is what a library would
-//! never send.
+//! A running sidecar, and a client that writes raw bytes which no library would send.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,25 +17,25 @@ use tokio::time::timeout;
 /// Longer than anything here takes, short enough to wait for once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A sidecar before some API.
+/// A sidecar in front of an API.
 pub(crate) struct Sidecar {
     pub(crate) program: Program,
     pub(crate) address: SocketAddr,
 }
 
-/// What a test has to say about the configuration.
+/// Configuration lines of a test.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Told<'a> {
     /// Lines of `[server]`.
     pub(crate) server: &'a str,
     /// Lines of the API.
     pub(crate) api: &'a str,
-    /// Lines before everything else.
+    /// Lines before all others.
     pub(crate) rest: &'a str,
 }
 
 impl Sidecar {
-    /// Before the API at this URL, which it calls `strict`.
+    /// Starts in front of the API at this URL, named `strict`.
     pub(crate) async fn before(url: &str, told: Told<'_>) -> Self {
         let Told { server, api, rest } = told;
         let limits = if api.contains("limits") {
@@ -64,25 +63,25 @@ impl Sidecar {
         }
     }
 
-    /// Sends bytes on a connection of their own and reads all that comes back.
+    /// Sends bytes on their own connection and parses the response.
     pub(crate) async fn exchange(&self, bytes: impl AsRef<[u8]>) -> Reply {
         Reply::read(&self.raw(bytes.as_ref()).await)
     }
 
-    /// The same, unread.
+    /// Sends bytes on their own connection and returns all bytes that come back.
     pub(crate) async fn raw(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.connect().await;
-        // A refusal may come before everything is written.
+        // A refusal may arrive before everything is written.
         let _refused = stream.write_all(bytes).await;
         rest(&mut stream).await
     }
 
-    /// A GET with these header lines.
+    /// Sends a GET with these header lines.
     pub(crate) async fn get(&self, path: &str, headers: &str) -> Reply {
         self.exchange(self.request("GET", path, headers)).await
     }
 
-    /// The text of a request without a body.
+    /// Renders a request without a body.
     pub(crate) fn request(&self, method: &str, path: &str, headers: &str) -> String {
         let host = self.address;
         format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{headers}\r\n")
@@ -93,7 +92,7 @@ impl Sidecar {
     }
 }
 
-/// An API that echoes what it gets, on a port.
+/// Starts an API that echoes requests.
 pub(crate) async fn echo() -> (MockApi, Server) {
     let api = MockApi::builder()
         .answer("/**", MockResponse::echo())
@@ -103,16 +102,16 @@ pub(crate) async fn echo() -> (MockApi, Server) {
     (api, server)
 }
 
-/// Everything until the other side closes.
+/// Reads until the other side closes.
 pub(crate) async fn rest(stream: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     let read = timeout(PATIENCE, stream.read_to_end(&mut all)).await;
-    // A reset is an end too; what came before it is what counts.
+    // A reset ends the response too; the bytes before it count.
     let _ended = read.expect("an end in time");
     all
 }
 
-/// Reads until these bytes have come.
+/// Reads until this text has arrived.
 pub(crate) async fn until(stream: &mut TcpStream, end: &str) -> String {
     let mut all = Vec::new();
     while !String::from_utf8_lossy(&all).contains(end) {
@@ -127,13 +126,13 @@ pub(crate) async fn until(stream: &mut TcpStream, end: &str) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// An answer, taken apart.
+/// A parsed response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: BTreeMap<String, Vec<String>>,
     pub(crate) body: String,
-    /// What came behind it.
+    /// Bytes that follow the response.
     pub(crate) more: String,
 }
 
@@ -180,7 +179,7 @@ impl Reply {
         read.unwrap_or_default()
     }
 
-    /// What the echoing API says it got in this header.
+    /// Returns the value of this header as the echoing API received it.
     pub(crate) fn echoed(&self, name: &str) -> Option<String> {
         let seen = self.json();
         let headers = seen
@@ -192,7 +191,7 @@ impl Reply {
         value.map(str::to_owned)
     }
 
-    /// The problem that it tells, which is marked as ours.
+    /// Returns the problem document after a check of its marks.
     pub(crate) fn problem(&self) -> Value {
         assert_eq!(
             self.header("content-type"),
@@ -228,8 +227,8 @@ fn dechunked(mut text: &str) -> String {
     body
 }
 
-/// An API that is one connection long: it writes down what it gets and answers with fixed bytes once
-/// the end of the request has come.
+/// An API for one connection: it records the request and answers with fixed bytes once the end of the request
+/// has arrived.
 pub(crate) struct Tape {
     pub(crate) url: String,
     got: Arc<Mutex<Vec<u8>>>,

@@ -1,4 +1,4 @@
-//! Who may use the keys that are kept here.
+//! Checks of the token and of cross-site requests.
 
 use super::support::{Sidecar, Told, echo};
 
@@ -9,7 +9,7 @@ const WITH_TOKEN: Told<'static> = Told {
 };
 
 #[tokio::test]
-async fn without_the_token_nothing_is_answered() {
+async fn the_sidecar_requires_a_configured_token() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), WITH_TOKEN).await;
     for headers in [
@@ -39,11 +39,11 @@ async fn without_the_token_nothing_is_answered() {
     assert_eq!((reply.status, reply.echoed("outflow-token")), (200, None));
 }
 
-// A page in a browser can send such requests to this machine, and cannot hide that it does. Chrome
-// before 76, Firefox before 90 and Safari before 16.4 name the page and not how near it is; where both are
-// told the newer word counts, because a proxy that ends TLS changes the scheme of the older.
+// A browser page can send such requests to this machine, but cannot hide its origin. Chrome before 76,
+// Firefox before 90 and Safari before 16.4 send only `Origin`. If both headers are present, `Sec-Fetch-Site`
+// counts, because a TLS-terminating proxy changes the scheme of `Origin`.
 #[tokio::test]
-async fn a_page_of_another_site_may_not_use_the_keys() {
+async fn the_sidecar_refuses_cross_site_requests() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let own = format!("origin: http://{}\r\n", sidecar.address);
@@ -80,9 +80,9 @@ async fn a_page_of_another_site_may_not_use_the_keys() {
     assert_eq!(api.audit().count(), 6);
 }
 
-// With the token it does not matter where a call comes from: no page of another site knows it.
+// A call with the token may come from any origin: no page of another site knows the token.
 #[tokio::test]
-async fn whoever_shows_the_token_may_be_a_page() {
+async fn the_sidecar_accepts_cross_site_requests_with_the_token() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), WITH_TOKEN).await;
     let headers = "outflow-token: open sesame\r\norigin: http://app.example\r\n";
@@ -91,7 +91,7 @@ async fn whoever_shows_the_token_may_be_a_page() {
 }
 
 #[tokio::test]
-async fn an_unknown_api_is_told_with_those_that_are_known() {
+async fn an_unknown_api_is_refused_with_the_known_names() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
     let reply = sidecar.get("/strikt/x?key=CANARY", "").await;

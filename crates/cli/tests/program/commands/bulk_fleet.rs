@@ -1,4 +1,4 @@
-//! `outflow serve --bulk` three times, with one Redis between them and one strict API.
+//! `outflow serve --bulk` in three processes that share one Redis and one mock API.
 
 use std::fs;
 use std::time::Duration;
@@ -53,10 +53,10 @@ fn jobs(count: usize) -> String {
     (0..count).map(line).collect()
 }
 
-// 60 a second for all three together, 300 jobs, and one of the three is killed when a fifth is done. A
-// worker has at most ten under way, which are done again.
+// The three share 60 a second. One of them is killed when a fifth of the 300 jobs is done. Its worker pool
+// has at most ten jobs in flight, which run again.
 #[test]
-fn three_programs_share_one_limit_and_one_of_them_may_die() {
+fn three_programs_share_one_limit_and_survive_a_crash() {
     let options = RedisOptions {
         keep: Keep::EveryWrite,
         ..RedisOptions::default()

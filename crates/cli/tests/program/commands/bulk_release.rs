@@ -1,5 +1,4 @@
-//! `outflow bulk release`, and the same over the admin API: jobs that were put off go on, and no faster than
-//! their limit.
+//! `outflow bulk release` and its admin route: deferred jobs continue, and no faster than their limit.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +10,8 @@ use super::serve::serve;
 use super::support::{Upstream, configured};
 use crate::support::PATIENCE;
 
-/// Ten a second, and who is put off waits for a minute at least: nothing moves between two questions.
+/// Starts a backoff scheduler at 10/s that defers a job for at least a minute, so no job moves between two
+/// queries.
 fn by_the_formula() -> Working {
     let upstream = Upstream::start(&["--limit", "10/s"]);
     let bulk = "[bulk]\ndir = \"kept\"\nscheduler = \"backoff\"\n\
@@ -26,7 +26,7 @@ fn by_the_formula() -> Working {
 }
 
 impl Working {
-    /// How many jobs of the tenant are put off, once no other is left that is not done.
+    /// Returns the number of deferred jobs once every other job is done.
     fn put_off(&self) -> u64 {
         for _ in 0..ASKED_AGAIN {
             let jobs = &self.json(&["status"])["jobs"];
@@ -38,7 +38,7 @@ impl Working {
         panic!("it does not come to rest: {}", self.json(&["status"]));
     }
 
-    /// What the admin API answers to a body that is posted there.
+    /// Posts a body to the admin API and returns its response.
     fn post(&self, path: &str, body: &str) -> Value {
         let host = self.served.admin.trim_start_matches("http://");
         let mut stream = TcpStream::connect(host).expect("somebody listens");
@@ -57,11 +57,11 @@ impl Working {
     }
 }
 
-// Of 40 jobs ten go and thirty are put off, or some less where the machine is slow. Five are released by the command and five over the API; each answers
-// how many are left. All others are let go at once, again and again, because those who find no permit are put
-// off anew: never are there more than ten in a second.
+// Ten of 40 jobs run and up to thirty are deferred, fewer on a slow machine. The command releases five, the
+// admin API five more; both report how many are left. A job without a permit is deferred again, so the loop
+// releases repeatedly. No second sees more than ten calls.
 #[test]
-fn jobs_that_are_released_go_on_through_the_limiter() {
+fn released_jobs_pass_through_the_limiter() {
     let working = by_the_formula();
     working.jobs("jobs.ndjson", &jobs("acme", 40));
     working.told(&["submit", "jobs.ndjson", "--action", "a"]);
@@ -98,5 +98,5 @@ fn jobs_that_are_released_go_on_through_the_limiter() {
     assert!(most.expect("a number") <= 10, "{seen}");
 }
 
-/// Each question starts a program, so this is half a minute at least.
+/// Each query starts a process, so this lasts at least half a minute.
 const ASKED_AGAIN: usize = 2_000;

@@ -1,5 +1,5 @@
-//! `outflow bulk run` of a file that was run before: twice at once, with another configuration, after its
-//! end, and for what failed.
+//! `outflow bulk run` of a file that ran before: concurrently, with another configuration, after its end, and
+//! for failed jobs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,13 +13,13 @@ use super::bulk_submit::answer;
 use super::support::{Upstream, configured, document, run_in};
 use crate::support::PATIENCE;
 
-/// Another API at the same place, which goes slowly.
+/// Configures a second API at the same URL with a low limit.
 fn other(desk: &Desk) -> String {
     let url = &desk.upstream.url;
     format!("[apis.other]\nbase_url = \"{url}\"\nlimits = [\"2/s\"]\n")
 }
 
-/// So many jobs of that API.
+/// Renders jobs of the second API.
 fn of_other(count: usize) -> String {
     let line = |number| format!("{{\"api\":\"other\",\"path\":\"/other/{number}\"}}\n");
     (0..count).map(line).collect()
@@ -41,9 +41,9 @@ fn ids(results: &[Value]) -> BTreeSet<&str> {
     ids.collect()
 }
 
-// 60 jobs at 20/s: the second start comes while the first is in the middle of it.
+// 60 jobs at 20/s: the second start comes in the middle of the first run.
 #[test]
-fn a_second_start_is_refused_and_harms_nothing() {
+fn bulk_run_refuses_a_concurrent_second_start() {
     let desk = Desk::new("20/s", &jobs(&["acme"], 60));
     let flags = ["--out", "out"];
     let mut first = desk.start(&flags);
@@ -61,9 +61,9 @@ fn a_second_start_is_refused_and_harms_nothing() {
     assert_eq!(desk.upstream.end()["seen"], 60);
 }
 
-// 30 jobs at 20/s, and one of an API that nobody knows at first: killed in the middle, then with that API.
+// 30 jobs at 20/s and one of an unknown API. The run is killed, then continues with that API configured.
 #[test]
-fn a_line_that_was_left_out_is_done_once_its_api_is_known() {
+fn bulk_run_sends_a_skipped_line_once_its_api_is_configured() {
     let text = jobs(&["acme"], 30) + &of_other(1);
     let desk = Desk::with(&["--limit", "1000/s"], "limits = [\"20/s\"]", &text);
     let flags = ["--skip-invalid", "--out", "out"];
@@ -75,10 +75,10 @@ fn a_line_that_was_left_out_is_done_once_its_api_is_known() {
     assert_eq!(lines(&results(&desk.path("out"))), (1..=31).collect());
 }
 
-// The first run is over with one of two lines; the second does the other, and the third nothing. The window
-// is long: whoever has nothing to send need not wait for it.
+// The first run ends with one of two lines, the second run sends the other, the third sends nothing. A run
+// without jobs must not wait for the long window.
 #[test]
-fn a_finished_run_takes_up_what_was_left_out_and_else_ends_at_once() {
+fn a_finished_run_sends_skipped_lines_and_otherwise_ends_at_once() {
     let text = jobs(&["acme"], 1) + &of_other(1);
     let desk = Desk::with(&["--limit", "1000/s"], "limits = [\"5/s\"]", &text);
     let flags = ["--skip-invalid", "--out", "out"];
@@ -97,9 +97,9 @@ fn a_finished_run_takes_up_what_was_left_out_and_else_ends_at_once() {
     assert_eq!(desk.upstream.end()["seen"], 2);
 }
 
-// Ten jobs of an API at 2/s wait when the run is killed, and the API is gone when it goes on.
+// Ten jobs of an API at 2/s wait when the run is killed. The next run does not know the API.
 #[test]
-fn jobs_of_an_api_that_is_gone_are_told_and_kept() {
+fn bulk_run_reports_and_keeps_jobs_of_a_removed_api() {
     let text = of_other(10) + &jobs(&["acme"], 40);
     let desk = Desk::with(&["--limit", "1000/s"], "limits = [\"20/s\"]", &text);
     let config = desk.upstream.config("limits = [\"20/s\"]");
@@ -118,9 +118,9 @@ fn jobs_of_an_api_that_is_gone_are_told_and_kept() {
     assert_eq!(lines(&results(&desk.path("out"))), (1..=50).collect());
 }
 
-// Both lines fail for good; then the API is another, which works. One of them has a name of its own.
+// Both lines fail for good; then the configuration names an API that works. One line has its own id.
 #[test]
-fn what_failed_is_tried_anew_when_that_is_wanted() {
+fn retry_failed_sends_failed_jobs_again() {
     let text = "{\"id\":\"order-7\",\"api\":\"up\",\"path\":\"/7\",\"max_retries\":0}\n\
                 {\"api\":\"up\",\"path\":\"/8\",\"max_retries\":0}\n";
     let desk = Desk::with(&["--fail", "100%"], "limits = [\"100/s\"]", text);
@@ -149,10 +149,9 @@ fn what_failed_is_tried_anew_when_that_is_wanted() {
     assert_eq!(works.end()["seen"], 2);
 }
 
-// The key is said as a header, as a field, and not at all: then it is the job's name. Each line is refused for
-// good twice.
+// The key comes from a header, from a field, or from the job id. The API refuses each line for good twice.
 #[test]
-fn what_is_tried_anew_has_the_key_that_it_had() {
+fn retry_failed_keeps_idempotency_keys() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let place = listener.local_addr().expect("an address");
     let folder = configured(&format!("[apis.shop]\nbase_url = \"http://{place}\"\n"));
@@ -186,9 +185,9 @@ fn what_is_tried_anew_has_the_key_that_it_had() {
     }
 }
 
-// Both lines have the same name, and the first is the one that is sent.
+// Both lines have one id, and the run sends the first.
 #[test]
-fn a_name_that_is_given_twice_is_that_of_the_first_line() {
+fn a_duplicate_id_belongs_to_the_first_line() {
     let line = "{\"id\":\"a\",\"api\":\"up\",\"path\":\"/\",\"max_retries\":0}\n";
     let text = format!("{line}{line}");
     let desk = Desk::with(&["--fail", "100%"], "limits = [\"100/s\"]", &text);
@@ -206,9 +205,9 @@ fn a_name_that_is_given_twice_is_that_of_the_first_line() {
     assert_eq!(works.end()["seen"], 1);
 }
 
-// The first line has the name and is wrong; the second is right.
+// The first line has the id and is invalid; the second is valid.
 #[test]
-fn a_wrong_line_does_not_keep_its_name_from_a_right_one() {
+fn an_invalid_line_does_not_reserve_its_id() {
     let text = "{\"id\":\"a\",\"api\":\"nope\",\"path\":\"/\"}\n\
                 {\"id\":\"a\",\"api\":\"up\",\"path\":\"/\"}\n";
     let desk = Desk::new("100/s", text);
@@ -218,10 +217,10 @@ fn a_wrong_line_does_not_keep_its_name_from_a_right_one() {
     assert_eq!(desk.upstream.end()["seen"], 1);
 }
 
-// 12 jobs at 10 in 3 s: the first ten go at once, and the second sitting waits for most of 3 s before it sends
-// two. It takes no second for them.
+// 12 jobs at 10 in 3 s: the first ten start at once. The second run waits for most of 3 s, then sends two in
+// less than a second.
 #[test]
-fn the_wait_for_windows_of_before_is_no_part_of_the_pace() {
+fn the_pace_of_a_rerun_excludes_the_wait_for_old_windows() {
     let desk = Desk::new("10/3s", &jobs(&["acme"], 12));
     killed(&desk, &["--out", "out"], 10);
     let ran = desk.run(&["--out", "out", "--json"]);
@@ -232,9 +231,9 @@ fn the_wait_for_windows_of_before_is_no_part_of_the_pace() {
     assert!(actual < 1_800, "{actual} ms");
 }
 
-// 8 jobs at 5 in 20 s, killed when five are done: the second sitting waits long enough to be interrupted.
+// 8 jobs at 5 in 20 s, killed after five: the second run waits long enough to be interrupted.
 #[test]
-fn whoever_reads_documents_gets_one_when_the_wait_is_interrupted() {
+fn bulk_run_prints_a_json_report_when_its_wait_is_interrupted() {
     let desk = Desk::new("5/20s", &jobs(&["acme"], 8));
     killed(&desk, &["--out", "out"], 5);
     let mut waits = desk.start(&["--out", "out", "--json"]);
@@ -251,16 +250,16 @@ fn whoever_reads_documents_gets_one_when_the_wait_is_interrupted() {
 }
 
 #[test]
-fn results_go_to_the_output_by_the_usual_sign() {
+fn bulk_run_writes_results_to_stdout_for_a_dash() {
     let desk = Desk::new("100/s", &jobs(&["acme"], 2));
     let ran = desk.run(&["--out", "-"]);
     assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 2), "{ran:?}");
     assert!(!desk.path("-").exists());
 }
 
-// 5 jobs that are done: neither an emptied database nor a directory without one is a file that nobody ran.
+// 5 finished jobs: an emptied database and a missing one must not look like a file that never ran.
 #[test]
-fn a_run_whose_jobs_are_gone_is_refused_and_nothing_is_sent_again() {
+fn bulk_run_refuses_a_run_whose_store_is_lost() {
     let desk = Desk::new("1000/s", &jobs(&["acme"], 5));
     let flags = ["--dir", "mine", "--out", "out"];
     let ran = desk.run(&flags);

@@ -1,4 +1,4 @@
-//! Results of `outflow bulk run`, whatever becomes of where they are written.
+//! Results of `outflow bulk run` when their destination changes or closes.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,7 +10,7 @@ use super::bulk_rerun::killed;
 use super::bulk_run::{Desk, jobs, lines, read, results};
 use super::support::command;
 
-/// A run whose results go to a reader who has read the first.
+/// Starts a run and a reader that reads the first result.
 fn reading(desk: &Desk, flags: &[&str]) -> (Child, BufReader<ChildStdout>) {
     let arguments = [&["bulk", "run", "jobs.ndjson"], flags].concat();
     let mut process = command(desk.folder.path(), &arguments)
@@ -24,7 +24,7 @@ fn reading(desk: &Desk, flags: &[&str]) -> (Child, BufReader<ChildStdout>) {
     (process, reader)
 }
 
-/// How it ended, and what it said.
+/// Waits for the end and returns the exit code and the standard error.
 fn ended(process: &mut Child) -> (Option<i32>, String) {
     let mut talk = String::new();
     let mut said = process.stderr.take().expect("a pipe");
@@ -32,10 +32,9 @@ fn ended(process: &mut Child) -> (Option<i32>, String) {
     (process.wait().expect("it ends").code(), talk)
 }
 
-// 40 jobs at 20/s take a second, and the reader leaves with the first line. What it did not take comes with
-// the next run.
+// 40 jobs at 20/s take a second, and the reader closes after the first line. The next run writes the rest.
 #[test]
-fn results_that_nobody_took_come_again() {
+fn bulk_run_writes_unread_results_again() {
     let desk = Desk::new("20/s", &jobs(&["acme"], 40));
     let (mut process, reader) = reading(&desk, &[]);
     drop(reader);
@@ -48,10 +47,10 @@ fn results_that_nobody_took_come_again() {
     assert_eq!(desk.upstream.end()["seen"], 40, "nothing is sent twice");
 }
 
-// Two jobs at one in 30 s: the reader leaves with the first result, and it is interrupted before there is
-// another by which that would be noticed.
+// Two jobs at one in 30 s. The reader closes after the first result, and the run is interrupted before a
+// second write could notice that.
 #[test]
-fn a_reader_that_leaves_before_the_end_has_not_taken_what_was_written() {
+fn results_of_a_closed_pipe_count_as_unread() {
     let desk = Desk::new("1/30s", &jobs(&["acme"], 2));
     let (mut process, reader) = reading(&desk, &["--dir", "kept"]);
     drop(reader);
@@ -65,9 +64,9 @@ fn a_reader_that_leaves_before_the_end_has_not_taken_what_was_written() {
     assert_eq!(note["written"], 0, "{note}");
 }
 
-// 30 jobs at 20/s, killed after ten. The file is another's by then: longer than ours was, and complete.
+// 30 jobs at 20/s, killed after ten. Another program then replaces the file by a longer, complete one.
 #[test]
-fn a_file_that_somebody_replaced_is_not_cut() {
+fn bulk_run_keeps_a_replaced_result_file() {
     let desk = Desk::new("20/s", &jobs(&["acme"], 30));
     killed(&desk, &["--out", "out"], 10);
     let theirs = "theirs\n".repeat(10_000);
@@ -82,9 +81,9 @@ fn a_file_that_somebody_replaced_is_not_cut() {
     assert_eq!(lines(&results(&desk.path("other"))), (1..=30).collect());
 }
 
-// Killed in the middle, and over: a line that somebody added is there afterwards in both.
+// A line that another program adds survives a run that was killed and a run that ended.
 #[test]
-fn lines_that_somebody_added_are_not_cut_off() {
+fn bulk_run_keeps_foreign_lines_of_a_result_file() {
     let desk = Desk::new("20/s", &jobs(&["acme"], 30));
     killed(&desk, &["--out", "out"], 10);
     let is_refused = |out: &str| {
@@ -102,10 +101,9 @@ fn lines_that_somebody_added_are_not_cut_off() {
     is_refused("other");
 }
 
-// All ten are in the file; whoever wants to see them too, or has them told to a device, gets all ten again, and nothing
-// is sent for that.
+// All ten results are in the file. Another destination receives all ten again, without a further call.
 #[test]
-fn results_that_go_somewhere_else_go_there_from_the_first() {
+fn a_new_destination_receives_all_results() {
     let desk = Desk::new("20/s", &jobs(&["acme"], 10));
     let kept = desk.run(&["--dir", "kept", "--out", "results.ndjson"]);
     assert_eq!(kept.code, Some(0), "{kept:?}");

@@ -1,4 +1,4 @@
-//! `outflow bulk run`: files of jobs against a strict API, with crashes in between.
+//! `outflow bulk run`: files of jobs against a mock API, with crashes in between.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,14 +11,14 @@ use tempfile::TempDir;
 use super::support::{Ran, Upstream, command, configured, run_in};
 use crate::support::PATIENCE;
 
-/// A folder with a configuration for a strict API and a file of jobs.
+/// A folder with a configuration for a mock API and a file of jobs.
 pub(super) struct Desk {
     pub(super) folder: TempDir,
     pub(super) upstream: Upstream,
 }
 
 impl Desk {
-    /// An API that allows so much, which the configuration knows.
+    /// Starts an API with this limit and configures the same limit.
     pub(super) fn new(limit: &str, jobs: &str) -> Self {
         Self::with(
             &["--limit", limit],
@@ -51,7 +51,7 @@ impl Desk {
     }
 }
 
-/// So many jobs of each of these tenants.
+/// Renders this number of jobs for each tenant.
 pub(super) fn jobs(tenants: &[&str], each: usize) -> String {
     let line = |tenant: &&str, number| {
         format!("{{\"tenant\":\"{tenant}\",\"api\":\"up\",\"path\":\"/{tenant}/{number}\"}}\n")
@@ -72,7 +72,7 @@ pub(super) fn read(text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The lines of the file that have a result.
+/// Returns the lines of the file that have a result.
 pub(super) fn lines(results: &[Value]) -> BTreeSet<u64> {
     results
         .iter()
@@ -80,9 +80,9 @@ pub(super) fn lines(results: &[Value]) -> BTreeSet<u64> {
         .collect()
 }
 
-// 40 jobs at 20/s: two windows, and the API refuses nothing.
+// 40 jobs at 20/s: two windows, and the API throttles nothing.
 #[test]
-fn a_file_is_done_at_the_limit_and_every_line_has_a_result() {
+fn bulk_run_sends_a_file_at_its_limit_with_a_result_for_every_line() {
     let desk = Desk::new("20/s", &jobs(&["acme", "bolt"], 20));
     let ran = desk.run(&[]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -112,7 +112,7 @@ fn a_file_is_done_at_the_limit_and_every_line_has_a_result() {
 }
 
 #[test]
-fn a_table_is_done_as_lines_are() {
+fn bulk_run_reads_csv_tables() {
     let desk = Desk::new("100/s", "");
     let rows = "tenant,api,method,path,json,headers\n\
                 acme,up,POST,/a,\"{\"\"n\"\":1}\",\"{\"\"X-A\"\":\"\"1\"\"}\"\nacme,up,,/b,,\n";
@@ -131,10 +131,9 @@ fn a_table_is_done_as_lines_are() {
     assert_eq!(desk.upstream.end()["seen"], 2);
 }
 
-// Lines 2, 4 and 5 are wrong for three reasons, of which the last two need the configuration or the rest
-// of the file.
+// Lines 2, 4 and 5 are invalid. Finding the last two takes the configuration and the rest of the file.
 #[test]
-fn every_wrong_line_is_told_and_nothing_is_sent() {
+fn bulk_run_reports_every_invalid_line_and_sends_nothing() {
     let good = r#"{"id":"a","api":"up","path":"/1"}"#;
     let text = format!("{good}\n{{\"api\":\n\n{{\"api\":\"nope\",\"path\":\"/\"}}\n{good}\n");
     let desk = Desk::new("100/s", &text);
@@ -155,9 +154,9 @@ fn every_wrong_line_is_told_and_nothing_is_sent() {
     assert_eq!(desk.upstream.end()["seen"], 1);
 }
 
-// A file of wrong lines and an empty one, with results and without.
+// A file of invalid lines and an empty file, with results and without.
 #[test]
-fn whoever_reads_documents_gets_one_when_nothing_is_sent() {
+fn bulk_run_prints_a_json_document_when_it_sends_nothing() {
     let desk = Desk::new("100/s", "{\"api\":\"nope\",\"path\":\"/\"}\n{\"api\":\n");
     for flags in [&["--json", "--out", "out"][..], &["--json", "--dry-run"]] {
         let told = desk.run(flags).json(2);
@@ -173,9 +172,9 @@ fn whoever_reads_documents_gets_one_when_nothing_is_sent() {
     assert_eq!(desk.upstream.end()["seen"], 0);
 }
 
-// 60 jobs at 10/s: the last ten go after five seconds. Two thirds are one tenant's.
+// 60 jobs at 10/s: the last ten start after five seconds. One tenant owns two thirds.
 #[test]
-fn a_dry_run_says_how_long_it_takes_and_sends_nothing() {
+fn a_dry_run_prints_the_lower_bound_and_sends_nothing() {
     let text = jobs(&["acme"], 40) + &jobs(&["bolt"], 20);
     let desk = Desk::new("10/s", &text);
     let told = desk.run(&["--dry-run", "--json"]).json(0);
@@ -195,10 +194,10 @@ fn a_dry_run_says_how_long_it_takes_and_sends_nothing() {
     assert_eq!(desk.upstream.end()["seen"], 0);
 }
 
-// 60 jobs at 20/s, killed once ten results are there: whatever was under way then is done again, at most
-// as many as can be under way, and every line still has exactly one result.
+// 60 jobs at 20/s, killed after ten results. Jobs that were in flight run again, and every line still has
+// exactly one result.
 #[test]
-fn a_killed_run_goes_on_where_it_was() {
+fn a_killed_run_resumes() {
     let desk = Desk::new("20/s", &jobs(&["acme", "bolt", "corp"], 20));
     let out = desk.path("out.ndjson");
     let flags = ["--out", "out.ndjson"];
@@ -219,7 +218,7 @@ fn a_killed_run_goes_on_where_it_was() {
 }
 
 #[test]
-fn an_interrupted_run_keeps_its_jobs_and_goes_on() {
+fn an_interrupted_run_keeps_its_jobs_and_resumes() {
     let desk = Desk::new("20/s", &jobs(&["acme"], 60));
     let out = desk.path("out.ndjson");
     let flags = ["--out", "out.ndjson", "--dir", "kept"];
@@ -248,12 +247,12 @@ fn an_interrupted_run_keeps_its_jobs_and_goes_on() {
     );
     assert_eq!(lines(&results(&out)), (1..=60).collect());
     assert_eq!(results(&out).len(), 60);
-    // A clean end leaves nothing to be done twice.
+    // A clean end leaves no job to be sent twice.
     let seen = desk.upstream.end();
     assert_eq!((&seen["seen"], &seen["refused"]), (&60.into(), &0.into()));
 }
 
-/// Waits until so many results are written.
+/// Waits until the file holds this number of results.
 pub(super) fn wait_for_results(process: &mut Process, out: &Path, count: usize) {
     for _ in 0..2_000 {
         let written = fs::read_to_string(out).unwrap_or_default();
@@ -265,15 +264,15 @@ pub(super) fn wait_for_results(process: &mut Process, out: &Path, count: usize) 
             "{:?}",
             process.lines()
         );
-        // Looks for lines that never come, which takes as long as one wants.
+        // No line holds this text, so the call only sleeps and collects lines.
         let _none = process.wait_for_line("\u{0}", std::time::Duration::from_millis(10));
     }
     panic!("no results: {:?}", process.lines());
 }
 
-// Everything fails on purpose, and one retry each is granted: two attempts, then the reason.
+// Every attempt fails and no retry is granted.
 #[test]
-fn what_failed_is_told_with_its_reason_and_by_the_exit_code() {
+fn bulk_run_reports_failed_jobs_by_error_and_exit_code() {
     let text = "{\"api\":\"up\",\"path\":\"/1\",\"max_retries\":0}\n";
     let desk = Desk::with(&["--fail", "100%"], "limits = [\"100/s\"]", text);
     let ran = desk.run(&[]);
@@ -286,7 +285,7 @@ fn what_failed_is_told_with_its_reason_and_by_the_exit_code() {
 }
 
 #[test]
-fn a_wrong_call_is_a_usage_error() {
+fn bulk_run_rejects_invalid_arguments() {
     let desk = Desk::new("10/s", &jobs(&["acme"], 1));
     for (flags, said) in [
         (&["--json"][..], "--out"),

@@ -1,4 +1,4 @@
-//! `outflow serve --bulk`, and the commands that talk with it.
+//! `outflow serve --bulk` and the commands that control it.
 
 use std::fs;
 
@@ -64,7 +64,7 @@ pub(super) fn jobs(tenant: &str, count: usize) -> String {
 
 // 30 jobs of two tenants at 100/s: submitted twice, done once.
 #[test]
-fn a_file_is_submitted_watched_and_its_results_fetched() {
+fn bulk_commands_submit_watch_and_fetch_a_file() {
     let working = Working::start(&["--limit", "100/s"], "limits = [\"100/s\"]");
     working.jobs("jobs.ndjson", &(jobs("acme", 20) + &jobs("bolt", 10)));
     let submit = ["submit", "jobs.ndjson", "--action", "nightly"];
@@ -95,10 +95,9 @@ fn a_file_is_submitted_watched_and_its_results_fetched() {
     assert_eq!(working.upstream.end()["seen"], 30);
 }
 
-// 3 jobs, and one call more for the webhook. What the configuration says of all actions holds for those that
-// say nothing.
+// 3 jobs and one call for the webhook. An action without its own settings uses the configured ones.
 #[test]
-fn an_action_may_say_how_long_it_takes_and_whom_to_tell() {
+fn an_action_can_set_its_timeout_and_webhook() {
     let working = Working::start(&[], "limits = [\"100/s\"]");
     working.jobs("jobs.ndjson", &jobs("acme", 3));
     let wrong = working.ask(&["submit", "jobs.ndjson", "--webhook", "nowhere"]);
@@ -121,7 +120,7 @@ fn an_action_may_say_how_long_it_takes_and_whom_to_tell() {
 }
 
 #[test]
-fn jobs_are_paused_resumed_and_cancelled() {
+fn bulk_commands_pause_resume_and_cancel_jobs() {
     let working = Working::start(&[], "limits = [\"100/s\"]");
     let paused = working.told(&["pause", "--tenant", "acme", "--reason", "a & b"]);
     assert!(paused.starts_with("paused"), "{paused}");
@@ -168,7 +167,7 @@ fn jobs_are_paused_resumed_and_cancelled() {
 }
 
 #[test]
-fn dead_letters_are_listed_retried_and_purged() {
+fn bulk_dead_lists_retries_and_purges() {
     let working = Working::start(&["--fail", "100%"], "limits = [\"100/s\"]");
     working.jobs("jobs.ndjson", &jobs("acme", 2));
     working.told(&["submit", "jobs.ndjson", "--action", "a"]);
@@ -202,9 +201,9 @@ fn dead_letters_are_listed_retried_and_purged() {
     assert_eq!(ran.code, Some(2), "which are meant has to be said: {ran:?}");
 }
 
-// Ten jobs wait when the program is stopped, and are done by the next one.
+// Ten jobs wait when the program stops; the next program runs them.
 #[test]
-fn what_waits_outlives_the_program() {
+fn waiting_jobs_survive_a_restart() {
     let mut working = Working::start(&[], "limits = [\"100/s\"]");
     working.told(&["pause", "--tenant", "acme"]);
     working.jobs("jobs.ndjson", &jobs("acme", 10));
@@ -218,9 +217,9 @@ fn what_waits_outlives_the_program() {
     assert_eq!(working.upstream.end()["seen"], 10);
 }
 
-// 5 in 5 s, and 8 jobs: five are sent at once. What starts next knows nothing of them and waits.
+// 5 in 5 s and 8 jobs: five are sent at once. The next process does not know of them and waits.
 #[test]
-fn a_killed_program_is_followed_by_one_that_keeps_to_the_limit() {
+fn a_program_after_a_crash_respects_the_limit() {
     let mut working = Working::start(&["--limit", "5/5s"], "limits = [\"5/5s\"]");
     working.jobs("jobs.ndjson", &jobs("acme", 8));
     working.told(&["submit", "jobs.ndjson", "--action", "a"]);
@@ -238,7 +237,7 @@ fn a_killed_program_is_followed_by_one_that_keeps_to_the_limit() {
 }
 
 #[test]
-fn a_reload_changes_how_jobs_are_worked_on() {
+fn a_reload_changes_the_scheduler() {
     let working = Working::start(&[], "limits = [\"100/s\"]");
     assert_eq!(working.json(&["status"])["scheduler"], "permit");
     let file = working.folder.path().join("outflow.toml");
@@ -252,7 +251,7 @@ fn a_reload_changes_how_jobs_are_worked_on() {
 }
 
 #[test]
-fn two_programs_do_not_work_in_one_directory() {
+fn a_second_engine_refuses_a_locked_directory() {
     let working = Working::start(&[], "limits = [\"100/s\"]");
     let serve = ["serve", "--bulk", "--listen", ":0", "--admin", ":0"];
     let second = run_in(working.folder.path(), &serve);
@@ -260,7 +259,7 @@ fn two_programs_do_not_work_in_one_directory() {
 }
 
 #[test]
-fn a_program_without_an_engine_says_how_to_get_one() {
+fn bulk_commands_without_an_engine_say_how_to_start_one() {
     let folder = configured("[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n");
     let served = serve(&folder, &[]);
     fs::write(folder.path().join("jobs.ndjson"), jobs("acme", 1)).expect("writable");
@@ -283,7 +282,7 @@ fn a_program_without_an_engine_says_how_to_get_one() {
 }
 
 #[test]
-fn without_a_program_they_say_how_to_start_one() {
+fn commands_without_a_running_program_say_how_to_start_one() {
     let ran = run(&["bulk", "status", "--admin", "127.0.0.1:9"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.talk.contains("outflow serve"), "{ran:?}");

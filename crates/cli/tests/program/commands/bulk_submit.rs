@@ -12,9 +12,9 @@ fn working() -> Working {
     Working::start(&["--limit", "1000/s"], "limits = [\"1000/s\"]")
 }
 
-// 1,001 good lines fill one batch and begin another; the wrong one is in the second.
+// 1,001 valid lines fill one batch and begin another; the second holds the invalid line.
 #[test]
-fn a_wrong_line_far_behind_keeps_the_first_from_being_taken() {
+fn an_invalid_line_in_a_later_batch_stops_the_whole_file() {
     let working = working();
     let wrong = "{\"api\":\"nope\",\"path\":\"/\"}\n";
     working.jobs("jobs.ndjson", &(jobs("acme", 1_001) + wrong));
@@ -29,7 +29,7 @@ fn a_wrong_line_far_behind_keeps_the_first_from_being_taken() {
 }
 
 #[test]
-fn a_name_twice_in_a_file_is_told() {
+fn bulk_submit_reports_a_duplicate_id() {
     let working = working();
     let line = "{\"id\":\"one\",\"api\":\"up\",\"path\":\"/\"}\n";
     working.jobs("jobs.ndjson", &format!("{line}{line}"));
@@ -39,9 +39,9 @@ fn a_name_twice_in_a_file_is_told() {
     assert!(ran.talk.contains(said), "{ran:?}");
 }
 
-// 900 jobs of 20 KB are 18 MB, more than a program takes at once. They are paused: nothing is sent.
+// 900 jobs of 20 KB are 18 MB, more than one request may hold. The tenant is paused, so nothing is sent.
 #[test]
-fn a_file_of_large_jobs_is_cut_by_its_bytes() {
+fn bulk_submit_splits_batches_by_bytes() {
     let working = working();
     working.told(&["pause", "--tenant", "acme"]);
     let body = "x".repeat(20_000);
@@ -56,9 +56,9 @@ fn a_file_of_large_jobs_is_cut_by_its_bytes() {
     assert_eq!(taken["accepted"], 900, "{taken}");
 }
 
-// The action is closed with its first file, and still has work when the second comes.
+// The first file closes the action, which still has work when the second file comes.
 #[test]
-fn an_action_that_takes_no_more_says_so() {
+fn a_closed_action_refuses_more_jobs() {
     let working = working();
     working.told(&["pause", "--tenant", "acme"]);
     working.jobs("first.ndjson", &jobs("acme", 1));
@@ -69,7 +69,7 @@ fn an_action_that_takes_no_more_says_so() {
     assert!(ran.out.contains("takes no more jobs"), "{ran:?}");
 }
 
-/// Reads a request to its end and answers it; what was asked.
+/// Reads a request to its end, answers it and returns its text.
 pub(super) fn answer(mut stream: TcpStream, (status, body): (&str, &str)) -> String {
     stream.set_read_timeout(Some(PATIENCE)).expect("settable");
     let (mut text, mut piece) = (String::new(), [0; 16_384]);
@@ -96,10 +96,9 @@ pub(super) fn answer(mut stream: TcpStream, (status, body): (&str, &str)) -> Str
     text
 }
 
-// 1,001 jobs are two batches: both pass the check and have room, one is taken, and the disk is
-// full for the other.
+// 1,001 jobs are two batches. Both pass the check, the store takes one, and the disk is full for the other.
 #[test]
-fn a_submission_that_breaks_off_says_how_many_were_taken_and_what_to_do() {
+fn an_interrupted_submission_reports_its_progress_and_the_next_step() {
     let folder = folder();
     std::fs::write(folder.path().join("jobs.ndjson"), jobs("acme", 1_001)).expect("writable");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -139,9 +138,9 @@ fn a_submission_that_breaks_off_says_how_many_were_taken_and_what_to_do() {
     }
 }
 
-// The names of the jobs follow from the file: under a second action all three are known, and none is in it.
+// The ids of the jobs follow from the file, so a second action contains none of them.
 #[test]
-fn an_action_that_got_no_job_is_not_pointed_at() {
+fn bulk_submit_does_not_name_an_action_without_jobs() {
     let working = working();
     working.told(&["pause", "--tenant", "acme"]);
     working.jobs("jobs.ndjson", &jobs("acme", 3));
@@ -156,9 +155,9 @@ fn an_action_that_got_no_job_is_not_pointed_at() {
     assert!(known.contains("bulk watch first"), "{known}");
 }
 
-// 2,500 jobs are three batches, and the queue has room for the first and a half.
+// 2,500 jobs are three batches, and the queue has space for one and a half.
 #[test]
-fn a_file_that_the_queue_has_no_room_for_is_refused_whole() {
+fn a_full_queue_refuses_the_whole_file() {
     let config = "limits = [\"1000/s\"]";
     let working = Working::with_engine("queue_max = 1500", &[], config);
     working.told(&["pause", "--tenant", "acme"]);
@@ -177,10 +176,10 @@ fn a_file_that_the_queue_has_no_room_for_is_refused_whole() {
     assert_eq!(status["actions"], serde_json::json!([]), "{status}");
 }
 
-// The queue holds 3. The action has 2 of them when a file of 2 comes: one is taken, and the other when the
-// same command is given again.
+// The queue holds 3 jobs, and the action has 2 of them. Of a file of 2 the queue takes one; the repeated
+// command submits the other.
 #[test]
-fn a_file_that_was_taken_in_part_goes_on_where_it_stopped() {
+fn a_partly_submitted_file_resumes() {
     let working = Working::with_engine("queue_max = 3", &[], "limits = [\"1000/s\"]");
     working.told(&["pause", "--tenant", "acme"]);
     working.jobs("first.ndjson", &jobs("acme", 2));
@@ -203,9 +202,9 @@ fn a_file_that_was_taken_in_part_goes_on_where_it_stopped() {
     assert_eq!(working.json(&["status", "a"])["jobs"]["total"], 4);
 }
 
-// 150 lines name an API that nobody knows; a program tells a hundred of them.
+// 150 lines name an unknown API; the program prints a hundred of them.
 #[test]
-fn all_wrong_lines_are_counted_even_if_not_all_are_told() {
+fn bulk_submit_counts_more_invalid_lines_than_it_prints() {
     let working = working();
     let wrong = "{\"api\":\"nope\",\"path\":\"/\"}\n".repeat(150);
     working.jobs("jobs.ndjson", &wrong);
@@ -218,7 +217,7 @@ fn all_wrong_lines_are_counted_even_if_not_all_are_told() {
 }
 
 #[test]
-fn whoever_reads_documents_gets_one_for_wrong_lines_too() {
+fn bulk_submit_prints_a_json_document_for_invalid_lines() {
     let working = working();
     for text in ["{\"api\":\"nope\",\"path\":\"/\"}\n", "{\"api\":\n", "\n"] {
         working.jobs("jobs.ndjson", text);
@@ -229,9 +228,9 @@ fn whoever_reads_documents_gets_one_for_wrong_lines_too() {
     }
 }
 
-// A name holds 128 bytes, and the file's is of 110 letters of two bytes each.
+// An id holds 128 bytes, and the file's name has 110 letters of two bytes each.
 #[test]
-fn an_action_is_named_after_a_file_however_long_its_name_is() {
+fn bulk_submit_names_an_action_after_a_file_with_a_long_name() {
     let working = working();
     let name = "\u{fc}".repeat(110) + ".ndjson";
     working.jobs(&name, &jobs("acme", 1));
@@ -245,7 +244,7 @@ fn an_action_is_named_after_a_file_however_long_its_name_is() {
 }
 
 #[test]
-fn an_action_that_has_no_time_at_all_is_refused() {
+fn bulk_submit_rejects_an_action_without_time() {
     let working = working();
     working.jobs("jobs.ndjson", &jobs("acme", 1));
     for span in ["0s", "0.5ms"] {

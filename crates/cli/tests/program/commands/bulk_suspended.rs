@@ -1,13 +1,13 @@
-//! `outflow serve --bulk` that stands still for a while, as a paused machine does.
+//! `outflow serve --bulk` in a process that is suspended for a while, as on a paused machine.
 
 use std::time::Duration;
 
 use super::bulk_serve::{Working, jobs};
 
-// At twenty a second, three seconds of standstill are sixty starts that nobody made. They are lost: what goes on
-// goes on at twenty in any second.
+// At 20/s, three seconds of suspension are sixty missed starts. They are lost: afterwards no second sees more
+// than twenty.
 #[test]
-fn a_program_that_stood_still_does_not_make_up_for_it() {
+fn a_suspended_program_does_not_catch_up() {
     let mut working = Working::start(&["--limit", "20/s"], "limits = [\"20/s\"]");
     working.jobs("jobs.ndjson", &jobs("acme", 160));
     working.told(&["submit", "jobs.ndjson", "--action", "a"]);

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use super::support::{Ran, Upstream, command, configured, run_in};
 
 #[test]
-fn the_answer_is_the_output_and_nothing_else_is() {
+fn get_prints_only_the_response() {
     let upstream = Upstream::start(&[]);
     let folder = configured(&upstream.config(""));
     let ran = run_in(folder.path(), &["get", "up", "/a?b=c"]);
@@ -16,7 +16,7 @@ fn the_answer_is_the_output_and_nothing_else_is() {
 }
 
 #[test]
-fn json_holds_the_answer_and_what_it_took() {
+fn get_prints_response_and_timing_as_json() {
     let upstream = Upstream::start(&["--latency", "20ms"]);
     let routes = "routes = [{ path = \"/orders/**\", group = \"orders\", cost = 2 }]\n\
                   groups.orders.limits = [\"8/s\"]\nlimits = [\"10/s\"]";
@@ -58,7 +58,7 @@ fn json_holds_the_answer_and_what_it_took() {
 }
 
 #[test]
-fn people_are_told_on_the_other_stream() {
+fn get_prints_explanations_to_stderr() {
     let upstream = Upstream::start(&[]);
     let folder = configured(&upstream.config("limits = [\"10/s\"]"));
     let ran = run_in(
@@ -82,7 +82,7 @@ fn people_are_told_on_the_other_stream() {
 }
 
 #[test]
-fn bodies_come_from_the_line_a_file_or_a_pipe() {
+fn calls_read_bodies_from_an_argument_a_file_or_a_pipe() {
     let upstream = Upstream::start(&[]);
     let folder = configured(&upstream.config(""));
     std::fs::write(folder.path().join("body.txt"), "from a file").expect("writable");
@@ -119,7 +119,7 @@ fn bodies_come_from_the_line_a_file_or_a_pipe() {
 }
 
 #[test]
-fn a_status_is_looked_at_only_if_the_caller_wants_it() {
+fn check_status_turns_an_error_status_into_an_exit_code() {
     for (status, code) in [("503", 5), ("404", 4)] {
         let upstream = Upstream::start(&["--fail", "100%", "--fail-status", status]);
         let folder = configured(&upstream.config("retry_count = 0"));
@@ -130,10 +130,10 @@ fn a_status_is_looked_at_only_if_the_caller_wants_it() {
     }
 }
 
-// A cost of fifty under a limit of five; no cache to answer from; a deadline that is over before the
-// limit opens would need two calls in one process.
+// A cost of fifty under a limit of five, and no cache to answer from. A deadline before the limit opens would
+// need two calls in one process.
 #[test]
-fn what_stood_in_the_way_is_seen_in_the_exit_code() {
+fn refused_calls_have_their_own_exit_codes() {
     let upstream = Upstream::start(&[]);
     let folder = configured(&upstream.config("limits = [\"5/s\"]"));
     let never = run_in(folder.path(), &["get", "up", "/", "--cost", "50"]);
@@ -157,9 +157,9 @@ fn what_stood_in_the_way_is_seen_in_the_exit_code() {
     assert_eq!(upstream.end()["seen"], 0, "nothing was sent");
 }
 
-// The first call keeps the answer on the disk, for the second one of another process.
+// The first call stores the response on disk for a second process.
 #[test]
-fn offline_is_answered_by_what_was_kept() {
+fn offline_calls_read_the_stored_response() {
     let upstream = Upstream::start(&[]);
     let config = upstream.config("cache = { force = \"1h\" }") + "[cache]\ndir = \"kept\"\n";
     let folder = configured(&config);
@@ -174,7 +174,7 @@ fn offline_is_answered_by_what_was_kept() {
 }
 
 #[test]
-fn a_call_that_cannot_be_made_is_a_usage_error() {
+fn calls_reject_invalid_arguments() {
     let folder = configured("[apis.up]\nbase_url = \"http://127.0.0.1:9\"\nretry_count = 0\n");
     for (arguments, said) in [
         (&["get", "down", "/"][..], "there are up"),

@@ -5,7 +5,7 @@ use super::support::{command, configured, folder, run_in};
 const GOOD: &str = "[apis.stock]\nbase_url = \"https://stock.example\"\nlimits = [\"10/s\"]\n";
 
 #[test]
-fn a_good_file_is_said_to_be_good() {
+fn check_accepts_a_valid_file() {
     let folder = configured(GOOD);
     let ran = run_in(folder.path(), &["check"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -14,7 +14,7 @@ fn a_good_file_is_said_to_be_good() {
 }
 
 #[test]
-fn every_mistake_is_told_at_once_and_points_at_its_line() {
+fn check_reports_every_error_with_its_line() {
     let folder = configured(&format!("{GOOD}timeuot = \"5s\"\nmax_wait = 30\n"));
     let ran = run_in(folder.path(), &["check"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -38,7 +38,7 @@ fn every_mistake_is_told_at_once_and_points_at_its_line() {
 }
 
 #[test]
-fn later_files_lie_over_earlier_ones() {
+fn later_files_override_earlier_ones() {
     let folder = configured(GOOD);
     let over = "[apis.stock]\nlimits = [\"20/s\"]\n";
     std::fs::write(folder.path().join("over.toml"), over).expect("writable");
@@ -52,7 +52,7 @@ fn later_files_lie_over_earlier_ones() {
 }
 
 #[test]
-fn a_missing_file_is_told_how_to_be_written() {
+fn check_says_how_to_create_a_missing_file() {
     let ran = run_in(folder().path(), &["check"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("outflow init"), "{ran:?}");
@@ -61,10 +61,10 @@ fn a_missing_file_is_told_how_to_be_written() {
     assert_eq!(document["mistakes"][0]["source"], "outflow.toml");
 }
 
-// A first wait of 50 ms under a window of 1 s, a cap of 5 min under a patience of 30 s, and a log of
-// ten million entries.
+// A first wait of 50 ms under a window of 1 s, a cap of 5 min above a `max_wait` of 30 s, and a log of ten
+// million entries.
 #[test]
-fn settings_that_work_against_each_other_are_told_and_allowed() {
+fn check_warns_of_settings_that_contradict_each_other() {
     let text = GOOD.replace("10/s", "10000000/s")
         + "retry.backoff.base = \"50ms\"\nretry.backoff.cap = \"5m\"\n";
     let ran = run_in(configured(&text).path(), &["check", "--json"]);
@@ -89,7 +89,7 @@ fn settings_that_work_against_each_other_are_told_and_allowed() {
 }
 
 #[test]
-fn what_nobody_wrote_is_not_judged() {
+fn check_gives_no_advice_on_presets() {
     for preset in ["upbit", "github", "openai"] {
         let text = format!("[apis.stock]\npreset = \"{preset}\"\n");
         let ran = run_in(configured(&text).path(), &["check", "--json"]);
@@ -97,9 +97,9 @@ fn what_nobody_wrote_is_not_judged() {
     }
 }
 
-// Nobody can be told anything where the disk is full; the exit code still says what came of it.
+// On a full disk no message can be written; the exit code still reports the result.
 #[test]
-fn whoever_cannot_be_told_is_no_reason_to_panic() {
+fn check_does_not_panic_without_stderr() {
     let folder = tempfile::tempdir().expect("a directory");
     let full = std::fs::File::options().write(true).open("/dev/full");
     let mut command = command(folder.path(), &["check", "missing.toml"]);
@@ -107,10 +107,10 @@ fn whoever_cannot_be_told_is_no_reason_to_panic() {
     assert_eq!(ended.expect("it runs").code(), Some(2));
 }
 
-// A base of 2 s under a window of 1 s, ten minutes of waiting for four attempts of 30 s, and ten
-// snapshots a second for a day of a thousand tenants.
+// A base of 2 s under a window of 1 s, ten minutes of waiting for four attempts of 30 s, and ten snapshots a
+// second for a day of a thousand tenants.
 #[test]
-fn settings_of_the_bulk_engine_that_do_not_fit_are_told_and_allowed() {
+fn check_warns_of_bulk_settings_that_do_not_fit() {
     let advice = |bulk: &str| -> Vec<String> {
         let text = format!("{GOOD}[bulk]\n{bulk}");
         let document = run_in(configured(&text).path(), &["check", "--json"]).json(0);

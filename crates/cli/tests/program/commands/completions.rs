@@ -16,7 +16,7 @@ fn every_shell_gets_its_completions() {
 }
 
 #[test]
-fn there_is_a_page_for_the_program_and_for_each_command() {
+fn man_writes_a_page_for_each_command() {
     let page = run(&["man"]);
     assert!(page.out.contains(".TH outflow 1"), "{page:?}");
     let folder = folder();
@@ -33,7 +33,7 @@ fn there_is_a_page_for_the_program_and_for_each_command() {
 }
 
 #[test]
-fn the_help_lists_every_command_and_the_exit_codes() {
+fn help_lists_every_command_and_the_exit_codes() {
     let help = run(&["--help"]).out;
     for word in [
         "dev",
@@ -65,13 +65,13 @@ fn the_help_lists_every_command_and_the_exit_codes() {
 }
 
 #[test]
-fn it_says_which_version_it_is() {
+fn version_prints_the_package_version() {
     let version = format!("outflow {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(run(&["--version"]).out, version);
 }
 
 #[test]
-fn a_wrong_command_line_is_a_usage_error() {
+fn the_program_rejects_an_invalid_command_line() {
     for arguments in [
         &["frobnicate"][..],
         &["get"],

@@ -30,7 +30,7 @@ fn shown(flags: &[&str]) -> Ran {
 }
 
 #[test]
-fn every_value_is_shown_with_where_it_came_from() {
+fn config_show_prints_every_value_with_its_origin() {
     let document = shown(&["--json"]).json(0);
     let values = document["values"].as_array().expect("a list");
     let of = |key: &str| -> [&Value; 3] {
@@ -55,12 +55,12 @@ fn every_value_is_shown_with_where_it_came_from() {
             ["\"SHOP_KEY\"", "file", "outflow.toml:10"],
         ),
         ("apis.shop.retry_count", ["2", "default", "default"]),
-        // A default that depends on other keys: no attempt connects for longer than it lasts.
+        // This default depends on other keys: no attempt connects for longer than it lasts.
         (
             "apis.quotes.connect_timeout",
             ["\"3000ms\"", "default", "default"],
         ),
-        // Said by `rate_limit_per_sec`, and in groups alone: the five a second do not hold.
+        // `rate_limit_per_sec` sets the groups only, so the default of five a second does not apply.
         ("apis.quotes.limits", ["[]", "default", "default"]),
     ] {
         assert_eq!(of(key), expected, "{key}");
@@ -73,7 +73,7 @@ fn every_value_is_shown_with_where_it_came_from() {
 }
 
 #[test]
-fn people_read_one_line_for_each_value_and_no_secret() {
+fn config_show_prints_one_line_for_each_value_and_no_secret() {
     let with = shown(&["--sources"]);
     assert_eq!(with.code, Some(0), "{with:?}");
     let line = |key: &str| with.out.lines().find(|line| line.starts_with(key));
@@ -90,9 +90,9 @@ fn people_read_one_line_for_each_value_and_no_secret() {
     );
 }
 
-// What it prints is a configuration again, and the same one.
+// The output is a configuration with the same values.
 #[test]
-fn what_is_shown_can_be_read_again() {
+fn config_show_prints_a_valid_configuration() {
     let first = shown(&[]).out;
     let folder = configured(&first);
     let output = command(folder.path(), &["config", "show"])
@@ -104,14 +104,14 @@ fn what_is_shown_can_be_read_again() {
 }
 
 #[test]
-fn a_wrong_file_is_told_as_the_check_tells_it() {
+fn config_show_reports_an_invalid_file_as_check_does() {
     let ran = run_in(configured("[apis.a]\n").path(), &["config", "show"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("this API has no `base_url`"), "{ran:?}");
 }
 
 #[test]
-fn the_default_file_is_a_good_configuration() {
+fn the_default_file_is_valid() {
     let default = run(&["config", "default"]);
     let ran = run_in(configured(&default.out).path(), &["check"]);
     assert_eq!(ran.out, "outflow.toml: 1 API, 0 warnings\n", "{ran:?}");

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::support::{Ran, command, configured, document, fetch, folder, run};
 use crate::support::PATIENCE;
 
-/// A running program, and where it is.
+/// A running program and its addresses.
 struct Running {
     _process: Process,
     banner: Value,
@@ -60,9 +60,9 @@ impl Running {
     }
 }
 
-// Two calls of ten are made first, so that there is something to see.
+// Two of ten calls come first, so that the snapshot shows usage.
 #[test]
-fn a_running_program_says_how_it_is() {
+fn control_commands_show_the_running_program() {
     let running = Running::start();
     running.call("/demo/a");
     running.call("/demo/b");
@@ -88,7 +88,7 @@ fn a_running_program_says_how_it_is() {
 }
 
 #[test]
-fn an_api_is_held_until_it_is_released() {
+fn health_set_holds_an_api_until_release() {
     let running = Running::start();
     assert_eq!(running.call("/demo/a").0, 200);
     let held = running.told(&["health", "set", "demo", "sleep", "--reason", "a & b"]);
@@ -101,7 +101,7 @@ fn an_api_is_held_until_it_is_released() {
 }
 
 #[test]
-fn what_there_is_not_is_told_by_the_program_that_knows() {
+fn control_commands_report_unknown_names() {
     let running = Running::start();
     for arguments in [
         &["limits", "nope"][..],
@@ -122,7 +122,7 @@ fn what_there_is_not_is_told_by_the_program_that_knows() {
 }
 
 #[test]
-fn the_configuration_of_a_running_program_is_shown_with_its_sources() {
+fn config_show_prints_the_running_configuration_with_sources() {
     let running = Running::start();
     let shown = running.told(&["config", "show", "--running", "--sources"]);
     let limits = shown
@@ -137,7 +137,7 @@ fn the_configuration_of_a_running_program_is_shown_with_its_sources() {
 }
 
 #[test]
-fn a_token_is_asked_for_and_taken_from_its_variable() {
+fn control_commands_read_the_token_from_its_variable() {
     let text = "[server]\nlisten = \":0\"\n[admin]\nlisten = \":0\"\ntoken_env = \"ADMIN\"\n\
                 [apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
     let configured = configured(text);
@@ -160,8 +160,8 @@ fn a_token_is_asked_for_and_taken_from_its_variable() {
 }
 
 #[test]
-fn without_a_program_they_say_how_to_start_one() {
-    // Port 9 is for throwing away, and nobody listens on it.
+fn commands_without_a_running_program_say_how_to_start_one() {
+    // No program listens on port 9.
     for arguments in [
         &["status"][..],
         &["limits"],
@@ -172,7 +172,7 @@ fn without_a_program_they_say_how_to_start_one() {
         &["config", "show", "--running"],
     ] {
         let ran = run(&[arguments, &["--admin", "127.0.0.1:9", "--json"]].concat());
-        // Whoever reads documents gets one of every end.
+        // With `--json` every end prints a document.
         let document = ran.json(1);
         let words = document["error"].as_str().expect("words");
         assert!(ran.talk.contains(words), "{ran:?}");
@@ -185,15 +185,15 @@ fn without_a_program_they_say_how_to_start_one() {
 }
 
 #[test]
-fn a_place_that_is_none_is_a_usage_error() {
+fn control_commands_reject_an_invalid_address() {
     let ran = run(&["status", "--admin", "https://elsewhere"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("http://127.0.0.1:7071"), "{ran:?}");
 }
 
-// Some other program at that port, which answers everything with a page.
+// Another program at that port answers every request with a page.
 #[test]
-fn an_answer_that_is_no_document_is_no_status() {
+fn status_rejects_a_response_that_is_not_json() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let ran = std::thread::scope(|threads| {
@@ -212,7 +212,7 @@ fn an_answer_that_is_no_document_is_no_status() {
 }
 
 #[test]
-fn a_reload_is_asked_for_and_told() {
+fn reload_reports_its_result() {
     let running = Running::start();
     assert_eq!(
         running.told(&["reload"]),

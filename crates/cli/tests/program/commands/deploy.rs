@@ -1,15 +1,15 @@
-//! What the program is shipped with: the container, the units, the package. They name files and
-//! settings of this tree, and each of these is there.
+//! Deployment files: the container, the units and the package name files and settings of this tree, and all
+//! of them exist.
 
 use std::fs;
 
 use super::support::{Ran, command, configured};
 use crate::support::root;
 
-// A stage copies from the tree or from the stage before; what comes from there is what its build
-// makes: the binary of this package in the folder of that profile.
+// A stage copies from the tree or from the build stage, which makes the binary of this package in the folder
+// of that profile.
 #[test]
-fn the_container_copies_what_is_there() {
+fn the_container_copies_existing_files() {
     let text = read("deploy/docker/Dockerfile");
     let copies: Vec<_> = text
         .lines()
@@ -43,7 +43,7 @@ fn the_container_copies_what_is_there() {
 
 // Each rule has a case that fires and one that is just not enough.
 #[test]
-fn promtool_finds_that_each_rule_fires_when_it_should_and_only_then() {
+fn promtool_confirms_when_each_rule_fires() {
     let folder = root().join("deploy/prometheus");
     for arguments in [
         ["check", "rules", "outflow-bulk.rules.yml"],
@@ -58,7 +58,7 @@ fn promtool_finds_that_each_rule_fires_when_it_should_and_only_then() {
     let cases = read("deploy/prometheus/outflow-bulk.test.yml");
     let fires = cases.matches("exp_alerts:").count();
     assert_eq!((rules.matches("- alert: ").count(), fires), (4, 4));
-    // Whatever a rule asks for is a metric that is explained.
+    // Every metric of a rule is documented.
     let explained = read("docs/metrics.md");
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     for word in rules.split(|c| !is_name(c)) {
@@ -72,9 +72,9 @@ fn promtool_finds_that_each_rule_fires_when_it_should_and_only_then() {
     }
 }
 
-// With the tokens that it asks for its settings are right, and without them they are told to be wrong.
+// With its tokens the container's settings are valid, without them they are not.
 #[test]
-fn the_container_sets_what_the_program_knows_and_asks_for_its_tokens() {
+fn the_container_sets_known_variables_and_requires_tokens() {
     let text = read("deploy/docker/Dockerfile");
     let set: Vec<_> = text
         .split_whitespace()
@@ -94,9 +94,9 @@ fn the_container_sets_what_the_program_knows_and_asks_for_its_tokens() {
     assert_eq!((with.code, with.talk.as_str()), (Some(0), ""), "{with:?}");
 }
 
-// What is made by a build is not there yet; all else is.
+// The build makes two of the assets; all others are in the tree.
 #[test]
-fn the_package_holds_what_is_there() {
+fn the_package_contains_existing_files() {
     let manifest = read("crates/cli/Cargo.toml");
     let (_, assets) = manifest.split_once("assets = [").expect("a list");
     let assets: Vec<_> = assets
@@ -115,9 +115,9 @@ fn the_package_holds_what_is_there() {
     }
 }
 
-// The unit, the container and the package agree on where the program and its configuration are.
+// The unit, the container and the package agree on the paths of the program and its configuration.
 #[test]
-fn the_unit_starts_what_the_package_brings() {
+fn the_unit_starts_the_packaged_program() {
     let unit = read("deploy/systemd/outflow.service");
     let lines = unit.lines().filter_map(|line| line.split_once('='));
     let starts = lines.filter(|(key, _)| key.starts_with("ExecStart"));

@@ -12,7 +12,7 @@ fn dev(flags: &[&str]) -> Process {
     let mut arguments = vec!["dev", "--port", "0", "--admin-port", "0"];
     arguments.extend_from_slice(flags);
     let mut command = command(folder().path().parent().expect("a parent"), &arguments);
-    // Whatever the user has set is about other APIs.
+    // Variables of the user concern other APIs.
     command.env("OUTFLOW_APIS__NOSUCH__TIMEOUT", "nonsense");
     Process::start(command).expect("it starts")
 }
@@ -23,9 +23,9 @@ fn interrupt(process: &mut Process) {
     assert!(sent.expect("there is a kill").success());
 }
 
-// Twenty calls beside a burst of as many take four seconds at ten a second.
+// Twenty calls during a burst of twenty take four seconds at 10/s.
 #[test]
-fn everything_it_names_answers_and_its_apis_refuse_nothing() {
+fn dev_serves_every_url_of_its_banner_within_the_limits() {
     let mut process = dev(&["--json"]);
     process
         .wait_for_line("\"metrics\"", PATIENCE)
@@ -54,7 +54,7 @@ fn everything_it_names_answers_and_its_apis_refuse_nothing() {
 }
 
 #[test]
-fn without_load_only_your_calls_are_seen() {
+fn dev_without_load_sends_only_the_users_calls() {
     let mut process = dev(&["--no-load"]);
     let line = process
         .wait_for_line("  curl ", PATIENCE)
@@ -70,7 +70,7 @@ fn without_load_only_your_calls_are_seen() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told() {
+fn the_program_reports_a_taken_port() {
     let mut process = dev(&["--json", "--no-load"]);
     process
         .wait_for_line("\"metrics\"", PATIENCE)

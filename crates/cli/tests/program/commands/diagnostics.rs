@@ -1,7 +1,7 @@
-//! Broken configurations, and what is said about each: the line, the key, the message.
+//! Broken configurations and the diagnostic for each: the line, the key, the message.
 //!
 //! The cases are in `diagnostics/*.txt`: `=== name`, lines of `env NAME=VALUE`, the text, a line of `---`,
-//! and a line of `source:line | key | message` for each mistake.
+//! and a line of `source:line | key | message` for each diagnostic.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -40,9 +40,9 @@ fn told(given: &str) -> String {
     errors.map(line).collect::<Vec<_>>().join("\n")
 }
 
-// A hundred mistakes that people make, and more: each is told at its line, under its key.
+// Each case expects its diagnostics at their lines, under their keys.
 #[test]
-fn a_hundred_broken_files_are_each_told_what_is_wrong() {
+fn check_reports_the_errors_of_a_hundred_broken_files() {
     let (mut failures, mut count) = (String::new(), 0);
     for file in files() {
         let cases = std::fs::read_to_string(&file).expect("readable");

@@ -1,5 +1,5 @@
-//! The documents tell the truth: every configuration in them is one, every command is known, every link
-//! leads somewhere, and the guide can be followed.
+//! Checks of the documents: every configuration is valid, every command is known, every link has a target,
+//! and the guide works.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ struct Page {
     text: String,
 }
 
-/// Some lines of a page that are in another language.
+/// A code block of a page in one language.
 struct Block<'p> {
     page: &'p Path,
     line: usize,
@@ -32,7 +32,7 @@ impl Page {
     fn blocks(&self, language: &str) -> Vec<Block<'_>> {
         let opening = format!("```{language}");
         let mut blocks: Vec<Block<'_>> = Vec::new();
-        // Of what the lines are: nothing, another language, this one.
+        // The state of a line: outside, in a block of another language, or in a wanted block.
         let (mut inside, mut wanted) = (false, false);
         for (at, line) in self.text.lines().enumerate() {
             if line.starts_with("```") {
@@ -52,13 +52,13 @@ impl Page {
         blocks
     }
 
-    /// What its links point at.
+    /// Returns the targets of its links.
     fn links(&self) -> impl Iterator<Item = &str> {
         let parts = self.text.split("](").skip(1);
         parts.filter_map(|part| part.split_once(')').map(|(target, _)| target))
     }
 
-    /// What a link may name behind `#`.
+    /// Returns the anchors of its titles.
     fn anchors(&self) -> BTreeSet<String> {
         let titles = self.text.lines().filter(|line| line.starts_with('#'));
         let kept = |c: &char| c.is_alphanumeric() || *c == ' ' || *c == '-' || *c == '_';
@@ -71,7 +71,7 @@ impl Page {
 }
 
 #[test]
-fn every_configuration_in_the_documents_passes_the_check() {
+fn every_documented_configuration_passes_the_check() {
     let pages = pages();
     let blocks: Vec<_> = pages.iter().flat_map(|page| page.blocks("toml")).collect();
     assert!(blocks.len() >= 12, "{} blocks were found", blocks.len());
@@ -83,7 +83,7 @@ fn every_configuration_in_the_documents_passes_the_check() {
     }
 }
 
-/// Where a block names a variable or a file for a secret, there is one.
+/// Checks a block with a value for every variable and file that it names for a secret.
 fn checked(block: &Block<'_>) -> Ran {
     let folder = configured(&block.text);
     let mut check = command(folder.path(), &["check"]);
@@ -104,10 +104,10 @@ fn checked(block: &Block<'_>) -> Ran {
     Ran::of(check.output().expect("the program starts"))
 }
 
-// Each is run by a shell, as its reader would, except that the program is asked for its help at the
-// end of its line: it reads what stands before that, and does nothing.
+// A shell runs each command as its reader would. A wrapper appends `--help`, so the program parses the
+// arguments and does nothing.
 #[test]
-fn every_command_in_the_documents_is_one_that_the_program_knows() {
+fn the_program_knows_every_documented_command() {
     let bin = folder();
     let program = bin.path().join("outflow");
     let real = env!("CARGO_BIN_EXE_outflow");
@@ -150,7 +150,7 @@ fn is_ours(line: &str) -> bool {
 }
 
 #[test]
-fn every_link_in_the_documents_leads_somewhere() {
+fn every_link_of_the_documents_has_a_target() {
     for page in pages() {
         for link in page.links().filter(|link| !link.contains("://")) {
             let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
@@ -167,10 +167,9 @@ fn every_link_in_the_documents_leads_somewhere() {
     }
 }
 
-// The first section as it stands, but for the ports: an API that allows ten a second, its
-// configuration, and thirty calls at once.
+// The first section with other ports: an API that allows 10/s, its configuration, and thirty calls at once.
 #[test]
-fn the_guide_can_be_followed() {
+fn the_first_section_of_the_guide_works() {
     let guide = Page::of(root().join("docs/guide.md"));
     let upstream = Upstream::start(&["--limit", "10/s"]);
     let first = guide.blocks("toml").into_iter().next().expect("a block");
@@ -194,7 +193,7 @@ fn the_guide_can_be_followed() {
 }
 
 #[test]
-fn the_readme_is_short_enough_to_be_read() {
+fn the_readme_has_at_most_two_hundred_lines() {
     let lines = Page::of(root().join("README.md")).text.lines().count();
     assert!(lines <= 200, "{lines} lines");
 }

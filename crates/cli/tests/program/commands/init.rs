@@ -3,7 +3,7 @@
 use super::support::{Ran, command, folder, run, run_in};
 
 #[test]
-fn what_it_writes_passes_the_check() {
+fn init_writes_valid_files_for_every_preset() {
     let presets = run(&["init", "--preset", "list"]).out;
     assert!(presets.lines().count() >= 7, "{presets}");
     for preset in presets.lines() {
@@ -23,7 +23,7 @@ fn what_it_writes_passes_the_check() {
 }
 
 #[test]
-fn without_a_preset_it_writes_an_example() {
+fn init_without_a_preset_writes_an_example() {
     let folder = folder();
     let ran = run_in(folder.path(), &["init", "--path", "mine.toml"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -32,9 +32,9 @@ fn without_a_preset_it_writes_an_example() {
     assert_eq!(checked.out, "mine.toml: 1 API, 0 warnings\n");
 }
 
-// What is written as a comment must be as right as the rest: people take the `#` away.
+// Users remove the `#`, so commented lines must be valid too.
 #[test]
-fn the_commented_lines_are_right_too() {
+fn init_writes_valid_commented_lines() {
     let folder = folder();
     run_in(folder.path(), &["init"]);
     let file = folder.path().join("outflow.toml");
@@ -53,7 +53,7 @@ fn the_commented_lines_are_right_too() {
 }
 
 #[test]
-fn a_file_that_is_there_is_kept_unless_it_is_forced() {
+fn init_keeps_an_existing_file_without_force() {
     let folder = folder();
     let file = folder.path().join("outflow.toml");
     std::fs::write(&file, "# mine\n").expect("writable");
@@ -70,7 +70,7 @@ fn a_file_that_is_there_is_kept_unless_it_is_forced() {
 }
 
 #[test]
-fn an_unknown_preset_is_told_the_known_ones() {
+fn init_lists_presets_for_an_unknown_one() {
     let ran = run(&["init", "--preset", "upbot"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("upbit"), "{ran:?}");

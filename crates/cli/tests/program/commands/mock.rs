@@ -2,9 +2,9 @@
 
 use super::support::{Upstream, fetch, folder, run};
 
-// Five a second: of eight at once three are over.
+// Five in a minute: of eight calls the mock throttles three.
 #[test]
-fn it_refuses_what_is_over_and_says_so_at_its_end() {
+fn the_mock_throttles_calls_over_its_limit_and_reports_them() {
     let upstream = Upstream::start(&["--limit", "5/min", "--dialect", "ietf"]);
     let statuses: Vec<_> = (0..8)
         .map(|number| fetch(&format!("{}/{number}", upstream.url)).0)
@@ -18,7 +18,7 @@ fn it_refuses_what_is_over_and_says_so_at_its_end() {
 }
 
 #[test]
-fn it_fails_as_often_as_it_is_told_and_tells_its_headers() {
+fn the_mock_fails_at_its_rate_with_limit_headers() {
     let upstream = Upstream::start(&[
         "--fail",
         "100%",
@@ -34,7 +34,7 @@ fn it_fails_as_often_as_it_is_told_and_tells_its_headers() {
 }
 
 #[test]
-fn behind_tls_it_leaves_the_certificate_of_its_authority() {
+fn the_mock_with_tls_writes_its_ca_certificate() {
     let folder = folder();
     let file = folder.path().join("ca.pem");
     let upstream = Upstream::start(&["--tls", file.to_str().expect("text")]);
@@ -47,9 +47,9 @@ fn behind_tls_it_leaves_the_certificate_of_its_authority() {
     assert!(pem.starts_with("-----BEGIN CERTIFICATE-----"), "{pem}");
 }
 
-// A question without words is understood well enough to be told what is missing.
+// A request without messages is well formed enough for an error that names them.
 #[test]
-fn as_a_language_model_it_wants_messages() {
+fn the_mock_chat_api_requires_messages() {
     let upstream = Upstream::start(&["--chat"]);
     for path in ["/chat/completions", "/v1/chat/completions"] {
         let (status, answer) = fetch(&format!("{}{path}", upstream.url));
@@ -60,7 +60,7 @@ fn as_a_language_model_it_wants_messages() {
 }
 
 #[test]
-fn a_limit_that_is_none_is_a_usage_error() {
+fn the_mock_rejects_an_invalid_limit() {
     for limit in ["0/s", "cone:1/s", "bucket:1/s:0"] {
         assert_eq!(
             run(&["upstream", "--limit", limit]).code,

@@ -8,7 +8,7 @@ fn schema() -> Value {
     run(&["config", "schema"]).json(0)
 }
 
-/// Whether a value is of a form, as far as our schema uses forms.
+/// Returns whether a schema accepts a value, for the part of JSON Schema that our schema uses.
 fn accepts(schema: &Value, value: &Value) -> bool {
     let is = |kind: &str| match kind {
         "string" => value.is_string(),
@@ -37,7 +37,7 @@ fn accepts(schema: &Value, value: &Value) -> bool {
     typed && listed && any && items
 }
 
-/// The form of a key, by the levels of its name.
+/// Finds the schema of a key by the levels of its name.
 fn form<'s>(schema: &'s Value, key: &str) -> Option<&'s Value> {
     key.split('.').try_fold(schema, |form, level| {
         form["properties"].get(level).or_else(|| {
@@ -47,14 +47,14 @@ fn form<'s>(schema: &'s Value, key: &str) -> Option<&'s Value> {
     })
 }
 
-/// A value as TOML writes it, where that is JSON too.
+/// Parses a TOML value that is JSON too.
 fn value(written: &str) -> Value {
     serde_json::from_str(written).unwrap_or_else(|_| panic!("{written} is not JSON"))
 }
 
-// Whatever `config show` knows is in the schema, whether somebody wrote it or not.
+// `config show` lists every key, set or not; the schema has all of them.
 #[test]
-fn every_key_and_every_default_is_in_the_schema() {
+fn the_schema_accepts_every_key_and_default() {
     let default = run(&["config", "default"]).out;
     let folder = configured(&default);
     let shown = run_in(folder.path(), &["config", "show", "--json"]).json(0);
@@ -74,9 +74,9 @@ fn every_key_and_every_default_is_in_the_schema() {
     }
 }
 
-// The keys behind `#` have no default, and must be known all the same.
+// The keys behind `#` have no default, and the schema has them too.
 #[test]
-fn the_keys_that_are_commented_out_are_in_it_too() {
+fn the_schema_has_every_commented_key() {
     let (default, schema) = (run(&["config", "default"]).out, schema());
     let (mut section, mut count) = (String::new(), 0);
     for line in default.lines() {
@@ -100,7 +100,7 @@ fn the_keys_that_are_commented_out_are_in_it_too() {
 }
 
 #[test]
-fn what_is_wrong_is_not_accepted() {
+fn the_schema_rejects_invalid_values() {
     let schema = schema();
     for (key, wrong) in [
         ("apis.a.timeout", "10"),

@@ -1,4 +1,4 @@
-//! The table of an earlier system's settings is complete, and what it sends its readers to is there.
+//! The table of an earlier system's settings is complete, and the keys that it points to exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::support::{configured, run_in};
 
-/// Its sections and their keys.
+/// Sections of the earlier system and their keys.
 const SECTIONS: [(&str, &[&str]); 5] = [
     ("redis", &["host", "port", "password", "db", "keyPrefix"]),
     ("fairQueue", &["alpha"]),
@@ -46,7 +46,7 @@ const SECTIONS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// A key may hold any of these kinds of value; one of them has to fit.
+/// Values of every type; one of them has to fit a key.
 const VALUES: [&str; 7] = ["1", "\"1s\"", "\"1h\"", "true", "\"redis\"", "\"X\"", "{}"];
 
 fn page() -> String {
@@ -54,7 +54,7 @@ fn page() -> String {
     fs::read_to_string(file).expect("readable")
 }
 
-/// The cells of each row of a section's table.
+/// Returns the cells of each row of a section's table.
 fn rows<'p>(page: &'p str, section: &str) -> Vec<Vec<&'p str>> {
     let heading = format!("\n## `{section}`\n");
     let (_, rest) = page.split_once(&heading).expect(section);
@@ -65,12 +65,12 @@ fn rows<'p>(page: &'p str, section: &str) -> Vec<Vec<&'p str>> {
         .collect()
 }
 
-/// What a text has between backticks.
+/// Returns the texts between backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Whether the program takes a line above an API, or in it.
+/// Returns whether the program accepts a line above an API or inside it.
 fn is_taken(line: &str) -> bool {
     let (above, within) = if line.starts_with("bulk.") {
         (line, "")
@@ -80,12 +80,12 @@ fn is_taken(line: &str) -> bool {
     let api = "[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
     let folder = configured(&format!("{above}\n{api}{within}\n"));
     let checked = run_in(folder.path(), &["check", "outflow.toml"]);
-    // A variable that is not set here is no reason against the key that names it.
+    // An unset variable does not speak against the key that names it.
     checked.code == Some(0) || checked.talk.contains("is not set")
 }
 
 #[test]
-fn every_setting_of_the_earlier_system_is_in_its_table() {
+fn the_table_has_every_setting_of_the_earlier_system() {
     let page = page();
     for (section, keys) in SECTIONS {
         let rows = rows(&page, section);
@@ -102,9 +102,9 @@ fn every_setting_of_the_earlier_system_is_in_its_table() {
     }
 }
 
-// Keys of the whole configuration begin with `bulk.`; a line with its value is taken as it is written.
+// Keys of the whole configuration begin with `bulk.`; a line with a value is checked as it is written.
 #[test]
-fn every_key_that_the_table_sends_to_is_one_of_the_configuration() {
+fn the_table_points_to_existing_keys() {
     let page = page();
     let rows = SECTIONS
         .iter()
@@ -116,7 +116,7 @@ fn every_key_that_the_table_sends_to_is_one_of_the_configuration() {
             seen += 1;
             let with = |value: &str| {
                 match line {
-                    // A server has to be said with it, and where that is, this machine does not know.
+                    // This value needs the URL of a server, which the test does not have.
                     "bulk.store = \"redis\"" => "bulk.store = \"embedded\"".to_owned(),
                     line if line.contains(" = ") => line.to_owned(),
                     line => format!("{line} = {value}"),

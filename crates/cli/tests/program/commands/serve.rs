@@ -35,7 +35,7 @@ pub(crate) fn serve(folder: &TempDir, flags: &[&str]) -> Served {
 }
 
 #[test]
-fn it_serves_what_the_file_says_and_ends_when_it_is_told() {
+fn serve_serves_its_configuration_until_a_signal() {
     let upstream = Upstream::start(&[]);
     let folder = configured(&upstream.config("limits = [\"10/s\"]"));
     let mut served = serve(&folder, &["--workers", "1"]);
@@ -52,9 +52,9 @@ fn it_serves_what_the_file_says_and_ends_when_it_is_told() {
     assert_eq!(upstream.end()["seen"], 1);
 }
 
-// What the file says by then is two mistakes: each is told as one, and the whole as what follows of them.
+// The changed file has two errors: the output lists each once, below one headline.
 #[test]
-fn a_reload_that_is_refused_is_told_once() {
+fn reload_prints_each_error_of_a_refused_file_once() {
     let text = "[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
     let folder = configured(text);
     let served = serve(&folder, &[]);
@@ -72,7 +72,7 @@ fn a_reload_that_is_refused_is_told_once() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told() {
+fn the_program_reports_a_taken_port() {
     let folder = configured("[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n");
     let first = serve(&folder, &[]);
     let taken = first.calls.trim_start_matches("http://").to_owned();
@@ -88,7 +88,7 @@ fn a_port_that_is_taken_is_told() {
 }
 
 #[test]
-fn without_a_file_it_says_how_to_get_one() {
+fn serve_without_a_file_says_how_to_create_one() {
     let ran = run_in(folder().path(), &["serve"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("outflow init"), "{ran:?}");
@@ -97,7 +97,7 @@ fn without_a_file_it_says_how_to_get_one() {
 }
 
 #[test]
-fn a_flag_is_checked_like_any_line() {
+fn serve_checks_flags_like_configuration_lines() {
     let folder = configured("[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n");
     for (flags, said) in [
         (["--listen", "nonsense"], "--> --listen:1"),
@@ -116,7 +116,7 @@ fn a_flag_is_checked_like_any_line() {
     }
 }
 
-// The answer was kept while there was a way. A recovery every second would leave the state, if a timer
+// The first call stores the response. A recovery every second would leave the offline state, if a timer
 // could.
 #[test]
 fn offline_makes_no_call_and_the_cache_answers() {
@@ -139,7 +139,7 @@ fn offline_makes_no_call_and_the_cache_answers() {
 }
 
 #[test]
-fn warnings_are_told_and_do_not_stop_it() {
+fn serve_prints_warnings_and_starts() {
     let text = "[apis.a]\nbase_url = \"http://127.0.0.1:9\"\nkey = \"bearer\"\n";
     let folder = configured(text);
     let mut served = serve(&folder, &[]);
@@ -153,9 +153,9 @@ fn warnings_are_told_and_do_not_stop_it() {
     assert_eq!(ended.code(), Some(0));
 }
 
-// The file changes and stays unread for longer than the watch takes to settle; a hangup is still heard.
+// The changed file stays unread for longer than the watch takes to settle; a hangup reloads it.
 #[test]
-fn without_a_watch_only_who_asks_has_the_file_read_again() {
+fn serve_without_a_watch_reloads_only_on_request() {
     let folder = configured("[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n");
     let mut served = serve(&folder, &["--no-watch"]);
     let text = "[apis.b]\nbase_url = \"http://127.0.0.1:9\"\n";
@@ -169,9 +169,9 @@ fn without_a_watch_only_who_asks_has_the_file_read_again() {
     assert!(read.expect("read").contains("added b"));
 }
 
-// Below a file there is no folder, and root cannot make one there either.
+// A file has no folder below it, and root cannot create one either.
 #[test]
-fn a_log_that_cannot_be_written_is_told() {
+fn serve_reports_a_log_that_cannot_be_written() {
     let text =
         "[log]\nfile = \"outflow.toml/below.log\"\n[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
     let folder = configured(text);

@@ -1,13 +1,13 @@
-//! `outflow simulate` with a load of one's own.
+//! `outflow simulate` with a load of the user.
 
 use std::fmt::Write as _;
 
 use super::support::{configured, folder, run, run_in};
 
-// Twice what is allowed for a minute: of 1,200 calls the provider would refuse about half, and sending
-// them takes about two minutes.
+// Twice the limit for a minute: the provider would throttle about half of 1,200 calls, and sending them takes
+// about two minutes.
 #[test]
-fn a_load_above_the_limit_waits_and_is_not_refused() {
+fn a_simulated_load_above_the_limit_waits_without_throttles() {
     let folder = configured(
         "[apis.shop]\nbase_url = \"https://shop.example\"\nlimits = [\"10/s\"]\nmax_wait = \"1h\"\n",
     );
@@ -49,10 +49,10 @@ fn a_load_above_the_limit_waits_and_is_not_refused() {
     );
 }
 
-// Five at once in each of three seconds, under two a second: six pass if sent at once, and all pass in
-// eight seconds if they wait.
+// Five calls in each of three seconds, under 2/s: six pass if sent at once, and all pass in eight seconds if
+// they wait.
 #[test]
-fn an_access_log_is_played_as_it_was_written() {
+fn simulate_replays_an_access_log_with_its_times() {
     let mut log = String::from("# a comment\n");
     for second in 36..39 {
         for host in 0..5 {
@@ -86,7 +86,7 @@ fn an_access_log_is_played_as_it_was_written() {
 }
 
 #[test]
-fn a_preset_is_a_provider_and_its_path_decides_the_group() {
+fn simulate_selects_the_group_of_a_preset_by_path() {
     let load = [
         "simulate",
         "--preset",
@@ -110,9 +110,9 @@ fn a_preset_is_a_provider_and_its_path_decides_the_group() {
     );
 }
 
-// Five seconds of patience, and a queue that grows by ten a second: who comes late is told so.
+// A `max_wait` of five seconds and a queue that grows by ten a second: late calls are refused.
 #[test]
-fn whoever_would_wait_too_long_is_given_up() {
+fn simulated_calls_beyond_max_wait_are_given_up() {
     let folder = configured(
         "[apis.shop]\nbase_url = \"https://shop.example\"\nlimits = [\"10/s\"]\nmax_wait = \"5s\"\n",
     );
@@ -123,7 +123,7 @@ fn whoever_would_wait_too_long_is_given_up() {
 }
 
 #[test]
-fn a_load_that_is_none_is_a_usage_error() {
+fn simulate_rejects_an_invalid_load() {
     let folder = folder();
     std::fs::write(folder.path().join("poem.txt"), "roses are red\n").expect("writable");
     for (arguments, said) in [
@@ -142,9 +142,9 @@ fn a_load_that_is_none_is_a_usage_error() {
     }
 }
 
-// Three lines: a call, one that no log has, and a call by somebody whose name is not UTF-8.
+// Three lines: a call, a line that no log has, and a call of a tenant whose name is not UTF-8.
 #[test]
-fn lines_that_are_left_out_are_told() {
+fn simulate_reports_skipped_lines() {
     let folder = folder();
     let mut log = br#"10.0.0.1 - - [10/Oct/2026:13:55:36 +0000] "GET /a HTTP/1.1" 200 12"#.to_vec();
     log.extend(b"\na line of something else\n");

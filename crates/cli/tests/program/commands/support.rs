@@ -1,4 +1,4 @@
-//! Running the program, and talking to what it serves.
+//! Helpers that run the program and send requests to its ports.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::PATIENCE;
 
-/// The program with nothing of the environment but what a test gives it.
+/// Builds a command whose environment holds only `PATH` and the variables of the test.
 pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_outflow"));
     command
@@ -23,30 +23,30 @@ pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end in a folder.
+/// Runs the program to its end in a folder.
 pub(crate) fn run_in(folder: &Path, arguments: &[&str]) -> Ran {
     let output = command(folder, arguments).output();
     Ran::of(output.expect("the program starts"))
 }
 
-/// Runs it to its end where there are no files.
+/// Runs the program to its end in an empty folder.
 pub(crate) fn run(arguments: &[&str]) -> Ran {
     run_in(folder().path(), arguments)
 }
 
-/// A folder that goes with the test.
+/// Creates a folder that is removed with the test.
 pub(crate) fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// A folder with a configuration in it.
+/// Creates a folder with a configuration.
 pub(crate) fn configured(text: &str) -> TempDir {
     let folder = folder();
     std::fs::write(folder.path().join("outflow.toml"), text).expect("writable");
     folder
 }
 
-/// What a run left behind.
+/// Result of a finished run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -64,14 +64,14 @@ impl Ran {
         }
     }
 
-    /// The document that it printed, if it ended so.
+    /// Returns the printed document after a check of the exit code.
     pub(crate) fn json(&self, code: i32) -> Value {
         assert_eq!(self.code, Some(code), "{self:?}");
         serde_json::from_str(&self.out).expect("one document")
     }
 }
 
-/// A strict API of its own, and where it is.
+/// A mock API in its own process, and its URL.
 pub(crate) struct Upstream {
     pub(crate) process: Process,
     pub(crate) url: String,
@@ -90,12 +90,12 @@ impl Upstream {
         Self { process, url }
     }
 
-    /// A configuration for it.
+    /// Renders a configuration for it.
     pub(crate) fn config(&self, more: &str) -> String {
         format!("[apis.up]\nbase_url = \"{}\"\n{more}\n", self.url)
     }
 
-    /// Ends it; what it saw.
+    /// Terminates it and returns its report.
     pub(crate) fn end(mut self) -> Value {
         self.process.terminate().expect("a signal");
         let ended = self.process.wait(PATIENCE).expect("it ends");
@@ -104,7 +104,7 @@ impl Upstream {
     }
 }
 
-/// The document that a process printed.
+/// Returns the document that a process printed.
 pub(crate) fn document(process: &mut Process) -> Value {
     use outflow_testkit::Output::Out;
     process
@@ -115,7 +115,7 @@ pub(crate) fn document(process: &mut Process) -> Value {
     serde_json::from_str(&text.join("\n")).expect("one document")
 }
 
-/// A GET over a connection of its own: the status and all that came.
+/// Sends a GET on its own connection and returns the status and the whole response.
 pub(crate) fn fetch(url: &str) -> (u16, String) {
     let rest = url.strip_prefix("http://").expect("plain");
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));

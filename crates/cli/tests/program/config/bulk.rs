@@ -26,7 +26,7 @@ fn message(section: &str) -> String {
 }
 
 #[test]
-fn the_default_is_a_directory_and_permits_first() {
+fn bulk_defaults_to_the_embedded_store_and_the_permit_scheduler() {
     let bulk = bulk("");
     assert_eq!(bulk.scheduler, BulkScheduler::Permit);
     assert!(matches!(bulk.store, BulkStore::Embedded));
@@ -76,7 +76,7 @@ fn a_tenant_inherits_the_rule_of_all_tenants() {
 
 // The URL of a Redis server usually contains its password.
 #[test]
-fn a_redis_url_comes_from_a_variable_or_a_file_and_is_never_shown() {
+fn redis_urls_come_from_a_variable_or_a_file_and_never_show() {
     let config = with("[bulk]\nstore = \"redis\"\nredis.url_env = \"REDIS_URL\"");
     let config = config.expect("no error");
     assert!(!format!("{config:?}").contains("sesame"));
@@ -100,7 +100,7 @@ fn a_redis_url_comes_from_a_variable_or_a_file_and_is_never_shown() {
 }
 
 #[test]
-fn the_certificate_authority_of_a_server_is_a_file() {
+fn redis_ca_file_is_a_path() {
     let text =
         "[bulk]\nstore = \"redis\"\nredis = { url_env = \"REDIS_URL\", ca_file = \"ca.pem\" }";
     let config = with(text).expect("no error");
@@ -126,7 +126,7 @@ fn a_variable_holds_the_secret_that_signs_webhooks() {
 }
 
 #[test]
-fn without_congestion_control_jobs_wait_the_base() {
+fn disabled_congestion_control_selects_the_fixed_scheduler() {
     let off = |scheduler: &str| {
         let config = with(&format!("[bulk]\n{scheduler}\ncongestion.enabled = false"));
         let config = config.expect("no error");
@@ -141,7 +141,7 @@ fn without_congestion_control_jobs_wait_the_base() {
 }
 
 #[test]
-fn contradictions_are_reported_with_all_other_errors() {
+fn the_reader_reports_contradictions_with_all_other_errors() {
     let text = message(
         "[bulk]\nheartbeat = \"10s\"\nworkers.min = 300\nscheduller = \"permit\"\n\
          congestion.base_backoff = \"3m\"\nretry.max = \"1s\"\ntenants.a.weight = 0\n",
@@ -160,7 +160,7 @@ fn contradictions_are_reported_with_all_other_errors() {
 
 // Values at their bounds: a lease just longer than a heartbeat, equal minimum and maximum.
 #[test]
-fn values_at_their_bounds_are_allowed() {
+fn the_reader_accepts_values_at_their_bounds() {
     for good in [
         "lease = \"3001ms\"",
         "workers = { min = 5, max = 5 }",
@@ -182,7 +182,7 @@ fn values_at_their_bounds_are_allowed() {
 }
 
 #[test]
-fn a_key_that_the_chosen_store_ignores_is_a_warning() {
+fn the_reader_warns_of_keys_that_the_store_ignores() {
     let warnings = |section: &str| {
         let config = with(section).expect("no error");
         config.client.warnings.to_string()

@@ -21,7 +21,7 @@ fn message(section: &str) -> String {
 }
 
 #[test]
-fn the_default_address_is_this_machine_only() {
+fn both_ports_listen_on_this_machine_by_default() {
     let config = with("").expect("no error");
     assert_eq!(config.server.listen, ServerConfig::default().listen);
     assert_eq!(config.admin.listen, AdminConfig::default().listen);
@@ -31,7 +31,7 @@ fn the_default_address_is_this_machine_only() {
 }
 
 #[test]
-fn a_listen_address_is_an_address_a_port_or_a_file() {
+fn listen_accepts_an_address_a_port_or_a_socket_file() {
     let listen = |written: &str| {
         let config = with(&format!("[server]\nlisten = \"{written}\""));
         config.expect("no error").server.listen
@@ -49,7 +49,7 @@ fn a_listen_address_is_an_address_a_port_or_a_file() {
 
 // A client of the sidecar uses its keys, and a client of the admin API can stop it.
 #[test]
-fn listening_beyond_this_machine_needs_a_token() {
+fn a_port_beyond_this_machine_needs_a_token() {
     for section in ["server", "admin"] {
         let open = format!("[{section}]\nlisten = \"0.0.0.0:9000\"");
         assert!(message(&open).contains("could use your keys"), "{section}");
@@ -58,7 +58,7 @@ fn listening_beyond_this_machine_needs_a_token() {
 }
 
 #[test]
-fn a_token_comes_from_a_variable_or_a_file_and_is_never_shown() {
+fn tokens_come_from_a_variable_or_a_file_and_never_show() {
     let config = with("[admin]\ntoken_env = \"GATE\"").expect("no error");
     let token = config.admin.token.clone().expect("read");
     assert_eq!(token.expose_secret(), "open-sesame");
@@ -70,7 +70,7 @@ fn a_token_comes_from_a_variable_or_a_file_and_is_never_shown() {
 
 // All programs of a machine have one address, and the sidecar must accept a burst of one of them.
 #[test]
-fn one_address_has_few_connections_unless_it_is_this_machine() {
+fn remote_addresses_have_fewer_connections_than_this_machine() {
     let max = |section: &str| {
         let config = with(section).expect("no error").server;
         config.max_connections_per_client
@@ -83,7 +83,7 @@ fn one_address_has_few_connections_unless_it_is_this_machine() {
 }
 
 #[test]
-fn limits_for_callers_are_settable_within_bounds() {
+fn server_bounds_accept_only_valid_values() {
     let config =
         with("[server]\nmax_header_size = \"64KiB\"\nheader_timeout = \"2s\"\nworkers = 3");
     let server = config.expect("no error").server;
@@ -106,7 +106,7 @@ fn limits_for_callers_are_settable_within_bounds() {
 
 // One error in each section, in the order of the file; the last one needs three sections to be read.
 #[test]
-fn errors_of_all_sections_are_reported_in_the_order_of_the_text() {
+fn the_reader_lists_errors_of_all_sections_in_file_order() {
     let text = "[bulk]\nlease = 3\n[log]\nlevel = \"loud\"\n[server]\nworkers = 0\n\
                 [admin]\nlisten = \"x\"\n[apis.stock]\nbase_url = \"http://127.0.0.1:7070\"\n\
                 [sever]\n";

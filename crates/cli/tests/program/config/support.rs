@@ -1,4 +1,4 @@
-//! One API and the text of a test.
+//! One API and a reader for the text of a test.
 
 use outflow::config::{Diagnostics, Environment, Source};
 use outflow_cli::ProgramConfig;

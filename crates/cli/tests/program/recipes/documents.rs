@@ -1,4 +1,4 @@
-//! The lines with curl that the documents show, as they stand there; only the ports are others.
+//! The curl commands of the documents, run as written with other ports.
 
 use outflow_mock::{MockApi, MockResponse, Quota};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::support::{Running, SECOND, printed, tool};
 use crate::support::root;
 
-/// The commands of a document that call curl, each with its continued lines.
+/// Returns the commands of a document that call curl, each with its continued lines.
 fn commands(document: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(document)).expect("a document");
     let joined = text.replace("\\\n", "");
@@ -20,13 +20,13 @@ fn commands(document: &str) -> Vec<String> {
     calls.map(str::to_owned).collect()
 }
 
-/// Runs a line with the ports of a running program. An answer that is an error is one here too.
+/// Runs a command with the ports of a running program, and fails on an error status.
 fn run(line: &str, running: &Running) -> Option<String> {
     let line = line
         .replace("http://127.0.0.1:7070", &running.calls)
         .replace("http://127.0.0.1:7071", &running.admin)
         .replace("curl ", "curl --fail-with-body ");
-    // There is always a shell, so a missing curl has to be asked for.
+    // A shell always exists, so this checks for curl itself.
     let mut curl = tool("curl");
     curl.arg("--version");
     printed(curl)?;
@@ -35,9 +35,9 @@ fn run(line: &str, running: &Running) -> Option<String> {
     printed(shell)
 }
 
-// Thirty at once where ten a second are allowed, as the newcomer's first step has it.
+// Thirty calls at once where 10/s are allowed, as in the first step of the README.
 #[test]
-fn the_first_step_of_the_readme_is_answered_throughout() {
+fn the_first_step_of_the_readme_works() {
     let mut running = Running::dev();
     let lines = commands("README.md");
     let [line] = lines.as_slice() else {
@@ -57,7 +57,7 @@ fn the_first_step_of_the_readme_is_answered_throughout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lines_about_the_sidecar_and_the_admin_port_work() {
+async fn the_documented_curl_commands_work() {
     let api = MockApi::builder()
         .limit(Quota::sliding("100/s".parse().expect("a rate")))
         .answer("/**", MockResponse::ok("{}"))
@@ -72,7 +72,7 @@ async fn the_lines_about_the_sidecar_and_the_admin_port_work() {
     for line in sidecar.into_iter().chain(admin) {
         let endless = line.contains("/v1/events");
         let line = match (&permit, endless) {
-            // It flows until somebody has seen enough; that it did so is told by the code of a timeout.
+            // The stream has no end; the code of curl's timeout shows that it was open.
             (_, true) => line.replace("curl ", "curl -m 1 ") + "; test $? = 28",
             (Some(permit), _) => line.replace("5f0c…", permit),
             (None, _) => line,

@@ -1,13 +1,13 @@
-//! h2load: many at once, framed by another hand than ours.
+//! h2load: many concurrent calls, framed by an independent implementation.
 
 use outflow_mock::{MockApi, MockResponse, Quota};
 
 use super::support::{Running, SECOND, printed, tool};
 
-// 250 calls where a hundred a second are allowed: 100 at once, 100 a second later, 50 after another. Over
-// HTTP/2 a hundred wait at a time on four connections; over HTTP/1.1 as many on a hundred.
+// 250 calls at 100/s: 100 at once, 100 a second later, 50 after another second. Over HTTP/2 a hundred calls
+// share four connections; over HTTP/1.1 each has its own.
 #[tokio::test(flavor = "multi_thread")]
-async fn h2load_is_answered_throughout_and_the_limit_holds() {
+async fn the_sidecar_answers_h2load_within_the_limit() {
     for arguments in ["-c 4 -m 25", "--h1 -c 100"] {
         let api = MockApi::builder()
             .limit(Quota::sliding("100/s".parse().expect("a rate")))

@@ -1,4 +1,4 @@
-//! The recipes of `docs/recipes`, the files themselves, before APIs that count what comes.
+//! The recipes of `docs/recipes`, run against APIs that count arrivals.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use outflow_mock::{Dialect, MockApi, MockResponse, Quota, Received, Route, Serve
 
 use super::support::{Running, SECOND, printed, recipe, recipe_with_packages};
 
-/// The headers of ours that the recipes send, none of which an API may see.
+/// Our headers that the recipes send, none of which an API may see.
 const STEERING: [&str; 5] = [
     "outflow-cost",
     "outflow-priority",
@@ -17,7 +17,7 @@ const STEERING: [&str; 5] = [
     "outflow-mode",
 ];
 
-// As in `outflow dev`: ten a second, which a busy machine must not turn into eleven.
+// As in `outflow dev`: 10/s, which a busy machine must not turn into eleven.
 const DEMO: &str = "limits = [{ rate = \"10/s\", accounting = \"safe\" }]\n\
                     groups.bulk.limits = [{ rate = \"5/s\", accounting = \"safe\" }]";
 
@@ -34,14 +34,13 @@ async fn demo() -> (MockApi, Server, Running) {
     (api, server, Running::serving("", &apis))
 }
 
-/// Runs a recipe; what it printed.
+/// Runs a recipe and returns its output.
 fn cooked(mut command: Command, running: &Running) -> Option<String> {
     command.env("OUTFLOW_URL", &running.calls);
     printed(command)
 }
 
-// One call, twenty at once, and one order: twenty-two. The last one did not want to wait, so it was never
-// sent.
+// One call, twenty at once, and one order are twenty-two. The last call did not wait, so it was never sent.
 fn was_governed(api: &MockApi) {
     let audit = api.audit();
     assert_eq!((audit.count(), audit.refused()), (22, 0));
@@ -65,7 +64,7 @@ fn says(text: &str, words: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_recipe_for_curl_is_governed() {
+async fn the_sidecar_limits_the_curl_recipe() {
     let (api, _server, running) = demo().await;
     let Some(text) = cooked(recipe("curl.sh"), &running) else {
         return;
@@ -86,7 +85,7 @@ async fn the_recipe_for_curl_is_governed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_recipes_for_requests_httpx_and_fetch_are_governed() {
+async fn the_sidecar_limits_the_requests_httpx_and_fetch_recipes() {
     for (name, many) in [
         ("with_requests.py", "20 answered with 200"),
         ("with_httpx.py", "20 answered with 200 over HTTP/2"),
@@ -102,7 +101,7 @@ async fn the_recipes_for_requests_httpx_and_fetch_are_governed() {
     }
 }
 
-/// Counts as its provider does: every question as 400 tokens, of which there are a thousand in ten seconds.
+/// Counts as its provider does: 400 tokens for a question, and a thousand in ten seconds.
 async fn chat() -> (MockApi, Server, Running) {
     let mut builder = MockApi::builder()
         .route(Route::new("chat", "/chat/completions").costing(Cost::new(400)))
@@ -123,8 +122,7 @@ async fn chat() -> (MockApi, Server, Running) {
     (api, server, Running::serving("", &apis))
 }
 
-// Two questions are 800 of the thousand tokens, so the third would be one too many: it is refused here
-// and not there.
+// Two questions are 800 of the thousand tokens. Outflow refuses the third, so the API never sees it.
 fn kept_to_its_tokens(api: &MockApi, text: &str) {
     let saying = "Good things come to every caller that waits patiently.";
     assert_eq!(text.matches(saying).count(), 2, "{text}");
@@ -148,7 +146,7 @@ fn kept_to_its_tokens(api: &MockApi, text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_recipe_for_openai_in_python_keeps_to_the_tokens() {
+async fn the_python_openai_recipe_stays_within_its_tokens() {
     let (api, _server, running) = chat().await;
     if let Some(text) = cooked(recipe("with_openai.py"), &running) {
         kept_to_its_tokens(&api, &text);
@@ -156,7 +154,7 @@ async fn the_recipe_for_openai_in_python_keeps_to_the_tokens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_recipe_for_openai_in_node_keeps_to_the_tokens() {
+async fn the_node_openai_recipe_stays_within_its_tokens() {
     let (api, _server, running) = chat().await;
     let command = recipe_with_packages("openai.mjs");
     if let Some(text) = command.and_then(|command| cooked(command, &running)) {
@@ -164,9 +162,9 @@ async fn the_recipe_for_openai_in_node_keeps_to_the_tokens() {
     }
 }
 
-// What the recipes are first tried with, as their list says.
+// The list of recipes recommends `outflow dev` for a first try.
 #[test]
-fn the_recipes_work_with_dev_as_it_stands() {
+fn dev_serves_the_recipes_unchanged() {
     let mut running = Running::dev();
     if let Some(text) = cooked(recipe("curl.sh"), &running) {
         says(
@@ -187,7 +185,7 @@ fn the_recipes_work_with_dev_as_it_stands() {
 }
 
 #[test]
-fn every_recipe_is_listed_and_run() {
+fn the_list_names_every_recipe_and_a_test_runs_it() {
     let folder = crate::support::root().join("docs/recipes");
     let list = std::fs::read_to_string(folder.join("README.md")).expect("a list");
     for file in std::fs::read_dir(folder).expect("a folder") {

@@ -1,7 +1,7 @@
-//! slowhttptest: connections that do next to nothing, for as long as they are let.
+//! slowhttptest: slow connections that stay open as long as the sidecar allows.
 //!
-//! It lives in real time, so the bounds are short: a head and a body have two seconds. Whoever comes
-//! meanwhile is answered at once, and every slow connection is gone when its time is over.
+//! It runs in real time, so the bounds are short: two seconds for a head and for a body. Other callers are
+//! answered at once, and every slow connection is closed at its bound.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use super::support::{Running, started, tool};
 
 const BOUNDS: &str = "header_timeout = \"2s\"\nbody_timeout = \"2s\"";
 
-/// Has the sidecar attacked in this way; what the tool says at its end.
+/// Attacks the sidecar in this mode and returns the observations.
 async fn attacked(way: &str, path: &str) -> Option<Attack> {
     let large = MockResponse::status(200).content(Content::Zeros(4 * 1024 * 1024));
     let api = MockApi::builder()
@@ -25,7 +25,7 @@ async fn attacked(way: &str, path: &str) -> Option<Attack> {
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
-    // More places than there are attackers, as everybody has who expects some.
+    // The concurrency exceeds the number of attackers, as an operator would configure it.
     let apis = format!(
         "[apis.strict]\nbase_url = \"{}\"\nlimits = []\nconcurrency = 100\ntimeout = \"4s\"",
         server.url()
@@ -43,25 +43,25 @@ async fn attacked(way: &str, path: &str) -> Option<Attack> {
         held: (0, 0),
     };
     let host = running.calls.strip_prefix("http://").expect("plain");
-    // Too late is told with what was seen until then.
+    // After a timeout the assertions report the observations so far.
     let _late = timeout(LONGEST, attack.outlive(host)).await;
     Some(attack)
 }
 
 struct Attack {
     process: Process,
-    /// How many calls were answered meanwhile.
+    /// Number of calls that were answered meanwhile.
     calls: usize,
-    /// How many connections the sidecar had at once, and how many it had at last.
+    /// Highest and last number of connections.
     held: (usize, usize),
 }
 
 impl Attack {
-    /// Calls again and again until nothing is left of it.
+    /// Calls repeatedly until no connection of the attack is left.
     async fn outlive(&mut self, host: &str) {
         let mut every = interval(BREATH);
         while self.held.0 < MANY || self.held.1 > 0 {
-            // Between two calls the attackers have the machine to themselves.
+            // Between two calls the attackers have the machine for themselves.
             every.tick().await;
             healthy(host);
             self.calls += 1;
@@ -81,8 +81,8 @@ impl Attack {
     }
 }
 
-/// How many connections the system still keeps for this port, after their owner has closed them too. An
-/// attacker reads on from what had come before, and would not notice.
+/// Counts the connections that the system keeps for this port. The attacker still reads buffered data, so it
+/// would not notice a close.
 fn connections(host: &str) -> usize {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux");
     let port: u16 = host
@@ -100,7 +100,7 @@ fn connections(host: &str) -> usize {
     table.lines().filter(open).count()
 }
 
-/// Somebody who wants an answer, and has it.
+/// Sends one regular call and checks its response.
 fn healthy(host: &str) {
     let mut stream = TcpStream::connect(host).expect("a place");
     stream.set_read_timeout(Some(PRESENT)).expect("settable");
@@ -111,7 +111,7 @@ fn healthy(host: &str) {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
-// A header a second, of which each alone is quick enough.
+// One header a second, each of them in time.
 #[tokio::test(flavor = "multi_thread")]
 async fn slowhttptest_cannot_hold_connections_by_heads() {
     if let Some(attack) = attacked("-H -i 1", "x").await {
@@ -119,8 +119,8 @@ async fn slowhttptest_cannot_hold_connections_by_heads() {
     }
 }
 
-// A few bytes a second: never silent for two, and never done. A small body would be held until it is
-// whole; a large one is on its way to the API, whose call has four seconds.
+// A few bytes a second: never silent for two seconds, and never complete. The sidecar buffers a small body; a
+// large one streams to the API, whose call has four seconds.
 #[tokio::test(flavor = "multi_thread")]
 async fn slowhttptest_cannot_hold_connections_by_small_bodies() {
     if let Some(attack) = attacked("-B -i 1 -s 4096", "x").await {
@@ -135,7 +135,7 @@ async fn slowhttptest_cannot_hold_connections_by_large_bodies() {
     }
 }
 
-// Four megabytes, of which five bytes a second are taken.
+// Four megabytes, of which the attacker reads five bytes a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn slowhttptest_cannot_hold_connections_by_not_reading() {
     if let Some(attack) = attacked("-X -n 1 -z 5", "large").await {
@@ -143,16 +143,16 @@ async fn slowhttptest_cannot_hold_connections_by_not_reading() {
     }
 }
 
-/// Established, or closed by one side and not by the other; not listening, and not only remembered.
+/// States of established and half-closed connections, without listening and remembered ones.
 const OPEN: [&str; 5] = ["01", "04", "05", "08", "09"];
 
-/// Of fifty attackers; a few may be given up before the last have come.
+/// Of fifty attackers a few may be closed before the last ones connect.
 const MANY: usize = 40;
 
-/// As long as the attack lasts, if it is let.
+/// Duration of an attack that succeeds.
 const LONGEST: Duration = Duration::from_secs(12);
 
-/// Long beside an answer, even while other tests have the machine.
+/// Far longer than a response takes while other tests use the machine.
 const PRESENT: Duration = Duration::from_secs(3);
 
 const BREATH: Duration = Duration::from_millis(50);

@@ -1,6 +1,6 @@
-//! The program as a user starts it, and other people's programs beside it.
+//! The program as a user starts it, and the programs of users that call it.
 //!
-//! What is not installed is skipped with a word about it, and is a failure where `CI=true`.
+//! A missing tool skips its test with a message, and fails it where `CI=true`.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::root;
 
-/// Longer than anything here takes, on a machine that is busy with other tests.
+/// Longer than anything here takes on a machine that is busy with other tests.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -20,15 +20,15 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// A running program.
 pub(crate) struct Running {
     pub(crate) process: Process,
-    /// Where it takes calls.
+    /// Address for calls.
     pub(crate) calls: String,
-    /// Where it is operated.
+    /// Address of the admin API.
     pub(crate) admin: String,
     _folder: TempDir,
 }
 
 impl Running {
-    /// `outflow serve` with these APIs, and with these lines in `[server]`.
+    /// Starts `outflow serve` with these APIs and these lines in `[server]`.
     pub(crate) fn serving(server: &str, apis: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let text = format!(
@@ -39,7 +39,7 @@ impl Running {
         Self::start(&["serve"], folder)
     }
 
-    /// `outflow dev` with nobody's calls but ours.
+    /// Starts `outflow dev` without its own load.
     pub(crate) fn dev() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let arguments = ["dev", "--no-load", "--port", "0", "--admin-port", "0"];
@@ -72,14 +72,14 @@ impl Running {
     }
 }
 
-/// A program of somebody else, in a place of its own.
+/// Builds a command of another program in the root of the workspace.
 pub(crate) fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());
     command
 }
 
-/// A command that runs a recipe with what its packages are installed for.
+/// Builds a command that runs a recipe with its installed packages.
 pub(crate) fn recipe(name: &str) -> Command {
     let file = root().join("docs/recipes").join(name);
     let mut command = match name.rsplit('.').next() {
@@ -91,8 +91,8 @@ pub(crate) fn recipe(name: &str) -> Command {
     command
 }
 
-/// A recipe for Node that imports a package. Packages are looked for beside a file and above it, so it is
-/// run by another name that it has where they are.
+/// Builds a command for a Node recipe that imports a package. Node looks for packages next to a file and
+/// above it, so a symlink puts the recipe next to them.
 pub(crate) fn recipe_with_packages(name: &str) -> Option<Command> {
     let packages = within("node/node_modules/openai");
     if !Path::new(&packages).exists() {
@@ -100,7 +100,7 @@ pub(crate) fn recipe_with_packages(name: &str) -> Option<Command> {
         return None;
     }
     let beside = within(&format!("node/{name}"));
-    // It is there since the last run, or another test made it just now: both are the same.
+    // The symlink may exist from the last run or from a concurrent test.
     let _there = std::os::unix::fs::symlink(root().join("docs/recipes").join(name), &beside);
     let mut command = tool("node");
     command
@@ -109,7 +109,7 @@ pub(crate) fn recipe_with_packages(name: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Runs a program to its good end and gives what it printed; nothing if there is no such program.
+/// Runs a program to a successful end and returns its output; `None` if it is not installed.
 pub(crate) fn printed(command: Command) -> Option<String> {
     let mut process = started(command)?;
     let ended = process.wait(PATIENCE).expect("an end");
@@ -120,7 +120,7 @@ pub(crate) fn printed(command: Command) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// Starts a program, if there is one.
+/// Starts a program, if it is installed.
 pub(crate) fn started(command: Command) -> Option<Process> {
     let name = command.get_program().to_string_lossy().into_owned();
     match Process::start(command) {
@@ -139,7 +139,7 @@ fn missing(name: &str) {
     eprintln!("SKIPPED without {name}: `cargo xtask test` installs it");
 }
 
-/// Where `cargo xtask test` puts what the recipes import.
+/// Returns a path below the folder in which `cargo xtask test` installs packages.
 fn within(path: &str) -> String {
     let path = root().join("target/recipes").join(path);
     path.to_string_lossy().into_owned()

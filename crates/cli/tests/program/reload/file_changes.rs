@@ -1,4 +1,4 @@
-//! Files that change under a program that is in use.
+//! Files that change while the program serves calls.
 
 use std::time::Duration;
 
@@ -7,9 +7,8 @@ use outflow_testkit::Background;
 
 use super::support::{File, NAME, Running, slow_server};
 
-// Two callers in ten workers make 500 calls a second, as 20 every 40 milliseconds, each of which takes
-// 10 ms at the server. Meanwhile the file is replaced a hundred times, with other limits, retries,
-// groups and a second API that comes and goes.
+// Ten workers make 500 calls a second, 20 every 40 ms, each of which takes 10 ms at the server. Meanwhile the
+// file is replaced a hundred times, with other limits, retries, groups and a second API.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_reloads_fail_no_call() {
     let server = slow_server(Duration::from_millis(10)).await;
@@ -54,7 +53,7 @@ async fn a_hundred_reloads_fail_no_call() {
     );
 }
 
-/// Every turn differs from the one before.
+/// Renders a configuration that differs from the one before.
 fn variant(turn: u32) -> String {
     let retries = turn % 4;
     let group = "routes = [{ path = \"/orders/**\", group = \"orders\" }]\n\
@@ -67,10 +66,10 @@ fn variant(turn: u32) -> String {
     }
 }
 
-// Half of a file, then nothing at all, then one with a wrong key: each is told with what is wrong, and
-// calls go on as before. Then a good one, which the watch alone has to notice.
+// Half of a file, an empty file and a file with an unknown key: the program reports each, and calls continue.
+// The watch alone must notice the valid file that follows.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_torn_or_empty_file_keeps_the_configuration_before() {
+async fn an_invalid_file_keeps_the_previous_configuration() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let mut running = Running::start(&file);
@@ -97,10 +96,10 @@ async fn a_torn_or_empty_file_keeps_the_configuration_before() {
     assert!(running.metrics().await.contains("outflow_reload_ok 1.0\n"));
 }
 
-// The file is truncated and written in two parts with a pause between, as by a slow copy: whatever the
-// watch saw of it, the end is the new configuration.
+// The file is truncated and written in two parts with a pause between, as by a slow copy. The last state of
+// the file becomes the configuration.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_written_slowly_is_in_effect_when_it_is_whole() {
+async fn the_watch_applies_a_slowly_written_file_once_it_is_complete() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let mut running = Running::start(&file);
@@ -111,10 +110,9 @@ async fn a_file_that_is_written_slowly_is_in_effect_when_it_is_whole() {
     running.says("configuration read again: changed strict");
 }
 
-// The key of the API and the token of the callers are in files of their own, and both are replaced by
-// somebody who knows nothing of us: the watch alone has to notice.
+// The API key is in its own file, and another program replaces it: the watch alone must notice that.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_replaced_in_its_file_is_used_without_being_asked() {
+async fn the_watch_applies_a_replaced_key_file() {
     let api = MockApi::builder()
         .answer("/**", MockResponse::echo())
         .build();

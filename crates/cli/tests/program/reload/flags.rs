@@ -1,4 +1,4 @@
-//! What was said on the command line holds for every configuration that is read later.
+//! Command line flags apply to every configuration that is read later.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ async fn program(sources: ConfigSources) -> Program {
 
 const OTHER: &str = "[apis.other]\nbase_url = \"http://127.0.0.1:9\"\n";
 
-// One period for all: an API that goes takes its own with it, and one that comes has it.
+// One period applies to all APIs, also after a reload removes one and adds another.
 #[tokio::test]
-async fn a_recovery_for_every_api_stands_in_no_reloads_way() {
+async fn auto_recover_applies_to_reloaded_apis() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     file.write(OTHER);
@@ -48,9 +48,9 @@ async fn a_recovery_for_every_api_stands_in_no_reloads_way() {
     assert!(program.stop().await);
 }
 
-// Nothing is called: neither what was there nor what came by a reload, until an operator lets it go.
+// The offline flag holds configured and reloaded APIs until an operator releases them.
 #[tokio::test]
-async fn offline_is_meant_for_what_a_reload_adds_too() {
+async fn offline_applies_to_reloaded_apis() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let program = program(sources(&file).offline()).await;
@@ -70,10 +70,9 @@ async fn offline_is_meant_for_what_a_reload_adds_too() {
     assert!(program.stop().await);
 }
 
-// The door of the start stays where it is, so what was open to others for a token stays so: a file that
-// takes both back at once takes only the token back.
+// The address of the start stays open, so a reload that removes both address and token must keep the token.
 #[tokio::test]
-async fn a_reload_takes_no_token_from_a_door_that_others_reach() {
+async fn a_reload_keeps_the_token_of_a_public_port() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let inside = file.text("");

@@ -14,9 +14,9 @@ async fn program(file: &File) -> Program {
         .expect("it starts")
 }
 
-// Set, kept over a reload of the file, and told apart by its origin; the door follows at once.
+// The value survives a reload, its origin is `runtime`, and the upstream applies it at once.
 #[tokio::test]
-async fn a_variable_that_is_set_holds_until_the_end() {
+async fn a_set_variable_survives_reloads() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let program = program(&file).await;
@@ -52,10 +52,9 @@ async fn a_variable_that_is_set_holds_until_the_end() {
     assert!(program.stop().await);
 }
 
-// A variable that there is not, a value that is none, one that contradicts another, an API that there is
-// not: each is told, and nothing changes.
+// An unknown variable, an invalid value, a contradiction and an unknown API are reported and change nothing.
 #[tokio::test]
-async fn nonsense_is_refused_and_told() {
+async fn invalid_variables_are_refused_and_reported() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let program = program(&file).await;
@@ -90,10 +89,9 @@ async fn nonsense_is_refused_and_told() {
     assert!(program.stop().await);
 }
 
-// The API for which a variable was set goes and comes back: the variable is forgotten, and stands in the
-// way of neither.
+// The API is removed and added again. The program forgets the variable, which blocks neither reload.
 #[tokio::test]
-async fn what_was_set_goes_with_its_api() {
+async fn a_set_variable_ends_with_its_api() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let other = "[apis.other]\nbase_url = \"http://127.0.0.1:9\"\n";
@@ -118,9 +116,9 @@ async fn what_was_set_goes_with_its_api() {
     assert!(program.stop().await);
 }
 
-// Eight threads reload and set at once: one after the other, and none fails.
+// Eight threads reload and set concurrently; the reloads are serialized and none fails.
 #[tokio::test(flavor = "multi_thread")]
-async fn reloads_at_the_same_time_are_one_after_the_other() {
+async fn concurrent_reloads_are_serialized() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let program = program(&file).await;

@@ -1,4 +1,4 @@
-//! The end of a program: what is under way ends well, and nothing waits for ever.
+//! The end of a program: calls in flight finish, and no wait is endless.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use outflow_testkit::{Background, Process};
 use super::support::{File, NAME, Running, command, slow_server};
 use crate::support::PATIENCE;
 
-// Fifty calls take two seconds each at the server when the program is told to end; a connection on
-// which nothing happens is open beside them.
+// Fifty calls of two seconds each are in flight when the program receives the signal. An idle connection is
+// open too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_is_told_to_end_finishes_its_calls() {
+async fn a_terminated_program_finishes_its_calls() {
     let server = slow_server(Duration::from_secs(2)).await;
     let file = File::for_server(&server);
     let mut running = Running::start(&file);
@@ -46,7 +46,7 @@ async fn a_program_that_is_told_to_end_finishes_its_calls() {
     assert!(refused.expect_err("gone").is_connect());
 }
 
-/// A connection that has had its answer and waits.
+/// Opens a connection that has had one response and stays idle.
 fn idle(url: &str) -> TcpStream {
     let address = url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).expect("connected");
@@ -72,9 +72,9 @@ fn idle(url: &str) -> TcpStream {
     stream
 }
 
-// The call takes a minute, and grace is twenty seconds: whoever asks twice means it.
+// The call takes a minute and grace is twenty seconds: a second signal overrides grace.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_signal_ends_at_once() {
+async fn a_second_signal_ends_the_program_at_once() {
     let server = slow_server(Duration::from_mins(1)).await;
     let file = File::for_server(&server);
     let mut running = Running::start(&file);
@@ -98,9 +98,9 @@ async fn a_second_signal_ends_at_once() {
     assert!(call.join().await.is_err());
 }
 
-// The second finds the directory taken, says which, and leaves the first alone.
+// The second program finds the directory locked, names it, and does not disturb the first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_program_on_the_same_directory_says_so() {
+async fn a_second_program_reports_a_locked_directory() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let kept = file.dir.path().join("kept");

@@ -1,4 +1,4 @@
-//! A program under a supervisor that opens its socket and listens to how it is, as systemd does.
+//! A program under a supervisor that opens its socket and receives its notifications, as systemd does.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -23,18 +23,18 @@ impl Supervised {
 
 impl Drop for Supervised {
     fn drop(&mut self) {
-        // If it has ended already, that is what was wanted.
+        // A process that has already ended is fine.
         let _gone = self.0.kill();
         let _reaped = self.0.wait();
     }
 }
 
-/// The shell hands its standard input over as the third descriptor, which is where systemd puts the first
-/// socket, and its own number, which is the program's after `exec`.
+/// The shell passes its standard input as descriptor 3, the first socket of systemd's protocol, and its own
+/// process id, which the program keeps after `exec`.
 const HANDED_OVER: &str = "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=calls exec \"$0\" serve --config \"$1\" 3<&0 </dev/null";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_socket_that_was_opened_before_is_served_and_each_step_is_told() {
+async fn the_program_serves_an_inherited_socket_and_notifies_its_supervisor() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -73,9 +73,9 @@ async fn a_socket_that_was_opened_before_is_served_and_each_step_is_told() {
     assert_eq!(program.0.wait().expect("its end").code(), Some(0));
 }
 
-// A socket for everybody beside a configuration for this machine alone: without a token it is not served.
+// The socket listens on all addresses and the configuration on this machine only.
 #[tokio::test]
-async fn a_socket_that_others_reach_is_not_served_without_a_token() {
+async fn the_program_refuses_an_inherited_public_socket_without_a_token() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let socket = TcpListener::bind("0.0.0.0:0").expect("a port");

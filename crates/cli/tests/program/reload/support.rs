@@ -1,4 +1,4 @@
-//! A program in a process of its own, its configuration file, and somebody who calls through it.
+//! A program in its own process, its configuration file, and a client that calls through it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -40,7 +40,7 @@ impl File {
         self.dir.path().join("outflow.toml")
     }
 
-    /// A configuration that ends in these lines about the API.
+    /// Renders a configuration that ends in these lines about the API.
     pub(crate) fn text(&self, more: &str) -> String {
         format!(
             "[server]\nlisten = \"127.0.0.1:0\"\ngrace = \"20s\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
@@ -49,7 +49,7 @@ impl File {
         )
     }
 
-    /// Puts another file in the place of the one before, as editors and deployments do.
+    /// Replaces the file atomically, as editors and deployments do.
     pub(crate) fn write(&self, more: &str) {
         let new = self.dir.path().join("outflow.toml.new");
         std::fs::write(&new, self.text(more)).expect("written");
@@ -87,12 +87,12 @@ impl Running {
         }
     }
 
-    /// Waits until it has printed this.
+    /// Waits for a line that contains this text.
     pub(crate) fn says(&mut self, text: &str) -> String {
         self.process.wait_for_line(text, PATIENCE).expect(text)
     }
 
-    /// A client that calls through it, and tries nothing twice.
+    /// Builds a client that calls through the program without retries.
     pub(crate) fn caller(&self) -> Outflow {
         caller(&format!("{}/strict", self.calls))
     }
@@ -110,7 +110,7 @@ pub(crate) fn command(file: &File) -> Command {
     command
 }
 
-/// A client of one API that is not limited and tries nothing twice.
+/// Builds a client of one API without limits and retries.
 pub(crate) fn caller(base_url: &str) -> Outflow {
     let mut api = Api::new(NAME, base_url.parse().expect("a URL"));
     let settings = HealthSettings {
