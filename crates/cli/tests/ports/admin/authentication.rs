@@ -4,7 +4,7 @@ use outflow::config::Environment;
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
-use super::support::{PATIENCE, QUIET, Running, STOCK};
+use super::support::{PATIENCE, QUIET, STOCK, TestProgram};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
@@ -12,8 +12,8 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 // port differs from ours.
 #[tokio::test]
 async fn the_admin_port_accepts_only_local_hosts() {
-    let running = Running::start().await;
-    let own = running.place().to_string();
+    let running = TestProgram::start().await;
+    let own = running.address().to_string();
     for (host, status) in [
         (own.as_str(), 200),
         ("localhost", 200),
@@ -49,8 +49,8 @@ async fn the_admin_port_accepts_only_local_hosts() {
 // read.
 #[tokio::test]
 async fn the_admin_port_refuses_foreign_pages() {
-    let running = Running::start().await;
-    let own = format!("http://{}", running.place());
+    let running = TestProgram::start().await;
+    let own = format!("http://{}", running.address());
     for (name, value, status) in [
         ("origin", own.as_str(), 200),
         ("origin", "http://evil.example", 403),
@@ -61,7 +61,7 @@ async fn the_admin_port_refuses_foreign_pages() {
         ("sec-fetch-site", "none", 200),
         ("sec-fetch-site", "same-site", 403),
         ("sec-fetch-site", "cross-site", 403),
-        ("sec-fetch-site", "whatever", 403),
+        ("sec-fetch-site", "unknown", 403),
     ] {
         let read = running.send("GET", "/v1/apis", &[(name, value)], "").await;
         assert_eq!(read.status, status, "GET with {name}: {value}");
@@ -89,7 +89,7 @@ fn guarded() -> (String, Environment) {
 #[tokio::test]
 async fn the_admin_port_requires_a_configured_token() {
     let (text, environment) = guarded();
-    let running = Running::within(&text, environment).await;
+    let running = TestProgram::with_environment(&text, environment).await;
     for (value, status) in [
         ("Bearer s3cret-token", 200),
         ("bearer s3cret-token", 200),
@@ -119,7 +119,7 @@ async fn the_admin_port_requires_a_configured_token() {
 #[tokio::test]
 async fn probes_and_the_page_need_no_token() {
     let (text, environment) = guarded();
-    let running = Running::within(&text, environment).await;
+    let running = TestProgram::with_environment(&text, environment).await;
     for path in ["/", "/page.css", "/page.js", "/healthz", "/readyz"] {
         assert_eq!(running.get(path).await.status, 200, "{path}");
     }
@@ -146,7 +146,7 @@ async fn probes_and_the_page_need_no_token() {
 // The three types that a form can send, no type, and types that resemble JSON.
 #[tokio::test]
 async fn changes_require_a_json_body() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let hold = r#"{"state":"offline"}"#;
     for kind in [
         Some("text/plain"),
@@ -177,7 +177,7 @@ async fn changes_require_a_json_body() {
 // A link or an image sends GET, which no route that changes state accepts.
 #[tokio::test]
 async fn reads_change_nothing() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     for path in [
         "/v1/acquire",
         "/v1/settle",
@@ -201,7 +201,7 @@ async fn reads_change_nothing() {
 // A browser can be made to show any response, so every response carries the policy.
 #[tokio::test]
 async fn every_response_carries_security_headers() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let foreign = [("host", "evil.example")];
     for answer in [
         running.get("/").await,
@@ -227,7 +227,7 @@ async fn every_response_carries_security_headers() {
 // A mebibyte, and one byte more.
 #[tokio::test]
 async fn the_admin_port_bounds_bodies() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let padded = |size: usize| {
         let body = r#"{"api":"stock"}"#;
         format!("{body}{}", " ".repeat(size - body.len()))
@@ -246,7 +246,7 @@ async fn the_admin_port_bounds_bodies() {
 // An unknown field is an error, so that a typo is not ignored.
 #[tokio::test]
 async fn the_admin_port_rejects_invalid_requests() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     for (path, body) in [
         ("/v1/check", ""),
         ("/v1/check", "{"),
@@ -294,8 +294,8 @@ async fn the_admin_port_rejects_invalid_requests() {
 #[tokio::test]
 async fn the_admin_port_closes_a_connection_with_an_incomplete_head() {
     let text = QUIET.replace("[admin]", "header_timeout = \"1s\"\n    [admin]");
-    let running = Running::with(&format!("{text}{STOCK}")).await;
-    let mut wire = tokio::net::TcpStream::connect(running.place())
+    let running = TestProgram::with_config(&format!("{text}{STOCK}")).await;
+    let mut wire = tokio::net::TcpStream::connect(running.address())
         .await
         .expect("a port");
     tokio::io::AsyncWriteExt::write_all(&mut wire, b"GET / HTTP/1.1\r\nhost: local")
@@ -312,7 +312,7 @@ async fn the_admin_port_closes_a_connection_with_an_incomplete_head() {
 #[tokio::test]
 async fn the_admin_port_bounds_connections() {
     let text = QUIET.replace("[admin]", "max_connections = 2\n    [admin]");
-    let running = Running::with(&format!("{text}{STOCK}")).await;
+    let running = TestProgram::with_config(&format!("{text}{STOCK}")).await;
     let mut open = Vec::new();
     for _ in 0..2 {
         let mut wire = running.open("GET", "/v1/events", &[], "").await;

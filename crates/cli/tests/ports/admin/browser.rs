@@ -7,15 +7,15 @@ use outflow_cli::ListenAddr;
 use outflow_mock::{Content, MockApi, MockResponse, Server};
 use outflow_testkit::{Browser, SeenRequest};
 
-use super::support::{QUIET, Running, STOCK};
+use super::support::{QUIET, STOCK, TestProgram};
 
 // Two APIs show that one changes without the other; one has a group with its own limit. A reload of the page
 // would remove the mark.
 #[tokio::test(flavor = "multi_thread")]
 async fn chromium_shows_every_api_and_its_live_state() {
-    let running = Running::with(&format!("{QUIET}{STOCK}{MAIL}")).await;
+    let running = TestProgram::with_config(&format!("{QUIET}{STOCK}{MAIL}")).await;
     let mut browser = Browser::start(&[]).expect("it starts");
-    let page = format!("http://{}/", running.place());
+    let page = format!("http://{}/", running.address());
     browser.visit(&page).expect("the page");
     for shown in [
         "document.querySelectorAll('article').length === 2",
@@ -51,10 +51,10 @@ async fn chromium_shows_every_api_and_its_live_state() {
 async fn chromium_asks_for_the_token_and_stores_it_nowhere() {
     let text = QUIET.replace("[log]", "token_env = \"ADMIN\"\n    [log]");
     let environment = Environment::from_iter([("ADMIN", "s3cret-token")]);
-    let running = Running::within(&format!("{text}{STOCK}"), environment).await;
+    let running = TestProgram::with_environment(&format!("{text}{STOCK}"), environment).await;
     let mut browser = Browser::start(&[]).expect("it starts");
     browser
-        .visit(&format!("http://{}/", running.place()))
+        .visit(&format!("http://{}/", running.address()))
         .expect("the page");
     browser
         .until("!document.getElementById('ask').hidden")
@@ -88,10 +88,10 @@ async fn chromium_asks_for_the_token_and_stores_it_nowhere() {
 // can be any text and comes with the stream.
 #[tokio::test(flavor = "multi_thread")]
 async fn chromium_runs_no_script_from_names_or_texts() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let mut browser = Browser::start(&[]).expect("it starts");
     browser
-        .visit(&format!("http://{}/", running.place()))
+        .visit(&format!("http://{}/", running.address()))
         .expect("the page");
     browser
         .until("document.querySelectorAll('article').length === 1")
@@ -130,10 +130,10 @@ async fn chromium_runs_no_script_from_names_or_texts() {
 // If inline markup got in, the policy would stop it.
 #[tokio::test(flavor = "multi_thread")]
 async fn chromium_enforces_the_policy_of_the_page() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let mut browser = Browser::start(&[]).expect("it starts");
     browser
-        .visit(&format!("http://{}/", running.place()))
+        .visit(&format!("http://{}/", running.address()))
         .expect("the page");
     let put = format!("document.body.innerHTML = {}, 1", serde_json::json!(MARKUP));
     browser.run(&put).expect("markup is put in by hand");
@@ -150,7 +150,7 @@ async fn chromium_enforces_the_policy_of_the_page() {
 #[tokio::test(flavor = "multi_thread")]
 async fn chromium_cannot_attack_from_a_foreign_page() {
     let (api, server) = api().await;
-    let running = Running::with(&config(&server)).await;
+    let running = TestProgram::with_config(&config(&server)).await;
     let attacker = attacker(&running).await;
     let port = attacker.address().port();
     let mut browser = Browser::start(&["evil.example"]).expect("it starts");
@@ -177,9 +177,9 @@ async fn chromium_cannot_attack_from_a_foreign_page() {
 #[tokio::test(flavor = "multi_thread")]
 async fn chromium_is_refused_under_a_rebound_host_name() {
     let (api, server) = api().await;
-    let running = Running::with(&config(&server)).await;
+    let running = TestProgram::with_config(&config(&server)).await;
     let mut browser = Browser::start(&["evil.example"]).expect("it starts");
-    for port in [running.place().port(), sidecar(&running).port()] {
+    for port in [running.address().port(), sidecar(&running).port()] {
         browser
             .visit(&format!("http://evil.example:{port}/stock/x"))
             .expect("a page");
@@ -194,13 +194,13 @@ async fn chromium_is_refused_under_a_rebound_host_name() {
 }
 
 /// Returns the requests to either of our ports.
-fn ours<'m>(running: &Running, seen_requests: &'m [SeenRequest]) -> Vec<&'m SeenRequest> {
-    let places = [running.place(), sidecar(running)].map(|place| place.to_string());
-    let here = |one: &&SeenRequest| places.iter().any(|place| one.url.contains(place));
+fn ours<'m>(running: &TestProgram, seen_requests: &'m [SeenRequest]) -> Vec<&'m SeenRequest> {
+    let places = [running.address(), sidecar(running)].map(|address| address.to_string());
+    let here = |one: &&SeenRequest| places.iter().any(|address| one.url.contains(address));
     seen_requests.iter().filter(here).collect()
 }
 
-async fn unchanged(running: &Running) {
+async fn unchanged(running: &TestProgram) {
     let audit = running.get("/v1/audit").await.text();
     assert!(audit.contains("[]"), "{audit}");
     let state = running.get("/v1/apis").await.json()["apis"][0]["state"].clone();
@@ -222,9 +222,9 @@ fn config(server: &Server) -> String {
 }
 
 /// Starts a foreign server whose page attacks both ports.
-async fn attacker(running: &Running) -> Server {
+async fn attacker(running: &TestProgram) -> Server {
     let page = include_str!("attack.html")
-        .replace("ADMIN", &running.place().to_string())
+        .replace("ADMIN", &running.address().to_string())
         .replace("SIDECAR", &sidecar(running).to_string());
     let page = MockResponse::status(200)
         .content(Content::Whole(page.into()))
@@ -233,7 +233,7 @@ async fn attacker(running: &Running) -> Server {
     api.expect("valid").listen().await.expect("a port")
 }
 
-fn sidecar(running: &Running) -> SocketAddr {
+fn sidecar(running: &TestProgram) -> SocketAddr {
     match running.program.sidecar() {
         ListenAddr::Tcp(address) => *address,
         ListenAddr::Unix(path) => panic!("a port was asked for, not {}", path.display()),

@@ -7,7 +7,7 @@ use outflow_testkit::Process;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::support::{PATIENCE, QUIET, Running, STOCK};
+use super::support::{PATIENCE, QUIET, STOCK, TestProgram};
 
 /// Three jobs of two tenants, one of them with an id.
 const JOBS: &str = r#"[
@@ -16,18 +16,18 @@ const JOBS: &str = r#"[
     {"tenant": "bolt", "api": "stock", "method": "POST", "path": "/orders/7", "json": {"n": 1}}
 ]"#;
 
-async fn working() -> Running {
-    Running::working(&format!("{QUIET}{STOCK}")).await
+async fn start() -> TestProgram {
+    TestProgram::with_bulk(&format!("{QUIET}{STOCK}")).await
 }
 
 /// Posts `{}` and returns the response.
-async fn done(running: &Running, target: &str) -> Value {
+async fn post_empty(running: &TestProgram, target: &str) -> Value {
     let answer = running.post(target, "{}").await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()
 }
 
-async fn seen(running: &Running, target: &str) -> Value {
+async fn get_json(running: &TestProgram, target: &str) -> Value {
     let answer = running.get(target).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()
@@ -41,7 +41,7 @@ async fn results_are_paged_by_size() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let server = api.expect("valid").serve(listener).expect("served");
     let stock = format!("[apis.stock]\nbase_url = \"{}\"\n", server.url());
-    let running = Running::working(&format!("{QUIET}{stock}")).await;
+    let running = TestProgram::with_bulk(&format!("{QUIET}{stock}")).await;
     let job = r#"{"api":"stock","path":"/a"}"#;
     let jobs = format!("[{}]", [job; 8].join(","));
     let taken = running
@@ -49,7 +49,7 @@ async fn results_are_paged_by_size() {
         .await;
     assert_eq!(taken.json()["accepted"], 8, "{}", taken.text());
     let finished = async {
-        while seen(&running, "/v1/bulk/actions/a").await["stage"] != "COMPLETED" {
+        while get_json(&running, "/v1/bulk/actions/a").await["stage"] != "COMPLETED" {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -58,7 +58,7 @@ async fn results_are_paged_by_size() {
     let (mut after, mut pages) = (0, Vec::new());
     loop {
         let target = format!("/v1/bulk/actions/a/results?after={after}&most=1000");
-        let page = seen(&running, &target).await;
+        let page = get_json(&running, &target).await;
         let Some(next) = page["next"].as_u64() else {
             break;
         };
@@ -72,9 +72,9 @@ async fn results_are_paged_by_size() {
 // Both tenants are paused, so nothing is sent and every job can be counted.
 #[tokio::test]
 async fn bulk_routes_submit_show_and_cancel_jobs() {
-    let running = working().await;
+    let running = start().await;
     for tenant in ["acme", "bolt"] {
-        done(&running, &format!("/v1/bulk/tenants/{tenant}/pause")).await;
+        post_empty(&running, &format!("/v1/bulk/tenants/{tenant}/pause")).await;
     }
     let taken = running
         .post("/v1/bulk/jobs?action=nightly", JOBS)
@@ -88,39 +88,39 @@ async fn bulk_routes_submit_show_and_cancel_jobs() {
     let known = r#"[{"id": "one", "tenant": "acme", "api": "stock", "path": "/a"}]"#;
     let again = running.post("/v1/bulk/jobs?action=nightly", known).await;
     assert_eq!(again.json()["duplicates"], 1, "a name is taken once");
-    let summary = seen(&running, "/v1/bulk").await;
+    let summary = get_json(&running, "/v1/bulk").await;
     assert_eq!(
         (&summary["jobs"]["queued"], &summary["active_tenants"]),
         (&json!(3), &json!(2))
     );
     assert_eq!(summary["store"], "embedded");
-    let tenants = seen(&running, "/v1/bulk/tenants?most=1").await;
+    let tenants = get_json(&running, "/v1/bulk/tenants?most=1").await;
     assert_eq!(
         (&tenants["tenants"][0]["tenant"], &tenants["next"]),
         (&json!("acme"), &json!("acme"))
     );
-    let tenants = seen(&running, "/v1/bulk/tenants?after=acme").await;
+    let tenants = get_json(&running, "/v1/bulk/tenants?after=acme").await;
     assert_eq!(tenants["tenants"][0]["paused"], true);
     assert_eq!(
-        seen(&running, "/v1/bulk/tenants/acme").await["jobs"]["queued"],
+        get_json(&running, "/v1/bulk/tenants/acme").await["jobs"]["queued"],
         2
     );
-    seen(&running, "/v1/bulk/tenants/acme/history?most=5").await;
-    let action = seen(&running, "/v1/bulk/actions/nightly").await;
+    get_json(&running, "/v1/bulk/tenants/acme/history?most=5").await;
+    let action = get_json(&running, "/v1/bulk/actions/nightly").await;
     assert_eq!(
         (&action["stage"], &action["jobs"]["total"]),
         (&json!("CREATED"), &json!(3))
     );
     assert_eq!(
-        done(&running, "/v1/bulk/tenants/bolt/cancel").await["jobs"],
+        post_empty(&running, "/v1/bulk/tenants/bolt/cancel").await["jobs"],
         1
     );
-    done(&running, "/v1/bulk/actions/nightly/close").await;
+    post_empty(&running, "/v1/bulk/actions/nightly/close").await;
     assert_eq!(
-        done(&running, "/v1/bulk/actions/nightly/cancel").await["jobs"],
+        post_empty(&running, "/v1/bulk/actions/nightly/cancel").await["jobs"],
         2
     );
-    let results = seen(&running, "/v1/bulk/actions/nightly/results").await;
+    let results = get_json(&running, "/v1/bulk/actions/nightly/results").await;
     let ends = results["results"].as_array().expect("a list").iter();
     assert!(
         ends.clone().all(|one| one["ended"] == "cancelled"),
@@ -133,14 +133,14 @@ async fn bulk_routes_submit_show_and_cancel_jobs() {
 // No server listens at that API: the attempt fails at once and the job is dead-lettered with its error.
 #[tokio::test]
 async fn bulk_routes_retry_and_purge_dead_letters() {
-    let running = working().await;
+    let running = start().await;
     let job = r#"{"id":"lost","tenant":"acme","api":"stock","path":"/a","max_retries":0}"#;
     let ndjson = [("content-type", "application/x-ndjson")];
     let lines = format!("{job}\n\n");
     let jobs = "/v1/bulk/jobs?action=nightly";
     let taken = running.send("POST", jobs, &ndjson, &lines).await;
     assert_eq!(taken.json()["accepted"], 1, "{}", taken.text());
-    let letter = buried(&running).await;
+    let letter = wait_for_dead_letter(&running).await;
     assert_eq!(
         (&letter["id"], &letter["api"]),
         (&json!("lost"), &json!("stock"))
@@ -149,20 +149,20 @@ async fn bulk_routes_retry_and_purge_dead_letters() {
         !letter["history"].as_array().expect("a list").is_empty(),
         "{letter}"
     );
-    let came = seen(&running, "/v1/bulk/actions/nightly/results").await;
-    let (result, mishap) = (&came["results"][0], &letter["history"][0]);
+    let came = get_json(&running, "/v1/bulk/actions/nightly/results").await;
+    let (result, attempt) = (&came["results"][0], &letter["history"][0]);
     assert_eq!(result["ended"], "failed", "{came}");
-    assert_eq!(result["error"], mishap["words"], "{came}");
+    assert_eq!(result["error"], attempt["words"], "{came}");
     let pick = r#"{"jobs":["lost"],"reason":"they are back"}"#;
     let revived = running.post("/v1/bulk/dead/retry", pick).await.json();
     assert_eq!(revived["jobs"], 1);
-    buried(&running).await;
+    wait_for_dead_letter(&running).await;
     let purged = running
         .post("/v1/bulk/dead/purge", r#"{"all":true}"#)
         .await
         .json();
     assert_eq!(purged["jobs"], 1);
-    let audit = seen(&running, "/v1/audit").await;
+    let audit = get_json(&running, "/v1/audit").await;
     let actions: Vec<_> = audit["changes"]
         .as_array()
         .expect("a list")
@@ -176,10 +176,10 @@ async fn bulk_routes_retry_and_purge_dead_letters() {
     assert!(running.stop().await);
 }
 
-async fn buried(running: &Running) -> Value {
+async fn wait_for_dead_letter(running: &TestProgram) -> Value {
     let looking = async {
         loop {
-            let dead = seen(running, "/v1/bulk/dead").await;
+            let dead = get_json(running, "/v1/bulk/dead").await;
             if let Some(letter) = dead["dead"].as_array().and_then(|list| list.first()) {
                 return letter.clone();
             }
@@ -192,7 +192,7 @@ async fn buried(running: &Running) -> Value {
 
 #[tokio::test]
 async fn bulk_routes_report_errors_and_take_nothing() {
-    let running = working().await;
+    let running = start().await;
     let jobs = r#"[{"api":"stock","path":"/a"},{"api":"nope","path":"/a"},{"api":"stock"}]"#;
     let refused = running.post("/v1/bulk/jobs", jobs).await;
     assert_eq!((refused.status, &*refused.problem()), (422, "invalid_jobs"));
@@ -243,10 +243,10 @@ async fn bulk_routes_report_errors_and_take_nothing() {
         assert_eq!(answer.status, status, "{target} {body}: {}", answer.text());
     }
     for body in ["[]", "nope", "{\"id\":"] {
-        let told = running.post("/v1/bulk/actions", body).await.text();
+        let text = running.post("/v1/bulk/actions", body).await.text();
         assert!(
-            !told.contains("struct") && !told.contains("ident"),
-            "{told}"
+            !text.contains("struct") && !text.contains("ident"),
+            "{text}"
         );
     }
     let good = r#"[{"api":"stock","path":"/a"}]"#;
@@ -259,13 +259,13 @@ async fn bulk_routes_report_errors_and_take_nothing() {
     ] {
         assert_eq!(running.get(target).await.status, 404, "{target}");
     }
-    assert_eq!(seen(&running, "/v1/bulk").await["jobs"]["total"], 0);
+    assert_eq!(get_json(&running, "/v1/bulk").await["jobs"]["total"], 0);
     assert!(running.stop().await);
 }
 
 #[tokio::test]
 async fn bulk_routes_without_an_engine_say_how_to_start_one() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let answer = running.get("/v1/bulk").await;
     assert_eq!((answer.status, &*answer.problem()), (404, "no_bulk"));
     assert!(
@@ -283,15 +283,15 @@ async fn bulk_routes_without_an_engine_say_how_to_start_one() {
 // The stream reports job events as well as call events.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_event_stream_reports_jobs() {
-    let running = working().await;
+    let running = start().await;
     let mut curl = std::process::Command::new("curl");
-    let stream = format!("http://{}/v1/events?api=bulk", running.place());
+    let stream = format!("http://{}/v1/events?api=bulk", running.address());
     curl.args(["-sN", &stream]);
     let mut curl = Process::start(curl).expect("curl is installed");
     curl.wait_for_line(": here", PATIENCE).expect("it listens");
     running.post("/v1/bulk/jobs?action=nightly", JOBS).await;
     let line = curl.wait_for_line("bulk_submitted", PATIENCE);
-    line.expect("it is told");
+    line.expect("a job event");
     let facts = curl.wait_for_line("data: ", PATIENCE).expect("with facts");
     assert!(facts.contains("\"jobs\":3"), "{facts}");
     assert!(running.stop().await);

@@ -3,9 +3,9 @@
 use outflow_cli::ConfigSources;
 use serde_json::json;
 
-use super::support::{QUIET, Running};
+use super::support::{QUIET, TestProgram};
 
-async fn hold(running: &Running, body: serde_json::Value) -> super::support::Answer {
+async fn hold(running: &TestProgram, body: serde_json::Value) -> super::support::AdminResponse {
     running
         .post("/v1/apis/stock/health", &body.to_string())
         .await
@@ -14,7 +14,7 @@ async fn hold(running: &Running, body: serde_json::Value) -> super::support::Ans
 // 3/min is below the floor of half speed, so the rate stays and the concurrency halves.
 #[tokio::test]
 async fn operators_hold_an_api_in_every_allowed_state() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     for (word, state, circuit, held) in [
         ("throttle", "Throttle", "CLOSED", "throttle"),
         ("cache_only", "CacheOnly", "OPEN", "cache_only"),
@@ -46,7 +46,7 @@ async fn operators_hold_an_api_in_every_allowed_state() {
 // No timer ends the offline state, so its end is unknown. A release restores the state before.
 #[tokio::test]
 async fn offline_refuses_calls_until_release() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let held = hold(&running, json!({ "state": "offline", "reason": "a move" }))
         .await
         .json();
@@ -72,7 +72,7 @@ async fn offline_refuses_calls_until_release() {
 // alone.
 #[tokio::test]
 async fn operators_hold_a_group_only_with_its_own_state() {
-    let shared = Running::start().await;
+    let shared = TestProgram::start().await;
     let refused = hold(&shared, json!({ "state": "offline", "group": "orders" })).await;
     assert_eq!(
         (refused.status, refused.problem().as_str()),
@@ -93,7 +93,7 @@ async fn operators_hold_a_group_only_with_its_own_state() {
         [apis.stock.health]
         scope = "group"
     "#;
-    let running = Running::with(&format!("{QUIET}{text}")).await;
+    let running = TestProgram::with_config(&format!("{QUIET}{text}")).await;
     let held = hold(&running, json!({ "state": "offline", "group": "orders" })).await;
     assert_eq!(held.status, 200, "{}", held.text());
     let ask = |group: &str| json!({ "api": "stock", "group": group }).to_string();
@@ -134,7 +134,7 @@ async fn a_reload_applies_all_or_nothing_and_reports_it() {
         std::fs::write(&file, format!("{QUIET}{api}")).expect("written");
     };
     write("3/min");
-    let running = Running::of(ConfigSources::new(vec![file.clone()])).await;
+    let running = TestProgram::with_sources(ConfigSources::new(vec![file.clone()])).await;
     write("4/min");
     let changed = running.post("/v1/reload", r#"{"reason":"more"}"#).await;
     assert_eq!(
@@ -152,8 +152,8 @@ async fn a_reload_applies_all_or_nothing_and_reports_it() {
         (refused.status, refused.problem().as_str()),
         (422, "configuration")
     );
-    let mistake = &refused.json()["mistakes"][0];
-    assert_eq!(mistake["key"], "apis.stock.limits[0]", "{mistake}");
+    let diagnostic = &refused.json()["mistakes"][0];
+    assert_eq!(diagnostic["key"], "apis.stock.limits[0]", "{diagnostic}");
     assert_eq!(limit().await, "4/min");
     let noted = running.get("/v1/audit").await.json();
     assert_eq!(
@@ -165,7 +165,7 @@ async fn a_reload_applies_all_or_nothing_and_reports_it() {
 
 #[tokio::test]
 async fn operators_set_variables_at_runtime() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let set = async |body: serde_json::Value| {
         let json_body = [("content-type", "application/json")];
         let target = "/v1/apis/stock/variables";
@@ -216,7 +216,7 @@ async fn operators_set_variables_at_runtime() {
 
 #[tokio::test]
 async fn the_audit_log_records_changes_only() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     hold(
         &running,
         json!({ "state": "throttle", "reason": "<b>slow</b>" }),

@@ -3,37 +3,45 @@
 use serde_json::Value;
 
 /// The OpenAPI document that the program serves.
-pub struct Document(Value);
+pub struct ApiDocument(Value);
 
-impl Document {
-    pub fn of(text: &str) -> Self {
+impl ApiDocument {
+    pub fn parse(text: &str) -> Self {
         Self(serde_json::from_str(text).expect("the document is JSON"))
     }
 
     /// Panics if the document does not describe this response. Unknown routes are not checked.
-    pub fn judge(&self, method: &str, target: &str, answer: &super::support::Answer) {
+    pub fn check_response(
+        &self,
+        method: &str,
+        target: &str,
+        answer: &super::support::AdminResponse,
+    ) {
         let path = target.split('?').next().unwrap_or_default();
         let Some(operation) = self.operation(&method.to_lowercase(), path) else {
             return;
         };
-        let told = format!("{method} {target}: {} {}", answer.status, answer.text());
+        let response_text = format!("{method} {target}: {} {}", answer.status, answer.text());
         let response = &operation["responses"][answer.status.to_string()];
         let response = self.resolved(response);
-        assert!(response.is_object(), "undescribed status of {told}");
+        assert!(
+            response.is_object(),
+            "undescribed status of {response_text}"
+        );
         let Some(content) = response["content"].as_object() else {
             assert!(
                 answer.body.is_empty(),
-                "a body that is not described: {told}"
+                "a body that is not described: {response_text}"
             );
             return;
         };
         let kind = answer.header("content-type").unwrap_or_default();
         let essence = kind.split(';').next().unwrap_or_default();
         let media = content.get(essence);
-        let media = media.unwrap_or_else(|| panic!("undescribed type {kind} of {told}"));
+        let media = media.unwrap_or_else(|| panic!("undescribed type {kind} of {response_text}"));
         if essence.ends_with("json") {
             let fits = self.fits(&answer.json(), &media["schema"], "$");
-            assert_eq!(fits, Ok(()), "{told}");
+            assert_eq!(fits, Ok(()), "{response_text}");
         }
     }
 
@@ -50,9 +58,9 @@ impl Document {
 
     fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
         match value["$ref"].as_str() {
-            Some(place) => {
-                let place = self.0.pointer(place.trim_start_matches('#'));
-                place.expect("what is referred to is there")
+            Some(target) => {
+                let target = self.0.pointer(target.trim_start_matches('#'));
+                target.expect("the reference resolves")
             }
             None => value,
         }
@@ -80,8 +88,8 @@ impl Document {
         }
         match value {
             Value::Object(_) => self.members_fit(value, schema, at),
-            Value::Array(items) => items.iter().enumerate().try_for_each(|(place, item)| {
-                self.fits(item, &schema["items"], &format!("{at}[{place}]"))
+            Value::Array(items) => items.iter().enumerate().try_for_each(|(index, item)| {
+                self.fits(item, &schema["items"], &format!("{at}[{index}]"))
             }),
             _ => Ok(()),
         }
@@ -125,7 +133,7 @@ fn is_of_type(value: &Value, types: &Value) -> bool {
 // The check must be able to fail.
 #[test]
 fn the_document_rejects_an_undescribed_response() {
-    let document = Document::of(
+    let document = ApiDocument::parse(
         r#"{"paths":{},"components":{"schemas":{"A":{"type":"object","required":["n"],
             "additionalProperties":false,"properties":{"n":{"type":["integer","null"]},
             "w":{"type":"string","enum":["x"]},"l":{"type":"array","items":{"type":"boolean"}}}}}}}"#,

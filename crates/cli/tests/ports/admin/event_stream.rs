@@ -7,17 +7,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::support::{PATIENCE, QUIET, Running};
+use super::support::{PATIENCE, QUIET, TestProgram};
 
 /// A reader of the event stream, block by block.
-pub struct Stream {
+pub struct EventReader {
     wire: TcpStream,
     text: String,
 }
 
-impl Stream {
+impl EventReader {
     /// Opens the stream and waits for the head of its response.
-    pub async fn open(running: &Running, target: &str) -> Self {
+    pub async fn open(running: &TestProgram, target: &str) -> Self {
         let wire = running.open("GET", target, &[], "").await;
         let mut stream = Self {
             wire,
@@ -86,23 +86,23 @@ const TWO: &str = r#"
 "#;
 
 /// Acquires and refunds this number of permits: two events each, emitted on this thread.
-fn pass(running: &Running, api: &str, calls: usize) {
-    let door = running
+fn pass(running: &TestProgram, api: &str, calls: usize) {
+    let upstream = running
         .program
         .station()
         .client()
         .upstream(api)
         .expect("known");
     for _ in 0..calls {
-        let target = door.route(&http::Method::GET, "/");
-        drop(door.try_acquire(target).expect("nothing is limited"));
+        let target = upstream.route(&http::Method::GET, "/");
+        drop(upstream.try_acquire(target).expect("nothing is limited"));
     }
 }
 
 #[tokio::test]
 async fn events_arrive_in_order_with_numbers() {
-    let running = Running::with(&format!("{QUIET}{TWO}")).await;
-    let mut stream = Stream::open(&running, "/v1/events").await;
+    let running = TestProgram::with_config(&format!("{QUIET}{TWO}")).await;
+    let mut stream = EventReader::open(&running, "/v1/events").await;
     pass(&running, "stock", 3);
     let (mut numbers, mut permits) = (Vec::new(), Vec::new());
     for wanted in ["admitted", "refunded"].repeat(3) {
@@ -125,8 +125,8 @@ async fn events_arrive_in_order_with_numbers() {
 
 #[tokio::test]
 async fn the_event_stream_filters_by_api() {
-    let running = Running::with(&format!("{QUIET}{TWO}")).await;
-    let mut stream = Stream::open(&running, "/v1/events?api=books").await;
+    let running = TestProgram::with_config(&format!("{QUIET}{TWO}")).await;
+    let mut stream = EventReader::open(&running, "/v1/events?api=books").await;
     pass(&running, "stock", 5);
     pass(&running, "books", 1);
     let (name, _, facts) = stream.next().await.expect("an event");
@@ -140,8 +140,8 @@ async fn the_event_stream_filters_by_api() {
 // first receives the number of lost ones.
 #[tokio::test]
 async fn a_slow_reader_learns_how_many_events_it_missed() {
-    let running = Running::with(&format!("{QUIET}{TWO}")).await;
-    let mut stream = Stream::open(&running, "/v1/events").await;
+    let running = TestProgram::with_config(&format!("{QUIET}{TWO}")).await;
+    let mut stream = EventReader::open(&running, "/v1/events").await;
     pass(&running, "stock", 1_500);
     let (name, _, facts) = stream.next().await.expect("an event");
     assert_eq!(
@@ -157,8 +157,8 @@ async fn a_slow_reader_learns_how_many_events_it_missed() {
 
 #[tokio::test]
 async fn the_event_stream_sends_requested_snapshots() {
-    let running = Running::with(&format!("{QUIET}{TWO}")).await;
-    let mut stream = Stream::open(&running, "/v1/events?snapshot_ms=100").await;
+    let running = TestProgram::with_config(&format!("{QUIET}{TWO}")).await;
+    let mut stream = EventReader::open(&running, "/v1/events?snapshot_ms=100").await;
     for _ in 0..2 {
         let snapshot = stream.next_named("snapshot").await;
         assert_eq!(snapshot["apis"][1]["name"], "stock");
@@ -167,8 +167,8 @@ async fn the_event_stream_sends_requested_snapshots() {
 
 #[tokio::test]
 async fn the_event_stream_reports_state_changes_and_operators() {
-    let running = Running::with(&format!("{QUIET}{TWO}")).await;
-    let mut stream = Stream::open(&running, "/v1/events?api=stock").await;
+    let running = TestProgram::with_config(&format!("{QUIET}{TWO}")).await;
+    let mut stream = EventReader::open(&running, "/v1/events?api=stock").await;
     let hold = r#"{"state":"offline","reason":"a move"}"#;
     running.post("/v1/apis/stock/health", hold).await;
     let moved = stream.next_named("state_transition").await;
@@ -189,8 +189,8 @@ async fn the_event_stream_redacts_calls() {
     let api = MockApi::builder().build().expect("valid");
     let server = api.listen().await.expect("a port");
     let text = format!("[apis.stock]\nbase_url = \"{}\"\n", server.url());
-    let running = Running::with(&format!("{QUIET}{text}")).await;
-    let mut stream = Stream::open(&running, "/v1/events?snapshot_ms=100").await;
+    let running = TestProgram::with_config(&format!("{QUIET}{text}")).await;
+    let mut stream = EventReader::open(&running, "/v1/events?snapshot_ms=100").await;
     let ListenAddr::Tcp(sidecar) = running.program.sidecar() else {
         panic!("a port was asked for");
     };
@@ -198,16 +198,16 @@ async fn the_event_stream_redacts_calls() {
     let call = "GET /stock/bot8123:AAHk0vT3xPqL9sWz2mRbYc/films?key=CANARY HTTP/1.1\r\n\
                 host: localhost\r\nconnection: close\r\n\r\n";
     wire.write_all(call.as_bytes()).await.expect("sent");
-    let told = stream.next_named("request").await;
+    let event = stream.next_named("request").await;
     assert_eq!(
-        (&told["method"], &told["group"]),
+        (&event["method"], &event["group"]),
         (&json!("GET"), &json!("default"))
     );
-    assert_eq!(told["path"], "/…/films");
+    assert_eq!(event["path"], "/…/films");
     let snapshot = stream.next_named("snapshot").await.to_string();
     for secret in ["CANARY", "AAHk0vT3xPqL9sWz2mRbYc"] {
         assert!(
-            !told.to_string().contains(secret) && !snapshot.contains(secret),
+            !event.to_string().contains(secret) && !snapshot.contains(secret),
             "{secret}"
         );
     }
@@ -215,8 +215,8 @@ async fn the_event_stream_redacts_calls() {
 
 #[tokio::test]
 async fn event_streams_end_with_the_program() {
-    let running = Running::with(&format!("{QUIET}{TWO}")).await;
-    let mut stream = Stream::open(&running, "/v1/events").await;
+    let running = TestProgram::with_config(&format!("{QUIET}{TWO}")).await;
+    let mut stream = EventReader::open(&running, "/v1/events").await;
     assert!(running.stop().await, "an open stream holds nothing up");
     while stream.next().await.is_some() {}
 }
@@ -225,8 +225,8 @@ async fn event_streams_end_with_the_program() {
 // of half a minute.
 #[tokio::test]
 async fn a_stalled_reader_does_not_delay_shutdown() {
-    let running = Running::with(&format!("{QUIET}{TWO}")).await;
-    let stream = Stream::open(&running, "/v1/events").await;
+    let running = TestProgram::with_config(&format!("{QUIET}{TWO}")).await;
+    let stream = EventReader::open(&running, "/v1/events").await;
     for _ in 0..200 {
         pass(&running, "stock", 500);
         for _ in 0..8 {
@@ -241,10 +241,10 @@ async fn a_stalled_reader_does_not_delay_shutdown() {
 // Each reader costs a copy of every event, so the 65th is refused.
 #[tokio::test]
 async fn the_event_stream_bounds_its_readers() {
-    let running = Running::with(&format!("{QUIET}{TWO}")).await;
+    let running = TestProgram::with_config(&format!("{QUIET}{TWO}")).await;
     let mut streams = Vec::new();
     for _ in 0..64 {
-        streams.push(Stream::open(&running, "/v1/events").await);
+        streams.push(EventReader::open(&running, "/v1/events").await);
     }
     let refused = running.get("/v1/events").await;
     assert_eq!(

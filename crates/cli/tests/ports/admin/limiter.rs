@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
-use super::event_stream::Stream;
-use super::support::{Answer, PATIENCE, QUIET, Running};
+use super::event_stream::EventReader;
+use super::support::{AdminResponse, PATIENCE, QUIET, TestProgram};
 
-async fn acquire(running: &Running, body: &Value) -> Answer {
+async fn acquire(running: &TestProgram, body: &Value) -> AdminResponse {
     running.post("/v1/acquire", &body.to_string()).await
 }
 
-async fn permit(running: &Running) -> String {
+async fn permit(running: &TestProgram) -> String {
     let answer = acquire(running, &json!({ "api": "stock" })).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()["permit"]
@@ -20,23 +20,23 @@ async fn permit(running: &Running) -> String {
         .to_owned()
 }
 
-async fn settle(running: &Running, permit: &str, more: Value) -> Answer {
+async fn settle(running: &TestProgram, permit: &str, more: Value) -> AdminResponse {
     let mut body = more;
     body["permit"] = json!(permit);
     running.post("/v1/settle", &body.to_string()).await
 }
 
-async fn used(running: &Running) -> Value {
+async fn used(running: &TestProgram) -> Value {
     running.get("/v1/apis/stock").await.json()["limits"][0]["used"].clone()
 }
 
-async fn in_flight(running: &Running) -> Value {
+async fn in_flight(running: &TestProgram) -> Value {
     running.get("/v1/apis/stock").await.json()["in_flight"].clone()
 }
 
 #[tokio::test]
 async fn a_permit_is_acquired_and_settled() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let answer = acquire(
         &running,
         &json!({ "api": "stock", "method": "POST", "path": "/orders/1" }),
@@ -71,7 +71,7 @@ async fn a_permit_is_acquired_and_settled() {
 // 3/min, two of them refunded: a refund restores quota, a settled call does not.
 #[tokio::test]
 async fn a_refund_restores_quota_once() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     for _ in 0..2 {
         let number = permit(&running).await;
         let body = json!({ "permit": number }).to_string();
@@ -93,7 +93,7 @@ async fn a_refund_restores_quota_once() {
 
 #[tokio::test]
 async fn a_refusal_states_its_reason_and_delay() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     for _ in 0..3 {
         permit(&running).await;
     }
@@ -142,13 +142,13 @@ async fn a_refusal_states_its_reason_and_delay() {
 
 #[tokio::test]
 async fn check_takes_no_quota() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     for _ in 0..5 {
-        let outlook = running
+        let estimate = running
             .post("/v1/check", r#"{"api":"stock","cost":3}"#)
             .await
             .json();
-        assert_eq!(outlook["decision"], "go");
+        assert_eq!(estimate["decision"], "go");
     }
     assert_eq!(used(&running).await, 0);
 }
@@ -156,7 +156,7 @@ async fn check_takes_no_quota() {
 // The limiter reads the response headers as for its own calls: the server asks for 7 s.
 #[tokio::test]
 async fn settle_returns_the_verdict_of_the_policy() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let throttled =
         json!({ "status": 429, "headers": { "Retry-After": "7", "x-more": ["a", "b"] } });
     let verdict = settle(&running, &permit(&running).await, throttled)
@@ -167,9 +167,9 @@ async fn settle_returns_the_verdict_of_the_policy() {
         json!({ "effect": "throttled", "retry": true, "delay_ms": 7_000 })
     );
     let state = running.get("/v1/apis/stock").await.json()["health"][0]["state"].clone();
-    assert_eq!(state, "Sleep", "everybody waits when one was told to");
+    assert_eq!(state, "Sleep", "one throttle stops all calls");
 
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let lost = settle(
         &running,
         &permit(&running).await,
@@ -192,7 +192,7 @@ async fn settle_returns_the_verdict_of_the_policy() {
 // An invalid report must not consume the permit.
 #[tokio::test]
 async fn an_invalid_report_does_not_consume_the_permit() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let number = permit(&running).await;
     for ending in [
         json!({}),
@@ -220,7 +220,7 @@ async fn an_invalid_report_does_not_consume_the_permit() {
 
 #[tokio::test]
 async fn permit_numbers_cannot_be_guessed() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let (one, other) = (permit(&running).await, permit(&running).await);
     let same = one
         .bytes()
@@ -260,8 +260,8 @@ async fn permit_numbers_cannot_be_guessed() {
 // stays used.
 #[tokio::test]
 async fn an_expired_lease_counts_as_a_sent_call() {
-    let running = Running::start().await;
-    let mut events = Stream::open(&running, "/v1/events?api=stock").await;
+    let running = TestProgram::start().await;
+    let mut events = EventReader::open(&running, "/v1/events?api=stock").await;
     let given = acquire(&running, &json!({ "api": "stock", "lease_ms": 200 }))
         .await
         .json();
@@ -291,8 +291,8 @@ async fn an_expired_lease_counts_as_a_sent_call() {
 async fn a_waiter_that_hangs_up_leaves_no_trace() {
     let text =
         "[apis.stock]\nbase_url = \"http://localhost:9\"\nlimits = [\"3/min\"]\nconcurrency = 1\n";
-    let running = Running::with(&format!("{QUIET}{text}")).await;
-    let mut events = Stream::open(&running, "/v1/events").await;
+    let running = TestProgram::with_config(&format!("{QUIET}{text}")).await;
+    let mut events = EventReader::open(&running, "/v1/events").await;
     let first = permit(&running).await;
     let json_body = [("content-type", "application/json")];
     let waiting = running
@@ -322,8 +322,8 @@ async fn a_waiter_that_hangs_up_leaves_no_trace() {
 #[tokio::test]
 async fn shutdown_refuses_all_waiters() {
     let text = "[apis.stock]\nbase_url = \"http://localhost:9\"\nlimits = [\"1/min\"]\nmax_wait = \"5m\"\n";
-    let running = Running::with(&format!("{QUIET}{text}")).await;
-    let mut events = Stream::open(&running, "/v1/events").await;
+    let running = TestProgram::with_config(&format!("{QUIET}{text}")).await;
+    let mut events = EventReader::open(&running, "/v1/events").await;
     permit(&running).await;
     let json_body = [("content-type", "application/json")];
     let mut waiting = running

@@ -1,10 +1,10 @@
 //! The live page as a browser receives it.
 
-use super::support::Running;
+use super::support::TestProgram;
 
 #[tokio::test]
 async fn the_admin_port_serves_the_page_with_its_types() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     for (path, kind, holds) in [
         (
             "/",
@@ -32,7 +32,7 @@ async fn the_admin_port_serves_the_page_with_its_types() {
 // comes in may become markup.
 #[tokio::test]
 async fn the_page_has_no_inline_or_foreign_content() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let (html, js) = (
         running.get("/").await.text(),
         running.get("/page.js").await.text(),
@@ -65,7 +65,7 @@ async fn the_page_has_no_inline_or_foreign_content() {
 
 #[tokio::test]
 async fn the_admin_port_serves_the_openapi_document() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let served = running.get("/v1/openapi.json").await;
     let known = include_str!("../../../../admin/src/page/openapi.json");
     assert_eq!(served.text(), known);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use outflow_testkit::Process;
 use serde_json::{Value, json};
 
-use super::support::{QUIET, Running, STOCK};
+use super::support::{QUIET, STOCK, TestProgram};
 
 /// The operations in the order of the run. A permit is used once, so there are two.
 const ORDER: &[&str] = &[
@@ -69,11 +69,11 @@ fn the_collection_matches_the_openapi_document() {
     let kept = std::fs::read_to_string(folder().join(COLLECTION)).unwrap_or_default();
     let text = format!("{}\n", serde_json::to_string_pretty(&made).expect("JSON"));
     if kept != text {
-        let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join(COLLECTION);
-        std::fs::write(&beside, text).expect("a file");
+        let generated = Path::new(env!("CARGO_TARGET_TMPDIR")).join(COLLECTION);
+        std::fs::write(&generated, text).expect("a file");
         panic!(
             "docs/postman is not what the document makes: copy {}",
-            beside.display()
+            generated.display()
         );
     }
 }
@@ -90,7 +90,7 @@ fn the_collection_has_every_operation_except_the_stream() {
 #[tokio::test(flavor = "multi_thread")]
 async fn newman_runs_the_collection_without_failures() {
     let stock = STOCK.replace("3/min", "30/min");
-    let running = Running::working(&format!("{QUIET}{stock}")).await;
+    let running = TestProgram::with_bulk(&format!("{QUIET}{stock}")).await;
     let mut newman = Command::new("newman");
     newman
         .arg("run")
@@ -98,17 +98,17 @@ async fn newman_runs_the_collection_without_failures() {
         .arg("--environment")
         .arg(folder().join(ENVIRONMENT))
         .arg("--env-var")
-        .arg(format!("base=http://{}", running.place()))
+        .arg(format!("base=http://{}", running.address()))
         .args(["--bail", "--disable-unicode", "--color", "off"]);
     let mut newman =
         Process::start(newman).expect("newman is installed: npm install --global newman");
     let ended = newman.wait(Duration::from_mins(1)).expect("an end");
-    let told: Vec<_> = newman
+    let lines: Vec<_> = newman
         .lines()
         .iter()
         .map(|line| line.text.clone())
         .collect();
-    assert!(ended.success(), "{}", told.join("\n"));
+    assert!(ended.success(), "{}", lines.join("\n"));
     assert!(running.stop().await);
 }
 
@@ -206,10 +206,10 @@ fn script(operation: &Value, document: &Value) -> Vec<String> {
     let schema = &good["content"]["application/json"]["schema"]["$ref"];
     let schema = schema
         .as_str()
-        .and_then(|place| document.pointer(place.trim_start_matches('#')));
+        .and_then(|pointer| document.pointer(pointer.trim_start_matches('#')));
     if let Some(promised) = schema.map(|schema| &schema["required"]) {
         lines.push(format!(
-            "pm.test(\"holds what is promised\", () => \
+            "pm.test(\"holds its required members\", () => \
              pm.expect(pm.response.json()).to.include.all.keys({promised}));"
         ));
     }

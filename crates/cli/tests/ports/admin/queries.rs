@@ -3,11 +3,11 @@
 use outflow::config::Environment;
 use serde_json::json;
 
-use super::support::{QUIET, Running, STOCK};
+use super::support::{QUIET, STOCK, TestProgram};
 
 #[tokio::test]
 async fn probes_report_a_live_and_ready_program() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     assert_eq!(
         running.get("/healthz").await.json(),
         json!({ "status": "alive" })
@@ -18,7 +18,7 @@ async fn probes_report_a_live_and_ready_program() {
 
 #[tokio::test]
 async fn metrics_have_the_openmetrics_type() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let page = running.get("/metrics").await;
     let kind = page.header("content-type").unwrap_or_default().to_owned();
     assert!(
@@ -36,7 +36,7 @@ async fn metrics_have_the_openmetrics_type() {
 // Two of three units are used, so a call whose route costs 2 does not fit.
 #[tokio::test]
 async fn a_snapshot_shows_the_state_of_every_upstream() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     for _ in 0..2 {
         let taken = running.post("/v1/acquire", r#"{"api":"stock"}"#).await;
         assert_eq!(taken.status, 200);
@@ -112,7 +112,7 @@ async fn a_snapshot_shows_the_state_of_every_upstream() {
 // snapshot shows the difference.
 #[tokio::test]
 async fn a_snapshot_shows_the_drift_of_a_lowered_limit() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     for status in [200, 200, 429] {
         let permit = running
             .post("/v1/acquire", r#"{"api":"stock"}"#)
@@ -140,7 +140,7 @@ async fn a_snapshot_shows_the_drift_of_a_lowered_limit() {
 #[tokio::test]
 async fn apis_are_listed_by_name_and_unknown_ones_are_reported() {
     let more = "[apis.books]\nbase_url = \"http://localhost:9\"\ncache = \"standard\"\n";
-    let running = Running::with(&format!("{QUIET}{STOCK}{more}")).await;
+    let running = TestProgram::with_config(&format!("{QUIET}{STOCK}{more}")).await;
     let apis = running.get("/v1/apis").await.json();
     let names: Vec<_> = apis["apis"]
         .as_array()
@@ -166,7 +166,7 @@ async fn apis_are_listed_by_name_and_unknown_ones_are_reported() {
 // delay is a minute less the duration of the test.
 #[tokio::test]
 async fn explain_estimates_a_wait_without_taking_quota() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let explain = async |rest: &str| running.get(&format!("/v1/explain?api=stock{rest}")).await;
     let free = explain("").await.json();
     assert_eq!(
@@ -221,7 +221,7 @@ async fn config_shows_values_with_sources_and_without_secrets() {
         ("STOCK_KEY", "CANARY-9f2c"),
         ("OUTFLOW_APIS__STOCK__TIMEOUT", "7s"),
     ]);
-    let running = Running::within(&format!("{QUIET}{text}"), environment).await;
+    let running = TestProgram::with_environment(&format!("{QUIET}{text}"), environment).await;
     let config = running.get("/v1/config").await;
     let values = config.json()["values"].as_array().expect("a list").clone();
     let of = |key: &str| {
@@ -244,7 +244,7 @@ async fn config_shows_values_with_sources_and_without_secrets() {
 
 #[tokio::test]
 async fn tasks_lists_background_work() {
-    let running = Running::start().await;
+    let running = TestProgram::start().await;
     let tasks = running.get("/v1/tasks").await.json();
     let tasks = tasks["tasks"].as_array().expect("a list").clone();
     let owned = |owner: &str, name: &str| {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::document::Document;
+use super::document::ApiDocument;
 
 /// Far longer than anything here takes, and short enough to fail a test that hangs.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,46 +37,46 @@ pub const STOCK: &str = r#"
 "#;
 
 /// A program that runs until it is stopped or dropped.
-pub struct Running {
+pub struct TestProgram {
     pub program: Program,
     /// Directory of its jobs, if the bulk engine runs.
     _jobs: Option<TempDir>,
-    document: Document,
+    document: ApiDocument,
 }
 
-impl Running {
+impl TestProgram {
     /// Starts with the default API.
     pub async fn start() -> Self {
-        Self::with(&format!("{QUIET}{STOCK}")).await
+        Self::with_config(&format!("{QUIET}{STOCK}")).await
     }
 
     /// Starts with this configuration.
-    pub async fn with(text: &str) -> Self {
-        Self::within(text, Environment::empty()).await
+    pub async fn with_config(text: &str) -> Self {
+        Self::with_environment(text, Environment::empty()).await
     }
 
     /// Starts with this configuration in this environment.
-    pub async fn within(text: &str, environment: Environment) -> Self {
+    pub async fn with_environment(text: &str, environment: Environment) -> Self {
         let sources = ConfigSources::new(Vec::new())
             .with(Source::new("test.toml", text))
             .in_environment(environment);
-        Self::of(sources).await
+        Self::with_sources(sources).await
     }
 
     /// Starts with these sources.
-    pub async fn of(sources: ConfigSources) -> Self {
+    pub async fn with_sources(sources: ConfigSources) -> Self {
         let program = Program::start_watching(sources, ConfigWatch::Nothing).await;
         let program = program.unwrap_or_else(|error| panic!("{error}"));
         let document = include_str!("../../../../admin/src/page/openapi.json");
         Self {
             program,
             _jobs: None,
-            document: Document::of(document),
+            document: ApiDocument::parse(document),
         }
     }
 
     /// Starts with this configuration and a bulk engine.
-    pub async fn working(text: &str) -> Self {
+    pub async fn with_bulk(text: &str) -> Self {
         let jobs = tempfile::tempdir().expect("a folder");
         let dir = jobs.path().display().to_string();
         let text = format!("{text}\n[bulk]\ndir = {dir:?}\n");
@@ -86,27 +86,27 @@ impl Running {
             .bulk();
         Self {
             _jobs: Some(jobs),
-            ..Self::of(sources).await
+            ..Self::with_sources(sources).await
         }
     }
 
     /// Returns the address of the admin API.
-    pub fn place(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         match self.program.admin() {
             ListenAddr::Tcp(address) => *address,
             ListenAddr::Unix(path) => panic!("a port was asked for, not {}", path.display()),
         }
     }
 
-    pub async fn get(&self, target: &str) -> Answer {
+    pub async fn get(&self, target: &str) -> AdminResponse {
         self.send("GET", target, &[], "").await
     }
 
-    pub async fn delete(&self, target: &str) -> Answer {
+    pub async fn delete(&self, target: &str) -> AdminResponse {
         self.send("DELETE", target, &[], "").await
     }
 
-    pub async fn post(&self, target: &str, body: &str) -> Answer {
+    pub async fn post(&self, target: &str, body: &str) -> AdminResponse {
         let json = [("content-type", "application/json")];
         self.send("POST", target, &json, body).await
     }
@@ -118,14 +118,14 @@ impl Running {
         target: &str,
         headers: &[(&str, &str)],
         body: &str,
-    ) -> Answer {
+    ) -> AdminResponse {
         let mut wire = self.open(method, target, headers, body).await;
         let mut bytes = Vec::new();
         let read = tokio::time::timeout(PATIENCE, wire.read_to_end(&mut bytes)).await;
         // A server that refuses a body may reset the connection after its response.
         let _reset = read.expect("an answer in time");
-        let answer = Answer::of(&bytes);
-        self.document.judge(method, target, &answer);
+        let answer = AdminResponse::parse(&bytes);
+        self.document.check_response(method, target, &answer);
         answer
     }
 
@@ -137,7 +137,7 @@ impl Running {
         headers: &[(&str, &str)],
         body: &str,
     ) -> TcpStream {
-        let own = ("host", &*self.place().to_string());
+        let own = ("host", &*self.address().to_string());
         let length = ("content-length", &*body.len().to_string());
         let names = |wanted: &str| headers.iter().any(|(name, _)| *name == wanted);
         let more = [own, length].into_iter().filter(|(name, _)| !names(name));
@@ -146,7 +146,7 @@ impl Running {
             .map(|(name, value)| format!("{name}: {value}\r\n"))
             .collect();
         let head = lines.concat();
-        let mut wire = TcpStream::connect(self.place())
+        let mut wire = TcpStream::connect(self.address())
             .await
             .expect("a connection");
         let request =
@@ -165,14 +165,14 @@ impl Running {
 
 /// A response of the admin API.
 #[derive(Debug)]
-pub struct Answer {
+pub struct AdminResponse {
     pub status: u16,
     headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Answer {
-    fn of(bytes: &[u8]) -> Self {
+impl AdminResponse {
+    fn parse(bytes: &[u8]) -> Self {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
         let end = end.unwrap_or_else(|| panic!("no head in {:?}", String::from_utf8_lossy(bytes)));
         let head = String::from_utf8_lossy(&bytes[..end]).into_owned();

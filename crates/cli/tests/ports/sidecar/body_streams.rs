@@ -11,7 +11,9 @@ use outflow_testkit::Background;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use super::support::{PATIENCE, Reply, Sidecar, Tape, Told, echo, rest, until};
+use super::support::{
+    PATIENCE, RawResponse, RecordingApi, TestConfig, TestSidecar, echo, rest, until,
+};
 
 // A byte every half second for two minutes: a sidecar that buffers would miss the deadline.
 #[tokio::test]
@@ -25,7 +27,7 @@ async fn the_sidecar_streams_events_as_they_come() {
         .content(drip);
     let api = MockApi::builder().answer("/events", events).build();
     let server = api.expect("valid").listen().await.expect("a port");
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let mut stream = sidecar.connect().await;
     let request = sidecar.request("GET", "/strict/events", "");
     stream.write_all(request.as_bytes()).await.expect("written");
@@ -44,11 +46,11 @@ async fn a_client_that_hangs_up_frees_its_slot() {
         )
         .build();
     let server = api.expect("valid").listen().await.expect("a port");
-    let one = Told {
+    let one = TestConfig {
         api: "limits = [\"1000/s\"]\nconcurrency = 1",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), one).await;
+    let sidecar = TestSidecar::for_api(&server.url(), one).await;
     for _ in 0..3 {
         let mut stream = sidecar.connect().await;
         let request = sidecar.request("GET", "/strict/endless", "");
@@ -70,17 +72,17 @@ async fn a_waiting_client_that_hangs_up_leaves_the_queue() {
         )
         .build();
     let server = api.expect("valid").listen().await.expect("a port");
-    let one = Told {
+    let one = TestConfig {
         api: "limits = [\"1000/s\"]\nconcurrency = 1",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), one).await;
+    let sidecar = TestSidecar::for_api(&server.url(), one).await;
     let mut first = sidecar.connect().await;
     let request = sidecar.request("GET", "/strict/endless", "");
     first.write_all(request.as_bytes()).await.expect("written");
     until(&mut first, "200 OK").await;
-    let station = sidecar.program.station();
-    let client = station.client();
+    let state = sidecar.program.station();
+    let client = state.client();
     let waiting = || client.upstream("strict").expect("known").report().waiting;
     let request = sidecar.request("GET", "/strict/later", "");
     let comes_to = async |count| {
@@ -104,8 +106,8 @@ async fn a_waiting_client_that_hangs_up_leaves_the_queue() {
 #[tokio::test]
 async fn the_sidecar_forwards_request_trailers() {
     let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-    let tape = Tape::playing("\r\n0\r\nx-sum: 6\r\n\r\n", answer).await;
-    let sidecar = Sidecar::before(&tape.url, Told::default()).await;
+    let tape = RecordingApi::answering("\r\n0\r\nx-sum: 6\r\n\r\n", answer).await;
+    let sidecar = TestSidecar::for_api(&tape.url, TestConfig::default()).await;
     let headers = "transfer-encoding: chunked\r\ntrailer: x-sum\r\n";
     let request = sidecar.request("POST", "/strict/up", headers);
     let body = "3\r\nabc\r\n0\r\nx-sum: 6\r\nx-other: 7\r\n\r\n";
@@ -114,7 +116,7 @@ async fn the_sidecar_forwards_request_trailers() {
     assert!(got.contains("trailer: x-sum"), "{got}");
     assert!(
         !got.contains("x-other"),
-        "what was not announced is not sent: {got}"
+        "an unannounced trailer is dropped: {got}"
     );
 }
 
@@ -123,16 +125,16 @@ async fn the_sidecar_forwards_request_trailers() {
 async fn the_sidecar_forwards_response_trailers_to_willing_callers() {
     let answer = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n\
                   3\r\nabc\r\n0\r\nx-sum: 6\r\n\r\n";
-    for (asked, told) in [("te: trailers\r\n", true), ("", false)] {
+    for (asked, forwarded) in [("te: trailers\r\n", true), ("", false)] {
         let script = Script::new().rule(ScriptMatch::always(), Fault::Bytes(answer.into()));
         let api = MockApi::builder().script(script).build().expect("valid");
         let server = api.listen().await.expect("a port");
-        let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+        let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
         let request = sidecar.request("GET", "/strict/down", asked);
         let raw = sidecar.raw(request.as_bytes()).await;
         let text = String::from_utf8_lossy(&raw);
-        assert_eq!(Reply::read(&raw).body, "abc", "{text}");
-        assert_eq!(text.contains("x-sum: 6"), told, "{text}");
+        assert_eq!(RawResponse::parse(&raw).body, "abc", "{text}");
+        assert_eq!(text.contains("x-sum: 6"), forwarded, "{text}");
     }
 }
 
@@ -140,11 +142,11 @@ async fn the_sidecar_forwards_response_trailers_to_willing_callers() {
 #[tokio::test]
 async fn the_sidecar_sends_100_continue_with_the_permit() {
     let (_, server) = echo().await;
-    let rare = Told {
+    let rare = TestConfig {
         api: "limits = [\"1/h\"]\nmax_wait = \"1s\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), rare).await;
+    let sidecar = TestSidecar::for_api(&server.url(), rare).await;
     let headers = "content-length: 5\r\nexpect: 100-continue\r\n";
     let request = sidecar.request("PUT", "/strict/up", headers);
 
@@ -153,7 +155,7 @@ async fn the_sidecar_sends_100_continue_with_the_permit() {
     let leave = until(&mut first, "\r\n\r\n").await;
     assert!(leave.starts_with("HTTP/1.1 100 "), "{leave}");
     first.write_all(b"hello").await.expect("written");
-    let reply = Reply::read(&rest(&mut first).await);
+    let reply = RawResponse::parse(&rest(&mut first).await);
     assert_eq!(
         (reply.status, &reply.json()["body_length"]),
         (200, &5.into())
@@ -180,12 +182,12 @@ async fn a_retry_resends_a_small_body_and_no_large_one() {
             .build()
             .expect("valid");
         let server = api.listen().await.expect("a port");
-        let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+        let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
         let length_line = format!("content-length: {length}\r\n{headers}");
         let request = sidecar.request("POST", "/strict/up", &length_line);
         let reply = sidecar.exchange(request + &"x".repeat(length)).await;
-        let told = (reply.status, reply.header("outflow-attempts"));
-        assert_eq!(told, (status, Some(attempts)), "{length} {headers}");
+        let answered = (reply.status, reply.header("outflow-attempts"));
+        assert_eq!(answered, (status, Some(attempts)), "{length} {headers}");
         if status == 200 {
             assert_eq!(reply.json()["body_length"], length);
         }
@@ -200,7 +202,7 @@ async fn bodyless_responses_keep_the_connection() {
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let host = sidecar.address;
     let line = |method: &str, path: &str| format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n");
     let requests = line("HEAD", "/strict/some")
@@ -224,7 +226,7 @@ async fn bodyless_responses_keep_the_connection() {
 #[tokio::test]
 async fn the_sidecar_accepts_http_2_with_prior_knowledge() {
     let (_, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let io = TokioIo::new(sidecar.connect().await);
     let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     let (mut client, connection) = builder.handshake(io).await.expect("HTTP/2");
@@ -260,11 +262,11 @@ async fn the_sidecar_answers_from_the_cache() {
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
-    let told = Told {
+    let config = TestConfig {
         api: "limits = [\"1000/s\"]\ncache = \"standard\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let first = sidecar.get("/strict/page", "").await;
     let second = sidecar.get("/strict/page", "").await;
     assert_eq!((first.status, second.status), (200, 200));

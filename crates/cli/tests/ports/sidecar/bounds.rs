@@ -5,23 +5,23 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{interval, timeout};
 
-use super::support::{PATIENCE, Reply, Sidecar, Told, echo, rest, until};
+use super::support::{PATIENCE, RawResponse, TestConfig, TestSidecar, echo, rest, until};
 
 // An incomplete head receives a problem response at its timeout.
 #[tokio::test]
 async fn the_sidecar_ends_a_slow_head() {
     let (_, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         server: "header_timeout = \"300ms\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let mut stream = sidecar.connect().await;
     stream
         .write_all(b"GET /strict/x HTTP/1.1\r\n")
         .await
         .expect("written");
-    let reply = Reply::read(&rest(&mut stream).await);
+    let reply = RawResponse::parse(&rest(&mut stream).await);
     assert_eq!(
         (reply.status, &reply.problem()["type"]),
         (408, &"urn:outflow:problem:slow".into())
@@ -34,11 +34,11 @@ async fn the_sidecar_ends_a_slow_head() {
 #[tokio::test]
 async fn the_sidecar_ends_a_stalled_body() {
     let (_, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         server: "body_timeout = \"300ms\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     for headers in [
         "content-length: 10\r\n",
         "content-length: 100000\r\n",
@@ -47,7 +47,7 @@ async fn the_sidecar_ends_a_stalled_body() {
         let mut stream = sidecar.connect().await;
         let request = sidecar.request("POST", "/strict/x", headers);
         stream.write_all(request.as_bytes()).await.expect("written");
-        let reply = Reply::read(&rest(&mut stream).await);
+        let reply = RawResponse::parse(&rest(&mut stream).await);
         assert_eq!(reply.status, 408, "{headers}: {reply:?}");
     }
 }
@@ -56,20 +56,20 @@ async fn the_sidecar_ends_a_stalled_body() {
 #[tokio::test]
 async fn a_slow_caller_does_not_count_against_the_api() {
     let (_, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         api: "timeout = \"300ms\"\nretry_count = 0",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let mut stream = sidecar.connect().await;
     let request = sidecar.request("POST", "/strict/x", "transfer-encoding: chunked\r\n");
     let begun = format!("{request}3\r\nabc\r\n");
     stream.write_all(begun.as_bytes()).await.expect("written");
-    let reply = Reply::read(&rest(&mut stream).await);
+    let reply = RawResponse::parse(&rest(&mut stream).await);
     assert_eq!(reply.status, 408, "{reply:?}");
     let client = sidecar.program.station().client();
     let report = client.upstream("strict").expect("known").report();
-    let failed = |ward: &outflow::HealthReport| ward.snapshot.counts.failure_ppm() > 0;
+    let failed = |circuit: &outflow::HealthReport| circuit.snapshot.counts.failure_ppm() > 0;
     assert!(!report.health.iter().any(failed), "{:?}", report.health);
 }
 
@@ -77,11 +77,11 @@ async fn a_slow_caller_does_not_count_against_the_api() {
 #[tokio::test]
 async fn the_sidecar_ends_a_slow_small_body() {
     let (api, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         server: "body_timeout = \"300ms\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let (mut from, mut to) = sidecar.connect().await.into_split();
     let request = sidecar.request("POST", "/strict/x", "content-length: 100\r\n");
     to.write_all(request.as_bytes()).await.expect("written");
@@ -97,18 +97,18 @@ async fn the_sidecar_ends_a_slow_small_body() {
         read = read => drop(read.expect("in time")),
         () = trickle => {}
     }
-    assert_eq!(Reply::read(&answer).status, 408);
+    assert_eq!(RawResponse::parse(&answer).status, 408);
     assert_eq!(api.audit().count(), 0, "nothing was sent");
 }
 
 #[tokio::test]
 async fn the_sidecar_closes_idle_connections() {
     let (_, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         server: "idle_timeout = \"400ms\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let mut stream = sidecar.connect().await;
     let host = sidecar.address;
     let request = format!("GET /strict/x HTTP/1.1\r\nhost: {host}\r\n\r\n");
@@ -123,11 +123,11 @@ async fn the_sidecar_closes_idle_connections() {
 #[tokio::test]
 async fn the_sidecar_refuses_large_heads() {
     let (api, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         server: "max_header_size = \"8KiB\"\nmax_headers = 20",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let large = format!("x: {}\r\n", "a".repeat(9_000));
     let many = "x: a\r\n".repeat(30);
     let long = format!("/strict/{}", "a".repeat(9_000));
@@ -146,11 +146,11 @@ async fn the_sidecar_refuses_large_heads() {
 #[tokio::test]
 async fn the_sidecar_refuses_large_bodies() {
     let (api, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         server: "max_body = \"70KiB\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let size = 80 * 1024;
     let body = "x".repeat(size);
     let known = sidecar.request("POST", "/strict/x", &format!("content-length: {size}\r\n"));
@@ -184,11 +184,11 @@ async fn the_sidecar_rejects_and_counts_excess_connections() {
             "max_connections_per_client",
         ),
     ] {
-        let told = Told {
+        let config = TestConfig {
             server: server_lines,
-            ..Told::default()
+            ..TestConfig::default()
         };
-        let sidecar = Sidecar::before(&server.url(), told).await;
+        let sidecar = TestSidecar::for_api(&server.url(), config).await;
         let host = sidecar.address;
         let request = format!("GET /strict/x HTTP/1.1\r\nhost: {host}\r\n\r\n");
         let mut open = Vec::new();
@@ -228,12 +228,12 @@ async fn a_reader_that_stalls_loses_its_slot() {
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
-    let told = Told {
+    let config = TestConfig {
         server: "body_timeout = \"300ms\"",
         api: "limits = [\"1000/s\"]\nconcurrency = 1",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let mut deaf = sidecar.connect().await;
     let request = sidecar.request("GET", "/strict/endless", "");
     deaf.write_all(request.as_bytes()).await.expect("written");
@@ -252,7 +252,7 @@ async fn shutdown_finishes_calls_in_flight() {
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let mut stream = sidecar.connect().await;
     let request = sidecar.request("GET", "/strict/x", "");
     stream.write_all(request.as_bytes()).await.expect("written");
@@ -262,8 +262,8 @@ async fn shutdown_finishes_calls_in_flight() {
         }
     };
     timeout(PATIENCE, arrived).await.expect("it arrives");
-    let Sidecar { program, .. } = sidecar;
+    let TestSidecar { program, .. } = sidecar;
     let (clean, raw) = tokio::join!(program.stop(), rest(&mut stream));
     assert!(clean);
-    assert_eq!(Reply::read(&raw).status, 200);
+    assert_eq!(RawResponse::parse(&raw).status, 200);
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use outflow_mock::{MockApi, MockResponse};
 
-use super::support::{Sidecar, Told, echo};
+use super::support::{TestConfig, TestSidecar, echo};
 
 /// Runs a program and returns its output; `None` if it is not installed.
 fn printed(program: &str, arguments: &[&str]) -> Option<String> {
@@ -30,7 +30,7 @@ fn printed(program: &str, arguments: &[&str]) -> Option<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sidecar_limits_curl() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let base = format!("http://{}/strict", sidecar.address);
     // The body exceeds the size of an argument, so it comes from a file.
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -72,7 +72,7 @@ async fn the_sidecar_limits_curl() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sidecar_limits_python() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let script = format!(
         r#"
 import http.client, json, urllib.request
@@ -89,7 +89,7 @@ for body in (b"abc", b"x" * 200000):
 connection.request("POST", "/strict/c", body=iter([b"ab", b"cd"]), encode_chunked=True,
                    headers={{"Transfer-Encoding": "chunked"}})
 assert json.loads(connection.getresponse().read())["body_length"] == 4
-connection.request("GET", "/nobody/x")
+connection.request("GET", "/unknown/x")
 answer = connection.getresponse()
 assert answer.status == 404 and json.loads(answer.read())["known"] == ["strict"]
 print("all well")
@@ -112,7 +112,7 @@ async fn the_sidecar_limits_node_fetch() {
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let script = format!(
         r#"
 const base = "http://{address}/strict";

@@ -6,20 +6,20 @@ use outflow_mock::{MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
 use outflow_testkit::Background;
 use tokio::io::AsyncWriteExt;
 
-use super::support::{PATIENCE, Reply, Sidecar, Told, echo, rest};
+use super::support::{PATIENCE, RawResponse, TestConfig, TestSidecar, echo, rest};
 
 #[tokio::test]
 async fn the_sidecar_removes_control_headers() {
     let (_, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         api: "limits = [\"100000/s\"]\n[apis.strict.groups.orders]\nlimits = [\"1000/s\"]",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let all = "Outflow-Cost: 3\r\nOutflow-Priority: high\r\nOutflow-Deadline: 5s\r\n\
                Outflow-Timeout: 4s\r\nOutflow-Max-Wait: 1s\r\nOutflow-Group: orders\r\n\
                Outflow-Idempotent: true\r\nOutflow-Cache: bypass\r\nOutflow-Mode: reject\r\n\
-               Outflow-Token: whatever\r\n";
+               Outflow-Token: unused\r\n";
     let reply = sidecar.get("/strict/x", all).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     assert!(!reply.body.contains("[\"outflow-"), "{reply:?}");
@@ -28,7 +28,7 @@ async fn the_sidecar_removes_control_headers() {
 #[tokio::test]
 async fn the_sidecar_refuses_invalid_control_headers_with_advice() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     for (header, advice) in [
         ("Outflow-Cost: many", "whole number"),
         ("Outflow-Priority: 1", "high or normal or low"),
@@ -41,8 +41,8 @@ async fn the_sidecar_refuses_invalid_control_headers_with_advice() {
         let reply = sidecar.get("/strict/x", &format!("{header}\r\n")).await;
         assert_eq!(reply.status, 400, "{header}");
         let problem = reply.problem();
-        let told = problem["advice"].as_str().expect("advice");
-        assert!(told.contains(advice), "{header}: {told}");
+        let given = problem["advice"].as_str().expect("advice");
+        assert!(given.contains(advice), "{header}: {given}");
         let name = header
             .split(':')
             .next()
@@ -50,10 +50,10 @@ async fn the_sidecar_refuses_invalid_control_headers_with_advice() {
             .to_ascii_lowercase();
         assert_eq!(problem["header"], name);
     }
-    let group = sidecar.get("/strict/x", "Outflow-Group: nobody\r\n").await;
+    let group = sidecar.get("/strict/x", "Outflow-Group: unknown\r\n").await;
     assert_eq!(
         (group.status, &group.problem()["group"]),
-        (400, &"nobody".into())
+        (400, &"unknown".into())
     );
     assert_eq!(api.audit().count(), 0);
 }
@@ -62,11 +62,11 @@ async fn the_sidecar_refuses_invalid_control_headers_with_advice() {
 #[tokio::test]
 async fn a_cost_header_counts_its_units() {
     let (_, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         api: "limits = [\"10/h\"]\nrate_limit_mode = \"reject\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     for (cost, status) in [
         ("11", 422),
         ("6", 200),
@@ -86,11 +86,11 @@ async fn a_cost_header_counts_its_units() {
 #[tokio::test]
 async fn control_headers_bound_the_wait() {
     let (_, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         api: "limits = [\"1/h\"]\nmax_wait = \"2h\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     assert_eq!(sidecar.get("/strict/x", "").await.status, 200);
     for (header, cause) in [
         ("outflow-max-wait: 1m\r\n", "too_late"),
@@ -114,7 +114,7 @@ async fn a_deadline_ends_a_call_in_flight() {
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let reply = sidecar
         .get("/strict/x", "outflow-deadline: 500ms\r\n")
         .await;
@@ -135,17 +135,17 @@ async fn a_higher_priority_goes_first() {
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
-    let told = Told {
+    let config = TestConfig {
         api: "limits = [\"1000/s\"]\nconcurrency = 1",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let client = sidecar.program.station().client();
     let state = || {
         let report = client.upstream("strict").expect("known").report();
         (report.health[0].in_flight, report.waiting)
     };
-    let mut beside = Vec::new();
+    let mut responses = Vec::new();
     for (path, priority, reached) in [
         ("/strict/slow", "normal", (1, 0)),
         ("/strict/low", "low", (1, 1)),
@@ -154,18 +154,16 @@ async fn a_higher_priority_goes_first() {
         let mut stream = sidecar.connect().await;
         let request = sidecar.request("GET", path, &format!("outflow-priority: {priority}\r\n"));
         stream.write_all(request.as_bytes()).await.expect("written");
-        beside.push(Background::start(async move { rest(&mut stream).await }));
+        responses.push(Background::start(async move { rest(&mut stream).await }));
         let comes = async {
             while state() != reached {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, comes)
-            .await
-            .expect("in line");
+        tokio::time::timeout(PATIENCE, comes).await.expect("queued");
     }
-    for work in beside {
-        let reply = Reply::read(&work.join().await);
+    for work in responses {
+        let reply = RawResponse::parse(&work.join().await);
         assert_eq!(reply.status, 200);
     }
     let order: Vec<_> = api
@@ -181,12 +179,12 @@ async fn a_higher_priority_goes_first() {
 #[tokio::test]
 async fn a_group_header_selects_the_group() {
     let (_, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         api: "limits = [\"1000/s\"]\nrate_limit_mode = \"reject\"\n\
               [apis.strict.groups.rare]\nlimits = [\"1/h\"]",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     for (header, status) in [
         ("outflow-group: rare\r\n", 200),
         ("outflow-group: rare\r\n", 429),

@@ -3,15 +3,15 @@
 
 use tokio::io::AsyncWriteExt;
 
-use super::support::{Reply, Sidecar, Told, echo, rest};
+use super::support::{RawResponse, TestConfig, TestSidecar, echo, rest};
 
 /// A request, and the status and problem type of its refusal.
-type Row = (&'static str, u16, &'static str);
+type FramingCase = (&'static str, u16, &'static str);
 
 const HEAD: &str = "POST /strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\n";
 
 /// Headers that follow a request line and a host.
-const HEADERS: [Row; 31] = [
+const HEADERS: [FramingCase; 31] = [
     (
         "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         400,
@@ -102,7 +102,7 @@ const HEADERS: [Row; 31] = [
 ];
 
 /// Complete requests.
-const REQUESTS: [Row; 30] = [
+const REQUESTS: [FramingCase; 30] = [
     ("GET /strict/x HTTP/1.1\r\n\r\n", 400, "no_host"),
     ("GET /strict/x HTTP/1.0\r\n\r\n", 400, "no_host"),
     (
@@ -252,14 +252,14 @@ fn rows() -> impl Iterator<Item = (String, u16, &'static str)> {
 #[tokio::test]
 async fn ambiguous_framing_is_refused_and_ends_the_connection() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     assert!(rows().count() >= 60);
     for (row, status, word) in rows() {
         let reply = sidecar.exchange(format!("{row}{HIDDEN}")).await;
         let kind = reply.problem()["type"].clone();
-        let told = (reply.status, kind.as_str().unwrap_or_default());
+        let refused = (reply.status, kind.as_str().unwrap_or_default());
         let wanted = format!("urn:outflow:problem:{word}");
-        assert_eq!(told, (status, &*wanted), "{row:?}");
+        assert_eq!(refused, (status, &*wanted), "{row:?}");
         assert_eq!(reply.header("connection"), Some("close"), "{row:?}");
         assert_eq!(reply.more, "", "{row:?}");
         assert_eq!(api.audit().count(), 0, "{row:?} reached the API");
@@ -271,7 +271,7 @@ async fn ambiguous_framing_is_refused_and_ends_the_connection() {
 #[tokio::test]
 async fn the_sidecar_refuses_a_bad_head_in_any_pieces() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let bad = "POST /strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 3\r\n\
                Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     for cut in (1..bad.len()).step_by(7) {
@@ -280,7 +280,7 @@ async fn the_sidecar_refuses_a_bad_head_in_any_pieces() {
         stream.write_all(first).await.expect("written");
         tokio::task::yield_now().await;
         let _refused = stream.write_all(second).await;
-        let reply = Reply::read(&rest(&mut stream).await);
+        let reply = RawResponse::parse(&rest(&mut stream).await);
         assert_eq!(reply.status, 400, "cut at {cut}");
     }
     assert_eq!(api.audit().count(), 0);
@@ -291,7 +291,7 @@ async fn the_sidecar_refuses_a_bad_head_in_any_pieces() {
 #[tokio::test]
 async fn a_bad_request_does_not_affect_earlier_ones() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let good = "POST /strict/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 3\r\n\r\nabc";
     let bad = "GET /strict/x HTTP/1.1\nHost: 127.0.0.1\r\n\r\n";
     let all = format!("{good}{good}{bad}{HIDDEN}");
@@ -310,7 +310,7 @@ async fn a_bad_request_does_not_affect_earlier_ones() {
 #[tokio::test]
 async fn malformed_chunks_end_the_request_and_the_connection() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     for body in [
         "3\nabc\r\n0\r\n\r\n",
         "3\r\nabcd\r\n0\r\n\r\n",
@@ -330,7 +330,7 @@ async fn malformed_chunks_end_the_request_and_the_connection() {
         let text = String::from_utf8_lossy(&raw);
         assert!(!text.contains("200 OK"), "{body:?}: {text}");
         assert!(
-            text.is_empty() || Reply::read(&raw).status == 400,
+            text.is_empty() || RawResponse::parse(&raw).status == 400,
             "{body:?}: {text}"
         );
     }
@@ -347,7 +347,7 @@ async fn malformed_chunks_end_the_request_and_the_connection() {
 #[tokio::test]
 async fn the_sidecar_refuses_upgrades_and_proxy_methods() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     for (request, status) in [
         (
             "CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n",
@@ -367,7 +367,7 @@ async fn the_sidecar_refuses_upgrades_and_proxy_methods() {
             417,
         ),
     ] {
-        let reply = Reply::read(&{
+        let reply = RawResponse::parse(&{
             let mut stream = sidecar.connect().await;
             stream.write_all(request.as_bytes()).await.expect("written");
             stream.shutdown().await.ok();
@@ -382,7 +382,7 @@ async fn the_sidecar_refuses_upgrades_and_proxy_methods() {
 #[tokio::test]
 async fn the_sidecar_ignores_an_upgrade_to_http_2() {
     let (_, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let offer = "upgrade: h2c\r\nhttp2-settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n";
     let reply = sidecar.get("/strict/x", offer).await;
     assert_eq!(reply.status, 200);

@@ -2,12 +2,12 @@
 
 use outflow_mock::{MockApi, MockResponse};
 
-use super::support::{Sidecar, Told, echo};
+use super::support::{TestConfig, TestSidecar, echo};
 
 #[tokio::test]
 async fn the_sidecar_removes_hop_headers_of_requests() {
     let (_, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     for (header, value, reaches) in [
         ("keep-alive", "timeout=5", false),
         ("proxy-connection", "keep-alive", false),
@@ -43,7 +43,7 @@ async fn the_sidecar_removes_hop_headers_of_responses() {
         .header("keep-alive", "timeout=5")
         .header("proxy-authenticate", "Basic")
         .header("x-own", "1")
-        .header("via", "1.1 somebody")
+        .header("via", "1.1 other")
         .header("set-cookie", "a=b")
         .header("set-cookie", "c=d");
     let api = MockApi::builder()
@@ -51,13 +51,13 @@ async fn the_sidecar_removes_hop_headers_of_responses() {
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let reply = sidecar.get("/strict/x", "").await;
     for gone in ["x-listed", "keep-alive", "proxy-authenticate"] {
         assert_eq!(reply.header(gone), None, "{gone}: {reply:?}");
     }
     assert_eq!(reply.header("x-own"), Some("1"));
-    assert_eq!(reply.headers["via"], ["1.1 somebody", "1.1 outflow"]);
+    assert_eq!(reply.headers["via"], ["1.1 other", "1.1 outflow"]);
     assert_eq!(reply.headers["set-cookie"], ["a=b", "c=d"]);
 }
 
@@ -65,7 +65,7 @@ async fn the_sidecar_removes_hop_headers_of_responses() {
 #[tokio::test]
 async fn the_sidecar_sets_the_host_and_keeps_the_path() {
     let (_, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let reply = sidecar
         .get("/strict/a/b;c=1/%C3%A9?sig=a%2Bb+c&x=%2F..%2F&y=a//b", "")
         .await;
@@ -85,11 +85,11 @@ async fn the_sidecar_keeps_limit_headers_of_the_api() {
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
-    let ten = Told {
+    let ten = TestConfig {
         api: "limits = [\"10/h\"]",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), ten).await;
+    let sidecar = TestSidecar::for_api(&server.url(), ten).await;
     let theirs = sidecar.get("/strict/own", "").await;
     assert_eq!(theirs.headers["ratelimit"], ["\"theirs\";r=7"]);
     assert_eq!(theirs.header("ratelimit-policy"), None);
@@ -118,7 +118,7 @@ async fn the_sidecar_removes_forged_headers_of_the_api() {
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let reply = sidecar.get("/strict/x", "").await;
     assert_eq!(reply.headers["outflow-state"], ["Normal"]);
     assert_eq!(reply.headers["outflow-attempts"], ["1"]);
@@ -133,11 +133,11 @@ async fn the_sidecar_removes_forged_headers_of_the_api() {
 #[tokio::test]
 async fn the_sidecar_replaces_keys_in_the_query() {
     let (_, server) = echo().await;
-    let keyed = Told {
+    let keyed = TestConfig {
         api: "api_key_env = \"SIDECAR_TOKEN\"\nkey = { query = \"key\" }",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), keyed).await;
+    let sidecar = TestSidecar::for_api(&server.url(), keyed).await;
     let reply = sidecar.get("/strict/x?key=mine&a=1&%6bey=mine", "").await;
     assert_eq!(reply.json()["query"], "a=1&key=open%20sesame");
 }

@@ -3,7 +3,7 @@
 
 use outflow_mock::{MockApi, MockResponse};
 
-use super::support::{Sidecar, Told};
+use super::support::{TestConfig, TestSidecar};
 
 /// Prefixes of a foreign host. Every browser and server reads some of them as `//`.
 const LEADS: [&str; 12] = [
@@ -101,7 +101,7 @@ async fn every_target_stays_below_the_base_path() {
     let (server, elsewhere) = (ours.listen().await, other.listen().await);
     let (server, elsewhere) = (server.expect("a port"), elsewhere.expect("a port"));
     let base = format!("{}/v1/public", server.url());
-    let sidecar = Sidecar::before(&base, Told::default()).await;
+    let sidecar = TestSidecar::for_api(&base, TestConfig::default()).await;
     let targets = targets(elsewhere.address().port());
     assert!(targets.len() >= 200, "{}", targets.len());
     for target in &targets {

@@ -6,7 +6,7 @@ use outflow_mock::MockApi;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::support::{PATIENCE, Sidecar, Told, echo};
+use super::support::{PATIENCE, TestConfig, TestSidecar, echo};
 
 /// A panic ends only one connection, so the test counts panics.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
@@ -47,7 +47,7 @@ fn next(seed: &mut u64) -> usize {
     usize::try_from(*seed >> 33).expect("31 bits")
 }
 
-async fn serve(sidecar: &Sidecar, soup: &[u8]) {
+async fn serve(sidecar: &TestSidecar, soup: &[u8]) {
     let mut stream = sidecar.connect().await;
     // The sidecar may have closed the connection already.
     let _refused = stream.write_all(soup).await;
@@ -72,7 +72,7 @@ fn is_well(api: &MockApi) -> bool {
 #[tokio::test]
 async fn random_bytes_do_not_break_the_sidecar() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     std::panic::set_hook(Box::new(|_| {
         PANICS.fetch_add(1, Ordering::Relaxed);
     }));

@@ -7,9 +7,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use super::support::{PATIENCE, Reply, Sidecar, Told, echo};
+use super::support::{PATIENCE, RawResponse, TestConfig, TestSidecar, echo};
 
-fn mark(reply: &Reply) -> &str {
+fn mark(reply: &RawResponse) -> &str {
     let mark = reply.header("proxy-status").expect("a mark");
     mark.strip_prefix("outflow; error=").expect("ours")
 }
@@ -17,11 +17,11 @@ fn mark(reply: &Reply) -> &str {
 #[tokio::test]
 async fn a_limit_refusal_states_its_rate_and_retry_time() {
     let (_, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         api: "limits = [\"1/h\"]\nrate_limit_mode = \"reject\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     assert_eq!(sidecar.get("/strict/x", "").await.status, 200);
     let reply = sidecar
         .get("/strict/x?key=CANARY", "authorization: CANARY\r\n")
@@ -38,7 +38,7 @@ async fn a_limit_refusal_states_its_rate_and_retry_time() {
     assert!((3_500.0..=3_610.0).contains(&seconds), "{seconds}");
     let header: f64 = reply
         .header("retry-after")
-        .expect("told")
+        .expect("a header")
         .parse()
         .expect("a number");
     assert!(
@@ -55,7 +55,7 @@ async fn a_limit_refusal_states_its_rate_and_retry_time() {
 #[tokio::test]
 async fn a_health_refusal_states_its_state() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let client = sidecar.program.station().client();
     for (hold, state) in [
         (HealthOverride::CacheOnly, HealthState::CacheOnly),
@@ -79,22 +79,22 @@ async fn a_health_refusal_states_its_state() {
 #[tokio::test]
 async fn a_full_queue_has_its_own_refusal() {
     let (_, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         api: "limits = [\"1/h\"]\nmax_wait = \"9h\"\nqueue = 1",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     assert_eq!(sidecar.get("/strict/x", "").await.status, 200);
     let mut waits = sidecar.connect().await;
     let request = sidecar.request("GET", "/strict/x", "");
     waits.write_all(request.as_bytes()).await.expect("written");
     let client = sidecar.program.station().client();
-    let in_line = async {
+    let queued = async {
         while client.upstream("strict").expect("known").report().waiting == 0 {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, in_line).await.expect("it waits");
+    timeout(PATIENCE, queued).await.expect("it waits");
     let reply = sidecar.get("/strict/x", "").await;
     assert_eq!(reply.status, 503);
     assert_eq!(reply.problem()["type"], "urn:outflow:problem:queue_full");
@@ -104,11 +104,11 @@ async fn a_full_queue_has_its_own_refusal() {
 #[tokio::test]
 async fn an_impossible_cost_is_refused_without_a_retry_time() {
     let (_, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         api: "limits = [\"10/h\"]",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let reply = sidecar.get("/strict/x", "outflow-cost: 11\r\n").await;
     assert_eq!(reply.status, 422);
     assert_eq!(
@@ -119,14 +119,14 @@ async fn an_impossible_cost_is_refused_without_a_retry_time() {
 
 #[tokio::test]
 async fn a_refused_connection_is_a_bad_gateway() {
-    let nobody = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = nobody.local_addr().expect("an address");
-    drop(nobody);
-    let told = Told {
+    let closed = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = closed.local_addr().expect("an address");
+    drop(closed);
+    let config = TestConfig {
         api: "retry_count = 0",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&format!("http://{address}"), told).await;
+    let sidecar = TestSidecar::for_api(&format!("http://{address}"), config).await;
     let reply = sidecar.get("/strict/x", "").await;
     assert_eq!((reply.status, mark(&reply)), (502, "connection_refused"));
     assert_eq!(reply.problem()["type"], "urn:outflow:problem:connect");
@@ -144,11 +144,11 @@ async fn a_broken_api_is_a_bad_gateway_and_a_slow_one_a_timeout() {
         let script = Script::new().rule(ScriptMatch::always(), fault.clone());
         let api = MockApi::builder().script(script).build().expect("valid");
         let server = api.listen().await.expect("a port");
-        let told = Told {
+        let config = TestConfig {
             api: "retry_count = 0\ntimeout = \"500ms\"",
-            ..Told::default()
+            ..TestConfig::default()
         };
-        let sidecar = Sidecar::before(&server.url(), told).await;
+        let sidecar = TestSidecar::for_api(&server.url(), config).await;
         let reply = sidecar.get("/strict/x?key=CANARY", "").await;
         assert_eq!((reply.status, mark(&reply)), (status, error), "{fault:?}");
         assert_eq!(reply.problem()["attempts"], 1);
@@ -159,11 +159,11 @@ async fn a_broken_api_is_a_bad_gateway_and_a_slow_one_a_timeout() {
 // RFC 6761 guarantees that this name never resolves.
 #[tokio::test]
 async fn a_name_without_an_address_is_a_bad_gateway() {
-    let told = Told {
+    let config = TestConfig {
         api: "retry_count = 0",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before("http://nowhere.invalid", told).await;
+    let sidecar = TestSidecar::for_api("http://nowhere.invalid", config).await;
     let reply = sidecar.get("/strict/x", "").await;
     assert_eq!((reply.status, mark(&reply)), (502, "dns_error"));
 }
@@ -174,7 +174,7 @@ async fn a_cut_body_breaks_the_connection() {
     let script = Script::new().rule(ScriptMatch::always(), Fault::CutChunk);
     let api = MockApi::builder().script(script).build().expect("valid");
     let server = api.listen().await.expect("a port");
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let raw = sidecar
         .raw(sidecar.request("GET", "/strict/x", "").as_bytes())
         .await;
@@ -186,11 +186,11 @@ async fn a_cut_body_breaks_the_connection() {
 #[tokio::test]
 async fn a_forbidden_method_is_refused_without_a_call() {
     let (api, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         api: "methods = [\"GET\"]",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let request = sidecar.request("DELETE", "/strict/x", "");
     let reply = sidecar.exchange(request).await;
     assert_eq!(
@@ -209,11 +209,11 @@ async fn a_response_too_large_to_cache_is_a_bad_gateway() {
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
-    let told = Told {
+    let config = TestConfig {
         api: "cache = \"standard\"\nmax_body = \"64KiB\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let reply = sidecar.get("/strict/x", "").await;
     assert_eq!(
         (reply.status, mark(&reply)),
@@ -227,11 +227,11 @@ async fn a_response_too_large_to_cache_is_a_bad_gateway() {
 #[tokio::test]
 async fn an_oversized_body_does_not_count_against_the_api() {
     let (_, server) = echo().await;
-    let told = Told {
+    let config = TestConfig {
         server: "max_body = \"100KiB\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     for _ in 0..30 {
         let request = sidecar.request("POST", "/strict/x", "transfer-encoding: chunked\r\n");
         let piece = format!("{:x}\r\n{}\r\n", 60_000, "x".repeat(60_000));

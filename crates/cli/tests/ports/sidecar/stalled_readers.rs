@@ -13,17 +13,17 @@ use outflow_mock::{Content, MockApi, MockResponse, Server};
 use outflow_testkit::Background;
 use tokio::time::timeout;
 
-use super::support::{PATIENCE, Sidecar, Told};
+use super::support::{PATIENCE, TestConfig, TestSidecar};
 
-struct Reader {
+struct Http2Reader {
     client: SendRequest<Empty<Bytes>>,
     host: String,
     _connection: Background<Result<(), hyper::Error>>,
 }
 
-impl Reader {
+impl Http2Reader {
     /// Connects with this initial window for each stream.
-    async fn giving(leave: u32, sidecar: &Sidecar) -> Self {
+    async fn giving(leave: u32, sidecar: &TestSidecar) -> Self {
         let mut builder = Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(leave);
         let io = TokioIo::new(sidecar.connect().await);
@@ -44,18 +44,18 @@ impl Reader {
 }
 
 /// Starts a sidecar with a concurrency of one and an API with this content.
-async fn with_one_place(content: Content) -> (Server, Sidecar) {
+async fn with_one_place(content: Content) -> (Server, TestSidecar) {
     let api = MockApi::builder()
         .answer("/long", MockResponse::status(200).content(content))
         .build();
     let server = api.expect("valid").listen().await.expect("a port");
     // The API's timeouts are long, so only the reader can end a call.
-    let told = Told {
+    let config = TestConfig {
         server: "body_timeout = \"400ms\"",
         api: "limits = [\"1000/s\"]\nconcurrency = 1\ntimeout = \"1m\"\nread_timeout = \"1m\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before(&server.url(), told).await;
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
     (server, sidecar)
 }
 
@@ -63,12 +63,12 @@ async fn with_one_place(content: Content) -> (Server, Sidecar) {
 #[tokio::test]
 async fn a_reader_without_window_loses_its_slot() {
     let (_server, sidecar) = with_one_place(Content::Endless).await;
-    let mut reader = Reader::giving(1, &sidecar).await;
+    let mut reader = Http2Reader::giving(1, &sidecar).await;
     let untaken = reader.get("/strict/long").await;
     let reply = timeout(PATIENCE, sidecar.get("/strict/quick", "")).await;
     assert_eq!(reply.expect("a place").status, 200);
     // The connection still works, and that response is lost.
-    assert_eq!(reader.get("/nobody/x").await.status(), 404);
+    assert_eq!(reader.get("/unknown/x").await.status(), 404);
     let read = timeout(PATIENCE, untaken.into_body().collect()).await;
     assert!(read.expect("an end").is_err());
 }
@@ -77,13 +77,13 @@ async fn a_reader_without_window_loses_its_slot() {
 // and the connection is idle.
 #[tokio::test]
 async fn the_sidecar_drops_its_own_response_to_a_stalled_reader() {
-    let told = Told {
+    let config = TestConfig {
         server: "body_timeout = \"300ms\"\nidle_timeout = \"300ms\"",
-        ..Told::default()
+        ..TestConfig::default()
     };
-    let sidecar = Sidecar::before("http://127.0.0.1:9", told).await;
-    let mut reader = Reader::giving(0, &sidecar).await;
-    let untaken = reader.get("/nobody/x").await;
+    let sidecar = TestSidecar::for_api("http://127.0.0.1:9", config).await;
+    let mut reader = Http2Reader::giving(0, &sidecar).await;
+    let untaken = reader.get("/unknown/x").await;
     assert_eq!(untaken.status(), 404);
     let read = timeout(PATIENCE, untaken.into_body().collect()).await;
     assert!(read.expect("an end").is_err());
@@ -97,7 +97,7 @@ async fn a_reader_of_a_slow_api_keeps_its_slot() {
         every: Duration::from_millis(700),
     })
     .await;
-    let mut reader = Reader::giving(1_000, &sidecar).await;
+    let mut reader = Http2Reader::giving(1_000, &sidecar).await;
     let answer = reader.get("/strict/long").await;
     let body = timeout(PATIENCE, answer.into_body().collect()).await;
     let body = body.expect("an end").expect("whole").to_bytes();

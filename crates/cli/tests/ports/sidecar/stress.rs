@@ -11,14 +11,14 @@ use tokio::time::Instant;
 use super::support::{PATIENCE, echo};
 
 /// A sidecar in its own process, so that its memory can be measured.
-struct Alone {
+struct SidecarProcess {
     process: Process,
     address: String,
     _dir: tempfile::TempDir,
 }
 
-impl Alone {
-    fn before(url: &str) -> Self {
+impl SidecarProcess {
+    fn start(url: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("outflow.toml");
         let text = format!(
@@ -53,9 +53,9 @@ impl Alone {
             .expect("a figure")
     }
 
-    async fn caller(&self) -> Caller {
+    async fn caller(&self) -> TimedCaller {
         let stream = TcpStream::connect(&self.address).await;
-        Caller {
+        TimedCaller {
             stream: stream.expect("it listens"),
             request: format!("GET /strict/x HTTP/1.1\r\nhost: {}\r\n\r\n", self.address),
             times: Vec::new(),
@@ -64,13 +64,13 @@ impl Alone {
 }
 
 /// A client that measures repeated calls.
-struct Caller {
+struct TimedCaller {
     stream: TcpStream,
     request: String,
     times: Vec<Duration>,
 }
 
-impl Caller {
+impl TimedCaller {
     async fn call(&mut self) {
         let begun = Instant::now();
         let written = self.stream.write_all(self.request.as_bytes()).await;
@@ -102,25 +102,28 @@ impl Caller {
 #[ignore = "takes more open files than most machines allow without asking"]
 async fn stress_ten_thousand_idle_and_a_thousand_slow_clients() {
     let (_, server) = echo().await;
-    let (empty, crowded) = (Alone::before(&server.url()), Alone::before(&server.url()));
-    let before = crowded.resident();
-    let mut guests = Vec::new();
+    let (empty, loaded) = (
+        SidecarProcess::start(&server.url()),
+        SidecarProcess::start(&server.url()),
+    );
+    let before = loaded.resident();
+    let mut clients = Vec::new();
     for number in 0..11_064 {
-        let mut stream = TcpStream::connect(&crowded.address).await.expect("a place");
+        let mut stream = TcpStream::connect(&loaded.address).await.expect("a place");
         let said = match number {
             0..10_000 => String::new(),
             10_000..11_000 => "GET /strict/x HTTP/1.1\r\nhost:".to_owned(),
             _ => format!("GET /strict/x HTTP/1.1\r\nx: {}", "a".repeat(32_000)),
         };
         stream.write_all(said.as_bytes()).await.expect("written");
-        guests.push(stream);
+        clients.push(stream);
     }
-    let (mut alone, mut among) = (empty.caller().await, crowded.caller().await);
+    let (mut alone, mut among) = (empty.caller().await, loaded.caller().await);
     for _ in 0..5_000 {
         alone.call().await;
         among.call().await;
     }
-    let rss = crowded.resident();
+    let rss = loaded.resident();
     let (p50, p50_among) = (alone.within(50), among.within(50));
     let (p99, p99_among) = (alone.within(99), among.within(99));
     println!("resident {before} KiB, then {rss} KiB");
@@ -128,5 +131,5 @@ async fn stress_ten_thousand_idle_and_a_thousand_slow_clients() {
     assert!(rss <= 256 * 1_024, "{rss} KiB");
     assert!(p50_among <= p50 * 2, "{p50:?}, then {p50_among:?}");
     assert!(p99_among <= p99 * 2, "{p99:?}, then {p99_among:?}");
-    drop(guests);
+    drop(clients);
 }

@@ -18,14 +18,14 @@ use tokio::time::timeout;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A sidecar in front of an API.
-pub(crate) struct Sidecar {
+pub(crate) struct TestSidecar {
     pub(crate) program: Program,
     pub(crate) address: SocketAddr,
 }
 
 /// Configuration lines of a test.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Told<'a> {
+pub(crate) struct TestConfig<'a> {
     /// Lines of `[server]`.
     pub(crate) server: &'a str,
     /// Lines of the API.
@@ -34,10 +34,10 @@ pub(crate) struct Told<'a> {
     pub(crate) rest: &'a str,
 }
 
-impl Sidecar {
+impl TestSidecar {
     /// Starts in front of the API at this URL, named `strict`.
-    pub(crate) async fn before(url: &str, told: Told<'_>) -> Self {
-        let Told { server, api, rest } = told;
+    pub(crate) async fn for_api(url: &str, config: TestConfig<'_>) -> Self {
+        let TestConfig { server, api, rest } = config;
         let limits = if api.contains("limits") {
             ""
         } else {
@@ -64,8 +64,8 @@ impl Sidecar {
     }
 
     /// Sends bytes on their own connection and parses the response.
-    pub(crate) async fn exchange(&self, bytes: impl AsRef<[u8]>) -> Reply {
-        Reply::read(&self.raw(bytes.as_ref()).await)
+    pub(crate) async fn exchange(&self, bytes: impl AsRef<[u8]>) -> RawResponse {
+        RawResponse::parse(&self.raw(bytes.as_ref()).await)
     }
 
     /// Sends bytes on their own connection and returns all bytes that come back.
@@ -77,7 +77,7 @@ impl Sidecar {
     }
 
     /// Sends a GET with these header lines.
-    pub(crate) async fn get(&self, path: &str, headers: &str) -> Reply {
+    pub(crate) async fn get(&self, path: &str, headers: &str) -> RawResponse {
         self.exchange(self.request("GET", path, headers)).await
     }
 
@@ -128,7 +128,7 @@ pub(crate) async fn until(stream: &mut TcpStream, end: &str) -> String {
 
 /// A parsed response.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct RawResponse {
     pub(crate) status: u16,
     pub(crate) headers: BTreeMap<String, Vec<String>>,
     pub(crate) body: String,
@@ -136,8 +136,8 @@ pub(crate) struct Reply {
     pub(crate) more: String,
 }
 
-impl Reply {
-    pub(crate) fn read(bytes: &[u8]) -> Self {
+impl RawResponse {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let mut lines = head.split("\r\n");
@@ -229,14 +229,14 @@ fn dechunked(mut text: &str) -> String {
 
 /// An API for one connection: it records the request and answers with fixed bytes once the end of the request
 /// has arrived.
-pub(crate) struct Tape {
+pub(crate) struct RecordingApi {
     pub(crate) url: String,
     got: Arc<Mutex<Vec<u8>>>,
     _work: Background<()>,
 }
 
-impl Tape {
-    pub(crate) async fn playing(end_of_request: &'static str, answer: &'static str) -> Self {
+impl RecordingApi {
+    pub(crate) async fn answering(end_of_request: &'static str, answer: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let got = Arc::new(Mutex::new(Vec::new()));

@@ -1,8 +1,8 @@
 //! Checks of the token and of cross-site requests.
 
-use super::support::{Sidecar, Told, echo};
+use super::support::{TestConfig, TestSidecar, echo};
 
-const WITH_TOKEN: Told<'static> = Told {
+const WITH_TOKEN: TestConfig<'static> = TestConfig {
     server: "token_env = \"SIDECAR_TOKEN\"",
     api: "",
     rest: "",
@@ -11,14 +11,14 @@ const WITH_TOKEN: Told<'static> = Told {
 #[tokio::test]
 async fn the_sidecar_requires_a_configured_token() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), WITH_TOKEN).await;
+    let sidecar = TestSidecar::for_api(&server.url(), WITH_TOKEN).await;
     for headers in [
         "",
         "outflow-token: open\r\n",
         "outflow-token: open sesame!\r\n",
         "outflow-token: open sesame\r\noutflow-token: open\r\n",
     ] {
-        for path in ["/strict/x", "/nobody/x", "/"] {
+        for path in ["/strict/x", "/unknown/x", "/"] {
             let reply = sidecar.get(path, headers).await;
             assert_eq!(reply.status, 401, "{path} {headers}");
             let problem = reply.problem();
@@ -45,7 +45,7 @@ async fn the_sidecar_requires_a_configured_token() {
 #[tokio::test]
 async fn the_sidecar_refuses_cross_site_requests() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let own = format!("origin: http://{}\r\n", sidecar.address);
     for (headers, status) in [
         ("", 200),
@@ -59,7 +59,7 @@ async fn the_sidecar_refuses_cross_site_requests() {
         ),
         ("sec-fetch-site: cross-site\r\n", 403),
         ("sec-fetch-site: same-site\r\n", 403),
-        ("sec-fetch-site: whatever\r\n", 403),
+        ("sec-fetch-site: unknown\r\n", 403),
         (
             "sec-fetch-site: none\r\nsec-fetch-site: cross-site\r\n",
             403,
@@ -84,7 +84,7 @@ async fn the_sidecar_refuses_cross_site_requests() {
 #[tokio::test]
 async fn the_sidecar_accepts_cross_site_requests_with_the_token() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), WITH_TOKEN).await;
+    let sidecar = TestSidecar::for_api(&server.url(), WITH_TOKEN).await;
     let headers = "outflow-token: open sesame\r\norigin: http://app.example\r\n";
     assert_eq!(sidecar.get("/strict/x", headers).await.status, 200);
     assert_eq!(api.audit().count(), 1);
@@ -93,7 +93,7 @@ async fn the_sidecar_accepts_cross_site_requests_with_the_token() {
 #[tokio::test]
 async fn an_unknown_api_is_refused_with_the_known_names() {
     let (api, server) = echo().await;
-    let sidecar = Sidecar::before(&server.url(), Told::default()).await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let reply = sidecar.get("/strikt/x?key=CANARY", "").await;
     assert_eq!(reply.status, 404);
     let problem = reply.problem();

@@ -6,17 +6,17 @@ use std::time::Duration;
 use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
 use tempfile::TempDir;
 
-use super::support::{Ran, Upstream, command, configured, run_in};
+use super::support::{MockProcess, RunOutput, command, configured, run_in};
 use crate::support::PATIENCE;
 
 /// One of several programs that share a queue.
-struct Member {
+struct FleetMember {
     folder: TempDir,
     process: Process,
     admin: String,
 }
 
-impl Member {
+impl FleetMember {
     fn start(config: &str, redis: &str) -> Self {
         let folder = configured(config);
         let serve = ["serve", "--bulk", "--listen", ":0", "--admin", ":0"];
@@ -34,13 +34,13 @@ impl Member {
         }
     }
 
-    fn ask(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> RunOutput {
         let all = [&["bulk"], arguments, &["--admin", &self.admin]].concat();
         run_in(self.folder.path(), &all)
     }
 
     fn done(&self) -> u64 {
-        let status = self.ask(&["status", "--json"]).json(0);
+        let status = self.run(&["status", "--json"]).json(0);
         status["jobs"]["done"].as_u64().expect("a number")
     }
 }
@@ -62,27 +62,27 @@ fn three_programs_share_one_limit_and_survive_a_crash() {
         ..RedisOptions::default()
     };
     let redis = RedisServer::start(options).expect("a server");
-    let upstream = Upstream::start(&["--limit", "60/s"]);
-    let api = upstream.config("limits = [\"60/s\"]");
+    let mock = MockProcess::start(&["--limit", "60/s"]);
+    let api = mock.config("limits = [\"60/s\"]");
     let bulk = "[bulk]\nstore = \"redis\"\nredis.url_env = \"REDIS_URL\"\nlease = \"2s\"\n\
                 heartbeat = \"500ms\"\nworkers = { min = 10, max = 10 }\n";
     let config = format!("{bulk}{api}");
-    let mut fleet: Vec<Member> = (0..3)
-        .map(|_| Member::start(&config, &redis.url()))
+    let mut fleet: Vec<FleetMember> = (0..3)
+        .map(|_| FleetMember::start(&config, &redis.url()))
         .collect();
     fs::write(fleet[0].folder.path().join("jobs.ndjson"), jobs(300)).expect("writable");
-    let taken = fleet[0].ask(&["submit", "jobs.ndjson", "--action", "nightly"]);
+    let taken = fleet[0].run(&["submit", "jobs.ndjson", "--action", "nightly"]);
     assert_eq!(taken.code, Some(0), "{taken:?}");
     while fleet[0].done() < 60 {
         let lives = fleet[2].process.wait(Duration::from_millis(200));
-        lives.expect_err("nobody told it to end");
+        lives.expect_err("it still runs");
     }
     fleet[2].process.kill().expect("killed");
-    let watched = fleet[0].ask(&["watch", "nightly"]);
+    let watched = fleet[0].run(&["watch", "nightly"]);
     assert_eq!(watched.code, Some(0), "{watched:?}");
     assert!(watched.out.contains("300 of 300"), "{watched:?}");
     assert_eq!(fleet[1].done(), 300);
-    let seen = upstream.end();
+    let seen = mock.end();
     let calls = seen["seen"].as_u64().expect("a number");
     assert!((300..=310).contains(&calls), "{seen}");
     assert_eq!(seen["refused"], 0, "{seen}");

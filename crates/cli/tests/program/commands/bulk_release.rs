@@ -5,30 +5,30 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use super::bulk_serve::{Working, jobs};
+use super::bulk_serve::{BulkProgram, jobs};
 use super::serve::serve;
-use super::support::{Upstream, configured};
+use super::support::{MockProcess, configured};
 use crate::support::PATIENCE;
 
 /// Starts a backoff scheduler at 10/s that defers a job for at least a minute, so no job moves between two
 /// queries.
-fn by_the_formula() -> Working {
-    let upstream = Upstream::start(&["--limit", "10/s"]);
+fn start_backoff() -> BulkProgram {
+    let mock = MockProcess::start(&["--limit", "10/s"]);
     let bulk = "[bulk]\ndir = \"kept\"\nscheduler = \"backoff\"\n\
                 congestion = { base_backoff = \"1m\", max_backoff = \"2m\" }\n";
-    let folder = configured(&(bulk.to_owned() + &upstream.config("limits = [\"10/s\"]")));
+    let folder = configured(&(bulk.to_owned() + &mock.config("limits = [\"10/s\"]")));
     let served = serve(&folder, &["--bulk"]);
-    Working {
+    BulkProgram {
         folder,
-        upstream,
+        mock,
         served,
     }
 }
 
-impl Working {
+impl BulkProgram {
     /// Returns the number of deferred jobs once every other job is done.
-    fn put_off(&self) -> u64 {
-        for _ in 0..ASKED_AGAIN {
+    fn count_deferred(&self) -> u64 {
+        for _ in 0..MAX_QUERIES {
             let jobs = &self.json(&["status"])["jobs"];
             let number = |name: &str| jobs[name].as_u64().expect("a number");
             if number("queued") == number("non_ready") && number("in_flight") == 0 {
@@ -41,7 +41,7 @@ impl Working {
     /// Posts a body to the admin API and returns its response.
     fn post(&self, path: &str, body: &str) -> Value {
         let host = self.served.admin.trim_start_matches("http://");
-        let mut stream = TcpStream::connect(host).expect("somebody listens");
+        let mut stream = TcpStream::connect(host).expect("a listener");
         stream.set_read_timeout(Some(PATIENCE)).expect("settable");
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n\
@@ -62,41 +62,41 @@ impl Working {
 // releases repeatedly. No second sees more than ten calls.
 #[test]
 fn released_jobs_pass_through_the_limiter() {
-    let working = by_the_formula();
-    working.jobs("jobs.ndjson", &jobs("acme", 40));
-    working.told(&["submit", "jobs.ndjson", "--action", "a"]);
-    let waiting = working.put_off();
+    let program = start_backoff();
+    program.jobs("jobs.ndjson", &jobs("acme", 40));
+    program.output(&["submit", "jobs.ndjson", "--action", "a"]);
+    let waiting = program.count_deferred();
     assert!((11..=30).contains(&waiting), "{waiting}");
-    let told = working.told(&["release", "acme", "5"]);
+    let output = program.output(&["release", "acme", "5"]);
     let left = waiting - 5;
     assert!(
-        told.starts_with(&format!("{left} jobs are still put off")),
-        "{told}"
+        output.starts_with(&format!("{left} jobs are still put off")),
+        "{output}"
     );
-    let waiting = working.put_off();
+    let waiting = program.count_deferred();
     let path = "/v1/bulk/tenants/acme/release";
-    let told = working.post(path, "{\"most\":5}");
+    let output = program.post(path, "{\"most\":5}");
     assert_eq!(
-        (&told["what"], &told["jobs"]),
+        (&output["what"], &output["jobs"]),
         (&"release".into(), &(waiting - 5).into())
     );
-    for _ in 0..ASKED_AGAIN {
-        if working.put_off() == 0 {
+    for _ in 0..MAX_QUERIES {
+        if program.count_deferred() == 0 {
             break;
         }
-        let told = working.json(&["release", "acme"]);
-        assert_eq!(told["jobs"], 0, "all of them");
+        let output = program.json(&["release", "acme"]);
+        assert_eq!(output["jobs"], 0, "all of them");
     }
-    let status = working.json(&["status", "a"]);
+    let status = program.json(&["status", "a"]);
     assert_eq!(
         (&status["stage"], &status["jobs"]["done"]),
         (&"COMPLETED".into(), &40.into())
     );
-    let seen = working.upstream.end();
+    let seen = program.mock.end();
     assert_eq!((&seen["seen"], &seen["refused"]), (&40.into(), &0.into()));
     let most = seen["limits"][0]["most_in_any_window"].as_u64();
     assert!(most.expect("a number") <= 10, "{seen}");
 }
 
 /// Each query starts a process, so this lasts at least half a minute.
-const ASKED_AGAIN: usize = 2_000;
+const MAX_QUERIES: usize = 2_000;

@@ -8,30 +8,30 @@ use std::thread;
 
 use serde_json::Value;
 
-use super::bulk_run::{Desk, jobs, lines, results, wait_for_results};
+use super::bulk_run::{BulkRun, jobs, lines, results, wait_for_results};
 use super::bulk_submit::answer;
-use super::support::{Upstream, configured, document, run_in};
+use super::support::{MockProcess, configured, document, run_in};
 use crate::support::PATIENCE;
 
 /// Configures a second API at the same URL with a low limit.
-fn other(desk: &Desk) -> String {
-    let url = &desk.upstream.url;
+fn other_api(bulk: &BulkRun) -> String {
+    let url = &bulk.mock.url;
     format!("[apis.other]\nbase_url = \"{url}\"\nlimits = [\"2/s\"]\n")
 }
 
 /// Renders jobs of the second API.
-fn of_other(count: usize) -> String {
+fn other_jobs(count: usize) -> String {
     let line = |number| format!("{{\"api\":\"other\",\"path\":\"/other/{number}\"}}\n");
     (0..count).map(line).collect()
 }
 
-fn configure(desk: &Desk, text: &str) {
-    fs::write(desk.path("outflow.toml"), text).expect("writable");
+fn configure(bulk: &BulkRun, text: &str) {
+    fs::write(bulk.path("outflow.toml"), text).expect("writable");
 }
 
-pub(super) fn killed(desk: &Desk, flags: &[&str], after: usize) {
-    let mut process = desk.start(flags);
-    wait_for_results(&mut process, &desk.path("out"), after);
+pub(super) fn kill_after_results(bulk: &BulkRun, flags: &[&str], after: usize) {
+    let mut process = bulk.start(flags);
+    wait_for_results(&mut process, &bulk.path("out"), after);
     process.kill().expect("a signal");
     process.wait(PATIENCE).expect("it is gone");
 }
@@ -44,78 +44,78 @@ fn ids(results: &[Value]) -> BTreeSet<&str> {
 // 60 jobs at 20/s: the second start comes in the middle of the first run.
 #[test]
 fn bulk_run_refuses_a_concurrent_second_start() {
-    let desk = Desk::new("20/s", &jobs(&["acme"], 60));
+    let bulk = BulkRun::new("20/s", &jobs(&["acme"], 60));
     let flags = ["--out", "out"];
-    let mut first = desk.start(&flags);
-    wait_for_results(&mut first, &desk.path("out"), 10);
+    let mut first = bulk.start(&flags);
+    wait_for_results(&mut first, &bulk.path("out"), 10);
     for again in [&["--out", "./out"][..], &["--out", "elsewhere"]] {
-        let second = desk.run(again);
+        let second = bulk.run(again);
         assert_eq!(second.code, Some(1), "{second:?}");
         assert!(second.talk.contains("being run already"), "{second:?}");
     }
-    assert!(!desk.path("elsewhere").exists());
+    assert!(!bulk.path("elsewhere").exists());
     let ended = first.wait(PATIENCE).expect("it ends");
     assert_eq!(ended.code(), Some(0), "{:?}", first.lines());
-    let results = results(&desk.path("out"));
+    let results = results(&bulk.path("out"));
     assert_eq!((results.len(), ids(&results).len()), (60, 60));
-    assert_eq!(desk.upstream.end()["seen"], 60);
+    assert_eq!(bulk.mock.end()["seen"], 60);
 }
 
 // 30 jobs at 20/s and one of an unknown API. The run is killed, then continues with that API configured.
 #[test]
 fn bulk_run_sends_a_skipped_line_once_its_api_is_configured() {
-    let text = jobs(&["acme"], 30) + &of_other(1);
-    let desk = Desk::with(&["--limit", "1000/s"], "limits = [\"20/s\"]", &text);
+    let text = jobs(&["acme"], 30) + &other_jobs(1);
+    let bulk = BulkRun::with(&["--limit", "1000/s"], "limits = [\"20/s\"]", &text);
     let flags = ["--skip-invalid", "--out", "out"];
-    killed(&desk, &flags, 10);
-    let config = desk.upstream.config("limits = [\"20/s\"]");
-    configure(&desk, &(config + &other(&desk)));
-    let ran = desk.run(&flags);
+    kill_after_results(&bulk, &flags, 10);
+    let config = bulk.mock.config("limits = [\"20/s\"]");
+    configure(&bulk, &(config + &other_api(&bulk)));
+    let ran = bulk.run(&flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(lines(&results(&desk.path("out"))), (1..=31).collect());
+    assert_eq!(lines(&results(&bulk.path("out"))), (1..=31).collect());
 }
 
 // The first run ends with one of two lines, the second run sends the other, the third sends nothing. A run
 // without jobs must not wait for the long window.
 #[test]
 fn a_finished_run_sends_skipped_lines_and_otherwise_ends_at_once() {
-    let text = jobs(&["acme"], 1) + &of_other(1);
-    let desk = Desk::with(&["--limit", "1000/s"], "limits = [\"5/s\"]", &text);
+    let text = jobs(&["acme"], 1) + &other_jobs(1);
+    let bulk = BulkRun::with(&["--limit", "1000/s"], "limits = [\"5/s\"]", &text);
     let flags = ["--skip-invalid", "--out", "out"];
-    assert_eq!(desk.run(&flags).code, Some(0));
-    assert_eq!(lines(&results(&desk.path("out"))), [1].into());
-    let config = desk.upstream.config("limits = [\"5/s\"]") + &other(&desk);
-    configure(&desk, &config);
-    let ran = desk.run(&flags);
+    assert_eq!(bulk.run(&flags).code, Some(0));
+    assert_eq!(lines(&results(&bulk.path("out"))), [1].into());
+    let config = bulk.mock.config("limits = [\"5/s\"]") + &other_api(&bulk);
+    configure(&bulk, &config);
+    let ran = bulk.run(&flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(lines(&results(&desk.path("out"))), [1, 2].into());
-    configure(&desk, &config.replace("5/s", "5/min"));
-    let again = desk.run(&flags);
+    assert_eq!(lines(&results(&bulk.path("out"))), [1, 2].into());
+    configure(&bulk, &config.replace("5/s", "5/min"));
+    let again = bulk.run(&flags);
     assert_eq!(again.code, Some(0), "{again:?}");
     assert!(again.talk.contains("nothing was sent"), "{again:?}");
     assert!(!again.talk.contains("waiting"), "{again:?}");
-    assert_eq!(desk.upstream.end()["seen"], 2);
+    assert_eq!(bulk.mock.end()["seen"], 2);
 }
 
 // Ten jobs of an API at 2/s wait when the run is killed. The next run does not know the API.
 #[test]
 fn bulk_run_reports_and_keeps_jobs_of_a_removed_api() {
-    let text = of_other(10) + &jobs(&["acme"], 40);
-    let desk = Desk::with(&["--limit", "1000/s"], "limits = [\"20/s\"]", &text);
-    let config = desk.upstream.config("limits = [\"20/s\"]");
-    let both = format!("{config}{}", other(&desk));
-    configure(&desk, &both);
+    let text = other_jobs(10) + &jobs(&["acme"], 40);
+    let bulk = BulkRun::with(&["--limit", "1000/s"], "limits = [\"20/s\"]", &text);
+    let config = bulk.mock.config("limits = [\"20/s\"]");
+    let both = format!("{config}{}", other_api(&bulk));
+    configure(&bulk, &both);
     let flags = ["--skip-invalid", "--out", "out"];
-    killed(&desk, &flags, 12);
-    configure(&desk, &config);
-    let ran = desk.run(&flags);
+    kill_after_results(&bulk, &flags, 12);
+    configure(&bulk, &config);
+    let ran = bulk.run(&flags);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.talk.contains("waits in"), "{ran:?}");
     assert!(ran.talk.contains("for `other`"), "{ran:?}");
-    configure(&desk, &both);
-    let ran = desk.run(&flags);
+    configure(&bulk, &both);
+    let ran = bulk.run(&flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(lines(&results(&desk.path("out"))), (1..=50).collect());
+    assert_eq!(lines(&results(&bulk.path("out"))), (1..=50).collect());
 }
 
 // Both lines fail for good; then the configuration names an API that works. One line has its own id.
@@ -123,27 +123,27 @@ fn bulk_run_reports_and_keeps_jobs_of_a_removed_api() {
 fn retry_failed_sends_failed_jobs_again() {
     let text = "{\"id\":\"order-7\",\"api\":\"up\",\"path\":\"/7\",\"max_retries\":0}\n\
                 {\"api\":\"up\",\"path\":\"/8\",\"max_retries\":0}\n";
-    let desk = Desk::with(&["--fail", "100%"], "limits = [\"100/s\"]", text);
+    let bulk = BulkRun::with(&["--fail", "100%"], "limits = [\"100/s\"]", text);
     let flags = ["--out", "out"];
-    let ran = desk.run(&flags);
+    let ran = bulk.run(&flags);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.talk.contains("--retry-failed"), "{ran:?}");
-    assert_eq!(lines(&results(&desk.path("out"))), [1, 2].into());
-    let works = Upstream::start(&[]);
-    configure(&desk, &works.config("limits = [\"100/s\"]"));
-    assert_eq!(desk.run(&flags).code, Some(3), "nobody asked for it");
-    let again = desk.run(&["--out", "out", "--retry-failed"]);
+    assert_eq!(lines(&results(&bulk.path("out"))), [1, 2].into());
+    let works = MockProcess::start(&[]);
+    configure(&bulk, &works.config("limits = [\"100/s\"]"));
+    assert_eq!(bulk.run(&flags).code, Some(3), "without the flag");
+    let again = bulk.run(&["--out", "out", "--retry-failed"]);
     assert_eq!(again.code, Some(0), "{again:?}");
     assert!(again.talk.contains("2 jobs: 2 done"), "{again:?}");
-    let results = results(&desk.path("out"));
-    let anew: Vec<_> = results.iter().filter(|one| one["round"] == 2).collect();
-    assert_eq!((results.len(), anew.len()), (4, 2));
-    let named = anew.iter().find(|one| one["line"] == 1).expect("line 1");
+    let results = results(&bulk.path("out"));
+    let retried: Vec<_> = results.iter().filter(|one| one["round"] == 2).collect();
+    assert_eq!((results.len(), retried.len()), (4, 2));
+    let named = retried.iter().find(|one| one["line"] == 1).expect("line 1");
     assert_eq!(
         (&named["id"], &named["ended"]),
         (&"order-7".into(), &"done".into())
     );
-    let over = desk.run(&["--out", "out", "--retry-failed"]);
+    let over = bulk.run(&["--out", "out", "--retry-failed"]);
     assert_eq!(over.code, Some(0), "{over:?}");
     assert!(over.talk.contains("nothing was sent"), "{over:?}");
     assert_eq!(works.end()["seen"], 2);
@@ -190,15 +190,15 @@ fn retry_failed_keeps_idempotency_keys() {
 fn a_duplicate_id_belongs_to_the_first_line() {
     let line = "{\"id\":\"a\",\"api\":\"up\",\"path\":\"/\",\"max_retries\":0}\n";
     let text = format!("{line}{line}");
-    let desk = Desk::with(&["--fail", "100%"], "limits = [\"100/s\"]", &text);
+    let bulk = BulkRun::with(&["--fail", "100%"], "limits = [\"100/s\"]", &text);
     let flags = ["--skip-invalid", "--out", "out"];
-    assert_eq!(desk.run(&flags).code, Some(3));
-    assert_eq!(lines(&results(&desk.path("out"))), [1].into());
-    let works = Upstream::start(&[]);
-    configure(&desk, &works.config("limits = [\"100/s\"]"));
-    let again = desk.run(&[&flags[..], &["--retry-failed"]].concat());
+    assert_eq!(bulk.run(&flags).code, Some(3));
+    assert_eq!(lines(&results(&bulk.path("out"))), [1].into());
+    let works = MockProcess::start(&[]);
+    configure(&bulk, &works.config("limits = [\"100/s\"]"));
+    let again = bulk.run(&[&flags[..], &["--retry-failed"]].concat());
     assert_eq!(again.code, Some(0), "{again:?}");
-    let results = results(&desk.path("out"));
+    let results = results(&bulk.path("out"));
     let last = results.last().expect("a result");
     let expected = (&1.into(), &2.into(), &"a".into());
     assert_eq!((&last["line"], &last["round"], &last["id"]), expected);
@@ -210,20 +210,20 @@ fn a_duplicate_id_belongs_to_the_first_line() {
 fn an_invalid_line_does_not_reserve_its_id() {
     let text = "{\"id\":\"a\",\"api\":\"nope\",\"path\":\"/\"}\n\
                 {\"id\":\"a\",\"api\":\"up\",\"path\":\"/\"}\n";
-    let desk = Desk::new("100/s", text);
-    let ran = desk.run(&["--skip-invalid", "--out", "out"]);
+    let bulk = BulkRun::new("100/s", text);
+    let ran = bulk.run(&["--skip-invalid", "--out", "out"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(lines(&results(&desk.path("out"))), [2].into());
-    assert_eq!(desk.upstream.end()["seen"], 1);
+    assert_eq!(lines(&results(&bulk.path("out"))), [2].into());
+    assert_eq!(bulk.mock.end()["seen"], 1);
 }
 
 // 12 jobs at 10 in 3 s: the first ten start at once. The second run waits for most of 3 s, then sends two in
 // less than a second.
 #[test]
 fn the_pace_of_a_rerun_excludes_the_wait_for_old_windows() {
-    let desk = Desk::new("10/3s", &jobs(&["acme"], 12));
-    killed(&desk, &["--out", "out"], 10);
-    let ran = desk.run(&["--out", "out", "--json"]);
+    let bulk = BulkRun::new("10/3s", &jobs(&["acme"], 12));
+    kill_after_results(&bulk, &["--out", "out"], 10);
+    let ran = bulk.run(&["--out", "out", "--json"]);
     assert!(ran.talk.contains("waiting"), "{ran:?}");
     let report = ran.json(0);
     assert_eq!(report["in_this_sitting"], 2, "{report}");
@@ -234,9 +234,9 @@ fn the_pace_of_a_rerun_excludes_the_wait_for_old_windows() {
 // 8 jobs at 5 in 20 s, killed after five: the second run waits long enough to be interrupted.
 #[test]
 fn bulk_run_prints_a_json_report_when_its_wait_is_interrupted() {
-    let desk = Desk::new("5/20s", &jobs(&["acme"], 8));
-    killed(&desk, &["--out", "out"], 5);
-    let mut waits = desk.start(&["--out", "out", "--json"]);
+    let bulk = BulkRun::new("5/20s", &jobs(&["acme"], 8));
+    kill_after_results(&bulk, &["--out", "out"], 5);
+    let mut waits = bulk.start(&["--out", "out", "--json"]);
     waits.wait_for_line("waiting", PATIENCE).expect("it waits");
     waits.terminate().expect("a signal");
     let ended = waits.wait(PATIENCE).expect("it ends");
@@ -251,30 +251,30 @@ fn bulk_run_prints_a_json_report_when_its_wait_is_interrupted() {
 
 #[test]
 fn bulk_run_writes_results_to_stdout_for_a_dash() {
-    let desk = Desk::new("100/s", &jobs(&["acme"], 2));
-    let ran = desk.run(&["--out", "-"]);
+    let bulk = BulkRun::new("100/s", &jobs(&["acme"], 2));
+    let ran = bulk.run(&["--out", "-"]);
     assert_eq!((ran.code, ran.out.lines().count()), (Some(0), 2), "{ran:?}");
-    assert!(!desk.path("-").exists());
+    assert!(!bulk.path("-").exists());
 }
 
 // 5 finished jobs: an emptied database and a missing one must not look like a file that never ran.
 #[test]
 fn bulk_run_refuses_a_run_whose_store_is_lost() {
-    let desk = Desk::new("1000/s", &jobs(&["acme"], 5));
+    let bulk = BulkRun::new("1000/s", &jobs(&["acme"], 5));
     let flags = ["--dir", "mine", "--out", "out"];
-    let ran = desk.run(&flags);
+    let ran = bulk.run(&flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let gone = |what: &str| {
-        let again = desk.run(&flags);
+        let again = bulk.run(&flags);
         assert_eq!(again.code, Some(1), "{again:?}");
         assert!(again.talk.contains(what), "{again:?}");
         assert!(again.talk.contains("restore"), "{again:?}");
     };
-    let kept = desk.path("mine/jobs");
+    let kept = bulk.path("mine/jobs");
     fs::write(kept.join("jobs.db"), b"").expect("emptied");
     gone("jobs.db is empty or gone");
     fs::remove_dir_all(&kept).expect("removed");
     gone("the jobs of this run are gone");
     gone("the jobs of this run are gone");
-    assert_eq!(desk.upstream.end()["seen"], 5);
+    assert_eq!(bulk.mock.end()["seen"], 5);
 }

@@ -6,14 +6,14 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use super::bulk_rerun::killed;
-use super::bulk_run::{Desk, jobs, lines, read, results};
+use super::bulk_rerun::kill_after_results;
+use super::bulk_run::{BulkRun, jobs, lines, read, results};
 use super::support::command;
 
 /// Starts a run and a reader that reads the first result.
-fn reading(desk: &Desk, flags: &[&str]) -> (Child, BufReader<ChildStdout>) {
+fn start_with_reader(bulk: &BulkRun, flags: &[&str]) -> (Child, BufReader<ChildStdout>) {
     let arguments = [&["bulk", "run", "jobs.ndjson"], flags].concat();
-    let mut process = command(desk.folder.path(), &arguments)
+    let mut process = command(bulk.folder.path(), &arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -25,7 +25,7 @@ fn reading(desk: &Desk, flags: &[&str]) -> (Child, BufReader<ChildStdout>) {
 }
 
 /// Waits for the end and returns the exit code and the standard error.
-fn ended(process: &mut Child) -> (Option<i32>, String) {
+fn wait_for_end(process: &mut Child) -> (Option<i32>, String) {
     let mut talk = String::new();
     let mut said = process.stderr.take().expect("a pipe");
     said.read_to_string(&mut talk).expect("text");
@@ -35,31 +35,31 @@ fn ended(process: &mut Child) -> (Option<i32>, String) {
 // 40 jobs at 20/s take a second, and the reader closes after the first line. The next run writes the rest.
 #[test]
 fn bulk_run_writes_unread_results_again() {
-    let desk = Desk::new("20/s", &jobs(&["acme"], 40));
-    let (mut process, reader) = reading(&desk, &[]);
+    let bulk = BulkRun::new("20/s", &jobs(&["acme"], 40));
+    let (mut process, reader) = start_with_reader(&bulk, &[]);
     drop(reader);
-    let (code, talk) = ended(&mut process);
+    let (code, talk) = wait_for_end(&mut process);
     assert_eq!(code, Some(1), "{talk}");
     assert!(talk.contains("run the same again"), "{talk}");
-    let again = desk.run(&[]);
+    let again = bulk.run(&[]);
     assert_eq!(again.code, Some(0), "{again:?}");
     assert_eq!(lines(&read(&again.out)), (1..=40).collect(), "{again:?}");
-    assert_eq!(desk.upstream.end()["seen"], 40, "nothing is sent twice");
+    assert_eq!(bulk.mock.end()["seen"], 40, "nothing is sent twice");
 }
 
 // Two jobs at one in 30 s. The reader closes after the first result, and the run is interrupted before a
 // second write could notice that.
 #[test]
 fn results_of_a_closed_pipe_count_as_unread() {
-    let desk = Desk::new("1/30s", &jobs(&["acme"], 2));
-    let (mut process, reader) = reading(&desk, &["--dir", "kept"]);
+    let bulk = BulkRun::new("1/30s", &jobs(&["acme"], 2));
+    let (mut process, reader) = start_with_reader(&bulk, &["--dir", "kept"]);
     drop(reader);
     let pid = process.id().to_string();
-    let told = Command::new("kill").arg(&pid).status();
-    assert!(told.expect("a signal").success());
-    let (code, talk) = ended(&mut process);
+    let signal = Command::new("kill").arg(&pid).status();
+    assert!(signal.expect("a signal").success());
+    let (code, talk) = wait_for_end(&mut process);
     assert_eq!(code, Some(1), "{talk}");
-    let note = fs::read_to_string(desk.path("kept/run.json")).expect("a note");
+    let note = fs::read_to_string(bulk.path("kept/run.json")).expect("a note");
     let note: Value = serde_json::from_str(&note).expect("a document");
     assert_eq!(note["written"], 0, "{note}");
 }
@@ -67,36 +67,36 @@ fn results_of_a_closed_pipe_count_as_unread() {
 // 30 jobs at 20/s, killed after ten. Another program then replaces the file by a longer, complete one.
 #[test]
 fn bulk_run_keeps_a_replaced_result_file() {
-    let desk = Desk::new("20/s", &jobs(&["acme"], 30));
-    killed(&desk, &["--out", "out"], 10);
+    let bulk = BulkRun::new("20/s", &jobs(&["acme"], 30));
+    kill_after_results(&bulk, &["--out", "out"], 10);
     let theirs = "theirs\n".repeat(10_000);
-    fs::write(desk.path("out"), &theirs).expect("writable");
-    let ran = desk.run(&["--out", "out"]);
+    fs::write(bulk.path("out"), &theirs).expect("writable");
+    let ran = bulk.run(&["--out", "out"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("--out"), "{ran:?}");
-    let kept = fs::read_to_string(desk.path("out")).expect("there");
+    let kept = fs::read_to_string(bulk.path("out")).expect("there");
     assert!(kept == theirs, "it was touched: {} bytes", kept.len());
-    let ran = desk.run(&["--out", "other"]);
+    let ran = bulk.run(&["--out", "other"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(lines(&results(&desk.path("other"))), (1..=30).collect());
+    assert_eq!(lines(&results(&bulk.path("other"))), (1..=30).collect());
 }
 
 // A line that another program adds survives a run that was killed and a run that ended.
 #[test]
 fn bulk_run_keeps_foreign_lines_of_a_result_file() {
-    let desk = Desk::new("20/s", &jobs(&["acme"], 30));
-    killed(&desk, &["--out", "out"], 10);
+    let bulk = BulkRun::new("20/s", &jobs(&["acme"], 30));
+    kill_after_results(&bulk, &["--out", "out"], 10);
     let is_refused = |out: &str| {
-        let before = fs::read_to_string(desk.path(out)).expect("there") + "a note of mine\n";
-        fs::write(desk.path(out), &before).expect("writable");
-        let ran = desk.run(&["--out", out]);
+        let before = fs::read_to_string(bulk.path(out)).expect("there") + "a note of mine\n";
+        fs::write(bulk.path(out), &before).expect("writable");
+        let ran = bulk.run(&["--out", out]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
         assert!(ran.talk.contains("somebody else"), "{ran:?}");
-        let kept = fs::read_to_string(desk.path(out)).expect("there");
+        let kept = fs::read_to_string(bulk.path(out)).expect("there");
         assert_eq!(kept, before);
     };
     is_refused("out");
-    let ran = desk.run(&["--out", "other"]);
+    let ran = bulk.run(&["--out", "other"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     is_refused("other");
 }
@@ -104,13 +104,13 @@ fn bulk_run_keeps_foreign_lines_of_a_result_file() {
 // All ten results are in the file. Another destination receives all ten again, without a further call.
 #[test]
 fn a_new_destination_receives_all_results() {
-    let desk = Desk::new("20/s", &jobs(&["acme"], 10));
-    let kept = desk.run(&["--dir", "kept", "--out", "results.ndjson"]);
+    let bulk = BulkRun::new("20/s", &jobs(&["acme"], 10));
+    let kept = bulk.run(&["--dir", "kept", "--out", "results.ndjson"]);
     assert_eq!(kept.code, Some(0), "{kept:?}");
-    let shown = desk.run(&["--dir", "kept"]);
+    let shown = bulk.run(&["--dir", "kept"]);
     assert_eq!(shown.code, Some(0), "{shown:?}");
     assert_eq!(lines(&read(&shown.out)), (1..=10).collect(), "{shown:?}");
-    let again = desk.run(&["--dir", "kept"]);
+    let again = bulk.run(&["--dir", "kept"]);
     assert_eq!(again.out, "", "there was nothing more");
-    assert_eq!(desk.upstream.end()["seen"], 10);
+    assert_eq!(bulk.mock.end()["seen"], 10);
 }

@@ -8,16 +8,16 @@ use outflow_testkit::Process;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::support::{Ran, Upstream, command, configured, run_in};
+use super::support::{MockProcess, RunOutput, command, configured, run_in};
 use crate::support::PATIENCE;
 
 /// A folder with a configuration for a mock API and a file of jobs.
-pub(super) struct Desk {
+pub(super) struct BulkRun {
     pub(super) folder: TempDir,
-    pub(super) upstream: Upstream,
+    pub(super) mock: MockProcess,
 }
 
-impl Desk {
+impl BulkRun {
     /// Starts an API with this limit and configures the same limit.
     pub(super) fn new(limit: &str, jobs: &str) -> Self {
         Self::with(
@@ -28,17 +28,17 @@ impl Desk {
     }
 
     pub(super) fn with(flags: &[&str], config: &str, jobs: &str) -> Self {
-        let upstream = Upstream::start(flags);
-        let folder = configured(&upstream.config(config));
+        let mock = MockProcess::start(flags);
+        let folder = configured(&mock.config(config));
         fs::write(folder.path().join("jobs.ndjson"), jobs).expect("writable");
-        Self { folder, upstream }
+        Self { folder, mock }
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub(super) fn run(&self, flags: &[&str]) -> Ran {
+    pub(super) fn run(&self, flags: &[&str]) -> RunOutput {
         run_in(
             self.folder.path(),
             &[&["bulk", "run", "jobs.ndjson"], flags].concat(),
@@ -83,8 +83,8 @@ pub(super) fn lines(results: &[Value]) -> BTreeSet<u64> {
 // 40 jobs at 20/s: two windows, and the API throttles nothing.
 #[test]
 fn bulk_run_sends_a_file_at_its_limit_with_a_result_for_every_line() {
-    let desk = Desk::new("20/s", &jobs(&["acme", "bolt"], 20));
-    let ran = desk.run(&[]);
+    let bulk = BulkRun::new("20/s", &jobs(&["acme", "bolt"], 20));
+    let ran = bulk.run(&[]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let results = read(&ran.out);
     assert_eq!(lines(&results), (1..=40).collect());
@@ -100,35 +100,32 @@ fn bulk_run_sends_a_file_at_its_limit_with_a_result_for_every_line() {
         "{ran:?}"
     );
     assert!(ran.talk.contains("ideal 1.0 s (by 20/s of up)"), "{ran:?}");
-    assert!(
-        ran.talk.contains("acme: "),
-        "progress is told by tenant: {ran:?}"
-    );
-    let again = desk.run(&[]);
+    assert!(ran.talk.contains("acme: "), "progress by tenant: {ran:?}");
+    let again = bulk.run(&[]);
     assert_eq!((again.code, &*again.out), (Some(0), ""), "{again:?}");
     assert!(again.talk.contains("was over before"), "{again:?}");
-    let seen = desk.upstream.end();
+    let seen = bulk.mock.end();
     assert_eq!((&seen["seen"], &seen["refused"]), (&40.into(), &0.into()));
 }
 
 #[test]
 fn bulk_run_reads_csv_tables() {
-    let desk = Desk::new("100/s", "");
+    let bulk = BulkRun::new("100/s", "");
     let rows = "tenant,api,method,path,json,headers\n\
                 acme,up,POST,/a,\"{\"\"n\"\":1}\",\"{\"\"X-A\"\":\"\"1\"\"}\"\nacme,up,,/b,,\n";
-    fs::write(desk.path("jobs.csv"), rows).expect("writable");
+    fs::write(bulk.path("jobs.csv"), rows).expect("writable");
     let flags = ["bulk", "run", "jobs.csv", "--out", "out.ndjson", "--json"];
-    let report = run_in(desk.folder.path(), &flags).json(0);
-    fs::write(desk.path("again.CSV"), rows).expect("writable");
+    let report = run_in(bulk.folder.path(), &flags).json(0);
+    fs::write(bulk.path("again.CSV"), rows).expect("writable");
     let shouted = ["bulk", "run", "again.CSV", "--dry-run", "--json"];
-    assert_eq!(run_in(desk.folder.path(), &shouted).json(0)["jobs"], 2);
+    assert_eq!(run_in(bulk.folder.path(), &shouted).json(0)["jobs"], 2);
     assert_eq!(
         (&report["done"], &report["finished"]),
         (&2.into(), &true.into()),
         "{report}"
     );
-    assert_eq!(lines(&results(&desk.path("out.ndjson"))), [2, 3].into());
-    assert_eq!(desk.upstream.end()["seen"], 2);
+    assert_eq!(lines(&results(&bulk.path("out.ndjson"))), [2, 3].into());
+    assert_eq!(bulk.mock.end()["seen"], 2);
 }
 
 // Lines 2, 4 and 5 are invalid. Finding the last two takes the configuration and the rest of the file.
@@ -136,8 +133,8 @@ fn bulk_run_reads_csv_tables() {
 fn bulk_run_reports_every_invalid_line_and_sends_nothing() {
     let good = r#"{"id":"a","api":"up","path":"/1"}"#;
     let text = format!("{good}\n{{\"api\":\n\n{{\"api\":\"nope\",\"path\":\"/\"}}\n{good}\n");
-    let desk = Desk::new("100/s", &text);
-    let ran = desk.run(&[]);
+    let bulk = BulkRun::new("100/s", &text);
+    let ran = bulk.run(&[]);
     assert_eq!((ran.code, &*ran.out), (Some(2), ""), "{ran:?}");
     for said in [
         "jobs.ndjson:2: ",
@@ -148,81 +145,81 @@ fn bulk_run_reports_every_invalid_line_and_sends_nothing() {
     ] {
         assert!(ran.talk.contains(said), "{said} in {}", ran.talk);
     }
-    let ran = desk.run(&["--skip-invalid"]);
+    let ran = bulk.run(&["--skip-invalid"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(read(&ran.out).len(), 1, "{ran:?}");
-    assert_eq!(desk.upstream.end()["seen"], 1);
+    assert_eq!(bulk.mock.end()["seen"], 1);
 }
 
 // A file of invalid lines and an empty file, with results and without.
 #[test]
 fn bulk_run_prints_a_json_document_when_it_sends_nothing() {
-    let desk = Desk::new("100/s", "{\"api\":\"nope\",\"path\":\"/\"}\n{\"api\":\n");
+    let bulk = BulkRun::new("100/s", "{\"api\":\"nope\",\"path\":\"/\"}\n{\"api\":\n");
     for flags in [&["--json", "--out", "out"][..], &["--json", "--dry-run"]] {
-        let told = desk.run(flags).json(2);
-        assert_eq!(told["exit_code"], 2, "{told}");
-        let because = told["because"][0].as_str().expect("a line");
-        assert!(because.starts_with("jobs.ndjson:1: no API"), "{told}");
-        fs::write(desk.path("empty.ndjson"), "\n").expect("writable");
+        let document = bulk.run(flags).json(2);
+        assert_eq!(document["exit_code"], 2, "{document}");
+        let because = document["because"][0].as_str().expect("a line");
+        assert!(because.starts_with("jobs.ndjson:1: no API"), "{document}");
+        fs::write(bulk.path("empty.ndjson"), "\n").expect("writable");
         let empty = [&["bulk", "run", "empty.ndjson"], flags].concat();
-        let told = run_in(desk.folder.path(), &empty).json(2);
-        let error = told["error"].as_str().expect("words");
-        assert!(error.contains("holds no job"), "{told}");
+        let document = run_in(bulk.folder.path(), &empty).json(2);
+        let error = document["error"].as_str().expect("words");
+        assert!(error.contains("holds no job"), "{document}");
     }
-    assert_eq!(desk.upstream.end()["seen"], 0);
+    assert_eq!(bulk.mock.end()["seen"], 0);
 }
 
 // 60 jobs at 10/s: the last ten start after five seconds. One tenant owns two thirds.
 #[test]
 fn a_dry_run_prints_the_lower_bound_and_sends_nothing() {
     let text = jobs(&["acme"], 40) + &jobs(&["bolt"], 20);
-    let desk = Desk::new("10/s", &text);
-    let told = desk.run(&["--dry-run", "--json"]).json(0);
+    let bulk = BulkRun::new("10/s", &text);
+    let document = bulk.run(&["--dry-run", "--json"]).json(0);
     assert_eq!(
-        (&told["ideal_ms"], &told["jobs"]),
+        (&document["ideal_ms"], &document["jobs"]),
         (&5_000.into(), &60.into()),
-        "{told}"
+        "{document}"
     );
-    assert_eq!(told["tenants"][1]["alone_ms"], 1_000, "{told}");
-    let ran = desk.run(&["--dry-run"]);
+    assert_eq!(document["tenants"][1]["alone_ms"], 1_000, "{document}");
+    let ran = bulk.run(&["--dry-run"]);
     assert!(
         ran.out
             .contains("60 jobs take at least 5.0 s, by 10/s of up"),
         "{ran:?}"
     );
-    assert!(!desk.path(".outflow").exists(), "nothing is kept either");
-    assert_eq!(desk.upstream.end()["seen"], 0);
+    assert!(!bulk.path(".outflow").exists(), "nothing is kept either");
+    assert_eq!(bulk.mock.end()["seen"], 0);
 }
 
 // 60 jobs at 20/s, killed after ten results. Jobs that were in flight run again, and every line still has
 // exactly one result.
 #[test]
 fn a_killed_run_resumes() {
-    let desk = Desk::new("20/s", &jobs(&["acme", "bolt", "corp"], 20));
-    let out = desk.path("out.ndjson");
+    let bulk = BulkRun::new("20/s", &jobs(&["acme", "bolt", "corp"], 20));
+    let out = bulk.path("out.ndjson");
     let flags = ["--out", "out.ndjson"];
-    let mut first = desk.start(&flags);
+    let mut first = bulk.start(&flags);
     wait_for_results(&mut first, &out, 10);
     first.kill().expect("a signal");
     first.wait(PATIENCE).expect("it is gone");
     let before = results(&out).len();
     assert!((10..60).contains(&before), "{before}");
-    let ran = desk.run(&flags);
+    let ran = bulk.run(&flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let results = results(&out);
     assert_eq!(results.len(), 60, "none twice");
     assert_eq!(lines(&results), (1..=60).collect(), "and none missing");
-    let seen = desk.upstream.end();
+    let seen = bulk.mock.end();
     let sent = seen["seen"].as_u64().expect("a count");
     assert!((60..=80).contains(&sent), "{seen}");
 }
 
 #[test]
 fn an_interrupted_run_keeps_its_jobs_and_resumes() {
-    let desk = Desk::new("20/s", &jobs(&["acme"], 60));
-    let out = desk.path("out.ndjson");
+    let bulk = BulkRun::new("20/s", &jobs(&["acme"], 60));
+    let out = bulk.path("out.ndjson");
     let flags = ["--out", "out.ndjson", "--dir", "kept"];
-    let mut first = desk.start(&flags);
+    let mut first = bulk.start(&flags);
     wait_for_results(&mut first, &out, 10);
     first.terminate().expect("a signal");
     let ended = first.wait(PATIENCE).expect("it ends");
@@ -231,7 +228,7 @@ fn an_interrupted_run_keeps_its_jobs_and_resumes() {
         .wait_for_line("run the same again to go on", PATIENCE)
         .expect("it says how to go on");
     let other = run_in(
-        desk.folder.path(),
+        bulk.folder.path(),
         &["bulk", "run", "outflow.toml", "--dir", "kept"],
     );
     assert_eq!(
@@ -239,7 +236,7 @@ fn an_interrupted_run_keeps_its_jobs_and_resumes() {
         Some(2),
         "another file does not go there: {other:?}"
     );
-    let ran = desk.run(&flags);
+    let ran = bulk.run(&flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
         ran.talk.contains("jobs are over already; going on"),
@@ -248,7 +245,7 @@ fn an_interrupted_run_keeps_its_jobs_and_resumes() {
     assert_eq!(lines(&results(&out)), (1..=60).collect());
     assert_eq!(results(&out).len(), 60);
     // A clean end leaves no job to be sent twice.
-    let seen = desk.upstream.end();
+    let seen = bulk.mock.end();
     assert_eq!((&seen["seen"], &seen["refused"]), (&60.into(), &0.into()));
 }
 
@@ -274,8 +271,8 @@ pub(super) fn wait_for_results(process: &mut Process, out: &Path, count: usize) 
 #[test]
 fn bulk_run_reports_failed_jobs_by_error_and_exit_code() {
     let text = "{\"api\":\"up\",\"path\":\"/1\",\"max_retries\":0}\n";
-    let desk = Desk::with(&["--fail", "100%"], "limits = [\"100/s\"]", text);
-    let ran = desk.run(&[]);
+    let bulk = BulkRun::with(&["--fail", "100%"], "limits = [\"100/s\"]", text);
+    let ran = bulk.run(&[]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     let result = &read(&ran.out)[0];
     assert_eq!(result["ended"], "failed", "{result}");
@@ -286,20 +283,20 @@ fn bulk_run_reports_failed_jobs_by_error_and_exit_code() {
 
 #[test]
 fn bulk_run_rejects_invalid_arguments() {
-    let desk = Desk::new("10/s", &jobs(&["acme"], 1));
+    let bulk = BulkRun::new("10/s", &jobs(&["acme"], 1));
     for (flags, said) in [
         (&["--json"][..], "--out"),
         (&["--out", "outflow.toml"], "holds something else"),
     ] {
-        let ran = desk.run(flags);
+        let ran = bulk.run(flags);
         assert_eq!(ran.code, Some(2), "{ran:?}");
         assert!(ran.talk.contains(said), "{ran:?}");
     }
-    let ran = run_in(desk.folder.path(), &["bulk", "run", "missing.ndjson"]);
+    let ran = run_in(bulk.folder.path(), &["bulk", "run", "missing.ndjson"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    fs::write(desk.path("empty.ndjson"), "\n").expect("writable");
-    let ran = run_in(desk.folder.path(), &["bulk", "run", "empty.ndjson"]);
+    fs::write(bulk.path("empty.ndjson"), "\n").expect("writable");
+    let ran = run_in(bulk.folder.path(), &["bulk", "run", "empty.ndjson"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("holds no job"), "{ran:?}");
-    assert_eq!(desk.upstream.end()["seen"], 0);
+    assert_eq!(bulk.mock.end()["seen"], 0);
 }

@@ -4,36 +4,36 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-use super::bulk_serve::{Working, jobs};
+use super::bulk_serve::{BulkProgram, jobs};
 use super::support::{folder, run_in};
 use crate::support::PATIENCE;
 
-fn working() -> Working {
-    Working::start(&["--limit", "1000/s"], "limits = [\"1000/s\"]")
+fn program() -> BulkProgram {
+    BulkProgram::start(&["--limit", "1000/s"], "limits = [\"1000/s\"]")
 }
 
 // 1,001 valid lines fill one batch and begin another; the second holds the invalid line.
 #[test]
 fn an_invalid_line_in_a_later_batch_stops_the_whole_file() {
-    let working = working();
+    let program = program();
     let wrong = "{\"api\":\"nope\",\"path\":\"/\"}\n";
-    working.jobs("jobs.ndjson", &(jobs("acme", 1_001) + wrong));
-    let ran = working.ask(&["submit", "jobs.ndjson", "--action", "a"]);
+    program.jobs("jobs.ndjson", &(jobs("acme", 1_001) + wrong));
+    let ran = program.run(&["submit", "jobs.ndjson", "--action", "a"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("jobs.ndjson:1002: no API"), "{ran:?}");
     assert!(ran.talk.contains("1 line is wrong"), "{ran:?}");
-    let status = working.json(&["status"]);
+    let status = program.json(&["status"]);
     assert_eq!(status["jobs"]["total"], 0, "{status}");
     assert_eq!(status["actions"], serde_json::json!([]), "{status}");
-    assert_eq!(working.upstream.end()["seen"], 0);
+    assert_eq!(program.mock.end()["seen"], 0);
 }
 
 #[test]
 fn bulk_submit_reports_a_duplicate_id() {
-    let working = working();
+    let program = program();
     let line = "{\"id\":\"one\",\"api\":\"up\",\"path\":\"/\"}\n";
-    working.jobs("jobs.ndjson", &format!("{line}{line}"));
-    let ran = working.ask(&["submit", "jobs.ndjson"]);
+    program.jobs("jobs.ndjson", &format!("{line}{line}"));
+    let ran = program.run(&["submit", "jobs.ndjson"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     let said = "jobs.ndjson:2: id: line 1 has the same";
     assert!(ran.talk.contains(said), "{ran:?}");
@@ -42,8 +42,8 @@ fn bulk_submit_reports_a_duplicate_id() {
 // 900 jobs of 20 KB are 18 MB, more than one request may hold. The tenant is paused, so nothing is sent.
 #[test]
 fn bulk_submit_splits_batches_by_bytes() {
-    let working = working();
-    working.told(&["pause", "--tenant", "acme"]);
+    let program = program();
+    program.output(&["pause", "--tenant", "acme"]);
     let body = "x".repeat(20_000);
     let line = |number| {
         format!(
@@ -51,20 +51,20 @@ fn bulk_submit_splits_batches_by_bytes() {
         )
     };
     let text: String = (0..900).map(line).collect();
-    working.jobs("jobs.ndjson", &text);
-    let taken = working.json(&["submit", "jobs.ndjson", "--action", "a"]);
+    program.jobs("jobs.ndjson", &text);
+    let taken = program.json(&["submit", "jobs.ndjson", "--action", "a"]);
     assert_eq!(taken["accepted"], 900, "{taken}");
 }
 
 // The first file closes the action, which still has work when the second file comes.
 #[test]
 fn a_closed_action_refuses_more_jobs() {
-    let working = working();
-    working.told(&["pause", "--tenant", "acme"]);
-    working.jobs("first.ndjson", &jobs("acme", 1));
-    working.jobs("second.ndjson", &jobs("acme", 2));
-    working.told(&["submit", "first.ndjson", "--action", "a"]);
-    let ran = working.ask(&["submit", "second.ndjson", "--action", "a"]);
+    let program = program();
+    program.output(&["pause", "--tenant", "acme"]);
+    program.jobs("first.ndjson", &jobs("acme", 1));
+    program.jobs("second.ndjson", &jobs("acme", 2));
+    program.output(&["submit", "first.ndjson", "--action", "a"]);
+    let ran = program.run(&["submit", "second.ndjson", "--action", "a"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.out.contains("takes no more jobs"), "{ran:?}");
 }
@@ -141,17 +141,17 @@ fn an_interrupted_submission_reports_its_progress_and_the_next_step() {
 // The ids of the jobs follow from the file, so a second action contains none of them.
 #[test]
 fn bulk_submit_does_not_name_an_action_without_jobs() {
-    let working = working();
-    working.told(&["pause", "--tenant", "acme"]);
-    working.jobs("jobs.ndjson", &jobs("acme", 3));
-    working.told(&["submit", "jobs.ndjson", "--action", "first"]);
-    let again = working.told(&["submit", "jobs.ndjson", "--action", "second"]);
+    let program = program();
+    program.output(&["pause", "--tenant", "acme"]);
+    program.jobs("jobs.ndjson", &jobs("acme", 3));
+    program.output(&["submit", "jobs.ndjson", "--action", "first"]);
+    let again = program.output(&["submit", "jobs.ndjson", "--action", "second"]);
     let said = "0 jobs were taken, 3 had been before, and no action was opened";
     assert!(again.contains(said), "{again}");
     assert!(!again.contains("watch"), "{again}");
-    let told = working.json(&["submit", "jobs.ndjson", "--action", "second"]);
-    assert_eq!(told["action"], serde_json::Value::Null, "{told}");
-    let known = working.told(&["submit", "jobs.ndjson", "--action", "first"]);
+    let document = program.json(&["submit", "jobs.ndjson", "--action", "second"]);
+    assert_eq!(document["action"], serde_json::Value::Null, "{document}");
+    let known = program.output(&["submit", "jobs.ndjson", "--action", "first"]);
     assert!(known.contains("bulk watch first"), "{known}");
 }
 
@@ -159,10 +159,10 @@ fn bulk_submit_does_not_name_an_action_without_jobs() {
 #[test]
 fn a_full_queue_refuses_the_whole_file() {
     let config = "limits = [\"1000/s\"]";
-    let working = Working::with_engine("queue_max = 1500", &[], config);
-    working.told(&["pause", "--tenant", "acme"]);
-    working.jobs("jobs.ndjson", &jobs("acme", 2_500));
-    let ran = working.ask(&["submit", "jobs.ndjson", "--action", "a"]);
+    let program = BulkProgram::with_engine("queue_max = 1500", &[], config);
+    program.output(&["pause", "--tenant", "acme"]);
+    program.jobs("jobs.ndjson", &jobs("acme", 2_500));
+    let ran = program.run(&["submit", "jobs.ndjson", "--action", "a"]);
     assert_eq!(ran.code, Some(75), "{ran:?}");
     for words in [
         "0 jobs were taken",
@@ -171,7 +171,7 @@ fn a_full_queue_refuses_the_whole_file() {
     ] {
         assert!(ran.out.contains(words), "{words}: {ran:?}");
     }
-    let status = working.json(&["status"]);
+    let status = program.json(&["status"]);
     assert_eq!(status["jobs"]["total"], 0, "{status}");
     assert_eq!(status["actions"], serde_json::json!([]), "{status}");
 }
@@ -180,13 +180,13 @@ fn a_full_queue_refuses_the_whole_file() {
 // command submits the other.
 #[test]
 fn a_partly_submitted_file_resumes() {
-    let working = Working::with_engine("queue_max = 3", &[], "limits = [\"1000/s\"]");
-    working.told(&["pause", "--tenant", "acme"]);
-    working.jobs("first.ndjson", &jobs("acme", 2));
-    working.jobs("second.ndjson", &("\n".to_owned() + &jobs("acme", 2)));
-    working.told(&["submit", "first.ndjson", "--action", "a", "--more"]);
+    let program = BulkProgram::with_engine("queue_max = 3", &[], "limits = [\"1000/s\"]");
+    program.output(&["pause", "--tenant", "acme"]);
+    program.jobs("first.ndjson", &jobs("acme", 2));
+    program.jobs("second.ndjson", &("\n".to_owned() + &jobs("acme", 2)));
+    program.output(&["submit", "first.ndjson", "--action", "a", "--more"]);
     let second = ["submit", "second.ndjson", "--action", "a"];
-    let ran = working.ask(&second);
+    let ran = program.run(&second);
     assert_eq!(ran.code, Some(75), "{ran:?}");
     for words in [
         "1 job was taken as action a, 1 was not",
@@ -195,20 +195,20 @@ fn a_partly_submitted_file_resumes() {
     ] {
         assert!(ran.out.contains(words), "{words}: {ran:?}");
     }
-    working.told(&["cancel", "--tenant", "acme"]);
-    let again = working.told(&second);
+    program.output(&["cancel", "--tenant", "acme"]);
+    let again = program.output(&second);
     let said = "1 job was taken as action a, 1 had been before";
     assert!(again.contains(said), "{again}");
-    assert_eq!(working.json(&["status", "a"])["jobs"]["total"], 4);
+    assert_eq!(program.json(&["status", "a"])["jobs"]["total"], 4);
 }
 
 // 150 lines name an unknown API; the program prints a hundred of them.
 #[test]
 fn bulk_submit_counts_more_invalid_lines_than_it_prints() {
-    let working = working();
+    let program = program();
     let wrong = "{\"api\":\"nope\",\"path\":\"/\"}\n".repeat(150);
-    working.jobs("jobs.ndjson", &wrong);
-    let ran = working.ask(&["submit", "jobs.ndjson"]);
+    program.jobs("jobs.ndjson", &wrong);
+    let ran = program.run(&["submit", "jobs.ndjson"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert_eq!(ran.talk.matches("no API is called").count(), 100, "{ran:?}");
     for words in ["150 lines are wrong", "which is 100 of them"] {
@@ -218,23 +218,23 @@ fn bulk_submit_counts_more_invalid_lines_than_it_prints() {
 
 #[test]
 fn bulk_submit_prints_a_json_document_for_invalid_lines() {
-    let working = working();
+    let program = program();
     for text in ["{\"api\":\"nope\",\"path\":\"/\"}\n", "{\"api\":\n", "\n"] {
-        working.jobs("jobs.ndjson", text);
-        let told = working.ask(&["submit", "jobs.ndjson", "--json"]).json(2);
-        assert_eq!(told["exit_code"], 2, "{told}");
-        let because = told["because"][0].as_str().expect("a line");
-        assert!(because.starts_with("jobs.ndjson:1: "), "{told}");
+        program.jobs("jobs.ndjson", text);
+        let document = program.run(&["submit", "jobs.ndjson", "--json"]).json(2);
+        assert_eq!(document["exit_code"], 2, "{document}");
+        let because = document["because"][0].as_str().expect("a line");
+        assert!(because.starts_with("jobs.ndjson:1: "), "{document}");
     }
 }
 
 // An id holds 128 bytes, and the file's name has 110 letters of two bytes each.
 #[test]
 fn bulk_submit_names_an_action_after_a_file_with_a_long_name() {
-    let working = working();
+    let program = program();
     let name = "\u{fc}".repeat(110) + ".ndjson";
-    working.jobs(&name, &jobs("acme", 1));
-    let taken = working.json(&["submit", &name]);
+    program.jobs(&name, &jobs("acme", 1));
+    let taken = program.json(&["submit", &name]);
     assert_eq!(taken["accepted"], 1, "{taken}");
     let action = taken["action"].as_str().expect("an action");
     assert!(
@@ -245,12 +245,12 @@ fn bulk_submit_names_an_action_after_a_file_with_a_long_name() {
 
 #[test]
 fn bulk_submit_rejects_an_action_without_time() {
-    let working = working();
-    working.jobs("jobs.ndjson", &jobs("acme", 1));
+    let program = program();
+    program.jobs("jobs.ndjson", &jobs("acme", 1));
     for span in ["0s", "0.5ms"] {
-        let ran = working.ask(&["submit", "jobs.ndjson", "--timeout", span]);
+        let ran = program.run(&["submit", "jobs.ndjson", "--timeout", span]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
         assert!(ran.talk.contains("at least 1ms"), "{ran:?}");
     }
-    assert_eq!(working.upstream.end()["seen"], 0);
+    assert_eq!(program.mock.end()["seen"], 0);
 }

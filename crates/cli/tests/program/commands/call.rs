@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use super::support::{Ran, Upstream, command, configured, run_in};
+use super::support::{MockProcess, RunOutput, command, configured, run_in};
 
 #[test]
 fn get_prints_only_the_response() {
-    let upstream = Upstream::start(&[]);
-    let folder = configured(&upstream.config(""));
+    let mock = MockProcess::start(&[]);
+    let folder = configured(&mock.config(""));
     let ran = run_in(folder.path(), &["get", "up", "/a?b=c"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(ran.out, "{\"ok\":true}");
@@ -17,10 +17,10 @@ fn get_prints_only_the_response() {
 
 #[test]
 fn get_prints_response_and_timing_as_json() {
-    let upstream = Upstream::start(&["--latency", "20ms"]);
+    let mock = MockProcess::start(&["--latency", "20ms"]);
     let routes = "routes = [{ path = \"/orders/**\", group = \"orders\", cost = 2 }]\n\
                   groups.orders.limits = [\"8/s\"]\nlimits = [\"10/s\"]";
-    let folder = configured(&upstream.config(routes));
+    let folder = configured(&mock.config(routes));
     let document = run_in(
         folder.path(),
         &["get", "up", "/orders/1", "--json", "--explain"],
@@ -59,8 +59,8 @@ fn get_prints_response_and_timing_as_json() {
 
 #[test]
 fn get_prints_explanations_to_stderr() {
-    let upstream = Upstream::start(&[]);
-    let folder = configured(&upstream.config("limits = [\"10/s\"]"));
+    let mock = MockProcess::start(&[]);
+    let folder = configured(&mock.config("limits = [\"10/s\"]"));
     let ran = run_in(
         folder.path(),
         &["get", "up", "/", "-i", "--timing", "--explain"],
@@ -83,8 +83,8 @@ fn get_prints_explanations_to_stderr() {
 
 #[test]
 fn calls_read_bodies_from_an_argument_a_file_or_a_pipe() {
-    let upstream = Upstream::start(&[]);
-    let folder = configured(&upstream.config(""));
+    let mock = MockProcess::start(&[]);
+    let folder = configured(&mock.config(""));
     std::fs::write(folder.path().join("body.txt"), "from a file").expect("writable");
     for arguments in [
         &["post", "up", "/", "-d", "text"][..],
@@ -113,16 +113,16 @@ fn calls_read_bodies_from_an_argument_a_file_or_a_pipe() {
     let mut pipe = piped.stdin.take().expect("a pipe");
     pipe.write_all(b"from a pipe").expect("taken");
     drop(pipe);
-    let ran = Ran::of(piped.wait_with_output().expect("it ends"));
+    let ran = RunOutput::new(piped.wait_with_output().expect("it ends"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert_eq!(upstream.end()["seen"], 5);
+    assert_eq!(mock.end()["seen"], 5);
 }
 
 #[test]
 fn check_status_turns_an_error_status_into_an_exit_code() {
     for (status, code) in [("503", 5), ("404", 4)] {
-        let upstream = Upstream::start(&["--fail", "100%", "--fail-status", status]);
-        let folder = configured(&upstream.config("retry_count = 0"));
+        let mock = MockProcess::start(&["--fail", "100%", "--fail-status", status]);
+        let folder = configured(&mock.config("retry_count = 0"));
         let plain = run_in(folder.path(), &["get", "up", "/"]);
         assert_eq!(plain.code, Some(0), "{plain:?}");
         let checked = run_in(folder.path(), &["get", "up", "/", "--check-status"]);
@@ -134,8 +134,8 @@ fn check_status_turns_an_error_status_into_an_exit_code() {
 // need two calls in one process.
 #[test]
 fn refused_calls_have_their_own_exit_codes() {
-    let upstream = Upstream::start(&[]);
-    let folder = configured(&upstream.config("limits = [\"5/s\"]"));
+    let mock = MockProcess::start(&[]);
+    let folder = configured(&mock.config("limits = [\"5/s\"]"));
     let never = run_in(folder.path(), &["get", "up", "/", "--cost", "50"]);
     assert_eq!(never.code, Some(2), "at no time: {never:?}");
     assert!(
@@ -154,14 +154,14 @@ fn refused_calls_have_their_own_exit_codes() {
         let document = run_in(folder.path(), &arguments).json(75);
         assert_eq!(document["blocked"], true, "{document}");
     }
-    assert_eq!(upstream.end()["seen"], 0, "nothing was sent");
+    assert_eq!(mock.end()["seen"], 0, "nothing was sent");
 }
 
 // The first call stores the response on disk for a second process.
 #[test]
 fn offline_calls_read_the_stored_response() {
-    let upstream = Upstream::start(&[]);
-    let config = upstream.config("cache = { force = \"1h\" }") + "[cache]\ndir = \"kept\"\n";
+    let mock = MockProcess::start(&[]);
+    let config = mock.config("cache = { force = \"1h\" }") + "[cache]\ndir = \"kept\"\n";
     let folder = configured(&config);
     assert_eq!(run_in(folder.path(), &["get", "up", "/a"]).code, Some(0));
     let kept = run_in(folder.path(), &["get", "up", "/a", "--offline", "--json"]).json(0);
@@ -170,7 +170,7 @@ fn offline_calls_read_the_stored_response() {
         (&true.into(), &"hit".into())
     );
     assert_eq!(kept["timing"]["attempts"], 0);
-    assert_eq!(upstream.end()["seen"], 1);
+    assert_eq!(mock.end()["seen"], 1);
 }
 
 #[test]
@@ -191,5 +191,9 @@ fn calls_reject_invalid_arguments() {
         assert!(ran.talk.contains(said), "{said} in {ran:?}");
     }
     let refused = run_in(folder.path(), &["get", "up", "/"]);
-    assert_eq!(refused.code, Some(1), "nobody listens there: {refused:?}");
+    assert_eq!(
+        refused.code,
+        Some(1),
+        "no server listens there: {refused:?}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::support::{Ran, command, configured, run, run_in};
+use super::support::{RunOutput, command, configured, run, run_in};
 
 const TEXT: &str = "\
 [server]
@@ -18,7 +18,7 @@ api_key_env = \"SHOP_KEY\"
 rate_limit_per_sec = 3
 ";
 
-fn shown(flags: &[&str]) -> Ran {
+fn shown(flags: &[&str]) -> RunOutput {
     let folder = configured(TEXT);
     let mut arguments = vec!["config", "show"];
     arguments.extend_from_slice(flags);
@@ -26,7 +26,7 @@ fn shown(flags: &[&str]) -> Ran {
         .env("SHOP_KEY", "sk-canary-1234567890")
         .env("OUTFLOW_APIS__SHOP__TIMEOUT", "9s")
         .output();
-    Ran::of(output.expect("it starts"))
+    RunOutput::new(output.expect("it starts"))
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn config_show_prints_a_valid_configuration() {
     let output = command(folder.path(), &["config", "show"])
         .env("SHOP_KEY", "sk-canary-1234567890")
         .output();
-    let second = Ran::of(output.expect("it starts"));
+    let second = RunOutput::new(output.expect("it starts"));
     assert_eq!(second.code, Some(0), "{second:?}");
     assert_eq!(second.out, first);
 }

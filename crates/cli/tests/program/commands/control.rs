@@ -6,16 +6,16 @@ use std::net::TcpListener;
 use outflow_testkit::Process;
 use serde_json::Value;
 
-use super::support::{Ran, command, configured, document, fetch, folder, run};
+use super::support::{RunOutput, command, configured, document, fetch, folder, run};
 use crate::support::PATIENCE;
 
 /// A running program and its addresses.
-struct Running {
+struct DevProcess {
     _process: Process,
     banner: Value,
 }
 
-impl Running {
+impl DevProcess {
     fn start() -> Self {
         let arguments = [
             "dev",
@@ -38,20 +38,21 @@ impl Running {
         }
     }
 
-    fn ask(&self, arguments: &[&str]) -> Ran {
+    fn run_with_admin(&self, arguments: &[&str]) -> RunOutput {
         let admin = self.banner["admin"].as_str().expect("a URL");
         run(&[arguments, &["--admin", admin]].concat())
     }
 
-    fn told(&self, arguments: &[&str]) -> String {
-        let ran = self.ask(arguments);
+    fn output(&self, arguments: &[&str]) -> String {
+        let ran = self.run_with_admin(arguments);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert!(ran.talk.is_empty(), "{ran:?}");
         ran.out
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        self.ask(&[arguments, &["--json"]].concat()).json(0)
+        self.run_with_admin(&[arguments, &["--json"]].concat())
+            .json(0)
     }
 
     fn call(&self, path: &str) -> (u16, String) {
@@ -63,14 +64,14 @@ impl Running {
 // Two of ten calls come first, so that the snapshot shows usage.
 #[test]
 fn control_commands_show_the_running_program() {
-    let running = Running::start();
+    let running = DevProcess::start();
     running.call("/demo/a");
     running.call("/demo/b");
-    let status = running.told(&["status"]);
+    let status = running.output(&["status"]);
     for line in ["demo   -      Normal", "flaky  -      Normal", "outflow "] {
         assert!(status.contains(line), "{line} in {status}");
     }
-    let limits = running.told(&["limits", "demo"]);
+    let limits = running.output(&["limits", "demo"]);
     assert!(
         limits.contains("10/s") && limits.contains(" of 10 "),
         "{limits}"
@@ -83,18 +84,18 @@ fn control_commands_show_the_running_program() {
         (&explained["group"], &explained["decision"]),
         (&"default".into(), &"go".into())
     );
-    let never = running.told(&["explain", "demo", "/", "--cost", "11"]);
+    let never = running.output(&["explain", "demo", "/", "--cost", "11"]);
     assert!(never.contains("decision  never"), "{never}");
 }
 
 #[test]
 fn health_set_holds_an_api_until_release() {
-    let running = Running::start();
+    let running = DevProcess::start();
     assert_eq!(running.call("/demo/a").0, 200);
-    let held = running.told(&["health", "set", "demo", "sleep", "--reason", "a & b"]);
+    let held = running.output(&["health", "set", "demo", "sleep", "--reason", "a & b"]);
     assert!(held.contains("Sleep (held)"), "{held}");
     assert_ne!(running.call("/demo/a").0, 200, "nothing goes");
-    assert!(running.told(&["status"]).contains("Sleep (held)"));
+    assert!(running.output(&["status"]).contains("Sleep (held)"));
     let released = running.json(&["health", "release", "demo", "--reason", "over"]);
     assert_eq!(released["health"][0]["held"], Value::Null, "{released}");
     assert_eq!(running.call("/demo/a").0, 200, "a probe may go");
@@ -102,29 +103,29 @@ fn health_set_holds_an_api_until_release() {
 
 #[test]
 fn control_commands_report_unknown_names() {
-    let running = Running::start();
+    let running = DevProcess::start();
     for arguments in [
         &["limits", "nope"][..],
         &["explain", "nope", "/"],
         &["health", "set", "nope", "normal"],
         &["health", "set", "demo", "normal", "--group", "nope"],
     ] {
-        let ran = running.ask(arguments);
+        let ran = running.run_with_admin(arguments);
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(
             ran.out.is_empty() && ran.talk.starts_with("error: "),
             "{ran:?}"
         );
     }
-    let ran = running.ask(&["health", "set", "demo", "happy"]);
+    let ran = running.run_with_admin(&["health", "set", "demo", "happy"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("cache-only"), "{ran:?}");
 }
 
 #[test]
 fn config_show_prints_the_running_configuration_with_sources() {
-    let running = Running::start();
-    let shown = running.told(&["config", "show", "--running", "--sources"]);
+    let running = DevProcess::start();
+    let shown = running.output(&["config", "show", "--running", "--sources"]);
     let limits = shown
         .lines()
         .find(|line| line.starts_with("apis.demo.limits = "));
@@ -155,7 +156,7 @@ fn control_commands_read_the_token_from_its_variable() {
     let with = super::support::command(folder().path(), &asked)
         .env("MINE", "a-secret-of-operators")
         .output();
-    let with = Ran::of(with.expect("it starts"));
+    let with = RunOutput::new(with.expect("it starts"));
     assert_eq!(with.code, Some(0), "{with:?}");
 }
 
@@ -213,9 +214,9 @@ fn status_rejects_a_response_that_is_not_json() {
 
 #[test]
 fn reload_reports_its_result() {
-    let running = Running::start();
+    let running = DevProcess::start();
     assert_eq!(
-        running.told(&["reload"]),
+        running.output(&["reload"]),
         "the configuration was read again\n"
     );
     assert_eq!(running.json(&["reload"])["changed"], serde_json::json!([]));

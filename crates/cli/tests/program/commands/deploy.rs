@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::support::{Ran, command, configured};
+use super::support::{RunOutput, command, configured};
 use crate::support::root;
 
 // A stage copies from the tree or from the build stage, which makes the binary of this package in the folder
@@ -51,7 +51,7 @@ fn promtool_confirms_when_each_rule_fires() {
     ] {
         let mut promtool = std::process::Command::new("promtool");
         let ran = promtool.args(arguments).current_dir(&folder).output();
-        let ran = Ran::of(ran.expect("it is installed"));
+        let ran = RunOutput::new(ran.expect("it is installed"));
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
     let rules = read("deploy/prometheus/outflow-bulk.rules.yml");
@@ -85,12 +85,12 @@ fn the_container_sets_known_variables_and_requires_tokens() {
     let folder = configured("[apis.shop]\nbase_url = \"https://api.shop.example\"\n");
     let mut check = command(folder.path(), &["check"]);
     check.envs(set.iter().copied());
-    let without = Ran::of(check.output().expect("it starts"));
+    let without = RunOutput::new(check.output().expect("it starts"));
     assert_eq!(without.code, Some(2), "{without:?}");
     check
         .env("OUTFLOW_TOKEN", "one")
         .env("OUTFLOW_ADMIN_TOKEN", "two");
-    let with = Ran::of(check.output().expect("it starts"));
+    let with = RunOutput::new(check.output().expect("it starts"));
     assert_eq!((with.code, with.talk.as_str()), (Some(0), ""), "{with:?}");
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::support::{Ran, command, folder};
+use super::support::{RunOutput, command, folder};
 
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/commands/diagnostics");
@@ -16,7 +16,7 @@ fn files() -> Vec<PathBuf> {
     entries.map(|entry| entry.expect("a file").path()).collect()
 }
 
-fn told(given: &str) -> String {
+fn diagnose(given: &str) -> String {
     let folder = folder();
     let (variables, text): (Vec<_>, Vec<_>) =
         given.lines().partition(|line| line.starts_with("env "));
@@ -28,10 +28,10 @@ fn told(given: &str) -> String {
         let (name, value) = variable[4..].split_once('=').expect("a variable");
         command.env(name, value);
     }
-    let document = Ran::of(command.output().expect("it starts")).json(2);
+    let document = RunOutput::new(command.output().expect("it starts")).json(2);
     assert_eq!(document["ok"], false);
-    let mistakes = document["mistakes"].as_array().expect("a list");
-    let errors = mistakes.iter().filter(|one| one["severity"] == "error");
+    let diagnostics = document["mistakes"].as_array().expect("a list");
+    let errors = diagnostics.iter().filter(|one| one["severity"] == "error");
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let line = |one: &Value| {
         let [source, key, message] = ["source", "key", "message"].map(|name| text(&one[name]));
@@ -49,10 +49,13 @@ fn check_reports_the_errors_of_a_hundred_broken_files() {
         for case in cases.split("=== ").filter(|case| !case.is_empty()) {
             let (name, rest) = case.split_once('\n').expect("a name");
             let (given, expected) = rest.split_once("---\n").expect("an expectation");
-            let (expected, told) = (expected.trim_end(), told(given));
+            let (expected, reported) = (expected.trim_end(), diagnose(given));
             count += 1;
-            if told != expected {
-                let _ = writeln!(failures, "{name}\nexpected\n{expected}\ntold\n{told}\n");
+            if reported != expected {
+                let _ = writeln!(
+                    failures,
+                    "{name}\nexpected\n{expected}\nreported\n{reported}\n"
+                );
             }
         }
     }

@@ -7,38 +7,38 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::serve::serve;
-use super::support::{Ran, Upstream, command, configured, fetch, folder, run_in};
+use super::support::{MockProcess, RunOutput, command, configured, fetch, folder, run_in};
 use crate::support::root;
 
 /// A page and its text.
-struct Page {
+struct DocPage {
     path: PathBuf,
     text: String,
 }
 
 /// A code block of a page in one language.
-struct Block<'p> {
+struct CodeBlock<'p> {
     page: &'p Path,
     line: usize,
     text: String,
 }
 
-impl Page {
-    fn of(path: PathBuf) -> Self {
+impl DocPage {
+    fn read(path: PathBuf) -> Self {
         let text = fs::read_to_string(&path).expect("readable");
         Self { path, text }
     }
 
-    fn blocks(&self, language: &str) -> Vec<Block<'_>> {
+    fn blocks(&self, language: &str) -> Vec<CodeBlock<'_>> {
         let opening = format!("```{language}");
-        let mut blocks: Vec<Block<'_>> = Vec::new();
+        let mut blocks: Vec<CodeBlock<'_>> = Vec::new();
         // The state of a line: outside, in a block of another language, or in a wanted block.
         let (mut inside, mut wanted) = (false, false);
         for (at, line) in self.text.lines().enumerate() {
             if line.starts_with("```") {
                 (inside, wanted) = (!inside, !inside && line == opening);
                 if wanted {
-                    blocks.push(Block {
+                    blocks.push(CodeBlock {
                         page: &self.path,
                         line: at + 2,
                         text: String::new(),
@@ -84,7 +84,7 @@ fn every_documented_configuration_passes_the_check() {
 }
 
 /// Checks a block with a value for every variable and file that it names for a secret.
-fn checked(block: &Block<'_>) -> Ran {
+fn checked(block: &CodeBlock<'_>) -> RunOutput {
     let folder = configured(&block.text);
     let mut check = command(folder.path(), &["check"]);
     for line in block.text.lines() {
@@ -101,7 +101,7 @@ fn checked(block: &Block<'_>) -> Ran {
             fs::write(file, "a-secret-of-a-test\n").expect("writable");
         }
     }
-    Ran::of(check.output().expect("the program starts"))
+    RunOutput::new(check.output().expect("the program starts"))
 }
 
 // A shell runs each command as its reader would. A wrapper appends `--help`, so the program parses the
@@ -136,7 +136,7 @@ fn the_program_knows_every_documented_command() {
             let line = line.split(" < ").next().unwrap_or_default();
             let mut shell = Command::new("sh");
             shell.args(["-c", line]).env("PATH", &path);
-            let ran = Ran::of(shell.output().expect("a shell"));
+            let ran = RunOutput::new(shell.output().expect("a shell"));
             let place = format!("{}:{}", block.page.display(), block.line);
             assert_eq!(ran.code, Some(0), "{place}: {line}: {}", ran.talk);
             known += 1;
@@ -161,7 +161,7 @@ fn every_link_of_the_documents_has_a_target() {
             };
             let place = page.path.display();
             assert!(target.exists(), "{place}: there is no {link}");
-            let known = anchor.is_empty() || Page::of(target).anchors().contains(anchor);
+            let known = anchor.is_empty() || DocPage::read(target).anchors().contains(anchor);
             assert!(known, "{place}: there is no title for {link}");
         }
     }
@@ -170,10 +170,10 @@ fn every_link_of_the_documents_has_a_target() {
 // The first section with other ports: an API that allows 10/s, its configuration, and thirty calls at once.
 #[test]
 fn the_first_section_of_the_guide_works() {
-    let guide = Page::of(root().join("docs/guide.md"));
-    let upstream = Upstream::start(&["--limit", "10/s"]);
+    let guide = DocPage::read(root().join("docs/guide.md"));
+    let mock = MockProcess::start(&["--limit", "10/s"]);
     let first = guide.blocks("toml").into_iter().next().expect("a block");
-    let text = first.text.replace("http://127.0.0.1:9000", &upstream.url);
+    let text = first.text.replace("http://127.0.0.1:9000", &mock.url);
     assert_ne!(text, first.text, "the guide says another address");
     let folder = configured(&text);
     assert_eq!(run_in(folder.path(), &["check"]).code, Some(0));
@@ -188,17 +188,17 @@ fn the_first_section_of_the_guide_works() {
     let explain = ["explain", "shop", "/orders/7", "--admin", &served.admin];
     let explained = run_in(folder.path(), &explain);
     assert_eq!(explained.code, Some(0), "{explained:?}");
-    let seen = upstream.end();
+    let seen = mock.end();
     assert_eq!((&seen["seen"], &seen["refused"]), (&30.into(), &0.into()));
 }
 
 #[test]
 fn the_readme_has_at_most_two_hundred_lines() {
-    let lines = Page::of(root().join("README.md")).text.lines().count();
+    let lines = DocPage::read(root().join("README.md")).text.lines().count();
     assert!(lines <= 200, "{lines} lines");
 }
 
-fn pages() -> Vec<Page> {
+fn pages() -> Vec<DocPage> {
     let root = root();
     let mut paths: Vec<_> = [
         "README.md",
@@ -215,5 +215,5 @@ fn pages() -> Vec<Page> {
         let entries = entries.map(|entry| entry.expect("an entry").path());
         paths.extend(entries.filter(|path| path.extension().is_some_and(|end| end == "md")));
     }
-    paths.into_iter().map(Page::of).collect()
+    paths.into_iter().map(DocPage::read).collect()
 }

@@ -1,6 +1,6 @@
 //! `outflow init`.
 
-use super::support::{Ran, command, folder, run, run_in};
+use super::support::{RunOutput, command, folder, run, run_in};
 
 #[test]
 fn init_writes_valid_files_for_every_preset() {
@@ -14,7 +14,7 @@ fn init_writes_valid_files_for_every_preset() {
         let checked = command(folder.path(), &["check", "--json"])
             .env(&variable, "a-test-key-123")
             .output();
-        let document = Ran::of(checked.expect("it starts")).json(0);
+        let document = RunOutput::new(checked.expect("it starts")).json(0);
         assert_eq!(document["warnings"], 0, "{preset}");
         let names_it = ran.talk.contains(&format!("export {variable}="));
         let unset = run_in(folder.path(), &["check", "--json"]);
@@ -48,7 +48,7 @@ fn init_writes_valid_commented_lines() {
     let checked = command(folder.path(), &["check"])
         .env("EXAMPLE_API_KEY", "a-test-key-123")
         .output();
-    let checked = Ran::of(checked.expect("it starts"));
+    let checked = RunOutput::new(checked.expect("it starts"));
     assert_eq!(checked.code, Some(0), "{checked:?}");
 }
 

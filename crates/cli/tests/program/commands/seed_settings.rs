@@ -89,8 +89,8 @@ fn the_table_has_every_setting_of_the_earlier_system() {
     let page = page();
     for (section, keys) in SECTIONS {
         let rows = rows(&page, section);
-        let told: BTreeSet<_> = rows.iter().flat_map(|row| quoted(row[0])).collect();
-        assert_eq!(told, keys.iter().copied().collect(), "{section}");
+        let listed: BTreeSet<_> = rows.iter().flat_map(|row| quoted(row[0])).collect();
+        assert_eq!(listed, keys.iter().copied().collect(), "{section}");
         for row in &rows {
             let [_, _, ours, fate, why] = row.as_slice() else {
                 panic!("{row:?}");

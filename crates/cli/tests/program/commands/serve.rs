@@ -5,29 +5,29 @@ use std::time::Duration;
 use outflow_testkit::Process;
 use tempfile::TempDir;
 
-use super::support::{Upstream, command, configured, fetch, folder, run_in};
+use super::support::{MockProcess, command, configured, fetch, folder, run_in};
 use crate::support::PATIENCE;
 
-pub(crate) struct Served {
+pub(crate) struct ServeProcess {
     pub(crate) process: Process,
     pub(crate) calls: String,
     pub(crate) admin: String,
 }
 
-pub(crate) fn serve(folder: &TempDir, flags: &[&str]) -> Served {
+pub(crate) fn serve(folder: &TempDir, flags: &[&str]) -> ServeProcess {
     let mut arguments = vec!["serve", "--listen", ":0", "--admin", ":0"];
     arguments.extend_from_slice(flags);
     let command = command(folder.path(), &arguments);
     let mut process = Process::start(command).expect("it starts");
-    let mut told = |what: &str| {
+    let mut find_url = |what: &str| {
         let line = process.wait_for_line(what, PATIENCE).expect("a banner");
         let url = line.split_whitespace().nth(1).expect("a URL");
         url.trim_end_matches("/NAME/PATH")
             .trim_end_matches('/')
             .to_owned()
     };
-    let (calls, admin) = (told("calls "), told("operation "));
-    Served {
+    let (calls, admin) = (find_url("calls "), find_url("operation "));
+    ServeProcess {
         process,
         calls,
         admin,
@@ -36,8 +36,8 @@ pub(crate) fn serve(folder: &TempDir, flags: &[&str]) -> Served {
 
 #[test]
 fn serve_serves_its_configuration_until_a_signal() {
-    let upstream = Upstream::start(&[]);
-    let folder = configured(&upstream.config("limits = [\"10/s\"]"));
+    let mock = MockProcess::start(&[]);
+    let folder = configured(&mock.config("limits = [\"10/s\"]"));
     let mut served = serve(&folder, &["--workers", "1"]);
     served
         .process
@@ -49,7 +49,7 @@ fn serve_serves_its_configuration_until_a_signal() {
     served.process.terminate().expect("a signal");
     let ended = served.process.wait(PATIENCE).expect("it ends");
     assert_eq!(ended.code(), Some(0));
-    assert_eq!(upstream.end()["seen"], 1);
+    assert_eq!(mock.end()["seen"], 1);
 }
 
 // The changed file has two errors: the output lists each once, below one headline.
@@ -120,8 +120,8 @@ fn serve_checks_flags_like_configuration_lines() {
 // could.
 #[test]
 fn offline_makes_no_call_and_the_cache_answers() {
-    let upstream = Upstream::start(&[]);
-    let config = upstream.config("cache = { force = \"1h\" }") + "[cache]\ndir = \"kept\"\n";
+    let mock = MockProcess::start(&[]);
+    let config = mock.config("cache = { force = \"1h\" }") + "[cache]\ndir = \"kept\"\n";
     let folder = configured(&config);
     assert_eq!(run_in(folder.path(), &["get", "up", "/kept"]).code, Some(0));
     let mut served = serve(&folder, &["--offline", "--auto-recover", "1s"]);
@@ -135,7 +135,7 @@ fn offline_makes_no_call_and_the_cache_answers() {
     }
     served.process.terminate().expect("a signal");
     served.process.wait(PATIENCE).expect("it ends");
-    assert_eq!(upstream.end()["seen"], 1, "the one before");
+    assert_eq!(mock.end()["seen"], 1, "the one before");
 }
 
 #[test]
@@ -144,10 +144,10 @@ fn serve_prints_warnings_and_starts() {
     let folder = configured(text);
     let mut served = serve(&folder, &[]);
     let lines = served.process.lines();
-    let told = lines
+    let reported = lines
         .iter()
         .any(|line| line.text.contains("there is no key"));
-    assert!(told, "{lines:?}");
+    assert!(reported, "{lines:?}");
     served.process.terminate().expect("a signal");
     let ended = served.process.wait(Duration::from_secs(5)).expect("soon");
     assert_eq!(ended.code(), Some(0));
@@ -176,8 +176,8 @@ fn serve_reports_a_log_that_cannot_be_written() {
         "[log]\nfile = \"outflow.toml/below.log\"\n[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
     let folder = configured(text);
     let mut served = serve(&folder, &[]);
-    let told = served
+    let reported = served
         .process
         .wait_for_line("the log cannot be written", PATIENCE);
-    told.expect("it says so");
+    reported.expect("it says so");
 }

@@ -24,13 +24,13 @@ pub(crate) fn command(folder: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Runs the program to its end in a folder.
-pub(crate) fn run_in(folder: &Path, arguments: &[&str]) -> Ran {
+pub(crate) fn run_in(folder: &Path, arguments: &[&str]) -> RunOutput {
     let output = command(folder, arguments).output();
-    Ran::of(output.expect("the program starts"))
+    RunOutput::new(output.expect("the program starts"))
 }
 
 /// Runs the program to its end in an empty folder.
-pub(crate) fn run(arguments: &[&str]) -> Ran {
+pub(crate) fn run(arguments: &[&str]) -> RunOutput {
     run_in(folder().path(), arguments)
 }
 
@@ -48,14 +48,14 @@ pub(crate) fn configured(text: &str) -> TempDir {
 
 /// Result of a finished run.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) talk: String,
 }
 
-impl Ran {
-    pub(crate) fn of(output: Output) -> Self {
+impl RunOutput {
+    pub(crate) fn new(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("text");
         Self {
             code: output.status.code(),
@@ -72,12 +72,12 @@ impl Ran {
 }
 
 /// A mock API in its own process, and its URL.
-pub(crate) struct Upstream {
+pub(crate) struct MockProcess {
     pub(crate) process: Process,
     pub(crate) url: String,
 }
 
-impl Upstream {
+impl MockProcess {
     pub(crate) fn start(flags: &[&str]) -> Self {
         let mut arguments = vec!["upstream", "--port", "0", "--json"];
         arguments.extend_from_slice(flags);
@@ -119,7 +119,7 @@ pub(crate) fn document(process: &mut Process) -> Value {
 pub(crate) fn fetch(url: &str) -> (u16, String) {
     let rest = url.strip_prefix("http://").expect("plain");
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let mut stream = TcpStream::connect(host).expect("somebody listens");
+    let mut stream = TcpStream::connect(host).expect("a listener");
     stream.set_read_timeout(Some(PATIENCE)).expect("settable");
     let request = format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sent");

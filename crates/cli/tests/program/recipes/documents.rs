@@ -3,7 +3,7 @@
 use outflow_mock::{MockApi, MockResponse, Quota};
 use serde_json::Value;
 
-use super::support::{Running, SECOND, printed, tool};
+use super::support::{RunningProgram, SECOND, run_tool, tool};
 use crate::support::root;
 
 /// Returns the commands of a document that call curl, each with its continued lines.
@@ -21,7 +21,7 @@ fn commands(document: &str) -> Vec<String> {
 }
 
 /// Runs a command with the ports of a running program, and fails on an error status.
-fn run(line: &str, running: &Running) -> Option<String> {
+fn run(line: &str, running: &RunningProgram) -> Option<String> {
     let line = line
         .replace("http://127.0.0.1:7070", &running.calls)
         .replace("http://127.0.0.1:7071", &running.admin)
@@ -29,16 +29,16 @@ fn run(line: &str, running: &Running) -> Option<String> {
     // A shell always exists, so this checks for curl itself.
     let mut curl = tool("curl");
     curl.arg("--version");
-    printed(curl)?;
+    run_tool(curl)?;
     let mut shell = tool("sh");
     shell.args(["-c", &line]);
-    printed(shell)
+    run_tool(shell)
 }
 
 // Thirty calls at once where 10/s are allowed, as in the first step of the README.
 #[test]
 fn the_first_step_of_the_readme_works() {
-    let mut running = Running::dev();
+    let mut running = RunningProgram::dev();
     let lines = commands("README.md");
     let [line] = lines.as_slice() else {
         panic!("{lines:?}");
@@ -65,7 +65,7 @@ async fn the_documented_curl_commands_work() {
         .expect("valid");
     let server = api.listen().await.expect("a port");
     let section = |name| format!("[apis.{name}]\nbase_url = \"{}\"\n", server.url());
-    let running = Running::serving("", &(section("github") + &section("stock")));
+    let running = RunningProgram::serving("", &(section("github") + &section("stock")));
     let mut permit: Option<String> = None;
     let (sidecar, admin) = (commands("docs/sidecar.md"), commands("docs/admin.md"));
     assert!(!sidecar.is_empty() && admin.len() >= 9, "{admin:?}");
@@ -81,8 +81,8 @@ async fn the_documented_curl_commands_work() {
             return;
         };
         if line.contains("/v1/acquire") {
-            let told: Value = serde_json::from_str(&text).expect("a document");
-            permit = told["permit"].as_str().map(str::to_owned);
+            let document: Value = serde_json::from_str(&text).expect("a document");
+            permit = document["permit"].as_str().map(str::to_owned);
         }
         if line.contains("/v1/settle") {
             assert!(text.contains("\"delay_ms\":7000"), "{line}: {text}");

@@ -2,7 +2,7 @@
 
 use outflow_mock::{MockApi, MockResponse, Quota};
 
-use super::support::{Running, SECOND, printed, tool};
+use super::support::{RunningProgram, SECOND, run_tool, tool};
 
 // 250 calls at 100/s: 100 at once, 100 a second later, 50 after another second. Over HTTP/2 a hundred calls
 // share four connections; over HTTP/1.1 each has its own.
@@ -20,13 +20,13 @@ async fn the_sidecar_answers_h2load_within_the_limit() {
              limits = [{{ rate = \"100/s\", accounting = \"safe\" }}]",
             server.url()
         );
-        let running = Running::serving("", &apis);
+        let running = RunningProgram::serving("", &apis);
         let mut h2load = tool("h2load");
         h2load
             .args(["-n", "250"])
             .args(arguments.split(' '))
             .arg(format!("{}/strict/x", running.calls));
-        let Some(text) = printed(h2load) else {
+        let Some(text) = run_tool(h2load) else {
             return;
         };
         for words in [

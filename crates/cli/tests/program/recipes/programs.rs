@@ -6,10 +6,10 @@ use http::HeaderName;
 use outflow_core::Cost;
 use outflow_mock::{Dialect, MockApi, MockResponse, Quota, Received, Route, Server};
 
-use super::support::{Running, SECOND, printed, recipe, recipe_with_packages};
+use super::support::{RunningProgram, SECOND, recipe, recipe_with_packages, run_tool};
 
 /// Our headers that the recipes send, none of which an API may see.
-const STEERING: [&str; 5] = [
+const CONTROL_HEADERS: [&str; 5] = [
     "outflow-cost",
     "outflow-priority",
     "outflow-deadline",
@@ -21,27 +21,27 @@ const STEERING: [&str; 5] = [
 const DEMO: &str = "limits = [{ rate = \"10/s\", accounting = \"safe\" }]\n\
                     groups.bulk.limits = [{ rate = \"5/s\", accounting = \"safe\" }]";
 
-async fn demo() -> (MockApi, Server, Running) {
+async fn demo() -> (MockApi, Server, RunningProgram) {
     let mut builder = MockApi::builder()
         .limit(Quota::sliding("10/s".parse().expect("a rate")))
         .answer("/**", MockResponse::ok("{\"ok\":true}"));
-    for name in STEERING {
+    for name in CONTROL_HEADERS {
         builder = builder.noting(HeaderName::from_static(name));
     }
     let api = builder.build().expect("valid");
     let server = api.listen().await.expect("a port");
     let apis = format!("[apis.demo]\nbase_url = \"{}\"\n{DEMO}", server.url());
-    (api, server, Running::serving("", &apis))
+    (api, server, RunningProgram::serving("", &apis))
 }
 
 /// Runs a recipe and returns its output.
-fn cooked(mut command: Command, running: &Running) -> Option<String> {
+fn run_recipe(mut command: Command, running: &RunningProgram) -> Option<String> {
     command.env("OUTFLOW_URL", &running.calls);
-    printed(command)
+    run_tool(command)
 }
 
 // One call, twenty at once, and one order are twenty-two. The last call did not wait, so it was never sent.
-fn was_governed(api: &MockApi) {
+fn assert_limited(api: &MockApi) {
     let audit = api.audit();
     assert_eq!((audit.count(), audit.refused()), (22, 0));
     let most = audit.most_in_any_window(SECOND);
@@ -53,11 +53,11 @@ fn was_governed(api: &MockApi) {
     assert_eq!(order.method, "POST");
     assert_eq!(order.idempotency_key.as_ref().expect("a key"), "order-7");
     assert!(matches!(order.body, Received::Whole(12 | 13)), "{order:?}");
-    let told = audit.only(|arrival| !arrival.headers.is_empty());
-    assert_eq!(told.count(), 0, "{told:?}");
+    let leaked = audit.only(|arrival| !arrival.headers.is_empty());
+    assert_eq!(leaked.count(), 0, "{leaked:?}");
 }
 
-fn says(text: &str, words: &[&str]) {
+fn assert_contains(text: &str, words: &[&str]) {
     for words in words {
         assert!(text.contains(words), "no {words:?} in:\n{text}");
     }
@@ -66,10 +66,10 @@ fn says(text: &str, words: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sidecar_limits_the_curl_recipe() {
     let (api, _server, running) = demo().await;
-    let Some(text) = cooked(recipe("curl.sh"), &running) else {
+    let Some(text) = run_recipe(recipe("curl.sh"), &running) else {
         return;
     };
-    says(
+    assert_contains(
         &text,
         &[
             "200 after",
@@ -81,7 +81,7 @@ async fn the_sidecar_limits_the_curl_recipe() {
             "urn:outflow:problem:busy",
         ],
     );
-    was_governed(&api);
+    assert_limited(&api);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,24 +92,24 @@ async fn the_sidecar_limits_the_requests_httpx_and_fetch_recipes() {
         ("fetch.mjs", "20 answered with 200"),
     ] {
         let (api, _server, running) = demo().await;
-        let Some(text) = cooked(recipe(name), &running) else {
+        let Some(text) = run_recipe(recipe(name), &running) else {
             continue;
         };
         let refused = "refused: 429 urn:outflow:problem:busy by 10/s\ncome back in ";
-        says(&text, &["200 after ", many, "steered: 200", refused]);
-        was_governed(&api);
+        assert_contains(&text, &["200 after ", many, "steered: 200", refused]);
+        assert_limited(&api);
     }
 }
 
 /// Counts as its provider does: 400 tokens for a question, and a thousand in ten seconds.
-async fn chat() -> (MockApi, Server, Running) {
+async fn chat() -> (MockApi, Server, RunningProgram) {
     let mut builder = MockApi::builder()
         .route(Route::new("chat", "/chat/completions").costing(Cost::new(400)))
         .limit(Quota::sliding("1000/10s".parse().expect("a rate")).named("tokens"))
         .dialect(Dialect::OpenAi)
         .noting(HeaderName::from_static("authorization"))
         .answer("/**", MockResponse::chat());
-    for name in STEERING {
+    for name in CONTROL_HEADERS {
         builder = builder.noting(HeaderName::from_static(name));
     }
     let api = builder.build().expect("valid");
@@ -119,14 +119,14 @@ async fn chat() -> (MockApi, Server, Running) {
          limits = [{{ rate = \"1000/10s\", counts = \"tokens\", accounting = \"safe\" }}]",
         server.url()
     );
-    (api, server, Running::serving("", &apis))
+    (api, server, RunningProgram::serving("", &apis))
 }
 
 // Two questions are 800 of the thousand tokens. Outflow refuses the third, so the API never sees it.
-fn kept_to_its_tokens(api: &MockApi, text: &str) {
+fn assert_within_tokens(api: &MockApi, text: &str) {
     let saying = "Good things come to every caller that waits patiently.";
     assert_eq!(text.matches(saying).count(), 2, "{text}");
-    says(
+    assert_contains(
         text,
         &[
             "used 13 tokens",
@@ -148,8 +148,8 @@ fn kept_to_its_tokens(api: &MockApi, text: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_python_openai_recipe_stays_within_its_tokens() {
     let (api, _server, running) = chat().await;
-    if let Some(text) = cooked(recipe("with_openai.py"), &running) {
-        kept_to_its_tokens(&api, &text);
+    if let Some(text) = run_recipe(recipe("with_openai.py"), &running) {
+        assert_within_tokens(&api, &text);
     }
 }
 
@@ -157,23 +157,23 @@ async fn the_python_openai_recipe_stays_within_its_tokens() {
 async fn the_node_openai_recipe_stays_within_its_tokens() {
     let (api, _server, running) = chat().await;
     let command = recipe_with_packages("openai.mjs");
-    if let Some(text) = command.and_then(|command| cooked(command, &running)) {
-        kept_to_its_tokens(&api, &text);
+    if let Some(text) = command.and_then(|command| run_recipe(command, &running)) {
+        assert_within_tokens(&api, &text);
     }
 }
 
 // The list of recipes recommends `outflow dev` for a first try.
 #[test]
 fn dev_serves_the_recipes_unchanged() {
-    let mut running = Running::dev();
-    if let Some(text) = cooked(recipe("curl.sh"), &running) {
-        says(
+    let mut running = RunningProgram::dev();
+    if let Some(text) = run_recipe(recipe("curl.sh"), &running) {
+        assert_contains(
             &text,
             &["20 answered with 200", "steered: 200", "problem:busy"],
         );
     }
-    if let Some(text) = cooked(recipe("with_openai.py"), &running) {
-        says(&text, &["wait their turn.\nrefused: 429 "]);
+    if let Some(text) = run_recipe(recipe("with_openai.py"), &running) {
+        assert_contains(&text, &["wait their turn.\nrefused: 429 "]);
     }
     running.process.terminate().expect("a signal");
     for api in ["demo", "chat"] {

@@ -12,12 +12,12 @@ use outflow_testkit::Process;
 
 use tokio::time::{interval, timeout};
 
-use super::support::{Running, started, tool};
+use super::support::{RunningProgram, start_tool, tool};
 
 const BOUNDS: &str = "header_timeout = \"2s\"\nbody_timeout = \"2s\"";
 
 /// Attacks the sidecar in this mode and returns the observations.
-async fn attacked(way: &str, path: &str) -> Option<Attack> {
+async fn attack_sidecar(way: &str, path: &str) -> Option<SlowAttack> {
     let large = MockResponse::status(200).content(Content::Zeros(4 * 1024 * 1024));
     let api = MockApi::builder()
         .answer("/large", large)
@@ -30,25 +30,25 @@ async fn attacked(way: &str, path: &str) -> Option<Attack> {
         "[apis.strict]\nbase_url = \"{}\"\nlimits = []\nconcurrency = 100\ntimeout = \"4s\"",
         server.url()
     );
-    let running = Running::serving(BOUNDS, &apis);
+    let running = RunningProgram::serving(BOUNDS, &apis);
     let mut command = tool("slowhttptest");
     command
         .args(way.split(' '))
         .args("-c 50 -r 50 -l 12 -p 3 -v 1 -u".split(' '))
         .arg(format!("{}/strict/{path}", running.calls));
-    let process = started(command)?;
-    let mut attack = Attack {
+    let process = start_tool(command)?;
+    let mut attack = SlowAttack {
         process,
         calls: 0,
         held: (0, 0),
     };
     let host = running.calls.strip_prefix("http://").expect("plain");
     // After a timeout the assertions report the observations so far.
-    let _late = timeout(LONGEST, attack.outlive(host)).await;
+    let _late = timeout(ATTACK_LENGTH, attack.outlive(host)).await;
     Some(attack)
 }
 
-struct Attack {
+struct SlowAttack {
     process: Process,
     /// Number of calls that were answered meanwhile.
     calls: usize,
@@ -56,28 +56,28 @@ struct Attack {
     held: (usize, usize),
 }
 
-impl Attack {
+impl SlowAttack {
     /// Calls repeatedly until no connection of the attack is left.
     async fn outlive(&mut self, host: &str) {
-        let mut every = interval(BREATH);
+        let mut every = interval(CALL_INTERVAL);
         while self.held.0 < MANY || self.held.1 > 0 {
             // Between two calls the attackers have the machine for themselves.
             every.tick().await;
-            healthy(host);
+            check_call(host);
             self.calls += 1;
             let now = connections(host);
             self.held = (self.held.0.max(now), now);
         }
     }
 
-    fn has_failed(mut self) {
+    fn assert_repelled(mut self) {
         let (most, left) = self.held;
         let lines = self.process.last_lines(Duration::ZERO).iter();
         let text: Vec<_> = lines.map(|line| line.text.as_str()).collect();
         let text = text.join("\n");
         assert!(most >= MANY && left == 0, "{most}, then {left}: {text}");
         assert!(!text.contains("NO"), "it was not to be reached: {text}");
-        assert!(self.calls > 5, "{} calls beside it", self.calls);
+        assert!(self.calls > 5, "{} calls meanwhile", self.calls);
     }
 }
 
@@ -101,9 +101,11 @@ fn connections(host: &str) -> usize {
 }
 
 /// Sends one regular call and checks its response.
-fn healthy(host: &str) {
+fn check_call(host: &str) {
     let mut stream = TcpStream::connect(host).expect("a place");
-    stream.set_read_timeout(Some(PRESENT)).expect("settable");
+    stream
+        .set_read_timeout(Some(RESPONSE_TIMEOUT))
+        .expect("settable");
     let request = format!("GET /strict/x HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("taken");
     let mut answer = String::new();
@@ -114,8 +116,8 @@ fn healthy(host: &str) {
 // One header a second, each of them in time.
 #[tokio::test(flavor = "multi_thread")]
 async fn slowhttptest_cannot_hold_connections_by_heads() {
-    if let Some(attack) = attacked("-H -i 1", "x").await {
-        attack.has_failed();
+    if let Some(attack) = attack_sidecar("-H -i 1", "x").await {
+        attack.assert_repelled();
     }
 }
 
@@ -123,23 +125,23 @@ async fn slowhttptest_cannot_hold_connections_by_heads() {
 // large one streams to the API, whose call has four seconds.
 #[tokio::test(flavor = "multi_thread")]
 async fn slowhttptest_cannot_hold_connections_by_small_bodies() {
-    if let Some(attack) = attacked("-B -i 1 -s 4096", "x").await {
-        attack.has_failed();
+    if let Some(attack) = attack_sidecar("-B -i 1 -s 4096", "x").await {
+        attack.assert_repelled();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slowhttptest_cannot_hold_connections_by_large_bodies() {
-    if let Some(attack) = attacked("-B -i 1 -s 200000", "x").await {
-        attack.has_failed();
+    if let Some(attack) = attack_sidecar("-B -i 1 -s 200000", "x").await {
+        attack.assert_repelled();
     }
 }
 
 // Four megabytes, of which the attacker reads five bytes a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn slowhttptest_cannot_hold_connections_by_not_reading() {
-    if let Some(attack) = attacked("-X -n 1 -z 5", "large").await {
-        attack.has_failed();
+    if let Some(attack) = attack_sidecar("-X -n 1 -z 5", "large").await {
+        attack.assert_repelled();
     }
 }
 
@@ -150,9 +152,9 @@ const OPEN: [&str; 5] = ["01", "04", "05", "08", "09"];
 const MANY: usize = 40;
 
 /// Duration of an attack that succeeds.
-const LONGEST: Duration = Duration::from_secs(12);
+const ATTACK_LENGTH: Duration = Duration::from_secs(12);
 
 /// Far longer than a response takes while other tests use the machine.
-const PRESENT: Duration = Duration::from_secs(3);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-const BREATH: Duration = Duration::from_millis(50);
+const CALL_INTERVAL: Duration = Duration::from_millis(50);

@@ -18,7 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// A running program.
-pub(crate) struct Running {
+pub(crate) struct RunningProgram {
     pub(crate) process: Process,
     /// Address for calls.
     pub(crate) calls: String,
@@ -27,7 +27,7 @@ pub(crate) struct Running {
     _folder: TempDir,
 }
 
-impl Running {
+impl RunningProgram {
     /// Starts `outflow serve` with these APIs and these lines in `[server]`.
     pub(crate) fn serving(server: &str, apis: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
@@ -83,7 +83,7 @@ pub(crate) fn tool(name: &str) -> Command {
 pub(crate) fn recipe(name: &str) -> Command {
     let file = root().join("docs/recipes").join(name);
     let mut command = match name.rsplit('.').next() {
-        Some("py") => tool(&within("python/bin/python")),
+        Some("py") => tool(&package_path("python/bin/python")),
         Some("mjs") => tool("node"),
         _ => tool("sh"),
     };
@@ -94,24 +94,24 @@ pub(crate) fn recipe(name: &str) -> Command {
 /// Builds a command for a Node recipe that imports a package. Node looks for packages next to a file and
 /// above it, so a symlink puts the recipe next to them.
 pub(crate) fn recipe_with_packages(name: &str) -> Option<Command> {
-    let packages = within("node/node_modules/openai");
+    let packages = package_path("node/node_modules/openai");
     if !Path::new(&packages).exists() {
         missing(&packages);
         return None;
     }
-    let beside = within(&format!("node/{name}"));
+    let link = package_path(&format!("node/{name}"));
     // The symlink may exist from the last run or from a concurrent test.
-    let _there = std::os::unix::fs::symlink(root().join("docs/recipes").join(name), &beside);
+    let _there = std::os::unix::fs::symlink(root().join("docs/recipes").join(name), &link);
     let mut command = tool("node");
     command
         .args(["--preserve-symlinks", "--preserve-symlinks-main"])
-        .arg(beside);
+        .arg(link);
     Some(command)
 }
 
 /// Runs a program to a successful end and returns its output; `None` if it is not installed.
-pub(crate) fn printed(command: Command) -> Option<String> {
-    let mut process = started(command)?;
+pub(crate) fn run_tool(command: Command) -> Option<String> {
+    let mut process = start_tool(command)?;
     let ended = process.wait(PATIENCE).expect("an end");
     let all = process.last_lines(PATIENCE).to_vec();
     assert!(ended.success(), "{ended}: {all:#?}");
@@ -121,7 +121,7 @@ pub(crate) fn printed(command: Command) -> Option<String> {
 }
 
 /// Starts a program, if it is installed.
-pub(crate) fn started(command: Command) -> Option<Process> {
+pub(crate) fn start_tool(command: Command) -> Option<Process> {
     let name = command.get_program().to_string_lossy().into_owned();
     match Process::start(command) {
         Ok(process) => Some(process),
@@ -140,7 +140,7 @@ fn missing(name: &str) {
 }
 
 /// Returns a path below the folder in which `cargo xtask test` installs packages.
-fn within(path: &str) -> String {
+fn package_path(path: &str) -> String {
     let path = root().join("target/recipes").join(path);
     path.to_string_lossy().into_owned()
 }

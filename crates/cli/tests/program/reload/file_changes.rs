@@ -5,15 +5,15 @@ use std::time::Duration;
 use outflow_mock::{MockApi, MockResponse};
 use outflow_testkit::Background;
 
-use super::support::{File, NAME, Running, slow_server};
+use super::support::{ConfigFile, NAME, ReloadProcess, slow_server};
 
 // Ten workers make 500 calls a second, 20 every 40 ms, each of which takes 10 ms at the server. Meanwhile the
 // file is replaced a hundred times, with other limits, retries, groups and a second API.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_reloads_fail_no_call() {
     let server = slow_server(Duration::from_millis(10)).await;
-    let file = File::for_server(&server);
-    let mut running = Running::start(&file);
+    let file = ConfigFile::for_server(&server);
+    let mut running = ReloadProcess::start(&file);
     let client = running.caller();
     let load = Background::start(async move {
         let mut failed = Vec::new();
@@ -71,11 +71,11 @@ fn variant(turn: u32) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_file_keeps_the_previous_configuration() {
     let server = slow_server(Duration::ZERO).await;
-    let file = File::for_server(&server);
-    let mut running = Running::start(&file);
+    let file = ConfigFile::for_server(&server);
+    let mut running = ReloadProcess::start(&file);
     let client = running.caller();
     let whole = file.text("");
-    for (text, told) in [
+    for (text, message) in [
         (&whole[..whole.len() / 2], "error"),
         ("", "names no API"),
         (
@@ -85,7 +85,7 @@ async fn an_invalid_file_keeps_the_previous_configuration() {
     ] {
         std::fs::write(file.path(), text).expect("written");
         running.says("the configuration before stays in effect");
-        running.says(told);
+        running.says(message);
         let answer = client.get(NAME, "/a").send().await.expect("an answer");
         assert_eq!(answer.status(), 200);
     }
@@ -101,8 +101,8 @@ async fn an_invalid_file_keeps_the_previous_configuration() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_watch_applies_a_slowly_written_file_once_it_is_complete() {
     let server = slow_server(Duration::ZERO).await;
-    let file = File::for_server(&server);
-    let mut running = Running::start(&file);
+    let file = ConfigFile::for_server(&server);
+    let mut running = ReloadProcess::start(&file);
     let whole = file.text("retry_count = 3");
     std::fs::write(file.path(), &whole[..whole.len() / 3]).expect("written");
     tokio::time::sleep(Duration::from_millis(250)).await;
@@ -117,7 +117,7 @@ async fn the_watch_applies_a_replaced_key_file() {
         .answer("/**", MockResponse::echo())
         .build();
     let server = api.expect("valid").listen().await.expect("a port");
-    let file = File::for_server(&server);
+    let file = ConfigFile::for_server(&server);
     let (key, secrets) = (
         file.dir.path().join("keys/key"),
         file.dir.path().join("keys"),
@@ -125,7 +125,7 @@ async fn the_watch_applies_a_replaced_key_file() {
     std::fs::create_dir(&secrets).expect("a directory");
     std::fs::write(&key, "first").expect("written");
     file.write(&format!("api_key_file = {key:?}"));
-    let mut running = Running::start(&file);
+    let mut running = ReloadProcess::start(&file);
     let client = running.caller();
     let shown = async || {
         let answer = client.get(NAME, "/a").send().await.expect("an answer");

@@ -5,9 +5,9 @@ use std::time::Duration;
 use outflow::config::Environment;
 use outflow_cli::{ConfigSources, ConfigWatch, Program, ReloadError};
 
-use super::support::{File, slow_server};
+use super::support::{ConfigFile, slow_server};
 
-fn sources(file: &File) -> ConfigSources {
+fn sources(file: &ConfigFile) -> ConfigSources {
     ConfigSources::new(vec![file.path()]).in_environment(Environment::empty())
 }
 
@@ -23,13 +23,13 @@ const OTHER: &str = "[apis.other]\nbase_url = \"http://127.0.0.1:9\"\n";
 #[tokio::test]
 async fn auto_recover_applies_to_reloaded_apis() {
     let server = slow_server(Duration::ZERO).await;
-    let file = File::for_server(&server);
+    let file = ConfigFile::for_server(&server);
     file.write(OTHER);
     let program = program(sources(&file).recovering(Duration::from_mins(5))).await;
-    let station = program.station();
+    let state = program.station();
     let has_it = |api: &str| {
         let key = format!("apis.{api}.health.auto_recover");
-        let origin = station
+        let origin = state
             .config()
             .client
             .origins
@@ -39,10 +39,10 @@ async fn auto_recover_applies_to_reloaded_apis() {
     };
     assert!(has_it("strict") && has_it("other"));
     file.write("");
-    let changes = station.reload().expect("an API may go");
+    let changes = state.reload().expect("an API may go");
     assert_eq!(changes.to_string(), "removed other");
     file.write(&OTHER.replace("other", "third"));
-    let changes = station.reload().expect("another may come");
+    let changes = state.reload().expect("another may come");
     assert_eq!(changes.to_string(), "added third");
     assert!(has_it("strict") && has_it("third"));
     assert!(program.stop().await);
@@ -52,14 +52,14 @@ async fn auto_recover_applies_to_reloaded_apis() {
 #[tokio::test]
 async fn offline_applies_to_reloaded_apis() {
     let server = slow_server(Duration::ZERO).await;
-    let file = File::for_server(&server);
+    let file = ConfigFile::for_server(&server);
     let program = program(sources(&file).offline()).await;
-    let station = program.station();
-    let client = station.client();
+    let state = program.station();
+    let client = state.client();
     client.get("strict", "/a").send().await.expect_err("held");
     let second = format!("[apis.second]\nbase_url = \"{}\"\n", server.url());
     file.write(&second);
-    assert_eq!(station.reload().expect("valid").to_string(), "added second");
+    assert_eq!(state.reload().expect("valid").to_string(), "added second");
     client.get("second", "/a").send().await.expect_err("held");
     assert_eq!(server.api().totals().seen, 0);
     client
@@ -74,7 +74,7 @@ async fn offline_applies_to_reloaded_apis() {
 #[tokio::test]
 async fn a_reload_keeps_the_token_of_a_public_port() {
     let server = slow_server(Duration::ZERO).await;
-    let file = File::for_server(&server);
+    let file = ConfigFile::for_server(&server);
     let inside = file.text("");
     let outside = inside.replacen(
         "listen = \"127.0.0.1:0\"",
@@ -85,13 +85,13 @@ async fn a_reload_keeps_the_token_of_a_public_port() {
     let environment = [("TOKEN", "for-callers")].into_iter().collect();
     let sources = ConfigSources::new(vec![file.path()]).in_environment(environment);
     let program = program(sources).await;
-    let station = program.station();
+    let state = program.station();
     std::fs::write(file.path(), inside).expect("written");
-    let refused = station.reload().expect_err("the door is still open");
+    let refused = state.reload().expect_err("the port is still public");
     assert!(
         matches!(refused, ReloadError::Unguarded("server")),
         "{refused}"
     );
-    assert!(station.config().server.token.is_some());
+    assert!(state.config().server.token.is_some());
     assert!(program.stop().await);
 }

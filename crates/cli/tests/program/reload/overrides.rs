@@ -5,9 +5,9 @@ use std::time::Duration;
 use outflow::config::Environment;
 use outflow_cli::{ConfigSources, ConfigWatch, Program, ReloadError};
 
-use super::support::{File, slow_server};
+use super::support::{ConfigFile, slow_server};
 
-async fn program(file: &File) -> Program {
+async fn program(file: &ConfigFile) -> Program {
     let sources = ConfigSources::new(vec![file.path()]).in_environment(Environment::empty());
     Program::start_watching(sources, ConfigWatch::Nothing)
         .await
@@ -18,13 +18,13 @@ async fn program(file: &File) -> Program {
 #[tokio::test]
 async fn a_set_variable_survives_reloads() {
     let server = slow_server(Duration::ZERO).await;
-    let file = File::for_server(&server);
+    let file = ConfigFile::for_server(&server);
     let program = program(&file).await;
-    let station = program.station();
-    let changes = station.set("strict", "concurrency", "7").expect("valid");
+    let state = program.station();
+    let changes = state.set("strict", "concurrency", "7").expect("valid");
     assert_eq!(changes.to_string(), "changed strict");
     let origin = |key: &str| {
-        station
+        state
             .config()
             .client
             .origins
@@ -34,21 +34,18 @@ async fn a_set_variable_survives_reloads() {
     };
     assert_eq!(origin("apis.strict.concurrency"), "runtime");
     let most = || {
-        let door = station.client().upstream("strict").expect("there");
-        door.report().health[0].concurrency
+        let upstream = state.client().upstream("strict").expect("there");
+        upstream.report().health[0].concurrency
     };
     assert_eq!(most(), 7);
 
     file.write("retry_count = 1");
-    assert_eq!(
-        station.reload().expect("valid").to_string(),
-        "changed strict"
-    );
+    assert_eq!(state.reload().expect("valid").to_string(), "changed strict");
     assert_eq!(
         (most(), origin("apis.strict.concurrency").as_str()),
         (7, "runtime")
     );
-    assert!(station.last_reload().expect("two").result.is_ok());
+    assert!(state.last_reload().expect("two").result.is_ok());
     assert!(program.stop().await);
 }
 
@@ -56,36 +53,34 @@ async fn a_set_variable_survives_reloads() {
 #[tokio::test]
 async fn invalid_variables_are_refused_and_reported() {
     let server = slow_server(Duration::ZERO).await;
-    let file = File::for_server(&server);
+    let file = ConfigFile::for_server(&server);
     let program = program(&file).await;
-    let station = program.station();
+    let state = program.station();
     for (variable, value) in [
         ("p_throtle", "0.2"),
         ("concurrency", "many"),
         ("sleep_min", "90h"),
         ("base_url", "ftp://elsewhere"),
     ] {
-        let refused = station.set("strict", variable, value).expect_err(variable);
+        let refused = state.set("strict", variable, value).expect_err(variable);
         assert!(matches!(refused, ReloadError::Config(_)), "{refused}");
     }
-    let unknown = station
-        .set("other", "concurrency", "7")
-        .expect_err("unknown");
+    let unknown = state.set("other", "concurrency", "7").expect_err("unknown");
     assert!(unknown.to_string().contains("other"), "{unknown}");
-    let runtime = station
+    let runtime = state
         .config()
         .client
         .origins
         .iter()
         .any(|(_, origin)| origin.to_string() == "runtime");
     assert!(!runtime);
-    let page = station.client().metrics().expect("metrics").render();
+    let page = state.client().metrics().expect("metrics").render();
     assert!(
         page.contains("outflow_reloads_total{result=\"refused\"} 4\n"),
         "{page}"
     );
-    assert!(station.last_reload().expect("four").result.is_err());
-    assert!(station.reload().expect("the file is good").is_empty());
+    assert!(state.last_reload().expect("four").result.is_err());
+    assert!(state.reload().expect("the file is good").is_empty());
     assert!(program.stop().await);
 }
 
@@ -93,25 +88,17 @@ async fn invalid_variables_are_refused_and_reported() {
 #[tokio::test]
 async fn a_set_variable_ends_with_its_api() {
     let server = slow_server(Duration::ZERO).await;
-    let file = File::for_server(&server);
+    let file = ConfigFile::for_server(&server);
     let other = "[apis.other]\nbase_url = \"http://127.0.0.1:9\"\n";
     file.write(other);
     let program = program(&file).await;
-    let station = program.station();
-    station.set("other", "timeout", "3s").expect("valid");
+    let state = program.station();
+    state.set("other", "timeout", "3s").expect("valid");
     file.write("");
-    assert_eq!(
-        station.reload().expect("valid").to_string(),
-        "removed other"
-    );
+    assert_eq!(state.reload().expect("valid").to_string(), "removed other");
     file.write(other);
-    assert_eq!(station.reload().expect("valid").to_string(), "added other");
-    let timeout = station
-        .client()
-        .api("other")
-        .expect("there")
-        .timeouts
-        .attempt;
+    assert_eq!(state.reload().expect("valid").to_string(), "added other");
+    let timeout = state.client().api("other").expect("there").timeouts.attempt;
     assert_ne!(timeout, Duration::from_secs(3));
     assert!(program.stop().await);
 }
@@ -120,21 +107,21 @@ async fn a_set_variable_ends_with_its_api() {
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_reloads_are_serialized() {
     let server = slow_server(Duration::ZERO).await;
-    let file = File::for_server(&server);
+    let file = ConfigFile::for_server(&server);
     let program = program(&file).await;
-    let station = program.station();
+    let state = program.station();
     std::thread::scope(|threads| {
         for number in 1..=8_u32 {
             threads.spawn(move || {
                 for turn in 0..10 {
                     let value = (number * 10 + turn).to_string();
-                    station.set("strict", "concurrency", &value).expect("valid");
-                    station.reload().expect("valid");
+                    state.set("strict", "concurrency", &value).expect("valid");
+                    state.reload().expect("valid");
                 }
             });
         }
     });
-    let page = station.client().metrics().expect("metrics").render();
+    let page = state.client().metrics().expect("metrics").render();
     assert!(
         page.contains("outflow_reloads_total{result=\"applied\"} 160\n"),
         "{page}"

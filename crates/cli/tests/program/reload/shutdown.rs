@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outflow_testkit::{Background, Process};
 
-use super::support::{File, NAME, Running, command, slow_server};
+use super::support::{ConfigFile, NAME, ReloadProcess, command, slow_server};
 use crate::support::PATIENCE;
 
 // Fifty calls of two seconds each are in flight when the program receives the signal. An idle connection is
@@ -14,8 +14,8 @@ use crate::support::PATIENCE;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminated_program_finishes_its_calls() {
     let server = slow_server(Duration::from_secs(2)).await;
-    let file = File::for_server(&server);
-    let mut running = Running::start(&file);
+    let file = ConfigFile::for_server(&server);
+    let mut running = ReloadProcess::start(&file);
     let client = running.caller();
     let mut idle = idle(&running.calls);
     let calls: Vec<_> = (0..50)
@@ -76,8 +76,8 @@ fn idle(url: &str) -> TcpStream {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_ends_the_program_at_once() {
     let server = slow_server(Duration::from_mins(1)).await;
-    let file = File::for_server(&server);
-    let mut running = Running::start(&file);
+    let file = ConfigFile::for_server(&server);
+    let mut running = ReloadProcess::start(&file);
     let client = running.caller();
     let call = Background::start(async move { client.get(NAME, "/a").send().await });
     while !running
@@ -102,10 +102,10 @@ async fn a_second_signal_ends_the_program_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_program_reports_a_locked_directory() {
     let server = slow_server(Duration::ZERO).await;
-    let file = File::for_server(&server);
+    let file = ConfigFile::for_server(&server);
     let kept = file.dir.path().join("kept");
     file.write(&format!("[cache]\ndir = \"{}\"", kept.display()));
-    let first = Running::start(&file);
+    let first = ReloadProcess::start(&file);
     let mut second = Process::start(command(&file)).expect("it starts");
     let status = second.wait(PATIENCE).expect("its end");
     assert_eq!(status.code(), Some(1));

@@ -6,13 +6,13 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::support::{File, NAME, caller, slow_server};
+use super::support::{ConfigFile, NAME, caller, slow_server};
 use crate::support::PATIENCE;
 
 /// A process that is killed with the test.
-struct Supervised(Child);
+struct SupervisedProcess(Child);
 
-impl Supervised {
+impl SupervisedProcess {
     fn signal(&self, name: &str) {
         let sent = Command::new("kill")
             .args(["-s", name, &self.0.id().to_string()])
@@ -21,7 +21,7 @@ impl Supervised {
     }
 }
 
-impl Drop for Supervised {
+impl Drop for SupervisedProcess {
     fn drop(&mut self) {
         // A process that has already ended is fine.
         let _gone = self.0.kill();
@@ -36,15 +36,15 @@ const HANDED_OVER: &str = "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=calls exec 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_program_serves_an_inherited_socket_and_notifies_its_supervisor() {
     let server = slow_server(Duration::ZERO).await;
-    let file = File::for_server(&server);
+    let file = ConfigFile::for_server(&server);
     let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("an address");
     let path = file.dir.path().join("notify");
-    let told = UnixDatagram::bind(&path).expect("a socket");
-    told.set_read_timeout(Some(PATIENCE)).expect("set");
-    let heard = || {
+    let notifications = UnixDatagram::bind(&path).expect("a socket");
+    notifications.set_read_timeout(Some(PATIENCE)).expect("set");
+    let receive = || {
         let mut bytes = [0; 200];
-        let length = told.recv(&mut bytes).expect("a datagram");
+        let length = notifications.recv(&mut bytes).expect("a datagram");
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     };
 
@@ -55,21 +55,21 @@ async fn the_program_serves_an_inherited_socket_and_notifies_its_supervisor() {
         .stdin(Stdio::from(OwnedFd::from(socket)))
         .stderr(Stdio::null())
         .spawn();
-    let mut program = Supervised(child.expect("it starts"));
-    assert_eq!(heard(), "READY=1");
+    let mut program = SupervisedProcess(child.expect("it starts"));
+    assert_eq!(receive(), "READY=1");
     let client = caller(&format!("http://{address}/strict"));
     let answer = client.get(NAME, "/a").send().await.expect("an answer");
     assert_eq!(answer.status(), 200);
 
     program.signal("HUP");
-    let reloading = heard();
+    let reloading = receive();
     assert!(
         reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="),
         "{reloading}"
     );
-    assert_eq!(heard(), "READY=1");
+    assert_eq!(receive(), "READY=1");
     program.signal("TERM");
-    assert_eq!(heard(), "STOPPING=1");
+    assert_eq!(receive(), "STOPPING=1");
     assert_eq!(program.0.wait().expect("its end").code(), Some(0));
 }
 
@@ -77,7 +77,7 @@ async fn the_program_serves_an_inherited_socket_and_notifies_its_supervisor() {
 #[tokio::test]
 async fn the_program_refuses_an_inherited_public_socket_without_a_token() {
     let server = slow_server(Duration::ZERO).await;
-    let file = File::for_server(&server);
+    let file = ConfigFile::for_server(&server);
     let socket = TcpListener::bind("0.0.0.0:0").expect("a port");
     let ended = Command::new("sh")
         .args(["-c", HANDED_OVER, env!("CARGO_BIN_EXE_outflow")])

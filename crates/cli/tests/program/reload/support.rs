@@ -22,12 +22,12 @@ pub(crate) async fn slow_server(delay: Duration) -> Server {
 }
 
 /// A directory with a configuration file.
-pub(crate) struct File {
+pub(crate) struct ConfigFile {
     pub(crate) dir: TempDir,
     base_url: String,
 }
 
-impl File {
+impl ConfigFile {
     pub(crate) fn for_server(server: &Server) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let base_url = server.url();
@@ -58,14 +58,14 @@ impl File {
 }
 
 /// A running program.
-pub(crate) struct Running {
+pub(crate) struct ReloadProcess {
     pub(crate) process: Process,
     pub(crate) calls: String,
     pub(crate) admin: String,
 }
 
-impl Running {
-    pub(crate) fn start(file: &File) -> Self {
+impl ReloadProcess {
+    pub(crate) fn start(file: &ConfigFile) -> Self {
         let process = Process::start(command(file)).expect("the program starts");
         Self::announced(process)
     }
@@ -104,7 +104,7 @@ impl Running {
     }
 }
 
-pub(crate) fn command(file: &File) -> Command {
+pub(crate) fn command(file: &ConfigFile) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_outflow"));
     command.arg("serve").arg("--config").arg(file.path());
     command
