@@ -134,11 +134,11 @@ pub(super) async fn actions(
 
 pub(super) async fn ripe(
     runner: &ScriptRunner,
-    asked: FinishedQuery<'_>,
+    query: FinishedQuery<'_>,
 ) -> StoreResult<Vec<ActionReport>> {
-    let limit = asked.most.clamp(1, PAGE);
+    let limit = query.most.clamp(1, PAGE);
     let finished = finish_interrupted(runner, limit).await;
-    let mut taken = ScriptReply::new(runner.run(take_call(runner, asked, limit)).await?)?;
+    let mut taken = ScriptReply::new(runner.run(take_call(runner, query, limit)).await?)?;
     if taken.is_empty() {
         return finished.map(|()| Vec::new());
     }
@@ -178,12 +178,12 @@ async fn end_overdue(runner: &ScriptRunner, action: &Name) -> StoreResult<()> {
 
 fn take_call<'a>(
     runner: &'a ScriptRunner,
-    asked: FinishedQuery<'_>,
+    query: FinishedQuery<'_>,
     limit: usize,
 ) -> ScriptCall<'a> {
     let call = runner.call(&runner.scripts.finished);
-    let mut call = call.arg(limit).arg(micros(asked.lease));
-    for action in asked.notifying {
+    let mut call = call.arg(limit).arg(micros(query.lease));
+    for action in query.notifying {
         call.push(action.as_str());
     }
     call

@@ -21,24 +21,30 @@ use crate::settle::{JobEnd, Settlement};
 /// round trip. A filter that allows everything costs nothing; limits belong into the shared limits.
 pub(super) async fn claim(
     runner: &ScriptRunner,
-    ask: ClaimRequest,
-    gate: &mut dyn ClaimFilter,
+    request: ClaimRequest,
+    filter: &mut dyn ClaimFilter,
 ) -> StoreResult<ClaimBatch> {
-    let session = ask.session.clone();
-    let mut claims = take(runner, ask).await?;
-    let mut back = Vec::new();
-    let mut barrier = ClaimBarrier::default();
-    claims.jobs.retain(|job| match barrier.judge(job, gate) {
-        None => true,
-        Some(end) => {
-            let token = job.token;
-            back.push(Settlement { token, end });
-            false
-        }
-    });
-    if !back.is_empty() {
-        claims.next = Some(claims.next.map_or(LOOK_AGAIN, |next| next.min(LOOK_AGAIN)));
-        let returned = settle(runner, &session, back).await;
+    let session = request.session.clone();
+    let mut claims = claim_unfiltered(runner, request).await?;
+    let mut returned_jobs = Vec::new();
+    let mut state = FilterState::default();
+    claims
+        .jobs
+        .retain(|job| match state.decide_end(job, filter) {
+            None => true,
+            Some(end) => {
+                let token = job.token;
+                returned_jobs.push(Settlement { token, end });
+                false
+            }
+        });
+    if !returned_jobs.is_empty() {
+        claims.next = Some(
+            claims
+                .next
+                .map_or(RECLAIM_AFTER, |next| next.min(RECLAIM_AFTER)),
+        );
+        let returned = settle(runner, &session, returned_jobs).await;
         // The jobs were claimed even if returning some of them failed.
         returned.map_err(|error| {
             if error.is_lost() {
@@ -53,24 +59,24 @@ pub(super) async fn claim(
 
 /// Decisions of the filter so far.
 #[derive(Default)]
-struct ClaimBarrier {
+struct FilterState {
     stopped: bool,
     parked: Vec<Name>,
 }
 
-impl ClaimBarrier {
+impl FilterState {
     /// Returns how the claim ends at once, or `None` if the job may start.
-    fn judge(&mut self, job: &ClaimedJob, gate: &mut dyn ClaimFilter) -> Option<JobEnd> {
+    fn decide_end(&mut self, job: &ClaimedJob, filter: &mut dyn ClaimFilter) -> Option<JobEnd> {
         if self.stopped {
             return Some(JobEnd::Returned);
         }
         if !self.parked.contains(&job.tenant) {
-            let head = NextJob {
+            let next_job = NextJob {
                 tenant: &job.tenant,
                 cost: job.cost,
                 priority: job.priority,
             };
-            match gate.decide(&head) {
+            match filter.decide(&next_job) {
                 ClaimDecision::Take => return None,
                 ClaimDecision::Park(_) => self.parked.push(job.tenant.clone()),
                 ClaimDecision::Stop => self.stopped = true,
@@ -80,20 +86,20 @@ impl ClaimBarrier {
     }
 }
 
-async fn take(runner: &ScriptRunner, ask: ClaimRequest) -> StoreResult<ClaimBatch> {
-    let plan = ask.plan.as_ref();
+async fn claim_unfiltered(runner: &ScriptRunner, request: ClaimRequest) -> StoreResult<ClaimBatch> {
+    let plan = request.plan.as_ref();
     let mut call = runner
         .call(&runner.scripts.claim)
-        .arg(ask.lane.as_str())
-        .arg(ask.session.as_str())
-        .arg(ask.most.clamp(1, MAX_JOBS))
-        .arg(micros(ask.lease))
+        .arg(request.lane.as_str())
+        .arg(request.session.as_str())
+        .arg(request.most.clamp(1, MAX_JOBS))
+        .arg(micros(request.lease))
         .arg(u8::from(plan.is_some()));
     push_limits(&mut call, plan);
-    claims(ScriptReply::new(runner.run(call).await?)?)
+    decode_claims(ScriptReply::new(runner.run(call).await?)?)
 }
 
-fn claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
+fn decode_claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
     let next = reply.maybe_span()?;
     let expired = reply.number()?;
     let first = reply.number()?;
@@ -108,7 +114,7 @@ fn claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
         };
         // An unreadable entry stays until its session ends, and does not stop the others.
         if let Ok(entry) = decode_entry(entries.bytes()?) {
-            jobs.push(claimed(entry, claim, starts_in));
+            jobs.push(to_claimed_job(entry, claim, starts_in));
         }
     }
     jobs.sort_by_key(|job| job.starts_in);
@@ -124,7 +130,7 @@ fn claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
     })
 }
 
-fn claimed(entry: ListedJob, claim: u64, starts_in: Duration) -> ClaimedJob {
+fn to_claimed_job(entry: ListedJob, claim: u64, starts_in: Duration) -> ClaimedJob {
     let record = entry.record;
     ClaimedJob {
         token: FencingToken {
@@ -188,7 +194,7 @@ pub(super) async fn disown(
         .iter()
         .flat_map(|token| six_bytes(token.claim))
         .collect();
-    let mut given = 0;
+    let mut returned = 0;
     loop {
         let call = runner
             .call(&runner.scripts.release_unknown)
@@ -196,15 +202,15 @@ pub(super) async fn disown(
             .arg(known.as_slice())
             .arg(MAX_JOBS);
         let mut reply = ScriptReply::new(runner.run(call).await?)?;
-        given += reply.number()?;
+        returned += reply.number()?;
         if reply.number()? == 0 {
-            return Ok(given);
+            return Ok(returned);
         }
     }
 }
 
 /// The filter's clock is not the server's, so a refused claim is repeated after a moment.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const RECLAIM_AFTER: Duration = Duration::from_millis(20);
 
 /// A few milliseconds of the server's time.
 const MAX_JOBS: usize = 1_000;

@@ -62,7 +62,7 @@ impl Subscriber {
             if timeout(span, seen.changed()).await.is_ok() {
                 return;
             }
-            // After silence, a ping tells an idle server from a dead connection.
+            // After silence, a ping distinguishes an idle server from a dead connection.
             if let Ok(open) = open {
                 self.ping(open).await;
             }

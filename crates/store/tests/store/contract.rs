@@ -28,7 +28,7 @@ pub(crate) mod submit;
 pub(crate) mod tenant_rules;
 
 /// Fresh store and its time.
-pub(crate) trait World {
+pub(crate) trait StoreWorld {
     /// Type of the store.
     type Store: JobStore;
 
@@ -39,10 +39,10 @@ pub(crate) trait World {
     fn unit(&self) -> Duration;
 
     /// Returns the wall time of the store.
-    fn wall(&self) -> WallTime;
+    fn wall_time(&self) -> WallTime;
 
     /// Lets time pass.
-    fn pass(&self, span: Duration) -> impl Future<Output = ()>;
+    fn advance(&self, span: Duration) -> impl Future<Output = ()>;
 }
 
 /// Makes a valid name.
@@ -92,12 +92,12 @@ pub(crate) async fn submit(store: &impl JobStore, jobs: Vec<NewJob>) -> SubmitRe
 }
 
 /// Makes a request of the session `worker`, under a lease that outlives the test.
-pub(crate) fn ask(most: usize) -> ClaimRequest {
-    ask_as("worker", most, Duration::from_hours(1))
+pub(crate) fn claim_request(most: usize) -> ClaimRequest {
+    claim_request_as("worker", most, Duration::from_hours(1))
 }
 
 /// Makes a request of a session.
-pub(crate) fn ask_as(session: &str, most: usize, lease: Duration) -> ClaimRequest {
+pub(crate) fn claim_request_as(session: &str, most: usize, lease: Duration) -> ClaimRequest {
     ClaimRequest {
         lane: name("mail"),
         session: name(session),
@@ -110,7 +110,7 @@ pub(crate) fn ask_as(session: &str, most: usize, lease: Duration) -> ClaimReques
 
 /// Claims for the session `worker`.
 pub(crate) async fn claim(store: &impl JobStore, most: usize) -> Vec<ClaimedJob> {
-    let claims = store.claim(ask(most), &mut AllowAll).await;
+    let claims = store.claim(claim_request(most), &mut AllowAll).await;
     claims.expect("claimed").jobs
 }
 
@@ -157,125 +157,125 @@ pub(crate) fn ids(jobs: &[ClaimedJob]) -> Vec<String> {
 macro_rules! contract {
     ($run:ident) => {
         contract!(@laws $run, submit:
-            a_batch_is_taken_in_order_and_told_its_places
-            a_name_that_is_known_is_a_duplicate_and_changes_nothing
-            a_name_twice_in_one_batch_is_taken_once
-            a_finished_job_is_known_as_long_as_it_was_said
-            a_job_without_a_name_gets_one_of_its_own
-            nothing_is_taken_beyond_the_bound
+            a_batch_keeps_its_order_and_returns_its_places
+            a_known_name_is_a_duplicate_and_changes_nothing
+            a_name_twice_in_one_batch_is_accepted_once
+            a_finished_job_name_is_remembered_for_its_retention
+            a_job_without_a_name_gets_a_unique_one
+            no_job_is_accepted_beyond_the_queue_bound
             an_empty_batch_changes_nothing
-            a_closed_action_takes_no_more_jobs
-            a_batch_opens_its_action_as_it_says
-            an_open_action_stays_as_it_was_opened
-            a_batch_of_known_jobs_leaves_an_action_that_is_over_as_it_was
-            a_new_job_begins_an_action_that_is_over_anew
-            a_cancelled_action_begins_anew_with_a_new_job
+            a_closed_action_accepts_no_more_jobs
+            a_batch_opens_its_action_with_its_spec
+            an_open_action_keeps_its_spec
+            a_batch_of_known_jobs_does_not_change_a_finished_action
+            a_new_job_reopens_a_finished_action
+            a_new_job_reopens_a_cancelled_action
             a_full_queue_opens_no_action
             a_batch_without_jobs_opens_and_closes
             a_full_queue_leaves_the_action_open_for_the_rest
             waiting_for_a_change_ends_with_a_submission
         );
         contract!(@laws $run, claim:
-            tenants_take_turns_whatever_their_backlogs
-            thousands_of_one_do_not_delay_ten_of_another
-            weights_share_a_lane_as_they_say
-            a_tenant_of_high_priority_gets_four_times_as_much
+            tenants_take_turns_with_any_backlogs
+            thousands_of_jobs_do_not_delay_ten_of_another_tenant
+            weights_divide_a_lane
+            a_high_priority_tenant_gets_four_times_the_turns
             classes_of_one_tenant_share_sixteen_to_four_to_one
-            a_long_line_keeps_its_order
-            lanes_do_not_meet
-            a_claim_carries_all_that_was_submitted
-            the_gate_is_asked_in_order_and_obeyed
+            a_long_queue_keeps_its_order
+            lanes_are_independent
+            a_claim_carries_every_submitted_field
+            the_filter_is_asked_in_order_and_obeyed
             a_parked_tenant_lets_others_pass_and_returns_in_time
-            a_job_does_not_begin_before_its_time
+            a_job_does_not_start_before_its_time
             a_job_past_its_deadline_ends_as_expired
-            no_more_than_a_tenants_bound_are_under_way
-            no_two_claims_have_the_same_number
+            no_tenant_exceeds_its_in_flight_bound
+            claim_numbers_are_unique
         );
         contract!(@laws $run, settle:
-            a_done_job_is_gone_and_counted
-            a_retry_waits_and_then_stands_before_later_jobs
-            a_job_out_of_retries_is_buried_with_its_history
-            what_came_of_the_last_try_is_kept
-            a_final_failure_is_buried_at_once
-            a_refused_job_returns_to_the_head_and_uses_no_retry
-            a_refusal_of_the_lane_stops_everybody
-            a_returned_job_was_never_claimed
+            a_done_job_leaves_the_queue_and_is_counted
+            a_retry_waits_and_then_goes_before_later_jobs
+            a_job_out_of_retries_is_dead_lettered_with_its_history
+            the_result_of_the_last_attempt_is_stored
+            a_final_failure_is_dead_lettered_at_once
+            a_throttled_job_returns_to_the_head_and_uses_no_retry
+            a_throttled_lane_stops_all_tenants
+            a_returned_job_is_as_if_never_claimed
             an_interrupted_job_keeps_its_attempt
-            a_failure_that_is_put_off_uses_a_retry
-            a_fixed_put_off_waits_as_long_as_it_says
-            the_formula_puts_off_by_how_many_are_put_off
+            a_deferred_failure_uses_a_retry
+            a_fixed_deferral_waits_for_its_span
+            the_formula_defers_by_the_number_of_deferred_jobs
             a_claim_settles_once
             settlements_of_one_call_are_answered_in_order
         );
         contract!(@laws $run, lease:
-            a_beat_keeps_a_session_alive
+            a_heartbeat_keeps_a_session_alive
             a_lost_session_is_fenced_and_its_jobs_return_first
-            a_job_that_kills_its_workers_is_buried
-            an_attempt_that_a_worker_lived_through_clears_its_job
-            a_job_buried_with_its_worker_tells_why
-            reaping_takes_no_more_than_it_is_told
-            a_job_that_is_too_late_ends_though_its_line_stands_still
-            what_a_session_never_heard_of_goes_back_as_it_was
+            a_job_that_kills_its_workers_is_dead_lettered
+            a_survived_attempt_clears_its_job
+            a_job_lost_with_its_worker_has_an_error
+            reaping_respects_its_limit
+            an_expired_job_ends_in_a_blocked_queue
+            claims_a_session_never_received_return_unchanged
             a_session_that_never_claimed_is_lost
             one_session_cannot_settle_for_another
         );
         contract!(@laws $run, actions:
             an_action_moves_through_its_stages
             an_action_ends_only_after_it_was_closed
-            an_end_is_ripe_until_it_was_told
-            an_end_is_given_to_one_who_tells_it
-            an_action_that_takes_too_long_fails_and_cancels_the_rest
-            an_end_waits_for_what_a_dead_worker_had
-            a_cancelled_action_is_ripe_when_nothing_of_it_is_open
-            an_end_that_was_told_is_told_once_whatever_its_letters_do
-            a_cancellation_changes_no_end_that_is_to_be_told
-            the_name_of_an_action_that_is_over_can_be_opened_again
-            outcomes_come_in_order_with_what_was_kept
+            a_finished_action_is_returned_until_notified
+            a_finished_action_is_leased_to_one_caller
+            an_action_past_its_timeout_fails_and_cancels_the_rest
+            an_action_ends_after_the_claims_of_a_dead_worker
+            a_cancelled_action_finishes_without_open_jobs
+            a_notified_action_stays_notified_after_requeues_and_purges
+            a_cancellation_does_not_change_a_finished_action
+            a_finished_action_can_be_opened_again
+            outcomes_come_in_order_with_their_results
             an_action_counts_its_own_jobs_only
-            closing_what_nobody_opened_is_refused
+            closing_an_unknown_action_is_refused
             actions_are_listed_by_name
-            what_an_action_has_left_is_told_by_place
+            remaining_work_is_listed_by_lane_and_tenant
         );
         contract!(@laws $run, operator:
-            a_paused_tenant_waits_and_others_go_on
-            an_action_tells_how_many_stopped_tenants_hold_it_up
-            a_paused_action_does_not_hold_its_tenants_other_jobs
-            released_jobs_stand_in_line_again
-            a_rule_is_kept_and_told
-            dead_letters_are_listed_and_revived_as_if_never_tried
+            a_paused_tenant_waits_and_others_continue
+            an_action_counts_the_paused_tenants_that_hold_it_up
+            a_paused_action_does_not_block_its_tenants_other_jobs
+            released_jobs_are_queued_again
+            a_rule_is_stored_and_reported
+            dead_letters_are_listed_and_requeued_as_new
             purged_letters_stay_counted_as_failed
-            a_revived_job_does_not_reopen_its_action
-            a_revived_job_leaves_an_end_that_is_being_told_as_it_is
-            a_revived_job_counts_in_an_action_that_goes_on
-            a_revived_job_has_one_outcome_in_an_action_that_goes_on
-            statistics_are_forgotten_but_not_while_jobs_are_put_off
-            snapshots_tell_how_congested_a_tenant_was
-            tidying_forgets_what_is_too_old
+            a_requeued_job_does_not_reopen_its_action
+            a_requeued_job_does_not_change_a_finished_action
+            a_requeued_job_counts_in_an_open_action
+            a_requeued_job_has_one_outcome_in_an_open_action
+            statistics_are_reset_only_without_deferred_jobs
+            samples_record_the_congestion_of_a_tenant
+            garbage_collection_removes_old_data
         );
         contract!(@laws $run, cancel:
-            cancelling_a_tenant_ends_what_has_not_begun
-            nothing_of_a_cancelled_tenant_goes_again_wherever_it_was
-            what_a_pause_held_of_a_cancelled_tenant_ends
-            a_tenant_that_was_refused_waits_although_its_jobs_were_cancelled
+            cancelling_a_tenant_ends_its_waiting_jobs
+            no_job_of_a_cancelled_tenant_starts_again
+            held_jobs_of_a_cancelled_tenant_end
+            a_cooldown_outlives_the_cancelled_jobs_of_its_tenant
             cancelling_an_action_ends_only_its_own_jobs
-            a_cancelled_job_under_way_does_not_begin_again
-            what_came_of_a_cancelled_job_under_way_is_kept
-            what_ends_late_counts_for_no_other_action_of_the_name
-            a_cancellation_that_two_ask_for_counts_once
+            a_cancelled_job_in_flight_does_not_start_again
+            the_result_of_a_cancelled_job_in_flight_is_stored
+            a_late_end_does_not_count_for_a_new_action_of_the_name
+            two_concurrent_cancellations_count_each_job_once
         );
         contract!(@laws $run, tenant_rules:
-            the_usual_bound_holds_for_whoever_has_no_rule
-            the_usual_bound_holds_for_jobs_that_wait_already
-            the_usual_weight_counts_against_an_own_one
-            an_own_rule_wins_whichever_was_set_first
-            a_rule_that_was_taken_away_gives_way_to_the_usual
+            the_default_bound_applies_without_an_own_rule
+            the_default_bound_applies_to_waiting_jobs
+            the_default_weight_counts_against_an_own_one
+            an_own_rule_wins_in_any_order
+            a_removed_rule_gives_way_to_the_default
             a_rule_is_kept_for_a_tenant_without_jobs
         );
         contract!(@laws $run, job_counts:
-            every_job_is_in_exactly_one_part
+            every_job_is_in_exactly_one_state
             a_tenant_is_active_while_it_has_work
-            a_tenant_begins_its_counts_anew_when_it_has_work_again
-            lanes_with_work_are_told
+            an_idle_tenant_restarts_its_counts_with_new_work
+            lanes_with_work_are_listed
             tenants_are_listed_by_name
         );
     };

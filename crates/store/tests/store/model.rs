@@ -5,9 +5,9 @@ mod history;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::contract::World;
+use crate::contract::StoreWorld;
 use crate::support::store_dir::{clock, within};
-use history::{Event, Naive, event, happen};
+use history::{HistoryEvent, NaiveStore, apply_events, event};
 use outflow_core::WallTime;
 use outflow_store::{JobQueue, RedisOptions, RedisStore, StoreControl};
 use outflow_testkit::{Keep, RedisOptions as ServerOptions, RedisServer};
@@ -15,7 +15,7 @@ use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Builder;
 
 /// Runs random histories of up to 60 events.
-fn histories(cases: u32, happens: impl Fn(&[Event])) {
+fn histories(cases: u32, run: impl Fn(&[HistoryEvent])) {
     let config = Config {
         cases,
         failure_persistence: None,
@@ -23,7 +23,7 @@ fn histories(cases: u32, happens: impl Fn(&[Event])) {
     };
     let histories = proptest::collection::vec(event(), 1..60);
     let ran = TestRunner::new(config).run(&histories, |events| {
-        happens(&events);
+        run(&events);
         Ok(())
     });
     assert!(
@@ -36,29 +36,29 @@ fn histories(cases: u32, happens: impl Fn(&[Event])) {
 
 // 48 histories with restarts: some hundred jobs and several pages each.
 #[test]
-fn a_store_is_a_list_that_is_slower_to_lose() {
+fn the_embedded_store_agrees_with_a_plain_list() {
     histories(48, |events| {
         let dir = tempfile::tempdir().expect("a directory");
-        let (time, mut naive) = (clock(), Naive::default());
+        let (time, mut naive) = (clock(), NaiveStore::default());
         let mut rest = events;
         while !rest.is_empty() {
-            let happened = within(dir.path(), Arc::clone(&time), async |room| {
-                room.store.reap(9_999, 1_000).await.expect("reaped");
+            let applied = within(dir.path(), Arc::clone(&time), async |fixture| {
+                fixture.store.reap(9_999, 1_000).await.expect("reaped");
                 naive.take_back();
-                happen(room, &mut naive, rest).await
+                apply_events(fixture, &mut naive, rest).await
             });
-            rest = &rest[happened..];
+            rest = &rest[applied..];
         }
     });
 }
 
 /// Store on a server whose time the test moves: delayed jobs are brought nearer.
-struct Far {
+struct RedisWorld {
     server: RedisServer,
     store: RedisStore,
 }
 
-impl World for Far {
+impl StoreWorld for RedisWorld {
     type Store = RedisStore;
 
     fn store(&self) -> &RedisStore {
@@ -70,12 +70,12 @@ impl World for Far {
         Duration::from_hours(1)
     }
 
-    fn wall(&self) -> WallTime {
+    fn wall_time(&self) -> WallTime {
         unreachable!("no event of a history has a civil time")
     }
 
     // The fourth number of a lane is the time of its next check for due jobs.
-    async fn pass(&self, span: Duration) {
+    async fn advance(&self, span: Duration) {
         let script = "local by = tonumber(ARGV[1])
             for _, key in ipairs({ '{outflow}:d:mail', '{outflow}:o:t0', '{outflow}:o:t1', '{outflow}:o:t2' }) do
               for _, job in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, -by, job) end
@@ -94,14 +94,14 @@ impl World for Far {
     }
 }
 
-impl Far {
+impl RedisWorld {
     /// Runs a history with restarts of the server. Claims survive them: their session lives
     /// elsewhere.
-    async fn happen(&mut self, mut rest: &[Event]) {
-        let mut naive = Naive::default();
+    async fn run_history(&mut self, mut rest: &[HistoryEvent]) {
+        let mut naive = NaiveStore::default();
         loop {
-            let happened = happen(self, &mut naive, rest).await;
-            rest = rest.get(happened..).expect("no more than there were");
+            let applied = apply_events(self, &mut naive, rest).await;
+            rest = rest.get(applied..).expect("no more than there were");
             if rest.is_empty() {
                 return;
             }
@@ -115,17 +115,17 @@ impl Far {
 
 // The number takes some seconds, each history on a server of its own.
 #[test]
-fn a_shared_store_is_a_list_that_is_slower_to_lose() {
-    histories(16, far);
+fn the_redis_store_agrees_with_a_plain_list() {
+    histories(16, run_on_redis);
 }
 
 #[test]
 #[ignore = "minutes: a thousand servers"]
-fn stress_a_shared_store_is_a_list_that_is_slower_to_lose() {
-    histories(1_000, far);
+fn stress_the_redis_store_agrees_with_a_plain_list() {
+    histories(1_000, run_on_redis);
 }
 
-fn far(events: &[Event]) {
+fn run_on_redis(events: &[HistoryEvent]) {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let server = RedisServer::start(ServerOptions {
@@ -135,6 +135,6 @@ fn far(events: &[Event]) {
         .expect("a server");
         let store = RedisStore::connect(RedisOptions::new(server.url())).await;
         let store = store.expect("connected");
-        Far { server, store }.happen(events).await;
+        RedisWorld { server, store }.run_history(events).await;
     });
 }

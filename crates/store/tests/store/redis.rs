@@ -28,12 +28,12 @@ use outflow_store::{
 use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
 
 /// Server with a store on it.
-struct Room {
+struct RedisFixture {
     server: RedisServer,
     store: RedisStore,
 }
 
-impl Room {
+impl RedisFixture {
     async fn new() -> Self {
         Self::with(ServerOptions::default()).await
     }
@@ -44,14 +44,14 @@ impl Room {
         Self { server, store }
     }
 
-    async fn submit(&self, tenant: &str, many: usize) {
-        let jobs = (0..many).map(|n| job(tenant, n)).collect();
+    async fn submit(&self, tenant: &str, count: usize) {
+        let jobs = (0..count).map(|n| job(tenant, n)).collect();
         let submitted = self
             .store
             .submit(SubmitBatch::from_jobs(jobs))
             .await
             .expect("submitted");
-        assert_eq!(submitted.receipts.len(), many);
+        assert_eq!(submitted.receipts.len(), count);
     }
 
     async fn claim(&self, most: usize) -> ClaimBatch {
@@ -70,7 +70,7 @@ impl Room {
         }
     }
 
-    async fn balanced(&self) {
+    async fn assert_balanced(&self) {
         assert_eq!(
             self.store.audit().await.expect("counted"),
             0,
@@ -101,7 +101,7 @@ async fn claim_of(
     session: &str,
     (most, plan): (usize, Option<SharedLimits>),
 ) -> ClaimBatch {
-    let ask = ClaimRequest {
+    let request = ClaimRequest {
         lane: name(lane),
         session: name(session),
         most,
@@ -109,7 +109,7 @@ async fn claim_of(
         recoveries: 2,
         plan,
     };
-    store.claim(ask, &mut AllowAll).await.expect("claimed")
+    store.claim(request, &mut AllowAll).await.expect("claimed")
 }
 
 fn job(tenant: &str, n: usize) -> NewJob {
@@ -148,7 +148,7 @@ fn payloads(jobs: &[ClaimedJob]) -> Vec<String> {
 
 /// Returns the server's clock in microseconds.
 fn server_time(server: &RedisServer) -> u64 {
-    let ask = "local t = redis.call('TIME') return string.format('%.0f', t[1] * 1000000 + t[2])";
-    let answer = server.command(&["EVAL", ask, "0"]).expect("a time");
+    let script = "local t = redis.call('TIME') return string.format('%.0f', t[1] * 1000000 + t[2])";
+    let answer = server.command(&["EVAL", script, "0"]).expect("a time");
     answer.parse().expect("a number")
 }

@@ -73,8 +73,8 @@ pub(super) const CRATES: &[CrateRow] = &[
     },
     CrateRow {
         name: "outflow-simulate",
-        own: "outflow-core",
-        foreign: "fastrand",
+        own: "outflow-core outflow",
+        foreign: "fastrand http serde_json",
         tests: "outflow-testkit proptest",
     },
     CrateRow {

@@ -9,7 +9,7 @@ use outflow_store::{
 };
 
 use super::{
-    World, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
+    StoreWorld, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
 };
 
 fn tenant(text: &str) -> ControlScope {
@@ -28,7 +28,7 @@ fn failed() -> JobEnd {
 }
 
 // 200: most of them are not in any store's memory.
-pub(crate) async fn cancelling_a_tenant_ends_what_has_not_begun(world: &impl World) {
+pub(crate) async fn cancelling_a_tenant_ends_its_waiting_jobs(world: &impl StoreWorld) {
     let store = world.store();
     store
         .submit(batch("act", jobs("a", 200)))
@@ -36,10 +36,10 @@ pub(crate) async fn cancelling_a_tenant_ends_what_has_not_begun(world: &impl Wor
         .expect("taken");
     submit(store, jobs("b", 1)).await;
     let mut later = job("a", "later");
-    later.not_before = Some(world.wall().saturating_add(Duration::from_hours(1)));
+    later.not_before = Some(world.wall_time().saturating_add(Duration::from_hours(1)));
     submit(store, vec![later]).await;
-    let under_way = claim_one(store).await;
-    assert_eq!(under_way.tenant, name("a"));
+    let in_flight = claim_one(store).await;
+    assert_eq!(in_flight.tenant, name("a"));
     assert_eq!(store.cancel(&tenant("a")).await.expect("cancelled"), 200);
     let tally = store.job_counts().await.expect("counted");
     assert_eq!(
@@ -48,7 +48,7 @@ pub(crate) async fn cancelling_a_tenant_ends_what_has_not_begun(world: &impl Wor
     );
     let of_action = store.action(&name("act")).await.expect("read");
     assert_eq!(of_action.expect("known").tally.cancelled, 199);
-    assert_eq!(settle(store, &under_way, done()).await, SettleResult::Done);
+    assert_eq!(settle(store, &in_flight, done()).await, SettleResult::Done);
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
     submit(store, vec![job("a", "new")]).await;
     assert_eq!(ids(&claim(store, 9).await), ["new"], "it may come again");
@@ -57,7 +57,7 @@ pub(crate) async fn cancelling_a_tenant_ends_what_has_not_begun(world: &impl Wor
 
 // 1,500 jobs are claimed and fail repeatedly during the cancellation, so that they are queued, in
 // flight and returning when their places are searched.
-pub(crate) async fn nothing_of_a_cancelled_tenant_goes_again_wherever_it_was(world: &impl World) {
+pub(crate) async fn no_job_of_a_cancelled_tenant_starts_again(world: &impl StoreWorld) {
     let store = world.store();
     let mut all = jobs("a", 1_500);
     for job in &mut all {
@@ -76,17 +76,17 @@ pub(crate) async fn nothing_of_a_cancelled_tenant_goes_again_wherever_it_was(wor
         cancelled.expect("cancelled")
     };
     let work = async {
-        let mut under_way = Vec::new();
+        let mut in_flight = Vec::new();
         while !over.get() {
             let next = claim(store, 9).await;
-            settle_all(store, &under_way, again()).await;
-            under_way = next;
+            settle_all(store, &in_flight, again()).await;
+            in_flight = next;
             tokio::task::yield_now().await;
         }
-        under_way
+        in_flight
     };
-    let (_, under_way) = tokio::join!(cancel, work);
-    for settled in settle_all(store, &under_way, again()).await {
+    let (_, in_flight) = tokio::join!(cancel, work);
+    for settled in settle_all(store, &in_flight, again()).await {
         assert_eq!(settled, SettleResult::Cancelled);
     }
     assert!(claim(store, 9).await.is_empty());
@@ -100,7 +100,7 @@ pub(crate) async fn nothing_of_a_cancelled_tenant_goes_again_wherever_it_was(wor
 
 // A claim meets the jobs of a paused action during the cancellation of their tenant, a little later
 // each time, and holds them.
-pub(crate) async fn what_a_pause_held_of_a_cancelled_tenant_ends(world: &impl World) {
+pub(crate) async fn held_jobs_of_a_cancelled_tenant_end(world: &impl StoreWorld) {
     let store = world.store();
     for number in 0..16 {
         let id = format!("act-{number}");
@@ -124,9 +124,7 @@ pub(crate) async fn what_a_pause_held_of_a_cancelled_tenant_ends(world: &impl Wo
 }
 
 // Throttled for 20 units, first alone in the lane and then with a delayed job of another tenant.
-pub(crate) async fn a_tenant_that_was_refused_waits_although_its_jobs_were_cancelled(
-    world: &impl World,
-) {
+pub(crate) async fn a_cooldown_outlives_the_cancelled_jobs_of_its_tenant(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
     for number in 0..2 {
@@ -139,18 +137,18 @@ pub(crate) async fn a_tenant_that_was_refused_waits_although_its_jobs_were_cance
         assert_eq!(settle(store, &old, refused).await, SettleResult::Waits);
         assert_eq!(store.cancel(&tenant("a")).await.expect("cancelled"), 1);
         submit(store, vec![job("a", &format!("new-{number}"))]).await;
-        assert!(claim(store, 9).await.is_empty(), "it was told to wait");
-        world.pass(unit * 25).await;
+        assert!(claim(store, 9).await.is_empty(), "it was ends to wait");
+        world.advance(unit * 25).await;
         let new = claim_one(store).await;
         assert_eq!(settle(store, &new, done()).await, SettleResult::Done);
         let mut later = job("b", &format!("later-{number}"));
-        later.not_before = Some(world.wall().saturating_add(Duration::from_hours(1)));
+        later.not_before = Some(world.wall_time().saturating_add(Duration::from_hours(1)));
         submit(store, vec![later]).await;
     }
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-pub(crate) async fn cancelling_an_action_ends_only_its_own_jobs(world: &impl World) {
+pub(crate) async fn cancelling_an_action_ends_only_its_own_jobs(world: &impl StoreWorld) {
     let store = world.store();
     store
         .submit(batch("act", jobs("a", 150)))
@@ -176,7 +174,7 @@ pub(crate) async fn cancelling_an_action_ends_only_its_own_jobs(world: &impl Wor
 }
 
 // One of each end that would start the job again. The first has retries left.
-pub(crate) async fn a_cancelled_job_under_way_does_not_begin_again(world: &impl World) {
+pub(crate) async fn a_cancelled_job_in_flight_does_not_start_again(world: &impl StoreWorld) {
     for (number, scope) in [action("act-0"), tenant("act-1")].iter().enumerate() {
         let store = world.store();
         let id = format!("act-{number}");
@@ -205,7 +203,7 @@ pub(crate) async fn a_cancelled_job_under_way_does_not_begin_again(world: &impl 
 }
 
 // The call was made and answered, and a cancellation does not undo it. The third has no retry left.
-pub(crate) async fn what_came_of_a_cancelled_job_under_way_is_kept(world: &impl World) {
+pub(crate) async fn the_result_of_a_cancelled_job_in_flight_is_stored(world: &impl StoreWorld) {
     let store = world.store();
     let kept = |status| {
         Some(StoredResult {
@@ -246,13 +244,13 @@ pub(crate) async fn what_came_of_a_cancelled_job_under_way_is_kept(world: &impl 
         let tally = report.expect("known").tally;
         assert_eq!((tally.done, tally.dead, tally.cancelled), (1, 2, 0));
         let outcomes = store.outcomes(&name(&id), 0, 9).await.expect("read");
-        let told: Vec<_> = outcomes.iter().map(|of| (of.ended, of.status)).collect();
+        let ends: Vec<_> = outcomes.iter().map(|of| (of.ended, of.status)).collect();
         let expected = [
             (JobStatus::Done, Some(200)),
             (JobStatus::Failed, Some(404)),
             (JobStatus::Failed, Some(500)),
         ];
-        assert_eq!(told, expected, "{scope:?}");
+        assert_eq!(ends, expected, "{scope:?}");
         assert!(
             outcomes
                 .iter()
@@ -264,24 +262,26 @@ pub(crate) async fn what_came_of_a_cancelled_job_under_way_is_kept(world: &impl 
 }
 
 // The name belongs to another action when the last job ends: that action does not count it.
-pub(crate) async fn what_ends_late_counts_for_no_other_action_of_the_name(world: &impl World) {
+pub(crate) async fn a_late_end_does_not_count_for_a_new_action_of_the_name(
+    world: &impl StoreWorld,
+) {
     let store = world.store();
     store
         .submit(batch("act", jobs("a", 2)))
         .await
         .expect("taken");
-    let under_way = claim(store, 2).await;
+    let in_flight = claim(store, 2).await;
     store.cancel(&action("act")).await.expect("cancelled");
     store
         .submit(batch("act", jobs("b", 1)))
         .await
         .expect("taken");
     assert_eq!(
-        settle(store, &under_way[0], done()).await,
+        settle(store, &in_flight[0], done()).await,
         SettleResult::Done
     );
     assert_eq!(
-        settle(store, &under_way[1], failed()).await,
+        settle(store, &in_flight[1], failed()).await,
         SettleResult::Buried
     );
     let report = store.action(&name("act")).await.expect("read");
@@ -300,18 +300,18 @@ pub(crate) async fn what_ends_late_counts_for_no_other_action_of_the_name(world:
 
 // A job that one caller ended and the other still finds must not end twice; twenty actions, because
 // the two have to meet.
-pub(crate) async fn a_cancellation_that_two_ask_for_counts_once(world: &impl World) {
+pub(crate) async fn two_concurrent_cancellations_count_each_job_once(world: &impl StoreWorld) {
     let store = world.store();
     for number in 0..20 {
         let id = format!("act-{number}");
         let taken = store.submit(batch(&id, jobs(&id, 6))).await;
         taken.expect("taken");
-        let under_way = claim_one(store).await;
+        let in_flight = claim_one(store).await;
         let scope = action(&id);
         let (one, other, settled, ripe) = tokio::join!(
             store.cancel(&scope),
             store.cancel(&scope),
-            settle(store, &under_way, done()),
+            settle(store, &in_flight, done()),
             store.take_finished(FinishedQuery::peek(9)),
         );
         one.and(other).expect("cancelled");

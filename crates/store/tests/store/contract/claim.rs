@@ -9,7 +9,10 @@ use outflow_store::{
     SubmitBatch, TenantRule, TenantStore,
 };
 
-use super::{World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle_all, submit};
+use super::{
+    StoreWorld, batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle_all,
+    submit,
+};
 
 /// Counts the jobs of each tenant.
 pub(crate) fn shares(jobs: &[ClaimedJob]) -> BTreeMap<String, usize> {
@@ -29,7 +32,7 @@ fn rule(weight: u32, priority: Priority) -> TenantRule {
 }
 
 // 300 jobs are there when 3 come: a newcomer waits for at most one turn of each other tenant.
-pub(crate) async fn tenants_take_turns_whatever_their_backlogs(world: &impl World) {
+pub(crate) async fn tenants_take_turns_with_any_backlogs(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("large", 300)).await;
     assert_eq!(claim(store, 10).await.len(), 10);
@@ -39,14 +42,14 @@ pub(crate) async fn tenants_take_turns_whatever_their_backlogs(world: &impl Worl
 }
 
 // With this many jobs, a place counted from the first job would be far behind.
-pub(crate) async fn thousands_of_one_do_not_delay_ten_of_another(world: &impl World) {
-    a_flood_delays_nobody(world, 5_000).await;
+pub(crate) async fn thousands_of_jobs_do_not_delay_ten_of_another_tenant(world: &impl StoreWorld) {
+    a_flood_delays_no_other_tenant(world, 5_000).await;
 }
 
 /// Three tenants share the jobs and have done a good part of them; a fourth comes with ten. It
 /// waits for one turn of each other tenant: its first job is among the next four, and each of its
 /// other nine is among the four after the one before.
-pub(crate) async fn a_flood_delays_nobody(world: &impl World, jobs: u32) {
+pub(crate) async fn a_flood_delays_no_other_tenant(world: &impl StoreWorld, jobs: u32) {
     let store = world.store();
     let large = ["large-a", "large-b", "large-c"];
     for (number, chunk) in (0..jobs / 1_000).enumerate() {
@@ -76,7 +79,7 @@ pub(crate) async fn a_flood_delays_nobody(world: &impl World, jobs: u32) {
 }
 
 // 30 turns at 2 : 1.
-pub(crate) async fn weights_share_a_lane_as_they_say(world: &impl World) {
+pub(crate) async fn weights_divide_a_lane(world: &impl StoreWorld) {
     let store = world.store();
     let rules = [("double", 2), ("single", 1)];
     for (tenant, weight) in rules {
@@ -91,7 +94,7 @@ pub(crate) async fn weights_share_a_lane_as_they_say(world: &impl World) {
 }
 
 // 50 turns at 4 : 1; one turn of each may be incomplete.
-pub(crate) async fn a_tenant_of_high_priority_gets_four_times_as_much(world: &impl World) {
+pub(crate) async fn a_high_priority_tenant_gets_four_times_the_turns(world: &impl StoreWorld) {
     let store = world.store();
     let rule = rule(1, Priority::High);
     store.set_rule(&name("high"), rule).await.expect("set");
@@ -103,7 +106,7 @@ pub(crate) async fn a_tenant_of_high_priority_gets_four_times_as_much(world: &im
 }
 
 // 42 turns are two rounds of 16 + 4 + 1.
-pub(crate) async fn classes_of_one_tenant_share_sixteen_to_four_to_one(world: &impl World) {
+pub(crate) async fn classes_of_one_tenant_share_sixteen_to_four_to_one(world: &impl StoreWorld) {
     let store = world.store();
     for (class, text) in [
         (Priority::Low, "low"),
@@ -125,7 +128,7 @@ pub(crate) async fn classes_of_one_tenant_share_sixteen_to_four_to_one(world: &i
 }
 
 // 300 is more than any store reads at once; batches of 70 do not fit its pages either.
-pub(crate) async fn a_long_line_keeps_its_order(world: &impl World) {
+pub(crate) async fn a_long_queue_keeps_its_order(world: &impl StoreWorld) {
     let store = world.store();
     let all = jobs("a", 300);
     for batch in all.chunks(70) {
@@ -142,25 +145,25 @@ pub(crate) async fn a_long_line_keeps_its_order(world: &impl World) {
     assert_eq!(seen, expected);
 }
 
-pub(crate) async fn lanes_do_not_meet(world: &impl World) {
+pub(crate) async fn lanes_are_independent(world: &impl StoreWorld) {
     let store = world.store();
     let mut other = job("a", "text");
     other.lane = name("text");
     submit(store, vec![other, job("a", "mail")]).await;
     assert_eq!(ids(&claim(store, 9).await), ["mail"]);
-    let mut ask = ask(9);
-    ask.lane = name("text");
-    let claims = store.claim(ask, &mut outflow_store::AllowAll).await;
+    let mut request = claim_request(9);
+    request.lane = name("text");
+    let claims = store.claim(request, &mut outflow_store::AllowAll).await;
     assert_eq!(ids(&claims.expect("claimed").jobs), ["text"]);
-    let mut ask = super::ask(9);
-    ask.lane = name("unknown");
-    let claims = store.claim(ask, &mut outflow_store::AllowAll).await;
+    let mut request = super::claim_request(9);
+    request.lane = name("unknown");
+    let claims = store.claim(request, &mut outflow_store::AllowAll).await;
     assert!(claims.expect("claimed").jobs.is_empty());
 }
 
-pub(crate) async fn a_claim_carries_all_that_was_submitted(world: &impl World) {
+pub(crate) async fn a_claim_carries_every_submitted_field(world: &impl StoreWorld) {
     let store = world.store();
-    let deadline = world.wall().saturating_add(Duration::from_hours(1));
+    let deadline = world.wall_time().saturating_add(Duration::from_hours(1));
     let sent = NewJob {
         cost: Cost::new(7),
         priority: Priority::High,
@@ -180,12 +183,12 @@ pub(crate) async fn a_claim_carries_all_that_was_submitted(world: &impl World) {
 }
 
 /// Filter that returns given decisions and records the requests.
-struct Script {
+struct ScriptedFilter {
     answers: Vec<ClaimDecision>,
     asked: Vec<(String, u64)>,
 }
 
-impl Script {
+impl ScriptedFilter {
     fn new(answers: &[ClaimDecision]) -> Self {
         let answers = answers.iter().rev().copied().collect();
         let asked = Vec::new();
@@ -193,7 +196,7 @@ impl Script {
     }
 }
 
-impl ClaimFilter for Script {
+impl ClaimFilter for ScriptedFilter {
     fn decide(&mut self, head: &NextJob<'_>) -> ClaimDecision {
         self.asked
             .push((head.tenant.to_string(), head.cost.units()));
@@ -201,61 +204,71 @@ impl ClaimFilter for Script {
     }
 }
 
-pub(crate) async fn the_gate_is_asked_in_order_and_obeyed(world: &impl World) {
+pub(crate) async fn the_filter_is_asked_in_order_and_obeyed(world: &impl StoreWorld) {
     let store = world.store();
     let mut costly = jobs("a", 2);
     costly[1].cost = Cost::new(3);
     submit(store, costly).await;
-    let mut gate = Script::new(&[ClaimDecision::Take, ClaimDecision::Stop]);
-    let claims = store.claim(ask(9), &mut gate).await.expect("claimed");
+    let mut gate = ScriptedFilter::new(&[ClaimDecision::Take, ClaimDecision::Stop]);
+    let claims = store
+        .claim(claim_request(9), &mut gate)
+        .await
+        .expect("claimed");
     assert_eq!(ids(&claims.jobs), ["a-0"]);
     assert_eq!(gate.asked, [("a".to_owned(), 1), ("a".to_owned(), 3)]);
     assert_eq!(ids(&claim(store, 9).await), ["a-1"], "it stayed first");
 }
 
 // Parked far in the store's time: only the others start.
-pub(crate) async fn a_parked_tenant_lets_others_pass_and_returns_in_time(world: &impl World) {
+pub(crate) async fn a_parked_tenant_lets_others_pass_and_returns_in_time(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 1)).await;
     submit(store, jobs("b", 1)).await;
     let far = Nanos::MAX;
-    let mut gate = Script::new(&[
+    let mut gate = ScriptedFilter::new(&[
         ClaimDecision::Park(far),
         ClaimDecision::Take,
         ClaimDecision::Stop,
     ]);
-    let claims = store.claim(ask(9), &mut gate).await.expect("claimed");
+    let claims = store
+        .claim(claim_request(9), &mut gate)
+        .await
+        .expect("claimed");
     assert_eq!(ids(&claims.jobs), ["b-0"]);
-    assert!(claims.next.is_some(), "somebody returns");
+    assert!(claims.next.is_some(), "a tenant returns");
 }
 
 // 10 units: not after 5, but after 15, and in between the tenant's other jobs start.
-pub(crate) async fn a_job_does_not_begin_before_its_time(world: &impl World) {
+pub(crate) async fn a_job_does_not_start_before_its_time(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
     let mut later = job("a", "later");
-    later.not_before = Some(world.wall().saturating_add(unit * 10));
+    later.not_before = Some(world.wall_time().saturating_add(unit * 10));
     submit(store, vec![later, job("a", "now")]).await;
     let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.queued, tally.delayed), (2, 1));
     assert_eq!(ids(&claim(store, 9).await), ["now"]);
-    world.pass(unit * 5).await;
-    let none = store.claim(ask(9), &mut outflow_store::AllowAll).await;
+    world.advance(unit * 5).await;
+    let none = store
+        .claim(claim_request(9), &mut outflow_store::AllowAll)
+        .await;
     let none = none.expect("claimed");
     assert!(none.jobs.is_empty());
     assert!(none.next.expect("it is known") <= unit * 5 + unit / 2);
-    world.pass(unit * 10).await;
+    world.advance(unit * 10).await;
     assert_eq!(ids(&claim(store, 9).await), ["later"]);
 }
 
-pub(crate) async fn a_job_past_its_deadline_ends_as_expired(world: &impl World) {
+pub(crate) async fn a_job_past_its_deadline_ends_as_expired(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
     let mut hurried = jobs("a", 2);
-    hurried[0].deadline = Some(world.wall().saturating_add(unit * 5));
+    hurried[0].deadline = Some(world.wall_time().saturating_add(unit * 5));
     store.submit(batch("act", hurried)).await.expect("taken");
-    world.pass(unit * 10).await;
-    let claims = store.claim(ask(9), &mut outflow_store::AllowAll).await;
+    world.advance(unit * 10).await;
+    let claims = store
+        .claim(claim_request(9), &mut outflow_store::AllowAll)
+        .await;
     let claims = claims.expect("claimed");
     assert_eq!((ids(&claims.jobs), claims.expired), (vec!["a-1".into()], 1));
     let tally = store.job_counts().await.expect("counted");
@@ -264,7 +277,7 @@ pub(crate) async fn a_job_past_its_deadline_ends_as_expired(world: &impl World) 
     assert_eq!(outcomes[0].ended, outflow_store::JobStatus::Expired);
 }
 
-pub(crate) async fn no_more_than_a_tenants_bound_are_under_way(world: &impl World) {
+pub(crate) async fn no_tenant_exceeds_its_in_flight_bound(world: &impl StoreWorld) {
     let store = world.store();
     let bounded = TenantRule {
         in_flight: Some(2),
@@ -285,7 +298,7 @@ pub(crate) async fn no_more_than_a_tenants_bound_are_under_way(world: &impl Worl
     assert_eq!(ids(&claim(store, 9).await), ["a-2"]);
 }
 
-pub(crate) async fn no_two_claims_have_the_same_number(world: &impl World) {
+pub(crate) async fn claim_numbers_are_unique(world: &impl StoreWorld) {
     let store = world.store();
     let mut seen = HashSet::new();
     store

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use outflow_store::{JobEnd, JobQueue, PageRequest, StoreControl, TenantRule, TenantStore};
 
-use super::{World, claim, done, job, jobs, name, settle, settle_all, submit};
-use crate::support::job_ends::unlike_ends;
+use super::{StoreWorld, claim, done, job, jobs, name, settle, settle_all, submit};
+use crate::support::job_ends::different_ends;
 
 // One job in each state, and one more that stays claimed.
-pub(crate) async fn every_job_is_in_exactly_one_part(world: &impl World) {
+pub(crate) async fn every_job_is_in_exactly_one_state(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 9)).await;
     let taken = claim(store, 7).await;
-    let ends = [done()].into_iter().chain(unlike_ends());
+    let ends = [done()].into_iter().chain(different_ends());
     for (job, end) in taken.iter().zip(ends) {
         settle(store, job, end).await;
     }
@@ -25,7 +25,7 @@ pub(crate) async fn every_job_is_in_exactly_one_part(world: &impl World) {
     assert_eq!(report.expect("known").tally, tally);
 }
 
-pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl World) {
+pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl StoreWorld) {
     let store = world.store();
     assert_eq!(store.active_tenants().await.expect("counted"), 0);
     submit(store, jobs("a", 1)).await;
@@ -35,7 +35,7 @@ pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl World) {
     assert_eq!(
         store.active_tenants().await.expect("counted"),
         2,
-        "under way"
+        "in flight"
     );
     settle_all(store, &taken[..1], done()).await;
     assert_eq!(store.active_tenants().await.expect("counted"), 1);
@@ -54,7 +54,7 @@ pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl World) {
 
 // Two are done before the tenant becomes idle, and one comes after that. The counts of all tenants
 // continue.
-pub(crate) async fn a_tenant_begins_its_counts_anew_when_it_has_work_again(world: &impl World) {
+pub(crate) async fn an_idle_tenant_restarts_its_counts_with_new_work(world: &impl StoreWorld) {
     let store = world.store();
     let counts = async || {
         let report = store.tenant(&name("a")).await.expect("read");
@@ -78,7 +78,7 @@ pub(crate) async fn a_tenant_begins_its_counts_anew_when_it_has_work_again(world
     assert_eq!(known, [name("a"), name("z")]);
 }
 
-pub(crate) async fn lanes_with_work_are_told(world: &impl World) {
+pub(crate) async fn lanes_with_work_are_listed(world: &impl StoreWorld) {
     let store = world.store();
     let mut two = jobs("a", 2);
     two[1].lane = name("text");
@@ -91,7 +91,7 @@ pub(crate) async fn lanes_with_work_are_told(world: &impl World) {
     assert_eq!(store.lanes().await.expect("read"), [name("text")]);
 }
 
-pub(crate) async fn tenants_are_listed_by_name(world: &impl World) {
+pub(crate) async fn tenants_are_listed_by_name(world: &impl StoreWorld) {
     let store = world.store();
     for tenant in ["c", "a", "b"] {
         submit(store, jobs(tenant, 1)).await;

@@ -7,19 +7,23 @@ use outflow_store::{
     HeartbeatResult, JobEnd, JobQueue, NewJob, SettleResult, Settlement, StoreControl,
 };
 
-use super::{World, ask_as, batch, claim, claim_one, done, ids, jobs, name, settle, submit};
+use super::{
+    StoreWorld, batch, claim, claim_one, claim_request_as, done, ids, jobs, name, settle, submit,
+};
 
 const BOUND: u32 = 3;
 
 // A lease of 10 units, renewed after 6, is alive at 12.
-pub(crate) async fn a_beat_keeps_a_session_alive(world: &impl World) {
+pub(crate) async fn a_heartbeat_keeps_a_session_alive(world: &impl StoreWorld) {
     let store = world.store();
     let lease = world.unit() * 10;
     submit(store, jobs("a", 1)).await;
-    let claims = store.claim(ask_as("w", 1, lease), &mut AllowAll).await;
+    let claims = store
+        .claim(claim_request_as("w", 1, lease), &mut AllowAll)
+        .await;
     let job = claims.expect("claimed").jobs.remove(0);
     for _ in 0..3 {
-        world.pass(world.unit() * 6).await;
+        world.advance(world.unit() * 6).await;
         let beat = store.heartbeat(&name("w"), lease).await.expect("beaten");
         assert_eq!(beat, HeartbeatResult::Alive);
         assert_eq!(store.reap(9, BOUND).await.expect("reaped").returned, 0);
@@ -33,13 +37,15 @@ pub(crate) async fn a_beat_keeps_a_session_alive(world: &impl World) {
 }
 
 // Two of three jobs are claimed when the lease expires; they are before the third again.
-pub(crate) async fn a_lost_session_is_fenced_and_its_jobs_return_first(world: &impl World) {
+pub(crate) async fn a_lost_session_is_fenced_and_its_jobs_return_first(world: &impl StoreWorld) {
     let store = world.store();
     let lease = world.unit() * 10;
     submit(store, jobs("a", 3)).await;
-    let claims = store.claim(ask_as("w", 2, lease), &mut AllowAll).await;
+    let claims = store
+        .claim(claim_request_as("w", 2, lease), &mut AllowAll)
+        .await;
     let held = claims.expect("claimed").jobs;
-    world.pass(world.unit() * 15).await;
+    world.advance(world.unit() * 15).await;
     let beat = store.heartbeat(&name("w"), lease).await.expect("beaten");
     assert_eq!(beat, HeartbeatResult::Lost);
     let reaped = store.reap(9, BOUND).await.expect("reaped");
@@ -57,14 +63,16 @@ pub(crate) async fn a_lost_session_is_fenced_and_its_jobs_return_first(world: &i
 }
 
 // Recovered once, then dead-lettered; the other job is not delayed.
-pub(crate) async fn a_job_that_kills_its_workers_is_buried(world: &impl World) {
+pub(crate) async fn a_job_that_kills_its_workers_is_dead_lettered(world: &impl StoreWorld) {
     let store = world.store();
     let lease = world.unit() * 5;
     submit(store, jobs("a", 2)).await;
     for (worker, expected) in [("w1", (1, 0)), ("w2", (0, 1))] {
-        let claims = store.claim(ask_as(worker, 1, lease), &mut AllowAll).await;
+        let claims = store
+            .claim(claim_request_as(worker, 1, lease), &mut AllowAll)
+            .await;
         assert_eq!(ids(&claims.expect("claimed").jobs), ["a-0"]);
-        world.pass(lease * 2).await;
+        world.advance(lease * 2).await;
         let reaped = store.reap(9, 1).await.expect("reaped");
         assert_eq!((reaped.returned, reaped.buried), expected);
     }
@@ -76,7 +84,7 @@ pub(crate) async fn a_job_that_kills_its_workers_is_buried(world: &impl World) {
 
 // Lost with one worker; the next survives an attempt that fails or is throttled, and so might all
 // after it.
-pub(crate) async fn an_attempt_that_a_worker_lived_through_clears_its_job(world: &impl World) {
+pub(crate) async fn a_survived_attempt_clears_its_job(world: &impl StoreWorld) {
     let (store, lease) = (world.store(), world.unit() * 5);
     let fails = JobEnd::Retry {
         after: Duration::ZERO,
@@ -100,14 +108,16 @@ pub(crate) async fn an_attempt_that_a_worker_lived_through_clears_its_job(world:
     ];
     for (worker, (end, expected)) in ["w1", "w2", "w3", "w4"].into_iter().zip(ends) {
         submit(store, jobs(worker, 1)).await;
-        let claims = store.claim(ask_as(worker, 1, lease), &mut AllowAll).await;
+        let claims = store
+            .claim(claim_request_as(worker, 1, lease), &mut AllowAll)
+            .await;
         assert_eq!(claims.expect("claimed").jobs.len(), 1);
-        world.pass(lease * 2).await;
+        world.advance(lease * 2).await;
         assert_eq!(store.reap(9, BOUND).await.expect("reaped").returned, 1);
         let job = claim_one(store).await;
         assert_eq!(job.recoveries, 1);
         settle(store, &job, end.clone()).await;
-        world.pass(world.unit()).await;
+        world.advance(world.unit()).await;
         let job = claim_one(store).await;
         assert_eq!(job.recoveries, expected, "{end:?}");
         settle(store, &job, done()).await;
@@ -115,30 +125,34 @@ pub(crate) async fn an_attempt_that_a_worker_lived_through_clears_its_job(world:
 }
 
 // The worker reported no result, so the outcome says so.
-pub(crate) async fn a_job_buried_with_its_worker_tells_why(world: &impl World) {
+pub(crate) async fn a_job_lost_with_its_worker_has_an_error(world: &impl StoreWorld) {
     let store = world.store();
     let lease = world.unit() * 5;
     let taken = store.submit(batch("act", jobs("a", 1))).await;
     taken.expect("taken");
-    let claims = store.claim(ask_as("w", 1, lease), &mut AllowAll).await;
+    let claims = store
+        .claim(claim_request_as("w", 1, lease), &mut AllowAll)
+        .await;
     assert_eq!(claims.expect("claimed").jobs.len(), 1);
-    world.pass(lease * 2).await;
+    world.advance(lease * 2).await;
     assert_eq!(store.reap(9, 0).await.expect("reaped").buried, 1);
-    let told = store.outcomes(&name("act"), 0, 9).await.expect("read");
+    let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
     let words = "its worker was lost before it said what came of it";
-    assert_eq!(told[0].error.as_deref(), Some(words));
+    assert_eq!(outcomes[0].error.as_deref(), Some(words));
 }
 
-pub(crate) async fn reaping_takes_no_more_than_it_is_told(world: &impl World) {
+pub(crate) async fn reaping_respects_its_limit(world: &impl StoreWorld) {
     let store = world.store();
     let lease = world.unit() * 5;
     submit(store, jobs("a", 3)).await;
-    let claims = store.claim(ask_as("w", 3, lease), &mut AllowAll).await;
+    let claims = store
+        .claim(claim_request_as("w", 3, lease), &mut AllowAll)
+        .await;
     assert_eq!(claims.expect("claimed").jobs.len(), 3);
     let early = store.reap(9, BOUND).await.expect("reaped");
     assert_eq!(early.returned, 0);
     assert!(early.next.expect("a lease runs") <= lease);
-    world.pass(lease * 2).await;
+    world.advance(lease * 2).await;
     for expected in [2, 1, 0] {
         let reaped = store.reap(2, BOUND).await.expect("reaped");
         assert_eq!(reaped.returned, expected);
@@ -146,11 +160,13 @@ pub(crate) async fn reaping_takes_no_more_than_it_is_told(world: &impl World) {
 }
 
 // Of four jobs one is known. The bound is 0: any counted recovery would dead-letter its job.
-pub(crate) async fn what_a_session_never_heard_of_goes_back_as_it_was(world: &impl World) {
+pub(crate) async fn claims_a_session_never_received_return_unchanged(world: &impl StoreWorld) {
     let store = world.store();
     let lease = world.unit() * 10;
     submit(store, jobs("a", 5)).await;
-    let claims = store.claim(ask_as("w", 4, lease), &mut AllowAll).await;
+    let claims = store
+        .claim(claim_request_as("w", 4, lease), &mut AllowAll)
+        .await;
     let held = claims.expect("claimed").jobs;
     let known = [held[1].token];
     let given = store.release_unknown(&name("w"), &known).await;
@@ -170,20 +186,20 @@ pub(crate) async fn what_a_session_never_heard_of_goes_back_as_it_was(world: &im
     let next = claim(store, 9).await;
     assert_eq!(ids(&next), ["a-0", "a-2", "a-3", "a-4"]);
     assert!(next.iter().all(|job| job.attempt == 1), "{next:?}");
-    let none = store.release_unknown(&name("nobody"), &[]).await;
-    assert_eq!(none.expect("nobody has nothing"), 0);
+    let none = store.release_unknown(&name("unknown"), &[]).await;
+    assert_eq!(none.expect("an unknown session has nothing"), 0);
 }
 
-pub(crate) async fn a_session_that_never_claimed_is_lost(world: &impl World) {
-    let nobody = name("nobody");
+pub(crate) async fn a_session_that_never_claimed_is_lost(world: &impl StoreWorld) {
+    let unknown = name("unknown");
     let beat = world
         .store()
-        .heartbeat(&nobody, Duration::from_secs(9))
+        .heartbeat(&unknown, Duration::from_secs(9))
         .await;
     assert_eq!(beat.expect("beaten"), HeartbeatResult::Lost);
 }
 
-pub(crate) async fn one_session_cannot_settle_for_another(world: &impl World) {
+pub(crate) async fn one_session_cannot_settle_for_another(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 1)).await;
     let job = claim_one(store).await;
@@ -198,10 +214,10 @@ pub(crate) async fn one_session_cannot_settle_for_another(world: &impl World) {
 
 // Two tenants have two jobs each with a deadline in 5 units, and one without. The lane is throttled
 // for long with one of them in flight, and the other tenant is paused.
-pub(crate) async fn a_job_that_is_too_late_ends_though_its_line_stands_still(world: &impl World) {
+pub(crate) async fn an_expired_job_ends_in_a_blocked_queue(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
-    let deadline = world.wall().saturating_add(unit * 5);
+    let deadline = world.wall_time().saturating_add(unit * 5);
     for tenant in ["a", "b"] {
         let hurried = |job: NewJob| NewJob {
             deadline: Some(deadline),
@@ -227,7 +243,7 @@ pub(crate) async fn a_job_that_is_too_late_ends_though_its_line_stands_still(wor
     settle(store, &job, refused).await;
     let reaped = store.reap(9, BOUND).await.expect("reaped");
     assert_eq!(reaped.expired, 0, "they are in time");
-    world.pass(unit * 10).await;
+    world.advance(unit * 10).await;
     let mut expired = 0;
     for _ in 0..3 {
         expired += store.reap(9, BOUND).await.expect("reaped").expired;

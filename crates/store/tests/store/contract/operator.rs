@@ -10,7 +10,8 @@ use outflow_store::{
 };
 
 use super::{
-    World, batch, claim, claim_one, done, ids, job, jobs, last, name, settle, settle_all, submit,
+    StoreWorld, batch, claim, claim_one, done, ids, job, jobs, last, name, settle, settle_all,
+    submit,
 };
 
 fn tenant(text: &str) -> ControlScope {
@@ -28,15 +29,15 @@ fn failed() -> JobEnd {
     }
 }
 
-pub(crate) async fn a_paused_tenant_waits_and_others_go_on(world: &impl World) {
+pub(crate) async fn a_paused_tenant_waits_and_others_continue(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 2)).await;
     submit(store, jobs("b", 1)).await;
-    let under_way = claim_one(store).await;
-    assert_eq!(under_way.tenant, name("a"));
+    let in_flight = claim_one(store).await;
+    assert_eq!(in_flight.tenant, name("a"));
     store.pause(&tenant("a")).await.expect("paused");
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
-    assert_eq!(settle(store, &under_way, done()).await, SettleResult::Done);
+    assert_eq!(settle(store, &in_flight, done()).await, SettleResult::Done);
     let report = store.tenant(&name("a")).await.expect("read");
     assert!(report.expect("known").paused);
     let changed = store.changed();
@@ -48,7 +49,7 @@ pub(crate) async fn a_paused_tenant_waits_and_others_go_on(world: &impl World) {
 
 // The action has jobs of three tenants. One tenant is paused, and holds the action up until its
 // jobs are over; another paused tenant has no job of it.
-pub(crate) async fn an_action_tells_how_many_stopped_tenants_hold_it_up(world: &impl World) {
+pub(crate) async fn an_action_counts_the_paused_tenants_that_hold_it_up(world: &impl StoreWorld) {
     let store = world.store();
     let all = [jobs("a", 200), jobs("b", 1), jobs("c", 1)].concat();
     store.submit(batch("act", all)).await.expect("taken");
@@ -73,7 +74,7 @@ pub(crate) async fn an_action_tells_how_many_stopped_tenants_hold_it_up(world: &
 }
 
 // 100 jobs of the paused action are before the other job: more than any store reads at once.
-pub(crate) async fn a_paused_action_does_not_hold_its_tenants_other_jobs(world: &impl World) {
+pub(crate) async fn a_paused_action_does_not_block_its_tenants_other_jobs(world: &impl StoreWorld) {
     let store = world.store();
     store
         .submit(batch("act", jobs("a", 100)))
@@ -92,7 +93,7 @@ pub(crate) async fn a_paused_action_does_not_hold_its_tenants_other_jobs(world: 
 }
 
 // Three are deferred for an hour; two of them are released.
-pub(crate) async fn released_jobs_stand_in_line_again(world: &impl World) {
+pub(crate) async fn released_jobs_are_queued_again(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 3)).await;
     let taken = claim(store, 3).await;
@@ -114,7 +115,7 @@ pub(crate) async fn released_jobs_stand_in_line_again(world: &impl World) {
     assert_eq!((tally.queued, tally.non_ready), (1, 1));
 }
 
-pub(crate) async fn a_rule_is_kept_and_told(world: &impl World) {
+pub(crate) async fn a_rule_is_stored_and_reported(world: &impl StoreWorld) {
     let store = world.store();
     let rule = TenantRule {
         weight: Weight::new(3).expect("a weight"),
@@ -128,7 +129,7 @@ pub(crate) async fn a_rule_is_kept_and_told(world: &impl World) {
     assert_eq!(store.tenant(&name("b")).await.expect("read"), None);
 }
 
-pub(crate) async fn dead_letters_are_listed_and_revived_as_if_never_tried(world: &impl World) {
+pub(crate) async fn dead_letters_are_listed_and_requeued_as_new(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 2)).await;
     submit(store, jobs("b", 1)).await;
@@ -159,7 +160,7 @@ pub(crate) async fn dead_letters_are_listed_and_revived_as_if_never_tried(world:
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-pub(crate) async fn purged_letters_stay_counted_as_failed(world: &impl World) {
+pub(crate) async fn purged_letters_stay_counted_as_failed(world: &impl StoreWorld) {
     let store = world.store();
     store
         .submit(batch("act", jobs("a", 2)))
@@ -177,13 +178,13 @@ pub(crate) async fn purged_letters_stay_counted_as_failed(world: &impl World) {
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-pub(crate) async fn a_revived_job_does_not_reopen_its_action(world: &impl World) {
+pub(crate) async fn a_requeued_job_does_not_reopen_its_action(world: &impl StoreWorld) {
     let store = world.store();
     let last = last("act", jobs("a", 1));
     store.submit(last).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
-    store.mark_notified(&name("act")).await.expect("told");
+    store.mark_notified(&name("act")).await.expect("notified");
     let revived = store
         .requeue(&DeadLetterFilter::All)
         .await
@@ -199,7 +200,7 @@ pub(crate) async fn a_revived_job_does_not_reopen_its_action(world: &impl World)
 }
 
 // Closed, and its one job over: a caller has already read its end.
-pub(crate) async fn a_revived_job_leaves_an_end_that_is_being_told_as_it_is(world: &impl World) {
+pub(crate) async fn a_requeued_job_does_not_change_a_finished_action(world: &impl StoreWorld) {
     let store = world.store();
     let last = last("act", jobs("a", 1));
     store.submit(last).await.expect("taken");
@@ -224,15 +225,15 @@ pub(crate) async fn a_revived_job_leaves_an_end_that_is_being_told_as_it_is(worl
         .take_finished(FinishedQuery::peek(9))
         .await
         .expect("read");
-    assert_eq!(ripe.len(), 1, "its end is still to be told");
+    assert_eq!(ripe.len(), 1, "its end is still to be notified");
     assert_eq!((ripe[0].tally.failed, ripe[0].tally.open()), (1, 0));
-    store.mark_notified(&name("act")).await.expect("told");
+    store.mark_notified(&name("act")).await.expect("notified");
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // Of two jobs one failed and the other waits: the action is open, and the requeued job is part of
 // it.
-pub(crate) async fn a_revived_job_counts_in_an_action_that_goes_on(world: &impl World) {
+pub(crate) async fn a_requeued_job_counts_in_an_open_action(world: &impl StoreWorld) {
     let store = world.store();
     let last = last("act", jobs("a", 2));
     store.submit(last).await.expect("taken");
@@ -264,7 +265,7 @@ pub(crate) async fn a_revived_job_counts_in_an_action_that_goes_on(world: &impl 
 
 // Five fail and three of them are requeued, one in vain: pages of one, so that some would hold only
 // forgotten outcomes.
-pub(crate) async fn a_revived_job_has_one_outcome_in_an_action_that_goes_on(world: &impl World) {
+pub(crate) async fn a_requeued_job_has_one_outcome_in_an_open_action(world: &impl StoreWorld) {
     let store = world.store();
     store
         .submit(batch("act", jobs("a", 5)))
@@ -295,12 +296,12 @@ pub(crate) async fn a_revived_job_has_one_outcome_in_an_action_that_goes_on(worl
     let taken = claim(store, 9).await;
     settle_all(store, &taken[..2], done()).await;
     settle(store, &taken[2], failed()).await;
-    let anew = [
+    let later = [
         of("a-0", JobStatus::Done),
         of("a-1", JobStatus::Done),
         of("a-3", JobStatus::Failed),
     ];
-    assert_eq!(outcomes().await, [&left[..], &anew].concat());
+    assert_eq!(outcomes().await, [&left[..], &later].concat());
     // After the end of its action a dead letter is requeued without it: for the action it has
     // failed.
     store.close(&name("act")).await.expect("closed");
@@ -311,10 +312,10 @@ pub(crate) async fn a_revived_job_has_one_outcome_in_an_action_that_goes_on(worl
             .expect("revived"),
         3
     );
-    assert_eq!(outcomes().await, [&left[..], &anew].concat());
+    assert_eq!(outcomes().await, [&left[..], &later].concat());
 }
 
-pub(crate) async fn statistics_are_forgotten_but_not_while_jobs_are_put_off(world: &impl World) {
+pub(crate) async fn statistics_are_reset_only_without_deferred_jobs(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 2)).await;
     let taken = claim(store, 2).await;
@@ -346,7 +347,7 @@ pub(crate) async fn statistics_are_forgotten_but_not_while_jobs_are_put_off(worl
 }
 
 // Samples are kept for 10 units: of three, at 0, 6 and 12, the last two remain.
-pub(crate) async fn snapshots_tell_how_congested_a_tenant_was(world: &impl World) {
+pub(crate) async fn samples_record_the_congestion_of_a_tenant(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
     submit(store, jobs("a", 2)).await;
@@ -358,7 +359,7 @@ pub(crate) async fn snapshots_tell_how_congested_a_tenant_was(world: &impl World
             .sample_congestion(unit * 10)
             .await
             .expect("remembered");
-        world.pass(unit * 6).await;
+        world.advance(unit * 6).await;
     }
     let history = store.congestion_history(&name("a"), 9).await.expect("read");
     assert_eq!(history.len(), 2);
@@ -377,7 +378,7 @@ pub(crate) async fn snapshots_tell_how_congested_a_tenant_was(world: &impl World
 }
 
 // The action is kept for 5 units after its end.
-pub(crate) async fn tidying_forgets_what_is_too_old(world: &impl World) {
+pub(crate) async fn garbage_collection_removes_old_data(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
     let mut spec = outflow_store::ActionSpec::new(name("act"));
@@ -386,17 +387,20 @@ pub(crate) async fn tidying_forgets_what_is_too_old(world: &impl World) {
     let last = last("act", jobs("a", 2));
     store.submit(last).await.expect("taken");
     let taken = claim(store, 9).await;
-    let before = world.wall();
+    let before = world.wall_time();
     settle(store, &taken[0], done()).await;
     settle(store, &taken[1], failed()).await;
-    store.mark_notified(&name("act")).await.expect("told");
+    store.mark_notified(&name("act")).await.expect("notified");
     store.collect_garbage(before).await.expect("tidied");
     assert!(store.action(&name("act")).await.expect("read").is_some());
     assert_eq!(store.dead_letters(0, 9).await.expect("read").len(), 1);
-    world.pass(unit * 10).await;
+    world.advance(unit * 10).await;
     let mut gone = 0;
     for _ in 0..5 {
-        gone += store.collect_garbage(world.wall()).await.expect("tidied");
+        gone += store
+            .collect_garbage(world.wall_time())
+            .await
+            .expect("tidied");
     }
     assert!(gone >= 4, "{gone}: an action, two outcomes, a dead letter");
     assert_eq!(store.action(&name("act")).await.expect("read"), None);

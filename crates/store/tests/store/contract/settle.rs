@@ -10,11 +10,12 @@ use outflow_store::{
 };
 
 use super::{
-    World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
+    StoreWorld, batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle,
+    settle_all, submit,
 };
 
 /// Makes a stored result with a body.
-fn kept(status: u16) -> StoredResult {
+fn stored_result(status: u16) -> StoredResult {
     StoredResult {
         status,
         body: format!("body of {status}").into(),
@@ -26,11 +27,11 @@ fn retry(after: Duration) -> JobEnd {
     JobEnd::Retry {
         after,
         words: "status 503".to_owned(),
-        result: Some(kept(503)),
+        result: Some(stored_result(503)),
     }
 }
 
-pub(crate) async fn a_done_job_is_gone_and_counted(world: &impl World) {
+pub(crate) async fn a_done_job_leaves_the_queue_and_is_counted(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 2)).await;
     let job = claim_one(store).await;
@@ -42,7 +43,7 @@ pub(crate) async fn a_done_job_is_gone_and_counted(world: &impl World) {
 }
 
 // 10 units: other jobs start meanwhile, and it is before those submitted after it.
-pub(crate) async fn a_retry_waits_and_then_stands_before_later_jobs(world: &impl World) {
+pub(crate) async fn a_retry_waits_and_then_goes_before_later_jobs(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
     submit(store, jobs("a", 3)).await;
@@ -54,7 +55,7 @@ pub(crate) async fn a_retry_waits_and_then_stands_before_later_jobs(world: &impl
     let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.queued, tally.delayed, tally.in_flight), (3, 1, 0));
     assert_eq!(claim_one(store).await.id, name("a-1"));
-    world.pass(unit * 15).await;
+    world.advance(unit * 15).await;
     let again = claim_one(store).await;
     assert_eq!((again.id, again.attempt), (name("a-0"), 2));
     assert_eq!((again.retries, again.throttles), (1, 0));
@@ -62,7 +63,9 @@ pub(crate) async fn a_retry_waits_and_then_stands_before_later_jobs(world: &impl
 }
 
 // It has one retry.
-pub(crate) async fn a_job_out_of_retries_is_buried_with_its_history(world: &impl World) {
+pub(crate) async fn a_job_out_of_retries_is_dead_lettered_with_its_history(
+    world: &impl StoreWorld,
+) {
     let store = world.store();
     let mut one = job("a", "x");
     one.max_retries = 1;
@@ -72,7 +75,7 @@ pub(crate) async fn a_job_out_of_retries_is_buried_with_its_history(world: &impl
         settle(store, &first, retry(Duration::ZERO)).await,
         SettleResult::Waits
     );
-    world.pass(world.unit()).await;
+    world.advance(world.unit()).await;
     let second = claim_one(store).await;
     let last = JobEnd::Retry {
         after: Duration::ZERO,
@@ -89,7 +92,7 @@ pub(crate) async fn a_job_out_of_retries_is_buried_with_its_history(world: &impl
 }
 
 // It has one retry: of two results the second is stored.
-pub(crate) async fn what_came_of_the_last_try_is_kept(world: &impl World) {
+pub(crate) async fn the_result_of_the_last_attempt_is_stored(world: &impl StoreWorld) {
     let store = world.store();
     let mut one = job("a", "x");
     one.max_retries = 1;
@@ -98,30 +101,30 @@ pub(crate) async fn what_came_of_the_last_try_is_kept(world: &impl World) {
     settle(store, &first, retry(Duration::ZERO)).await;
     let none = store.outcomes(&name("act"), 0, 9).await.expect("read");
     assert!(none.is_empty(), "it is not over");
-    world.pass(world.unit()).await;
+    world.advance(world.unit()).await;
     let second = claim_one(store).await;
     let last = JobEnd::Retry {
         after: Duration::ZERO,
         words: "status 502".to_owned(),
-        result: Some(kept(502)),
+        result: Some(stored_result(502)),
     };
     assert_eq!(settle(store, &second, last).await, SettleResult::Buried);
-    let told = store.outcomes(&name("act"), 0, 9).await.expect("read");
-    assert_eq!((told.len(), told[0].status), (1, Some(502)));
-    assert_eq!(told[0].body.as_deref(), Some(b"body of 502".as_slice()));
+    let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
+    assert_eq!((outcomes.len(), outcomes[0].status), (1, Some(502)));
+    assert_eq!(outcomes[0].body.as_deref(), Some(b"body of 502".as_slice()));
     let dead = store.dead_letters(0, 9).await.expect("read");
     let words: Vec<&str> = dead[0].history.iter().map(|of| of.words.as_str()).collect();
     assert_eq!(words, ["status 503", "status 502"]);
-    assert_eq!(told[0].error.as_deref(), Some("status 502"));
+    assert_eq!(outcomes[0].error.as_deref(), Some("status 502"));
     store.purge(&DeadLetterFilter::All).await.expect("purged");
     let after = store.outcomes(&name("act"), 0, 9).await.expect("read");
     assert_eq!(
-        after, told,
+        after, outcomes,
         "what came of it is not its letter's to take away"
     );
 }
 
-pub(crate) async fn a_final_failure_is_buried_at_once(world: &impl World) {
+pub(crate) async fn a_final_failure_is_dead_lettered_at_once(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, vec![job("a", "x")]).await;
     let job = claim_one(store).await;
@@ -146,7 +149,7 @@ pub(crate) async fn a_final_failure_is_buried_at_once(world: &impl World) {
 }
 
 // 10 units: its tenant waits, the other does not.
-pub(crate) async fn a_refused_job_returns_to_the_head_and_uses_no_retry(world: &impl World) {
+pub(crate) async fn a_throttled_job_returns_to_the_head_and_uses_no_retry(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
     submit(store, jobs("a", 2)).await;
@@ -159,11 +162,13 @@ pub(crate) async fn a_refused_job_returns_to_the_head_and_uses_no_retry(world: &
     assert_eq!(settle(store, &first, end).await, SettleResult::Waits);
     let tally = store.job_counts().await.expect("counted");
     assert_eq!(tally.throttles, 1, "counted when it happens");
-    let claims = store.claim(ask(9), &mut outflow_store::AllowAll).await;
+    let claims = store
+        .claim(claim_request(9), &mut outflow_store::AllowAll)
+        .await;
     let claims = claims.expect("claimed");
     assert_eq!(ids(&claims.jobs), ["b-0"], "its tenant waits");
     assert!(claims.next.expect("it is known") <= unit * 10);
-    world.pass(unit * 15).await;
+    world.advance(unit * 15).await;
     let again = claim_one(store).await;
     assert_eq!(again.id, name("a-0"));
     assert_eq!((again.retries, again.throttles), (0, 1));
@@ -172,7 +177,7 @@ pub(crate) async fn a_refused_job_returns_to_the_head_and_uses_no_retry(world: &
     assert_eq!(tally.throttles, 1, "and not once more with the job");
 }
 
-pub(crate) async fn a_refusal_of_the_lane_stops_everybody(world: &impl World) {
+pub(crate) async fn a_throttled_lane_stops_all_tenants(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
     submit(store, jobs("a", 1)).await;
@@ -184,11 +189,11 @@ pub(crate) async fn a_refusal_of_the_lane_stops_everybody(world: &impl World) {
     };
     settle(store, &first, end).await;
     assert!(claim(store, 9).await.is_empty());
-    world.pass(unit * 15).await;
+    world.advance(unit * 15).await;
     assert_eq!(claim(store, 9).await.len(), 2);
 }
 
-pub(crate) async fn a_returned_job_was_never_claimed(world: &impl World) {
+pub(crate) async fn a_returned_job_is_as_if_never_claimed(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 3)).await;
     let taken = claim(store, 2).await;
@@ -201,7 +206,7 @@ pub(crate) async fn a_returned_job_was_never_claimed(world: &impl World) {
 }
 
 /// The API may have seen the attempt: the next one has a higher number.
-pub(crate) async fn an_interrupted_job_keeps_its_attempt(world: &impl World) {
+pub(crate) async fn an_interrupted_job_keeps_its_attempt(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 3)).await;
     let taken = claim(store, 2).await;
@@ -214,7 +219,7 @@ pub(crate) async fn an_interrupted_job_keeps_its_attempt(world: &impl World) {
     assert_eq!(tries, [(2, 0, 0), (2, 0, 0), (1, 0, 0)]);
 }
 
-pub(crate) async fn a_fixed_put_off_waits_as_long_as_it_says(world: &impl World) {
+pub(crate) async fn a_fixed_deferral_waits_for_its_span(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
     submit(store, jobs("a", 1)).await;
@@ -230,16 +235,16 @@ pub(crate) async fn a_fixed_put_off_waits_as_long_as_it_says(world: &impl World)
     assert_eq!((backoff, non_ready), (unit * 10, 1));
     let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.queued, tally.non_ready), (1, 1));
-    world.pass(unit * 5).await;
+    world.advance(unit * 5).await;
     assert!(claim(store, 1).await.is_empty());
-    world.pass(unit * 10).await;
+    world.advance(unit * 10).await;
     assert_eq!(store.job_counts().await.expect("counted").non_ready, 0);
     let again = claim_one(store).await;
     assert_eq!((again.throttles, again.retries), (1, 0));
 }
 
 // A deferred failure uses a retry and is no throttle; after the last one the job is dead-lettered.
-pub(crate) async fn a_failure_that_is_put_off_uses_a_retry(world: &impl World) {
+pub(crate) async fn a_deferred_failure_uses_a_retry(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
     let job = NewJob {
@@ -278,7 +283,7 @@ pub(crate) async fn a_failure_that_is_put_off_uses_a_retry(world: &impl World) {
 }
 
 // 10 a second between two tenants is 5 each: the fifth deferred job waits one base and one second.
-pub(crate) async fn the_formula_puts_off_by_how_many_are_put_off(world: &impl World) {
+pub(crate) async fn the_formula_defers_by_the_number_of_deferred_jobs(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 5)).await;
     submit(store, jobs("b", 1)).await;
@@ -309,7 +314,7 @@ pub(crate) async fn the_formula_puts_off_by_how_many_are_put_off(world: &impl Wo
     assert!(report.last_update.is_some());
 }
 
-pub(crate) async fn a_claim_settles_once(world: &impl World) {
+pub(crate) async fn a_claim_settles_once(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 1)).await;
     let job = claim_one(store).await;
@@ -321,7 +326,7 @@ pub(crate) async fn a_claim_settles_once(world: &impl World) {
     assert_eq!((tally.done, tally.submitted()), (1, 1));
 }
 
-pub(crate) async fn settlements_of_one_call_are_answered_in_order(world: &impl World) {
+pub(crate) async fn settlements_of_one_call_are_answered_in_order(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 3)).await;
     let jobs = claim(store, 3).await;

@@ -8,10 +8,12 @@ use outflow_store::{
     StoredResult, SubmitBatch, SubmitReceipt,
 };
 
-use super::{World, batch, claim, claim_one, done, ids, job, jobs, last, name, settle_all, submit};
+use super::{
+    StoreWorld, batch, claim, claim_one, done, ids, job, jobs, last, name, settle_all, submit,
+};
 
 // Two tenants, so that places are counted for each.
-pub(crate) async fn a_batch_is_taken_in_order_and_told_its_places(world: &impl World) {
+pub(crate) async fn a_batch_keeps_its_order_and_returns_its_places(world: &impl StoreWorld) {
     let store = world.store();
     let batch = vec![job("a", "1"), job("b", "2"), job("a", "3")];
     let submitted = submit(store, batch).await;
@@ -25,7 +27,7 @@ pub(crate) async fn a_batch_is_taken_in_order_and_told_its_places(world: &impl W
     assert_eq!((submitted.queued, submitted.active), (3, 2));
 }
 
-pub(crate) async fn a_name_that_is_known_is_a_duplicate_and_changes_nothing(world: &impl World) {
+pub(crate) async fn a_known_name_is_a_duplicate_and_changes_nothing(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 2)).await;
     let mut again = jobs("a", 3);
@@ -42,7 +44,7 @@ pub(crate) async fn a_name_that_is_known_is_a_duplicate_and_changes_nothing(worl
     assert_eq!(claimed[0].payload, "a-0", "the first stays as it was");
 }
 
-pub(crate) async fn a_name_twice_in_one_batch_is_taken_once(world: &impl World) {
+pub(crate) async fn a_name_twice_in_one_batch_is_accepted_once(world: &impl StoreWorld) {
     let store = world.store();
     let batch = SubmitBatch::from_jobs(vec![job("a", "x"), job("b", "x")]);
     let submitted = store.submit(batch).await.expect("answered");
@@ -56,7 +58,7 @@ pub(crate) async fn a_name_twice_in_one_batch_is_taken_once(world: &impl World) 
 }
 
 // Remembered for 10 units after its end: known after 5, and unknown after 20.
-pub(crate) async fn a_finished_job_is_known_as_long_as_it_was_said(world: &impl World) {
+pub(crate) async fn a_finished_job_name_is_remembered_for_its_retention(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
     let batch = || SubmitBatch {
@@ -64,19 +66,19 @@ pub(crate) async fn a_finished_job_is_known_as_long_as_it_was_said(world: &impl 
         ..SubmitBatch::from_jobs(vec![job("a", "x")])
     };
     store.submit(batch()).await.expect("taken");
-    world.pass(unit * 20).await;
+    world.advance(unit * 20).await;
     let taken = claim(store, 1).await;
     settle_all(store, &taken, done()).await;
-    world.pass(unit * 5).await;
+    world.advance(unit * 5).await;
     let early = store.submit(batch()).await.expect("answered");
     assert_eq!(early.receipts, [SubmitReceipt::Duplicate { id: name("x") }]);
-    world.pass(unit * 15).await;
+    world.advance(unit * 15).await;
     let late = store.submit(batch()).await.expect("answered");
     assert!(matches!(late.receipts[0], SubmitReceipt::Accepted { .. }));
     assert_eq!(ids(&claim(store, 9).await), ["x"]);
 }
 
-pub(crate) async fn a_job_without_a_name_gets_one_of_its_own(world: &impl World) {
+pub(crate) async fn a_job_without_a_name_gets_a_unique_one(world: &impl StoreWorld) {
     let store = world.store();
     let mut nameless = jobs("a", 3);
     for job in &mut nameless {
@@ -84,7 +86,7 @@ pub(crate) async fn a_job_without_a_name_gets_one_of_its_own(world: &impl World)
     }
     let submitted = submit(store, nameless.clone()).await;
     submit(store, nameless).await;
-    let told: Vec<Name> = submitted
+    let expected: Vec<Name> = submitted
         .receipts
         .iter()
         .map(|receipt| match receipt {
@@ -94,13 +96,13 @@ pub(crate) async fn a_job_without_a_name_gets_one_of_its_own(world: &impl World)
         .collect();
     let claimed = claim(store, 9).await;
     let names: Vec<Name> = claimed.iter().map(|job| job.id.clone()).collect();
-    assert_eq!(names[..3], told);
+    assert_eq!(names[..3], expected);
     let different: std::collections::HashSet<_> = names.iter().collect();
     assert_eq!(different.len(), 6);
 }
 
 // 2 wait and 3 may: of 4 that are known or new, one fits.
-pub(crate) async fn nothing_is_taken_beyond_the_bound(world: &impl World) {
+pub(crate) async fn no_job_is_accepted_beyond_the_queue_bound(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, jobs("a", 2)).await;
     let mut more = vec![job("a", "a-0")];
@@ -123,13 +125,13 @@ pub(crate) async fn nothing_is_taken_beyond_the_bound(world: &impl World) {
     assert_eq!(store.job_counts().await.expect("counted").queued, 3);
 }
 
-pub(crate) async fn an_empty_batch_changes_nothing(world: &impl World) {
+pub(crate) async fn an_empty_batch_changes_nothing(world: &impl StoreWorld) {
     let submitted = submit(world.store(), Vec::new()).await;
     assert_eq!((submitted.queued, submitted.active), (0, 0));
     assert!(submitted.receipts.is_empty());
 }
 
-pub(crate) async fn a_closed_action_takes_no_more_jobs(world: &impl World) {
+pub(crate) async fn a_closed_action_accepts_no_more_jobs(world: &impl StoreWorld) {
     let store = world.store();
     let last = last("act", jobs("a", 1));
     store.submit(last).await.expect("taken");
@@ -150,8 +152,8 @@ async fn stage(store: &impl JobStore) -> ActionStage {
 }
 
 async fn outcomes(store: &impl JobStore) -> Vec<JobOutcome> {
-    let told = store.outcomes(&name("act"), 0, 99).await;
-    told.expect("read")
+    let outcomes = store.outcomes(&name("act"), 0, 99).await;
+    outcomes.expect("read")
 }
 
 /// Makes an action of two jobs, one done and one dead, whose end was notified.
@@ -176,7 +178,7 @@ async fn over(store: &impl JobStore) {
         result: None,
     };
     settle_all(store, &taken[1..], failed).await;
-    store.mark_notified(&name("act")).await.expect("told");
+    store.mark_notified(&name("act")).await.expect("notified");
 }
 
 fn said(minutes: u64) -> ActionSpec {
@@ -188,7 +190,7 @@ fn said(minutes: u64) -> ActionSpec {
     }
 }
 
-pub(crate) async fn a_batch_opens_its_action_as_it_says(world: &impl World) {
+pub(crate) async fn a_batch_opens_its_action_with_its_spec(world: &impl StoreWorld) {
     let store = world.store();
     let batch = SubmitBatch {
         action: Some(said(7)),
@@ -202,7 +204,7 @@ pub(crate) async fn a_batch_opens_its_action_as_it_says(world: &impl World) {
     );
 }
 
-pub(crate) async fn an_open_action_stays_as_it_was_opened(world: &impl World) {
+pub(crate) async fn an_open_action_keeps_its_spec(world: &impl StoreWorld) {
     let store = world.store();
     store.open(said(7)).await.expect("open");
     let batch = SubmitBatch {
@@ -214,13 +216,13 @@ pub(crate) async fn an_open_action_stays_as_it_was_opened(world: &impl World) {
     assert_eq!((report.spec, report.tally.queued), (said(7), 1));
 }
 
-pub(crate) async fn a_batch_of_known_jobs_leaves_an_action_that_is_over_as_it_was(
-    world: &impl World,
+pub(crate) async fn a_batch_of_known_jobs_does_not_change_a_finished_action(
+    world: &impl StoreWorld,
 ) {
     let store = world.store();
     over(store).await;
-    let (before, told) = (act(store).await, outcomes(store).await);
-    assert_eq!(told.len(), 2);
+    let (before, earlier) = (act(store).await, outcomes(store).await);
+    assert_eq!(earlier.len(), 2);
     for rest in [BatchPosition::Last, BatchPosition::More] {
         let again = SubmitBatch {
             rest,
@@ -231,7 +233,7 @@ pub(crate) async fn a_batch_of_known_jobs_leaves_an_action_that_is_over_as_it_wa
         let known = |text| SubmitReceipt::Duplicate { id: name(text) };
         assert_eq!(again.receipts, [known("a-0"), known("a-1")]);
         assert_eq!(act(store).await, before);
-        assert_eq!(outcomes(store).await, told);
+        assert_eq!(outcomes(store).await, earlier);
     }
     let dead = store.dead_letters(0, 9).await.expect("read");
     assert_eq!(dead[0].action, Some(name("act")));
@@ -241,7 +243,7 @@ pub(crate) async fn a_batch_of_known_jobs_leaves_an_action_that_is_over_as_it_wa
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-pub(crate) async fn a_new_job_begins_an_action_that_is_over_anew(world: &impl World) {
+pub(crate) async fn a_new_job_reopens_a_finished_action(world: &impl StoreWorld) {
     let store = world.store();
     over(store).await;
     let again = SubmitBatch {
@@ -265,7 +267,7 @@ pub(crate) async fn a_new_job_begins_an_action_that_is_over_anew(world: &impl Wo
 }
 
 // One job is in flight and one waits at the cancellation: they no longer count.
-pub(crate) async fn a_cancelled_action_begins_anew_with_a_new_job(world: &impl World) {
+pub(crate) async fn a_new_job_reopens_a_cancelled_action(world: &impl StoreWorld) {
     let store = world.store();
     store
         .submit(batch("act", jobs("a", 2)))
@@ -274,11 +276,14 @@ pub(crate) async fn a_cancelled_action_begins_anew_with_a_new_job(world: &impl W
     let running = claim_one(store).await;
     let cancelled = store.cancel(&ControlScope::Action(name("act"))).await;
     assert_eq!(cancelled.expect("cancelled"), 1);
-    let anew = store
+    let reopened = store
         .submit(last("act", jobs("b", 1)))
         .await
         .expect("answered");
-    assert!(matches!(anew.receipts[0], SubmitReceipt::Accepted { .. }));
+    assert!(matches!(
+        reopened.receipts[0],
+        SubmitReceipt::Accepted { .. }
+    ));
     settle_all(store, &[running], done()).await;
     let report = act(store).await.expect("known");
     assert_eq!(
@@ -289,7 +294,7 @@ pub(crate) async fn a_cancelled_action_begins_anew_with_a_new_job(world: &impl W
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-pub(crate) async fn a_full_queue_opens_no_action(world: &impl World) {
+pub(crate) async fn a_full_queue_opens_no_action(world: &impl StoreWorld) {
     let store = world.store();
     let full = |jobs| SubmitBatch {
         queue_max: 0,
@@ -299,21 +304,21 @@ pub(crate) async fn a_full_queue_opens_no_action(world: &impl World) {
     assert_eq!(refused.receipts, [SubmitReceipt::Full]);
     assert_eq!(act(store).await, None);
     over(store).await;
-    let (before, told) = (act(store).await, outcomes(store).await);
+    let (before, earlier) = (act(store).await, outcomes(store).await);
     let refused = store.submit(full(jobs("b", 1))).await.expect("answered");
     assert_eq!(refused.receipts, [SubmitReceipt::Full]);
-    assert_eq!((act(store).await, outcomes(store).await), (before, told));
+    assert_eq!((act(store).await, outcomes(store).await), (before, earlier));
 }
 
 // Twice: closing a closed action opens nothing.
-pub(crate) async fn a_batch_without_jobs_opens_and_closes(world: &impl World) {
+pub(crate) async fn a_batch_without_jobs_opens_and_closes(world: &impl StoreWorld) {
     let store = world.store();
     let open = || batch("act", Vec::new());
     store.submit(open()).await.expect("taken");
     assert_eq!(stage(store).await, ActionStage::Created);
     store.submit(last("act", Vec::new())).await.expect("taken");
     assert_eq!(stage(store).await, ActionStage::Aggregating);
-    store.mark_notified(&name("act")).await.expect("told");
+    store.mark_notified(&name("act")).await.expect("notified");
     store.submit(last("act", Vec::new())).await.expect("taken");
     assert_eq!(stage(store).await, ActionStage::Completed);
     store.submit(open()).await.expect("taken");
@@ -321,7 +326,7 @@ pub(crate) async fn a_batch_without_jobs_opens_and_closes(world: &impl World) {
 }
 
 // A caller that finds the queue full comes again with the rest, and may close then.
-pub(crate) async fn a_full_queue_leaves_the_action_open_for_the_rest(world: &impl World) {
+pub(crate) async fn a_full_queue_leaves_the_action_open_for_the_rest(world: &impl StoreWorld) {
     let store = world.store();
     let last = |queue_max| SubmitBatch {
         queue_max,
@@ -335,12 +340,12 @@ pub(crate) async fn a_full_queue_leaves_the_action_open_for_the_rest(world: &imp
     assert_eq!(third.expect("answered").receipts, [SubmitReceipt::Closed]);
 }
 
-pub(crate) async fn waiting_for_a_change_ends_with_a_submission(world: &impl World) {
+pub(crate) async fn waiting_for_a_change_ends_with_a_submission(world: &impl StoreWorld) {
     let store = world.store();
     let changed = store.changed();
     submit(store, jobs("a", 1)).await;
     // A missed notice would hang this test; a minute is longer than any slow machine needs.
     let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
-    assert!(rung.is_ok(), "the bell was missed");
+    assert!(rung.is_ok(), "the notice was missed");
     claim_one(store).await;
 }

@@ -6,7 +6,7 @@ use outflow_store::{
 };
 
 use super::claim::shares;
-use super::{World, claim, done, jobs, name, settle_all, submit};
+use super::{StoreWorld, claim, done, jobs, name, settle_all, submit};
 
 fn weighing(weight: u32) -> TenantRule {
     TenantRule {
@@ -23,7 +23,7 @@ fn bounded(in_flight: u32) -> TenantRule {
 }
 
 /// Makes jobs without names: a store may have a faster path for them.
-fn nameless(tenant: &str, count: u32) -> Vec<NewJob> {
+fn unnamed(tenant: &str, count: u32) -> Vec<NewJob> {
     let mut jobs = jobs(tenant, count);
     for job in &mut jobs {
         job.id = None;
@@ -36,21 +36,27 @@ async fn report(store: &impl JobStore, tenant: &str) -> TenantReport {
     report.expect("known")
 }
 
-fn of(jobs: &[ClaimedJob], tenant: &str) -> Vec<ClaimedJob> {
+fn jobs_of_tenant(jobs: &[ClaimedJob], tenant: &str) -> Vec<ClaimedJob> {
     let own = jobs.iter().filter(|job| job.tenant == name(tenant));
     own.cloned().collect()
 }
 
 // 2 each, and one more for each that ends.
-pub(crate) async fn the_usual_bound_holds_for_whoever_has_no_rule(world: &impl World) {
+pub(crate) async fn the_default_bound_applies_without_an_own_rule(world: &impl StoreWorld) {
     let store = world.store();
     store.set_default_rule(bounded(2)).await.expect("set");
-    submit(store, nameless("a", 5)).await;
-    submit(store, nameless("b", 5)).await;
+    submit(store, unnamed("a", 5)).await;
+    submit(store, unnamed("b", 5)).await;
     let first = claim(store, 9).await;
-    assert_eq!((of(&first, "a").len(), of(&first, "b").len()), (2, 2));
+    assert_eq!(
+        (
+            jobs_of_tenant(&first, "a").len(),
+            jobs_of_tenant(&first, "b").len()
+        ),
+        (2, 2)
+    );
     assert!(claim(store, 9).await.is_empty());
-    settle_all(store, &of(&first, "a")[..1], done()).await;
+    settle_all(store, &jobs_of_tenant(&first, "a")[..1], done()).await;
     let next = claim(store, 9).await;
     assert_eq!(shares(&next), [("a".to_owned(), 1)].into());
     settle_all(store, &next, outflow_store::JobEnd::Returned).await;
@@ -60,14 +66,14 @@ pub(crate) async fn the_usual_bound_holds_for_whoever_has_no_rule(world: &impl W
 
 // 3 are in flight when 1 may be; when 4 may be, one more starts, though nothing has ended; without
 // a bound, all do.
-pub(crate) async fn the_usual_bound_holds_for_jobs_that_wait_already(world: &impl World) {
+pub(crate) async fn the_default_bound_applies_to_waiting_jobs(world: &impl StoreWorld) {
     let store = world.store();
-    submit(store, nameless("a", 9)).await;
+    submit(store, unnamed("a", 9)).await;
     let first = claim(store, 3).await;
     store.set_default_rule(bounded(1)).await.expect("set");
     assert!(claim(store, 9).await.is_empty());
     settle_all(store, &first[..2], done()).await;
-    assert!(claim(store, 9).await.is_empty(), "one is still under way");
+    assert!(claim(store, 9).await.is_empty(), "one is still in flight");
     settle_all(store, &first[2..], done()).await;
     assert_eq!(claim(store, 9).await.len(), 1);
     assert!(claim(store, 9).await.is_empty());
@@ -82,10 +88,10 @@ pub(crate) async fn the_usual_bound_holds_for_jobs_that_wait_already(world: &imp
 }
 
 // 40 turns at 3 : 1, of jobs submitted before the rule; then at 1 : 1, one of each begun.
-pub(crate) async fn the_usual_weight_counts_against_an_own_one(world: &impl World) {
+pub(crate) async fn the_default_weight_counts_against_an_own_one(world: &impl StoreWorld) {
     let store = world.store();
     for tenant in ["own", "usual"] {
-        submit(store, nameless(tenant, 90)).await;
+        submit(store, unnamed(tenant, 90)).await;
     }
     store.set_default_rule(weighing(3)).await.expect("set");
     let own = store.set_rule(&name("own"), weighing(1)).await;
@@ -97,13 +103,13 @@ pub(crate) async fn the_usual_weight_counts_against_an_own_one(world: &impl Worl
     assert!(shared["usual"].abs_diff(20) <= 2, "{shared:?}");
 }
 
-pub(crate) async fn an_own_rule_wins_whichever_was_set_first(world: &impl World) {
+pub(crate) async fn an_own_rule_wins_in_any_order(world: &impl StoreWorld) {
     let store = world.store();
     store.set_rule(&name("a"), bounded(4)).await.expect("set");
     store.set_default_rule(bounded(1)).await.expect("set");
     store.set_rule(&name("b"), bounded(3)).await.expect("set");
     for tenant in ["a", "b", "c"] {
-        submit(store, nameless(tenant, 5)).await;
+        submit(store, unnamed(tenant, 5)).await;
     }
     let expected = [("a", 4), ("b", 3), ("c", 1)].map(|(tenant, many)| (tenant.to_owned(), many));
     assert_eq!(shares(&claim(store, 15).await), expected.into());
@@ -116,11 +122,11 @@ pub(crate) async fn an_own_rule_wins_whichever_was_set_first(world: &impl World)
     assert_eq!(report(store, "c").await.rule, bounded(1));
 }
 
-pub(crate) async fn a_rule_that_was_taken_away_gives_way_to_the_usual(world: &impl World) {
+pub(crate) async fn a_removed_rule_gives_way_to_the_default(world: &impl StoreWorld) {
     let store = world.store();
     store.set_default_rule(bounded(3)).await.expect("set");
     store.set_rule(&name("a"), bounded(1)).await.expect("set");
-    submit(store, nameless("a", 5)).await;
+    submit(store, unnamed("a", 5)).await;
     assert_eq!(claim(store, 9).await.len(), 1);
     store.remove_rule(&name("a")).await.expect("taken away");
     let served = report(store, "a").await;
@@ -130,29 +136,32 @@ pub(crate) async fn a_rule_that_was_taken_away_gives_way_to_the_usual(world: &im
     assert_eq!(report(store, "a").await.rule, bounded(4), "as all others");
     assert_eq!(claim(store, 9).await.len(), 1);
     store
-        .remove_rule(&name("nobody"))
+        .remove_rule(&name("unknown"))
         .await
         .expect("nothing to do");
-    assert_eq!(store.tenant(&name("nobody")).await.expect("read"), None);
+    assert_eq!(store.tenant(&name("unknown")).await.expect("read"), None);
 }
 
 // A pause is no rule: afterwards the default rule still applies.
-pub(crate) async fn a_rule_is_kept_for_a_tenant_without_jobs(world: &impl World) {
+pub(crate) async fn a_rule_is_kept_for_a_tenant_without_jobs(world: &impl StoreWorld) {
     let store = world.store();
     store.set_rule(&name("a"), weighing(5)).await.expect("set");
     let stopped = ControlScope::Tenant(name("b"));
     store.pause(&stopped).await.expect("paused");
     store.set_default_rule(bounded(1)).await.expect("set");
-    store.collect_garbage(world.wall()).await.expect("tidied");
+    store
+        .collect_garbage(world.wall_time())
+        .await
+        .expect("tidied");
     let served = report(store, "a").await;
     assert_eq!((served.rule, served.ruled), (weighing(5), true));
     let waits = report(store, "b").await;
     assert_eq!((waits.rule, waits.ruled), (bounded(1), false));
     assert!(waits.paused && !report(store, "a").await.paused);
-    submit(store, nameless("b", 3)).await;
+    submit(store, unnamed("b", 3)).await;
     assert!(claim(store, 9).await.is_empty());
     store.resume(&stopped).await.expect("resumed");
     assert_eq!(claim(store, 9).await.len(), 1);
-    submit(store, nameless("a", 2)).await;
+    submit(store, unnamed("a", 2)).await;
     assert_eq!(claim(store, 9).await.len(), 2, "its own rule has no bound");
 }

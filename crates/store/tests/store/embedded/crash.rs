@@ -16,10 +16,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::support::store_dir::clock;
-use check::Told;
-use disk_model::{Image, lay_out};
+use check::ReportedResults;
+use disk_model::{Image, write_image};
 use outflow_store::EmbeddedStore;
-use power_cuts::{Left, STORE, Thoroughness, check, cuts, memory};
+use power_cuts::{CutImage, STORE, Thoroughness, check, cut_power, memory_dir};
 use strace::Event;
 
 /// Variable that passes a child process its directory, or the list of directories to open.
@@ -27,14 +27,14 @@ const LIVES_IN: &str = "OUTFLOW_TEST_LIVES_IN";
 const OPENS: &str = "OUTFLOW_TEST_OPENS";
 
 #[test]
-fn no_power_cut_takes_what_was_told_as_strace_sees_it() {
+fn no_power_cut_loses_a_reported_result_as_strace_sees_it() {
     let sampled = Thoroughness {
         points: 13,
         torn: 1,
         second: 11,
     };
     power_cuts(
-        "embedded::crash::no_power_cut_takes_what_was_told_as_strace_sees_it",
+        "embedded::crash::no_power_cut_loses_a_reported_result_as_strace_sees_it",
         sampled,
     );
 }
@@ -44,29 +44,28 @@ fn no_power_cut_takes_what_was_told_as_strace_sees_it() {
 // coprime to eight, so that each way occurs.
 #[test]
 #[ignore = "opens twenty thousand stores"]
-fn stress_no_power_cut_at_any_sync_takes_what_was_told_as_strace_sees_it() {
+fn stress_no_power_cut_at_any_sync_loses_a_reported_result() {
     let every = Thoroughness {
         points: 1,
         torn: 3,
         second: 3,
     };
-    let test =
-        "embedded::crash::stress_no_power_cut_at_any_sync_takes_what_was_told_as_strace_sees_it";
+    let test = "embedded::crash::stress_no_power_cut_at_any_sync_loses_a_reported_result";
     power_cuts(test, every);
 }
 
 fn power_cuts(test: &str, how: Thoroughness) {
     if let Some(dir) = std::env::var_os(LIVES_IN) {
-        return workload::live(Path::new(&dir));
+        return workload::run_workload(Path::new(&dir));
     }
     if let Some(list) = std::env::var_os(OPENS) {
         return open_all(Path::new(&list));
     }
-    let home = memory();
-    let events = strace::of_test(test, (LIVES_IN, &home.path().join(STORE)), None);
+    let home = memory_dir();
+    let events = strace::trace_test(test, (LIVES_IN, &home.path().join(STORE)), None);
     let (mut first, mut picked, mut second) = (0, Vec::new(), 0);
-    let life = (home.path(), &Image::new(), &Told::default());
-    let seen = cuts(life, &events, how, |left| {
+    let life = (home.path(), &Image::new(), &ReportedResults::default());
+    let seen = cut_power(life, &events, how, |left| {
         check(&left);
         if first % how.second == 0 {
             picked.push(left);
@@ -95,20 +94,20 @@ fn open_all(list: &Path) {
 }
 
 /// Cuts the power while images are opened. Returns the number of second images.
-fn second_cuts(test: &str, picked: &[Left], how: Thoroughness) -> usize {
-    let home = memory();
+fn second_cuts(test: &str, picked: &[CutImage], how: Thoroughness) -> usize {
+    let home = memory_dir();
     let dirs: Vec<PathBuf> = (0..picked.len())
         .map(|of| home.path().join(of.to_string()))
         .collect();
     for (left, dir) in picked.iter().zip(&dirs) {
         fs::create_dir_all(dir).expect("made");
-        lay_out(&left.image, dir);
+        write_image(&left.image, dir);
     }
     let list = home.path().join("list");
     let stores = dirs.iter().map(|dir| dir.join(STORE).display().to_string());
     let stores: Vec<String> = stores.collect();
     fs::write(&list, stores.join("\n")).expect("written");
-    let events = strace::of_test(test, (OPENS, &list), None);
+    let events = strace::trace_test(test, (OPENS, &list), None);
     let mut count = 0;
     for (left, dir) in picked.iter().zip(&dirs) {
         let theirs = events.iter().filter(|event| is_under(event, dir));
@@ -118,10 +117,10 @@ fn second_cuts(test: &str, picked: &[Left], how: Thoroughness) -> usize {
             torn: 1,
             ..how
         };
-        let told = left.told.after_a_cut();
-        cuts((dir, &left.image, &told), &theirs, how, |again| {
+        let reported = left.reported.surviving();
+        cut_power((dir, &left.image, &reported), &theirs, how, |again| {
             let what = format!("{}, then {}", left.what, again.what);
-            check(&Left { what, ..again });
+            check(&CutImage { what, ..again });
             count += 1;
         });
     }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::contract::{
-    World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
+    StoreWorld, batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle,
+    settle_all, submit,
 };
 use crate::support::store_dir::{clock, within};
 use outflow_core::Weight;
@@ -31,7 +32,7 @@ fn failed() -> JobEnd {
 
 /// Reads the database file after a checkpoint. Two connections that close at one instant each leave
 /// the checkpoint to the other, and then the journal would repair the damage.
-fn gathered(file: &Path) -> Vec<u8> {
+fn checkpointed(file: &Path) -> Vec<u8> {
     let disk = rusqlite::Connection::open(file).expect("a database");
     disk.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
         .expect("brought home");
@@ -47,38 +48,38 @@ fn refused(dir: &Path) -> StoreError {
 
 // 200 of one tenant: three pages and a part of one.
 #[test]
-fn what_waits_is_found_in_order_after_a_restart() {
+fn waiting_jobs_keep_their_order_after_a_restart() {
     let dir = tempfile::tempdir().expect("a directory");
     let time = clock();
-    within(dir.path(), Arc::clone(&time), async |room| {
-        submit(&room.store, jobs("a", 200)).await;
-        let taken = claim(&room.store, 10).await;
-        settle_all(&room.store, &taken, done()).await;
-        let again = claim(&room.store, 2).await;
-        settle_all(&room.store, &again, JobEnd::Returned).await;
+    within(dir.path(), Arc::clone(&time), async |fixture| {
+        submit(&fixture.store, jobs("a", 200)).await;
+        let taken = claim(&fixture.store, 10).await;
+        settle_all(&fixture.store, &taken, done()).await;
+        let again = claim(&fixture.store, 2).await;
+        settle_all(&fixture.store, &again, JobEnd::Returned).await;
     });
-    within(dir.path(), time, async |room| {
-        let tally = room.store.job_counts().await.expect("counted");
+    within(dir.path(), time, async |fixture| {
+        let tally = fixture.store.job_counts().await.expect("counted");
         assert_eq!((tally.queued, tally.done, tally.in_flight), (190, 10, 0));
-        assert_eq!(room.store.audit().await.expect("counted"), 0);
-        let rest = ids(&claim(&room.store, 999).await);
+        assert_eq!(fixture.store.audit().await.expect("counted"), 0);
+        let rest = ids(&claim(&fixture.store, 999).await);
         let expected: Vec<String> = (10..200).map(|number| format!("a-{number}")).collect();
         assert_eq!(rest, expected);
-        assert_eq!(room.store.audit().await.expect("counted"), 0);
+        assert_eq!(fixture.store.audit().await.expect("counted"), 0);
     });
 }
 
 // A dead letter counts as soon as the job ended, while it is still on its way to the disk, where
 // letters are searched.
 #[test]
-fn a_letter_that_is_counted_is_found_by_whoever_purges() {
+fn a_counted_dead_letter_can_be_purged() {
     let dir = tempfile::tempdir().expect("a directory");
-    within(dir.path(), clock(), async |room| {
-        submit(&room.store, jobs("a", 100)).await;
-        for job in claim(&room.store, 100).await {
+    within(dir.path(), clock(), async |fixture| {
+        submit(&fixture.store, jobs("a", 100)).await;
+        for job in claim(&fixture.store, 100).await {
             let (_, purged) = tokio::join!(
-                settle(&room.store, &job, failed()),
-                room.store.purge(&DeadLetterFilter::All)
+                settle(&fixture.store, &job, failed()),
+                fixture.store.purge(&DeadLetterFilter::All)
             );
             assert_eq!(purged.expect("purged"), 1, "{job:?}");
         }
@@ -86,7 +87,7 @@ fn a_letter_that_is_counted_is_found_by_whoever_purges() {
 }
 
 #[test]
-fn rules_pauses_actions_names_and_letters_outlive_the_process() {
+fn rules_pauses_actions_names_and_dead_letters_outlive_the_process() {
     let dir = tempfile::tempdir().expect("a directory");
     let time = clock();
     let rule = TenantRule {
@@ -94,8 +95,8 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
         in_flight: Some(2),
         ..TenantRule::default()
     };
-    within(dir.path(), Arc::clone(&time), async |room| {
-        let store = &room.store;
+    within(dir.path(), Arc::clone(&time), async |fixture| {
+        let store = &fixture.store;
         store.set_rule(&name("a"), rule.clone()).await.expect("set");
         store.set_rule(&name("c"), rule.clone()).await.expect("set");
         store.remove_rule(&name("c")).await.expect("taken away");
@@ -116,8 +117,8 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
             .expect("paused");
     });
     time.advance(Duration::from_mins(10));
-    within(dir.path(), time, async |room| {
-        let store = &room.store;
+    within(dir.path(), time, async |fixture| {
+        let store = &fixture.store;
         let report = store.tenant(&name("a")).await.expect("read");
         assert_eq!(report.expect("known").rule, rule);
         let report = store.tenant(&name("c")).await.expect("read");
@@ -155,83 +156,83 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
 
 // Recovered once and dead-lettered the second time: a bound of 1.
 #[test]
-fn a_job_that_was_claimed_when_the_process_died_is_taken_back() {
+fn a_job_claimed_by_a_dead_process_is_recovered() {
     let dir = tempfile::tempdir().expect("a directory");
     let time = clock();
-    within(dir.path(), Arc::clone(&time), async |room| {
-        submit(&room.store, jobs("a", 3)).await;
-        claim_one(&room.store).await;
+    within(dir.path(), Arc::clone(&time), async |fixture| {
+        submit(&fixture.store, jobs("a", 3)).await;
+        claim_one(&fixture.store).await;
     });
     let mut old = None;
-    within(dir.path(), Arc::clone(&time), async |room| {
-        let tally = room.store.job_counts().await.expect("counted");
+    within(dir.path(), Arc::clone(&time), async |fixture| {
+        let tally = fixture.store.job_counts().await.expect("counted");
         assert_eq!((tally.in_flight, tally.queued), (1, 2));
-        let reaped = room.store.reap(9, 1).await.expect("reaped");
+        let reaped = fixture.store.reap(9, 1).await.expect("reaped");
         assert_eq!((reaped.returned, reaped.buried), (1, 0));
-        old = Some(claim_one(&room.store).await);
+        old = Some(claim_one(&fixture.store).await);
     });
     let old = old.expect("claimed");
     assert_eq!((old.id.as_str(), old.attempt), ("a-0", 2));
-    within(dir.path(), time, async |room| {
-        let fenced = settle(&room.store, &old, done()).await;
+    within(dir.path(), time, async |fixture| {
+        let fenced = settle(&fixture.store, &old, done()).await;
         assert_eq!(fenced, outflow_store::SettleResult::Fenced);
-        let reaped = room.store.reap(9, 1).await.expect("reaped");
+        let reaped = fixture.store.reap(9, 1).await.expect("reaped");
         assert_eq!((reaped.returned, reaped.buried), (0, 1));
-        assert_eq!(ids(&claim(&room.store, 9).await), ["a-1", "a-2"]);
-        let dead = room.store.dead_letters(0, 9).await.expect("read");
+        assert_eq!(ids(&claim(&fixture.store, 9).await), ["a-1", "a-2"]);
+        let dead = fixture.store.dead_letters(0, 9).await.expect("read");
         assert_eq!((dead[0].recoveries, dead[0].history.len()), (2, 2));
-        assert_eq!(room.store.audit().await.expect("counted"), 0);
+        assert_eq!(fixture.store.audit().await.expect("counted"), 0);
     });
 }
 
 // A span of 10 minutes, of which 4 pass while no process runs.
 #[test]
-fn a_wait_goes_on_while_nobody_is_there() {
+fn a_delay_elapses_while_no_process_runs() {
     let dir = tempfile::tempdir().expect("a directory");
     let time = clock();
     let minutes = Duration::from_mins;
-    within(dir.path(), Arc::clone(&time), async |room| {
-        submit(&room.store, jobs("a", 1)).await;
-        let taken = claim_one(&room.store).await;
+    within(dir.path(), Arc::clone(&time), async |fixture| {
+        submit(&fixture.store, jobs("a", 1)).await;
+        let taken = claim_one(&fixture.store).await;
         let end = JobEnd::Retry {
             after: minutes(10),
             words: "no".to_owned(),
             result: None,
         };
-        settle(&room.store, &taken, end).await;
+        settle(&fixture.store, &taken, end).await;
     });
     time.advance(minutes(4));
-    within(dir.path(), time, async |room| {
-        room.pass(minutes(5)).await;
-        assert!(claim(&room.store, 1).await.is_empty());
-        room.pass(minutes(1)).await;
-        assert_eq!(claim_one(&room.store).await.retries, 1);
+    within(dir.path(), time, async |fixture| {
+        fixture.advance(minutes(5)).await;
+        assert!(claim(&fixture.store, 1).await.is_empty());
+        fixture.advance(minutes(1)).await;
+        assert_eq!(claim_one(&fixture.store).await.retries, 1);
     });
 }
 
 #[test]
 fn a_second_process_is_refused_by_name() {
     let dir = tempfile::tempdir().expect("a directory");
-    within(dir.path(), clock(), async |room| {
+    within(dir.path(), clock(), async |fixture| {
         let error = refused(dir.path());
         assert!(error.is_in_use());
         let words = error.to_string();
         assert!(words.contains(&dir.path().display().to_string()), "{words}");
-        submit(&room.store, jobs("a", 1)).await;
+        submit(&fixture.store, jobs("a", 1)).await;
     });
-    within(dir.path(), clock(), async |room| {
-        assert_eq!(room.store.job_counts().await.expect("counted").queued, 1);
+    within(dir.path(), clock(), async |fixture| {
+        assert_eq!(fixture.store.job_counts().await.expect("counted").queued, 1);
     });
 }
 
 #[test]
-fn a_damaged_file_is_refused_and_left_as_it_is() {
+fn a_damaged_file_is_refused_and_unchanged() {
     let dir = tempfile::tempdir().expect("a directory");
-    within(dir.path(), clock(), async |room| {
-        submit(&room.store, jobs("a", 500)).await;
+    within(dir.path(), clock(), async |fixture| {
+        submit(&fixture.store, jobs("a", 500)).await;
     });
     let file = dir.path().join("jobs.db");
-    let whole = gathered(&file);
+    let whole = checkpointed(&file);
     // The head of the file, and pages in its middle.
     for (from, to) in [(0, 100), (8_192, 16_384)] {
         let mut bytes = whole.clone();
@@ -243,33 +244,36 @@ fn a_damaged_file_is_refused_and_left_as_it_is() {
         assert_eq!(fs::read(&file).expect("a file"), bytes, "nothing changed");
     }
     fs::write(&file, &whole).expect("written");
-    within(dir.path(), clock(), async |room| {
-        assert_eq!(room.store.job_counts().await.expect("counted").queued, 500);
+    within(dir.path(), clock(), async |fixture| {
+        assert_eq!(
+            fixture.store.job_counts().await.expect("counted").queued,
+            500
+        );
     });
 }
 
 // 300 flips of one bit each, in the database and in the journal of a killed process: batches of 25
 // jobs, so that a partial batch shows. Every missing job is reported.
 #[test]
-fn a_store_with_a_flipped_bit_is_whole_or_says_that_it_is_not() {
+fn a_store_with_a_flipped_bit_is_complete_or_reports_it() {
     flip_bits(300);
 }
 
 #[test]
 #[ignore = "opens ten thousand stores"]
-fn stress_a_store_with_any_flipped_bit_is_whole_or_says_that_it_is_not() {
+fn stress_a_store_with_any_flipped_bit_is_complete_or_reports_it() {
     flip_bits(10_000);
 }
 
 /// State of a store after one bit flip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Flipped {
+enum FlipResult {
     Refused,
     /// Every job is there.
-    Whole,
+    Complete,
     /// Some jobs are missing, and the store reports it: a call fails, a job is a dead letter, or
     /// the store gives a warning.
-    Told,
+    Reported,
     /// The last batch is missing: the bit was in the last frame of the journal, which ends there as
     /// if the power had failed during the write.
     Shorter,
@@ -283,12 +287,12 @@ enum Flipped {
 fn flip_bits(flips: usize) {
     let dir = tempfile::tempdir().expect("a directory");
     let files = ["jobs.db", "jobs.db-wal"].map(|file| dir.path().join(file));
-    let whole = within(dir.path(), clock(), async |room| {
+    let whole = within(dir.path(), clock(), async |fixture| {
         for round in 0..20 {
             let batch = (0..25).map(|number| job("a", &format!("r{round}-{number}")));
-            submit(&room.store, batch.collect()).await;
+            submit(&fixture.store, batch.collect()).await;
             if round == 9 {
-                gathered(&files[0]);
+                checkpointed(&files[0]);
             }
         }
         // The files as a process that is killed now leaves them.
@@ -310,14 +314,14 @@ fn flip_bits(flips: usize) {
         let became = flipped(dir.path(), &bytes[0]);
         let of_journal = flip % 2 == 1;
         let what = if of_journal { "journal" } else { "database" };
-        assert_ne!(became, Flipped::Silent, "bit {bit} of the {what}");
-        if became == Flipped::Shorter {
+        assert_ne!(became, FlipResult::Silent, "bit {bit} of the {what}");
+        if became == FlipResult::Shorter {
             assert!(
                 of_journal && bit / 8 >= last_frame,
                 "bit {bit} of the {what}"
             );
         }
-        if became == Flipped::Stuck {
+        if became == FlipResult::Stuck {
             println!("stuck: bit {bit} of the {what}");
             assert!(!of_journal, "bit {bit}");
         }
@@ -325,64 +329,64 @@ fn flip_bits(flips: usize) {
     }
     let count = |what| seen.iter().filter(|of| **of == what).count();
     let all = [
-        Flipped::Refused,
-        Flipped::Whole,
-        Flipped::Told,
-        Flipped::Shorter,
-        Flipped::Stuck,
+        FlipResult::Refused,
+        FlipResult::Complete,
+        FlipResult::Reported,
+        FlipResult::Shorter,
+        FlipResult::Stuck,
     ];
     println!("{:?}", all.map(|what| (what, count(what))));
     // SQLite has no checksum for a number that became another number.
-    assert!(count(Flipped::Stuck) <= flips / 1_000, "{seen:?}");
+    assert!(count(FlipResult::Stuck) <= flips / 1_000, "{seen:?}");
     assert!(all[..3].iter().all(|what| count(*what) > 0), "{seen:?}");
 }
 
 /// Opens a store with one bit flipped.
-fn flipped(dir: &Path, database: &[u8]) -> Flipped {
+fn flipped(dir: &Path, database: &[u8]) -> FlipResult {
     match EmbeddedStore::open(dir, clock()) {
         Err(error) => {
             assert!(error.is_damaged(), "{error:?}");
             let now = fs::read(dir.join("jobs.db")).expect("a file");
             assert!(now == database, "{error}: it was changed");
-            return Flipped::Refused;
+            return FlipResult::Refused;
         }
-        Ok((store, _)) if store.take_warning().is_some() => return Flipped::Told,
+        Ok((store, _)) if store.take_warning().is_some() => return FlipResult::Reported,
         Ok(opened) => drop(opened),
     }
-    within(dir, clock(), async |room| {
-        let store = &room.store;
+    within(dir, clock(), async |fixture| {
+        let store = &fixture.store;
         let queued = store.job_counts().await.expect("counted").queued;
-        let claims = store.claim(ask(999), &mut AllowAll).await;
+        let claims = store.claim(claim_request(999), &mut AllowAll).await;
         let failed = claims.is_err();
         let jobs = claims.map_or(Vec::new(), |claims| claims.jobs);
         assert!(jobs.iter().all(|job| job.payload == job.id.as_str()));
         let found = u64::try_from(jobs.len()).expect("few");
         let letters = store.dead_letters(0, 999).await;
         let drift = store.audit().await;
-        let is_told = failed
+        let is_reported = failed
             || letters.is_ok_and(|letters| !letters.is_empty())
             || drift.map_or(true, |drift| drift > 0);
         match (found, found == queued) {
-            (500, true) if !is_told => Flipped::Whole,
-            (475, true) if !is_told => Flipped::Shorter,
-            _ if is_told => Flipped::Told,
-            (found, false) if found < 500 && queued == 500 => Flipped::Stuck,
-            _ => Flipped::Silent,
+            (500, true) if !is_reported => FlipResult::Complete,
+            (475, true) if !is_reported => FlipResult::Shorter,
+            _ if is_reported => FlipResult::Reported,
+            (found, false) if found < 500 && queued == 500 => FlipResult::Stuck,
+            _ => FlipResult::Silent,
         }
     })
 }
 
 // The first version had no column for the errors of a job.
 #[test]
-fn a_store_of_the_first_version_goes_on_and_tells_why_jobs_fail_from_now_on() {
+fn a_store_of_the_first_version_opens_and_stores_later_errors() {
     let dir = tempfile::tempdir().expect("a directory");
     let fails = async |store: &EmbeddedStore, tenant: &str| {
         let taken = store.submit(batch("act", jobs(tenant, 1))).await;
         taken.expect("taken");
         settle(store, &claim_one(store).await, failed()).await;
     };
-    within(dir.path(), clock(), async |room| {
-        fails(&room.store, "a").await;
+    within(dir.path(), clock(), async |fixture| {
+        fails(&fixture.store, "a").await;
     });
     let disk = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("a database");
     disk.execute_batch(
@@ -392,15 +396,15 @@ fn a_store_of_the_first_version_goes_on_and_tells_why_jobs_fail_from_now_on() {
     .expect("as it was");
     drop(disk);
     for tenant in ["b", "c"] {
-        within(dir.path(), clock(), async |room| {
-            fails(&room.store, tenant).await;
+        within(dir.path(), clock(), async |fixture| {
+            fails(&fixture.store, tenant).await;
         });
     }
-    within(dir.path(), clock(), async |room| {
-        let told = room.store.outcomes(&name("act"), 0, 9).await;
-        let told = told.expect("read").into_iter().map(|one| one.error);
+    within(dir.path(), clock(), async |fixture| {
+        let reported = fixture.store.outcomes(&name("act"), 0, 9).await;
+        let reported = reported.expect("read").into_iter().map(|one| one.error);
         let no = Some("no".to_owned());
-        assert_eq!(told.collect::<Vec<_>>(), [None, no.clone(), no]);
+        assert_eq!(reported.collect::<Vec<_>>(), [None, no.clone(), no]);
     });
 }
 
@@ -410,7 +414,7 @@ fn a_later_version_and_a_foreign_file_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     within(dir.path(), clock(), async |_| {});
     let file = dir.path().join("jobs.db");
-    let whole = gathered(&file);
+    let whole = checkpointed(&file);
     for (at, words) in [(60, "later"), (68, "another directory")] {
         let mut bytes = whole.clone();
         bytes[at..at + 4].copy_from_slice(&9_u32.to_be_bytes());
@@ -422,12 +426,12 @@ fn a_later_version_and_a_foreign_file_are_refused() {
 }
 
 #[test]
-fn an_ended_store_says_so() {
+fn a_closed_store_reports_it() {
     let dir = tempfile::tempdir().expect("a directory");
-    within(dir.path(), clock(), async |room| {
-        submit(&room.store, jobs("a", 1)).await;
-        room.store.end();
-        let error = room
+    within(dir.path(), clock(), async |fixture| {
+        submit(&fixture.store, jobs("a", 1)).await;
+        fixture.store.end();
+        let error = fixture
             .store
             .submit(SubmitBatch::from_jobs(jobs("a", 1)))
             .await;
@@ -444,9 +448,9 @@ fn an_ended_store_says_so() {
 const CHILD: &str = "OUTFLOW_TEST_STORE";
 
 /// Submits, claims and settles for ever, and prints each result.
-fn live(dir: &Path) {
-    within(dir, clock(), async |room| {
-        let store = &room.store;
+fn run_child(dir: &Path) {
+    within(dir, clock(), async |fixture| {
+        let store = &fixture.store;
         for round in 0.. {
             let batch = (0..7).map(|number| job("a", &format!("r{round}-{number}")));
             submit(store, batch.collect()).await;
@@ -460,9 +464,9 @@ fn live(dir: &Path) {
 
 // Eight kills at different points of a child's run; 7 come and 5 go in each of its rounds.
 #[test]
-fn a_killed_process_loses_nothing_that_it_was_told() {
+fn a_killed_process_loses_no_reported_result() {
     if let Some(dir) = std::env::var_os(CHILD) {
-        return live(Path::new(&dir));
+        return run_child(Path::new(&dir));
     }
     for kill in 0..8 {
         let dir = tempfile::tempdir().expect("a directory");
@@ -470,7 +474,7 @@ fn a_killed_process_loses_nothing_that_it_was_told() {
         command
             .args([
                 "--exact",
-                "embedded::durability::a_killed_process_loses_nothing_that_it_was_told",
+                "embedded::durability::a_killed_process_loses_no_reported_result",
             ])
             .args(["--nocapture", "--test-threads", "1"])
             .env(CHILD, dir.path());
@@ -479,27 +483,27 @@ fn a_killed_process_loses_nothing_that_it_was_told() {
         let line = format!("submitted {}", kill * 3);
         child.wait_for_line(&line, patience).expect("it works");
         child.kill().expect("killed");
-        let mut told = (BTreeSet::new(), 0);
+        let mut reported = (BTreeSet::new(), 0);
         for line in child.last_lines(patience) {
             match line.text.split_once(' ') {
-                Some(("submitted", round)) => drop(told.0.insert(round.to_owned())),
-                Some(("settled", count)) => told.1 += count.parse::<u64>().expect("a count"),
+                Some(("submitted", round)) => drop(reported.0.insert(round.to_owned())),
+                Some(("settled", count)) => reported.1 += count.parse::<u64>().expect("a count"),
                 _ => {}
             }
         }
         drop(child);
-        within(dir.path(), clock(), async |room| {
-            all_is_there(&room.store, told).await
+        within(dir.path(), clock(), async |fixture| {
+            assert_all_there(&fixture.store, reported.0, reported.1).await
         });
     }
 }
 
 /// Asserts that every reported job is over or can be claimed, and counts once.
-async fn all_is_there(store: &EmbeddedStore, (rounds, settled): (BTreeSet<String>, u64)) {
+async fn assert_all_there(store: &EmbeddedStore, rounds: BTreeSet<String>, settled: u64) {
     assert_eq!(store.audit().await.expect("counted"), 0);
     let tally = store.job_counts().await.expect("counted");
-    let told = 7 * u64::try_from(rounds.len()).expect("a few");
-    assert!(tally.submitted() >= told, "{tally:?} of {told}");
+    let reported = 7 * u64::try_from(rounds.len()).expect("a few");
+    assert!(tally.submitted() >= reported, "{tally:?} of {reported}");
     assert!(tally.done >= settled, "{tally:?} of {settled}");
     store.reap(999, 3).await.expect("reaped");
     let all: Vec<_> = rounds
@@ -520,12 +524,12 @@ async fn all_is_there(store: &EmbeddedStore, (rounds, settled): (BTreeSet<String
 // The file holds the payloads of tenants, with their keys.
 #[cfg(unix)]
 #[test]
-fn jobs_are_their_owners_alone() {
+fn store_files_are_readable_by_their_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = tempfile::tempdir().expect("a directory");
     let dir = home.path().join("jobs");
-    within(&dir, clock(), async |room| {
-        submit(&room.store, jobs("a", 3)).await;
+    within(&dir, clock(), async |fixture| {
+        submit(&fixture.store, jobs("a", 3)).await;
         let entries = fs::read_dir(&dir).expect("a directory");
         let paths = entries.map(|entry| entry.expect("an entry").path());
         for path in paths.chain([dir.clone()]) {

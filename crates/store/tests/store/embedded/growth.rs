@@ -32,23 +32,23 @@ fn a_waiting_job_takes_little_more_than_its_record() {
     let dir = tempfile::tempdir().expect("a directory");
     let time = clock();
     let fill = |rounds: usize| {
-        within(dir.path(), Arc::clone(&time), async |room| {
+        within(dir.path(), Arc::clone(&time), async |fixture| {
             for _ in 0..rounds {
                 let batch = SubmitBatch::from_jobs(records(100));
-                room.store.submit(batch).await.expect("submitted");
+                fixture.store.submit(batch).await.expect("submitted");
             }
         });
     };
     fill(200);
     let first = size(dir.path());
     assert!(first <= 20_000 * 150, "{} bytes a job", first / 20_000);
-    within(dir.path(), Arc::clone(&time), async |room| {
+    within(dir.path(), Arc::clone(&time), async |fixture| {
         for _ in 0..200 {
-            let jobs = claim(&room.store, 100).await;
+            let jobs = claim(&fixture.store, 100).await;
             assert_eq!(jobs.len(), 100);
-            settle_all(&room.store, &jobs, done()).await;
+            settle_all(&fixture.store, &jobs, done()).await;
         }
-        assert_eq!(room.store.audit().await.expect("counted"), 0);
+        assert_eq!(fixture.store.audit().await.expect("counted"), 0);
     });
     fill(200);
     let again = size(dir.path());
@@ -61,16 +61,16 @@ fn a_waiting_job_takes_little_more_than_its_record() {
 fn stress_a_million_jobs_are_opened_without_reading_them() {
     let dir = tempfile::tempdir().expect("a directory");
     let time = clock();
-    within(dir.path(), Arc::clone(&time), async |room| {
+    within(dir.path(), Arc::clone(&time), async |fixture| {
         for _ in 0..1_000 {
             let batch = SubmitBatch::from_jobs(records(1_000));
-            room.store.submit(batch).await.expect("submitted");
+            fixture.store.submit(batch).await.expect("submitted");
         }
     });
     println!("{} bytes a job", size(dir.path()) / 1_000_000);
     for _ in 0..20 {
-        within(dir.path(), Arc::clone(&time), async |room| {
-            assert_eq!(claim(&room.store, 1).await.len(), 1);
+        within(dir.path(), Arc::clone(&time), async |fixture| {
+            assert_eq!(claim(&fixture.store, 1).await.len(), 1);
         });
     }
 }

@@ -6,18 +6,18 @@ use outflow_store::{
 };
 
 use super::*;
-use crate::support::job_ends::unlike_ends;
+use crate::support::job_ends::different_ends;
 
 /// Makes jobs in every state: queued, returned, delayed, deferred, held, claimed, dead and done,
 /// all of one action, and one tenant more.
-async fn full_room() -> Room {
-    let room = Room::new().await;
+async fn full_room() -> RedisFixture {
+    let fixture = RedisFixture::new().await;
     let batch = |tenant: &str| SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
         ..SubmitBatch::from_jobs((0..12).map(|n| job(tenant, n)).collect())
     };
-    room.store.submit(batch("a")).await.expect("submitted");
-    let jobs = room.claim(9).await.jobs;
+    fixture.store.submit(batch("a")).await.expect("submitted");
+    let jobs = fixture.claim(9).await.jobs;
     let hour = Duration::from_hours(1);
     let result = Some(StoredResult {
         status: 200,
@@ -26,33 +26,33 @@ async fn full_room() -> Room {
     });
     let ends = [JobEnd::Done { took: hour, result }]
         .into_iter()
-        .chain(unlike_ends());
+        .chain(different_ends());
     let ends = jobs.iter().zip(ends).map(|(job, how)| end(job, how));
-    room.settle(ends.collect()).await;
+    fixture.settle(ends.collect()).await;
     let held = ControlScope::Action(name("mail"));
-    room.store.pause(&held).await.expect("paused");
-    assert!(room.claim(1).await.jobs.is_empty());
-    room.submit("b", 3).await;
-    room.balanced().await;
-    room
+    fixture.store.pause(&held).await.expect("paused");
+    assert!(fixture.claim(1).await.jobs.is_empty());
+    fixture.submit("b", 3).await;
+    fixture.assert_balanced().await;
+    fixture
 }
 
 /// Changes one counter by one.
-fn change(room: &Room, what: &Count, by: &str) {
+fn change(fixture: &RedisFixture, what: &StoredCounter, by: &str) {
     let script = match what {
-        Count::All(at) => packed("{outflow}:epoch", "g", "'>ddddddddddddddd'", *at, by),
-        Count::Lane => packed("{outflow}:w:api", "", "'>dddddddxxxxxxxxxxxxxxxx'", 2, by),
-        Count::Seat => packed("{outflow}:w:api", "b", "'>Bddd'", 4, by),
-        Count::Head(at) => {
+        StoredCounter::All(at) => packed("{outflow}:epoch", "g", "'>ddddddddddddddd'", *at, by),
+        StoredCounter::Lane => packed("{outflow}:w:api", "", "'>dddddddxxxxxxxxxxxxxxxx'", 2, by),
+        StoredCounter::Slot => packed("{outflow}:w:api", "b", "'>Bddd'", 4, by),
+        StoredCounter::Head(at) => {
             let form = "'>Bddddd' .. string.rep('x', 24)";
             packed("{outflow}:t", "a", form, *at, by)
         }
-        Count::Rest(at) => packed("{outflow}:rest", "a", "'>ddddddddddddddd'", *at, by),
-        Count::Action(field) => {
+        StoredCounter::Rest(at) => packed("{outflow}:rest", "a", "'>ddddddddddddddd'", *at, by),
+        StoredCounter::Action(field) => {
             format!("return redis.call('HINCRBY', '{{outflow}}:a:mail', '{field}', {by})")
         }
     };
-    let changed = room.server.command(&["EVAL", &script, "0"]);
+    let changed = fixture.server.command(&["EVAL", &script, "0"]);
     changed.expect("changed");
 }
 
@@ -66,10 +66,10 @@ fn packed(key: &str, field: &str, form: &str, at: usize, by: &str) -> String {
 
 /// Stored counter.
 #[derive(Debug)]
-enum Count {
+enum StoredCounter {
     All(usize),
     Lane,
-    Seat,
+    Slot,
     Head(usize),
     Rest(usize),
     Action(&'static str),
@@ -78,60 +78,65 @@ enum Count {
 // Of all jobs: waiting, delayed, deferred, claimed, dead, tenants with work. Of a tenant: in
 // flight; dead, delayed, deferred, held. Of an action: all states, and the outcomes.
 #[tokio::test]
-async fn every_count_that_is_off_is_noticed() {
-    let room = full_room().await;
-    let all = [2, 3, 4, 5, 7, 15].map(Count::All);
-    let rest = [5, 8, 9, 10].map(Count::Rest);
-    let action = ["q", "nr", "dl", "fl", "dd", "dn", "ca"].map(Count::Action);
-    let others = [Count::Lane, Count::Seat, Count::Head(4)];
+async fn the_audit_detects_every_wrong_counter() {
+    let fixture = full_room().await;
+    let all = [2, 3, 4, 5, 7, 15].map(StoredCounter::All);
+    let rest = [5, 8, 9, 10].map(StoredCounter::Rest);
+    let action = ["q", "nr", "dl", "fl", "dd", "dn", "ca"].map(StoredCounter::Action);
+    let others = [
+        StoredCounter::Lane,
+        StoredCounter::Slot,
+        StoredCounter::Head(4),
+    ];
     for count in all.into_iter().chain(rest).chain(action).chain(others) {
-        change(&room, &count, "1");
-        let off = room.store.audit().await.expect("counted");
+        change(&fixture, &count, "1");
+        let off = fixture.store.audit().await.expect("counted");
         assert!(off > 0, "{count:?}");
-        change(&room, &count, "-1");
-        room.balanced().await;
+        change(&fixture, &count, "-1");
+        fixture.assert_balanced().await;
     }
 }
 
 // Jobs that continue after a pause count until nothing is left.
 #[tokio::test]
-async fn counts_agree_until_all_is_over() {
-    let room = full_room().await;
+async fn counters_agree_until_all_jobs_are_over() {
+    let fixture = full_room().await;
     let held = ControlScope::Action(name("mail"));
-    room.store.resume(&held).await.expect("resumed");
-    room.balanced().await;
-    room.store.cancel(&held).await.expect("cancelled");
-    room.balanced().await;
-    let jobs = room.claim(9).await.jobs;
-    room.finish(&jobs).await;
-    room.balanced().await;
+    fixture.store.resume(&held).await.expect("resumed");
+    fixture.assert_balanced().await;
+    fixture.store.cancel(&held).await.expect("cancelled");
+    fixture.assert_balanced().await;
+    let jobs = fixture.claim(9).await.jobs;
+    fixture.finish(&jobs).await;
+    fixture.assert_balanced().await;
 }
 
 // A tenant is cancelled while its only job is in flight: the action has nothing left to wait for.
 #[tokio::test]
-async fn a_job_that_was_cancelled_with_its_tenant_leaves_its_action() {
-    let room = Room::new().await;
+async fn a_job_cancelled_with_its_tenant_leaves_its_action() {
+    let fixture = RedisFixture::new().await;
     let batch = SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
         rest: outflow_store::BatchPosition::Last,
         ..SubmitBatch::from_jobs(vec![job("a", 0)])
     };
-    room.store.submit(batch).await.expect("submitted");
-    let jobs = room.claim(1).await.jobs;
+    fixture.store.submit(batch).await.expect("submitted");
+    let jobs = fixture.claim(1).await.jobs;
     let whole = ControlScope::Tenant(name("a"));
-    room.store.cancel(&whole).await.expect("cancelled");
+    fixture.store.cancel(&whole).await.expect("cancelled");
     let ends = jobs.iter().map(|job| end(job, JobEnd::Returned)).collect();
-    assert_eq!(room.settle(ends).await, [SettleResult::Cancelled]);
-    let report = room.store.action(&name("mail")).await.expect("read");
+    assert_eq!(fixture.settle(ends).await, [SettleResult::Cancelled]);
+    let report = fixture.store.action(&name("mail")).await.expect("read");
     let tally = report.expect("known").tally;
     assert_eq!((tally.in_flight, tally.cancelled), (0, 1));
     assert_eq!(
-        room.store
+        fixture
+            .store
             .take_finished(FinishedQuery::peek(9))
             .await
             .expect("ripe")
             .len(),
         1
     );
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }

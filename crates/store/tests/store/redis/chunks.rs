@@ -9,9 +9,9 @@ use tokio::time::timeout;
 use super::*;
 
 /// Longer than any of these takes, and shorter than a test may hang.
-const LONG: Duration = Duration::from_secs(30);
+const LONG_LEASE: Duration = Duration::from_secs(30);
 
-fn of_action(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
+fn action_batch(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
     SubmitBatch {
         action: Some(ActionSpec::new(name(action))),
         rest: BatchPosition::Last,
@@ -21,192 +21,220 @@ fn of_action(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
 
 // Sets of more than two thousand come in pages, some of which are empty once most members are gone.
 #[tokio::test]
-async fn an_action_at_thousands_of_places_is_cancelled_and_its_name_is_free() {
-    let room = Room::new().await;
+async fn an_action_at_thousands_of_places_is_cancelled_and_frees_its_name() {
+    let fixture = RedisFixture::new().await;
     let many = 3_000;
     let jobs = || (0..many).map(|n| job(&format!("t{n}"), n)).collect();
     for _ in 0..2 {
-        let submitted = timeout(LONG, room.store.submit(of_action("act", jobs()))).await;
+        let submitted = timeout(
+            LONG_LEASE,
+            fixture.store.submit(action_batch("act", jobs())),
+        )
+        .await;
         submitted.expect("in time").expect("submitted");
-        let cancelled = timeout(LONG, room.store.cancel(&ControlScope::Action(name("act")))).await;
+        let cancelled = timeout(
+            LONG_LEASE,
+            fixture.store.cancel(&ControlScope::Action(name("act"))),
+        )
+        .await;
         let cancelled = cancelled.expect("in time").expect("cancelled");
         assert_eq!(cancelled, 3_000);
-        let left = room.server.command(&["SCARD", "{outflow}:m:act"]);
+        let left = fixture.server.command(&["SCARD", "{outflow}:m:act"]);
         assert_eq!(left.expect("asked"), "0");
     }
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // Another machine ends the rest of a finished action, as every machine does: the canceller's count
 // includes it.
 #[tokio::test]
-async fn whoever_cancels_is_told_what_others_ended_for_it() {
-    let room = Room::new().await;
-    let other = connect(&room.server).await;
+async fn a_cancellation_counts_jobs_that_other_machines_ended() {
+    let fixture = RedisFixture::new().await;
+    let other = connect(&fixture.server).await;
     let jobs = (0..3_000).map(|n| job(&format!("t{n}"), n)).collect();
-    let submitted = room.store.submit(of_action("act", jobs)).await;
+    let submitted = fixture.store.submit(action_batch("act", jobs)).await;
     submitted.expect("submitted");
     let scope = ControlScope::Action(name("act"));
     let helped = async {
         for _ in 0..20 {
-            let ask = FinishedQuery {
+            let request = FinishedQuery {
                 most: 9,
-                lease: LONG,
+                lease: LONG_LEASE,
                 notifying: &[],
             };
-            other.take_finished(ask).await.expect("looked");
+            other.take_finished(request).await.expect("looked");
         }
     };
-    let (cancelled, ()) = tokio::join!(room.store.cancel(&scope), helped);
+    let (cancelled, ()) = tokio::join!(fixture.store.cancel(&scope), helped);
     assert_eq!(cancelled.expect("cancelled"), 3_000);
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 /// Claims and finishes the action's one job.
-async fn done_by(room: &Room, action: &str) {
-    let submitted = room
+async fn finish_job_of(fixture: &RedisFixture, action: &str) {
+    let submitted = fixture
         .store
-        .submit(of_action(action, vec![job("a", 1)]))
+        .submit(action_batch(action, vec![job("a", 1)]))
         .await;
     submitted.expect("submitted");
-    let jobs = room.claim(1).await.jobs;
-    room.finish(&jobs).await;
+    let jobs = fixture.claim(1).await.jobs;
+    fixture.finish(&jobs).await;
 }
 
 // The first holder of the end was slow; another has notified it, and the name was opened again and
 // ended. That end must still be notified.
 #[tokio::test]
-async fn a_late_teller_does_not_end_the_next_life_of_a_name() {
-    let room = Room::new().await;
-    let (slow, quick) = (connect(&room.server).await, connect(&room.server).await);
+async fn a_late_notification_does_not_end_a_reopened_action() {
+    let fixture = RedisFixture::new().await;
+    let (slow, quick) = (
+        connect(&fixture.server).await,
+        connect(&fixture.server).await,
+    );
     let ripe = async |store: &RedisStore, lease| {
-        let ask = FinishedQuery {
+        let request = FinishedQuery {
             most: 9,
             lease,
             notifying: &[],
         };
-        store.take_finished(ask).await.expect("looked").len()
+        store.take_finished(request).await.expect("looked").len()
     };
-    done_by(&room, "act").await;
+    finish_job_of(&fixture, "act").await;
     assert_eq!(ripe(&slow, Duration::ZERO).await, 1);
-    assert_eq!(ripe(&quick, LONG).await, 1);
-    quick.mark_notified(&name("act")).await.expect("told");
-    done_by(&room, "act").await;
+    assert_eq!(ripe(&quick, LONG_LEASE).await, 1);
+    quick.mark_notified(&name("act")).await.expect("notified");
+    finish_job_of(&fixture, "act").await;
     slow.mark_notified(&name("act"))
         .await
         .expect("nothing to do");
-    assert_eq!(ripe(&quick, LONG).await, 1, "the second end");
-    quick.mark_notified(&name("act")).await.expect("told");
-    assert_eq!(ripe(&quick, LONG).await, 0);
+    assert_eq!(ripe(&quick, LONG_LEASE).await, 1, "the second end");
+    quick.mark_notified(&name("act")).await.expect("notified");
+    assert_eq!(ripe(&quick, LONG_LEASE).await, 0);
 }
 
 // Nine thousand fields are in a hash table in which a scan from the start finds nothing once a
 // third is gone.
 #[tokio::test]
-async fn a_large_session_is_taken_back_to_its_last_job() {
-    let room = Room::new().await;
-    room.submit("a", 9_000).await;
+async fn a_large_session_is_recovered_completely() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 9_000).await;
     for _ in 0..9 {
-        assert_eq!(room.claim(1_000).await.jobs.len(), 1_000);
+        assert_eq!(fixture.claim(1_000).await.jobs.len(), 1_000);
     }
     let over = ["ZADD", "{outflow}:sessions", "1", "worker"];
-    room.server.command(&over).expect("its lease is over");
+    fixture.server.command(&over).expect("its lease is over");
     let mut returned = 0;
     while returned < 9_000 {
-        let piece = room.store.reap(200, 3).await.expect("reaped").returned;
+        let piece = fixture.store.reap(200, 3).await.expect("reaped").returned;
         assert!(piece > 0, "none after {returned}");
         returned += piece;
     }
-    assert_eq!(room.store.job_counts().await.expect("tally").queued, 9_000);
-    room.balanced().await;
+    assert_eq!(
+        fixture.store.job_counts().await.expect("tally").queued,
+        9_000
+    );
+    fixture.assert_balanced().await;
 }
 
 // A job is in flight at the cancellation, and the action has no retention: it stays known until the
 // job has ended.
 #[tokio::test]
-async fn an_action_is_not_forgotten_before_its_jobs_have_ended() {
-    let room = Room::new().await;
-    let mut batch = of_action("act", vec![job("a", 0)]);
+async fn an_action_is_not_removed_before_its_jobs_have_ended() {
+    let fixture = RedisFixture::new().await;
+    let mut batch = action_batch("act", vec![job("a", 0)]);
     if let Some(spec) = &mut batch.action {
         spec.keep = Duration::ZERO;
     }
-    room.store.submit(batch).await.expect("submitted");
-    let jobs = room.claim(1).await.jobs;
+    fixture.store.submit(batch).await.expect("submitted");
+    let jobs = fixture.claim(1).await.jobs;
     let action = name("act");
-    let cancelled = room
+    let cancelled = fixture
         .store
         .cancel(&ControlScope::Action(action.clone()))
         .await;
     cancelled.expect("cancelled");
     let tidy = || {
-        room.store
+        fixture
+            .store
             .collect_garbage(outflow_core::WallTime::from_unix_secs(0))
     };
     tidy().await.expect("tidied");
-    let known = room.store.action(&action).await.expect("asked");
+    let known = fixture.store.action(&action).await.expect("asked");
     assert_eq!(known.expect("known").tally.in_flight, 1);
-    room.finish(&jobs).await;
+    fixture.finish(&jobs).await;
     let due = ["ZADD", "{outflow}:aend", "XX", "1", "act"];
-    room.server.command(&due).expect("its time has come");
+    fixture.server.command(&due).expect("its time has come");
     tidy().await.expect("tidied");
-    assert!(room.store.action(&action).await.expect("asked").is_none());
-    room.balanced().await;
+    assert!(
+        fixture
+            .store
+            .action(&action)
+            .await
+            .expect("asked")
+            .is_none()
+    );
+    fixture.assert_balanced().await;
 }
 
 // A foreign value blocks the held jobs, as if the resuming process had died there. The next caller
 // that takes ends continues once the resumption counts as abandoned.
 #[tokio::test]
-async fn an_action_that_was_half_resumed_is_resumed_to_the_end() {
-    let room = Room::new().await;
+async fn an_interrupted_resumption_is_completed() {
+    let fixture = RedisFixture::new().await;
     let action = ControlScope::Action(name("act"));
-    let batch = of_action("act", vec![job("a", 0), job("a", 1)]);
-    room.store.submit(batch).await.expect("submitted");
-    room.store.pause(&action).await.expect("paused");
-    assert!(room.claim(9).await.jobs.is_empty(), "both are held");
-    let ask = |command: &[&str]| room.server.command(command).expect("asked");
-    ask(&["RENAME", "{outflow}:h:a", "{outflow}:away"]);
-    ask(&["SET", "{outflow}:h:a", "mine"]);
-    room.store.resume(&action).await.expect_err("in the way");
-    ask(&["RENAME", "{outflow}:away", "{outflow}:h:a"]);
-    assert!(room.claim(9).await.jobs.is_empty(), "both are still held");
-    ask(&["ZADD", "{outflow}:resuming", "XX", "1", "act"]);
-    let ripe = room
+    let batch = action_batch("act", vec![job("a", 0), job("a", 1)]);
+    fixture.store.submit(batch).await.expect("submitted");
+    fixture.store.pause(&action).await.expect("paused");
+    assert!(fixture.claim(9).await.jobs.is_empty(), "both are held");
+    let run = |command: &[&str]| fixture.server.command(command).expect("asked");
+    run(&["RENAME", "{outflow}:h:a", "{outflow}:away"]);
+    run(&["SET", "{outflow}:h:a", "mine"]);
+    fixture.store.resume(&action).await.expect_err("in the way");
+    run(&["RENAME", "{outflow}:away", "{outflow}:h:a"]);
+    assert!(
+        fixture.claim(9).await.jobs.is_empty(),
+        "both are still held"
+    );
+    run(&["ZADD", "{outflow}:resuming", "XX", "1", "act"]);
+    let ripe = fixture
         .store
         .take_finished(outflow_store::FinishedQuery::peek(9))
         .await;
     assert_eq!(ripe.expect("asked"), []);
-    assert_eq!(room.claim(9).await.jobs.len(), 2);
-    assert_eq!(ask(&["EXISTS", "{outflow}:resuming"]), "0");
-    room.balanced().await;
+    assert_eq!(fixture.claim(9).await.jobs.len(), 2);
+    assert_eq!(run(&["EXISTS", "{outflow}:resuming"]), "0");
+    fixture.assert_balanced().await;
 }
 
 // A foreign value is in the places of one cancelled action: the end of another is still handed out,
 // and the error of the first is returned when there is nothing else.
 #[tokio::test]
-async fn an_action_that_cannot_be_cleaned_keeps_no_others_end_from_being_told() {
-    let room = Room::new().await;
+async fn an_action_that_cannot_be_cleaned_does_not_block_the_end_of_others() {
+    let fixture = RedisFixture::new().await;
     for action in ["bad", "good"] {
-        let batch = of_action(action, vec![job("a", 0)]);
-        room.store.submit(batch).await.expect("submitted");
+        let batch = action_batch(action, vec![job("a", 0)]);
+        fixture.store.submit(batch).await.expect("submitted");
     }
-    let ask = |command: &[&str]| room.server.command(command).expect("asked");
-    let jobs = room.claim(9).await.jobs;
-    ask(&["SET", "{outflow}:m:bad", "mine"]);
-    let cancelled = room.store.cancel(&ControlScope::Action(name("bad"))).await;
+    let run = |command: &[&str]| fixture.server.command(command).expect("asked");
+    let jobs = fixture.claim(9).await.jobs;
+    run(&["SET", "{outflow}:m:bad", "mine"]);
+    let cancelled = fixture
+        .store
+        .cancel(&ControlScope::Action(name("bad")))
+        .await;
     cancelled.expect_err("in the way");
     let good = jobs.iter().find(|job| job.action == Some(name("good")));
-    room.settle(vec![done(good.expect("claimed"))]).await;
-    let tell = outflow_store::FinishedQuery {
+    fixture.settle(vec![done(good.expect("claimed"))]).await;
+    let query = outflow_store::FinishedQuery {
         most: 9,
-        lease: LONG,
+        lease: LONG_LEASE,
         notifying: &[],
     };
-    let ripe = room.store.take_finished(tell).await.expect("told");
+    let ripe = fixture.store.take_finished(query).await.expect("read");
     let names: Vec<_> = ripe.iter().map(|report| report.spec.id.as_str()).collect();
     assert_eq!(names, ["good"]);
-    let error = room
+    let error = fixture
         .store
-        .take_finished(tell)
+        .take_finished(query)
         .await
         .expect_err("in the way");
     assert!(error.to_string().contains("m:bad"), "{error}");
@@ -215,16 +243,16 @@ async fn an_action_that_cannot_be_cleaned_keeps_no_others_end_from_being_told() 
 // Three thousand tenants have used their own limit for an hour: one claim checks some of them and
 // asks to be repeated at once, and the next continues behind them until all are parked.
 #[tokio::test]
-async fn a_claim_looks_at_so_many_who_wait_for_their_own_limit() {
-    let room = Room::new().await;
+async fn a_claim_checks_a_bounded_number_of_limited_tenants() {
+    let fixture = RedisFixture::new().await;
     let rule = outflow_store::TenantRule {
         rate: Some(outflow_core::Rate::new(1, Duration::from_hours(1)).expect("a rate")),
         ..outflow_store::TenantRule::default()
     };
-    room.store.set_default_rule(rule).await.expect("set");
+    fixture.store.set_default_rule(rule).await.expect("set");
     let tenants = 3_000;
     let jobs = (0..2 * tenants).map(|n| job(&format!("t{}", n % tenants), n));
-    let submitted = room
+    let submitted = fixture
         .store
         .submit(SubmitBatch::from_jobs(jobs.collect()))
         .await;
@@ -238,56 +266,59 @@ async fn a_claim_looks_at_so_many_who_wait_for_their_own_limit() {
     };
     let (mut went, mut claims) = (0, 0);
     while went < tenants {
-        went += claim(&room.store, "worker", 1_000, plan()).await.jobs.len();
+        went += claim(&fixture.store, "worker", 1_000, plan())
+            .await
+            .jobs
+            .len();
         claims += 1;
         assert!(claims < 20, "{went} after {claims}");
     }
     let parked = || -> usize {
-        let parked = room.server.command(&["ZCARD", "{outflow}:p:api"]);
+        let parked = fixture.server.command(&["ZCARD", "{outflow}:p:api"]);
         parked.expect("asked").parse().expect("a number")
     };
     let before = parked();
-    let claims = claim(&room.store, "worker", 10, plan()).await;
+    let claims = claim(&fixture.store, "worker", 10, plan()).await;
     assert!(claims.jobs.is_empty());
     assert_eq!(claims.next, Some(Duration::ZERO), "there is more to do");
     assert!(parked() <= before + 1_010, "{} at once", parked() - before);
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // A job of an extreme cost advances its tenant, and not beyond the exact range of places: the slots
 // of all others stay as they are.
 #[tokio::test]
-async fn a_huge_cost_does_not_move_everybody() {
-    let room = Room::new().await;
+async fn a_huge_cost_moves_only_its_own_tenant() {
+    let fixture = RedisFixture::new().await;
     let costly = |n| NewJob {
         cost: outflow_core::Cost::new(1 << 40),
         ..job("a", n)
     };
     let jobs = (0..4).map(costly).chain((0..4).map(|n| job("b", n)));
-    let submitted = room
+    let submitted = fixture
         .store
         .submit(SubmitBatch::from_jobs(jobs.collect()))
         .await;
     submitted.expect("submitted");
     for _ in 0..8 {
-        assert_eq!(room.claim(1).await.jobs.len(), 1);
+        assert_eq!(fixture.claim(1).await.jobs.len(), 1);
     }
-    let scans = super::script_calls::calls(&room.server, "hscan");
-    assert_eq!(scans, 0, "all seats were looked at");
-    room.balanced().await;
+    let scans = super::script_calls::calls(&fixture.server, "hscan");
+    assert_eq!(scans, 0, "all slots were scanned");
+    fixture.assert_balanced().await;
 }
 
 // A tenant that was cancelled without claims in flight is as plain as before.
 #[tokio::test]
-async fn a_tenant_that_was_cancelled_goes_the_short_way_again() {
-    let room = Room::new().await;
-    room.submit("a", 2).await;
-    let cancelled = room.store.cancel(&ControlScope::Tenant(name("a"))).await;
+async fn a_cancelled_tenant_takes_the_fast_path_again() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 2).await;
+    let cancelled = fixture.store.cancel(&ControlScope::Tenant(name("a"))).await;
     assert_eq!(cancelled.expect("cancelled"), 2);
-    room.submit("a", 2).await;
+    fixture.submit("a", 2).await;
     let bounded =
         "local head = redis.call('HGET', '{outflow}:t', 'a') return string.byte(head) % 2";
-    let bounded = room.server.command(&["EVAL", bounded, "0"]);
+    let bounded = fixture.server.command(&["EVAL", bounded, "0"]);
     assert_eq!(bounded.expect("asked"), "0");
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }

@@ -15,12 +15,13 @@ fn counts(jobs: &[ClaimedJob]) -> HashMap<String, usize> {
     counts
 }
 
-async fn weigh(room: &Room, tenant: &str, weight: u32) {
+async fn weigh(fixture: &RedisFixture, tenant: &str, weight: u32) {
     let rule = TenantRule {
         weight: Weight::new(weight).expect("a weight"),
         ..TenantRule::default()
     };
-    room.store
+    fixture
+        .store
         .set_rule(&name(tenant), rule)
         .await
         .expect("ruled");
@@ -29,60 +30,62 @@ async fn weigh(room: &Room, tenant: &str, weight: u32) {
 // Three tenants of 3 : 2 : 1 in claims of 7, 10 and 13: no multiple of 6.
 #[tokio::test]
 async fn tenants_are_served_by_weight() {
-    let room = Room::new().await;
+    let fixture = RedisFixture::new().await;
     for (tenant, weight) in [("a", 3), ("b", 2), ("c", 1)] {
-        room.submit(tenant, 200).await;
-        weigh(&room, tenant, weight).await;
+        fixture.submit(tenant, 200).await;
+        weigh(&fixture, tenant, weight).await;
     }
     let mut jobs = Vec::new();
     for most in [7, 10, 13].into_iter().cycle().take(18) {
-        jobs.extend(room.claim(most).await.jobs);
+        jobs.extend(fixture.claim(most).await.jobs);
         let seen = counts(&jobs);
         let share = |tenant: &str| seen.get(tenant).copied().unwrap_or(0);
         let (a, b, c) = (share("a"), share("b"), share("c"));
         assert!((a * 2).abs_diff(b * 3) <= 5, "{a} {b} {c}");
         assert!((a).abs_diff(c * 3) <= 4, "{a} {b} {c}");
     }
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // A tenant of jobs that cost 5 gets a fifth of the jobs and equal service.
 #[tokio::test]
 async fn service_is_counted_by_cost() {
-    let room = Room::new().await;
+    let fixture = RedisFixture::new().await;
     let dear = |n| NewJob {
         cost: Cost::new(5),
         ..job("dear", n)
     };
-    room.store
+    fixture
+        .store
         .submit(SubmitBatch::from_jobs((0..100).map(dear).collect()))
         .await
         .expect("submitted");
-    room.submit("cheap", 300).await;
-    let seen = counts(&room.claim(120).await.jobs);
+    fixture.submit("cheap", 300).await;
+    let seen = counts(&fixture.claim(120).await.jobs);
     assert!(
         seen["dear"].abs_diff(20) <= 1 && seen["cheap"].abs_diff(100) <= 1,
         "{seen:?}"
     );
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 #[tokio::test]
 async fn classes_of_a_tenant_share_sixteen_to_four_to_one() {
-    let room = Room::new().await;
+    let fixture = RedisFixture::new().await;
     let jobs = (0..300).flat_map(|n| {
         [Priority::Low, Priority::Normal, Priority::High].map(|priority| NewJob {
             priority,
             ..job("a", n)
         })
     });
-    room.store
+    fixture
+        .store
         .submit(SubmitBatch::from_jobs(jobs.collect()))
         .await
         .expect("submitted");
     let mut seen = [0_u32; 3];
     for _ in 0..10 {
-        for job in room.claim(21).await.jobs {
+        for job in fixture.claim(21).await.jobs {
             let class = [Priority::Low, Priority::Normal, Priority::High]
                 .iter()
                 .position(|class| *class == job.priority);
@@ -93,50 +96,55 @@ async fn classes_of_a_tenant_share_sixteen_to_four_to_one() {
         seen[0].abs_diff(10) <= 1 && seen[1].abs_diff(40) <= 1 && seen[2].abs_diff(160) <= 2,
         "{seen:?}"
     );
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // The class of its best job multiplies a tenant's share by four.
 #[tokio::test]
-async fn a_tenant_with_urgent_work_claims_four_times_as_much() {
-    let room = Room::new().await;
+async fn a_tenant_with_high_priority_jobs_gets_four_times_the_share() {
+    let fixture = RedisFixture::new().await;
     let urgent = |n| NewJob {
         priority: Priority::High,
         ..job("urgent", n)
     };
-    room.store
+    fixture
+        .store
         .submit(SubmitBatch::from_jobs((0..100).map(urgent).collect()))
         .await
         .expect("submitted");
-    room.submit("usual", 100).await;
-    let seen = counts(&room.claim(50).await.jobs);
+    fixture.submit("usual", 100).await;
+    let seen = counts(&fixture.claim(50).await.jobs);
     assert!(seen["urgent"].abs_diff(40) <= 1, "{seen:?}");
 }
 
 #[tokio::test]
-async fn no_tenant_has_more_under_way_than_it_may() {
-    let room = Room::new().await;
+async fn no_tenant_has_more_in_flight_than_its_bound() {
+    let fixture = RedisFixture::new().await;
     let rule = TenantRule {
         in_flight: Some(3),
         ..TenantRule::default()
     };
-    room.store.set_rule(&name("a"), rule).await.expect("ruled");
-    room.submit("a", 10).await;
-    let jobs = room.claim(10).await.jobs;
+    fixture
+        .store
+        .set_rule(&name("a"), rule)
+        .await
+        .expect("ruled");
+    fixture.submit("a", 10).await;
+    let jobs = fixture.claim(10).await.jobs;
     assert_eq!(jobs.len(), 3);
-    assert!(room.claim(10).await.jobs.is_empty());
-    room.finish(&jobs[..2]).await;
-    assert_eq!(payloads(&room.claim(10).await.jobs), ["a-3", "a-4"]);
-    room.balanced().await;
+    assert!(fixture.claim(10).await.jobs.is_empty());
+    fixture.finish(&jobs[..2]).await;
+    assert_eq!(payloads(&fixture.claim(10).await.jobs), ["a-3", "a-4"]);
+    fixture.assert_balanced().await;
 }
 
 // The clock is set where doubles have a resolution of a millionth: places must be rebased.
 #[tokio::test]
 async fn order_holds_after_years_of_service() {
-    let room = Room::new().await;
-    room.submit("a", 50).await;
-    room.submit("b", 50).await;
-    weigh(&room, "b", 3).await;
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 50).await;
+    fixture.submit("b", 50).await;
+    weigh(&fixture, "b", 3).await;
     let shift = "local f = '{outflow}:f:api' local w = '{outflow}:w:api'
         for _, t in ipairs({'a', 'b'}) do
           local mark, place, index, jobs = struct.unpack('>Bddd', redis.call('HGET', w, t))
@@ -144,48 +152,55 @@ async fn order_holds_after_years_of_service() {
           redis.call('HSET', w, t, struct.pack('>Bddd', mark, place, index, jobs))
           redis.call('ZADD', f, place, t)
         end return 1";
-    room.server.command(&["EVAL", shift, "0"]).expect("shifted");
-    let seen = counts(&room.claim(40).await.jobs);
+    fixture
+        .server
+        .command(&["EVAL", shift, "0"])
+        .expect("shifted");
+    let seen = counts(&fixture.claim(40).await.jobs);
     assert!(seen["b"].abs_diff(30) <= 1, "{seen:?}");
-    let seen = counts(&room.claim(12).await.jobs);
+    let seen = counts(&fixture.claim(12).await.jobs);
     assert!(seen["b"].abs_diff(9) <= 1, "{seen:?}");
-    let places = room
+    let places = fixture
         .server
         .command(&["ZSCORE", "{outflow}:f:api", "a"])
         .expect("a score");
     assert!(places.parse::<f64>().expect("a number") < 1e6, "{places}");
-    room.submit("c", 5).await;
-    let seen = counts(&room.claim(10).await.jobs);
+    fixture.submit("c", 5).await;
+    let seen = counts(&fixture.claim(10).await.jobs);
     assert!(
         seen["c"].abs_diff(2) <= 1,
         "a newcomer begins with the others: {seen:?}"
     );
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // Four queued jobs end at their deadline. The one behind them is claimed and returned, and goes
 // before one that was submitted meanwhile.
 #[tokio::test]
-async fn a_job_that_comes_back_goes_before_newer_ones_whatever_ended_in_line() {
-    let room = Room::new().await;
+async fn a_returned_job_goes_before_newer_ones_after_expirations() {
+    let fixture = RedisFixture::new().await;
     let late = |n| NewJob {
         deadline: Some(outflow_core::WallTime::from_unix_secs(1)),
         ..job("a", n)
     };
     let mut jobs: Vec<_> = (0..4).map(late).collect();
     jobs.push(job("a", 4));
-    room.store
+    fixture
+        .store
         .submit(SubmitBatch::from_jobs(jobs))
         .await
         .expect("submitted");
-    assert_eq!(room.store.reap(100, 3).await.expect("reaped").expired, 4);
-    let claimed = room.claim(1).await.jobs;
+    assert_eq!(fixture.store.reap(100, 3).await.expect("reaped").expired, 4);
+    let claimed = fixture.claim(1).await.jobs;
     assert_eq!(payloads(&claimed), ["a-4"]);
-    room.store
+    fixture
+        .store
         .submit(SubmitBatch::from_jobs(vec![job("a", 5)]))
         .await
         .expect("submitted");
-    room.settle(vec![end(&claimed[0], JobEnd::Returned)]).await;
-    assert_eq!(payloads(&room.claim(9).await.jobs), ["a-4", "a-5"]);
-    room.balanced().await;
+    fixture
+        .settle(vec![end(&claimed[0], JobEnd::Returned)])
+        .await;
+    assert_eq!(payloads(&fixture.claim(9).await.jobs), ["a-4", "a-5"]);
+    fixture.assert_balanced().await;
 }

@@ -5,7 +5,7 @@ use outflow_store::{ControlScope, CooldownScope, JobQueue, StoreControl};
 
 use super::*;
 
-impl Room {
+impl RedisFixture {
     /// Claims a job of the tenant, throttles it, and cancels it.
     async fn refuse(&self, tenant: &str, park: CooldownScope, millis: u64) {
         self.submit(tenant, 1).await;
@@ -30,62 +30,62 @@ impl Room {
 
 // Throttled for a minute. Plain jobs of a known lane take the fast path.
 #[tokio::test]
-async fn whoever_was_refused_waits_with_jobs_that_come_the_short_way() {
-    let room = Room::new().await;
-    room.refuse("a", CooldownScope::Tenant, 60_000).await;
-    room.submit("b", 1).await;
-    room.submit("a", 2).await;
-    let jobs = room.claim(9).await.jobs;
+async fn a_cooldown_applies_to_jobs_of_the_fast_path() {
+    let fixture = RedisFixture::new().await;
+    fixture.refuse("a", CooldownScope::Tenant, 60_000).await;
+    fixture.submit("b", 1).await;
+    fixture.submit("a", 2).await;
+    let jobs = fixture.claim(9).await.jobs;
     assert_eq!(payloads(&jobs), ["b-0"]);
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // The whole lane waits for 50 ms, then one tenant of another does; neither has a job any more.
 #[tokio::test]
-async fn a_lane_that_only_waits_is_forgotten_when_its_time_is_over() {
+async fn an_empty_lane_is_removed_after_its_cooldown() {
     for park in [CooldownScope::Lane, CooldownScope::Tenant] {
-        let room = Room::new().await;
-        room.refuse("a", park, 50).await;
+        let fixture = RedisFixture::new().await;
+        fixture.refuse("a", park, 50).await;
         tokio::time::sleep(Duration::from_millis(60)).await;
-        room.tidy().await;
-        assert_eq!(room.store.lanes().await.expect("told"), [], "{park:?}");
-        let left = room.number(&["EXISTS", "{outflow}:w:api", "{outflow}:p:api"]);
+        fixture.tidy().await;
+        assert_eq!(fixture.store.lanes().await.expect("read"), [], "{park:?}");
+        let left = fixture.number(&["EXISTS", "{outflow}:w:api", "{outflow}:p:api"]);
         assert_eq!(left, 0, "{park:?}");
-        room.submit("a", 1).await;
-        assert_eq!(room.claim(9).await.jobs.len(), 1);
+        fixture.submit("a", 1).await;
+        assert_eq!(fixture.claim(9).await.jobs.len(), 1);
     }
 }
 
 // 3,000 tenants without debts: a claim forgets a thousand of them, and the next ones the rest.
 #[tokio::test]
 async fn a_claim_forgets_a_bounded_number_of_debts() {
-    let room = Room::new().await;
-    room.submit("a", 1).await;
-    room.submit("b", 9).await;
-    assert_eq!(room.claim(1).await.jobs.len(), 1);
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 1).await;
+    fixture.submit("b", 9).await;
+    assert_eq!(fixture.claim(1).await.jobs.len(), 1);
     let owe = "for i = 1, 3000 do redis.call('ZADD', '{outflow}:v:api', -1, 't' .. i) end return 1";
-    room.number(&["EVAL", owe, "0"]);
-    let owing = || room.number(&["ZCARD", "{outflow}:v:api"]);
-    room.claim(1).await;
+    fixture.number(&["EVAL", owe, "0"]);
+    let owing = || fixture.number(&["ZCARD", "{outflow}:v:api"]);
+    fixture.claim(1).await;
     assert!((1_500..3_000).contains(&owing()), "{}", owing());
     for _ in 0..3 {
-        room.claim(1).await;
+        fixture.claim(1).await;
     }
     assert!(owing() < 10, "{}", owing());
 }
 
 // 3,000 starts that are long past.
 #[tokio::test]
-async fn tidying_forgets_a_bounded_number_of_starts() {
-    let room = Room::new().await;
+async fn garbage_collection_removes_a_bounded_number_of_starts() {
+    let fixture = RedisFixture::new().await;
     let start = "for i = 1, 3000 do redis.call('ZADD', '{outflow}:slots', -100000000, 't' .. i) end \
                  return 1";
-    room.number(&["EVAL", start, "0"]);
-    let kept = || room.number(&["ZCARD", "{outflow}:slots"]);
-    assert!(room.tidy().await > 0);
+    fixture.number(&["EVAL", start, "0"]);
+    let kept = || fixture.number(&["ZCARD", "{outflow}:slots"]);
+    assert!(fixture.tidy().await > 0);
     assert!((1_500..3_000).contains(&kept()), "{}", kept());
     for _ in 0..9 {
-        room.tidy().await;
+        fixture.tidy().await;
     }
     assert_eq!(kept(), 0);
 }

@@ -7,10 +7,10 @@ use outflow_store::RedisStore;
 use outflow_testkit::{RedisOptions as ServerOptions, ServerFlavor};
 use tokio::runtime::Builder;
 
-use super::{Room, server_time};
-use crate::contract::{self, World};
+use super::{RedisFixture, server_time};
+use crate::contract::{self, StoreWorld};
 
-impl World for Room {
+impl StoreWorld for RedisFixture {
     type Store = RedisStore;
 
     fn store(&self) -> &RedisStore {
@@ -22,16 +22,16 @@ impl World for Room {
         Duration::from_millis(40)
     }
 
-    fn wall(&self) -> WallTime {
+    fn wall_time(&self) -> WallTime {
         WallTime::since_epoch(Duration::from_micros(server_time(&self.server)))
     }
 
-    async fn pass(&self, span: Duration) {
+    async fn advance(&self, span: Duration) {
         tokio::time::sleep(span).await;
     }
 }
 
-fn run_on(flavor: ServerFlavor, law: impl AsyncFnOnce(&Room)) {
+fn run_on(flavor: ServerFlavor, law: impl AsyncFnOnce(&RedisFixture)) {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
@@ -41,11 +41,11 @@ fn run_on(flavor: ServerFlavor, law: impl AsyncFnOnce(&Room)) {
             flavor,
             ..ServerOptions::default()
         };
-        law(&Room::with(options).await).await;
+        law(&RedisFixture::with(options).await).await;
     });
 }
 
-fn run(law: impl AsyncFnOnce(&Room)) {
+fn run(law: impl AsyncFnOnce(&RedisFixture)) {
     run_on(ServerFlavor::Redis, law);
 }
 
@@ -53,14 +53,14 @@ contract!(run);
 
 #[test]
 #[ignore = "a million jobs in a server"]
-fn stress_a_million_jobs_of_one_kind_do_not_delay_ten_of_another() {
-    run(async |world| contract::claim::a_flood_delays_nobody(world, 1_000_000).await);
+fn stress_a_million_jobs_do_not_delay_ten_of_another_tenant() {
+    run(async |world| contract::claim::a_flood_delays_no_other_tenant(world, 1_000_000).await);
 }
 
 mod valkey {
-    use super::{Room, ServerFlavor, run_on};
+    use super::{RedisFixture, ServerFlavor, run_on};
 
-    fn run(law: impl AsyncFnOnce(&Room)) {
+    fn run(law: impl AsyncFnOnce(&RedisFixture)) {
         run_on(ServerFlavor::Valkey, law);
     }
 

@@ -40,7 +40,7 @@ fn every_end(job: &ClaimedJob, nth: usize) -> Settlement {
 }
 
 /// Submits jobs of two tenants, half of them of an action.
-async fn submitted(room: &Room, round: usize) -> bool {
+async fn submitted(fixture: &RedisFixture, round: usize) -> bool {
     let named = |tenant: &str, n: usize| NewJob {
         id: Some(name(&format!("{tenant}-{round}-{n}"))),
         ..job(tenant, n)
@@ -51,72 +51,79 @@ async fn submitted(room: &Room, round: usize) -> bool {
         ..SubmitBatch::from_jobs((0..6).map(|n| named("a", n)).collect())
     };
     let plain = SubmitBatch::from_jobs((0..6).map(|n| job("b", n)).collect());
-    room.store.submit(of_action).await.is_ok() && room.store.submit(plain).await.is_ok()
+    fixture.store.submit(of_action).await.is_ok() && fixture.store.submit(plain).await.is_ok()
 }
 
 /// Runs all operations with a foreign value in the key. Every failure names the key, and is
 /// repeated without it.
-async fn a_day_with(key: &str) {
-    let room = Room::new().await;
+async fn run_with_foreign_key(key: &str) {
+    let fixture = RedisFixture::new().await;
     let key = format!("{{outflow}}:{key}");
     // Unless the queue's own value is there by now.
     let remove = || {
-        let kind = room.server.command(&["TYPE", &key]).expect("asked");
+        let kind = fixture.server.command(&["TYPE", &key]).expect("asked");
         if kind.trim() == "string" {
-            room.server.command(&["DEL", &key]).expect("asked");
+            fixture.server.command(&["DEL", &key]).expect("asked");
         }
     };
     let put = || {
-        room.server
+        fixture
+            .server
             .command(&["SET", &key, "mine", "NX"])
             .expect("asked")
     };
     put();
-    if !submitted(&room, 0).await {
+    if !submitted(&fixture, 0).await {
         remove();
-        room.balanced().await;
-        assert!(submitted(&room, 1).await, "{key}");
+        fixture.assert_balanced().await;
+        assert!(submitted(&fixture, 1).await, "{key}");
     }
     put();
-    let paused = room.store.pause(&ControlScope::Action(name("act"))).await;
+    let paused = fixture
+        .store
+        .pause(&ControlScope::Action(name("act")))
+        .await;
     let mut claims = ClaimBatch::default();
     for _ in 0..3 {
         put();
-        match claim_as_ever(&room).await {
+        match claim_all(&fixture).await {
             Ok(more) => claims.jobs.extend(more.jobs),
             Err(error) => {
                 assert!(error.to_string().contains(&key), "{key}: {error}");
             }
         }
         remove();
-        room.balanced().await;
+        fixture.assert_balanced().await;
     }
     if paused.is_ok() {
         remove();
-        let resumed = room.store.resume(&ControlScope::Action(name("act"))).await;
+        let resumed = fixture
+            .store
+            .resume(&ControlScope::Action(name("act")))
+            .await;
         resumed.expect("resumed");
     }
     put();
     let jobs = claims.jobs.iter().enumerate();
     let ends: Vec<_> = jobs.map(|(nth, job)| every_end(job, nth)).collect();
-    if let Err(error) = room.store.settle(&name("worker"), ends.clone()).await {
+    if let Err(error) = fixture.store.settle(&name("worker"), ends.clone()).await {
         assert!(error.to_string().contains(&key), "{key}: {error}");
         remove();
-        room.balanced().await;
-        let settled = room.store.settle(&name("worker"), ends).await;
+        fixture.assert_balanced().await;
+        let settled = fixture.store.settle(&name("worker"), ends).await;
         assert!(
             !settled.expect("settled").contains(&SettleResult::Fenced),
             "{key}"
         );
     }
     remove();
-    room.balanced().await;
-    let tally = room.store.job_counts().await.expect("counted");
+    fixture.assert_balanced().await;
+    let tally = fixture.store.job_counts().await.expect("counted");
     assert_eq!(tally.submitted() % 12, 0, "{key}: {tally:?}");
 }
 
-async fn claim_as_ever(room: &Room) -> Result<ClaimBatch, outflow_store::StoreError> {
-    let ask = ClaimRequest {
+async fn claim_all(fixture: &RedisFixture) -> Result<ClaimBatch, outflow_store::StoreError> {
+    let request = ClaimRequest {
         lane: name("api"),
         session: name("worker"),
         most: 9,
@@ -124,12 +131,12 @@ async fn claim_as_ever(room: &Room) -> Result<ClaimBatch, outflow_store::StoreEr
         recoveries: 2,
         plan: None,
     };
-    room.store.claim(ask, &mut AllowAll).await
+    fixture.store.claim(request, &mut AllowAll).await
 }
 
 #[tokio::test]
-async fn what_is_somebody_elses_costs_no_job() {
+async fn a_foreign_value_costs_no_job() {
     for key in KEYS {
-        a_day_with(key).await;
+        run_with_foreign_key(key).await;
     }
 }

@@ -23,7 +23,7 @@ fn spread(tenant: &str, action: &str, lanes: std::ops::Range<usize>) -> SubmitBa
 }
 
 async fn claimed(store: &RedisStore, number: usize) -> Vec<ClaimedJob> {
-    let ask = ClaimRequest {
+    let request = ClaimRequest {
         lane: lane(number),
         session: name("worker"),
         most: 9,
@@ -31,58 +31,62 @@ async fn claimed(store: &RedisStore, number: usize) -> Vec<ClaimedJob> {
         recoveries: 2,
         plan: None,
     };
-    let claims = store.claim(ask, &mut AllowAll).await;
+    let claims = store.claim(request, &mut AllowAll).await;
     claims.expect("claimed").jobs
 }
 
 // 1,100 lanes are a piece of a thousand and some of the next. The action has a job only in the last
 // lane.
 #[tokio::test]
-async fn a_tenant_goes_on_in_every_lane_however_many_there_are() {
-    let room = Room::new().await;
+async fn a_tenant_resumes_in_every_lane() {
+    let fixture = RedisFixture::new().await;
     let tenant = ControlScope::Tenant(name("a"));
-    room.store
+    fixture
+        .store
         .submit(spread("a", "most", 0..1_099))
         .await
         .expect("taken");
-    room.store
+    fixture
+        .store
         .submit(spread("a", "last", 1_099..1_100))
         .await
         .expect("taken");
-    room.store.pause(&tenant).await.expect("paused");
+    fixture.store.pause(&tenant).await.expect("paused");
     // A claim takes the tenant out of the order; only the resumption puts it back.
     for number in 0..1_100 {
-        assert!(claimed(&room.store, number).await.is_empty(), "{number}");
+        assert!(claimed(&fixture.store, number).await.is_empty(), "{number}");
     }
-    let report = room.store.tenant(&name("a")).await.expect("asked");
+    let report = fixture.store.tenant(&name("a")).await.expect("asked");
     assert_eq!(report.expect("known").tally.queued, 1_100);
     for action in ["most", "last"] {
-        let report = room.store.action(&name(action)).await.expect("asked");
+        let report = fixture.store.action(&name(action)).await.expect("asked");
         assert_eq!(report.expect("known").held, 1, "{action}");
     }
-    room.store.resume(&tenant).await.expect("resumed");
+    fixture.store.resume(&tenant).await.expect("resumed");
     for number in 0..1_100 {
-        let jobs = claimed(&room.store, number).await;
+        let jobs = claimed(&fixture.store, number).await;
         assert_eq!(jobs.len(), 1, "lane {number}");
-        room.finish(&jobs).await;
+        fixture.finish(&jobs).await;
     }
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // One job at once, in any lane: each that ends lets the next start, up to the last.
 #[tokio::test]
-async fn a_bound_that_has_room_again_wakes_the_last_lane_too() {
-    let room = Room::new().await;
+async fn a_freed_bound_wakes_the_last_lane_too() {
+    let fixture = RedisFixture::new().await;
     let rule = outflow_store::TenantRule {
         in_flight: Some(1),
         ..outflow_store::TenantRule::default()
     };
-    room.store.set_rule(&name("b"), rule).await.expect("set");
-    room.store
+    fixture.store.set_rule(&name("b"), rule).await.expect("set");
+    fixture
+        .store
         .submit(spread("a", "all", 0..1_100))
         .await
         .expect("taken");
-    room.store
+    fixture
+        .store
         .submit(spread("b", "two", 1_098..1_100))
         .await
         .expect("taken");
@@ -91,9 +95,9 @@ async fn a_bound_that_has_room_again_wakes_the_last_lane_too() {
             .filter(|job| job.tenant == name("b"))
             .collect::<Vec<_>>()
     };
-    let first = of_b(claimed(&room.store, 1_098).await);
+    let first = of_b(claimed(&fixture.store, 1_098).await);
     assert_eq!(first.len(), 1);
-    assert!(of_b(claimed(&room.store, 1_099).await).is_empty());
-    room.finish(&first).await;
-    assert_eq!(of_b(claimed(&room.store, 1_099).await).len(), 1);
+    assert!(of_b(claimed(&fixture.store, 1_099).await).is_empty());
+    fixture.finish(&first).await;
+    assert_eq!(of_b(claimed(&fixture.store, 1_099).await).len(), 1);
 }

@@ -14,11 +14,11 @@ use super::*;
 // The worked example of the congestion rule: at 2 a second for each of two tenants, the second of
 // them waits one second more than the first.
 #[tokio::test]
-async fn a_job_without_room_is_put_off_by_the_formula_and_released_early() {
-    let room = Room::new().await;
-    room.submit("a", 3).await;
-    room.submit("b", 1).await;
-    let jobs: Vec<_> = room
+async fn a_job_without_quota_is_deferred_by_the_formula_and_released_early() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 3).await;
+    fixture.submit("b", 1).await;
+    let jobs: Vec<_> = fixture
         .claim(4)
         .await
         .jobs
@@ -36,10 +36,10 @@ async fn a_job_without_room_is_put_off_by_the_formula_and_released_early() {
         speed: 2,
     };
     assert_eq!(
-        room.settle(ends).await,
+        fixture.settle(ends).await,
         [put_off(1, 1), put_off(2, 2), put_off(2, 3)]
     );
-    let report = room
+    let report = fixture
         .store
         .tenant(&name("a"))
         .await
@@ -51,17 +51,19 @@ async fn a_job_without_room_is_put_off_by_the_formula_and_released_early() {
     );
     assert_eq!(report.last_backoff, Duration::from_secs(2));
     assert!(
-        room.store
+        fixture
+            .store
             .reset_congestion(&name("a"))
             .await
             .expect_err("put off")
             .is_refused()
     );
-    room.store
+    fixture
+        .store
         .sample_congestion(Duration::from_mins(1))
         .await
         .expect("snapshot");
-    let history = room
+    let history = fixture
         .store
         .congestion_history(&name("a"), 5)
         .await
@@ -70,46 +72,53 @@ async fn a_job_without_room_is_put_off_by_the_formula_and_released_early() {
         (history.len(), history[0].non_ready, history[0].speed),
         (1, 3, 2)
     );
-    assert!(room.claim(4).await.jobs.is_empty());
+    assert!(fixture.claim(4).await.jobs.is_empty());
     assert_eq!(
-        room.store
+        fixture
+            .store
             .release_deferred(&name("a"), 2)
             .await
             .expect("released"),
         1
     );
-    let again = room.claim(4).await.jobs;
+    let again = fixture.claim(4).await.jobs;
     assert_eq!(payloads(&again), ["a-0", "a-1"]);
     assert_eq!((again[0].throttles, again[0].attempt), (1, 2));
-    room.finish(&again).await;
-    assert_eq!(room.store.job_counts().await.expect("tally").throttles, 3);
+    fixture.finish(&again).await;
     assert_eq!(
-        room.store
+        fixture.store.job_counts().await.expect("tally").throttles,
+        3
+    );
+    assert_eq!(
+        fixture
+            .store
             .release_deferred(&name("a"), 9)
             .await
             .expect("released"),
         0
     );
-    room.store
+    fixture
+        .store
         .reset_congestion(&name("a"))
         .await
         .expect("reset");
     assert!(
-        room.store
+        fixture
+            .store
             .congestion_history(&name("a"), 5)
             .await
             .expect("history")
             .is_empty()
     );
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 #[tokio::test]
-async fn a_cancelled_tenant_loses_what_waits_and_what_would_begin_again() {
-    let room = Room::new().await;
-    room.submit("a", 5).await;
-    room.submit("b", 1).await;
-    let jobs = room.claim(4).await.jobs;
+async fn a_cancelled_tenant_loses_waiting_and_restarting_jobs() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 5).await;
+    fixture.submit("b", 1).await;
+    let jobs = fixture.claim(4).await.jobs;
     let retry = JobEnd::Retry {
         after: Duration::from_mins(1),
         words: "503".to_owned(),
@@ -117,62 +126,68 @@ async fn a_cancelled_tenant_loses_what_waits_and_what_would_begin_again() {
     };
     let a: Vec<_> = jobs.iter().filter(|job| job.tenant == name("a")).collect();
     assert_eq!(a.len(), 3);
-    room.settle(vec![end(a[0], retry), end(a[1], JobEnd::Returned)])
+    fixture
+        .settle(vec![end(a[0], retry), end(a[1], JobEnd::Returned)])
         .await;
     assert_eq!(
-        room.store
+        fixture
+            .store
             .cancel(&ControlScope::Tenant(name("a")))
             .await
             .expect("cancelled"),
         4
     );
     let returned = vec![end(a[2], JobEnd::Returned)];
-    assert_eq!(room.settle(returned).await, [SettleResult::Cancelled]);
-    room.submit("a", 1).await;
+    assert_eq!(fixture.settle(returned).await, [SettleResult::Cancelled]);
+    fixture.submit("a", 1).await;
     assert_eq!(
-        room.claim(4).await.jobs.len(),
+        fixture.claim(4).await.jobs.len(),
         1,
         "what comes later is not meant"
     );
-    assert_eq!(room.store.job_counts().await.expect("tally").cancelled, 5);
-    room.balanced().await;
+    assert_eq!(
+        fixture.store.job_counts().await.expect("tally").cancelled,
+        5
+    );
+    fixture.assert_balanced().await;
 }
 
 #[tokio::test]
-async fn an_action_out_of_time_fails_until_it_is_told() {
-    let room = Room::new().await;
+async fn an_action_past_its_timeout_fails_until_notified() {
+    let fixture = RedisFixture::new().await;
     let spec = ActionSpec {
         timeout: Duration::from_millis(400),
         note: Some("https://example.test/hook".to_owned()),
         ..ActionSpec::new(name("mail"))
     };
-    room.store.open(spec.clone()).await.expect("opened");
+    fixture.store.open(spec.clone()).await.expect("opened");
     let batch = SubmitBatch {
         action: Some(ActionSpec::new(name("mail"))),
         ..SubmitBatch::from_jobs(vec![job("a", 0), job("a", 1)])
     };
-    room.store.submit(batch).await.expect("submitted");
-    let jobs = room.claim(1).await.jobs;
+    fixture.store.submit(batch).await.expect("submitted");
+    let jobs = fixture.claim(1).await.jobs;
     assert!(
-        room.store
+        fixture
+            .store
             .take_finished(FinishedQuery::peek(9))
             .await
             .expect("ripe")
             .is_empty()
     );
     tokio::time::sleep(Duration::from_millis(450)).await;
-    let early = room
+    let early = fixture
         .store
         .take_finished(FinishedQuery::peek(9))
         .await
         .expect("ripe");
-    assert!(early.is_empty(), "one is under way");
+    assert!(early.is_empty(), "one is in flight");
     assert_eq!(
-        room.settle(vec![end(&jobs[0], JobEnd::Returned)]).await,
+        fixture.settle(vec![end(&jobs[0], JobEnd::Returned)]).await,
         [SettleResult::Cancelled]
     );
     for _ in 0..2 {
-        let ripe = room
+        let ripe = fixture
             .store
             .take_finished(FinishedQuery::peek(9))
             .await
@@ -183,48 +198,55 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
         );
         assert_eq!(ripe[0].tally.cancelled, 2);
     }
-    room.store.mark_notified(&name("mail")).await.expect("told");
+    fixture
+        .store
+        .mark_notified(&name("mail"))
+        .await
+        .expect("notified");
     assert!(
-        room.store
+        fixture
+            .store
             .take_finished(FinishedQuery::peek(9))
             .await
             .expect("ripe")
             .is_empty()
     );
-    assert!(room.claim(1).await.jobs.is_empty());
+    assert!(fixture.claim(1).await.jobs.is_empty());
     assert!(
-        room.store
+        fixture
+            .store
             .close(&name("unknown"))
             .await
             .expect_err("unknown")
             .is_refused()
     );
-    let known = room
+    let known = fixture
         .store
         .actions(PageRequest::default())
         .await
         .expect("actions");
     assert_eq!(known.len(), 1);
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // Names with every character that keys use.
 #[tokio::test]
 async fn no_two_names_share_a_key() {
-    let room = Room::new().await;
+    let fixture = RedisFixture::new().await;
     for (lane, tenant) in [("a:b", "c"), ("a", "b:c"), ("{a}", "}"), ("a", "3:a:c")] {
         let job = NewJob::new(
             name(tenant),
             name(lane),
             Bytes::from(format!("{lane} {tenant}")),
         );
-        room.store
+        fixture
+            .store
             .submit(SubmitBatch::from_jobs(vec![job]))
             .await
             .expect("submitted");
     }
     for (lane, many) in [("a:b", 1), ("a", 2), ("{a}", 1)] {
-        let ask = ClaimRequest {
+        let request = ClaimRequest {
             lane: name(lane),
             session: name("s:1"),
             most: 9,
@@ -232,9 +254,9 @@ async fn no_two_names_share_a_key() {
             recoveries: 2,
             plan: None,
         };
-        let jobs = room
+        let jobs = fixture
             .store
-            .claim(ask, &mut AllowAll)
+            .claim(request, &mut AllowAll)
             .await
             .expect("claimed")
             .jobs;
@@ -243,16 +265,16 @@ async fn no_two_names_share_a_key() {
             assert_eq!(job.payload, format!("{lane} {}", job.tenant));
         }
     }
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 #[tokio::test]
-async fn whoever_waits_hears_of_a_submission_on_another_machine() {
-    let room = Room::new().await;
-    let other = connect(&room.server).await;
+async fn a_waiter_is_notified_of_a_submission_on_another_machine() {
+    let fixture = RedisFixture::new().await;
+    let other = connect(&fixture.server).await;
     // The first notice comes from the new subscription.
-    room.store.changed().await;
-    let waiting = room.store.changed();
+    fixture.store.changed().await;
+    let waiting = fixture.store.changed();
     let submitted = other.submit(SubmitBatch::from_jobs(vec![job("a", 0)]));
     let both = async { tokio::join!(waiting, submitted) };
     let ((), submitted) = tokio::time::timeout(Duration::from_secs(4), both)
@@ -260,14 +282,14 @@ async fn whoever_waits_hears_of_a_submission_on_another_machine() {
         .expect("heard");
     submitted.expect("submitted");
     // Without a change there is no notice.
-    let silence = tokio::time::timeout(Duration::from_millis(50), room.store.changed()).await;
+    let silence = tokio::time::timeout(Duration::from_millis(50), fixture.store.changed()).await;
     assert!(silence.is_err());
 }
 
 /// Gives each tenant a job of an action, fails some of them, and collects all garbage once its time
 /// is over. Returns the remaining keys.
-async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
-    let store = &room.store;
+async fn keys_after(fixture: &RedisFixture, round: usize, tenants: usize) -> String {
+    let store = &fixture.store;
     let action = ActionSpec {
         keep: Duration::from_millis(1),
         ..ActionSpec::new(name("mail"))
@@ -292,7 +314,7 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
         .await
         .expect("seen");
     loop {
-        let jobs = room.claim(500).await.jobs;
+        let jobs = fixture.claim(500).await.jobs;
         if jobs.is_empty() {
             break;
         }
@@ -301,18 +323,19 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
             result: None,
         };
         let (some, others) = jobs.split_at(jobs.len() / 5);
-        room.settle(some.iter().map(|job| end(job, failed.clone())).collect())
+        fixture
+            .settle(some.iter().map(|job| end(job, failed.clone())).collect())
             .await;
-        room.finish(others).await;
+        fixture.finish(others).await;
     }
     let purged = store.purge(&DeadLetterFilter::Action(name("mail"))).await;
     assert!(purged.expect("purged") >= 1);
-    store.mark_notified(&name("mail")).await.expect("told");
+    store.mark_notified(&name("mail")).await.expect("notified");
     // Idle tenants are kept for an hour: this ends it for them.
     let age = "for _, name in ipairs(redis.call('ZRANGE', '{outflow}:idle', 0, -1)) do
           redis.call('ZINCRBY', '{outflow}:idle', -3600000000, name)
         end return redis.call('ZCARD', '{outflow}:idle')";
-    let idle = room.server.command(&["EVAL", age, "0"]).expect("aged");
+    let idle = fixture.server.command(&["EVAL", age, "0"]).expect("aged");
     assert_eq!(idle, tenants.to_string(), "all of them have nothing to do");
     // Longer than any data of the action is kept.
     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -330,29 +353,32 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
     assert!(went >= u64::try_from(2 * tenants).expect("few"), "{went}");
     let script =
         "local all = redis.call('KEYS', '*') table.sort(all) return table.concat(all, ' ')";
-    room.server.command(&["EVAL", script, "0"]).expect("keys")
+    fixture
+        .server
+        .command(&["EVAL", script, "0"])
+        .expect("keys")
 }
 
 // Only keys of the queue itself and the lease of a live session remain: nothing of fifty tenants,
 // of their actions, their names or their history. Three rounds, since leftovers of one may show in
 // the next.
 #[tokio::test]
-async fn what_is_over_leaves_no_keys_behind() {
-    let room = Room::new().await;
+async fn finished_work_leaves_no_keys_behind() {
+    let fixture = RedisFixture::new().await;
     for round in 0..3 {
-        let keys = keys_after(&room, round, 50).await;
+        let keys = keys_after(&fixture, round, 50).await;
         assert_eq!(keys, "{outflow}:epoch {outflow}:sessions", "{round}");
-        room.balanced().await;
+        fixture.assert_balanced().await;
     }
 }
 
 #[tokio::test]
 #[ignore = "a hundred thousand tenants"]
-async fn stress_what_is_over_of_a_hundred_thousand_tenants_leaves_no_keys_behind() {
-    let room = Room::new().await;
-    let keys = keys_after(&room, 0, 100_000).await;
+async fn stress_finished_work_of_many_tenants_leaves_no_keys_behind() {
+    let fixture = RedisFixture::new().await;
+    let keys = keys_after(&fixture, 0, 100_000).await;
     assert_eq!(keys, "{outflow}:epoch {outflow}:sessions");
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // Two machines work at once: every job is done once.

@@ -68,14 +68,17 @@ async fn drain_lane(
 // seconds.
 #[tokio::test]
 async fn no_window_holds_more_starts_than_its_limit_on_three_machines() {
-    let room = Room::new().await;
+    let fixture = RedisFixture::new().await;
     for tenant in ["a", "b", "c"] {
-        room.submit(tenant, 50).await;
+        fixture.submit(tenant, 50).await;
     }
     let plan = plan(&[(20, 200), (60, 800)]);
-    let (second, third) = (connect(&room.server).await, connect(&room.server).await);
+    let (second, third) = (
+        connect(&fixture.server).await,
+        connect(&fixture.server).await,
+    );
     let (one, two, three) = tokio::join!(
-        drain(&room.store, "one", &plan),
+        drain(&fixture.store, "one", &plan),
         drain(&second, "two", &plan),
         drain(&third, "three", &plan),
     );
@@ -93,24 +96,28 @@ async fn no_window_holds_more_starts_than_its_limit_on_three_machines() {
         took <= ideal + ideal / 20,
         "{took} of {ideal}: the limit is used"
     );
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // 30 jobs each at the default 25 in 250 ms and at an own 50: both use all of theirs, and neither
 // more.
 #[tokio::test]
 async fn each_tenant_keeps_to_its_own_rate() {
-    let room = Room::new().await;
-    room.submit("a", 30).await;
-    room.submit("b", 30).await;
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 30).await;
+    fixture.submit("b", 30).await;
     let rule = |units| TenantRule {
         rate: Some(Rate::new(units, Duration::from_millis(250)).expect("a rate")),
         ..TenantRule::default()
     };
-    room.store.set_default_rule(rule(25)).await.expect("ruled");
-    let own = room.store.set_rule(&name("b"), rule(50)).await;
+    fixture
+        .store
+        .set_default_rule(rule(25))
+        .await
+        .expect("ruled");
+    let own = fixture.store.set_rule(&name("b"), rule(50)).await;
     own.expect("ruled");
-    let starts = drain(&room.store, "one", &plan(&[])).await;
+    let starts = drain(&fixture.store, "one", &plan(&[])).await;
     for (tenant, most) in [("a", 25), ("b", 50)] {
         let of = |(start, whose): &(Start, Name)| (*whose == name(tenant)).then_some(*start);
         let mut own: Vec<Start> = starts.iter().filter_map(of).collect();
@@ -125,22 +132,22 @@ async fn each_tenant_keeps_to_its_own_rate() {
 // The lane allows 100 in 200 ms, and each of two tenants 10 in 250, which bind. Their starts are
 // still known ahead, by most of the 100 ms, or a busy worker would come late for each.
 #[tokio::test]
-async fn a_start_is_known_ahead_where_the_tenants_own_limit_binds() {
-    let room = Room::new().await;
-    room.submit("a", 20).await;
-    room.submit("b", 20).await;
+async fn a_start_under_the_tenants_own_limit_is_known_ahead() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 20).await;
+    fixture.submit("b", 20).await;
     let rule = TenantRule {
         rate: Some(Rate::new(10, Duration::from_millis(250)).expect("a rate")),
         ..TenantRule::default()
     };
-    room.store.set_default_rule(rule).await.expect("ruled");
+    fixture.store.set_default_rule(rule).await.expect("ruled");
     let plan = SharedLimits {
         horizon: Duration::from_millis(100),
         ..plan(&[(100, 200)])
     };
     let mut ahead = Vec::new();
-    while room.store.job_counts().await.expect("tally").queued > 0 {
-        let claims = claim(&room.store, "one", 50, Some(plan.clone())).await;
+    while fixture.store.job_counts().await.expect("tally").queued > 0 {
+        let claims = claim(&fixture.store, "one", 50, Some(plan.clone())).await;
         ahead.extend(claims.jobs.iter().map(|job| job.starts_in));
         tokio::time::sleep(claims.next.unwrap_or_default()).await;
     }
@@ -150,26 +157,30 @@ async fn a_start_is_known_ahead_where_the_tenants_own_limit_binds() {
         .skip(8)
         .filter(|ahead| **ahead < plan.horizon / 2);
     assert!(short.count() <= 2, "{ahead:?}");
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // A tenant that waits for its own limit does not block the lane: 5 in 500 ms for one, the rest of
 // 50 in 500 ms for another without a limit.
 #[tokio::test]
-async fn who_waits_for_a_limit_of_its_own_lets_others_go_before() {
-    let room = Room::new().await;
-    room.submit("a", 5).await;
-    room.submit("b", 45).await;
+async fn a_tenant_at_its_own_limit_lets_others_go_first() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 5).await;
+    fixture.submit("b", 45).await;
     let rule = TenantRule {
         rate: Some(Rate::new(5, Duration::from_millis(475)).expect("a rate")),
         ..TenantRule::default()
     };
-    room.store.set_rule(&name("a"), rule).await.expect("ruled");
+    fixture
+        .store
+        .set_rule(&name("a"), rule)
+        .await
+        .expect("ruled");
     let plan = SharedLimits {
         horizon: Duration::from_millis(600),
         ..plan(&[(50, 475)])
     };
-    let jobs = claim(&room.store, "one", 50, Some(plan)).await.jobs;
+    let jobs = claim(&fixture.store, "one", 50, Some(plan)).await.jobs;
     assert_eq!(jobs.len(), 50);
     let step = Duration::from_millis(10);
     for (n, job) in (0..).zip(&jobs) {
@@ -183,33 +194,34 @@ async fn who_waits_for_a_limit_of_its_own_lets_others_go_before() {
 // Costs of 1 and 4 against 10 in 200 ms: their sum counts.
 #[tokio::test]
 async fn a_window_is_counted_by_cost() {
-    let room = Room::new().await;
+    let fixture = RedisFixture::new().await;
     let costs = |n: usize| NewJob {
         cost: outflow_core::Cost::new(if n.is_multiple_of(3) { 4 } else { 1 }),
         ..job("a", n)
     };
-    room.store
+    fixture
+        .store
         .submit(SubmitBatch::from_jobs((0..40).map(costs).collect()))
         .await
         .expect("submitted");
-    let starts = drain(&room.store, "one", &plan(&[(10, 200)])).await;
+    let starts = drain(&fixture.store, "one", &plan(&[(10, 200)])).await;
     let mut starts: Vec<Start> = starts.into_iter().map(|(start, _)| start).collect();
     assert!(most_in_window(&mut starts, 200_000) <= 10);
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // Twelve jobs of 10 against 50 in 200 ms: five of them fill a window, and the last starts after
 // eleven fifths of it.
 #[tokio::test]
-async fn jobs_that_cost_the_same_use_all_of_a_limit() {
-    let room = Room::new().await;
+async fn jobs_of_equal_cost_use_all_of_a_limit() {
+    let fixture = RedisFixture::new().await;
     let dear = |n: usize| NewJob {
         cost: outflow_core::Cost::new(10),
         ..job("a", n)
     };
     let jobs = SubmitBatch::from_jobs((0..12).map(dear).collect());
-    room.store.submit(jobs).await.expect("submitted");
-    let starts = drain(&room.store, "one", &plan(&[(50, 200)])).await;
+    fixture.store.submit(jobs).await.expect("submitted");
+    let starts = drain(&fixture.store, "one", &plan(&[(50, 200)])).await;
     let mut starts: Vec<Start> = starts.into_iter().map(|(start, _)| start).collect();
     assert!(most_in_window(&mut starts, 200_000) <= 50);
     let (took, ideal) = (starts[11].0 - starts[0].0, 11 * 225_000 / 5);
@@ -218,11 +230,11 @@ async fn jobs_that_cost_the_same_use_all_of_a_limit() {
 
 // Ten in 200 ms for two lanes: one has jobs of 1 and the other, a little later, jobs of 4.
 #[tokio::test]
-async fn a_lane_without_costs_counts_for_one_that_has_them() {
-    let room = Room::new().await;
-    room.submit("a", 40).await;
+async fn a_lane_without_costs_shares_a_limit_with_one_that_has_them() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 40).await;
     let plan = plan(&[(10, 200)]);
-    let second = connect(&room.server).await;
+    let second = connect(&fixture.server).await;
     let dear = async {
         tokio::time::sleep(Duration::from_millis(150)).await;
         let job = |n: usize| NewJob {
@@ -234,26 +246,26 @@ async fn a_lane_without_costs_counts_for_one_that_has_them() {
         second.submit(jobs).await.expect("submitted");
         drain_lane(&second, ("two", "dear"), &plan).await
     };
-    let cheap = drain(&room.store, "one", &plan);
+    let cheap = drain(&fixture.store, "one", &plan);
     let (one, two) = tokio::join!(cheap, dear);
     let starts = [one, two].concat();
     let mut starts: Vec<Start> = starts.into_iter().map(|(start, _)| start).collect();
     assert_eq!(starts.len(), 50);
     assert!(most_in_window(&mut starts, 200_000) <= 10);
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // 30 in a window of 1.5 s, 70 jobs of two machines: a window's worth starts within a second, and
 // the next when it has left the window. The stored runs cost a thousandth of the window.
 #[tokio::test]
-async fn a_quantity_for_longer_than_a_second_is_used_within_one() {
-    let room = Room::new().await;
-    room.submit("a", 35).await;
-    room.submit("b", 35).await;
+async fn the_units_of_a_long_window_are_usable_within_a_second() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 35).await;
+    fixture.submit("b", 35).await;
     let plan = plan(&[(30, 1_500)]);
-    let second = connect(&room.server).await;
+    let second = connect(&fixture.server).await;
     let (one, two) = tokio::join!(
-        drain(&room.store, "one", &plan),
+        drain(&fixture.store, "one", &plan),
         drain(&second, "two", &plan),
     );
     let starts = [one, two].concat();
@@ -264,30 +276,30 @@ async fn a_quantity_for_longer_than_a_second_is_used_within_one() {
     assert!(after(29) <= 1_050_000, "{}", after(29));
     // Twice the window with its guard, and a third of a second for the last ten.
     assert!(after(69) <= 2 * 1_525_000 + 430_000, "{}", after(69));
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // The usage of a long window survives claims one at a time, and is forgotten with it.
 #[tokio::test]
-async fn what_was_used_of_a_long_window_is_remembered_as_long_as_it_counts() {
-    let room = Room::new().await;
-    room.submit("a", 40).await;
+async fn the_usage_of_a_long_window_is_stored_while_it_counts() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 40).await;
     let plan = SharedLimits {
         horizon: Duration::from_millis(1_200),
         ..plan(&[(20, 1_200)])
     };
     let mut given = 0;
     let wait = loop {
-        let claims = claim(&room.store, "one", 1, Some(plan.clone())).await;
+        let claims = claim(&fixture.store, "one", 1, Some(plan.clone())).await;
         if claims.jobs.is_empty() {
-            break claims.next.expect("room comes");
+            break claims.next.expect("a wait");
         }
         given += 1;
     };
     assert_eq!(given, 20);
     assert!(wait <= Duration::from_millis(100), "{wait:?}");
     let key = "{outflow}:u:L0 api";
-    let left = room.server.command(&["PTTL", key]).expect("asked");
+    let left = fixture.server.command(&["PTTL", key]).expect("asked");
     let left: u64 = left.trim().parse().expect("a time");
     assert!((1_200..=5_000).contains(&left), "{left}");
 }
@@ -295,14 +307,14 @@ async fn what_was_used_of_a_long_window_is_remembered_as_long_as_it_counts() {
 // Of ten jobs only every other can still start. The others leave no gap in the five in 1.2 s,
 // wherever they are in the order.
 #[tokio::test]
-async fn jobs_that_do_not_go_use_nothing_of_a_limit() {
-    let room = Room::new().await;
+async fn jobs_that_do_not_start_use_no_quota() {
+    let fixture = RedisFixture::new().await;
     let late = outflow_core::WallTime::since_epoch(Duration::from_secs(1));
     let jobs = (0..10).map(|n: usize| NewJob {
         deadline: n.is_multiple_of(2).then_some(late),
         ..job("a", n)
     });
-    let jobs = room
+    let jobs = fixture
         .store
         .submit(SubmitBatch::from_jobs(jobs.collect()))
         .await;
@@ -311,7 +323,7 @@ async fn jobs_that_do_not_go_use_nothing_of_a_limit() {
         horizon: Duration::from_secs(1),
         ..plan(&[(5, 1_200)])
     };
-    let claims = claim(&room.store, "one", 10, Some(plan)).await;
+    let claims = claim(&fixture.store, "one", 10, Some(plan)).await;
     assert_eq!((claims.jobs.len(), claims.expired), (5, 5));
     let starts: Vec<_> = claims.jobs.iter().map(|job| job.starts_in).collect();
     let apart = |n: u32| Duration::from_millis(200) * n;
@@ -325,14 +337,14 @@ async fn jobs_that_do_not_go_use_nothing_of_a_limit() {
 
 // Two lanes, and 20 in 200 ms for both together.
 #[tokio::test]
-async fn what_all_lanes_may_together_they_share() {
-    let room = Room::new().await;
+async fn lanes_share_a_common_limit() {
+    let fixture = RedisFixture::new().await;
     let other = |n| NewJob {
         lane: name("other"),
         ..job("b", n)
     };
-    room.submit("a", 30).await;
-    let others = room
+    fixture.submit("a", 30).await;
+    let others = fixture
         .store
         .submit(SubmitBatch::from_jobs((0..30).map(other).collect()));
     others.await.expect("submitted");
@@ -344,55 +356,56 @@ async fn what_all_lanes_may_together_they_share() {
     };
     let (api, other) = (of("api"), of("other"));
     let (one, two) = tokio::join!(
-        drain_lane(&room.store, ("one", "api"), &api),
-        drain_lane(&room.store, ("two", "other"), &other),
+        drain_lane(&fixture.store, ("one", "api"), &api),
+        drain_lane(&fixture.store, ("two", "other"), &other),
     );
     let starts = [one, two].concat();
     let mut starts: Vec<Start> = starts.into_iter().map(|(start, _)| start).collect();
     assert_eq!(starts.len(), 60);
     assert!(most_in_window(&mut starts, 200_000) <= 20);
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 #[tokio::test]
-async fn what_nobody_used_in_time_is_lost() {
-    let room = Room::new().await;
-    room.submit("a", 100).await;
+async fn unused_quota_expires() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 100).await;
     let plan = SharedLimits {
         horizon: Duration::ZERO,
         ..plan(&[(10, 100)])
     };
     assert_eq!(
-        claim(&room.store, "one", 50, Some(plan.clone()))
+        claim(&fixture.store, "one", 50, Some(plan.clone()))
             .await
             .jobs
             .len(),
         1
     );
     tokio::time::sleep(Duration::from_millis(150)).await;
-    let claims = claim(&room.store, "one", 50, Some(plan)).await;
+    let claims = claim(&fixture.store, "one", 50, Some(plan)).await;
     assert_eq!(claims.jobs.len(), 1, "no burst after a pause");
     let next = claims.next.expect("a slot");
     assert!(next <= Duration::from_micros(12_500), "{next:?}");
 }
 
 #[tokio::test]
-async fn a_refused_lane_waits_and_a_refused_tenant_lets_others_go() {
-    let room = Room::new().await;
-    room.submit("a", 2).await;
-    room.submit("b", 2).await;
-    let jobs = room.claim(2).await.jobs;
+async fn a_throttled_lane_waits_and_a_throttled_tenant_lets_others_go() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 2).await;
+    fixture.submit("b", 2).await;
+    let jobs = fixture.claim(2).await.jobs;
     let wait = |park| outflow_store::JobEnd::Throttled {
         after: Duration::from_millis(60),
         park,
     };
     let (a, b) = (&jobs[0], &jobs[1]);
-    room.settle(vec![
-        end(a, wait(outflow_store::CooldownScope::Tenant)),
-        done(b),
-    ])
-    .await;
-    let claims = room.claim(4).await;
+    fixture
+        .settle(vec![
+            end(a, wait(outflow_store::CooldownScope::Tenant)),
+            done(b),
+        ])
+        .await;
+    let claims = fixture.claim(4).await;
     assert_eq!(payloads(&claims.jobs), ["b-1"]);
     let next = claims.next.expect("a tenant returns");
     assert!(
@@ -400,17 +413,18 @@ async fn a_refused_lane_waits_and_a_refused_tenant_lets_others_go() {
         "{next:?}"
     );
     tokio::time::sleep(next).await;
-    let jobs = room.claim(4).await.jobs;
+    let jobs = fixture.claim(4).await.jobs;
     assert_eq!(payloads(&jobs), ["a-0", "a-1"]);
-    room.submit("c", 1).await;
-    room.settle(vec![end(
-        &jobs[0],
-        wait(outflow_store::CooldownScope::Lane),
-    )])
-    .await;
-    let claims = room.claim(4).await;
+    fixture.submit("c", 1).await;
+    fixture
+        .settle(vec![end(
+            &jobs[0],
+            wait(outflow_store::CooldownScope::Lane),
+        )])
+        .await;
+    let claims = fixture.claim(4).await;
     assert!(claims.jobs.is_empty());
     tokio::time::sleep(claims.next.expect("the lane opens")).await;
-    assert_eq!(room.claim(4).await.jobs.len(), 2);
-    room.balanced().await;
+    assert_eq!(fixture.claim(4).await.jobs.len(), 2);
+    fixture.assert_balanced().await;
 }

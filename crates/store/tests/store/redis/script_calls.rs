@@ -6,7 +6,7 @@ use outflow_testkit::Keep;
 use super::*;
 
 /// Claims and finishes everything, seven at a time; returns the tenants in order.
-async fn drained(store: &RedisStore) -> Vec<String> {
+async fn drain_tenants(store: &RedisStore) -> Vec<String> {
     let mut order = Vec::new();
     loop {
         let jobs = claim(store, "worker", 7, None).await.jobs;
@@ -39,29 +39,29 @@ pub(super) fn calls(server: &RedisServer, command: &str) -> u64 {
 // Three tenants of different weights and lengths, so that they leave at different times; a bound
 // that is never reached sends the second store to the general path.
 #[tokio::test]
-async fn the_long_way_leads_to_the_same_as_the_short_one() {
-    let (short, long) = (Room::new().await, Room::new().await);
+async fn the_general_and_the_fast_path_agree() {
+    let (short, long) = (RedisFixture::new().await, RedisFixture::new().await);
     let mut orders = Vec::new();
-    for (room, bound) in [(&short, None), (&long, Some(1_000))] {
+    for (fixture, bound) in [(&short, None), (&long, Some(1_000))] {
         for (tenant, weight) in [("a", 3), ("b", 2), ("c", 1)] {
             let rule = TenantRule {
                 weight: outflow_core::Weight::new(weight).expect("a weight"),
                 in_flight: bound,
                 ..TenantRule::default()
             };
-            let ruled = room.store.set_rule(&name(tenant), rule).await;
+            let ruled = fixture.store.set_rule(&name(tenant), rule).await;
             ruled.expect("ruled");
         }
         for (tenant, many) in [("a", 40), ("b", 60), ("c", 9)] {
-            submit(&room.store, tenant, 0..many / 2).await;
-            submit(&room.store, tenant, many / 2..many).await;
+            submit(&fixture.store, tenant, 0..many / 2).await;
+            submit(&fixture.store, tenant, many / 2..many).await;
         }
-        orders.push(drained(&room.store).await);
-        room.balanced().await;
+        orders.push(drain_tenants(&fixture.store).await);
+        fixture.assert_balanced().await;
     }
     assert_eq!(orders[0].len(), 109);
     assert_eq!(orders[0], orders[1]);
-    let both = [&short, &long].map(|room| room.store.job_counts());
+    let both = [&short, &long].map(|fixture| fixture.store.job_counts());
     let [short, long] = both;
     assert_eq!(short.await.expect("tally"), long.await.expect("tally"));
 }
@@ -70,17 +70,17 @@ async fn the_long_way_leads_to_the_same_as_the_short_one() {
 // classes of b come at once. The default bound, which is never reached, sends the second store to
 // the general path.
 #[tokio::test]
-async fn whoever_comes_anew_gets_the_same_seat_on_either_way() {
-    let (short, long) = (Room::new().await, Room::new().await);
+async fn a_returning_tenant_gets_one_place_on_both_paths() {
+    let (short, long) = (RedisFixture::new().await, RedisFixture::new().await);
     let bounded = TenantRule {
         in_flight: Some(1_000),
         ..TenantRule::default()
     };
     long.store.set_default_rule(bounded).await.expect("set");
     let mut orders = Vec::new();
-    for room in [&short, &long] {
+    for fixture in [&short, &long] {
         let mut order = Vec::new();
-        submit(&room.store, "a", 0..30).await;
+        submit(&fixture.store, "a", 0..30).await;
         for round in 0..6 {
             let mut jobs: Vec<_> = ["b", "c", "d"].map(|tenant| job(tenant, round)).into();
             if round == 2 {
@@ -90,29 +90,30 @@ async fn whoever_comes_anew_gets_the_same_seat_on_either_way() {
                     ..job("b", 100)
                 });
             }
-            room.store
+            fixture
+                .store
                 .submit(SubmitBatch::from_jobs(jobs))
                 .await
                 .expect("submitted");
-            let claimed = room.claim(2 + round).await.jobs;
+            let claimed = fixture.claim(2 + round).await.jobs;
             order.extend(payloads(&claimed));
-            room.finish(&claimed).await;
-            room.balanced().await;
+            fixture.finish(&claimed).await;
+            fixture.assert_balanced().await;
         }
-        order.extend(drained(&room.store).await);
-        room.balanced().await;
+        order.extend(drain_tenants(&fixture.store).await);
+        fixture.assert_balanced().await;
         orders.push(order);
     }
     assert_eq!(orders[0].len(), 49);
     assert_eq!(orders[0], orders[1]);
     for tenant in ["a", "b", "c", "d"] {
         let tenant = name(tenant);
-        let [short, long] = [&short, &long].map(|room| room.store.tenant(&tenant));
+        let [short, long] = [&short, &long].map(|fixture| fixture.store.tenant(&tenant));
         let (short, long) = (short.await.expect("asked"), long.await.expect("asked"));
         let (short, long) = (short.expect("known"), long.expect("known"));
         assert_eq!(short.tally, long.tally, "{tenant}");
     }
-    let active = [&short, &long].map(|room| room.store.active_tenants());
+    let active = [&short, &long].map(|fixture| fixture.store.active_tenants());
     for active in active {
         assert_eq!(active.await.expect("asked"), 0);
     }
@@ -120,12 +121,12 @@ async fn whoever_comes_anew_gets_the_same_seat_on_either_way() {
 
 // A user with all permissions except functions.
 #[tokio::test]
-async fn whoever_may_not_have_functions_gets_scripts() {
-    let room = Room::new().await;
+async fn a_user_without_functions_uses_scripts() {
+    let fixture = RedisFixture::new().await;
     let user = ["on", ">secret", "~*", "&*", "+@all", "-fcall", "-function"];
     let command = [&["ACL", "SETUSER", "plain"], user.as_slice()].concat();
-    room.server.command(&command).expect("a user");
-    let url = room.server.url();
+    fixture.server.command(&command).expect("a user");
+    let url = fixture.server.url();
     let url = url.replace("redis://", "redis://plain:secret@");
     let store = RedisStore::connect(RedisOptions::new(url)).await;
     let store = store.expect("connected");
@@ -135,17 +136,17 @@ async fn whoever_may_not_have_functions_gets_scripts() {
     let mut ends: Vec<_> = jobs.iter().map(done).collect();
     ends[2].end = JobEnd::Returned;
     store.settle(&name("worker"), ends).await.expect("settled");
-    assert_eq!(drained(&store).await.len(), 26);
+    assert_eq!(drain_tenants(&store).await.len(), 26);
     assert_eq!(store.job_counts().await.expect("tally").done, 30);
     assert_eq!(store.audit().await.expect("counted"), 0);
-    assert_eq!(calls(&room.server, "fcall"), 0);
-    assert!(calls(&room.server, "evalsha") > 5);
+    assert_eq!(calls(&fixture.server, "fcall"), 0);
+    assert!(calls(&fixture.server, "evalsha") > 5);
 }
 
 // The default rule applies to all tenants without their own, on any machine, and after a restart.
 #[tokio::test]
-async fn the_usual_rule_holds_for_all_machines() {
-    let mut room = Room::with(ServerOptions {
+async fn the_default_rule_applies_on_all_machines() {
+    let mut fixture = RedisFixture::with(ServerOptions {
         keep: Keep::EveryWrite,
         ..ServerOptions::default()
     })
@@ -154,64 +155,67 @@ async fn the_usual_rule_holds_for_all_machines() {
         in_flight: Some(1),
         ..TenantRule::default()
     };
-    room.store
+    fixture
+        .store
         .set_default_rule(rule.clone())
         .await
         .expect("set");
-    let other = connect(&room.server).await;
+    let other = connect(&fixture.server).await;
     submit(&other, "a", 0..5).await;
     assert_eq!(claim(&other, "other", 9, None).await.jobs.len(), 1);
-    assert!(room.claim(9).await.jobs.is_empty());
-    room.server.restart().expect("restarted");
-    while room.store.job_counts().await.is_err() {}
-    assert!(room.claim(9).await.jobs.is_empty());
-    let report = room.store.tenant(&name("a")).await.expect("asked");
+    assert!(fixture.claim(9).await.jobs.is_empty());
+    fixture.server.restart().expect("restarted");
+    while fixture.store.job_counts().await.is_err() {}
+    assert!(fixture.claim(9).await.jobs.is_empty());
+    let report = fixture.store.tenant(&name("a")).await.expect("asked");
     assert_eq!(report.expect("known").rule, rule);
 }
 
 // The setting process died before all tenants were woken: setting the rule again wakes them.
 #[tokio::test]
-async fn a_usual_rule_that_was_half_set_is_set_to_the_end() {
-    let room = Room::new().await;
+async fn an_interrupted_default_rule_change_is_completed() {
+    let fixture = RedisFixture::new().await;
     let bounded = TenantRule {
         in_flight: Some(1),
         ..TenantRule::default()
     };
-    room.store.set_default_rule(bounded).await.expect("set");
-    submit(&room.store, "a", 0..3).await;
-    assert_eq!(room.claim(9).await.jobs.len(), 1);
+    fixture.store.set_default_rule(bounded).await.expect("set");
+    submit(&fixture.store, "a", 0..3).await;
+    assert_eq!(fixture.claim(9).await.jobs.len(), 1);
     let free = TenantRule::default();
     let usual = "redis.call('HSET', KEYS[1], 'usual', struct.pack('>ddddddd', 4, 0, 0, 0, 0, 1, 2)) \
                  return redis.call('HINCRBY', KEYS[1], 'usuals', 1)";
     let half = ["EVAL", usual, "1", "{outflow}:epoch"];
-    room.server.command(&half).expect("half set");
-    assert!(room.claim(9).await.jobs.is_empty(), "nobody woke it");
-    room.store.set_default_rule(free).await.expect("set");
-    assert_eq!(room.claim(9).await.jobs.len(), 2);
+    fixture.server.command(&half).expect("half set");
+    assert!(fixture.claim(9).await.jobs.is_empty(), "no claim woke it");
+    fixture.store.set_default_rule(free).await.expect("set");
+    assert_eq!(fixture.claim(9).await.jobs.len(), 2);
 }
 
 #[tokio::test]
-async fn a_library_that_was_thrown_away_is_sent_again() {
-    let room = Room::new().await;
-    room.submit("a", 2).await;
-    room.server
+async fn a_deleted_library_is_loaded_again() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 2).await;
+    fixture
+        .server
         .command(&["FUNCTION", "FLUSH"])
         .expect("flushed");
-    room.submit("a", 2).await;
-    room.server
+    fixture.submit("a", 2).await;
+    fixture
+        .server
         .command(&["FUNCTION", "FLUSH"])
         .expect("flushed");
-    assert_eq!(room.claim(9).await.jobs.len(), 4);
-    assert_eq!(calls(&room.server, "evalsha"), 0);
+    assert_eq!(fixture.claim(9).await.jobs.len(), 4);
+    assert_eq!(calls(&fixture.server, "evalsha"), 0);
 }
 
 #[tokio::test]
-async fn a_queue_of_another_layout_is_left_alone() {
-    let room = Room::new().await;
-    room.submit("a", 2).await;
+async fn a_queue_of_another_layout_is_refused() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 2).await;
     let form = ["HSET", "{outflow}:epoch", "form", "1"];
-    room.server.command(&form).expect("set");
-    let error = RedisStore::connect(RedisOptions::new(room.server.url())).await;
+    fixture.server.command(&form).expect("set");
+    let error = RedisStore::connect(RedisOptions::new(fixture.server.url())).await;
     let error = error.expect_err("another layout");
     assert!(
         error.is_refused() && error.to_string().contains("another version"),
@@ -221,11 +225,11 @@ async fn a_queue_of_another_layout_is_left_alone() {
 
 // 9,000 tenants in one batch, with and without names: more than fits on a script's stack.
 #[tokio::test]
-async fn the_largest_batches_are_answered() {
-    let room = Room::new().await;
+async fn the_largest_batches_succeed() {
+    let fixture = RedisFixture::new().await;
     let options = RedisOptions {
         timeout: Duration::from_mins(1),
-        ..RedisOptions::new(room.server.url())
+        ..RedisOptions::new(fixture.server.url())
     };
     let store = RedisStore::connect(options).await.expect("connected");
     for named in [false, true] {

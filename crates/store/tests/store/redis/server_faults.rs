@@ -20,57 +20,57 @@ async fn refusal(server: &RedisServer) -> String {
 }
 
 #[tokio::test]
-async fn what_was_answered_outlives_a_kill() {
-    let mut room = Room::with(ServerOptions {
+async fn acknowledged_jobs_survive_a_kill() {
+    let mut fixture = RedisFixture::with(ServerOptions {
         keep: Keep::EveryWrite,
         ..ServerOptions::default()
     })
     .await;
-    room.submit("a", 100).await;
-    let jobs = room.claim(40).await.jobs;
-    room.finish(&jobs[..20]).await;
-    room.server.restart().expect("restarted");
+    fixture.submit("a", 100).await;
+    let jobs = fixture.claim(40).await.jobs;
+    fixture.finish(&jobs[..20]).await;
+    fixture.server.restart().expect("restarted");
     // The old connection is gone; the first call may report that.
-    let first = room.store.job_counts().await;
+    let first = fixture.store.job_counts().await;
     if let Err(error) = first {
         assert!(error.is_passing(), "{error}");
     }
-    let tally = room.store.job_counts().await.expect("reconnected");
+    let tally = fixture.store.job_counts().await.expect("reconnected");
     assert_eq!((tally.queued, tally.in_flight, tally.done), (60, 20, 20));
-    room.finish(&jobs[20..]).await;
-    assert_eq!(room.claim(100).await.jobs.len(), 60);
-    room.balanced().await;
+    fixture.finish(&jobs[20..]).await;
+    assert_eq!(fixture.claim(100).await.jobs.len(), 60);
+    fixture.assert_balanced().await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_said_to_be_and_found_again() {
-    let mut room = Room::with(ServerOptions {
+async fn an_absent_server_is_reported_and_found_again() {
+    let mut fixture = RedisFixture::with(ServerOptions {
         keep: Keep::EveryWrite,
         ..ServerOptions::default()
     })
     .await;
-    room.submit("a", 1).await;
-    room.server.kill().expect("killed");
+    fixture.submit("a", 1).await;
+    fixture.server.kill().expect("killed");
     for _ in 0..3 {
-        let error = room
+        let error = fixture
             .store
             .submit(SubmitBatch::from_jobs(vec![job("a", 1)]))
             .await
             .expect_err("away");
         assert!(error.is_passing(), "{error}");
     }
-    room.server.restart().expect("restarted");
+    fixture.server.restart().expect("restarted");
     let mut tries = 0;
-    while room.store.job_counts().await.is_err() {
+    while fixture.store.job_counts().await.is_err() {
         tries += 1;
         assert!(tries < 5, "not found again");
     }
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // A call of 300 ms to a frozen server: its result is doubtful, and repeating it settles it.
 #[tokio::test]
-async fn a_server_that_stands_still_leaves_doubt_and_no_second_job() {
+async fn a_frozen_server_leaves_doubt_and_no_second_job() {
     let mut server = RedisServer::start(ServerOptions::default()).expect("a server");
     let options = RedisOptions {
         timeout: Duration::from_millis(300),
@@ -115,7 +115,7 @@ async fn a_server_that_stands_still_leaves_doubt_and_no_second_job() {
 }
 
 /// Polls every tenth of a second until the queue is reinitialized; every poll reports the loss.
-async fn until_begun_anew(store: &RedisStore) {
+async fn until_reinitialized(store: &RedisStore) {
     let begun = async {
         while let Err(error) = store.job_counts().await {
             let words = error.to_string();
@@ -127,7 +127,7 @@ async fn until_begun_anew(store: &RedisStore) {
         }
     };
     let within = tokio::time::timeout(Duration::from_secs(20), begun).await;
-    within.expect("begun anew");
+    within.expect("reinitialized");
 }
 
 fn limit(rate: Rate) -> SharedLimit {
@@ -149,7 +149,7 @@ fn ten_in_150_ms() -> SharedLimits {
 }
 
 /// Asserts that the limit stays closed for its longest window, since its usage is unknown.
-async fn is_closed_for_a_window(store: &RedisStore) {
+async fn assert_closed_for_a_window(store: &RedisStore) {
     let claims = claim(store, "worker", 5, Some(ten_in_150_ms())).await;
     assert!(claims.jobs.is_empty());
     tokio::time::sleep(claims.next.expect("it opens")).await;
@@ -159,99 +159,102 @@ async fn is_closed_for_a_window(store: &RedisStore) {
 
 // Every caller has two seconds to see the loss.
 #[tokio::test]
-async fn an_emptied_server_is_a_loss_and_not_an_end() {
-    let room = Room::new().await;
-    room.submit("a", 5).await;
-    let jobs = room.claim(1).await.jobs;
+async fn an_emptied_server_is_a_loss_and_not_finished_work() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 5).await;
+    let jobs = fixture.claim(1).await.jobs;
     let flushed = tokio::time::Instant::now();
-    room.server.command(&["FLUSHALL"]).expect("flushed");
+    fixture.server.command(&["FLUSHALL"]).expect("flushed");
     let ends = vec![done(&jobs[0])];
-    let settled = room.store.settle(&name("worker"), ends).await;
+    let settled = fixture.store.settle(&name("worker"), ends).await;
     assert!(settled.expect_err("lost").is_damaged());
-    assert!(room.store.lost());
-    until_begun_anew(&room.store).await;
+    assert!(fixture.store.lost());
+    until_reinitialized(&fixture.store).await;
     assert!(flushed.elapsed() >= Duration::from_secs(2));
-    assert!(!room.store.lost());
-    room.submit("a", 5).await;
-    is_closed_for_a_window(&room.store).await;
-    room.balanced().await;
+    assert!(!fixture.store.lost());
+    fixture.submit("a", 5).await;
+    assert_closed_for_a_window(&fixture.store).await;
+    fixture.assert_balanced().await;
 }
 
 #[tokio::test]
-async fn who_does_not_want_to_wait_begins_anew_at_once() {
-    let room = Room::new().await;
-    room.submit("a", 5).await;
-    room.server.command(&["FLUSHALL"]).expect("flushed");
-    room.store.job_counts().await.expect_err("lost");
-    room.store.reinitialize().await.expect("anew");
-    assert_eq!(room.store.job_counts().await.expect("tally").queued, 0);
-    room.submit("a", 5).await;
-    is_closed_for_a_window(&room.store).await;
+async fn a_caller_can_reinitialize_at_once() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 5).await;
+    fixture.server.command(&["FLUSHALL"]).expect("flushed");
+    fixture.store.job_counts().await.expect_err("lost");
+    fixture.store.reinitialize().await.expect("reinitialized");
+    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 0);
+    fixture.submit("a", 5).await;
+    assert_closed_for_a_window(&fixture.store).await;
 }
 
 // One worker holds the first claim of both queues; it settles the lost one.
 #[tokio::test]
-async fn a_claim_of_a_lost_queue_is_fenced_in_the_next() {
-    let room = Room::new().await;
-    room.submit("a", 1).await;
-    let before = room.claim(1).await.jobs;
-    room.server.command(&["FLUSHALL"]).expect("flushed");
-    room.store.job_counts().await.expect_err("lost");
-    room.store.reinitialize().await.expect("anew");
-    room.submit("a", 1).await;
-    let after = room.claim(1).await.jobs;
+async fn a_claim_of_a_lost_queue_is_fenced_in_the_new_one() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 1).await;
+    let before = fixture.claim(1).await.jobs;
+    fixture.server.command(&["FLUSHALL"]).expect("flushed");
+    fixture.store.job_counts().await.expect_err("lost");
+    fixture.store.reinitialize().await.expect("reinitialized");
+    fixture.submit("a", 1).await;
+    let after = fixture.claim(1).await.jobs;
     let ends = vec![done(&before[0])];
-    let settled = room.store.settle(&name("worker"), ends).await;
+    let settled = fixture.store.settle(&name("worker"), ends).await;
     assert_eq!(settled.expect("settled"), [SettleResult::Fenced]);
-    assert_eq!(room.store.job_counts().await.expect("tally").in_flight, 1);
-    room.finish(&after).await;
-    assert_eq!(room.store.job_counts().await.expect("tally").done, 1);
-    room.balanced().await;
+    assert_eq!(
+        fixture.store.job_counts().await.expect("tally").in_flight,
+        1
+    );
+    fixture.finish(&after).await;
+    assert_eq!(fixture.store.job_counts().await.expect("tally").done, 1);
+    fixture.assert_balanced().await;
 }
 
 // No earlier process is left, and only the functions prove that there was one.
 #[tokio::test]
-async fn who_finds_an_emptied_server_waits_for_a_window() {
-    let room = Room::new().await;
-    room.submit("a", 1).await;
-    room.server.command(&["FLUSHALL"]).expect("flushed");
-    let newcomer = connect(&room.server).await;
+async fn limits_stay_closed_for_a_window_on_an_emptied_server() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 1).await;
+    fixture.server.command(&["FLUSHALL"]).expect("flushed");
+    let newcomer = connect(&fixture.server).await;
     let jobs = (0..5).map(|n| job("a", n)).collect();
     newcomer
         .submit(SubmitBatch::from_jobs(jobs))
         .await
         .expect("submitted");
-    is_closed_for_a_window(&newcomer).await;
+    assert_closed_for_a_window(&newcomer).await;
 }
 
 // A machine that starts after the loss creates the queue without knowing of it; the older one joins
 // it, and its knowledge of used limits applies to both.
 #[tokio::test]
-async fn who_was_there_before_the_loss_closes_the_limit_for_those_who_came_after() {
-    let room = Room::new().await;
-    room.submit("a", 1).await;
-    room.server.command(&["FLUSHALL"]).expect("flushed");
-    let newcomer = RedisStore::connect(RedisOptions::new(room.server.url())).await;
+async fn an_older_process_closes_the_limits_for_newer_ones_after_a_loss() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 1).await;
+    fixture.server.command(&["FLUSHALL"]).expect("flushed");
+    let newcomer = RedisStore::connect(RedisOptions::new(fixture.server.url())).await;
     let newcomer = newcomer.expect("connected");
     newcomer
         .submit(SubmitBatch::from_jobs(vec![job("a", 1), job("a", 2)]))
         .await
         .expect("submitted");
-    room.store.job_counts().await.expect_err("lost");
-    room.store.reinitialize().await.expect("joined");
-    assert_eq!(room.store.job_counts().await.expect("tally").queued, 2);
-    is_closed_for_a_window(&newcomer).await;
+    fixture.store.job_counts().await.expect_err("lost");
+    fixture.store.reinitialize().await.expect("joined");
+    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 2);
+    assert_closed_for_a_window(&newcomer).await;
 }
 
 // One window from the reconnect, and the guard of 5 ms.
 #[tokio::test]
 async fn limits_stay_closed_for_a_window_after_a_restart() {
-    let mut room = Room::with(ServerOptions {
+    let mut fixture = RedisFixture::with(ServerOptions {
         keep: Keep::EveryWrite,
         ..ServerOptions::default()
     })
     .await;
-    room.submit("a", 20).await;
+    fixture.submit("a", 20).await;
     let plan = SharedLimits {
         limits: vec![limit(
             Rate::new(10, Duration::from_millis(1_500)).expect("a rate"),
@@ -260,17 +263,19 @@ async fn limits_stay_closed_for_a_window_after_a_restart() {
         horizon: Duration::ZERO,
     };
     assert_eq!(
-        claim(&room.store, "one", 5, Some(plan.clone()))
+        claim(&fixture.store, "one", 5, Some(plan.clone()))
             .await
             .jobs
             .len(),
         1
     );
-    room.server.restart().expect("restarted");
-    while room.store.job_counts().await.is_err() {}
-    let moved = room.server.command(&["HGET", "{outflow}:epoch", "moved"]);
-    let moved = Duration::from_micros(moved.expect("told").parse().expect("a time"));
-    let claims = claim(&room.store, "one", 5, Some(plan)).await;
+    fixture.server.restart().expect("restarted");
+    while fixture.store.job_counts().await.is_err() {}
+    let moved = fixture
+        .server
+        .command(&["HGET", "{outflow}:epoch", "moved"]);
+    let moved = Duration::from_micros(moved.expect("read").parse().expect("a time"));
+    let claims = claim(&fixture.store, "one", 5, Some(plan)).await;
     assert!(claims.jobs.is_empty(), "its counters may be old");
     let opens = claims.decided.expect("a time") + claims.next.expect("jobs wait");
     let closed = opens.saturating_sub(moved);
@@ -278,7 +283,7 @@ async fn limits_stay_closed_for_a_window_after_a_restart() {
     assert!(closed >= window, "{closed:?}");
     assert!(closed < window + Duration::from_millis(20), "{closed:?}");
     assert_eq!(
-        room.claim(5).await.jobs.len(),
+        fixture.claim(5).await.jobs.len(),
         5,
         "without a plan nothing is to be kept"
     );
@@ -286,9 +291,9 @@ async fn limits_stay_closed_for_a_window_after_a_restart() {
 
 // Two megabytes are full after some thousand jobs. Existing jobs can still be done.
 #[tokio::test]
-async fn a_full_server_takes_nothing_by_halves_and_gives_out_what_it_has() {
+async fn a_full_server_accepts_no_partial_batch_and_hands_out_its_jobs() {
     let settings = vec![setting("maxmemory", "3mb")];
-    let room = Room::with(ServerOptions {
+    let fixture = RedisFixture::with(ServerOptions {
         settings,
         ..ServerOptions::default()
     })
@@ -299,7 +304,7 @@ async fn a_full_server_takes_nothing_by_halves_and_gives_out_what_it_has() {
             payload: Bytes::from(vec![b'x'; 200]),
             ..job(["a", "b"][n % 2], n)
         });
-        match room
+        match fixture
             .store
             .submit(SubmitBatch::from_jobs(jobs.collect()))
             .await
@@ -310,20 +315,23 @@ async fn a_full_server_takes_nothing_by_halves_and_gives_out_what_it_has() {
         assert!(taken < 100_000, "never full");
     };
     assert!(error.is_full() && error.is_passing(), "{error}");
-    assert_eq!(room.store.job_counts().await.expect("tally").queued, taken);
-    room.balanced().await;
+    assert_eq!(
+        fixture.store.job_counts().await.expect("tally").queued,
+        taken
+    );
+    fixture.assert_balanced().await;
     let mut done = 0;
     while done < taken {
-        let jobs = room.claim(100).await.jobs;
+        let jobs = fixture.claim(100).await.jobs;
         assert!(!jobs.is_empty(), "{done} of {taken}");
-        room.finish(&jobs).await;
+        fixture.finish(&jobs).await;
         done += u64::try_from(jobs.len()).expect("few");
     }
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 #[tokio::test]
-async fn a_server_that_may_throw_keys_away_is_refused() {
+async fn a_server_that_may_evict_keys_is_refused() {
     let settings = vec![setting("maxmemory-policy", "allkeys-lru")];
     let server = RedisServer::start(ServerOptions {
         settings,
@@ -334,36 +342,44 @@ async fn a_server_that_may_throw_keys_away_is_refused() {
 }
 
 #[tokio::test]
-async fn forgotten_scripts_are_sent_again() {
-    let room = Room::new().await;
-    room.submit("a", 2).await;
-    room.server.command(&["SCRIPT", "FLUSH"]).expect("flushed");
-    room.submit("a", 2).await;
-    room.server.command(&["SCRIPT", "FLUSH"]).expect("flushed");
-    assert_eq!(room.claim(9).await.jobs.len(), 4);
+async fn flushed_scripts_are_loaded_again() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 2).await;
+    fixture
+        .server
+        .command(&["SCRIPT", "FLUSH"])
+        .expect("flushed");
+    fixture.submit("a", 2).await;
+    fixture
+        .server
+        .command(&["SCRIPT", "FLUSH"])
+        .expect("flushed");
+    assert_eq!(fixture.claim(9).await.jobs.len(), 4);
 }
 
 // Foreign keys in place of a list, a set of returned jobs, a session and the queue's own sets.
 #[tokio::test]
-async fn a_foreign_key_is_named_and_nothing_is_half_done() {
-    let room = Room::new().await;
-    room.submit("a", 2).await;
-    room.server
+async fn a_foreign_key_is_named_and_nothing_is_changed() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 2).await;
+    fixture
+        .server
         .command(&["SET", "{outflow}:l:2:3:api:b", "mine"])
         .expect("set");
     let both = SubmitBatch::from_jobs(vec![job("a", 7), job("c", 8), job("b", 9)]);
-    let error = room.store.submit(both).await.expect_err("a foreign key");
+    let error = fixture.store.submit(both).await.expect_err("a foreign key");
     assert!(
         error.is_damaged() && error.to_string().contains("{outflow}:l:2:3:api:b"),
         "{error}"
     );
-    room.balanced().await;
-    assert_eq!(room.store.job_counts().await.expect("tally").queued, 2);
+    fixture.assert_balanced().await;
+    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 2);
 
-    room.server
+    fixture
+        .server
         .command(&["SET", "{outflow}:s:worker", "mine"])
         .expect("set");
-    let ask = ClaimRequest {
+    let request = ClaimRequest {
         lane: name("api"),
         session: name("worker"),
         most: 5,
@@ -371,27 +387,29 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
         recoveries: 2,
         plan: None,
     };
-    let error = room
+    let error = fixture
         .store
-        .claim(ask, &mut AllowAll)
+        .claim(request, &mut AllowAll)
         .await
         .expect_err("a foreign key");
     assert!(error.to_string().contains("{outflow}:s:worker"), "{error}");
-    room.balanced().await;
-    room.server
+    fixture.assert_balanced().await;
+    fixture
+        .server
         .command(&["DEL", "{outflow}:s:worker"])
         .expect("deleted");
-    let jobs = room.claim(5).await.jobs;
+    let jobs = fixture.claim(5).await.jobs;
     assert_eq!(payloads(&jobs), ["a-0", "a-1"]);
 
-    room.server
+    fixture
+        .server
         .command(&["SET", "{outflow}:b:2:3:api:a", "mine"])
         .expect("set");
     let ends = vec![
         done(&jobs[0]),
         end(&jobs[1], outflow_store::JobEnd::Returned),
     ];
-    let error = room
+    let error = fixture
         .store
         .settle(&name("worker"), ends.clone())
         .await
@@ -400,35 +418,38 @@ async fn a_foreign_key_is_named_and_nothing_is_half_done() {
         error.to_string().contains("{outflow}:b:2:3:api:a"),
         "{error}"
     );
-    room.balanced().await;
-    room.server
+    fixture.assert_balanced().await;
+    fixture
+        .server
         .command(&["DEL", "{outflow}:b:2:3:api:a"])
         .expect("deleted");
     assert_eq!(
-        room.settle(ends).await,
+        fixture.settle(ends).await,
         [SettleResult::Done, SettleResult::Waits]
     );
-    room.balanced().await;
+    fixture.assert_balanced().await;
 
-    room.server
+    fixture
+        .server
         .command(&["DEL", "{outflow}:who"])
         .expect("deleted");
-    room.server
+    fixture
+        .server
         .command(&["SET", "{outflow}:who", "mine"])
         .expect("set");
-    assert!(refusal(&room.server).await.contains("{outflow}:who"));
+    assert!(refusal(&fixture.server).await.contains("{outflow}:who"));
 }
 
 #[tokio::test]
 async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
-    let room = Room::new().await;
+    let fixture = RedisFixture::new().await;
     let wait = ReplicaWait {
         count: 1,
         timeout: Duration::from_millis(50),
     };
     let options = RedisOptions {
         wait_replicas: Some(wait),
-        ..RedisOptions::new(room.server.url())
+        ..RedisOptions::new(fixture.server.url())
     };
     let careful = RedisStore::connect(options.clone())
         .await
@@ -438,7 +459,7 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
         .await
         .expect_err("no replica");
     assert!(error.is_doubtful(), "{error}");
-    let address = room.server.address().expect("a port");
+    let address = fixture.server.address().expect("a port");
     let replica = RedisServer::start(ServerOptions {
         settings: vec![setting(
             "replicaof",
@@ -484,7 +505,7 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
 
 // One node that has all slots works; one that has none reports it.
 #[tokio::test]
-async fn a_node_of_a_cluster_works_if_it_has_the_slots() {
+async fn a_cluster_node_works_if_it_has_the_slots() {
     let settings = vec![setting("cluster-enabled", "yes")];
     let server = RedisServer::start(ServerOptions {
         settings,
@@ -507,18 +528,18 @@ async fn a_node_of_a_cluster_works_if_it_has_the_slots() {
         tries += 1;
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
-    let room = Room { server, store };
+    let fixture = RedisFixture { server, store };
     for tenant in ["a", "b{c}", "{x}"] {
-        room.submit(tenant, 3).await;
+        fixture.submit(tenant, 3).await;
     }
-    let jobs = room.claim(9).await.jobs;
+    let jobs = fixture.claim(9).await.jobs;
     assert_eq!(jobs.len(), 9);
-    room.finish(&jobs).await;
-    room.balanced().await;
+    fixture.finish(&jobs).await;
+    fixture.assert_balanced().await;
 }
 
 #[tokio::test]
-async fn a_password_is_needed_and_never_shown() {
+async fn a_password_is_required_and_never_shown() {
     let settings = vec![setting("requirepass", "hunter2")];
     let server = RedisServer::start(ServerOptions {
         settings,

@@ -22,52 +22,52 @@ fn plan(units: u64, millis: u64) -> SharedLimits {
     }
 }
 
-async fn claimed(room: &Room, most: usize, plan: &SharedLimits) -> Vec<ClaimedJob> {
-    claim(&room.store, "one", most, Some(plan.clone()))
+async fn claimed(fixture: &RedisFixture, most: usize, plan: &SharedLimits) -> Vec<ClaimedJob> {
+    claim(&fixture.store, "one", most, Some(plan.clone()))
         .await
         .jobs
 }
 
 // Ten calls in ten seconds at any cost: twenty jobs that cost four and none.
 #[tokio::test]
-async fn a_limit_of_calls_does_not_care_for_costs() {
-    let room = Room::new().await;
+async fn a_limit_of_calls_ignores_costs() {
+    let fixture = RedisFixture::new().await;
     let job = |n: usize| NewJob {
         cost: Cost::new(if n.is_multiple_of(2) { 4 } else { 0 }),
         ..job("a", n)
     };
-    let jobs = room
+    let jobs = fixture
         .store
         .submit(SubmitBatch::from_jobs((0..20).map(job).collect()));
     jobs.await.expect("submitted");
     let mut calls = plan(10, 10_000);
     calls.limits[0].measure = CountBy::Calls;
-    assert_eq!(claimed(&room, 20, &calls).await.len(), 10);
+    assert_eq!(claimed(&fixture, 20, &calls).await.len(), 10);
 }
 
 // Twenty of twenty in ten seconds are used. A window of eleven seconds has no quota left, and a
 // limit of twenty-five has five.
 #[tokio::test]
-async fn a_limit_that_changes_keeps_what_was_used() {
-    let room = Room::new().await;
-    room.submit("a", 60).await;
-    assert_eq!(claimed(&room, 50, &plan(20, 10_000)).await.len(), 20);
-    assert_eq!(claimed(&room, 50, &plan(20, 11_000)).await.len(), 0);
-    assert_eq!(claimed(&room, 50, &plan(25, 10_000)).await.len(), 5);
+async fn a_changed_limit_keeps_its_usage() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 60).await;
+    assert_eq!(claimed(&fixture, 50, &plan(20, 10_000)).await.len(), 20);
+    assert_eq!(claimed(&fixture, 50, &plan(20, 11_000)).await.len(), 0);
+    assert_eq!(claimed(&fixture, 50, &plan(25, 10_000)).await.len(), 5);
 }
 
 // Five starts in the middle are refunded, one after the other: five others start, and then no more.
 #[tokio::test]
-async fn what_was_not_used_of_a_long_window_is_given_back() {
-    let room = Room::new().await;
-    room.submit("a", 60).await;
+async fn unused_starts_of_a_long_window_are_refunded() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 60).await;
     let rule = TenantRule {
         rate: Some("20/10s".parse().expect("a rate")),
         ..TenantRule::default()
     };
-    room.store.set_default_rule(rule).await.expect("ruled");
+    fixture.store.set_default_rule(rule).await.expect("ruled");
     let plan = plan(20, 10_000);
-    let claims = claim(&room.store, "one", 50, Some(plan.clone())).await;
+    let claims = claim(&fixture.store, "one", 50, Some(plan.clone())).await;
     assert_eq!(claims.jobs.len(), 20);
     let decided = claims.decided.expect("the server's time");
     for job in &claims.jobs[8..13] {
@@ -76,23 +76,23 @@ async fn what_was_not_used_of_a_long_window_is_given_back() {
             cost: job.cost,
             plan: plan.clone(),
         };
-        let refunded = room.store.refund(&start, decided + job.starts_in).await;
+        let refunded = fixture.store.refund(&start, decided + job.starts_in).await;
         refunded.expect("given back");
     }
-    assert_eq!(claimed(&room, 50, &plan).await.len(), 5);
-    assert_eq!(claimed(&room, 50, &plan).await.len(), 0);
-    room.balanced().await;
+    assert_eq!(claimed(&fixture, 50, &plan).await.len(), 5);
+    assert_eq!(claimed(&fixture, 50, &plan).await.len(), 0);
+    fixture.assert_balanced().await;
 }
 
 // Sixty in a second and a fifth, one in 16.7 ms. The first of them did not start, with 59 runs
 // behind it: another may start instead, and the next after that when the second has left the
 // window, not the first.
 #[tokio::test]
-async fn what_is_given_back_is_the_start_that_was_not_used_and_no_other() {
-    let room = Room::new().await;
-    room.submit("a", 62).await;
+async fn a_refund_removes_its_own_start_only() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 62).await;
     let plan = plan(60, 1_200);
-    let claims = claim(&room.store, "one", 60, Some(plan.clone())).await;
+    let claims = claim(&fixture.store, "one", 60, Some(plan.clone())).await;
     assert_eq!(claims.jobs.len(), 60);
     let first = claims.decided.expect("the server's time") + claims.jobs[0].starts_in;
     let start = StartDebit {
@@ -100,8 +100,12 @@ async fn what_is_given_back_is_the_start_that_was_not_used_and_no_other() {
         cost: Cost::ONE,
         plan: plan.clone(),
     };
-    room.store.refund(&start, first).await.expect("given back");
-    let more = claim(&room.store, "one", 62, Some(plan)).await;
+    fixture
+        .store
+        .refund(&start, first)
+        .await
+        .expect("given back");
+    let more = claim(&fixture.store, "one", 62, Some(plan)).await;
     let decided = more.decided.expect("the server's time");
     let at = |job: &ClaimedJob| decided + job.starts_in;
     let at: Vec<_> = more.jobs.iter().map(at).collect();
@@ -114,7 +118,7 @@ async fn what_is_given_back_is_the_start_that_was_not_used_and_no_other() {
 // third waits for the window, and so does a claim.
 #[tokio::test]
 async fn a_start_outside_of_a_claim_is_debited_like_any_other() {
-    let room = Room::new().await;
+    let fixture = RedisFixture::new().await;
     let start = StartDebit {
         tenant: name("a"),
         cost: Cost::ONE,
@@ -123,14 +127,14 @@ async fn a_start_outside_of_a_claim_is_debited_like_any_other() {
             ..plan(2, 1_200)
         },
     };
-    let debit = async || room.store.debit(&start).await.expect("asked");
+    let debit = async || fixture.store.debit(&start).await.expect("asked");
     assert_eq!(debit().await, None);
     assert_eq!(debit().await, None);
     let wait = debit().await.expect("full");
     assert!(wait > Duration::from_secs(1), "{wait:?}");
-    room.submit("a", 1).await;
+    fixture.submit("a", 1).await;
     assert!(
-        claimed(&room, 1, &start.plan).await.is_empty(),
+        claimed(&fixture, 1, &start.plan).await.is_empty(),
         "claims see it, too"
     );
     tokio::time::sleep(wait).await;
@@ -142,28 +146,28 @@ async fn a_start_outside_of_a_claim_is_debited_like_any_other() {
 // start then; the last after 910. Then five without an instant, of which a claim knows: its first
 // start is behind their window.
 #[tokio::test]
-async fn whoever_asks_in_another_way_finds_what_was_used() {
-    let room = Room::new().await;
-    room.submit("a", 6).await;
+async fn debits_and_claims_see_each_others_usage() {
+    let fixture = RedisFixture::new().await;
+    fixture.submit("a", 6).await;
     let plan = plan(5, 500);
-    assert_eq!(claimed(&room, 5, &plan).await.len(), 5);
-    let ahead = server_time(&room.server) + 910_000;
+    assert_eq!(claimed(&fixture, 5, &plan).await.len(), 5);
+    let ahead = server_time(&fixture.server) + 910_000;
     let start = StartDebit {
         tenant: name("a"),
         cost: Cost::ONE,
         plan: plan.clone(),
     };
-    let debit = async || room.store.debit(&start).await.expect("asked");
+    let debit = async || fixture.store.debit(&start).await.expect("asked");
     let wait = debit().await.expect("full");
     assert!(wait <= Duration::from_millis(505), "{wait:?}");
-    while server_time(&room.server) < ahead {
+    while server_time(&fixture.server) < ahead {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     for _ in 0..5 {
         assert_eq!(debit().await, None);
     }
     assert!(debit().await.is_some());
-    let jobs = claimed(&room, 1, &plan).await;
+    let jobs = claimed(&fixture, 1, &plan).await;
     assert!(
         jobs[0].starts_in > Duration::from_millis(300),
         "{:?}",
@@ -174,22 +178,23 @@ async fn whoever_asks_in_another_way_finds_what_was_used() {
 // Four jobs of 10, which fail and are retried when their lane is otherwise empty: 10 in half a
 // second allow one.
 #[tokio::test]
-async fn what_jobs_cost_is_known_when_they_come_back_to_an_empty_lane() {
-    let room = Room::new().await;
+async fn costs_are_known_for_jobs_returned_to_an_empty_lane() {
+    let fixture = RedisFixture::new().await;
     let dear = |n: usize| NewJob {
         cost: Cost::new(10),
         ..job("a", n)
     };
     let jobs = SubmitBatch::from_jobs((0..4).map(dear).collect());
-    room.store.submit(jobs).await.expect("submitted");
-    let jobs = claim(&room.store, "worker", 4, None).await.jobs;
+    fixture.store.submit(jobs).await.expect("submitted");
+    let jobs = claim(&fixture.store, "worker", 4, None).await.jobs;
     let failed = JobEnd::Failed {
         words: "404".to_owned(),
         result: None,
     };
     let ends = jobs.iter().map(|job| end(job, failed.clone()));
-    room.settle(ends.collect()).await;
-    room.store
+    fixture.settle(ends.collect()).await;
+    fixture
+        .store
         .requeue(&DeadLetterFilter::All)
         .await
         .expect("revived");
@@ -197,33 +202,40 @@ async fn what_jobs_cost_is_known_when_they_come_back_to_an_empty_lane() {
         horizon: Duration::from_millis(100),
         ..plan(10, 500)
     };
-    assert_eq!(claimed(&room, 4, &plan).await.len(), 1);
-    room.balanced().await;
+    assert_eq!(claimed(&fixture, 4, &plan).await.len(), 1);
+    fixture.assert_balanced().await;
 }
 
 // A tenant has five in three seconds of its own, the lane a hundred in a fifth: after the loss the
 // tenant's usage is unknown, while others only wait for the lane.
 #[tokio::test]
 async fn a_tenants_own_window_is_waited_out_after_a_loss() {
-    let room = Room::new().await;
-    room.server.command(&["FLUSHALL"]).expect("flushed");
-    room.store.job_counts().await.expect_err("lost");
-    room.store.reinitialize().await.expect("anew");
+    let fixture = RedisFixture::new().await;
+    fixture.server.command(&["FLUSHALL"]).expect("flushed");
+    fixture.store.job_counts().await.expect_err("lost");
+    fixture.store.reinitialize().await.expect("reinitialized");
     let rule = TenantRule {
         rate: Some("5/3s".parse().expect("a rate")),
         ..TenantRule::default()
     };
-    room.store.set_rule(&name("a"), rule).await.expect("ruled");
-    room.submit("a", 3).await;
-    room.submit("b", 3).await;
+    fixture
+        .store
+        .set_rule(&name("a"), rule)
+        .await
+        .expect("ruled");
+    fixture.submit("a", 3).await;
+    fixture.submit("b", 3).await;
     let plan = SharedLimits {
         horizon: Duration::from_millis(50),
         ..plan(100, 200)
     };
     tokio::time::sleep(Duration::from_millis(220)).await;
-    let jobs = claimed(&room, 10, &plan).await;
+    let jobs = claimed(&fixture, 10, &plan).await;
     assert!(jobs.iter().all(|job| job.tenant == name("b")), "{jobs:?}");
     assert_eq!(jobs.len(), 3);
     tokio::time::sleep(Duration::from_millis(2_850)).await;
-    assert!(!claimed(&room, 10, &plan).await.is_empty(), "a may again");
+    assert!(
+        !claimed(&fixture, 10, &plan).await.is_empty(),
+        "a may again"
+    );
 }

@@ -10,7 +10,7 @@ use outflow_store::{
 use outflow_testkit::{FaultProxy, NetConditions, RedisOptions as ServerOptions, RedisServer};
 use tokio::time::{sleep, timeout};
 
-use super::support::{BACK_WITHIN, LEASE, Room, claim, name, setting, settle};
+use super::support::{LEASE, ProxyFixture, RECOVERY_TIME, claim, name, setting, settle};
 
 /// Options of a server that replicates at once.
 fn primary() -> ServerOptions {
@@ -40,7 +40,7 @@ async fn copies(primary: &RedisServer) {
     let copies = async {
         while !primary
             .command(&["INFO", "replication"])
-            .expect("told")
+            .expect("read")
             .contains("state=online")
         {
             sleep(Duration::from_millis(10)).await;
@@ -53,10 +53,10 @@ async fn copies(primary: &RedisServer) {
 
 /// Waits until a replica has all writes of its primary. `WAIT` only covers writes of its own
 /// connection.
-async fn heard(primary: &RedisServer, replica: &RedisServer) {
+async fn wait_until_replicated(primary: &RedisServer, replica: &RedisServer) {
     let has = |server: &RedisServer| -> u64 {
-        let told = server.command(&["INFO", "replication"]).expect("told");
-        let mut lines = told.lines();
+        let info = server.command(&["INFO", "replication"]).expect("read");
+        let mut lines = info.lines();
         let offset = lines.find_map(|line| line.strip_prefix("master_repl_offset:"));
         offset.expect("an offset").trim().parse().expect("a number")
     };
@@ -66,7 +66,7 @@ async fn heard(primary: &RedisServer, replica: &RedisServer) {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(BACK_WITHIN, heard).await.expect("heard");
+    timeout(RECOVERY_TIME, heard).await.expect("heard");
 }
 
 /// Runs confirmed submissions through failovers, each in the middle of one. Returns the numbers of
@@ -76,10 +76,12 @@ async fn failovers(rounds: u32) -> (usize, usize) {
         count: 1,
         timeout: Duration::from_millis(300),
     };
-    let mut room = Room::with(primary(), |options| options.wait_replicas = Some(confirm)).await;
-    let mut replica = replica_of(room.server.address().expect("a port"));
-    copies(&room.server).await;
-    room.server
+    let mut fixture =
+        ProxyFixture::with(primary(), |options| options.wait_replicas = Some(confirm)).await;
+    let mut replica = replica_of(fixture.server.address().expect("a port"));
+    copies(&fixture.server).await;
+    fixture
+        .server
         .command(&["CONFIG", "SET", "min-replicas-to-write", "1"])
         .expect("set");
     let (mut confirmed, mut doubtful, mut number) = (BTreeSet::new(), 0, 0);
@@ -108,27 +110,27 @@ async fn failovers(rounds: u32) -> (usize, usize) {
             }
         };
         // Submits until the first failure, because the primary dies meanwhile.
-        tokio::join!(hand_in(&room.store, false), async {
+        tokio::join!(hand_in(&fixture.store, false), async {
             sleep(fall).await;
-            room.server.kill().expect("killed");
+            fixture.server.kill().expect("killed");
         });
         replica
             .command(&["REPLICAOF", "NO", "ONE"])
             .expect("promoted");
         let address = replica.address().expect("a port");
-        room.proxy.set_server(address);
-        room.proxy.reset_all();
+        fixture.proxy.set_server(address);
+        fixture.proxy.reset_all();
         let next = replica_of(address);
-        room.server = std::mem::replace(&mut replica, next);
-        copies(&room.server).await;
-        timeout(BACK_WITHIN, hand_in(&room.store, true))
+        fixture.server = std::mem::replace(&mut replica, next);
+        copies(&fixture.server).await;
+        timeout(RECOVERY_TIME, hand_in(&fixture.store, true))
             .await
             .expect("back");
     }
     // Calls without confirmation use another connection, which has been idle since.
-    room.back().await;
-    room.balanced().await;
-    let kept: BTreeSet<String> = room.work_off("s").await.into_iter().collect();
+    fixture.wait_until_back().await;
+    fixture.assert_balanced().await;
+    let kept: BTreeSet<String> = fixture.work_off("s").await.into_iter().collect();
     let lost: Vec<_> = confirmed.difference(&kept).collect();
     assert!(
         lost.is_empty(),
@@ -136,19 +138,19 @@ async fn failovers(rounds: u32) -> (usize, usize) {
         lost.len(),
         confirmed.len()
     );
-    room.balanced().await;
+    fixture.assert_balanced().await;
     (confirmed.len(), doubtful)
 }
 
 #[tokio::test]
-async fn what_a_replica_confirmed_outlives_failovers() {
+async fn confirmed_jobs_survive_failovers() {
     let (confirmed, _) = failovers(3).await;
     assert!(confirmed > 15, "{confirmed}");
 }
 
 #[tokio::test]
 #[ignore = "minutes: fifty failovers"]
-async fn stress_what_a_replica_confirmed_outlives_fifty_failovers() {
+async fn stress_confirmed_jobs_survive_fifty_failovers() {
     let (confirmed, doubtful) = failovers(50).await;
     println!("50 failovers: {confirmed} confirmed and kept, {doubtful} in doubt");
 }
@@ -156,61 +158,65 @@ async fn stress_what_a_replica_confirmed_outlives_fifty_failovers() {
 // The replica lags for a while, and is still promoted. Without confirmation acknowledged jobs are
 // lost, and the store reports it; with confirmation every call was doubtful.
 #[tokio::test]
-async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() {
+async fn without_confirmation_a_failover_loses_unreplicated_jobs() {
     for wait in [None, Some(1)] {
         let confirm = wait.map(|count| ReplicaWait {
             count,
             timeout: Duration::from_millis(100),
         });
-        let mut room = Room::with(primary(), |options| {
+        let mut fixture = ProxyFixture::with(primary(), |options| {
             options.wait_replicas = confirm;
         })
         .await;
-        let way = FaultProxy::start(room.server.address().expect("a port"));
+        let way = FaultProxy::start(fixture.server.address().expect("a port"));
         let way = way.await.expect("a proxy");
         let replica = replica_of(way.address());
-        copies(&room.server).await;
+        copies(&fixture.server).await;
         // Repeated if a loaded machine's replica is late: the jobs have names.
-        let before = async { while room.submit("before", 10).await.is_err() {} };
-        timeout(BACK_WITHIN, before).await.expect("submitted");
-        heard(&room.server, &replica).await;
+        let before = async { while fixture.submit("before", 10).await.is_err() {} };
+        timeout(RECOVERY_TIME, before).await.expect("submitted");
+        wait_until_replicated(&fixture.server, &replica).await;
         way.set_conditions(NetConditions::Blackhole).await;
         let mut answered = 0;
         for batch in 0..10 {
-            match room.submit(&format!("b{batch}"), 10).await {
+            match fixture.submit(&format!("b{batch}"), 10).await {
                 Ok(()) => answered += 10,
                 Err(error) => assert!(error.is_doubtful(), "{error}"),
             }
         }
-        room.proxy.reset_all();
-        room.back().await;
-        assert_eq!(room.store.take_warning(), None, "the same server as before");
-        room.server.kill().expect("killed");
+        fixture.proxy.reset_all();
+        fixture.wait_until_back().await;
+        assert_eq!(
+            fixture.store.take_warning(),
+            None,
+            "the same server as before"
+        );
+        fixture.server.kill().expect("killed");
         replica
             .command(&["CONFIG", "SET", "min-replicas-to-write", "0"])
             .expect("set");
         replica
             .command(&["REPLICAOF", "NO", "ONE"])
             .expect("promoted");
-        room.proxy.set_server(replica.address().expect("a port"));
-        room.proxy.reset_all();
-        room.back().await;
-        let warning = room.store.take_warning().expect("another server");
+        fixture.proxy.set_server(replica.address().expect("a port"));
+        fixture.proxy.reset_all();
+        fixture.wait_until_back().await;
+        let warning = fixture.store.take_warning().expect("another server");
         assert!(warning.contains("another redis took over"), "{warning}");
         assert_eq!(
             warning.contains("may be missing") && warning.contains("set wait_replicas"),
             wait.is_none(),
             "{warning}"
         );
-        assert_eq!(room.store.take_warning(), None, "it is told once");
-        let kept = room.store.job_counts().await.expect("tally").queued;
+        assert_eq!(fixture.store.take_warning(), None, "it is reported once");
+        let kept = fixture.store.job_counts().await.expect("tally").queued;
         let lost = answered + 10 - kept;
         // 100 without confirmation, none with it.
         assert_eq!(
             (answered, lost),
             if wait.is_none() { (100, 100) } else { (0, 0) }
         );
-        room.balanced().await;
+        fixture.assert_balanced().await;
     }
 }
 
@@ -218,23 +224,23 @@ async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() 
 // for the tolerated silence of a replica, here a second, and then refuses; refused jobs are not
 // there.
 #[tokio::test]
-async fn a_primary_without_its_replicas_takes_nothing() {
-    let room = Room::new(primary()).await;
-    let way = FaultProxy::start(room.server.address().expect("a port"));
+async fn a_primary_without_its_replicas_accepts_nothing() {
+    let fixture = ProxyFixture::new(primary()).await;
+    let way = FaultProxy::start(fixture.server.address().expect("a port"));
     let way = way.await.expect("a proxy");
     let _replica = replica_of(way.address());
-    copies(&room.server).await;
+    copies(&fixture.server).await;
     for (name, value) in [
         ("min-replicas-to-write", "1"),
         ("min-replicas-max-lag", "1"),
     ] {
-        let set = room.server.command(&["CONFIG", "SET", name, value]);
+        let set = fixture.server.command(&["CONFIG", "SET", name, value]);
         set.expect("set");
     }
-    let submit = async |word: String| room.submit(&word, 1).await;
+    let submit = async |word: String| fixture.submit(&word, 1).await;
     let heard = async { while submit("first".to_owned()).await.is_err() {} };
-    timeout(BACK_WITHIN, heard).await.expect("heard");
-    let jobs = claim(&room.store, "s", 1).await.expect("claimed");
+    timeout(RECOVERY_TIME, heard).await.expect("heard");
+    let jobs = claim(&fixture.store, "s", 1).await.expect("claimed");
     way.set_conditions(NetConditions::Blackhole).await;
     let mut acked = 0;
     let refused = async {
@@ -245,49 +251,52 @@ async fn a_primary_without_its_replicas_takes_nothing() {
             }
             sleep(Duration::from_millis(20)).await;
         }
-        unreachable!("as many as there are numbers")
+        unreachable!("numbers never end")
     };
-    let error = timeout(BACK_WITHIN, refused).await.expect("refused");
+    let error = timeout(RECOVERY_TIME, refused).await.expect("refused");
     assert!(error.is_passing() && !error.is_doubtful(), "{error}");
-    let error = settle(&room.store, "s", &jobs).await.expect_err("refused");
+    let error = settle(&fixture.store, "s", &jobs)
+        .await
+        .expect_err("refused");
     assert!(error.is_passing() && !error.is_doubtful(), "{error}");
-    let error = claim(&room.store, "s", 1).await.expect_err("refused");
+    let error = claim(&fixture.store, "s", 1).await.expect_err("refused");
     assert!(error.is_passing() && !error.is_doubtful(), "{error}");
-    let tally = room.store.job_counts().await.expect("it can be read");
+    let tally = fixture.store.job_counts().await.expect("it can be read");
     assert_eq!((tally.queued, tally.in_flight), (acked, 1));
-    room.balanced().await;
+    fixture.assert_balanced().await;
     way.set_conditions(NetConditions::Clear).await;
     way.reset_all();
     let again = async { while submit("after".to_owned()).await.is_err() {} };
-    timeout(BACK_WITHIN, again).await.expect("back");
-    let tally = room.store.job_counts().await.expect("tally");
+    timeout(RECOVERY_TIME, again).await.expect("back");
+    let tally = fixture.store.job_counts().await.expect("tally");
     assert_eq!((tally.queued, tally.in_flight), (acked + 1, 1));
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // No replica confirms the submission, so the server waits for the whole timeout; other calls are
 // answered meanwhile.
 #[tokio::test]
-async fn waiting_for_copies_holds_up_nothing_else() {
+async fn waiting_for_replicas_blocks_no_other_call() {
     let confirm = ReplicaWait {
         count: 1,
         timeout: Duration::from_millis(450),
     };
-    let room = Room::with(primary(), |options| options.wait_replicas = Some(confirm)).await;
+    let fixture =
+        ProxyFixture::with(primary(), |options| options.wait_replicas = Some(confirm)).await;
     let waits = || {
-        let told = room.server.command(&["INFO", "clients"]).expect("told");
-        told.contains("blocked_clients:1")
+        let info = fixture.server.command(&["INFO", "clients"]).expect("read");
+        info.contains("blocked_clients:1")
     };
     let meanwhile = async {
         while !waits() {
             sleep(Duration::from_millis(1)).await;
         }
-        room.store.job_counts().await.expect("answered");
+        fixture.store.job_counts().await.expect("answered");
         assert!(waits(), "it was answered after the wait");
     };
-    let (submitted, ()) = tokio::join!(room.submit("a", 1), meanwhile);
+    let (submitted, ()) = tokio::join!(fixture.submit("a", 1), meanwhile);
     assert!(submitted.expect_err("no copy").is_doubtful());
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 /// Ten in this window, and none ahead.
@@ -295,7 +304,7 @@ const WINDOW: Duration = Duration::from_millis(1_500);
 
 /// Claims as soon as the store allows until enough jobs start, and returns their starts on the
 /// machine's clock, which both servers share.
-async fn starts(room: &Room, many: usize) -> Vec<Duration> {
+async fn starts(fixture: &ProxyFixture, many: usize) -> Vec<Duration> {
     let mut starts = Vec::new();
     while starts.len() < many {
         let limit = SharedLimit {
@@ -303,7 +312,7 @@ async fn starts(room: &Room, many: usize) -> Vec<Duration> {
             rate: Rate::new(10, WINDOW).expect("a rate"),
             measure: CountBy::Cost,
         };
-        let ask = ClaimRequest {
+        let request = ClaimRequest {
             lane: name("api"),
             session: name("s"),
             most: 1,
@@ -315,7 +324,11 @@ async fn starts(room: &Room, many: usize) -> Vec<Duration> {
                 horizon: Duration::ZERO,
             }),
         };
-        let claims = room.store.claim(ask, &mut AllowAll).await.expect("claimed");
+        let claims = fixture
+            .store
+            .claim(request, &mut AllowAll)
+            .await
+            .expect("claimed");
         let decided = claims.decided.expect("the server's time");
         starts.extend(claims.jobs.iter().map(|job| decided + job.starts_in));
         if claims.jobs.is_empty() {
@@ -329,32 +342,32 @@ async fn starts(room: &Room, many: usize) -> Vec<Duration> {
 // in a second and a half. So nothing starts for one window after the failover, and then it
 // continues.
 #[tokio::test]
-async fn limits_stay_closed_for_a_window_after_another_server_took_over() {
-    let mut room = Room::new(primary()).await;
-    let way = FaultProxy::start(room.server.address().expect("a port"));
+async fn limits_stay_closed_for_a_window_after_a_failover() {
+    let mut fixture = ProxyFixture::new(primary()).await;
+    let way = FaultProxy::start(fixture.server.address().expect("a port"));
     let way = way.await.expect("a proxy");
     let replica = replica_of(way.address());
-    copies(&room.server).await;
-    room.submit("a", 30).await.expect("submitted");
-    let mut before = starts(&room, 1).await;
-    heard(&room.server, &replica).await;
+    copies(&fixture.server).await;
+    fixture.submit("a", 30).await.expect("submitted");
+    let mut before = starts(&fixture, 1).await;
+    wait_until_replicated(&fixture.server, &replica).await;
     way.set_conditions(NetConditions::Blackhole).await;
-    before.extend(starts(&room, 9).await);
-    room.server.kill().expect("killed");
+    before.extend(starts(&fixture, 9).await);
+    fixture.server.kill().expect("killed");
     replica
         .command(&["CONFIG", "SET", "min-replicas-to-write", "0"])
         .expect("set");
     replica
         .command(&["REPLICAOF", "NO", "ONE"])
         .expect("promoted");
-    room.proxy.set_server(replica.address().expect("a port"));
-    room.proxy.reset_all();
-    room.back().await;
+    fixture.proxy.set_server(replica.address().expect("a port"));
+    fixture.proxy.reset_all();
+    fixture.wait_until_back().await;
     let moved = replica
         .command(&["HGET", "{outflow}:epoch", "moved"])
-        .expect("told");
+        .expect("read");
     let moved = Duration::from_micros(moved.parse().expect("a time"));
-    let after = timeout(WINDOW + BACK_WITHIN, starts(&room, 10)).await;
+    let after = timeout(WINDOW + RECOVERY_TIME, starts(&fixture, 10)).await;
     let after = after.expect("it goes on");
     assert!(
         after[0] >= moved + WINDOW,
@@ -366,5 +379,5 @@ async fn limits_stay_closed_for_a_window_after_another_server_took_over() {
         let span = eleven[10].saturating_sub(eleven[0]);
         assert!(span > WINDOW, "eleven starts in {span:?}");
     }
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }

@@ -8,18 +8,18 @@ use outflow_store::{
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 use tokio::time::{Instant, timeout};
 
-use super::support::{BACK_WITHIN, PATIENCE, Room, name, settle};
+use super::support::{CALL_TIMEOUT, ProxyFixture, RECOVERY_TIME, name, settle};
 
 /// Freezes the server while jobs are submitted and settled. No call exceeds its timeout by much,
 /// new connections fail as well, and each call is applied once when the server continues.
-async fn stands_still(span: Duration) {
-    let mut room = Room::new(ServerOptions {
+async fn freeze_server(span: Duration) {
+    let mut fixture = ProxyFixture::new(ServerOptions {
         keep: Keep::EveryWrite,
         ..ServerOptions::default()
     })
     .await;
-    room.submit("a", 10).await.expect("submitted");
-    let ask = ClaimRequest {
+    fixture.submit("a", 10).await.expect("submitted");
+    let request = ClaimRequest {
         lane: name("api"),
         session: name("s"),
         most: 5,
@@ -27,54 +27,56 @@ async fn stands_still(span: Duration) {
         recoveries: 2,
         plan: None,
     };
-    let claims = room.store.claim(ask, &mut AllowAll).await;
+    let claims = fixture.store.claim(request, &mut AllowAll).await;
     let jobs = claims.expect("claimed").jobs;
-    room.server.freeze().expect("stopped");
+    fixture.server.freeze().expect("stopped");
     let (begun, mut calls) = (Instant::now(), 0);
     while begun.elapsed() < span {
-        let submitted = timeout(PATIENCE * 3, room.submit("b", 10)).await;
-        let error = submitted.expect("in time").expect_err("nobody answers");
+        let submitted = timeout(CALL_TIMEOUT * 3, fixture.submit("b", 10)).await;
+        let error = submitted
+            .expect("in time")
+            .expect_err("the server is frozen");
         assert!(error.is_passing(), "{error}");
-        let settled = timeout(PATIENCE * 3, settle(&room.store, "s", &jobs)).await;
-        let error = settled.expect("in time").expect_err("nobody answers");
+        let settled = timeout(CALL_TIMEOUT * 3, settle(&fixture.store, "s", &jobs)).await;
+        let error = settled.expect("in time").expect_err("the server is frozen");
         assert!(error.is_passing(), "{error}");
-        let mut options = RedisOptions::new(format!("redis://{}/", room.proxy.address()));
-        options.timeout = PATIENCE;
-        let another = timeout(PATIENCE * 3, RedisStore::connect(options)).await;
-        let error = another.expect("in time").expect_err("nobody answers");
+        let mut options = RedisOptions::new(format!("redis://{}/", fixture.proxy.address()));
+        options.timeout = CALL_TIMEOUT;
+        let another = timeout(CALL_TIMEOUT * 3, RedisStore::connect(options)).await;
+        let error = another.expect("in time").expect_err("the server is frozen");
         assert!(error.is_passing(), "{error}");
         calls += 3;
     }
-    room.server.thaw().expect("goes on");
-    room.back().await;
+    fixture.server.thaw().expect("goes on");
+    fixture.wait_until_back().await;
     println!("{calls} calls in {span:?}");
     let again = async {
-        while room.submit("b", 10).await.is_err() {}
+        while fixture.submit("b", 10).await.is_err() {}
         loop {
-            match settle(&room.store, "s", &jobs).await {
+            match settle(&fixture.store, "s", &jobs).await {
                 Ok(settled) => return settled,
                 Err(error) => assert!(error.is_passing(), "{error}"),
             }
         }
     };
-    let settled = timeout(BACK_WITHIN, again).await.expect("back");
+    let settled = timeout(RECOVERY_TIME, again).await.expect("back");
     // A call whose reply was lost may have settled them.
     let once = |one: &SettleResult| matches!(one, SettleResult::Done | SettleResult::Fenced);
     assert!(settled.iter().all(once), "{settled:?}");
-    let tally = room.store.job_counts().await.expect("tally");
+    let tally = fixture.store.job_counts().await.expect("tally");
     assert_eq!((tally.done, tally.in_flight, tally.queued), (5, 0, 15));
-    room.balanced().await;
-    assert_eq!(room.work_off("t").await.len(), 15);
-    room.balanced().await;
+    fixture.assert_balanced().await;
+    assert_eq!(fixture.work_off("t").await.len(), 15);
+    fixture.assert_balanced().await;
 }
 
 #[tokio::test]
-async fn a_server_that_stands_still_for_five_seconds_loses_nothing() {
-    stands_still(Duration::from_secs(5)).await;
+async fn a_server_frozen_for_five_seconds_loses_nothing() {
+    freeze_server(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]
 #[ignore = "a minute of silence"]
-async fn stress_a_server_that_stands_still_for_a_minute_loses_nothing() {
-    stands_still(Duration::from_mins(1)).await;
+async fn stress_a_server_frozen_for_a_minute_loses_nothing() {
+    freeze_server(Duration::from_mins(1)).await;
 }

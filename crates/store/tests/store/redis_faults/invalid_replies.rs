@@ -9,21 +9,21 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::support::{PATIENCE, Room, claim};
+use super::support::{CALL_TIMEOUT, ProxyFixture, claim};
 
 /// Bytes in place of every reply, while present.
-type Words = Arc<Mutex<Option<Vec<u8>>>>;
+type InjectedReply = Arc<Mutex<Option<Vec<u8>>>>;
 
 /// Proxies a server, and replaces its replies while there are others. Never ends.
-async fn liar(listener: TcpListener, server: SocketAddr, words: Words) {
+async fn replace_replies(listener: TcpListener, server: SocketAddr, words: InjectedReply) {
     loop {
         // One after the other: the store has one connection, and drops it before it opens another.
         let (client, _) = listener.accept().await.expect("a client");
-        lie(client, server, Arc::clone(&words)).await;
+        replace_with(client, server, Arc::clone(&words)).await;
     }
 }
 
-async fn lie(client: TcpStream, server: SocketAddr, words: Words) {
+async fn replace_with(client: TcpStream, server: SocketAddr, words: InjectedReply) {
     let Ok(server) = TcpStream::connect(server).await else {
         return;
     };
@@ -54,23 +54,24 @@ async fn lie(client: TcpStream, server: SocketAddr, words: Words) {
 // an invalid number, and a depth too large for any stack: in the handshake, and later. The call
 // ends in time with a transient error, and the next one gets a valid reply.
 #[tokio::test]
-async fn what_no_server_says_is_an_error_and_the_next_call_is_answered() {
-    let room = Room::new(ServerOptions::default()).await;
-    let words = Words::default();
-    let server = room.server.address().expect("a port");
+async fn an_invalid_reply_is_an_error_and_the_next_call_succeeds() {
+    let fixture = ProxyFixture::new(ServerOptions::default()).await;
+    let words = InjectedReply::default();
+    let server = fixture.server.address().expect("a port");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    room.proxy
+    fixture
+        .proxy
         .set_server(listener.local_addr().expect("a port"));
-    room.proxy.reset_all();
+    fixture.proxy.reset_all();
     tokio::select! {
-        () = liar(listener, server, Arc::clone(&words)) => {}
-        () = is_lied_to(&room, &words) => {}
+        () = replace_replies(listener, server, Arc::clone(&words)) => {}
+        () = assert_invalid_replies(&fixture, &words) => {}
     }
 }
 
-async fn is_lied_to(room: &Room, words: &Words) {
-    room.back().await;
-    room.submit("a", 3).await.expect("submitted");
+async fn assert_invalid_replies(fixture: &ProxyFixture, words: &InjectedReply) {
+    fixture.wait_until_back().await;
+    fixture.submit("a", 3).await.expect("submitted");
     let deep = b"*1\r\n".repeat(100_000);
     let lies: [&[u8]; 8] = [
         b"+O",
@@ -82,28 +83,32 @@ async fn is_lied_to(room: &Room, words: &Words) {
         b":x\r\n",
         &deep,
     ];
-    for lie in lies {
-        let shown = String::from_utf8_lossy(lie)
+    for replace_with in lies {
+        let shown = String::from_utf8_lossy(replace_with)
             .chars()
             .take(30)
             .collect::<String>();
-        let lying = |lies: bool| *words.lock().expect("whole") = lies.then(|| lie.to_vec());
+        let lying =
+            |lies: bool| *words.lock().expect("whole") = lies.then(|| replace_with.to_vec());
         for begins_with in ["a call", "a greeting"] {
             lying(true);
             if begins_with == "a greeting" {
-                room.proxy.reset_all();
+                fixture.proxy.reset_all();
             }
             for _ in 0..2 {
-                let call = timeout(PATIENCE * 3, room.submit("b", 3)).await;
-                let error = call.expect("in time").expect_err("a lie");
+                let call = timeout(CALL_TIMEOUT * 3, fixture.submit("b", 3)).await;
+                let error = call.expect("in time").expect_err("a replace_with");
                 assert!(error.is_passing(), "{shown:?} at {begins_with}: {error}");
             }
             lying(false);
-            room.back().await;
+            fixture.wait_until_back().await;
         }
     }
     // Each call was applied once.
-    assert_eq!(room.store.job_counts().await.expect("tally").queued, 6);
-    assert_eq!(claim(&room.store, "s", 9).await.expect("claimed").len(), 6);
-    room.balanced().await;
+    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 6);
+    assert_eq!(
+        claim(&fixture.store, "s", 9).await.expect("claimed").len(),
+        6
+    );
+    fixture.assert_balanced().await;
 }

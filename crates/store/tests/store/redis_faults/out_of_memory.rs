@@ -9,11 +9,11 @@ use outflow_store::{
 };
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 
-use super::support::{Room, name, setting, settle};
+use super::support::{ProxyFixture, name, setting, settle};
 
 /// Claims under a lease that outlives the restart of a server.
-async fn claim_for_long(room: &Room, most: usize) -> Vec<ClaimedJob> {
-    let ask = ClaimRequest {
+async fn claim_with_long_lease(fixture: &ProxyFixture, most: usize) -> Vec<ClaimedJob> {
+    let request = ClaimRequest {
         lane: name("api"),
         session: name("s"),
         most,
@@ -21,33 +21,36 @@ async fn claim_for_long(room: &Room, most: usize) -> Vec<ClaimedJob> {
         recoveries: 2,
         plan: None,
     };
-    let claims = room.store.claim(ask, &mut AllowAll).await;
+    let claims = fixture.store.claim(request, &mut AllowAll).await;
     claims.expect("claimed").jobs
 }
 
 /// Runs every operation except submission.
-async fn goes_on(room: &Room, jobs: &[ClaimedJob]) {
-    let error = room.submit("more", 1).await.expect_err("no room");
+async fn assert_operations_work(fixture: &ProxyFixture, jobs: &[ClaimedJob]) {
+    let error = fixture.submit("more", 1).await.expect_err("full");
     assert!(error.is_full(), "{error}");
-    let beat = room
+    let beat = fixture
         .store
         .heartbeat(&name("s"), Duration::from_mins(1))
         .await;
     assert_eq!(beat.expect("beaten"), HeartbeatResult::Alive);
-    let settled = settle(&room.store, "s", jobs).await.expect("settled");
+    let settled = settle(&fixture.store, "s", jobs).await.expect("settled");
     assert!(
         settled.iter().all(|one| *one == SettleResult::Done),
         "{settled:?}"
     );
     let tenant = ControlScope::Tenant(name("a"));
-    room.store.pause(&tenant).await.expect("paused");
-    assert!(claim_for_long(room, 9).await.is_empty(), "it is stopped");
-    room.store.resume(&tenant).await.expect("resumed");
-    let debited = room.store.debit(&start()).await.expect("debited");
+    fixture.store.pause(&tenant).await.expect("paused");
+    assert!(
+        claim_with_long_lease(fixture, 9).await.is_empty(),
+        "it is stopped"
+    );
+    fixture.store.resume(&tenant).await.expect("resumed");
+    let debited = fixture.store.debit(&start()).await.expect("debited");
     assert_eq!(debited, None);
-    room.store.reap(10, 3).await.expect("reaped");
-    assert_eq!(room.work_off("s").await.len(), 20);
-    room.balanced().await;
+    fixture.store.reap(10, 3).await.expect("reaped");
+    assert_eq!(fixture.work_off("s").await.len(), 20);
+    fixture.assert_balanced().await;
 }
 
 fn start() -> StartDebit {
@@ -69,7 +72,7 @@ fn start() -> StartDebit {
 
 // With functions, with functions that were lost and cannot be loaded, and without any.
 #[tokio::test]
-async fn a_full_server_that_was_restarted_goes_on() {
+async fn a_restarted_full_server_continues() {
     for (functions, flushed) in [(true, false), (true, true), (false, false)] {
         let mut settings = Vec::new();
         if !functions {
@@ -80,18 +83,19 @@ async fn a_full_server_that_was_restarted_goes_on() {
             settings,
             ..ServerOptions::default()
         };
-        let mut room = Room::new(options).await;
-        room.submit("a", 30).await.expect("submitted");
-        let jobs = claim_for_long(&room, 10).await;
-        room.server.restart().expect("restarted");
+        let mut fixture = ProxyFixture::new(options).await;
+        fixture.submit("a", 30).await.expect("submitted");
+        let jobs = claim_with_long_lease(&fixture, 10).await;
+        fixture.server.restart().expect("restarted");
         let full = ["CONFIG", "SET", "maxmemory", "1"];
-        room.server.command(&full).expect("full");
+        fixture.server.command(&full).expect("full");
         if flushed {
-            room.server
+            fixture
+                .server
                 .command(&["FUNCTION", "FLUSH"])
                 .expect("flushed");
         }
-        room.back().await;
-        goes_on(&room, &jobs).await;
+        fixture.wait_until_back().await;
+        assert_operations_work(&fixture, &jobs).await;
     }
 }

@@ -7,9 +7,9 @@ use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-use super::support::{BACK_WITHIN, Room, claim, setting, settle};
+use super::support::{ProxyFixture, RECOVERY_TIME, claim, setting, settle};
 
-fn keeping(keep: Keep) -> ServerOptions {
+fn durable_options(keep: Keep) -> ServerOptions {
     ServerOptions {
         keep,
         ..ServerOptions::default()
@@ -18,45 +18,50 @@ fn keeping(keep: Keep) -> ServerOptions {
 
 // Twenty kills while jobs are submitted and done: acknowledged jobs are there after each.
 #[tokio::test]
-async fn a_server_that_is_killed_again_and_again_loses_nothing_that_it_answered() {
-    let mut room = Room::new(keeping(Keep::EveryWrite)).await;
+async fn repeated_kills_lose_no_acknowledged_job() {
+    let mut fixture = ProxyFixture::new(durable_options(Keep::EveryWrite)).await;
     let mut acked = 0;
     let mut done = 0;
     for round in 0..20 {
         for batch in 0..3 {
-            if room.submit(&format!("r{round}-{batch}"), 10).await.is_ok() {
+            if fixture
+                .submit(&format!("r{round}-{batch}"), 10)
+                .await
+                .is_ok()
+            {
                 acked += 10;
             }
         }
-        let jobs = claim(&room.store, &format!("s{round}"), 7)
+        let jobs = claim(&fixture.store, &format!("s{round}"), 7)
             .await
             .expect("claimed");
-        done += settle(&room.store, &format!("s{round}"), &jobs)
+        done += settle(&fixture.store, &format!("s{round}"), &jobs)
             .await
             .expect("settled")
             .len();
-        room.server.restart().expect("restarted");
-        room.back().await;
+        fixture.server.restart().expect("restarted");
+        fixture.wait_until_back().await;
     }
-    let tally = room.store.job_counts().await.expect("tally");
+    let tally = fixture.store.job_counts().await.expect("tally");
     assert_eq!((acked, done), (600, 140));
     assert_eq!((tally.queued, tally.done), (460, 140));
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // Loading takes a second here: a thousand keys of a millisecond each. Calls report it and end in
 // time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_loads_is_waited_for() {
-    let mut options = keeping(Keep::EverySecond);
+async fn calls_wait_for_a_loading_server() {
+    let mut options = durable_options(Keep::EverySecond);
     options.settings = vec![setting("key-load-delay", 20_000)];
-    let mut room = Room::new(options).await;
+    let mut fixture = ProxyFixture::new(options).await;
     for batch in 0..30 {
-        room.submit(&format!("b{batch}"), 10)
+        fixture
+            .submit(&format!("b{batch}"), 10)
             .await
             .expect("submitted");
     }
-    let (store, server) = (&room.store, &mut room.server);
+    let (store, server) = (&fixture.store, &mut fixture.server);
     let runtime = Handle::current();
     let mut refused = 0;
     tokio::task::block_in_place(|| {
@@ -72,24 +77,24 @@ async fn a_server_that_loads_is_waited_for() {
         });
     });
     assert!(refused > 0, "it was there all the time");
-    room.back().await;
-    assert_eq!(room.store.job_counts().await.expect("tally").queued, 300);
-    room.balanced().await;
+    fixture.wait_until_back().await;
+    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 300);
+    fixture.assert_balanced().await;
 }
 
 // A foreign script runs for a second and a half, and the server reports to be busy after 100 ms.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_busy_server_is_waited_for() {
+async fn calls_wait_for_a_busy_server() {
     let options = ServerOptions {
         settings: vec![setting("busy-reply-threshold", 100)],
         ..ServerOptions::default()
     };
-    let mut room = Room::new(options).await;
-    room.submit("a", 20).await.expect("submitted");
-    let jobs = claim(&room.store, "s", 10).await.expect("claimed");
+    let mut fixture = ProxyFixture::new(options).await;
+    fixture.submit("a", 20).await.expect("submitted");
+    let jobs = claim(&fixture.store, "s", 10).await.expect("claimed");
     let busy = "local begun = redis.call('TIME') repeat local now = redis.call('TIME') \
                 until (now[1] - begun[1]) * 1000000 + now[2] - begun[2] > 1500000";
-    let (store, server) = (&room.store, &mut room.server);
+    let (store, server) = (&fixture.store, &mut fixture.server);
     let runtime = Handle::current();
     let mut refused = 0;
     tokio::task::block_in_place(|| {
@@ -107,89 +112,98 @@ async fn a_busy_server_is_waited_for() {
         });
     });
     assert!(refused > 0, "it was never busy");
-    room.back().await;
-    let tally = room.store.job_counts().await.expect("tally");
+    fixture.wait_until_back().await;
+    let tally = fixture.store.job_counts().await.expect("tally");
     assert_eq!((tally.done + tally.in_flight, tally.queued), (10, 10));
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // An operator pauses writes, as a failover does: a call is doubtful after its half second, and is
 // applied once.
 #[tokio::test]
-async fn a_server_whose_clients_are_paused_is_asked_again() {
-    let room = Room::new(ServerOptions::default()).await;
-    room.submit("a", 10).await.expect("submitted");
-    let jobs = claim(&room.store, "s", 10).await.expect("claimed");
-    room.server
+async fn calls_are_repeated_while_clients_are_paused() {
+    let fixture = ProxyFixture::new(ServerOptions::default()).await;
+    fixture.submit("a", 10).await.expect("submitted");
+    let jobs = claim(&fixture.store, "s", 10).await.expect("claimed");
+    fixture
+        .server
         .command(&["CLIENT", "PAUSE", "700", "WRITE"])
         .expect("paused");
-    let error = settle(&room.store, "s", &jobs).await.expect_err("paused");
+    let error = settle(&fixture.store, "s", &jobs)
+        .await
+        .expect_err("paused");
     assert!(error.is_passing(), "{error}");
     let again = async {
-        while settle(&room.store, "s", &jobs).await.is_err() {}
-        while room.submit("b", 5).await.is_err() {}
+        while settle(&fixture.store, "s", &jobs).await.is_err() {}
+        while fixture.submit("b", 5).await.is_err() {}
     };
-    timeout(BACK_WITHIN, again).await.expect("back");
-    let tally = room.store.job_counts().await.expect("tally");
+    timeout(RECOVERY_TIME, again).await.expect("back");
+    let tally = fixture.store.job_counts().await.expect("tally");
     assert_eq!((tally.done, tally.queued), (10, 5));
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // Its file may grow by 64 KiB and no more. No batch is taken in part, and accepted jobs are there
 // when the disk has space again, and after a restart.
 #[tokio::test]
 async fn a_full_disk_refuses_and_loses_nothing() {
-    let mut room = Room::new(keeping(Keep::EverySecond)).await;
-    room.submit("before", 100).await.expect("submitted");
-    room.server.limit_files(Some(64 * 1_024)).expect("limited");
+    let mut fixture = ProxyFixture::new(durable_options(Keep::EverySecond)).await;
+    fixture.submit("before", 100).await.expect("submitted");
+    fixture
+        .server
+        .limit_files(Some(64 * 1_024))
+        .expect("limited");
     let mut acked = 100;
     let full = async {
         for batch in 0.. {
-            match room.submit(&format!("b{batch}"), 100).await {
+            match fixture.submit(&format!("b{batch}"), 100).await {
                 Ok(()) => acked += 100,
                 Err(error) => return error,
             }
             sleep(Duration::from_millis(10)).await;
         }
-        unreachable!("as many as there are numbers")
+        unreachable!("numbers never end")
     };
     let error = timeout(Duration::from_secs(20), full).await.expect("full");
     assert!(error.is_full() && error.is_passing(), "{error}");
-    room.server.limit_files(None).expect("room");
+    fixture.server.limit_files(None).expect("lifted");
     let again = async {
-        while room.submit("after", 10).await.is_err() {
+        while fixture.submit("after", 10).await.is_err() {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(BACK_WITHIN, again).await.expect("back");
+    timeout(RECOVERY_TIME, again).await.expect("back");
     assert_eq!(
-        room.store.job_counts().await.expect("tally").queued,
+        fixture.store.job_counts().await.expect("tally").queued,
         acked + 10
     );
-    room.balanced().await;
+    fixture.assert_balanced().await;
     // All of it reaches the disk within a second, and outlives the server.
     sleep(Duration::from_millis(1_100)).await;
-    room.server.restart().expect("restarted");
-    room.back().await;
+    fixture.server.restart().expect("restarted");
+    fixture.wait_until_back().await;
     assert_eq!(
-        room.store.job_counts().await.expect("tally").queued,
+        fixture.store.job_counts().await.expect("tally").queued,
         acked + 10
     );
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // A server that waits for its disk exits when that is full. The pending call is doubtful;
 // acknowledged jobs are there after the restart, and doubtful ones are there at most once.
 #[tokio::test]
-async fn a_server_that_ends_with_its_full_disk_loses_nothing_that_it_answered() {
-    let mut room = Room::new(keeping(Keep::EveryWrite)).await;
-    room.submit("before", 100).await.expect("submitted");
-    room.server.limit_files(Some(256 * 1_024)).expect("limited");
+async fn a_server_stopped_by_its_full_disk_loses_no_acknowledged_job() {
+    let mut fixture = ProxyFixture::new(durable_options(Keep::EveryWrite)).await;
+    fixture.submit("before", 100).await.expect("submitted");
+    fixture
+        .server
+        .limit_files(Some(256 * 1_024))
+        .expect("limited");
     let mut acked: Vec<String> = (0..100).map(|n| format!("before-{n}")).collect();
     let mut batch = 0;
     let error = loop {
         let word = format!("b{batch}");
-        match room.submit(&word, 100).await {
+        match fixture.submit(&word, 100).await {
             Ok(()) => acked.extend((0..100).map(|n| format!("{word}-{n}"))),
             Err(error) => break error,
         }
@@ -197,49 +211,54 @@ async fn a_server_that_ends_with_its_full_disk_loses_nothing_that_it_answered() 
         assert!(batch < 1_000, "never full");
     };
     assert!(batch > 0 && error.is_passing(), "{error}");
-    assert!(room.server.command(&["PING"]).is_err(), "it has ended");
-    let error = room.submit("while", 1).await.expect_err("it has ended");
+    assert!(fixture.server.command(&["PING"]).is_err(), "it has ended");
+    let error = fixture.submit("while", 1).await.expect_err("it has ended");
     assert!(error.is_passing(), "{error}");
-    room.server.restart().expect("restarted");
-    room.back().await;
-    room.submit(&format!("b{batch}"), 100).await.expect("room");
+    fixture.server.restart().expect("restarted");
+    fixture.wait_until_back().await;
+    fixture
+        .submit(&format!("b{batch}"), 100)
+        .await
+        .expect("submitted");
     acked.extend((0..100).map(|n| format!("b{batch}-{n}")));
-    room.balanced().await;
-    let mut kept = room.work_off("s").await;
+    fixture.assert_balanced().await;
+    let mut kept = fixture.work_off("s").await;
     kept.sort_unstable();
     acked.sort_unstable();
     assert_eq!(kept, acked);
-    room.balanced().await;
+    fixture.assert_balanced().await;
 }
 
 // A primary that becomes a replica refuses everything; as a primary again, it continues.
 #[tokio::test]
 async fn a_demoted_primary_is_not_written_to() {
-    let room = Room::new(ServerOptions::default()).await;
-    room.submit("a", 10).await.expect("submitted");
-    let jobs = claim(&room.store, "s", 5).await.expect("claimed");
-    room.server
+    let fixture = ProxyFixture::new(ServerOptions::default()).await;
+    fixture.submit("a", 10).await.expect("submitted");
+    let jobs = claim(&fixture.store, "s", 5).await.expect("claimed");
+    fixture
+        .server
         .command(&["REPLICAOF", "127.0.0.1", "1"])
         .expect("demoted");
     for _ in 0..3 {
-        let error = settle(&room.store, "s", &jobs)
+        let error = settle(&fixture.store, "s", &jobs)
             .await
             .expect_err("a replica");
         assert!(error.is_passing() && !error.is_doubtful(), "{error}");
-        let error = room.submit("b", 1).await.expect_err("a replica");
+        let error = fixture.submit("b", 1).await.expect_err("a replica");
         assert!(error.is_passing(), "{error}");
     }
-    room.server
+    fixture
+        .server
         .command(&["REPLICAOF", "NO", "ONE"])
         .expect("promoted");
-    room.back().await;
+    fixture.wait_until_back().await;
     assert_eq!(
-        settle(&room.store, "s", &jobs)
+        settle(&fixture.store, "s", &jobs)
             .await
             .expect("settled")
             .len(),
         5
     );
-    assert_eq!(room.work_off("t").await.len(), 5);
-    room.balanced().await;
+    assert_eq!(fixture.work_off("t").await.len(), 5);
+    fixture.assert_balanced().await;
 }

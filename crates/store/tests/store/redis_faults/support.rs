@@ -10,13 +10,13 @@ use outflow_store::{
 use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer};
 
 /// Server, the proxy to it, and a store behind the proxy.
-pub(crate) struct Room {
+pub(crate) struct ProxyFixture {
     pub(crate) server: RedisServer,
     pub(crate) proxy: FaultProxy,
     pub(crate) store: RedisStore,
 }
 
-impl Room {
+impl ProxyFixture {
     pub(crate) async fn new(options: ServerOptions) -> Self {
         Self::with(options, |_| {}).await
     }
@@ -30,7 +30,7 @@ impl Room {
         let proxy = FaultProxy::start(server.address().expect("a port"));
         let proxy = proxy.await.expect("a proxy");
         let mut options = RedisOptions::new(format!("redis://{}/", proxy.address()));
-        options.timeout = PATIENCE;
+        options.timeout = CALL_TIMEOUT;
         change(&mut options);
         let store = RedisStore::connect(options).await.expect("connected");
         Self {
@@ -41,19 +41,19 @@ impl Room {
     }
 
     /// Submits jobs named by this word and their numbers.
-    pub(crate) async fn submit(&self, word: &str, many: usize) -> StoreResult<()> {
-        submit(&self.store, word, many).await
+    pub(crate) async fn submit(&self, word: &str, count: usize) -> StoreResult<()> {
+        submit(&self.store, word, count).await
     }
 
     /// Waits until the store answers, within the allowed outage.
-    pub(crate) async fn back(&self) {
+    pub(crate) async fn wait_until_back(&self) {
         let back = async {
             while let Err(error) = self.store.job_counts().await {
                 assert!(error.is_passing(), "{error}");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let within = tokio::time::timeout(BACK_WITHIN, back).await;
+        let within = tokio::time::timeout(RECOVERY_TIME, back).await;
         within.expect("back within five seconds");
     }
 
@@ -75,14 +75,14 @@ impl Room {
     }
 
     /// Asserts that the audit finds no difference.
-    pub(crate) async fn balanced(&self) {
+    pub(crate) async fn assert_balanced(&self) {
         let drift = self.store.audit().await.expect("counted");
         assert_eq!(drift, 0, "{:?}", self.store.job_counts().await);
     }
 }
 
-pub(crate) async fn submit(store: &RedisStore, word: &str, many: usize) -> StoreResult<()> {
-    let jobs = (0..many).map(|number| {
+pub(crate) async fn submit(store: &RedisStore, word: &str, count: usize) -> StoreResult<()> {
+    let jobs = (0..count).map(|number| {
         let mut job = NewJob::new(name("a"), name("api"), Bytes::from_static(b"x"));
         job.id = Some(name(&format!("{word}-{number}")));
         job
@@ -99,7 +99,7 @@ pub(crate) async fn claim(
     session: &str,
     most: usize,
 ) -> StoreResult<Vec<ClaimedJob>> {
-    let ask = ClaimRequest {
+    let request = ClaimRequest {
         lane: name("api"),
         session: name(session),
         most,
@@ -107,7 +107,7 @@ pub(crate) async fn claim(
         recoveries: 2,
         plan: None,
     };
-    Ok(store.claim(ask, &mut AllowAll).await?.jobs)
+    Ok(store.claim(request, &mut AllowAll).await?.jobs)
 }
 
 pub(crate) async fn settle(
@@ -137,7 +137,7 @@ pub(crate) fn setting(name: &str, value: impl ToString) -> (String, String) {
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
 
 /// Timeout of a call in these tests; the default is two seconds.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Time that the store may need after the end of a fault.
-pub(crate) const BACK_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const RECOVERY_TIME: Duration = Duration::from_secs(5);

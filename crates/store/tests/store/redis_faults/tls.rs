@@ -7,7 +7,7 @@ use outflow_store::{JobQueue, RedisOptions, RedisStore, StoreControl, StoreError
 use outflow_testkit::{FaultProxy, Listen, RedisOptions as ServerOptions, RedisServer};
 use tokio::time::timeout;
 
-use super::support::{BACK_WITHIN, claim, setting, settle, submit};
+use super::support::{RECOVERY_TIME, claim, setting, settle, submit};
 
 fn server(settings: Vec<(String, String)>) -> RedisServer {
     let options = ServerOptions {
@@ -52,13 +52,13 @@ async fn a_store_works_over_tls() {
     let jobs = claim(&store, "s", 4).await.expect("claimed");
     let ends = settle(&store, "s", &jobs).await.expect("settled");
     let again = settle(&store, "s", &jobs).await.expect("settled");
-    assert_ne!(ends, again, "the second time they are nobody's");
+    assert_ne!(ends, again, "they are already settled");
     let handing_in = async { submit(&store, "b", 1).await.expect("submitted") };
     let ringing = async { tokio::join!(store.changed(), handing_in) };
-    timeout(BACK_WITHIN, ringing).await.expect("it rang");
+    timeout(RECOVERY_TIME, ringing).await.expect("it rang");
     proxy.reset_all();
     let back = async { while store.job_counts().await.is_err() {} };
-    timeout(BACK_WITHIN, back).await.expect("back");
+    timeout(RECOVERY_TIME, back).await.expect("back");
     let tally = store.job_counts().await.expect("tally");
     assert_eq!((tally.queued, tally.done), (7, 4));
     assert_eq!(store.audit().await.expect("counted"), 0);
@@ -66,7 +66,7 @@ async fn a_store_works_over_tls() {
 
 // The machine does not trust a new authority, and neither does another such authority.
 #[tokio::test]
-async fn a_server_that_nobody_vouches_for_is_not_spoken_to() {
+async fn a_server_of_an_untrusted_authority_is_refused() {
     let (server, other) = (server(Vec::new()), server(Vec::new()));
     for authority in [None, other.ca_file()] {
         let (error, words) = refusal(&server.url(), authority).await;
@@ -76,16 +76,16 @@ async fn a_server_that_nobody_vouches_for_is_not_spoken_to() {
 
 // Its certificate is for a name, and not for the address of that machine.
 #[tokio::test]
-async fn a_server_of_another_name_is_not_spoken_to() {
+async fn a_server_with_a_certificate_for_another_name_is_refused() {
     let server = server(Vec::new());
     let url = format!("rediss://{}/", server.address().expect("a port"));
     let (error, words) = refusal(&url, server.ca_file()).await;
     assert!(error.is_refused(), "{words}");
-    assert!(words.contains("made for another name"), "{words}");
+    assert!(words.contains("for another name"), "{words}");
 }
 
 #[tokio::test]
-async fn who_speaks_plainly_to_tls_is_told_to_use_it() {
+async fn a_plain_connection_to_a_tls_port_gets_a_hint() {
     let server = server(Vec::new());
     let url = format!("redis://{}/", server.address().expect("a port"));
     let (_, words) = refusal(&url, None).await;
@@ -94,7 +94,7 @@ async fn who_speaks_plainly_to_tls_is_told_to_use_it() {
 
 // A server without TLS takes the first message for the start of a long command, and waits for more.
 #[tokio::test]
-async fn who_speaks_tls_to_a_plain_server_is_told_so() {
+async fn a_tls_connection_to_a_plain_port_gets_a_hint() {
     let server = RedisServer::start(ServerOptions::default()).expect("a server");
     let url = server.url().replace("redis://", "rediss://");
     let (_, words) = refusal(&url, None).await;
@@ -103,7 +103,7 @@ async fn who_speaks_tls_to_a_plain_server_is_told_so() {
 
 // Such a server asks for client certificates by default.
 #[tokio::test]
-async fn a_server_that_wants_a_certificate_is_told_apart() {
+async fn a_server_that_requires_a_client_certificate_is_reported() {
     let server = server(vec![setting("tls-auth-clients", "yes")]);
     let (error, words) = refusal(&server.url(), server.ca_file()).await;
     assert!(error.is_refused(), "{words}");
@@ -112,7 +112,7 @@ async fn a_server_that_wants_a_certificate_is_told_apart() {
 
 // None of these reaches a server.
 #[tokio::test]
-async fn what_cannot_be_meant_is_refused_before_anything_is_sent() {
+async fn invalid_tls_options_are_refused_before_connecting() {
     let folder = tempfile::tempdir().expect("a folder");
     let empty = folder.path().join("empty.pem");
     std::fs::write(&empty, "no certificate\n").expect("written");

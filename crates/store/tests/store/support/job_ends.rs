@@ -5,7 +5,7 @@ use std::time::Duration;
 use outflow_store::{Defer, JobEnd};
 
 /// Returns the ends delayed, dead, deferred, and queued again.
-pub(crate) fn unlike_ends() -> [JobEnd; 4] {
+pub(crate) fn different_ends() -> [JobEnd; 4] {
     let hour = Duration::from_hours(1);
     let words = || "no".to_owned();
     [

@@ -8,15 +8,15 @@ use outflow_core::{Clock, ManualClock, Nanos, WallTime};
 use outflow_store::EmbeddedStore;
 use tokio::runtime::Builder;
 
-use crate::contract::World;
+use crate::contract::StoreWorld;
 
 /// Store in a temporary directory, with a manual clock.
-pub(crate) struct Room {
+pub(crate) struct EmbeddedFixture {
     pub(crate) store: EmbeddedStore,
     pub(crate) clock: Arc<ManualClock>,
 }
 
-impl World for Room {
+impl StoreWorld for EmbeddedFixture {
     type Store = EmbeddedStore;
 
     fn store(&self) -> &EmbeddedStore {
@@ -27,11 +27,11 @@ impl World for Room {
         Duration::from_secs(1)
     }
 
-    fn wall(&self) -> WallTime {
+    fn wall_time(&self) -> WallTime {
         self.clock.wall()
     }
 
-    async fn pass(&self, span: Duration) {
+    async fn advance(&self, span: Duration) {
         self.clock.advance(span);
     }
 }
@@ -46,18 +46,18 @@ pub(crate) fn clock() -> Arc<ManualClock> {
 pub(crate) fn within<T>(
     dir: &Path,
     clock: Arc<ManualClock>,
-    act: impl AsyncFnOnce(&Room) -> T,
+    act: impl AsyncFnOnce(&EmbeddedFixture) -> T,
 ) -> T {
     let (store, writer) = EmbeddedStore::open(dir, clock.clone()).expect("a store");
-    let room = Room { store, clock };
+    let fixture = EmbeddedFixture { store, clock };
     std::thread::scope(|threads| {
         threads.spawn(|| writer.run());
         // Ends the writer when the test panics, too.
-        let room = room;
+        let fixture = fixture;
         let runtime = Builder::new_current_thread()
             .enable_time()
             .build()
             .expect("a runtime");
-        runtime.block_on(act(&room))
+        runtime.block_on(act(&fixture))
     })
 }

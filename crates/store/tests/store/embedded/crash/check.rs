@@ -12,18 +12,18 @@ use outflow_store::{
 use super::strace::Event;
 use super::workload::{BATCH, CANCELLED_AT, actions, batch, work_to_the_end};
 use crate::contract::{claim, name};
-use crate::support::store_dir::{Room, clock, within};
+use crate::support::store_dir::{EmbeddedFixture, clock, within};
 
 /// Results that the program received before the power cut.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ReportedResults {
     /// Results that were on the disk by then.
     pub(crate) safe: BTreeSet<String>,
     /// Results that only the operating system had.
     pub(crate) late: BTreeSet<String>,
 }
 
-impl Told {
+impl ReportedResults {
     /// Returns true if a result promises nothing about a power cut. A submission or an operator
     /// command is answered when it is safe; the end of a job is safe with the next sync of the
     /// journal.
@@ -33,7 +33,7 @@ impl Told {
     }
 
     /// Records an event of the program or of its disk.
-    pub(crate) fn learn(&mut self, event: &Event) {
+    pub(crate) fn record(&mut self, event: &Event) {
         match event {
             Event::Said(words) if Self::is_late(words) => {
                 self.late.insert(words.clone());
@@ -50,54 +50,54 @@ impl Told {
     }
 
     /// Returns the results that must survive a power cut.
-    pub(crate) fn after_a_cut(&self) -> Self {
+    pub(crate) fn surviving(&self) -> Self {
         Self {
             safe: self.safe.clone(),
             late: BTreeSet::new(),
         }
     }
 
-    fn knows(&self, words: &str) -> bool {
+    fn contains(&self, words: &str) -> bool {
         self.safe.contains(words)
     }
 
-    fn of<'a>(&'a self, word: &'a str) -> impl Iterator<Item = &'a str> {
-        let told = self.safe.iter().filter_map(|words| words.split_once(' '));
-        told.filter_map(move |(first, rest)| (first == word).then_some(rest))
+    fn named<'a>(&'a self, word: &'a str) -> impl Iterator<Item = &'a str> {
+        let reported = self.safe.iter().filter_map(|words| words.split_once(' '));
+        reported.filter_map(move |(first, rest)| (first == word).then_some(rest))
     }
 }
 
 /// Opens an image and compares it with the reported results.
-pub(crate) fn holds(dir: &Path, told: &Told) {
+pub(crate) fn assert_image(dir: &Path, reported: &ReportedResults) {
     let time = clock();
     time.advance(Duration::from_mins(10));
-    within(dir, time, async |room| {
-        let store = &room.store;
+    within(dir, time, async |fixture| {
+        let store = &fixture.store;
         assert_eq!(store.audit().await.expect("counted"), 0, "as found");
-        let batches = submitted(store, told).await;
-        if told.knows("forgetting all") {
+        let batches = submitted(store, reported).await;
+        if reported.contains("forgetting all") {
             let tally = store.job_counts().await.expect("counted");
             assert_eq!((tally.submitted(), tally.open()), (2_000, 0));
             return;
         }
-        ends_are_known(store, told).await;
-        wishes_are_kept(store, told).await;
-        the_rest_can_be_done(room, &batches).await;
+        assert_ends_known(store, reported).await;
+        assert_commands_kept(store, reported).await;
+        assert_rest_can_be_done(fixture, &batches).await;
     });
 }
 
 /// Returns the batches in the store, each of them complete.
-async fn submitted(store: &EmbeddedStore, told: &Told) -> Vec<u32> {
+async fn submitted(store: &EmbeddedStore, reported: &ReportedResults) -> Vec<u32> {
     let tally = store.job_counts().await.expect("counted");
     let count = u32::try_from(tally.submitted()).expect("a few");
     assert_eq!(count % BATCH, 0, "a batch is there in part");
     // They were submitted one after the other.
     let batches: Vec<u32> = (0..count / BATCH).collect();
-    for acked in told.of("batch") {
+    for acked in reported.named("batch") {
         let acked = acked.parse().expect("a number");
         assert!(batches.contains(&acked), "batch {acked} of {count} jobs");
     }
-    if !told.knows("forgetting all") {
+    if !reported.contains("forgetting all") {
         for round in &batches {
             let again = store.submit(batch(*round)).await.expect("answered");
             let known =
@@ -109,28 +109,31 @@ async fn submitted(store: &EmbeddedStore, told: &Told) -> Vec<u32> {
 }
 
 /// Asserts that no job that ended before the last sync starts again.
-async fn ends_are_known(store: &EmbeddedStore, told: &Told) {
+async fn assert_ends_known(store: &EmbeddedStore, reported: &ReportedResults) {
     let outcomes = outcomes(store).await;
     let done = |id: &str| {
         let ends = outcomes.get(id).map_or(&[][..], Vec::as_slice);
         ends.contains(&JobStatus::Done)
     };
-    for id in told.of("done") {
+    for id in reported.named("done") {
         assert!(done(id), "{id} was done: {:?}", outcomes.get(id));
     }
     let dead: BTreeSet<String> = letters(store).await;
-    for id in told.of("dead").filter(|_| !told.knows("reviving all")) {
+    for id in reported
+        .named("dead")
+        .filter(|_| !reported.contains("reviving all"))
+    {
         assert!(dead.contains(id), "{id} was a dead letter");
     }
 }
 
 /// Asserts that acknowledged operator commands are in effect.
-async fn wishes_are_kept(store: &EmbeddedStore, told: &Told) {
-    if told.knows("paused t3") && !told.knows("resuming t3") {
+async fn assert_commands_kept(store: &EmbeddedStore, reported: &ReportedResults) {
+    if reported.contains("paused t3") && !reported.contains("resuming t3") {
         let report = store.tenant(&name("t3")).await.expect("read");
         assert!(report.expect("known").paused, "t3 was paused");
     }
-    for action in told.of("ended") {
+    for action in reported.named("ended") {
         let report = store.action(&name(action)).await.expect("read");
         assert!(report.expect("known").stage.is_over(), "{action} has ended");
     }
@@ -138,7 +141,7 @@ async fn wishes_are_kept(store: &EmbeddedStore, told: &Told) {
         .resume(&ControlScope::Tenant(name("t3")))
         .await
         .expect("on");
-    if told.knows("cancelled t4") {
+    if reported.contains("cancelled t4") {
         let of = |id: &str| {
             id.trim_start_matches('b')
                 .split_once('-')
@@ -156,12 +159,12 @@ async fn wishes_are_kept(store: &EmbeddedStore, told: &Told) {
 }
 
 /// Asserts that every open job can be claimed and done, once.
-async fn the_rest_can_be_done(room: &Room, batches: &[u32]) {
-    let store = &room.store;
+async fn assert_rest_can_be_done(fixture: &EmbeddedFixture, batches: &[u32]) {
+    let store = &fixture.store;
     // Leases of dead sessions expire.
-    room.clock.advance(Duration::from_hours(2));
+    fixture.clock.advance(Duration::from_hours(2));
     store.reap(9_999, 99).await.expect("reaped");
-    work_to_the_end(room, |_| ()).await;
+    work_to_the_end(fixture, |_| ()).await;
     let tally = store.job_counts().await.expect("counted");
     let all = u64::from(BATCH) * u64::try_from(batches.len()).expect("a few");
     assert_eq!((tally.open(), tally.submitted()), (0, all), "{tally:?}");

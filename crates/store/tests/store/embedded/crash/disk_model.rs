@@ -149,7 +149,7 @@ impl Disk {
 
     /// Returns the contents under the root if the power fails now.
     pub(crate) fn image(&self, root: &Path, cut: Cut) -> Image {
-        let mut luck = Luck::new(cut, &self.on_the_way());
+        let mut luck = CutChoice::new(cut, &self.on_the_way());
         let mut names = self.safe.clone();
         for change in &self.changes {
             if luck.keeps(change.when) {
@@ -223,7 +223,7 @@ impl Change {
 const SECTOR: usize = 512;
 
 /// Choices for one image.
-struct Luck {
+struct CutChoice {
     cut: Cut,
     random: Random,
     /// Percentage of sectors that are there.
@@ -232,7 +232,7 @@ struct Luck {
     last: usize,
 }
 
-impl Luck {
+impl CutChoice {
     fn new(cut: Cut, on_the_way: &[usize]) -> Self {
         let seed = match cut {
             Cut::Prefix(seed) | Cut::Sectors(seed) => seed,
@@ -301,7 +301,7 @@ impl Random {
 }
 
 /// Writes an image into a directory.
-pub(crate) fn lay_out(image: &Image, dir: &Path) {
+pub(crate) fn write_image(image: &Image, dir: &Path) {
     for (path, bytes) in image {
         let path = dir.join(path);
         fs::create_dir_all(path.parent().expect("a directory")).expect("made");

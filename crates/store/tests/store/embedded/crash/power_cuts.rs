@@ -4,8 +4,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::check::{self, Told};
-use super::disk_model::{Cut, Disk, Image, lay_out};
+use super::check::{self, ReportedResults};
+use super::disk_model::{Cut, Disk, Image, write_image};
 use super::strace::Event;
 
 /// Selection of the possible power cuts.
@@ -20,15 +20,15 @@ pub(crate) struct Thoroughness {
 }
 
 /// Image after a power cut, and the results reported by then.
-pub(crate) struct Left {
+pub(crate) struct CutImage {
     pub(crate) image: Image,
-    pub(crate) told: Told,
+    pub(crate) reported: ReportedResults,
     pub(crate) what: String,
 }
 
 /// Moments at which the power was cut.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moments {
+pub(crate) struct CutMoments {
     /// Before a sync.
     pub(crate) syncs: usize,
     /// After a result that promised durability.
@@ -36,18 +36,18 @@ pub(crate) struct Moments {
 }
 
 /// Makes the images of every power cut during these events.
-pub(crate) fn cuts(
-    (root, before, told): (&Path, &Image, &Told),
+pub(crate) fn cut_power(
+    (root, before, reported): (&Path, &Image, &ReportedResults),
     events: &[Event],
     how: Thoroughness,
-    mut then: impl FnMut(Left),
-) -> Moments {
+    mut then: impl FnMut(CutImage),
+) -> CutMoments {
     let mut disk = Disk::holding(root, before);
-    let (mut told, mut seen) = (told.clone(), Moments::default());
-    let mut cut = |disk: &Disk, told: &Told, cut, what: String| {
-        then(Left {
+    let (mut reported, mut seen) = (reported.clone(), CutMoments::default());
+    let mut cut = |disk: &Disk, reported: &ReportedResults, cut, what: String| {
+        then(CutImage {
             image: disk.image(root, cut),
-            told: told.clone(),
+            reported: reported.clone(),
             what: format!("{what}, {cut:?}"),
         });
     };
@@ -59,20 +59,20 @@ pub(crate) fn cuts(
             let tried = seen.syncs < MAKING || seen.syncs % how.points == 0;
             for variant in variants.filter(|_| tried) {
                 let what = format!("sync {} of {}", seen.syncs, path.display());
-                cut(&disk, &told, variant, what);
+                cut(&disk, &reported, variant, what);
             }
             seen.syncs += 1;
         }
-        told.learn(event);
+        reported.record(event);
         disk.apply(event);
         if let Event::Said(words) = event
-            && !Told::is_late(words)
+            && !ReportedResults::is_late(words)
         {
             // A promise rests on synced data alone.
             if seen.answers % how.points == 0 {
                 cut(
                     &disk,
-                    &told,
+                    &reported,
                     Cut::Nothing,
                     format!("what came after {words}"),
                 );
@@ -93,10 +93,11 @@ fn variants(sync: usize, how: Thoroughness) -> Vec<Cut> {
 }
 
 /// Opens an image, and prints its description if that fails.
-pub(crate) fn check(left: &Left) {
-    let dir = memory();
-    lay_out(&left.image, dir.path());
-    let held = std::panic::catch_unwind(|| check::holds(&dir.path().join(STORE), &left.told));
+pub(crate) fn check(left: &CutImage) {
+    let dir = memory_dir();
+    write_image(&left.image, dir.path());
+    let held =
+        std::panic::catch_unwind(|| check::assert_image(&dir.path().join(STORE), &left.reported));
     if held.is_err() {
         let kept = dir.keep();
         panic!("a power cut before {}: {}", left.what, kept.display());
@@ -112,7 +113,7 @@ pub(crate) const STORE: &str = "new/jobs";
 
 /// Makes a directory in memory, if the system has one: thousands of stores are opened there, and no
 /// power fails.
-pub(crate) fn memory() -> TempDir {
+pub(crate) fn memory_dir() -> TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
         .expect("a directory")

@@ -30,7 +30,7 @@ pub(crate) enum Event {
 
 /// Runs one test of this program again under a variable, and returns its events. The system can
 /// inject an error: `fsync:error=EIO:when=3` is the third sync of a thread.
-pub(crate) fn of_test(
+pub(crate) fn trace_test(
     test: &str,
     (variable, value): (&str, &Path),
     refused: Option<&str>,
@@ -50,7 +50,7 @@ pub(crate) fn of_test(
         .status()
         .expect("strace is installed");
     assert!(status.success(), "the program failed: run it by itself");
-    events(&fs::read_to_string(heard.path()).expect("what was heard"))
+    events(&fs::read_to_string(heard.path()).expect("a trace"))
 }
 
 /// Calls that change a file or its name, or sync it.
@@ -59,7 +59,7 @@ const CALLS: &str = "trace=openat,open,creat,mkdir,mkdirat,rmdir,unlink,unlinkat
                      truncate,fallocate,fsync,fdatasync,sync_file_range,copy_file_range,sendfile";
 
 fn events(text: &str) -> Vec<Event> {
-    let (mut halves, mut reader) = (HashMap::new(), Reader::default());
+    let (mut halves, mut reader) = (HashMap::new(), TraceReader::default());
     for line in text.lines() {
         let (pid, call) = line.split_once(' ').expect("a process and its call");
         let call = call.trim_start();
@@ -78,14 +78,14 @@ fn events(text: &str) -> Vec<Event> {
 
 /// Parser of recorded calls.
 #[derive(Default)]
-struct Reader {
+struct TraceReader {
     events: Vec<Event>,
     /// Offset of the next `write` of a file.
     offsets: HashMap<PathBuf, usize>,
     printed: Vec<u8>,
 }
 
-impl Reader {
+impl TraceReader {
     fn read(&mut self, call: &str) {
         let Some((call, answer)) = call.rsplit_once(" = ") else {
             return;
@@ -150,7 +150,7 @@ impl Reader {
         while let Some(end) = self.printed.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.printed.drain(..=end).collect();
             let line = String::from_utf8(line).expect("text");
-            if let Some(words) = line.trim_end().strip_prefix(TOLD) {
+            if let Some(words) = line.trim_end().strip_prefix(REPORTED) {
                 self.events.push(Event::Said(words.to_owned()));
             }
         }
@@ -158,7 +158,7 @@ impl Reader {
 }
 
 /// Prefix of a program's lines for the test.
-pub(crate) const TOLD: &str = "told ";
+pub(crate) const REPORTED: &str = "reported ";
 
 /// Returns the path behind a descriptor: `5</path>`.
 fn file(arguments: &str) -> PathBuf {

@@ -13,9 +13,9 @@ use outflow_store::{
 
 use tokio::runtime::Builder;
 
-use super::strace::TOLD;
-use crate::contract::{ask, claim, job, name};
-use crate::support::store_dir::{Room, clock, within};
+use super::strace::REPORTED;
+use crate::contract::{claim, claim_request, job, name};
+use crate::support::store_dir::{EmbeddedFixture, clock, within};
 
 /// A hundred batches of twenty, of four actions.
 pub(crate) const BATCHES: u32 = 100;
@@ -23,25 +23,25 @@ pub(crate) const BATCH: u32 = 20;
 const BATCHES_OF_ACTION: u32 = 25;
 
 /// Runs the workload in a directory that does not exist yet.
-pub(crate) fn live(dir: &Path) {
-    within(dir, clock(), async |room| {
+pub(crate) fn run_workload(dir: &Path) {
+    within(dir, clock(), async |fixture| {
         for action in actions() {
             let spec = ActionSpec {
                 timeout: Duration::from_hours(999),
                 ..ActionSpec::new(name(&action))
             };
-            room.store.open(spec).await.expect("opened");
+            fixture.store.open(spec).await.expect("opened");
         }
         for round in 0..BATCHES {
-            submit(&room.store, round).await;
-            work(room, 15).await;
-            operate(&room.store, round).await;
-            room.clock.advance(Duration::from_secs(3));
+            submit(&fixture.store, round).await;
+            work(fixture, 15).await;
+            operate(&fixture.store, round).await;
+            fixture.clock.advance(Duration::from_secs(3));
         }
-        while work_to_the_end(room, tell).await > 0 {
-            room.clock.advance(Duration::from_mins(1));
+        while work_to_the_end(fixture, print_result).await > 0 {
+            fixture.clock.advance(Duration::from_mins(1));
         }
-        forget(room).await;
+        notify_and_forget(fixture).await;
     });
 }
 
@@ -80,20 +80,20 @@ fn start() -> WallTime {
 /// Round in which the jobs of `t4` are cancelled.
 pub(crate) const CANCELLED_AT: u32 = 40;
 
-fn tell(words: &str) {
-    println!("\n{TOLD}{words}");
+fn print_result(words: &str) {
+    println!("\n{REPORTED}{words}");
 }
 
 async fn submit(store: &EmbeddedStore, round: u32) {
     store.submit(batch(round)).await.expect("submitted");
-    tell(&format!("batch {round}"));
+    print_result(&format!("batch {round}"));
 }
 
 /// Claims some jobs and ends them in every way.
-async fn work(room: &Room, most: usize) {
-    let jobs = claim(&room.store, most).await;
+async fn work(fixture: &EmbeddedFixture, most: usize) {
+    let jobs = claim(&fixture.store, most).await;
     let ends: Vec<JobEnd> = (0..jobs.len()).map(end).collect();
-    settle(&room.store, &jobs, ends, tell).await;
+    settle(&fixture.store, &jobs, ends, print_result).await;
 }
 
 fn end(number: usize) -> JobEnd {
@@ -130,7 +130,12 @@ fn done(result: Option<StoredResult>) -> JobEnd {
     }
 }
 
-async fn settle(store: &EmbeddedStore, jobs: &[ClaimedJob], ends: Vec<JobEnd>, tell: fn(&str)) {
+async fn settle(
+    store: &EmbeddedStore,
+    jobs: &[ClaimedJob],
+    ends: Vec<JobEnd>,
+    print_result: fn(&str),
+) {
     let ends = jobs.iter().zip(ends);
     let ends = ends.map(|(job, end)| Settlement {
         token: job.token,
@@ -139,8 +144,8 @@ async fn settle(store: &EmbeddedStore, jobs: &[ClaimedJob], ends: Vec<JobEnd>, t
     let settled = store.settle(&name("worker"), ends.collect()).await;
     for (job, settled) in jobs.iter().zip(settled.expect("settled")) {
         match settled {
-            SettleResult::Done => tell(&format!("done {}", job.id)),
-            SettleResult::Buried => tell(&format!("dead {}", job.id)),
+            SettleResult::Done => print_result(&format!("done {}", job.id)),
+            SettleResult::Buried => print_result(&format!("dead {}", job.id)),
             _ => {}
         }
     }
@@ -155,26 +160,26 @@ async fn operate(store: &EmbeddedStore, round: u32) {
         15 => {
             let scope = ControlScope::Tenant(name("t3"));
             store.pause(&scope).await.expect("paused");
-            tell("paused t3");
+            print_result("paused t3");
         }
         30 => {
-            tell("reviving all");
+            print_result("reviving all");
             store
                 .requeue(&DeadLetterFilter::All)
                 .await
                 .expect("revived");
-            tell("revived all");
+            print_result("revived all");
         }
         CANCELLED_AT => {
             cancel(ControlScope::Tenant(name("t4"))).await;
-            tell("cancelled t4");
+            print_result("cancelled t4");
         }
         74 => {
             cancel(ControlScope::Action(name("act2"))).await;
-            tell("ended act2");
+            print_result("ended act2");
         }
         60 => {
-            tell("resuming t3");
+            print_result("resuming t3");
             let scope = ControlScope::Tenant(name("t3"));
             store.resume(&scope).await.expect("resumed");
         }
@@ -183,47 +188,48 @@ async fn operate(store: &EmbeddedStore, round: u32) {
 }
 
 /// Works on all available jobs, and ends them as done.
-pub(crate) async fn work_to_the_end(room: &Room, tell: fn(&str)) -> usize {
+pub(crate) async fn work_to_the_end(fixture: &EmbeddedFixture, print_result: fn(&str)) -> usize {
     let mut all = 0;
     loop {
-        let jobs = claim(&room.store, 200).await;
+        let jobs = claim(&fixture.store, 200).await;
         if jobs.is_empty() {
             return all;
         }
         all += jobs.len();
         let ends = jobs.iter().map(|_| done(None)).collect();
-        settle(&room.store, &jobs, ends, tell).await;
+        settle(&fixture.store, &jobs, ends, print_result).await;
     }
 }
 
 /// Notifies finished actions, and collects garbage two days later.
-async fn forget(room: &Room) {
-    for report in room
+async fn notify_and_forget(fixture: &EmbeddedFixture) {
+    for report in fixture
         .store
         .take_finished(FinishedQuery::peek(9))
         .await
         .expect("read")
     {
-        room.store
+        fixture
+            .store
             .mark_notified(&report.spec.id)
             .await
-            .expect("told");
-        tell(&format!("ended {}", report.spec.id));
+            .expect("notified");
+        print_result(&format!("ended {}", report.spec.id));
     }
-    room.clock.advance(Duration::from_hours(48));
-    tell("forgetting all");
-    while room
+    fixture.clock.advance(Duration::from_hours(48));
+    print_result("forgetting all");
+    while fixture
         .store
-        .collect_garbage(room.clock.wall())
+        .collect_garbage(fixture.clock.wall())
         .await
         .expect("tidied")
         > 0
     {}
-    tell("forgotten all");
+    print_result("forgotten all");
 }
 
 /// Submits, claims and settles, and repeats each call while it fails.
-pub(crate) fn endure(dir: &Path) {
+pub(crate) fn run_endurance(dir: &Path) {
     let (store, writer) = loop {
         match EmbeddedStore::open(dir, clock()) {
             Ok(opened) => break opened,
@@ -236,7 +242,7 @@ pub(crate) fn endure(dir: &Path) {
         let runtime = Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             for round in 0..BATCHES {
-                let jobs = patiently(async || store.submit(batch(round)).await).await;
+                let jobs = retry_until_ok(async || store.submit(batch(round)).await).await;
                 let whole = |first: &SubmitReceipt| {
                     let kind = std::mem::discriminant(first);
                     jobs.receipts
@@ -244,8 +250,10 @@ pub(crate) fn endure(dir: &Path) {
                         .all(|of| std::mem::discriminant(of) == kind)
                 };
                 assert!(whole(&jobs.receipts[0]), "{jobs:?}");
-                tell(&format!("batch {round}"));
-                let claims = patiently(async || store.claim(ask(15), &mut AllowAll).await).await;
+                print_result(&format!("batch {round}"));
+                let claims =
+                    retry_until_ok(async || store.claim(claim_request(15), &mut AllowAll).await)
+                        .await;
                 let ends = |_| JobEnd::Done {
                     took: Duration::ZERO,
                     result: None,
@@ -256,9 +264,9 @@ pub(crate) fn endure(dir: &Path) {
                 });
                 let ends: Vec<Settlement> = ends.collect();
                 let worker = name("worker");
-                patiently(async || store.settle(&worker, ends.clone()).await).await;
+                retry_until_ok(async || store.settle(&worker, ends.clone()).await).await;
                 for job in claims.jobs {
-                    tell(&format!("done {}", job.id));
+                    print_result(&format!("done {}", job.id));
                 }
             }
             assert_eq!(store.audit().await.expect("counted"), 0);
@@ -267,9 +275,9 @@ pub(crate) fn endure(dir: &Path) {
 }
 
 /// Repeats a call until it succeeds.
-async fn patiently<T>(ask: impl AsyncFn() -> Result<T, StoreError>) -> T {
+async fn retry_until_ok<T>(call: impl AsyncFn() -> Result<T, StoreError>) -> T {
     for _ in 0..99 {
-        match ask().await {
+        match call().await {
             Ok(answer) => return answer,
             Err(error) => refused(&error),
         }
@@ -279,5 +287,5 @@ async fn patiently<T>(ask: impl AsyncFn() -> Result<T, StoreError>) -> T {
 
 fn refused(error: &StoreError) {
     assert!(error.is_passing() || error.is_doubtful(), "{error:?}");
-    tell(&format!("refused: {error}"));
+    print_result(&format!("refused: {error}"));
 }

@@ -8,14 +8,14 @@ use outflow_store::{
     SettleResult, StoreControl, SubmitBatch,
 };
 
-use super::{failed, gathered};
+use super::{checkpointed, failed};
 use crate::contract::{
-    ask, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all,
+    batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle, settle_all,
 };
 use crate::support::store_dir::{clock, within};
 
 /// Returns the last position of some bytes in a file.
-fn found(bytes: &[u8], what: &[u8]) -> usize {
+fn last_position(bytes: &[u8], what: &[u8]) -> usize {
     let mut windows = bytes.windows(what.len());
     windows
         .rposition(|window| window == what)
@@ -23,7 +23,7 @@ fn found(bytes: &[u8], what: &[u8]) -> usize {
 }
 
 /// Flips one bit of the payload of the named job.
-fn harm(file: &Path, id: &str) {
+fn flip_payload_bit(file: &Path, id: &str) {
     let disk = rusqlite::Connection::open(file).expect("a database");
     let mut payload = id.as_bytes().to_vec();
     payload[0] ^= 1;
@@ -34,7 +34,7 @@ fn harm(file: &Path, id: &str) {
     assert_eq!(harmed, Ok(1));
 }
 
-fn is_told(words: &str) {
+fn assert_reported(words: &str) {
     assert!(
         words.contains("not sent") && words.contains("checksum"),
         "{words}"
@@ -43,16 +43,16 @@ fn is_told(words: &str) {
 
 // 100 jobs: after the restart, the 80th is read with its neighbours.
 #[test]
-fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
+fn a_damaged_job_is_dead_lettered_with_the_reason() {
     let dir = tempfile::tempdir().expect("a directory");
-    within(dir.path(), clock(), async |room| {
+    within(dir.path(), clock(), async |fixture| {
         let mut all = batch("act", jobs("a", 100));
         all.rest = outflow_store::BatchPosition::Last;
-        room.store.submit(all).await.expect("taken");
+        fixture.store.submit(all).await.expect("taken");
     });
-    harm(&dir.path().join("jobs.db"), "a-80");
-    within(dir.path(), clock(), async |room| {
-        let store = &room.store;
+    flip_payload_bit(&dir.path().join("jobs.db"), "a-80");
+    within(dir.path(), clock(), async |fixture| {
+        let store = &fixture.store;
         let given = claim(store, 999).await;
         let expected: Vec<String> = (0..100)
             .filter(|of| *of != 80)
@@ -65,7 +65,7 @@ fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
             (dead.len(), dead[0].id.as_str(), dead[0].attempts),
             (1, "a-80", 0)
         );
-        is_told(&dead[0].history[0].words);
+        assert_reported(&dead[0].history[0].words);
         let settled = settle_all(store, &given, done()).await;
         assert!(settled.iter().all(|of| *of == SettleResult::Done));
         let outcomes = store.outcomes(&name("act"), 0, 999).await.expect("read");
@@ -77,7 +77,7 @@ fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
             (outcomes.len(), lost.len(), lost[0].id.as_str()),
             (100, 1, "a-80")
         );
-        is_told(lost[0].error.as_deref().expect("a reason"));
+        assert_reported(lost[0].error.as_deref().expect("a reason"));
         assert_eq!(
             store
                 .take_finished(FinishedQuery::peek(9))
@@ -93,31 +93,32 @@ fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
 
 // Attempted once before, and so read alone for its retry; then requeued, and detected once more.
 #[test]
-fn a_job_that_is_damaged_between_two_tries_is_found_out_however_it_comes_back() {
+fn a_job_damaged_between_two_attempts_is_detected() {
     let dir = tempfile::tempdir().expect("a directory");
-    within(dir.path(), clock(), async |room| {
-        room.store
+    within(dir.path(), clock(), async |fixture| {
+        fixture
+            .store
             .submit(SubmitBatch::from_jobs(jobs("a", 2)))
             .await
             .expect("taken");
-        let first = claim_one(&room.store).await;
-        settle(&room.store, &first, outflow_store::JobEnd::Returned).await;
-        let first = claim_one(&room.store).await;
-        settle(&room.store, &first, failed()).await;
-        let revived = room
+        let first = claim_one(&fixture.store).await;
+        settle(&fixture.store, &first, outflow_store::JobEnd::Returned).await;
+        let first = claim_one(&fixture.store).await;
+        settle(&fixture.store, &first, failed()).await;
+        let revived = fixture
             .store
             .requeue(&outflow_store::DeadLetterFilter::All)
             .await;
         assert_eq!(revived.expect("revived"), 1);
     });
-    harm(&dir.path().join("jobs.db"), "a-0");
-    within(dir.path(), clock(), async |room| {
-        let store = &room.store;
+    flip_payload_bit(&dir.path().join("jobs.db"), "a-0");
+    within(dir.path(), clock(), async |fixture| {
+        let store = &fixture.store;
         assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
         for round in 0..2 {
             let dead = store.dead_letters(0, 9).await.expect("read");
             assert_eq!((dead.len(), dead[0].id.as_str()), (1, "a-0"), "{round}");
-            is_told(&dead[0].history.last().expect("a reason").words);
+            assert_reported(&dead[0].history.last().expect("a reason").words);
             let revived = store.requeue(&outflow_store::DeadLetterFilter::All).await;
             assert_eq!(revived.expect("revived"), 1);
             assert!(claim(store, 9).await.is_empty());
@@ -127,7 +128,7 @@ fn a_job_that_is_damaged_between_two_tries_is_found_out_however_it_comes_back() 
 }
 
 /// Makes a job that uses every column.
-fn precious() -> NewJob {
+fn full_job() -> NewJob {
     let mut precious = job("a", "gem");
     precious.payload = b"what-is-sent".to_vec().into();
     precious.cost = outflow_core::Cost::new(5);
@@ -138,17 +139,18 @@ fn precious() -> NewJob {
 // Every bit of the row: its 9 bytes of head, the number before it, and all columns up to the
 // checksum.
 #[test]
-fn no_flipped_bit_of_a_row_changes_what_is_given_out() {
+fn no_flipped_bit_of_a_row_changes_a_claimed_job() {
     let dir = tempfile::tempdir().expect("a directory");
-    within(dir.path(), clock(), async |room| {
-        let all = vec![job("a", "before"), precious(), job("a", "after")];
-        room.store
+    within(dir.path(), clock(), async |fixture| {
+        let all = vec![job("a", "before"), full_job(), job("a", "after")];
+        fixture
+            .store
             .submit(SubmitBatch::from_jobs(all))
             .await
             .expect("taken");
     });
-    let whole = gathered(&dir.path().join("jobs.db"));
-    let row = found(&whole, b"what-is-sent");
+    let whole = checkpointed(&dir.path().join("jobs.db"));
+    let row = last_position(&whole, b"what-is-sent");
     let (mut opened, mut buried) = (0, 0);
     for bit in (row - 32) * 8..(row + 16) * 8 {
         let mut bytes = whole.clone();
@@ -160,8 +162,8 @@ fn no_flipped_bit_of_a_row_changes_what_is_given_out() {
             continue;
         }
         opened += 1;
-        within(dir.path(), clock(), async |room| {
-            buried += given_is_sound(&room.store).await;
+        within(dir.path(), clock(), async |fixture| {
+            buried += assert_claims_sound(&fixture.store).await;
         });
     }
     println!("{opened} opened, {buried} buried");
@@ -172,13 +174,13 @@ fn no_flipped_bit_of_a_row_changes_what_is_given_out() {
 }
 
 /// Asserts that every claimed job is as submitted; returns the number of dead-lettered ones.
-async fn given_is_sound(store: &outflow_store::EmbeddedStore) -> usize {
-    let Ok(claims) = store.claim(ask(9), &mut AllowAll).await else {
+async fn assert_claims_sound(store: &outflow_store::EmbeddedStore) -> usize {
+    let Ok(claims) = store.claim(claim_request(9), &mut AllowAll).await else {
         return 0;
     };
     for given in &claims.jobs {
         let submitted = match given.id.as_str() {
-            "gem" => precious(),
+            "gem" => full_job(),
             other => job("a", other),
         };
         assert_eq!(given.payload, submitted.payload);
@@ -193,7 +195,7 @@ async fn given_is_sound(store: &outflow_store::EmbeddedStore) -> usize {
     }
     let dead = store.dead_letters(0, 9).await.expect("letters can be read");
     for letter in &dead {
-        is_told(&letter.history[0].words);
+        assert_reported(&letter.history[0].words);
     }
     assert_eq!(claims.expired, 0, "nothing was too late");
     assert_eq!(
@@ -206,10 +208,11 @@ async fn given_is_sound(store: &outflow_store::EmbeddedStore) -> usize {
 // Jobs of the second version have no checksums: they are handed out as they are, and new jobs have
 // checksums.
 #[test]
-fn a_store_of_the_second_version_goes_on_with_sums_for_what_comes() {
+fn a_store_of_the_second_version_adds_checksums_to_new_jobs() {
     let dir = tempfile::tempdir().expect("a directory");
-    within(dir.path(), clock(), async |room| {
-        room.store
+    within(dir.path(), clock(), async |fixture| {
+        fixture
+            .store
             .submit(SubmitBatch::from_jobs(jobs("a", 2)))
             .await
             .expect("taken");
@@ -221,28 +224,30 @@ fn a_store_of_the_second_version_goes_on_with_sums_for_what_comes() {
     )
     .expect("as it was");
     drop(disk);
-    within(dir.path(), clock(), async |room| {
-        room.store
+    within(dir.path(), clock(), async |fixture| {
+        fixture
+            .store
             .submit(SubmitBatch::from_jobs(jobs("b", 2)))
             .await
             .expect("taken");
     });
-    harm(&file, "b-1");
-    within(dir.path(), clock(), async |room| {
-        let mut given = ids(&claim(&room.store, 9).await);
+    flip_payload_bit(&file, "b-1");
+    within(dir.path(), clock(), async |fixture| {
+        let mut given = ids(&claim(&fixture.store, 9).await);
         given.sort();
         assert_eq!(given, ["a-0", "a-1", "b-0"]);
-        assert_eq!(room.store.audit().await.expect("counted"), 0);
+        assert_eq!(fixture.store.audit().await.expect("counted"), 0);
     });
 }
 
 // The rows of its queue are gone, and 100 jobs have no queue: opening the store without them would
 // lose acknowledged jobs.
 #[test]
-fn a_store_whose_jobs_have_no_line_is_refused() {
+fn a_store_with_jobs_outside_any_queue_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
-    within(dir.path(), clock(), async |room| {
-        room.store
+    within(dir.path(), clock(), async |fixture| {
+        fixture
+            .store
             .submit(SubmitBatch::from_jobs(jobs("a", 100)))
             .await
             .expect("taken");

@@ -5,20 +5,20 @@ use std::path::Path;
 
 use outflow_store::{StoreControl, StoreError};
 
-use super::{gathered, refused};
+use super::{checkpointed, refused};
 use crate::contract::{jobs, submit};
 use crate::support::store_dir::{clock, within};
 
 /// Makes a closed store with some jobs.
 fn filled(dir: &Path, count: u32) {
-    within(dir, clock(), async |room| {
-        submit(&room.store, jobs("a", count)).await;
+    within(dir, clock(), async |fixture| {
+        submit(&fixture.store, jobs("a", count)).await;
     });
 }
 
 fn queued(dir: &Path) -> u64 {
-    within(dir, clock(), async |room| {
-        room.store.job_counts().await.expect("counted").queued
+    within(dir, clock(), async |fixture| {
+        fixture.store.job_counts().await.expect("counted").queued
     })
 }
 
@@ -56,11 +56,11 @@ fn copied(from: &Path, names: &[&str]) -> tempfile::TempDir {
 
 // 300 jobs; refused twice, since the first refusal must not create the files that the second finds.
 #[test]
-fn an_emptied_or_missing_database_is_refused_and_a_restored_one_goes_on() {
+fn an_emptied_or_missing_database_is_refused_until_restored() {
     let dir = tempfile::tempdir().expect("a directory");
     filled(dir.path(), 300);
     let file = dir.path().join("jobs.db");
-    let whole = gathered(&file);
+    let whole = checkpointed(&file);
     for _ in 0..2 {
         fs::write(&file, b"").expect("emptied");
         refused_as_gone(dir.path());
@@ -73,10 +73,10 @@ fn an_emptied_or_missing_database_is_refused_and_a_restored_one_goes_on() {
 
 // The state of a killed process: all jobs are in the journal, which SQLite would remove.
 #[test]
-fn a_journal_without_its_database_is_refused_with_or_without_a_seal() {
+fn a_journal_without_its_database_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (sealed, bare) = within(dir.path(), clock(), async |room| {
-        submit(&room.store, jobs("a", 300)).await;
+    let (sealed, bare) = within(dir.path(), clock(), async |fixture| {
+        submit(&fixture.store, jobs("a", 300)).await;
         let sealed = copied(dir.path(), &["jobs.db-wal", "seal"]);
         (sealed, copied(dir.path(), &["jobs.db-wal"]))
     });
@@ -92,10 +92,10 @@ fn a_journal_without_its_database_is_refused_with_or_without_a_seal() {
 // The tables are in the journal until the first megabytes were written: without it the database
 // holds nothing at all.
 #[test]
-fn a_database_whose_tables_went_with_its_journal_is_refused() {
+fn a_database_that_lost_its_tables_with_the_journal_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");
-    let left = within(dir.path(), clock(), async |room| {
-        submit(&room.store, jobs("a", 3)).await;
+    let left = within(dir.path(), clock(), async |fixture| {
+        submit(&fixture.store, jobs("a", 3)).await;
         copied(dir.path(), &["jobs.db", "seal"])
     });
     let error = refused(left.path());
@@ -104,10 +104,10 @@ fn a_database_whose_tables_went_with_its_journal_is_refused() {
 }
 
 #[test]
-fn a_copy_without_the_seal_opens_and_is_guarded_from_then_on() {
+fn a_copy_without_the_identity_file_opens_and_gets_one() {
     let dir = tempfile::tempdir().expect("a directory");
     filled(dir.path(), 3);
-    gathered(&dir.path().join("jobs.db"));
+    checkpointed(&dir.path().join("jobs.db"));
     let copy = copied(dir.path(), &["jobs.db"]);
     assert_eq!(queued(copy.path()), 3);
     fs::write(copy.path().join("jobs.db"), b"").expect("emptied");
@@ -118,11 +118,11 @@ fn a_copy_without_the_seal_opens_and_is_guarded_from_then_on() {
 // The power fails during the write of the identity file: the rest proves that there was a store,
 // not which.
 #[test]
-fn a_torn_seal_guards_and_is_mended() {
+fn a_torn_identity_file_still_guards_and_is_repaired() {
     let dir = tempfile::tempdir().expect("a directory");
     filled(dir.path(), 3);
     let (file, seal) = (dir.path().join("jobs.db"), dir.path().join("seal"));
-    let (database, whole) = (gathered(&file), fs::read(&seal).expect("a seal"));
+    let (database, whole) = (checkpointed(&file), fs::read(&seal).expect("a seal"));
     fs::write(&seal, &whole[..5]).expect("torn");
     fs::write(&file, b"").expect("emptied");
     refused_as_gone(dir.path());
@@ -133,17 +133,17 @@ fn a_torn_seal_guards_and_is_mended() {
 
 // Another store is created a second later: unnamed jobs would get names that another store gave.
 #[test]
-fn the_database_of_another_store_is_refused_until_somebody_says_that_it_is_meant() {
+fn the_database_of_another_store_is_refused_until_confirmed() {
     let (dir, other) = (tempfile::tempdir(), tempfile::tempdir());
     let (dir, other) = (dir.expect("a directory"), other.expect("a directory"));
     filled(dir.path(), 3);
     let later = clock();
     later.advance(std::time::Duration::from_secs(1));
-    within(other.path(), later, async |room| {
-        submit(&room.store, jobs("b", 5)).await;
+    within(other.path(), later, async |fixture| {
+        submit(&fixture.store, jobs("b", 5)).await;
     });
-    let foreign = gathered(&other.path().join("jobs.db"));
-    gathered(&dir.path().join("jobs.db"));
+    let foreign = checkpointed(&other.path().join("jobs.db"));
+    checkpointed(&dir.path().join("jobs.db"));
     fs::write(dir.path().join("jobs.db"), &foreign).expect("exchanged");
     let error = refused(dir.path());
     assert!(error.is_damaged(), "{error:?}");
