@@ -42,7 +42,7 @@ async fn a_call_that_comes_round_is_refused_at_once() {
     for sidecar in [&alone, &one, &other] {
         let reply = sidecar.get("/strict/x", "").await;
         assert_eq!(reply.status, 508, "{reply:?}");
-        assert_eq!(reply.problem()["type"], "urn:outflow:problem:circle");
+        assert_eq!(reply.problem()["type"], "urn:outflow:problem:loop");
         let mark = reply.header("proxy-status").expect("a mark");
         assert!(mark.contains("proxy_loop_detected"), "{mark}");
     }

@@ -32,7 +32,7 @@ async fn without_the_token_nothing_is_answered() {
         }
     }
     assert_eq!(api.audit().count(), 0);
-    assert_eq!(sidecar.program.station().rejections().strangers(), 12);
+    assert_eq!(sidecar.program.station().rejections().unauthorized(), 12);
     let reply = sidecar
         .get("/strict/x", "outflow-token: open sesame\r\n")
         .await;
@@ -74,7 +74,7 @@ async fn a_page_of_another_site_may_not_use_the_keys() {
         let reply = sidecar.get("/strict/x", headers).await;
         assert_eq!(reply.status, status, "{headers:?}");
         if status == 403 {
-            assert_eq!(reply.problem()["type"], "urn:outflow:problem:page");
+            assert_eq!(reply.problem()["type"], "urn:outflow:problem:cross_site");
         }
     }
     assert_eq!(api.audit().count(), 6);
