@@ -61,7 +61,7 @@ async fn chromium_is_asked_for_the_token_and_keeps_it_to_itself() {
         .until("!document.getElementById('ask').hidden")
         .expect("it asks");
     for (token, shown) in [
-        ("wrong", "about.textContent === 'that was not the token'"),
+        ("wrong", "about.textContent === 'this token is wrong'"),
         (
             "s3cret-token",
             "document.querySelectorAll('article').length === 1",
