@@ -1,4 +1,4 @@
-//! The API that an address names.
+//! Name in the path of a request.
 
 use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
@@ -6,7 +6,7 @@ use smol_str::SmolStr;
 
 use super::problem::AdminProblem;
 
-/// A name out of an address, whether or not there is such an API.
+/// Name of an API, tenant or action from the path; it may be unknown.
 #[derive(Debug)]
 pub(crate) struct ApiParam(pub(crate) SmolStr);
 
@@ -15,7 +15,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ApiParam {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AdminProblem> {
         let name = Path::<SmolStr>::from_request_parts(parts, state).await;
-        let Path(name) = name.map_err(|why| AdminProblem::bad(why.body_text()))?;
+        let Path(name) = name.map_err(|error| AdminProblem::bad(error.body_text()))?;
         Ok(Self(name))
     }
 }

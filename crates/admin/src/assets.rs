@@ -1,15 +1,15 @@
-//! The files that are part of the program: the live page and the API's document.
+//! Embedded files: the dashboard and the OpenAPI document.
 //!
-//! The page is three plain files without anything from elsewhere, so that its policy can forbid
-//! everything else. Whatever it shows it sets as text, never as markup.
+//! The page is three plain files that load no other resource, so that its content security policy forbids all
+//! others. It sets all data as text, never as markup.
 
 use axum::response::{IntoResponse, Response};
 use http::header;
 
-/// The API's document.
+/// OpenAPI document of the admin API.
 pub(crate) const DOCUMENT: &str = include_str!("page/openapi.json");
 
-/// What a page may load and do: its own files, and talking to where it came from.
+/// Content security policy: the page loads its own files and connects to its own origin.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

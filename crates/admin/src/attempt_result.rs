@@ -1,4 +1,4 @@
-//! How a call ended, as the program that sent it tells it.
+//! Result of an attempt, as its sender reports it.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 
 use super::problem::AdminProblem;
 
-/// What became of the call of a permit: a status with headers, or a fault.
+/// Reported result: a permit with a status and headers, or with a fault.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReportedResult {
@@ -21,7 +21,7 @@ pub(crate) struct ReportedResult {
     fault: Option<FailureParam>,
 }
 
-/// One value or several of one name.
+/// One or several values of a header.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum HeaderValues {
@@ -29,7 +29,7 @@ enum HeaderValues {
     Several(Vec<String>),
 }
 
-/// Why there was no complete answer.
+/// Reason for a missing or incomplete response.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FailureParam {
@@ -43,47 +43,49 @@ enum FailureParam {
     Cancelled,
 }
 
-/// An ending that makes sense.
+/// Valid result.
 #[derive(Debug)]
 pub(crate) enum KnownResult {
-    /// An answer came.
+    /// A response arrived.
     Response(u16, HeaderMap),
-    /// None did.
+    /// No complete response arrived.
     Fault(Fault),
-    /// Nobody waited for it.
+    /// The sender cancelled the attempt.
     Cancelled,
 }
 
 impl ReportedResult {
-    /// The number of the permit.
+    /// Returns the number of the permit.
     pub(crate) fn permit(&self) -> &str {
         &self.permit
     }
 
-    /// Reads it.
+    /// Parses the result.
     ///
     /// # Errors
-    /// If it says both or neither, or what is no status or header.
-    pub(crate) fn read(&self) -> Result<KnownResult, AdminProblem> {
+    /// If it has both a status and a fault or neither, or an invalid status or header.
+    pub(crate) fn parse(&self) -> Result<KnownResult, AdminProblem> {
         match (self.status, self.fault) {
-            (Some(code @ 100..=999), None) => Ok(KnownResult::Response(code, self.read_headers()?)),
+            (Some(code @ 100..=999), None) => {
+                Ok(KnownResult::Response(code, self.parse_headers()?))
+            }
             (Some(_), None) => Err(AdminProblem::bad("`status` is from 100 to 999")),
-            (None, Some(mishap)) => Ok(mishap.known()),
+            (None, Some(failure)) => Ok(failure.to_result()),
             _ => Err(AdminProblem::bad(
-                "say how the call ended: `status` or `fault`, and one of them",
+                "report the result of the call: either `status` or `fault`",
             )),
         }
     }
 
-    fn read_headers(&self) -> Result<HeaderMap, AdminProblem> {
-        let wrong = || AdminProblem::bad("`headers` holds what is no header");
+    fn parse_headers(&self) -> Result<HeaderMap, AdminProblem> {
+        let invalid = || AdminProblem::bad("`headers` contains an invalid header");
         let mut headers = HeaderMap::new();
         for (name, values) in &self.headers {
-            let name: HeaderName = name.parse().map_err(|_| wrong())?;
-            for value in values.all() {
-                let value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+            let name: HeaderName = name.parse().map_err(|_| invalid())?;
+            for value in values.as_slice() {
+                let value = HeaderValue::from_str(value).map_err(|_| invalid())?;
                 let added = headers.try_append(name.clone(), value);
-                added.map_err(|_| wrong())?;
+                added.map_err(|_| invalid())?;
             }
         }
         Ok(headers)
@@ -91,7 +93,7 @@ impl ReportedResult {
 }
 
 impl HeaderValues {
-    fn all(&self) -> &[String] {
+    fn as_slice(&self) -> &[String] {
         match self {
             Self::One(value) => std::slice::from_ref(value),
             Self::Several(values) => values,
@@ -100,7 +102,7 @@ impl HeaderValues {
 }
 
 impl FailureParam {
-    const fn known(self) -> KnownResult {
+    const fn to_result(self) -> KnownResult {
         KnownResult::Fault(match self {
             Self::ConnectTimeout => Fault::ConnectTimeout,
             Self::ReadTimeout => Fault::ReadTimeout,
@@ -115,8 +117,8 @@ impl FailureParam {
 }
 
 impl KnownResult {
-    /// The same in the door's words.
-    pub(crate) const fn as_answer(&self) -> AttemptResult<'_> {
+    /// Converts the result for the permit.
+    pub(crate) const fn as_attempt_result(&self) -> AttemptResult<'_> {
         match self {
             Self::Response(code, headers) => AttemptResult::response(*code, headers),
             Self::Fault(fault) => AttemptResult::fault(*fault),

@@ -1,7 +1,7 @@
-//! Who changed what, and when.
+//! Audit log of operator changes.
 //!
-//! The last changes are kept in memory for whoever asks; each is also an event, so that the log and
-//! the live stream have it too, and the log for longer. Reading is not recorded.
+//! Memory holds the last changes. Each is also an event, so that the log and the live stream contain it. Reads
+//! are not recorded.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use smol_str::{SmolStr, format_smolstr};
 
 use super::millis::stamp;
 
-/// The last changes that operators made.
+/// Last changes by operators.
 #[derive(Debug, Default)]
 pub(crate) struct AuditLog {
     entries: Mutex<VecDeque<AuditEntry>>,
 }
 
-/// One change.
+/// Recorded change.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct AuditEntry {
     at: u64,
@@ -31,45 +31,45 @@ pub(crate) struct AuditEntry {
     reason: Option<SmolStr>,
 }
 
-/// A change that is being made.
+/// Change to record.
 #[derive(Clone, Debug)]
 pub(crate) struct AuditChange {
-    /// What is done.
+    /// Identifier of the change.
     pub(crate) action: &'static str,
-    /// The API, if it is about one.
+    /// API that it affects, if any.
     pub(crate) api: Option<SmolStr>,
-    /// The group, if it is about one.
+    /// Group, tenant or action that it affects, if any.
     pub(crate) group: Option<SmolStr>,
-    /// Why, in the operator's words.
+    /// Reason that the operator gave.
     pub(crate) reason: Option<SmolStr>,
 }
 
 impl AuditLog {
-    /// Notes a change and tells of it.
-    pub(crate) fn note(
+    /// Records a change and emits an event.
+    pub(crate) fn record(
         &self,
         change: AuditChange,
-        who: &AuditActor,
+        actor: &AuditActor,
         clock: &impl Clock,
         events: &Events,
     ) {
         let entry = AuditEntry {
             at: stamp(clock.wall()),
-            who: who.0.clone(),
+            who: actor.0.clone(),
             action: change.action,
             api: change.api,
             group: change.group,
-            reason: change.reason.map(short),
+            reason: change.reason.map(truncate),
         };
         {
             let mut entries = self.entries();
-            if entries.len() >= KEPT {
+            if entries.len() >= MAX_ENTRIES {
                 entries.pop_front();
             }
             entries.push_back(entry.clone());
         }
         events.emit(|| Event {
-            api: entry.api.clone().unwrap_or(OURSELVES),
+            api: entry.api.clone().unwrap_or(PROGRAM),
             at: clock.now(),
             what: EventKind::Operated {
                 group: entry.group.clone(),
@@ -79,7 +79,7 @@ impl AuditLog {
         });
     }
 
-    /// The changes, the newest first.
+    /// Returns the changes, newest first.
     pub(crate) fn newest_first(&self) -> Vec<AuditEntry> {
         self.entries().iter().rev().cloned().collect()
     }
@@ -98,23 +98,23 @@ impl AuditEntry {
     }
 }
 
-/// Who asks, as far as that can be known: where the connection comes from.
+/// Author of a change: the origin of the connection, because nothing else is known.
 #[derive(Clone, Debug)]
 pub(crate) struct AuditActor(pub(crate) SmolStr);
 
-fn short(text: SmolStr) -> SmolStr {
-    let end = text.floor_char_boundary(LONGEST_REASON.min(text.len()));
+fn truncate(text: SmolStr) -> SmolStr {
+    let end = text.floor_char_boundary(MAX_REASON.min(text.len()));
     text.get(..end).map(SmolStr::new).unwrap_or_default()
 }
 
-/// What is about no API is about the program.
-const OURSELVES: SmolStr = SmolStr::new_static("outflow");
+/// Name in place of an API for changes of the program.
+const PROGRAM: SmolStr = SmolStr::new_static("outflow");
 
-/// A year of careful operation; a script that changes something every second has twenty minutes.
-const KEPT: usize = 1_000;
+/// A year of manual operation, or 17 minutes of a script that makes a change every second.
+const MAX_ENTRIES: usize = 1_000;
 
 /// A sentence or two; a thousand of them are half a megabyte.
-const LONGEST_REASON: usize = 500;
+const MAX_REASON: usize = 500;
 
 #[cfg(test)]
 mod tests {
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    fn note(audit: &AuditLog, reason: &str) {
+    fn record(audit: &AuditLog, reason: &str) {
         let clock = ManualClock::new(Nanos::ZERO, WallTime::from_unix_secs(1));
         let change = AuditChange {
             action: "reload",
@@ -130,7 +130,7 @@ mod tests {
             group: None,
             reason: Some(SmolStr::new(reason)),
         };
-        audit.note(
+        audit.record(
             change,
             &AuditActor(SmolStr::new("me")),
             &clock,
@@ -138,18 +138,18 @@ mod tests {
         );
     }
 
-    // One more than is kept: the oldest goes, and no reason takes more than its share.
+    // One change above the maximum: the oldest goes, and long reasons are truncated.
     #[test]
-    fn the_last_changes_are_kept_and_memory_is_bounded() {
+    fn the_log_holds_the_last_changes_within_bounded_memory() {
         let audit = AuditLog::default();
-        note(&audit, "the first");
-        for _ in 0..KEPT {
-            note(&audit, &"ü".repeat(LONGEST_REASON));
+        record(&audit, "the first");
+        for _ in 0..MAX_ENTRIES {
+            record(&audit, &"ü".repeat(MAX_REASON));
         }
         let entries = audit.newest_first();
-        assert_eq!(entries.len(), KEPT);
+        assert_eq!(entries.len(), MAX_ENTRIES);
         let reasons = entries.iter().filter_map(|entry| entry.reason.as_deref());
-        assert!(reasons.clone().all(|reason| reason.len() <= LONGEST_REASON));
+        assert!(reasons.clone().all(|reason| reason.len() <= MAX_REASON));
         assert!(!reasons.clone().any(|reason| reason == "the first"));
     }
 }

@@ -1,7 +1,7 @@
-//! Jobs over the admin API: submitted, watched, paused, cancelled, and those that died.
+//! Routes of the bulk engine: jobs, actions, tenants and dead letters.
 //!
-//! Everything is asked of the engine's own store, so that one machine of many tells the same as all
-//! others. A program that was started without an engine answers each of these with how to get one.
+//! All data comes from the store, so that every machine of a fleet reports the same. A program without an engine
+//! responds with the command that starts one.
 
 pub(crate) mod actions;
 pub(crate) mod control;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use http::StatusCode;
 use outflow_bulk::{BulkError, RunningEngine, views};
 use outflow_store::{Name, PageRequest, StoreControl, StoreError, TenantStore};
@@ -22,22 +22,21 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
-pub(crate) use events::pass_on;
+pub(crate) use events::forward_events;
 
 use super::Admin;
 use super::audit::{AuditActor, AuditChange};
 use super::problem::AdminProblem;
+use super::queries::{QueryResult, parse_query};
 
-type Asked<T> = Result<Query<T>, axum::extract::rejection::QueryRejection>;
-
-/// All jobs together, and who works on them.
+/// Returns the counts of all jobs and the usage of the workers.
 pub(crate) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, AdminProblem> {
     let bulk = admin.bulk()?;
     let (store, engine) = (bulk.store(), bulk.engine());
-    let (tally, active) = (store.job_counts().await?, store.active_tenants().await?);
+    let (counts, active) = (store.job_counts().await?, store.active_tenants().await?);
     let (all, busy) = engine.worker_usage();
     Ok(Json(json!({
-        "jobs": views::JobCountsView::from_counts(&tally),
+        "jobs": views::JobCountsView::from_counts(&counts),
         "active_tenants": active,
         "workers": { "all": all, "busy": busy },
         "scheduler": engine.settings().scheduler.as_str(),
@@ -47,7 +46,7 @@ pub(crate) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Valu
     })))
 }
 
-/// A part of a list of names.
+/// Page of a list, after a name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NamePage {
@@ -56,78 +55,82 @@ pub(crate) struct NamePage {
 }
 
 impl NamePage {
-    fn page(query: Asked<Self>) -> Result<PageRequest, AdminProblem> {
-        let Query(asked) = query.map_err(|why| AdminProblem::bad(why.body_text()))?;
-        let after = asked.after.as_deref().map(name).transpose()?;
-        let most = asked.most.unwrap_or(USUAL_PAGE).clamp(1, MOST_PAGE);
+    fn parse(query: QueryResult<Self>) -> Result<PageRequest, AdminProblem> {
+        let page = parse_query(query)?;
+        let after = page.after.as_deref().map(parse_name).transpose()?;
+        let most = page_size(page.most);
         Ok(PageRequest { after, most })
     }
 }
 
-/// A part of a list of places.
+/// Page of a list, after a position.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PlacePage {
+pub(crate) struct PositionPage {
     after: Option<u64>,
     most: Option<usize>,
 }
 
-impl PlacePage {
-    fn page(query: Asked<Self>) -> Result<(u64, usize), AdminProblem> {
-        let Query(asked) = query.map_err(|why| AdminProblem::bad(why.body_text()))?;
-        let most = asked.most.unwrap_or(USUAL_PAGE).clamp(1, MOST_PAGE);
-        Ok((asked.after.unwrap_or(0), most))
+impl PositionPage {
+    fn parse(query: QueryResult<Self>) -> Result<(u64, usize), AdminProblem> {
+        let page = parse_query(query)?;
+        Ok((page.after.unwrap_or(0), page_size(page.most)))
     }
 }
 
-/// Why something is done, for the audit.
+fn page_size(requested: Option<usize>) -> usize {
+    requested.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE)
+}
+
+/// Reason for a change, for the audit log.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AuditReason {
     reason: Option<SmolStr>,
 }
 
-/// Something that was done, and to how many jobs.
-fn done(what: &'static str, jobs: Option<u64>) -> Json<Value> {
+/// Builds the response to a change: its name and the number of jobs.
+fn change_response(what: &'static str, jobs: Option<u64>) -> Json<Value> {
     Json(json!({ "what": what, "jobs": jobs }))
 }
 
-fn name(text: &str) -> Result<Name, AdminProblem> {
+fn parse_name(text: &str) -> Result<Name, AdminProblem> {
     text.parse()
-        .map_err(|wrong| AdminProblem::bad(format!("{text:?}: {wrong}")))
+        .map_err(|error| AdminProblem::bad(format!("{text:?}: {error}")))
 }
 
 impl Admin {
-    /// The engine, or how to get one.
+    /// Returns the engine, or a problem that names the command for one.
     fn bulk(&self) -> Result<&RunningEngine, AdminProblem> {
         self.program.engine().ok_or_else(|| {
-            let detail = "this program works on no jobs: start it with `outflow serve --bulk`";
+            let detail = "this program runs no jobs: start it with `outflow serve --bulk`";
             AdminProblem::new(StatusCode::NOT_FOUND, "no_bulk", detail)
         })
     }
 
-    /// Notes a change of jobs; `whose` says of whom.
-    fn note_jobs(
+    /// Records a change of jobs; `scope` names the affected tenant or action.
+    fn record_jobs(
         &self,
         action: &'static str,
-        whose: SmolStr,
-        (why, who): (AuditReason, &AuditActor),
+        scope: SmolStr,
+        reason: Option<SmolStr>,
+        actor: &AuditActor,
     ) {
         let change = AuditChange {
             action,
             api: None,
-            group: Some(whose),
-            reason: why.reason,
+            group: Some(scope),
+            reason,
         };
-        self.note(change, who);
+        self.record(change, actor);
     }
 }
 
-fn of_tenant(name: &Name) -> SmolStr {
+fn tenant_label(name: &Name) -> SmolStr {
     format_smolstr!("tenant {name}")
 }
 
-fn of_action(name: &Name) -> SmolStr {
+fn action_label(name: &Name) -> SmolStr {
     format_smolstr!("action {name}")
 }
 
@@ -139,7 +142,7 @@ impl From<StoreError> for AdminProblem {
         }
         let problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "job_store", detail);
         if error.is_passing() {
-            problem.after(A_MOMENT)
+            problem.retry_after(STORE_RETRY)
         } else {
             problem
         }
@@ -148,19 +151,19 @@ impl From<StoreError> for AdminProblem {
 
 impl From<BulkError> for AdminProblem {
     fn from(error: BulkError) -> Self {
-        let words = error.to_string();
+        let detail = error.to_string();
         match error.into_store() {
             Some(error) => error.into(),
-            None => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_jobs", words),
+            None => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_jobs", detail),
         }
     }
 }
 
-/// Long enough for a server to come back from a failover or a disk to be given room.
-const A_MOMENT: Duration = Duration::from_secs(1);
+/// Typical time of a failover.
+const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// A screen of a list.
-const USUAL_PAGE: usize = 100;
+const DEFAULT_PAGE: usize = 100;
 
-/// What one answer should hold at most.
-const MOST_PAGE: usize = 1_000;
+/// A response of moderate size.
+const MAX_PAGE: usize = 1_000;

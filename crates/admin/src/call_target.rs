@@ -1,7 +1,6 @@
-//! Which call is meant: an API, and a group of it or a method and a path.
+//! Target of a call: an API, and one of its groups or a method and a path.
 //!
-//! The same words mean the same call wherever one is named: to ask for a permit, to check, to have a
-//! wait explained.
+//! All routes that take a call name it this way: `acquire`, `check` and `explain`.
 
 use http::Method;
 use outflow::core::{Cost, Priority};
@@ -12,7 +11,7 @@ use smol_str::SmolStr;
 use super::Admin;
 use super::problem::AdminProblem;
 
-/// A call, as a caller names it.
+/// Call as the request describes it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallTarget {
@@ -24,7 +23,7 @@ pub(crate) struct CallTarget {
     pub(crate) priority: Option<PriorityParam>,
 }
 
-/// How urgent a call is.
+/// Priority of a call.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PriorityParam {
@@ -33,35 +32,37 @@ pub(crate) enum PriorityParam {
     High,
 }
 
-/// A call that was found: whose door, and what it is there.
+/// Call with its upstream and its target there.
 #[derive(Clone, Debug)]
 pub(crate) struct ResolvedCall {
-    pub(crate) door: Upstream,
+    pub(crate) upstream: Upstream,
     pub(crate) target: Target,
     priority: Priority,
 }
 
 impl CallTarget {
-    /// Finds what is meant.
+    /// Finds the upstream and the group of the call.
     ///
     /// # Errors
-    /// If there is no such API or group, or the words contradict each other.
-    pub(crate) fn find(&self, admin: &Admin) -> Result<ResolvedCall, AdminProblem> {
-        let door = admin.upstream(&self.api)?;
+    /// If there is no such API or group, or both a group and a path are given.
+    pub(crate) fn resolve(&self, admin: &Admin) -> Result<ResolvedCall, AdminProblem> {
+        let upstream = admin.upstream(&self.api)?;
         let target = match (&self.group, &self.path) {
             (Some(_), Some(_)) => {
                 return Err(AdminProblem::bad("name a group or a path, not both"));
             }
-            (Some(group), None) => door.group(group).ok_or_else(AdminProblem::unknown_group)?,
-            (None, Some(path)) => door.route(&self.method()?, path),
-            (None, None) => door
+            (Some(group), None) => upstream
+                .group(group)
+                .ok_or_else(AdminProblem::unknown_group)?,
+            (None, Some(path)) => upstream.route(&self.method()?, path),
+            (None, None) => upstream
                 .group(DEFAULT_GROUP)
                 .ok_or_else(AdminProblem::unknown_group)?,
         };
         let cost = self.cost.map_or(target.cost(), Cost::new);
         Ok(ResolvedCall {
             target: target.with_cost(cost),
-            door,
+            upstream,
             priority: self
                 .priority
                 .map_or(Priority::Normal, PriorityParam::priority),
@@ -72,13 +73,13 @@ impl CallTarget {
         let Some(method) = &self.method else {
             return Ok(Method::GET);
         };
-        let read = Method::from_bytes(method.as_bytes());
-        read.map_err(|_| AdminProblem::bad("`method` is none: write it like GET"))
+        let parsed = Method::from_bytes(method.as_bytes());
+        parsed.map_err(|_| AdminProblem::bad("`method` is invalid: write it like GET"))
     }
 }
 
 impl ResolvedCall {
-    /// What is asked of the door.
+    /// Returns the options for the upstream.
     pub(crate) const fn acquire_options(&self) -> AcquireOptions {
         AcquireOptions::new().with_priority(self.priority)
     }

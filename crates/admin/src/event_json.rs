@@ -1,7 +1,7 @@
-//! An event as JSON, for whoever listens on the wire.
+//! Events as JSON, for the live stream.
 //!
-//! The words are those of the log, so that what is seen live is found again there; times are whole
-//! milliseconds. Of a request only its path is told, and that redacted once more: it goes to a browser.
+//! Names are those of the log, so that a live event can be found there; times are whole milliseconds. Of a URL
+//! only the path is included. It is redacted once more, because it goes to a browser.
 
 use outflow::core::{AttemptEnd, MeterEvent};
 use outflow::event::{CallFinished, Event, EventKind};
@@ -11,33 +11,33 @@ use serde_json::{Value, json};
 use super::labels;
 use super::millis::{millis, millis_up};
 
-/// The name of an event and what it says.
+/// Returns the name of an event and its JSON object.
 pub(crate) fn to_json(event: &Event) -> (&'static str, Value) {
-    let mut told = match &event.what {
-        EventKind::Finished(call) => ("request", request(call)),
+    let (name, mut facts) = match &event.what {
+        EventKind::Finished(call) => ("request", request_json(call)),
         EventKind::Waiting { .. } | EventKind::Admitted { .. } | EventKind::Refused { .. } => {
             admission_json(event)
         }
         EventKind::Settled { .. } | EventKind::Broken { .. } | EventKind::Refunded { .. } => {
-            other_json(event)
+            settlement_json(event)
         }
-        EventKind::Moved { .. } | EventKind::Cooling { .. } => of_health(event),
+        EventKind::Moved { .. } | EventKind::Cooling { .. } => health_json(event),
         EventKind::Meter { .. }
         | EventKind::Drifting { .. }
         | EventKind::Usage { .. }
         | EventKind::Foreign { .. }
         | EventKind::Malformed { .. }
         | EventKind::Jobs { .. }
-        | EventKind::Memory { .. } => of_limits(event),
-        _ => of_the_house(event),
+        | EventKind::Memory { .. } => limit_json(event),
+        _ => program_json(event),
     };
-    if let Some(facts) = told.1.as_object_mut() {
+    if let Some(facts) = facts.as_object_mut() {
         facts.insert("api".to_owned(), event.api.as_str().into());
     }
-    told
+    (name, facts)
 }
 
-fn request(call: &CallFinished) -> Value {
+fn request_json(call: &CallFinished) -> Value {
     json!({
         "group": call.group,
         "method": call.method,
@@ -64,7 +64,7 @@ fn admission_json(event: &Event) -> (&'static str, Value) {
                 why, position, eta, ..
             } = explanation;
             let eta = eta.map(|eta| millis_up(eta.since(event.at)));
-            json!({ "group": group, "cost": cost.units(), "why": labels::why(why),
+            json!({ "group": group, "cost": cost.units(), "why": labels::wait_reason(why),
                     "position": position, "eta_ms": eta })
         }),
         EventKind::Admitted {
@@ -91,7 +91,7 @@ fn admission_json(event: &Event) -> (&'static str, Value) {
     }
 }
 
-fn other_json(event: &Event) -> (&'static str, Value) {
+fn settlement_json(event: &Event) -> (&'static str, Value) {
     match &event.what {
         EventKind::Settled {
             group,
@@ -103,7 +103,7 @@ fn other_json(event: &Event) -> (&'static str, Value) {
         } => (
             "settled",
             json!({ "group": group, "permit": permit, "code": code(attempt.ended()),
-                    "ended": labels::ended(attempt.ended()), "effect": labels::effect(*effect),
+                    "ended": labels::attempt_end(attempt.ended()), "effect": labels::outcome_class(*effect),
                     "round_trip_ms": round_trip.map(millis) }),
         ),
         EventKind::Broken {
@@ -114,8 +114,8 @@ fn other_json(event: &Event) -> (&'static str, Value) {
             ..
         } => (
             "broken",
-            json!({ "group": group, "permit": permit, "ended": labels::ended(attempt.ended()),
-                    "effect": labels::effect(*effect) }),
+            json!({ "group": group, "permit": permit, "ended": labels::attempt_end(attempt.ended()),
+                    "effect": labels::outcome_class(*effect) }),
         ),
         EventKind::Refunded { group, permit } => {
             ("refunded", json!({ "group": group, "permit": permit }))
@@ -131,7 +131,7 @@ const fn code(ended: AttemptEnd) -> Option<u16> {
     }
 }
 
-fn of_health(event: &Event) -> (&'static str, Value) {
+fn health_json(event: &Event) -> (&'static str, Value) {
     match &event.what {
         EventKind::Moved {
             group,
@@ -156,7 +156,7 @@ fn of_health(event: &Event) -> (&'static str, Value) {
     }
 }
 
-fn of_limits(event: &Event) -> (&'static str, Value) {
+fn limit_json(event: &Event) -> (&'static str, Value) {
     match &event.what {
         EventKind::Meter {
             group,
@@ -210,7 +210,7 @@ fn of_limits(event: &Event) -> (&'static str, Value) {
     }
 }
 
-fn of_the_house(event: &Event) -> (&'static str, Value) {
+fn program_json(event: &Event) -> (&'static str, Value) {
     match &event.what {
         EventKind::Retrying {
             attempt,
@@ -222,14 +222,14 @@ fn of_the_house(event: &Event) -> (&'static str, Value) {
         ),
         EventKind::Cache { lookup } => ("cache", json!({ "lookup": lookup.name() })),
         EventKind::Reloaded(reload) => ("reload", json!({ "outcome": reload.name() })),
-        EventKind::Disk { state } => ("disk", json!({ "state": labels::disk(*state) })),
+        EventKind::Disk { state } => ("disk", json!({ "state": labels::disk_state(*state) })),
         EventKind::Operated { group, action, who } => (
             "operated",
             json!({ "group": group, "action": action, "who": who }),
         ),
         EventKind::Task { name, state } => (
             "task",
-            json!({ "task": name, "state": labels::task(*state) }),
+            json!({ "task": name, "state": labels::task_state(*state) }),
         ),
         _ => ("other", json!({})),
     }

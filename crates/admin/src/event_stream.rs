@@ -1,8 +1,8 @@
-//! The live stream: every event, to everybody who listens, as server-sent events.
+//! Live stream of all events, as server-sent events.
 //!
-//! One stream carries all kinds, so that a page needs one connection. A request never waits for a
-//! reader: events go into one bounded buffer, and a reader that is too slow loses the oldest and is
-//! told how many. Nobody listening costs one load. Streams end when the program stops, at once.
+//! One stream carries all kinds of events, so that a page needs one connection. A call never waits for a reader:
+//! events go into one bounded buffer. A slow reader loses the oldest events and gets their number. Without a
+//! reader, an event costs one atomic load. All streams end at once when the program stops.
 
 mod body;
 
@@ -23,11 +23,11 @@ use super::millis::stamp;
 use super::snapshot::ProgramSnapshot;
 use super::{Admin, event_json};
 
-/// Where events become lines, and lines find their readers.
+/// Source of the live stream: formats events and sends them to all readers.
 #[derive(Debug)]
 pub(crate) struct EventStream {
     lines: broadcast::Sender<Arc<EventLine>>,
-    /// The number of the last line. Held while a line is sent, so that numbers come in their order.
+    /// Number of the last line. Locked while a line is sent, so that numbers stay in order.
     number: Mutex<u64>,
     clock: SystemClock,
 }
@@ -39,26 +39,30 @@ struct EventLine {
 }
 
 impl EventStream {
-    /// Nobody listens yet.
+    /// Creates a stream without readers.
     pub(crate) fn new(clock: SystemClock) -> Self {
         Self {
-            lines: broadcast::channel(KEPT).0,
+            lines: broadcast::channel(BUFFERED_LINES).0,
             number: Mutex::default(),
             clock,
         }
     }
 
-    /// A new reader, unless there are too many.
-    pub(crate) fn listen(&self, wish: StreamRequest, stop: CancelToken) -> Option<ListenerState> {
-        if self.lines.receiver_count() >= MOST_READERS {
+    /// Adds a reader, unless there are too many.
+    pub(crate) fn subscribe(
+        &self,
+        request: StreamRequest,
+        stop: CancelToken,
+    ) -> Option<StreamReader> {
+        if self.lines.receiver_count() >= MAX_READERS {
             return None;
         }
-        let mut pulse = interval(PULSE);
-        pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Some(ListenerState {
+        let mut heartbeat = interval(HEARTBEAT_PERIOD);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Some(StreamReader {
             lines: self.lines.subscribe(),
-            wish,
-            pulse,
+            request,
+            heartbeat,
             stop,
         })
     }
@@ -75,7 +79,7 @@ impl Observer for EventStream {
 }
 
 impl EventStream {
-    /// Tells something that is no event of a call.
+    /// Sends an event that does not come from the client.
     pub(crate) fn publish(&self, api: SmolStr, name: &'static str, facts: impl FnOnce() -> Value) {
         if self.lines.receiver_count() > 0 {
             self.send(api, name, facts());
@@ -90,28 +94,28 @@ impl EventStream {
         let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
         *number += 1;
         let text = Bytes::from(format!("id: {number}\nevent: {name}\ndata: {facts}\n\n"));
-        // The last reader may have left in between.
+        // The last reader may have left meanwhile.
         let _unread = self.lines.send(Arc::new(EventLine { api, text }));
     }
 }
 
-/// What a reader wants.
+/// Options of a reader.
 #[derive(Debug)]
 pub(crate) struct StreamRequest {
-    /// The events of this API alone.
+    /// API whose events are sent; `None` for all.
     pub(crate) api: Option<SmolStr>,
-    /// A snapshot now and then.
+    /// Snapshots between the events, if any.
     pub(crate) snapshots: Option<SnapshotStream>,
 }
 
-/// Snapshots in the stream, for a page that shows the whole.
+/// Periodic snapshots in the stream, for a page that shows the whole program.
 pub(crate) struct SnapshotStream {
     admin: Arc<Admin>,
     ticks: Interval,
 }
 
 impl SnapshotStream {
-    /// One now, and then one every so often.
+    /// Creates a stream with one snapshot now and one per period.
     pub(crate) fn every(period: Duration, admin: Arc<Admin>) -> Self {
         let mut ticks = interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -121,31 +125,31 @@ impl SnapshotStream {
     async fn next(&mut self) -> Bytes {
         self.ticks.tick().await;
         let snapshot = serde_json::to_value(ProgramSnapshot::from_admin(&self.admin));
-        line("snapshot", &snapshot.unwrap_or_default())
+        format_line("snapshot", &snapshot.unwrap_or_default())
     }
 }
 
 impl std::fmt::Debug for SnapshotStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Snapshots").finish_non_exhaustive()
+        f.debug_struct("SnapshotStream").finish_non_exhaustive()
     }
 }
 
-/// One who listens.
+/// Reader of the live stream.
 #[derive(Debug)]
-pub(crate) struct ListenerState {
+pub(crate) struct StreamReader {
     lines: broadcast::Receiver<Arc<EventLine>>,
-    wish: StreamRequest,
-    pulse: Interval,
+    request: StreamRequest,
+    heartbeat: Interval,
     stop: CancelToken,
 }
 
-impl ListenerState {
-    /// What comes next; `None` at the end of the program.
+impl StreamReader {
+    /// Waits for the next line; returns `None` at the end of the program.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             let snapshot = async {
-                match &mut self.wish.snapshots {
+                match &mut self.request.snapshots {
                     Some(snapshots) => snapshots.next().await,
                     None => std::future::pending().await,
                 }
@@ -155,40 +159,40 @@ impl ListenerState {
                 () = self.stop.cancelled() => return None,
                 snapshot = snapshot => return Some(snapshot),
                 line = self.lines.recv() => match line {
-                    Ok(line) if self.wish.api.as_ref().is_none_or(|api| *api == line.api) => {
+                    Ok(line) if self.request.api.as_ref().is_none_or(|api| *api == line.api) => {
                         return Some(line.text.clone());
                     }
                     Ok(_) => {}
                     Err(RecvError::Lagged(missed)) => {
-                        return Some(line_of_lag(missed));
+                        return Some(lagged_line(missed));
                     }
                     Err(RecvError::Closed) => return None,
                 },
-                _ = self.pulse.tick() => return Some(Bytes::from_static(HEARTBEAT)),
+                _ = self.heartbeat.tick() => return Some(Bytes::from_static(HEARTBEAT)),
             }
         }
     }
 }
 
-fn line_of_lag(missed: u64) -> Bytes {
-    line(
+fn lagged_line(missed: u64) -> Bytes {
+    format_line(
         "lagged",
         &serde_json::json!({ "event": "lagged", "missed": missed }),
     )
 }
 
-fn line(name: &str, facts: &Value) -> Bytes {
+fn format_line(name: &str, facts: &Value) -> Bytes {
     Bytes::from(format!("event: {name}\ndata: {facts}\n\n"))
 }
 
-/// A comment, which every reader skips. The first comes at once, so that a browser knows it is in.
+/// Comment, which every reader skips. The first is sent at once, so that a browser sees the connection.
 const HEARTBEAT: &[u8] = b": here\n\n";
 
-/// Often enough for proxies that close what is silent for half a minute.
-const PULSE: Duration = Duration::from_secs(15);
+/// Often enough for proxies that close a connection after half a minute without bytes.
+const HEARTBEAT_PERIOD: Duration = Duration::from_secs(15);
 
-/// Ten seconds of a hundred calls a second, and about a megabyte if nobody reads.
-const KEPT: usize = 1_024;
+/// Ten seconds of a hundred calls per second, and about a megabyte.
+const BUFFERED_LINES: usize = 1_024;
 
-/// Every operator with every window open; each costs a copy of the stream.
-const MOST_READERS: usize = 64;
+/// Enough for all operators with several windows; each costs a copy of the stream.
+const MAX_READERS: usize = 64;

@@ -1,4 +1,4 @@
-//! Whether a call could go now, and otherwise what it would wait for.
+//! Wait estimate of a call, as JSON.
 
 use outflow::core::Decision;
 use outflow::{WaitEstimate, WaitReason};
@@ -10,7 +10,7 @@ use super::call_target::ResolvedCall;
 use super::labels;
 use super::millis::millis_up;
 
-/// What would become of a call that came now.
+/// Wait estimate of a call made now.
 #[derive(Debug, Serialize)]
 pub(crate) struct WaitView {
     api: SmolStr,
@@ -18,7 +18,7 @@ pub(crate) struct WaitView {
     cost: u64,
     state: &'static str,
     decision: &'static str,
-    /// How long it would wait; nothing if nobody knows.
+    /// Estimated wait; `None` if it is unknown.
     delay_ms: Option<u64>,
     why: Option<&'static str>,
     limit: Option<String>,
@@ -27,31 +27,31 @@ pub(crate) struct WaitView {
 }
 
 impl WaitView {
-    /// Looks ahead for this call. Nothing is taken and nothing is promised.
-    pub(crate) fn from_aimed(aimed: &ResolvedCall) -> Self {
-        let (door, target, now) = (&aimed.door, aimed.target, aimed.door.now());
-        let decision = door.check_with(target, aimed.acquire_options());
-        let explained = match decision {
-            Decision::WaitUntil(_) => door.explain_with(target, aimed.acquire_options()),
+    /// Estimates the wait of this call. Takes no permit and promises none.
+    pub(crate) fn new(call: &ResolvedCall) -> Self {
+        let (upstream, target, now) = (&call.upstream, call.target, call.upstream.now());
+        let decision = upstream.check_with(target, call.acquire_options());
+        let estimate = match decision {
+            Decision::WaitUntil(_) => upstream.explain_with(target, call.acquire_options()),
             Decision::Allow(()) | Decision::Never => None,
         };
-        let why = explained.as_ref().map(|told| &told.why);
+        let why = estimate.as_ref().map(|estimate| &estimate.why);
         Self {
-            api: door.name().clone(),
-            group: door.group_name(target),
+            api: upstream.name().clone(),
+            group: upstream.group_name(target),
             cost: target.cost().units(),
-            state: door.state(target).name(),
-            decision: word(decision),
-            delay_ms: delay(decision, now),
-            why: why.map(labels::why),
-            limit: why.and_then(limit),
-            position: explained.as_ref().map_or(0, |told| told.position),
-            text: text(decision, explained.as_ref(), now),
+            state: upstream.state(target).name(),
+            decision: decision_label(decision),
+            delay_ms: delay_ms(decision, now),
+            why: why.map(labels::wait_reason),
+            limit: why.and_then(blocking_limit),
+            position: estimate.as_ref().map_or(0, |estimate| estimate.position),
+            text: describe(decision, estimate.as_ref(), now),
         }
     }
 }
 
-const fn word(decision: Decision) -> &'static str {
+const fn decision_label(decision: Decision) -> &'static str {
     match decision {
         Decision::Allow(()) => "go",
         Decision::WaitUntil(_) => "wait",
@@ -59,7 +59,7 @@ const fn word(decision: Decision) -> &'static str {
     }
 }
 
-fn delay(decision: Decision, now: Nanos) -> Option<u64> {
+fn delay_ms(decision: Decision, now: Nanos) -> Option<u64> {
     match decision {
         Decision::Allow(()) => Some(0),
         Decision::WaitUntil(Nanos::MAX) | Decision::Never => None,
@@ -67,23 +67,23 @@ fn delay(decision: Decision, now: Nanos) -> Option<u64> {
     }
 }
 
-fn limit(why: &WaitReason) -> Option<String> {
+fn blocking_limit(why: &WaitReason) -> Option<String> {
     match why {
         WaitReason::Limit { rate } => Some(rate.to_string()),
         _ => None,
     }
 }
 
-/// The same for people.
-fn text(decision: Decision, explained: Option<&WaitEstimate>, now: Nanos) -> String {
-    match (decision, explained) {
+/// Describes the estimate in a sentence.
+fn describe(decision: Decision, estimate: Option<&WaitEstimate>, now: Nanos) -> String {
+    match (decision, estimate) {
         (Decision::Never, _) => {
             "it can never go: it costs more than a limit ever allows, or the program is shutting down"
                 .to_owned()
         }
         (_, None) => "it would go now".to_owned(),
         (_, Some(WaitEstimate { why, position, eta, .. })) => {
-            let when = eta.map_or("nobody knows when".to_owned(), |at| {
+            let when = eta.map_or("at an unknown time".to_owned(), |at| {
                 format!("in {} ms", millis_up(at.since(now)))
             });
             format!("it would go {when}, behind {position} others: {why}")

@@ -1,4 +1,4 @@
-//! The admin API without a port before it, for whoever makes requests up.
+//! Entry point for fuzz targets: the admin API without a port.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use outflow_listener::{ListenAddr, PeerAddr};
 
-use super::{Admin, routes, who};
+use super::{Admin, actor, build_router};
 use crate::ProgramState;
 
-/// Everything behind the admin port: the guard, the routes, and what they share.
+/// Admin API behind the port: the guard, the routes and their state.
 pub struct AdminFuzz {
     service: TowerToHyperService<Router>,
 }
@@ -26,26 +26,26 @@ impl AdminFuzz {
     pub fn new(program: Arc<dyn ProgramState>) -> Self {
         let address = ListenAddr::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 7071)));
         let admin = Arc::new(Admin::new(program, &address));
-        let routes = routes(&admin).layer(axum::Extension(who(PeerAddr::Local)));
+        let router = build_router(&admin).layer(axum::Extension(actor(PeerAddr::Local)));
         Self {
-            service: TowerToHyperService::new(routes),
+            service: TowerToHyperService::new(router),
         }
     }
 
-    /// The answer to a request; nothing if it would wait for a permit. A stream is not read.
+    /// Returns the response to a request; `None` if it would wait for a permit. Does not read a stream.
     pub async fn request(&self, request: Request<Bytes>) -> Option<Response<Bytes>> {
-        let asked = self.service.call(request.map(Body::from));
-        let answer = tokio::select! {
+        let called = self.service.call(request.map(Body::from));
+        let response = tokio::select! {
             biased;
-            answer = asked => answer.ok()?,
+            response = called => response.ok()?,
             () = tokio::task::yield_now() => return None,
         };
-        let (head, body) = answer.into_parts();
-        let flows = head.headers.get("content-type");
-        if flows.is_some_and(|kind| kind == "text/event-stream") {
+        let (head, body) = response.into_parts();
+        let kind = head.headers.get("content-type");
+        if kind.is_some_and(|kind| kind == "text/event-stream") {
             return Some(Response::from_parts(head, Bytes::new()));
         }
-        let whole = body.collect().await.ok()?.to_bytes();
-        Some(Response::from_parts(head, whole))
+        let bytes = body.collect().await.ok()?.to_bytes();
+        Some(Response::from_parts(head, bytes))
     }
 }

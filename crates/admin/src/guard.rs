@@ -1,10 +1,9 @@
-//! Who may talk to the admin API.
+//! Access control of the admin API.
 //!
-//! Whoever sits at this machine may, and so may any web page that a browser on it shows, unless it is
-//! stopped: a name of its own that leads to 127.0.0.1, a form that posts blindly, a script that reads.
-//! So every request must name this machine as its host, come from no foreign page, and say that it
-//! brings JSON if it wants to change something, which no form can say. No answer ever grants another
-//! origin anything. A token, where one is configured, is asked for on top of that and replaces nothing.
+//! Every user of this machine has access. Without a guard, so has every web page in a browser on it: through a
+//! foreign name that resolves to 127.0.0.1, a form that posts blindly, or a script that reads. So every request
+//! must name this machine as its host and come from no foreign page. A request with a body must declare JSON,
+//! which no form can do. No response grants rights to another origin. A configured token is required in addition.
 
 use std::net::IpAddr;
 
@@ -16,85 +15,86 @@ use subtle::ConstantTimeEq;
 
 use super::problem::AdminProblem;
 
-/// The rules at the door of the admin API.
+/// Checks that every request passes first.
 #[derive(Debug)]
 pub(crate) struct AdminGuard {
-    /// The address that it listens on, if that is more than this machine's own.
+    /// Address of the TCP listener.
     address: Option<IpAddr>,
 }
 
 impl AdminGuard {
-    /// Guards what listens there.
-    pub(crate) const fn new(place: &ListenAddr) -> Self {
-        let address = match place {
+    /// Creates the guard of a listener.
+    pub(crate) const fn new(listen: &ListenAddr) -> Self {
+        let address = match listen {
             ListenAddr::Tcp(address) => Some(address.ip()),
             ListenAddr::Unix(_) => None,
         };
         Self { address }
     }
 
-    /// Lets a request in, or says why not.
+    /// Accepts a request, or returns the reason for its rejection.
     pub(crate) fn check(
         &self,
         request: &Parts,
         token: Option<&SecretString>,
     ) -> Result<(), AdminProblem> {
-        let host = self.host(request)?;
-        same_origin(&request.headers, &host)?;
-        if !is_open(request.uri.path()) {
-            knows(&request.headers, token)?;
+        let host = self.check_host(request)?;
+        check_origin(&request.headers, &host)?;
+        if !PUBLIC_PATHS.contains(&request.uri.path()) {
+            check_token(&request.headers, token)?;
         }
-        brings_json(request)
+        check_content_type(request)
     }
 
-    /// The host that was meant, if it is this one. An address is not enough of a name to be rebound;
-    /// a name is, so the only one is `localhost`.
-    fn host(&self, request: &Parts) -> Result<Authority, AdminProblem> {
-        let mut named = request.headers.get_all(header::HOST).iter();
-        let (Some(host), None) = (named.next(), named.next()) else {
+    /// Returns the host if it is this one. DNS can rebind a name but no address, so `localhost` is the only
+    /// allowed name.
+    fn check_host(&self, request: &Parts) -> Result<Authority, AdminProblem> {
+        let mut hosts = request.headers.get_all(header::HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else {
             return Err(AdminProblem::bad(
                 "name the host once, in the header `Host`",
             ));
         };
         let host = Authority::try_from(host.as_bytes()).map_err(|_| foreign_host())?;
-        let meant = request.uri.authority().is_none_or(|target| *target == host);
-        if meant && self.is_ours(host.host()) && !host.as_str().contains('@') {
+        let is_target = request.uri.authority().is_none_or(|target| *target == host);
+        if is_target && self.serves(host.host()) && !host.as_str().contains('@') {
             return Ok(host);
         }
         Err(foreign_host())
     }
 
-    fn is_ours(&self, host: &str) -> bool {
+    fn serves(&self, host: &str) -> bool {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let Ok(named) = bare.parse::<IpAddr>() else {
+        let Ok(address) = bare.parse::<IpAddr>() else {
             return host.eq_ignore_ascii_case("localhost");
         };
-        let listens = |ours: IpAddr| ours == named || ours.is_unspecified();
-        named.is_loopback() || self.address.is_some_and(listens)
+        let is_served = |listen: IpAddr| listen == address || listen.is_unspecified();
+        address.is_loopback() || self.address.is_some_and(is_served)
     }
 }
 
 fn foreign_host() -> AdminProblem {
-    let detail = "this is not the host that was asked for: use `localhost` or the address it \
-                  listens on";
+    let detail = "this program does not serve this host: use `localhost` or the address of the \
+                  listener";
     AdminProblem::new(StatusCode::MISDIRECTED_REQUEST, "foreign_host", detail)
 }
 
-/// Browsers say where a request comes from, programs do not. What comes from another page is refused
-/// even if it only reads: nothing here is meant for it.
-fn same_origin(headers: &HeaderMap, host: &Authority) -> Result<(), AdminProblem> {
-    let ours = |origin: &[u8]| {
+/// Rejects requests of other pages, even reads: no other page needs this data. Browsers send the origin of a
+/// request, programs do not.
+fn check_origin(headers: &HeaderMap, host: &Authority) -> Result<(), AdminProblem> {
+    let is_same_origin = |origin: &[u8]| {
         let bare = origin.strip_prefix(b"http://");
         bare.is_some_and(|bare| bare.eq_ignore_ascii_case(host.as_str().as_bytes()))
     };
     let mut origins = headers.get_all(header::ORIGIN).iter();
     let mut sites = headers.get_all("sec-fetch-site").iter();
-    let same = |site: &[u8]| site == b"same-origin" || site == b"none";
-    let from_here = origins.all(|origin| ours(origin.as_bytes()));
-    if from_here && sites.all(|site| same(site.as_bytes())) {
+    let is_same_site = |site: &[u8]| site == b"same-origin" || site == b"none";
+    if origins.all(|origin| is_same_origin(origin.as_bytes()))
+        && sites.all(|site| is_same_site(site.as_bytes()))
+    {
         return Ok(());
     }
-    let detail = "requests of other web pages are refused: open the admin page itself";
+    let detail = "requests of other web pages are rejected: open the admin page itself";
     Err(AdminProblem::new(
         StatusCode::FORBIDDEN,
         "foreign_origin",
@@ -102,12 +102,7 @@ fn same_origin(headers: &HeaderMap, host: &Authority) -> Result<(), AdminProblem
     ))
 }
 
-/// Probes know no token, and the page has to be there to ask for one. Neither tells anything.
-fn is_open(path: &str) -> bool {
-    OPEN.contains(&path)
-}
-
-fn knows(headers: &HeaderMap, token: Option<&SecretString>) -> Result<(), AdminProblem> {
+fn check_token(headers: &HeaderMap, token: Option<&SecretString>) -> Result<(), AdminProblem> {
     let Some(token) = token else {
         return Ok(());
     };
@@ -117,25 +112,25 @@ fn knows(headers: &HeaderMap, token: Option<&SecretString>) -> Result<(), AdminP
         (Some(sent), None) => sent.as_bytes().split_at_checked(BEARER.len()),
         _ => None,
     };
-    let known = bearer.is_some_and(|(scheme, sent)| {
-        let right = sent.ct_eq(token.expose_secret().as_bytes());
-        scheme.eq_ignore_ascii_case(BEARER) && bool::from(right)
+    let is_valid = bearer.is_some_and(|(scheme, sent)| {
+        let is_equal = sent.ct_eq(token.expose_secret().as_bytes());
+        scheme.eq_ignore_ascii_case(BEARER) && bool::from(is_equal)
     });
-    if known {
+    if is_valid {
         return Ok(());
     }
     let detail = "send the admin token as `Authorization: Bearer TOKEN`";
     Err(AdminProblem::new(StatusCode::UNAUTHORIZED, "token", detail))
 }
 
-/// What changes something brings JSON and says so: forms can send three types, and this is none.
-fn brings_json(request: &Parts) -> Result<(), AdminProblem> {
-    let changes = [Method::POST, Method::PUT, Method::PATCH].contains(&request.method);
-    if !changes || is_json(&request.headers) {
+/// Requires JSON for requests with a body: a form cannot send this type.
+fn check_content_type(request: &Parts) -> Result<(), AdminProblem> {
+    let has_body = [Method::POST, Method::PUT, Method::PATCH].contains(&request.method);
+    if !has_body || is_json(&request.headers) {
         return Ok(());
     }
-    let detail = "send JSON, and say so with `Content-Type: application/json`, or \
-                  `application/x-ndjson` for lines of it";
+    let detail = "send JSON with `Content-Type: application/json`, or `application/x-ndjson` for \
+                  one document per line";
     let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
     Err(AdminProblem::new(status, "content_type", detail))
 }
@@ -152,10 +147,10 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-/// One document, or a line for each.
+/// One document, or one document per line.
 const JSON: [&str; 2] = ["application/json", "application/x-ndjson"];
 
 const BEARER: &[u8] = b"Bearer ";
 
-/// What is answered without a token.
-const OPEN: [&str; 5] = ["/", "/page.css", "/page.js", "/healthz", "/readyz"];
+/// Paths without a token: probes have none, and the page must load to ask for it. They reveal no data.
+const PUBLIC_PATHS: [&str; 5] = ["/", "/page.css", "/page.js", "/healthz", "/readyz"];

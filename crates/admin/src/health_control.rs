@@ -1,10 +1,10 @@
-//! What operators change: the state in which an API is held.
+//! Routes that override the health state of an API.
 //!
-//! Every change goes through the client's own doors and is noted in the audit.
+//! Every change goes through the upstream of the API and is recorded in the audit log.
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
 use outflow::core::HealthOverride;
@@ -17,9 +17,10 @@ use super::api_param::ApiParam;
 use super::audit::{AuditActor, AuditChange};
 use super::json_body;
 use super::problem::AdminProblem;
+use super::queries::{QueryResult, parse_query};
 use super::snapshot::{HealthView, healths};
 
-/// A state to hold an API in.
+/// Override of a health state.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForceBody {
@@ -28,7 +29,7 @@ pub(crate) struct ForceBody {
     reason: Option<SmolStr>,
 }
 
-/// The states that can be asked for.
+/// Health state in a request.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum HealthParam {
@@ -40,7 +41,7 @@ enum HealthParam {
     CacheOnly,
 }
 
-/// Which group is let go.
+/// End of an override.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseBody {
@@ -48,65 +49,66 @@ pub(crate) struct ReleaseBody {
     reason: Option<SmolStr>,
 }
 
-/// The states of an API after a change.
+/// Health states of an API after a change.
 #[derive(Debug, Serialize)]
 pub(crate) struct HealthViews {
     api: SmolStr,
     health: Vec<HealthView>,
 }
 
-/// Holds an API, or one group of it, in a state.
+/// Overrides the health state of an API or one of its groups.
 pub(crate) async fn force(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<AuditActor>,
+    Extension(actor): Extension<AuditActor>,
     ApiParam(api): ApiParam,
     json_body::JsonBody(force): json_body::JsonBody<ForceBody>,
 ) -> Result<Json<HealthViews>, AdminProblem> {
-    let door = admin.upstream(&api)?;
-    let (hold, action) = force.state.hold()?;
-    let group = group(&admin, &door, force.group.as_deref())?;
-    door.force_health(group, hold);
+    let upstream = admin.upstream(&api)?;
+    let (state, action) = force.state.to_override()?;
+    let group = find_group(&admin, &upstream, force.group.as_deref())?;
+    upstream.force_health(group, state);
     let change = AuditChange {
         action,
         api: Some(api),
         group: force.group,
         reason: force.reason,
     };
-    admin.note(change, &who);
-    Ok(Json(HealthViews::from_upstream(&door)))
+    admin.record(change, &actor);
+    Ok(Json(HealthViews::from_upstream(&upstream)))
 }
 
-/// Lets go of what was held.
+/// Ends the override of an API or one of its groups.
 pub(crate) async fn release(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<AuditActor>,
+    Extension(actor): Extension<AuditActor>,
     ApiParam(api): ApiParam,
-    query: Result<Query<ReleaseBody>, axum::extract::rejection::QueryRejection>,
+    query: QueryResult<ReleaseBody>,
 ) -> Result<Json<HealthViews>, AdminProblem> {
-    let Query(released) = query.map_err(|why| AdminProblem::bad(why.body_text()))?;
-    let door = admin.upstream(&api)?;
-    let group = group(&admin, &door, released.group.as_deref())?;
-    door.release_health(group);
+    let release = parse_query(query)?;
+    let upstream = admin.upstream(&api)?;
+    let group = find_group(&admin, &upstream, release.group.as_deref())?;
+    upstream.release_health(group);
     let change = AuditChange {
         action: "release",
         api: Some(api),
-        group: released.group,
-        reason: released.reason,
+        group: release.group,
+        reason: release.reason,
     };
-    admin.note(change, &who);
-    Ok(Json(HealthViews::from_upstream(&door)))
+    admin.record(change, &actor);
+    Ok(Json(HealthViews::from_upstream(&upstream)))
 }
 
 impl HealthParam {
-    fn hold(self) -> Result<(HealthOverride, &'static str), AdminProblem> {
+    /// Returns the override and its identifier in the audit log.
+    fn to_override(self) -> Result<(HealthOverride, &'static str), AdminProblem> {
         match self {
             Self::Normal => Ok((HealthOverride::Normal, "hold_normal")),
             Self::Throttle => Ok((HealthOverride::Throttle, "hold_throttle")),
             Self::Sleep | Self::Offline => Ok((HealthOverride::Sleep, "hold_offline")),
             Self::CacheOnly => Ok((HealthOverride::CacheOnly, "hold_cache_only")),
             Self::HalfOpen => {
-                let detail = "half_open ends by its own probes and cannot be held: release the API, \
-                              or hold it in throttle";
+                let detail = "half_open ends by its own probes and cannot be forced: release the API, \
+                              or force throttle";
                 let status = StatusCode::UNPROCESSABLE_ENTITY;
                 Err(AdminProblem::new(status, "not_a_hold", detail))
             }
@@ -115,26 +117,28 @@ impl HealthParam {
 }
 
 impl HealthViews {
-    fn from_upstream(door: &Upstream) -> Self {
+    fn from_upstream(upstream: &Upstream) -> Self {
         Self {
-            api: door.name().clone(),
-            health: healths(&door.report()),
+            api: upstream.name().clone(),
+            health: healths(&upstream.report()),
         }
     }
 }
 
-/// The group that is meant. One that shares its state with others cannot be held alone.
-fn group(
+/// Finds the group. A group that shares its health state with others has no override of its own.
+fn find_group(
     admin: &Admin,
-    door: &Upstream,
+    upstream: &Upstream,
     name: Option<&str>,
 ) -> Result<Option<Target>, AdminProblem> {
     let Some(name) = name else {
         return Ok(None);
     };
-    let target = door.group(name).ok_or_else(AdminProblem::unknown_group)?;
+    let target = upstream
+        .group(name)
+        .ok_or_else(AdminProblem::unknown_group)?;
     let scope = admin
-        .configured(door.name())
+        .configured(upstream.name())
         .map(|api| api.rules.health_scope);
     if scope == Some(HealthScope::Group) {
         return Ok(Some(target));

@@ -1,14 +1,15 @@
-//! The closed sets of words in which the admin API speaks, where the crates below have none of their
-//! own. They are part of the interface: each is in the API's document.
+//! Labels of enum values for which the other crates define none.
+//!
+//! They are part of the interface: the OpenAPI document lists each one.
 
 use outflow::WaitReason;
 use outflow::cache::DiskState;
 use outflow::core::{Accounting, AttemptEnd, HealthOverride, LimitKind, OutcomeClass, TrendShape};
 use outflow::event::TaskState;
 
-/// What a call waits for.
-pub(crate) const fn why(why: &WaitReason) -> &'static str {
-    match why {
+/// Returns the label of the reason for a wait.
+pub(crate) const fn wait_reason(reason: &WaitReason) -> &'static str {
+    match reason {
         WaitReason::Limit { .. } => "limit",
         WaitReason::Turn => "turn",
         WaitReason::Concurrency { .. } => "concurrency",
@@ -18,9 +19,9 @@ pub(crate) const fn why(why: &WaitReason) -> &'static str {
     }
 }
 
-/// What an attempt counts as.
-pub(crate) const fn effect(effect: OutcomeClass) -> &'static str {
-    match effect {
+/// Returns the label of the class of an attempt.
+pub(crate) const fn outcome_class(class: OutcomeClass) -> &'static str {
+    match class {
         OutcomeClass::Success => "success",
         OutcomeClass::Throttled => "throttled",
         OutcomeClass::ServerFailed => "server_failed",
@@ -32,17 +33,17 @@ pub(crate) const fn effect(effect: OutcomeClass) -> &'static str {
     }
 }
 
-/// How an attempt ended, where it has no status.
-pub(crate) const fn ended(ended: AttemptEnd) -> &'static str {
-    match ended {
+/// Returns the label of the end of an attempt.
+pub(crate) const fn attempt_end(end: AttemptEnd) -> &'static str {
+    match end {
         AttemptEnd::Status(_) => "answered",
         AttemptEnd::Cancelled => "cancelled",
         AttemptEnd::Fault(fault) => fault.name(),
     }
 }
 
-/// How the quantity of a limit returns.
-pub(crate) const fn kind(kind: LimitKind) -> &'static str {
+/// Returns the label of the kind of a limit.
+pub(crate) const fn limit_kind(kind: LimitKind) -> &'static str {
     match kind {
         LimitKind::Sliding => "sliding",
         LimitKind::Fixed => "fixed",
@@ -51,7 +52,7 @@ pub(crate) const fn kind(kind: LimitKind) -> &'static str {
     }
 }
 
-/// Which moment of a call counts.
+/// Returns the label of the accounting of a limit.
 pub(crate) const fn accounting(accounting: Accounting) -> &'static str {
     match accounting {
         Accounting::Send => "send",
@@ -60,9 +61,9 @@ pub(crate) const fn accounting(accounting: Accounting) -> &'static str {
     }
 }
 
-/// Where the use of a limit is going.
-pub(crate) const fn pattern(pattern: TrendShape) -> &'static str {
-    match pattern {
+/// Returns the label of the trend of a limit's usage.
+pub(crate) const fn trend_shape(shape: TrendShape) -> &'static str {
+    match shape {
         TrendShape::Steady => "steady",
         TrendShape::Rising => "rising",
         TrendShape::Falling => "falling",
@@ -70,9 +71,9 @@ pub(crate) const fn pattern(pattern: TrendShape) -> &'static str {
     }
 }
 
-/// What an operator holds an API in.
-pub(crate) const fn hold(hold: HealthOverride) -> &'static str {
-    match hold {
+/// Returns the label of an operator's override.
+pub(crate) const fn health_override(state: HealthOverride) -> &'static str {
+    match state {
         HealthOverride::Normal => "normal",
         HealthOverride::Throttle => "throttle",
         HealthOverride::Sleep => "offline",
@@ -80,8 +81,8 @@ pub(crate) const fn hold(hold: HealthOverride) -> &'static str {
     }
 }
 
-/// Whether the cache's directory is used.
-pub(crate) const fn disk(state: DiskState) -> &'static str {
+/// Returns the label of the state of the cache directory.
+pub(crate) const fn disk_state(state: DiskState) -> &'static str {
     match state {
         DiskState::None => "none",
         DiskState::Used => "used",
@@ -91,8 +92,8 @@ pub(crate) const fn disk(state: DiskState) -> &'static str {
     }
 }
 
-/// What became of background work.
-pub(crate) const fn task(state: TaskState) -> &'static str {
+/// Returns the label of the state of a background task.
+pub(crate) const fn task_state(state: TaskState) -> &'static str {
     match state {
         TaskState::Running => "running",
         TaskState::Restarting { .. } => "restarting",

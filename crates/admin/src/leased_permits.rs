@@ -1,9 +1,9 @@
-//! Permits in the hands of other programs.
+//! Permits leased to other programs.
 //!
-//! A program that sends by itself may die with a permit in its hand. So it gets a number for it and a
-//! lease: until the lease is over it can say what became of the call, and afterwards the call counts
-//! as sent and as arrived at the last moment, which is the worst that can have happened. The permits
-//! themselves never leave. Numbers are random, because whoever knows one can settle it.
+//! A program that sends with its own client may die with a permit. So it gets a number and a lease for it. Until
+//! the lease expires, it can settle the permit. Afterwards the call counts as sent and as arrived at the last
+//! moment, which is the worst case. The permits themselves stay here. Numbers are random, because a number is
+//! enough to settle a permit.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -14,12 +14,12 @@ use outflow::{CancelToken, Permit};
 use outflow_core::{Clock, Nanos};
 use tokio::sync::Notify;
 
-/// All permits that others hold.
+/// All leased permits.
 #[derive(Debug, Default)]
 pub(crate) struct LeasedPermits {
     table: Mutex<LeaseTable>,
-    /// Told when a lease begins that ends before all others.
-    sooner: Notify,
+    /// Notified of a lease that ends before all others.
+    earlier_end: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -36,39 +36,42 @@ struct PermitLease {
 }
 
 impl LeasedPermits {
-    /// Leaves a permit with somebody until then. It counts as sent from now on: the call leaves at
-    /// some time after this, and nobody is told when.
+    /// Leases a permit until this instant. It counts as sent from now on, because its holder does not report
+    /// the time of sending.
     ///
     /// # Errors
-    /// If as many are out as may be, or the program is about to end. The permit is given back then.
-    pub(crate) fn hand_out(
+    /// If too many permits are leased or the program stops. The permit is refunded then.
+    pub(crate) fn lease(
         &self,
         mut permit: Permit,
         until: Nanos,
-    ) -> Result<PermitNumber, NotHandedOut> {
+    ) -> Result<PermitNumber, LeaseError> {
         let number = PermitNumber::random()?;
         permit.sending();
-        let entered = self.table().enter(number, PermitLease { permit, until });
-        match entered {
-            Ok(LeaseOrder::First) => self.sooner.notify_one(),
-            Ok(LeaseOrder::Later) => {}
-            Err((lease, why)) => {
+        let inserted = self.table().insert(number, PermitLease { permit, until });
+        match inserted {
+            Ok(ends_first) => {
+                if ends_first {
+                    self.earlier_end.notify_one();
+                }
+                Ok(number)
+            }
+            Err((lease, error)) => {
                 lease.permit.refund();
-                return Err(why);
+                Err(error)
             }
         }
-        Ok(number)
     }
 
-    /// Whether another could be handed out: whoever cannot get one should not wait for it.
+    /// Checks that another permit can be leased, so that a caller does not wait for one in vain.
     ///
     /// # Errors
-    /// If it could not.
-    pub(crate) fn has_room(&self) -> Result<(), NotHandedOut> {
-        self.table().has_room()
+    /// If no permit can be leased.
+    pub(crate) fn check_capacity(&self) -> Result<(), LeaseError> {
+        self.table().check_capacity()
     }
 
-    /// Takes a permit back, unless its lease is over or nobody holds it.
+    /// Takes a permit back; returns `None` if its lease expired or its number is unknown.
     pub(crate) fn take(&self, number: PermitNumber, now: Nanos) -> Option<Permit> {
         let lease = {
             let mut table = self.table();
@@ -76,19 +79,19 @@ impl LeasedPermits {
             table.ends.remove(&(lease.until, number));
             lease
         };
-        // Dropped here it counts as one that was sent and lost.
+        // A permit that is dropped counts as sent and lost.
         (lease.until > now).then_some(lease.permit)
     }
 
-    /// How many are out.
+    /// Returns the number of leased permits.
     pub(crate) fn count(&self) -> usize {
         self.table().held.len()
     }
 
-    /// Ends leases as they run out, until the program stops; then all of them.
-    pub(crate) async fn watch(&self, clock: &impl Clock, stop: CancelToken) {
+    /// Ends leases when they expire; ends all of them when the program stops.
+    pub(crate) async fn expire_leases(&self, clock: &impl Clock, stop: CancelToken) {
         loop {
-            let next = self.end_due(clock.now());
+            let next = self.expire_due(clock.now());
             let due = async {
                 match next {
                     Some(at) => tokio::time::sleep(at.since(clock.now())).await,
@@ -97,14 +100,14 @@ impl LeasedPermits {
             };
             tokio::select! {
                 () = due => {}
-                () = self.sooner.notified() => {}
+                () = self.earlier_end.notified() => {}
                 () = stop.cancelled() => return self.close(),
             }
         }
     }
 
-    /// Ends every lease that is over and says when the next is.
-    pub(crate) fn end_due(&self, now: Nanos) -> Option<Nanos> {
+    /// Ends every expired lease and returns the end of the next one.
+    fn expire_due(&self, now: Nanos) -> Option<Nanos> {
         let mut lost = Vec::new();
         let mut table = self.table();
         while let Some((end, number)) = table.ends.first().copied().filter(|(end, _)| *end <= now) {
@@ -112,7 +115,7 @@ impl LeasedPermits {
             lost.extend(table.held.remove(&number));
         }
         let next = table.ends.first().map(|(end, _)| *end);
-        // The doors have locks of their own, and observers behind them.
+        // Dropping a permit locks its upstream and calls observers.
         drop(table);
         drop(lost);
         next
@@ -134,60 +137,50 @@ impl LeasedPermits {
 }
 
 impl LeaseTable {
-    /// What cannot be kept is handed back, to be refunded with no lock held.
-    fn enter(
+    /// Inserts a lease; returns true if it ends before all others. A rejected lease is returned, so that the
+    /// caller refunds its permit without the lock.
+    fn insert(
         &mut self,
         number: PermitNumber,
         lease: PermitLease,
-    ) -> Result<LeaseOrder, (PermitLease, NotHandedOut)> {
-        if let Err(why) = self.has_room() {
-            return Err((lease, why));
+    ) -> Result<bool, (PermitLease, LeaseError)> {
+        if let Err(error) = self.check_capacity() {
+            return Err((lease, error));
         }
-        let first = self.ends.first().is_none_or(|(end, _)| lease.until < *end);
+        let ends_first = self.ends.first().is_none_or(|(end, _)| lease.until < *end);
         self.ends.insert((lease.until, number));
         self.held.insert(number, lease);
-        Ok(if first {
-            LeaseOrder::First
-        } else {
-            LeaseOrder::Later
-        })
+        Ok(ends_first)
     }
 
-    fn has_room(&self) -> Result<(), NotHandedOut> {
+    fn check_capacity(&self) -> Result<(), LeaseError> {
         match self.closed {
-            true => Err(NotHandedOut::Stopping),
-            false if self.held.len() >= MOST => Err(NotHandedOut::TooMany),
+            true => Err(LeaseError::Stopping),
+            false if self.held.len() >= MAX_LEASES => Err(LeaseError::TooMany),
             false => Ok(()),
         }
     }
 }
 
-/// Whether a lease ends before all others.
+/// Reason why a permit was not leased.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum LeaseOrder {
-    First,
-    Later,
-}
-
-/// Why a permit was not handed out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NotHandedOut {
-    /// As many are out as may be.
+pub(crate) enum LeaseError {
+    /// Too many permits are leased.
     TooMany,
-    /// The program is about to end.
+    /// The program stops.
     Stopping,
-    /// The system has no randomness to give.
-    NoNumber,
+    /// The system has no randomness.
+    NoRandomness,
 }
 
-/// The number of a permit: 128 bits that nobody can guess.
+/// Number of a leased permit: 128 random bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct PermitNumber(u128);
 
 impl PermitNumber {
-    fn random() -> Result<Self, NotHandedOut> {
+    fn random() -> Result<Self, LeaseError> {
         let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).map_err(|_| NotHandedOut::NoNumber)?;
+        getrandom::fill(&mut bytes).map_err(|_| LeaseError::NoRandomness)?;
         Ok(Self(u128::from_ne_bytes(bytes)))
     }
 }
@@ -208,8 +201,8 @@ impl FromStr for PermitNumber {
     }
 }
 
-/// Enough for the busiest program, and a few megabytes at most for one that never settles.
-const MOST: usize = 65_536;
+/// Enough for the busiest program, and a few megabytes for one that never settles.
+const MAX_LEASES: usize = 65_536;
 
 #[cfg(test)]
 mod tests;

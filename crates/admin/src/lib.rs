@@ -60,7 +60,7 @@ struct Admin {
     program: Arc<dyn ProgramState>,
     guard: AdminGuard,
     permits: Arc<LeasedPermits>,
-    feed: Arc<EventStream>,
+    stream: Arc<EventStream>,
     audit: AuditLog,
     clock: SystemClock,
     started: Nanos,
@@ -75,42 +75,42 @@ pub fn open(program: Arc<dyn ProgramState>, listener: Listener) -> Result<(), Sp
     let tasks = program.tasks().clone();
     let admin = Arc::new(Admin::new(program, listener.address()));
     let events = admin.program.client().events();
-    events.subscribe(admin.feed.clone());
+    events.subscribe(admin.stream.clone());
     let permits = Arc::clone(&admin.permits);
     tasks.spawn("permits", move |stop| {
         let permits = Arc::clone(&permits);
-        async move { permits.watch(&SystemClock::new(), stop).await }
+        async move { permits.expire_leases(&SystemClock::new(), stop).await }
     })?;
-    bulk::pass_on(&admin)?;
-    let crowd = Arc::new(tasks.task_group("admin connections")?);
-    let door = Arc::new(AdminAcceptor {
-        routes: routes(&admin),
+    bulk::forward_events(&admin)?;
+    let connections = Arc::new(tasks.task_group("admin connections")?);
+    let acceptor = Arc::new(AdminAcceptor {
+        router: build_router(&admin),
         admin,
         listener,
-        crowd,
+        connections,
     });
     tasks.spawn("admin", move |stop| {
-        let door = Arc::clone(&door);
-        async move { door.accept(stop).await }
+        let acceptor = Arc::clone(&acceptor);
+        async move { acceptor.accept(stop).await }
     })
 }
 
-fn routes(admin: &Arc<Admin>) -> Router {
-    let guarded = from_fn_with_state(Arc::clone(admin), guarded);
+fn build_router(admin: &Arc<Admin>) -> Router {
+    let guarded = from_fn_with_state(Arc::clone(admin), guard_request);
     routes::router()
         .layer(guarded)
         .with_state(Arc::clone(admin))
 }
 
-/// Lets a request through if the guard does, and says the same of every answer.
-async fn guarded(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
+/// Runs a request if the guard allows it, and adds the common headers to every response.
+async fn guard_request(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let settings = admin.program.admin_settings();
     let mut response = match admin.guard.check(&head, settings.token.as_ref()) {
         Ok(()) => next.run(Request::from_parts(head, body)).await,
         Err(problem) => problem.into_response(),
     };
-    for (name, value) in SAID_OF_ALL {
+    for (name, value) in COMMON_HEADERS {
         let value = HeaderValue::from_static(value);
         response.headers_mut().insert(name, value);
     }
@@ -123,7 +123,7 @@ impl Admin {
         Self {
             guard: AdminGuard::new(address),
             permits: Arc::default(),
-            feed: Arc::new(EventStream::new(clock)),
+            stream: Arc::new(EventStream::new(clock)),
             audit: AuditLog::default(),
             started: clock.now(),
             clock,
@@ -132,50 +132,50 @@ impl Admin {
         }
     }
 
-    /// The door of an API.
+    /// Returns the upstream of an API.
     fn upstream(&self, api: &str) -> Result<Upstream, AdminProblem> {
-        let door = self.program.client().upstream(api);
-        door.ok_or_else(AdminProblem::unknown_api)
+        let upstream = self.program.client().upstream(api);
+        upstream.ok_or_else(AdminProblem::unknown_api)
     }
 
-    /// All doors, by name.
+    /// Returns all upstreams, sorted by name.
     fn upstreams(&self) -> Vec<Upstream> {
-        let mut doors: Vec<_> = self.program.client().upstreams().collect();
-        doors.sort_by(|one, other| one.name().cmp(other.name()));
-        doors
+        let mut upstreams: Vec<_> = self.program.client().upstreams().collect();
+        upstreams.sort_by(|one, other| one.name().cmp(other.name()));
+        upstreams
     }
 
-    /// What was configured of an API.
+    /// Returns the configuration of an API.
     fn configured(&self, api: &str) -> Option<Arc<Api>> {
         self.program.client().api(api)
     }
 
-    /// Notes a change.
-    fn note(&self, change: AuditChange, who: &AuditActor) {
+    /// Records a change in the audit log.
+    fn record(&self, change: AuditChange, actor: &AuditActor) {
         let events = self.program.client().events();
-        self.audit.note(change, who, &self.clock, events);
+        self.audit.record(change, actor, &self.clock, events);
     }
 }
 
-/// Where operators come in.
+/// Accept loop of the admin port.
 struct AdminAcceptor {
-    routes: Router,
+    router: Router,
     admin: Arc<Admin>,
     listener: Listener,
-    crowd: Arc<TaskGroup>,
+    connections: Arc<TaskGroup>,
 }
 
 impl AdminAcceptor {
     async fn accept(&self, stop: CancelToken) {
         while let Some((connection, peer)) = self.listener.next(&stop).await {
-            self.welcome(connection, peer, stop.clone());
+            self.serve(connection, peer, stop.clone());
         }
     }
 
     /// Serves a connection, or closes it if there are too many.
-    fn welcome(&self, connection: InboundConnection, peer: PeerAddr, stop: CancelToken) {
+    fn serve(&self, connection: InboundConnection, peer: PeerAddr, stop: CancelToken) {
         let settings = self.admin.program.admin_settings();
-        if u32::try_from(self.crowd.len()).unwrap_or(u32::MAX) >= settings.max_connections {
+        if u32::try_from(self.connections.len()).unwrap_or(u32::MAX) >= settings.max_connections {
             return;
         }
         let mut builder = http1::Builder::new();
@@ -183,32 +183,32 @@ impl AdminAcceptor {
             .timer(TokioTimer::new())
             .header_read_timeout(settings.header_timeout)
             .max_headers(usize::from(settings.max_headers))
-            .max_buf_size(LARGEST_HEAD);
-        let routes = self.routes.clone().layer(axum::Extension(who(peer)));
-        let service = TowerToHyperService::new(routes);
+            .max_buf_size(MAX_HEAD);
+        let router = self.router.clone().layer(axum::Extension(actor(peer)));
+        let service = TowerToHyperService::new(router);
         let connection = builder.serve_connection(TokioIo::new(connection), service);
-        // Refused only while the program stops.
-        let _stopping = self.crowd.spawn(async move {
+        // Spawning fails only while the program stops.
+        let _stopping = self.connections.spawn(async move {
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
                 _ended = &mut connection => return,
                 () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
             }
-            // All that was waited for is told to end too; only a reader who does not read remains.
-            let _ended = tokio::time::timeout(LAST_WORDS, connection).await;
+            // Waiting requests are cancelled too; only a client that does not read delays the end.
+            let _ended = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
         });
     }
 }
 
-fn who(peer: PeerAddr) -> AuditActor {
+fn actor(peer: PeerAddr) -> AuditActor {
     AuditActor(match peer {
         PeerAddr::Remote(address) => format_smolstr!("{address}"),
         PeerAddr::Local => SmolStr::new_static("local socket"),
     })
 }
 
-/// The page's rules hold for every answer: a browser may be made to show any of them.
-const SAID_OF_ALL: [(HeaderName, &str); 7] = [
+/// Headers of every response: a browser may be made to show any of them.
+const COMMON_HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, assets::POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
@@ -225,7 +225,7 @@ const SAID_OF_ALL: [(HeaderName, &str); 7] = [
 ];
 
 /// Far more than a browser sends.
-const LARGEST_HEAD: usize = 64 * 1024;
+const MAX_HEAD: usize = 64 * 1024;
 
-/// Long enough for the last bytes of an answer to a program that reads.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Long enough for the last bytes of a response to a client that reads.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,8 +1,7 @@
-//! The limiter alone: permits for programs that send by themselves.
+//! Permits for programs that send with their own HTTP client.
 //!
-//! Ask, send, settle: the same door that the sidecar uses, so that both together keep the limits. A
-//! caller that hangs up while it waits has asked for nothing; one that dies with a permit in its hand
-//! is covered by the lease.
+//! A program acquires a permit, sends and settles. It uses the upstream of the sidecar, so that both together
+//! keep the limits. A caller that hangs up leaves the wait queue. A lease covers a caller that dies with a permit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +18,12 @@ use super::attempt_result::ReportedResult;
 use super::call_target::{CallTarget, PriorityParam, ResolvedCall};
 use super::explain::WaitView;
 use super::json_body;
-use super::leased_permits::NotHandedOut;
+use super::leased_permits::LeaseError;
 use super::millis::{millis, millis_up};
 use super::problem::AdminProblem;
 use super::{Admin, labels};
 
-/// What is asked for.
+/// Request for a permit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AcquireBody {
@@ -34,14 +33,14 @@ pub(crate) struct AcquireBody {
     path: Option<SmolStr>,
     cost: Option<u64>,
     priority: Option<PriorityParam>,
-    /// The longest wait; as long as the API's rules say otherwise.
+    /// Longest wait; by default as configured for the API.
     max_wait_ms: Option<u64>,
-    /// Whether to wait at all; as the API's rules say otherwise.
+    /// True to wait, false to be refused at once; by default as configured for the API.
     wait: Option<bool>,
     lease_ms: Option<u64>,
 }
 
-/// A permit.
+/// Acquired permit.
 #[derive(Debug, Serialize)]
 pub(crate) struct AcquireView {
     permit: String,
@@ -51,29 +50,29 @@ pub(crate) struct AcquireView {
     expires_in_ms: u64,
 }
 
-/// Waits for a permit, or says why there is none.
+/// Waits for a permit and leases it to the caller.
 pub(crate) async fn acquire(
     State(admin): State<Arc<Admin>>,
-    json_body::JsonBody(wish): json_body::JsonBody<AcquireBody>,
+    json_body::JsonBody(body): json_body::JsonBody<AcquireBody>,
 ) -> Result<Json<AcquireView>, AdminProblem> {
-    let lease = wish.lease()?;
-    let aimed = wish.aim().find(&admin)?;
-    admin.permits.has_room()?;
-    let permit = wait(&wish, &aimed, &admin).await?;
+    let lease = body.lease()?;
+    let call = body.target().resolve(&admin)?;
+    admin.permits.check_capacity()?;
+    let permit = acquire_permit(&body, &call, &admin).await?;
     let waited_ms = millis(permit.waited());
     let until = admin.clock.now().saturating_add(lease);
-    let number = admin.permits.hand_out(permit, until)?;
+    let number = admin.permits.lease(permit, until)?;
     Ok(Json(AcquireView {
         permit: number.to_string(),
-        group: aimed.door.group_name(aimed.target),
-        cost: aimed.target.cost().units(),
+        group: call.upstream.group_name(call.target),
+        cost: call.target.cost().units(),
         waited_ms,
         expires_in_ms: millis(lease),
     }))
 }
 
 impl AcquireBody {
-    fn aim(&self) -> CallTarget {
+    fn target(&self) -> CallTarget {
         CallTarget {
             api: self.api.clone(),
             group: self.group.clone(),
@@ -85,119 +84,119 @@ impl AcquireBody {
     }
 
     fn lease(&self) -> Result<Duration, AdminProblem> {
-        let lease = self.lease_ms.map_or(USUAL_LEASE, Duration::from_millis);
-        if lease.is_zero() || lease > LONGEST_LEASE {
+        let lease = self.lease_ms.map_or(DEFAULT_LEASE, Duration::from_millis);
+        if lease.is_zero() || lease > MAX_LEASE {
             return Err(AdminProblem::bad("`lease_ms` is from 1 to 600000"));
         }
         Ok(lease)
     }
 }
 
-async fn wait(
-    wish: &AcquireBody,
-    aimed: &ResolvedCall,
+async fn acquire_permit(
+    body: &AcquireBody,
+    call: &ResolvedCall,
     admin: &Admin,
 ) -> Result<Permit, AdminProblem> {
-    let mut ask = aimed.acquire_options();
-    if let Some(span) = wish.max_wait_ms {
-        let span = Duration::from_millis(span);
-        ask = ask.with_deadline(aimed.door.now().saturating_add(span));
+    let mut options = call.acquire_options();
+    if let Some(max_wait) = body.max_wait_ms {
+        let max_wait = Duration::from_millis(max_wait);
+        options = options.with_deadline(call.upstream.now().saturating_add(max_wait));
     }
-    ask = match wish.wait {
-        Some(true) => ask.with_mode(WaitMode::Wait),
-        Some(false) => ask.with_mode(WaitMode::Reject),
-        None => ask,
+    options = match body.wait {
+        Some(true) => options.with_mode(WaitMode::Wait),
+        Some(false) => options.with_mode(WaitMode::Reject),
+        None => options,
     };
     tokio::select! {
-        answer = aimed.door.acquire_with(aimed.target, ask) => Ok(answer?),
+        permit = call.upstream.acquire_with(call.target, options) => Ok(permit?),
         () = admin.stop.cancelled() => Err(AdminProblem::stopping()),
     }
 }
 
-/// What the policy makes of it.
+/// Verdict on the settled attempt.
 #[derive(Debug, Serialize)]
 pub(crate) struct SettleView {
     effect: &'static str,
     retry: bool,
-    /// How long the server wants us away, if it said so.
+    /// Wait that the server asked for, if any.
     delay_ms: Option<u64>,
 }
 
-/// Takes a permit back with what became of the call.
+/// Settles a permit with the result of its attempt.
 pub(crate) async fn settle(
     State(admin): State<Arc<Admin>>,
-    json_body::JsonBody(ending): json_body::JsonBody<ReportedResult>,
+    json_body::JsonBody(reported): json_body::JsonBody<ReportedResult>,
 ) -> Result<Json<SettleView>, AdminProblem> {
-    // What cannot be understood leaves the permit where it is.
-    let answer = ending.read()?;
-    let permit = take(&admin, ending.permit())?;
-    let verdict = permit.settle(answer.as_answer());
+    // An invalid result leaves the permit with its holder.
+    let result = reported.parse()?;
+    let permit = take_permit(&admin, reported.permit())?;
+    let verdict = permit.settle(result.as_attempt_result());
     Ok(Json(SettleView::from_verdict(&verdict)))
 }
 
 impl SettleView {
     fn from_verdict(verdict: &Verdict) -> Self {
         Self {
-            effect: labels::effect(verdict.effect),
+            effect: labels::outcome_class(verdict.effect),
             retry: verdict.is_worth_a_retry(),
             delay_ms: verdict.retry_after.map(millis_up),
         }
     }
 }
 
-/// A permit that was not used.
+/// Unused permit to refund.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RefundBody {
     permit: SmolStr,
 }
 
-/// Takes a permit back of a call that never left.
+/// Refunds the permit of a call that was not sent.
 pub(crate) async fn refund(
     State(admin): State<Arc<Admin>>,
     json_body::JsonBody(refund): json_body::JsonBody<RefundBody>,
 ) -> Result<StatusCode, AdminProblem> {
-    take(&admin, &refund.permit)?.refund();
+    take_permit(&admin, &refund.permit)?.refund();
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn take(admin: &Admin, number: &str) -> Result<Permit, AdminProblem> {
+fn take_permit(admin: &Admin, number: &str) -> Result<Permit, AdminProblem> {
     let number = number.parse().ok();
     let taken = number.and_then(|number| admin.permits.take(number, admin.clock.now()));
     taken.ok_or_else(|| {
-        let detail = "nobody holds this permit: it was settled, given back, or its lease is over \
+        let detail = "this permit is not leased: it was settled or refunded, or its lease expired \
                       and the call counts as sent";
         AdminProblem::new(StatusCode::GONE, "unknown_permit", detail)
     })
 }
 
-/// Whether such a call could go now. Takes nothing.
+/// Estimates the wait of such a call. Takes no permit.
 pub(crate) async fn check(
     State(admin): State<Arc<Admin>>,
-    json_body::JsonBody(aim): json_body::JsonBody<CallTarget>,
+    json_body::JsonBody(target): json_body::JsonBody<CallTarget>,
 ) -> Result<Json<WaitView>, AdminProblem> {
-    Ok(Json(WaitView::from_aimed(&aim.find(&admin)?)))
+    Ok(Json(WaitView::new(&target.resolve(&admin)?)))
 }
 
-impl From<NotHandedOut> for AdminProblem {
-    fn from(why: NotHandedOut) -> Self {
-        let busy = StatusCode::SERVICE_UNAVAILABLE;
-        match why {
-            NotHandedOut::TooMany => {
-                let detail = "too many permits are out: settle or refund those that are done";
-                Self::new(busy, "too_many_permits", detail)
+impl From<LeaseError> for AdminProblem {
+    fn from(error: LeaseError) -> Self {
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+        match error {
+            LeaseError::TooMany => {
+                let detail = "too many permits are leased: settle or refund finished ones";
+                Self::new(unavailable, "too_many_permits", detail)
             }
-            NotHandedOut::Stopping => Self::stopping(),
-            NotHandedOut::NoNumber => {
-                let detail = "the system gives no randomness: try again later";
-                Self::new(busy, "no_randomness", detail)
+            LeaseError::Stopping => Self::stopping(),
+            LeaseError::NoRandomness => {
+                let detail = "the system has no randomness: retry later";
+                Self::new(unavailable, "no_randomness", detail)
             }
         }
     }
 }
 
-/// A call and its answer take seconds; a minute is plenty for both and short for a place that is lost.
-const USUAL_LEASE: Duration = Duration::from_mins(1);
+/// A call takes seconds; a minute is ample for it and short for a permit whose holder died.
+const DEFAULT_LEASE: Duration = Duration::from_mins(1);
 
-/// Whoever needs longer than this for one call asks again.
-const LONGEST_LEASE: Duration = Duration::from_mins(10);
+/// Longer than any attempt should take.
+const MAX_LEASE: Duration = Duration::from_mins(10);

@@ -1,7 +1,7 @@
-//! What an operator is told when something cannot be done: a problem in the words of RFC 9457.
+//! RFC 9457 problem details of the admin API.
 //!
-//! Every failure of the admin API is one of these, from a wrong address to a refused permit, so that
-//! a caller reads one shape. `type` is the word to decide by; `detail` is for people and may change.
+//! Every failure has this shape, from a wrong path to a refused permit. Programs decide by `type`; `detail` is
+//! for people and may change.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use outflow::refusal::http_status;
 
-/// Something that could not be done, and why.
+/// Failure of a request, with its reason.
 #[derive(Debug)]
 pub(crate) struct AdminProblem {
     status: StatusCode,
@@ -24,7 +24,7 @@ pub(crate) struct AdminProblem {
 }
 
 impl AdminProblem {
-    /// A problem of this kind; the text says what to do next.
+    /// Creates a problem; the detail names a remedy.
     pub(crate) fn new(status: StatusCode, kind: &'static str, detail: impl Into<String>) -> Self {
         Self {
             status,
@@ -35,36 +35,36 @@ impl AdminProblem {
         }
     }
 
-    /// What was sent makes no sense.
+    /// Creates the problem of an invalid request.
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", detail)
     }
 
-    /// No API has this name.
+    /// Creates the problem of an unknown API.
     pub(crate) fn unknown_api() -> Self {
         let detail = "no API has this name: GET /v1/apis lists them";
         Self::new(StatusCode::NOT_FOUND, "unknown_api", detail)
     }
 
-    /// The API has no group of this name.
+    /// Creates the problem of an unknown group.
     pub(crate) fn unknown_group() -> Self {
         let detail = "the API has no group of this name: GET /v1/apis/{api} lists them";
         Self::new(StatusCode::NOT_FOUND, "unknown_group", detail)
     }
 
-    /// The program is about to end.
+    /// Creates the problem of a program that stops.
     pub(crate) fn stopping() -> Self {
-        let detail = "the program is shutting down: ask the one that takes its place";
+        let detail = "the program is shutting down: retry after the restart";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", detail)
     }
 
-    /// The same, worth another try after this long.
-    pub(crate) fn after(mut self, span: Duration) -> Self {
-        self.retry_after = Some(span);
-        self.with("retry_after_ms", super::millis::millis_up(span).into())
+    /// Adds the time until a retry.
+    pub(crate) fn retry_after(mut self, delay: Duration) -> Self {
+        self.retry_after = Some(delay);
+        self.with("retry_after_ms", super::millis::millis_up(delay).into())
     }
 
-    /// The same with one more fact.
+    /// Adds a member for programs.
     pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
         self.more.insert(key.to_owned(), value);
         self
@@ -73,7 +73,10 @@ impl AdminProblem {
     fn body(&self) -> String {
         let mut body = self.more.clone();
         let name = self.status.canonical_reason().unwrap_or("Failed");
-        body.insert("type".to_owned(), format!("{TYPES}{}", self.kind).into());
+        body.insert(
+            "type".to_owned(),
+            format!("{TYPE_PREFIX}{}", self.kind).into(),
+        );
         body.insert("title".to_owned(), name.into());
         body.insert("status".to_owned(), self.status.as_u16().into());
         body.insert("detail".to_owned(), self.detail.as_str().into());
@@ -82,16 +85,16 @@ impl AdminProblem {
 }
 
 impl From<Refusal> for AdminProblem {
-    /// A refusal at the door, told as the sidecar tells it.
+    /// Uses the status and type that the sidecar uses for this refusal.
     fn from(refusal: Refusal) -> Self {
         let status = http_status::status_code(&refusal.cause);
         let problem = Self::new(status, refusal.cause.name(), refusal.to_string());
         let problem = match refusal.retry_after {
-            Some(span) => problem.after(span),
+            Some(delay) => problem.retry_after(delay),
             None => problem,
         };
         match &refusal.cause {
-            RefusalReason::TooLate(why) | RefusalReason::Busy(why) => problem.because(why),
+            RefusalReason::TooLate(why) | RefusalReason::Busy(why) => problem.with_wait_reason(why),
             RefusalReason::Never { limit } => problem.with("limit", limit.to_string().into()),
             RefusalReason::Blocked { state } => problem.with("state", state.name().into()),
             _ => problem,
@@ -100,8 +103,8 @@ impl From<Refusal> for AdminProblem {
 }
 
 impl AdminProblem {
-    fn because(self, why: &WaitReason) -> Self {
-        let problem = self.with("why", super::labels::why(why).into());
+    fn with_wait_reason(self, why: &WaitReason) -> Self {
+        let problem = self.with("why", super::labels::wait_reason(why).into());
         match why {
             WaitReason::Limit { rate } => problem.with("limit", rate.to_string().into()),
             WaitReason::State(state) => problem.with("state", state.name().into()),
@@ -116,10 +119,10 @@ impl IntoResponse for AdminProblem {
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-        if let Some(span) = self.retry_after {
+        if let Some(delay) = self.retry_after {
             headers.insert(
                 header::RETRY_AFTER,
-                http_status::retry_after_seconds(span).into(),
+                http_status::retry_after_seconds(delay).into(),
             );
         }
         if self.status == StatusCode::UNAUTHORIZED {
@@ -132,5 +135,5 @@ impl IntoResponse for AdminProblem {
 
 const MEDIA_TYPE: &str = "application/problem+json";
 
-/// What every type begins with: a name and no place on the net, where nothing would be found.
-const TYPES: &str = "urn:outflow:problem:";
+/// Prefix of every type: a URN, because there is no page for the types.
+const TYPE_PREFIX: &str = "urn:outflow:problem:";

@@ -8,7 +8,7 @@ use outflow_bulk::RunningEngine;
 use secrecy::SecretString;
 use serde_json::Value;
 
-/// The running program behind the admin API.
+/// Interface of the running program.
 pub trait ProgramState: Send + Sync + 'static {
     /// Returns the client that every call goes through.
     fn client(&self) -> &Outflow;

@@ -1,4 +1,4 @@
-//! What can be looked at without changing anything.
+//! Read-only routes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,34 +23,32 @@ use super::explain::WaitView;
 use super::problem::AdminProblem;
 use super::snapshot::{ApiLine, ApiView, LimitsView, ProgramSnapshot, tasks};
 
-type Asked<T> = Result<Query<T>, QueryRejection>;
+/// Query of a request, or the reason why it is invalid.
+pub(crate) type QueryResult<T> = Result<Query<T>, QueryRejection>;
 
-/// Whether the process is alive: it answers, so it is.
+/// Reports that the process is alive: it responds.
 pub(crate) async fn alive() -> Json<Value> {
     Json(json!({ "status": "alive" }))
 }
 
-/// Whether calls are taken.
+/// Readiness of the program for calls.
 #[derive(Debug, Serialize)]
 struct ReadinessView {
     ready: bool,
     reasons: Vec<&'static str>,
 }
 
-/// Says whether calls are taken, and if not, why.
+/// Reports the readiness for calls, with the reasons against it.
 pub(crate) async fn ready(State(admin): State<Arc<Admin>>) -> Response {
     let mut reasons = Vec::new();
     if admin.stop.is_cancelled() {
         reasons.push("shutting_down");
     }
     let tasks = admin.program.tasks().report();
-    let takes_calls = |name| {
-        let running = |state| state == TaskState::Running;
-        tasks
-            .iter()
-            .any(|task| task.name == name && running(task.state))
-    };
-    if !takes_calls("sidecar") {
+    let is_listening = tasks
+        .iter()
+        .any(|task| task.name == "sidecar" && task.state == TaskState::Running);
+    if !is_listening {
         reasons.push("sidecar_not_listening");
     }
     let ready = reasons.is_empty();
@@ -62,21 +60,21 @@ pub(crate) async fn ready(State(admin): State<Arc<Admin>>) -> Response {
     (status, Json(ReadinessView { ready, reasons })).into_response()
 }
 
-/// The page that Prometheus reads.
+/// Returns the metrics in the OpenMetrics format.
 pub(crate) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<Response, AdminProblem> {
     let metrics = admin.program.client().metrics().ok_or_else(|| {
-        let detail = "nothing is counted: the client was made without a configuration";
+        let detail = "there are no metrics: the client was built without a configuration";
         AdminProblem::new(StatusCode::NOT_FOUND, "no_metrics", detail)
     })?;
-    Ok(typed(CONTENT_TYPE, Body::from(metrics.render())))
+    Ok(typed_response(CONTENT_TYPE, Body::from(metrics.render())))
 }
 
-/// Everything at once.
+/// Returns the state of the whole program.
 pub(crate) async fn snapshot(State(admin): State<Arc<Admin>>) -> Json<ProgramSnapshot> {
     Json(ProgramSnapshot::from_admin(&admin))
 }
 
-/// The APIs, in a line each.
+/// Lists the APIs, one line each.
 pub(crate) async fn apis(State(admin): State<Arc<Admin>>) -> Json<Value> {
     let apis: Vec<_> = admin
         .upstreams()
@@ -86,7 +84,7 @@ pub(crate) async fn apis(State(admin): State<Arc<Admin>>) -> Json<Value> {
     Json(json!({ "apis": apis }))
 }
 
-/// One API.
+/// Returns the state of one API.
 pub(crate) async fn api(
     State(admin): State<Arc<Admin>>,
     ApiParam(name): ApiParam,
@@ -94,7 +92,7 @@ pub(crate) async fn api(
     Ok(Json(ApiView::new(&admin, &admin.upstream(&name)?)))
 }
 
-/// The limits of one API.
+/// Returns the limits of one API.
 pub(crate) async fn limits(
     State(admin): State<Arc<Admin>>,
     ApiParam(name): ApiParam,
@@ -102,77 +100,79 @@ pub(crate) async fn limits(
     Ok(Json(LimitsView::new(&admin, &admin.upstream(&name)?)))
 }
 
-/// What would become of a call that came now.
+/// Estimates the wait of a call made now.
 pub(crate) async fn explain(
     State(admin): State<Arc<Admin>>,
-    query: Asked<CallTarget>,
+    query: QueryResult<CallTarget>,
 ) -> Result<Json<WaitView>, AdminProblem> {
-    let aim = parse_query(query)?;
-    Ok(Json(WaitView::from_aimed(&aim.find(&admin)?)))
+    let target = parse_query(query)?;
+    Ok(Json(WaitView::new(&target.resolve(&admin)?)))
 }
 
-/// The background work.
-pub(crate) async fn work(State(admin): State<Arc<Admin>>) -> Json<Value> {
+/// Lists the background tasks.
+pub(crate) async fn background_tasks(State(admin): State<Arc<Admin>>) -> Json<Value> {
     Json(json!({ "tasks": tasks(&admin) }))
 }
 
-/// The configuration in effect, with where each value came from.
+/// Returns the configuration in effect, with the origin of each value.
 pub(crate) async fn config(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, AdminProblem> {
     let values = admin.program.effective_values().ok_or_else(|| {
-        let detail = "the defaults cannot be read, which is a mistake of ours";
+        let detail = "the built-in defaults are unreadable: report this as a bug";
         AdminProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "defaults", detail)
     })?;
     Ok(Json(json!({ "values": values })))
 }
 
-/// The last changes.
+/// Lists the last changes.
 pub(crate) async fn audit(State(admin): State<Arc<Admin>>) -> Json<Value> {
     Json(json!({ "changes": admin.audit.newest_first() }))
 }
 
-/// What a reader of the stream wants.
+/// Options of the event stream.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StreamQuery {
     api: Option<SmolStr>,
-    /// How often a snapshot is sent between the events.
+    /// Period of the snapshots between the events.
     snapshot_ms: Option<u64>,
 }
 
-/// The live stream.
+/// Opens the live stream of events.
 pub(crate) async fn events(
     State(admin): State<Arc<Admin>>,
-    query: Asked<StreamQuery>,
+    query: QueryResult<StreamQuery>,
 ) -> Result<Response, AdminProblem> {
-    let listen = parse_query(query)?;
-    let snapshots = match listen.snapshot_ms {
+    let options = parse_query(query)?;
+    let snapshots = match options.snapshot_ms {
         None => None,
-        Some(span @ 100..=60_000) => Some(SnapshotStream::every(
-            Duration::from_millis(span),
+        Some(period @ 100..=60_000) => Some(SnapshotStream::every(
+            Duration::from_millis(period),
             Arc::clone(&admin),
         )),
         Some(_) => return Err(AdminProblem::bad("`snapshot_ms` is from 100 to 60000")),
     };
-    let wish = StreamRequest {
-        api: listen.api,
+    let request = StreamRequest {
+        api: options.api,
         snapshots,
     };
-    let listening = admin.feed.listen(wish, admin.stop.clone()).ok_or_else(|| {
-        let detail = "too many listen already: close a page";
+    let subscribed = admin.stream.subscribe(request, admin.stop.clone());
+    let reader = subscribed.ok_or_else(|| {
+        let detail = "too many streams are open: close a page";
         AdminProblem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_readers", detail)
     })?;
-    Ok(typed(
+    Ok(typed_response(
         "text/event-stream",
-        Body::new(EventBody::from_listening(listening)),
+        Body::new(EventBody::new(reader)),
     ))
 }
 
-fn parse_query<T>(query: Asked<T>) -> Result<T, AdminProblem> {
-    let Query(asked) = query.map_err(|why| AdminProblem::bad(why.body_text()))?;
-    Ok(asked)
+/// Returns the query, or the problem of an invalid one.
+pub(crate) fn parse_query<T>(query: QueryResult<T>) -> Result<T, AdminProblem> {
+    let Query(parsed) = query.map_err(|error| AdminProblem::bad(error.body_text()))?;
+    Ok(parsed)
 }
 
-fn typed(kind: &'static str, body: Body) -> Response {
+fn typed_response(kind: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     let kind = HeaderValue::from_static(kind);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);

@@ -1,7 +1,7 @@
-//! Another configuration while the program runs: read again, or one variable set by hand.
+//! Configuration changes at run time: a reload, or one variable.
 //!
-//! Both are all or nothing and take the same way, which is the program's. What was not taken is answered
-//! with every mistake, each with its place.
+//! Both are all or nothing, and [`ProgramState`](crate::ProgramState) applies them. A rejected configuration is
+//! reported with every diagnostic and its position.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use super::json_body;
 use super::problem::AdminProblem;
 use crate::ReloadFailure;
 
-/// A wish to read the configuration again.
+/// Request to reload the configuration.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReloadRequest {
     reason: Option<SmolStr>,
 }
 
-/// A variable and its new value.
+/// Variable and its new value.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OverrideBody {
@@ -36,7 +36,7 @@ pub(crate) struct OverrideBody {
     reason: Option<SmolStr>,
 }
 
-/// A value as it would be written in a file, or a whole number.
+/// Value as text of a configuration file, or as a whole number.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum OverrideValue {
@@ -44,53 +44,53 @@ enum OverrideValue {
     Text(SmolStr),
 }
 
-/// What is different now.
+/// Changes between the old and the new configuration.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReloadDifference {
     added: Vec<SmolStr>,
     removed: Vec<SmolStr>,
     changed: Vec<SmolStr>,
-    /// Keys whose new value waits for the next start.
+    /// Keys whose new values apply after a restart.
     restart: Vec<String>,
 }
 
-/// Reads the configuration again.
+/// Reloads the configuration.
 pub(crate) async fn reload(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<AuditActor>,
-    json_body::JsonBody(again): json_body::JsonBody<ReloadRequest>,
+    Extension(actor): Extension<AuditActor>,
+    json_body::JsonBody(request): json_body::JsonBody<ReloadRequest>,
 ) -> Result<Json<ReloadDifference>, AdminProblem> {
     let changes = admin.program.reload()?;
     let change = AuditChange {
         action: "reload",
         api: None,
         group: None,
-        reason: again.reason,
+        reason: request.reason,
     };
-    admin.note(change, &who);
+    admin.record(change, &actor);
     Ok(Json(ReloadDifference::from_changes(changes)))
 }
 
 /// Sets one variable of an API until the program ends.
-pub(crate) async fn set(
+pub(crate) async fn set_variable(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<AuditActor>,
+    Extension(actor): Extension<AuditActor>,
     ApiParam(api): ApiParam,
     json_body::JsonBody(set): json_body::JsonBody<OverrideBody>,
 ) -> Result<Json<ReloadDifference>, AdminProblem> {
     let value = set.value.text();
     let changes = admin.program.set_variable(&api, &set.variable, &value)?;
-    let said = format_smolstr!("{} = {value}", set.variable);
+    let assignment = format_smolstr!("{} = {value}", set.variable);
     let change = AuditChange {
         action: "set_variable",
         api: Some(api),
         group: None,
         reason: Some(match set.reason {
-            Some(reason) => format_smolstr!("{said}: {reason}"),
-            None => said,
+            Some(reason) => format_smolstr!("{assignment}: {reason}"),
+            None => assignment,
         }),
     };
-    admin.note(change, &who);
+    admin.record(change, &actor);
     Ok(Json(ReloadDifference::from_changes(changes)))
 }
 
@@ -116,15 +116,15 @@ impl ReloadDifference {
 
 impl From<ReloadFailure> for AdminProblem {
     fn from(failure: ReloadFailure) -> Self {
-        let refused = |detail| Self::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", detail);
+        let invalid = |detail| Self::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", detail);
         match failure {
             ReloadFailure::UnknownApi => Self::unknown_api(),
             ReloadFailure::Config(diagnostics) => {
                 let all = diagnostics.iter().map(|diagnostic| json!(diagnostic));
                 let all = Value::Array(all.collect());
-                refused(diagnostics.to_string()).with("mistakes", all)
+                invalid(diagnostics.to_string()).with("mistakes", all)
             }
-            ReloadFailure::Refused(reason) => refused(reason),
+            ReloadFailure::Refused(reason) => invalid(reason),
         }
     }
 }

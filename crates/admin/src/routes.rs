@@ -1,7 +1,7 @@
-//! Every address of the admin API, in one table.
+//! Table of all routes of the admin API.
 //!
-//! The router is made from it and the API's document is compared with it, so that no route is without
-//! a description and no description without a route.
+//! The router is built from it, and a test compares it with the OpenAPI document. So every route has a
+//! description, and every description a route.
 
 use std::sync::Arc;
 
@@ -13,50 +13,51 @@ use http::StatusCode;
 use super::problem::AdminProblem;
 use super::{Admin, assets, health_control, permit_routes, queries, reload};
 
-/// One method of one address.
+/// One method of one path.
 pub(crate) struct RouteEntry {
-    /// The method, as the document writes it.
+    /// Method in the spelling of the document.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "read by the comparison with the document")
     )]
     pub(crate) method: &'static str,
-    /// The address.
+    /// Path with its parameters.
     pub(crate) path: &'static str,
-    answers: MethodRouter<Arc<Admin>>,
+    handler: MethodRouter<Arc<Admin>>,
 }
 
 impl RouteEntry {
     fn get<H: Handler<T, Arc<Admin>>, T: 'static>(path: &'static str, handler: H) -> Self {
-        Self::new(("get", MethodFilter::GET), path, handler)
+        Self::new("get", MethodFilter::GET, path, handler)
     }
 
     fn post<H: Handler<T, Arc<Admin>>, T: 'static>(path: &'static str, handler: H) -> Self {
-        Self::new(("post", MethodFilter::POST), path, handler)
+        Self::new("post", MethodFilter::POST, path, handler)
     }
 
     fn patch<H: Handler<T, Arc<Admin>>, T: 'static>(path: &'static str, handler: H) -> Self {
-        Self::new(("patch", MethodFilter::PATCH), path, handler)
+        Self::new("patch", MethodFilter::PATCH, path, handler)
     }
 
     fn delete<H: Handler<T, Arc<Admin>>, T: 'static>(path: &'static str, handler: H) -> Self {
-        Self::new(("delete", MethodFilter::DELETE), path, handler)
+        Self::new("delete", MethodFilter::DELETE, path, handler)
     }
 
     fn new<H: Handler<T, Arc<Admin>>, T: 'static>(
-        (method, filter): (&'static str, MethodFilter),
+        method: &'static str,
+        filter: MethodFilter,
         path: &'static str,
         handler: H,
     ) -> Self {
         Self {
             method,
             path,
-            answers: on(filter, handler),
+            handler: on(filter, handler),
         }
     }
 }
 
-/// All of them.
+/// Returns all routes.
 pub(crate) fn table() -> Vec<RouteEntry> {
     vec![
         RouteEntry::get("/", assets::html),
@@ -72,11 +73,11 @@ pub(crate) fn table() -> Vec<RouteEntry> {
         RouteEntry::get("/v1/apis/{api}/limits", queries::limits),
         RouteEntry::post("/v1/apis/{api}/health", health_control::force),
         RouteEntry::delete("/v1/apis/{api}/health", health_control::release),
-        RouteEntry::patch("/v1/apis/{api}/variables", reload::set),
+        RouteEntry::patch("/v1/apis/{api}/variables", reload::set_variable),
         RouteEntry::post("/v1/reload", reload::reload),
         RouteEntry::get("/v1/explain", queries::explain),
         RouteEntry::get("/v1/events", queries::events),
-        RouteEntry::get("/v1/tasks", queries::work),
+        RouteEntry::get("/v1/tasks", queries::background_tasks),
         RouteEntry::get("/v1/config", queries::config),
         RouteEntry::get("/v1/audit", queries::audit),
         RouteEntry::post("/v1/acquire", permit_routes::acquire),
@@ -85,14 +86,14 @@ pub(crate) fn table() -> Vec<RouteEntry> {
         RouteEntry::post("/v1/check", permit_routes::check),
     ]
     .into_iter()
-    .chain(of_jobs())
+    .chain(job_routes())
     .collect()
 }
 
-/// Those that are about jobs.
-fn of_jobs() -> Vec<RouteEntry> {
+/// Returns the routes of the bulk engine.
+fn job_routes() -> Vec<RouteEntry> {
     use super::bulk::control::JobOperation::{Cancel, Pause, Resume};
-    use super::bulk::control::{of_actions, of_tenants};
+    use super::bulk::control::{action_handler, tenant_handler};
     use super::bulk::{actions, dead_letters, jobs, summary, tenants};
     vec![
         RouteEntry::get("/v1/bulk", summary),
@@ -100,9 +101,9 @@ fn of_jobs() -> Vec<RouteEntry> {
         RouteEntry::get("/v1/bulk/tenants", tenants::list),
         RouteEntry::get("/v1/bulk/tenants/{tenant}", tenants::one),
         RouteEntry::get("/v1/bulk/tenants/{tenant}/history", tenants::history),
-        RouteEntry::post("/v1/bulk/tenants/{tenant}/pause", of_tenants(Pause)),
-        RouteEntry::post("/v1/bulk/tenants/{tenant}/resume", of_tenants(Resume)),
-        RouteEntry::post("/v1/bulk/tenants/{tenant}/cancel", of_tenants(Cancel)),
+        RouteEntry::post("/v1/bulk/tenants/{tenant}/pause", tenant_handler(Pause)),
+        RouteEntry::post("/v1/bulk/tenants/{tenant}/resume", tenant_handler(Resume)),
+        RouteEntry::post("/v1/bulk/tenants/{tenant}/cancel", tenant_handler(Cancel)),
         RouteEntry::post("/v1/bulk/tenants/{tenant}/release", tenants::release),
         RouteEntry::post("/v1/bulk/tenants/{tenant}/reset", tenants::reset),
         RouteEntry::get("/v1/bulk/actions", actions::list),
@@ -110,34 +111,34 @@ fn of_jobs() -> Vec<RouteEntry> {
         RouteEntry::get("/v1/bulk/actions/{action}", actions::one),
         RouteEntry::get("/v1/bulk/actions/{action}/results", actions::results),
         RouteEntry::post("/v1/bulk/actions/{action}/close", actions::close),
-        RouteEntry::post("/v1/bulk/actions/{action}/pause", of_actions(Pause)),
-        RouteEntry::post("/v1/bulk/actions/{action}/resume", of_actions(Resume)),
-        RouteEntry::post("/v1/bulk/actions/{action}/cancel", of_actions(Cancel)),
+        RouteEntry::post("/v1/bulk/actions/{action}/pause", action_handler(Pause)),
+        RouteEntry::post("/v1/bulk/actions/{action}/resume", action_handler(Resume)),
+        RouteEntry::post("/v1/bulk/actions/{action}/cancel", action_handler(Cancel)),
         RouteEntry::get("/v1/bulk/dead", dead_letters::list),
         RouteEntry::post("/v1/bulk/dead/retry", dead_letters::retry),
         RouteEntry::post("/v1/bulk/dead/purge", dead_letters::purge),
     ]
 }
 
-/// The router, without the guard.
+/// Builds the router, without the guard.
 pub(crate) fn router() -> Router<Arc<Admin>> {
     let routes = table().into_iter();
     routes
         .fold(Router::new(), |router, route| {
-            router.route(route.path, route.answers)
+            router.route(route.path, route.handler)
         })
         .method_not_allowed_fallback(wrong_method)
-        .fallback(nowhere)
+        .fallback(not_found)
 }
 
-async fn nowhere() -> AdminProblem {
-    let detail = "there is nothing here: GET /v1/openapi.json lists all addresses";
+async fn not_found() -> AdminProblem {
+    let detail = "there is no such path: GET /v1/openapi.json lists all paths";
     AdminProblem::new(StatusCode::NOT_FOUND, "not_found", detail)
 }
 
-/// The router itself adds which methods are answered.
+/// Returns the problem; the router itself adds `Allow`.
 async fn wrong_method() -> AdminProblem {
-    let detail = "this address does not answer this method: `Allow` lists those that it does";
+    let detail = "this path does not support this method: `Allow` lists the supported ones";
     AdminProblem::new(StatusCode::METHOD_NOT_ALLOWED, "method", detail)
 }
 
@@ -149,9 +150,9 @@ mod tests {
 
     use super::*;
 
-    // The page's own files are no part of the API.
+    // The files of the page are not part of the API.
     #[test]
-    fn the_document_and_the_routes_are_the_same_list() {
+    fn the_document_and_the_router_list_equal_routes() {
         let document: Value = serde_json::from_str(assets::DOCUMENT).expect("JSON");
         let mut described = BTreeSet::new();
         for (path, item) in document["paths"].as_object().expect("paths") {
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_is_of_this_version() {
+    fn the_document_has_the_version_of_the_program() {
         let document: Value = serde_json::from_str(assets::DOCUMENT).expect("JSON");
         assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(document["openapi"], "3.1.0");

@@ -1,7 +1,7 @@
-//! Everything that can be told of the running program at one instant, as JSON.
+//! Snapshot of the running program, as JSON.
 //!
-//! Made from the doors' own reports and nothing else, so that what is shown is what decides. Spans are
-//! whole milliseconds from the instant of the report: `since_ms` backwards, `until_ms` forwards.
+//! It is built from the reports of the upstreams only, so that it shows the state that decides. Times are whole
+//! milliseconds from the instant of the report: `since_ms` into the past, `until_ms` into the future.
 
 mod health;
 mod limits;
@@ -19,7 +19,7 @@ use super::Admin;
 use super::labels;
 use super::millis::{millis, stamp};
 
-/// The whole program.
+/// State of the whole program.
 #[derive(Debug, Serialize)]
 pub(crate) struct ProgramSnapshot {
     at: u64,
@@ -32,7 +32,7 @@ pub(crate) struct ProgramSnapshot {
 }
 
 impl ProgramSnapshot {
-    /// The program as it is now.
+    /// Takes a snapshot of the program.
     pub(crate) fn from_admin(admin: &Admin) -> Self {
         let now = admin.clock.now();
         let cache = admin.program.client().cache();
@@ -43,7 +43,7 @@ impl ProgramSnapshot {
             apis: admin
                 .upstreams()
                 .iter()
-                .map(|door| ApiView::new(admin, door))
+                .map(|upstream| ApiView::new(admin, upstream))
                 .collect(),
             cache: cache.map(|cache| CacheView::from_report(cache.report())),
             permits_out: admin.permits.count(),
@@ -52,7 +52,7 @@ impl ProgramSnapshot {
     }
 }
 
-/// One API.
+/// State of one API.
 #[derive(Debug, Serialize)]
 pub(crate) struct ApiView {
     name: SmolStr,
@@ -65,15 +65,15 @@ pub(crate) struct ApiView {
 }
 
 impl ApiView {
-    /// The API behind a door.
-    pub(crate) fn new(admin: &Admin, door: &Upstream) -> Self {
-        let report = door.report();
-        let configured = admin.configured(door.name());
+    /// Reads the state of an API.
+    pub(crate) fn new(admin: &Admin, upstream: &Upstream) -> Self {
+        let report = upstream.report();
+        let configured = admin.configured(upstream.name());
         Self {
-            name: door.name().clone(),
+            name: upstream.name().clone(),
             waiting: report.waiting,
             in_flight: in_flight(&report),
-            memory_bytes: door.memory_bytes(),
+            memory_bytes: upstream.memory_bytes(),
             health: healths(&report),
             limits: shared_limits(&report, configured.as_deref()),
             groups: groups(&report, configured.as_deref()),
@@ -81,7 +81,7 @@ impl ApiView {
     }
 }
 
-/// One API in a line.
+/// Summary of one API.
 #[derive(Debug, Serialize)]
 pub(crate) struct ApiLine {
     name: SmolStr,
@@ -92,13 +92,13 @@ pub(crate) struct ApiLine {
 }
 
 impl ApiLine {
-    /// The API behind a door. Where each group has a state of its own, it is in the worst of them.
-    pub(crate) fn from_upstream(door: &Upstream) -> Self {
-        let report = door.report();
+    /// Reads the summary of an API. If groups have their own health states, the worst of them counts.
+    pub(crate) fn from_upstream(upstream: &Upstream) -> Self {
+        let report = upstream.report();
         let states = report.health.iter().map(|health| health.snapshot.state);
-        let worst = states.max_by_key(|state| health::badness(*state));
+        let worst = states.max_by_key(|state| health::severity(*state));
         Self {
-            name: door.name().clone(),
+            name: upstream.name().clone(),
             state: worst.map_or("Normal", outflow::core::HealthState::name),
             circuit: worst.map_or("CLOSED", |state| state.circuit().name()),
             waiting: report.waiting,
@@ -107,7 +107,7 @@ impl ApiLine {
     }
 }
 
-/// The limits of one API.
+/// Limits of one API.
 #[derive(Debug, Serialize)]
 pub(crate) struct LimitsView {
     api: SmolStr,
@@ -116,19 +116,19 @@ pub(crate) struct LimitsView {
 }
 
 impl LimitsView {
-    /// The limits behind a door.
-    pub(crate) fn new(admin: &Admin, door: &Upstream) -> Self {
-        let report = door.report();
-        let configured = admin.configured(door.name());
+    /// Reads the limits of an API.
+    pub(crate) fn new(admin: &Admin, upstream: &Upstream) -> Self {
+        let report = upstream.report();
+        let configured = admin.configured(upstream.name());
         Self {
-            api: door.name().clone(),
+            api: upstream.name().clone(),
             limits: shared_limits(&report, configured.as_deref()),
             groups: groups(&report, configured.as_deref()),
         }
     }
 }
 
-/// The states of an API: one, or one for each group.
+/// Returns the health states of an API: one, or one per group.
 pub(crate) fn healths(report: &UpstreamReport) -> Vec<HealthView> {
     let view = |health| HealthView::new(health, report.at);
     report.health.iter().map(view).collect()
@@ -143,21 +143,21 @@ fn in_flight(report: &UpstreamReport) -> u64 {
 }
 
 fn shared_limits(report: &UpstreamReport, configured: Option<&Api>) -> Vec<LimitView> {
-    let written = configured.map(|api| api.rules.limits.as_slice());
-    LimitView::all(&report.limits, written.unwrap_or_default(), report.at)
+    let limits = configured.map(|api| api.rules.limits.as_slice());
+    LimitView::list(&report.limits, limits.unwrap_or_default(), report.at)
 }
 
 fn groups(report: &UpstreamReport, configured: Option<&Api>) -> Vec<GroupView> {
     let view = |group: &outflow::GroupReport| {
         let known = configured.map(|api| api.rules.groups.as_slice());
         let mut known = known.unwrap_or_default().iter();
-        let written = known.find(|known| known.name == group.name);
-        GroupView::new(group, written, report.at)
+        let configured = known.find(|known| known.name == group.name);
+        GroupView::new(group, configured, report.at)
     };
     report.groups.iter().map(view).collect()
 }
 
-/// What the cache holds.
+/// Contents of the cache.
 #[derive(Debug, Serialize)]
 struct CacheView {
     entries: usize,
@@ -175,7 +175,7 @@ impl CacheView {
             entries: report.entries,
             memory_bytes: report.memory,
             disk_bytes: report.disk,
-            disk: labels::disk(report.state),
+            disk: labels::disk_state(report.state),
             dropped_files: report.dropped_files,
             failed_writes: report.failed_writes,
             skipped_writes: report.skipped_writes,
@@ -183,7 +183,7 @@ impl CacheView {
     }
 }
 
-/// A piece of background work.
+/// Background task.
 #[derive(Debug, Serialize)]
 pub(crate) struct TaskView {
     owner: &'static str,
@@ -198,22 +198,22 @@ impl TaskView {
         Self {
             owner,
             name: task.name,
-            state: labels::task(task.state),
+            state: labels::task_state(task.state),
             restarts: task.restarts,
             since_ms: millis(now.since(task.since)),
         }
     }
 }
 
-/// All background work: of the client, then of the program.
+/// Returns all background tasks: those of the client, then those of the program.
 pub(crate) fn tasks(admin: &Admin) -> Vec<TaskView> {
     let now = admin.clock.now();
-    let ours = admin.program.tasks().report();
-    let theirs = admin.program.client().tasks().map(outflow::Tasks::report);
-    let theirs = theirs.unwrap_or_default().into_iter();
-    let theirs = theirs.map(|task| TaskView::new("client", task, now));
-    let ours = ours
+    let program = admin.program.tasks().report();
+    let client = admin.program.client().tasks().map(outflow::Tasks::report);
+    let client = client.unwrap_or_default().into_iter();
+    let client = client.map(|task| TaskView::new("client", task, now));
+    let program = program
         .into_iter()
         .map(|task| TaskView::new("program", task, now));
-    theirs.chain(ours).collect()
+    client.chain(program).collect()
 }

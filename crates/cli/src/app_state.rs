@@ -156,8 +156,8 @@ pub(crate) struct Exposure {
 impl Exposure {
     pub(crate) const fn new(calls: &ListenAddr, admin: &ListenAddr) -> Self {
         Self {
-            calls_from_outside: !calls.is_this_machines_alone(),
-            operators_from_outside: !admin.is_this_machines_alone(),
+            calls_from_outside: !calls.is_local(),
+            operators_from_outside: !admin.is_local(),
         }
     }
 

@@ -63,7 +63,7 @@ impl Program {
         sources: ConfigSources,
         watch: ConfigWatch,
     ) -> Result<Self, StartError> {
-        let mut given = ActivatedSockets::of_process();
+        let mut given = ActivatedSockets::from_env();
         let calls = listener(&mut given, SocketPurpose::Calls, &config.server.listen).await?;
         let operators = listener(&mut given, SocketPurpose::Admin, &config.admin.listen).await?;
         let (sidecar, admin) = (calls.address().clone(), operators.address().clone());

@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 pub use socket_activation::{ActivatedSockets, SocketPurpose};
 pub use target::{ListenTarget, read_listener};
 
-/// An open door for connections.
+/// Open TCP or Unix socket that accepts connections.
 #[derive(Debug)]
 pub struct Listener {
     kind: ListenerKind,
@@ -37,38 +37,38 @@ enum ListenerKind {
     Unix(UnixListener),
 }
 
-/// Where a listener is.
+/// Address of an open listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ListenAddr {
-    /// An address and a port.
+    /// IP address and port.
     Tcp(SocketAddr),
-    /// A file.
+    /// Path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl Listener {
-    /// Listens there.
+    /// Opens a listener at this address.
     ///
     /// # Errors
-    /// If that is not possible; the error says why and what to do.
-    pub async fn open(place: &ListenTarget) -> Result<Self, ListenError> {
-        let opened = match place {
+    /// If the address cannot be bound. The error gives the reason and a remedy.
+    pub async fn open(target: &ListenTarget) -> Result<Self, ListenError> {
+        let opened = match target {
             ListenTarget::Tcp(address) => TcpListener::bind(address).await.and_then(Self::tcp),
             ListenTarget::Unix(path) => Self::unix(path),
         };
         opened.map_err(|error| ListenError {
-            place: place.clone(),
+            target: target.clone(),
             kind: error.kind(),
         })
     }
 
-    /// One that listens already.
+    /// Wraps a TCP socket that listens already.
     pub(crate) fn from_tcp(listener: std::net::TcpListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         TcpListener::from_std(listener).and_then(Self::tcp)
     }
 
-    /// One that listens already, whose file is its owner's to remove.
+    /// Wraps a Unix socket that listens already. Its opener removes the file.
     pub(crate) fn from_unix(listener: std::os::unix::net::UnixListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -80,12 +80,12 @@ impl Listener {
         })
     }
 
-    /// Where it is: with the port that the system chose, if it was to choose one.
+    /// Returns the address, with the actual port if the system chose one.
     pub const fn address(&self) -> &ListenAddr {
         &self.address
     }
 
-    /// The next connection, and who it is from; nothing once the program stops.
+    /// Waits for the next connection; returns `None` once the program stops.
     pub async fn next(&self, stop: &CancelToken) -> Option<(InboundConnection, PeerAddr)> {
         loop {
             let accepted = tokio::select! {
@@ -93,11 +93,11 @@ impl Listener {
                 () = stop.cancelled() => return None,
             };
             match accepted {
-                Ok(came) => return Some(came),
-                // Whoever hung up before it was greeted must not keep the others waiting.
+                Ok(connection) => return Some(connection),
+                // A client that hung up early must not delay the others.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                // No descriptors are left, most likely: asking again at once would only spin.
-                Err(_) => tokio::time::sleep(BREATH).await,
+                // Most likely no descriptors are left: an immediate retry would only spin.
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     }
@@ -106,8 +106,8 @@ impl Listener {
         match &self.kind {
             ListenerKind::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
-                // Without it answers are a little later, and that is all.
-                let _slower = stream.set_nodelay(true);
+                // If this fails, responses are only slightly later.
+                let _ignored = stream.set_nodelay(true);
                 Ok((InboundConnection::Tcp(stream), PeerAddr::Remote(from.ip())))
             }
             ListenerKind::Unix(listener) => {
@@ -130,10 +130,10 @@ impl Listener {
         if is_abandoned(path) {
             std::fs::remove_file(path)?;
         }
-        // Between `bind` and a later change of its mode anybody could connect.
-        let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+        // Between `bind` and a later `chmod`, every user of the machine could connect.
+        let previous = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
         let bound = UnixListener::bind(path);
-        rustix::process::umask(before);
+        rustix::process::umask(previous);
         Ok(Self {
             kind: ListenerKind::Unix(bound?),
             address: ListenAddr::Unix(path.to_owned()),
@@ -142,8 +142,8 @@ impl Listener {
     }
 }
 
-/// A socket that a killed process left behind: nobody answers there. Nobody answers at a file either, and
-/// that is somebody's.
+/// Returns true for a socket that a killed process left behind. Connecting to a regular file is refused too,
+/// but such a file belongs to its user and stays.
 fn is_abandoned(path: &Path) -> bool {
     let socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if !socket {
@@ -155,20 +155,20 @@ fn is_abandoned(path: &Path) -> bool {
         .is_some_and(refused)
 }
 
-/// Removed with the listener, so that the next one finds the place free.
+/// Socket file that is removed with its listener, so that the next one can bind the path.
 #[derive(Debug)]
 struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // If it is gone already, that is what was wanted.
-        let _gone = std::fs::remove_file(&self.0);
+        // A file that is already gone needs no removal.
+        let _ignored = std::fs::remove_file(&self.0);
     }
 }
 
 impl ListenAddr {
-    /// Whether only programs of this machine can connect.
-    pub const fn is_this_machines_alone(&self) -> bool {
+    /// Returns true if only programs of this machine can connect.
+    pub const fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().is_loopback(),
             Self::Unix(_) => true,
@@ -177,7 +177,7 @@ impl ListenAddr {
 }
 
 impl fmt::Display for ListenAddr {
-    /// As a base URL where it is one.
+    /// Writes a TCP address as a base URL and a Unix socket as `unix:PATH`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(f, "http://{address}"),
@@ -186,42 +186,42 @@ impl fmt::Display for ListenAddr {
     }
 }
 
-/// Who is at the other end.
+/// Origin of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PeerAddr {
-    /// A machine, which may be this one.
+    /// Machine with this address, possibly this one.
     Remote(IpAddr),
-    /// A process of this machine that may open our socket.
+    /// Process of this machine that may open the Unix socket.
     Local,
 }
 
-/// A connection of either kind.
+/// Accepted connection over TCP or a Unix socket.
 #[derive(Debug)]
 pub enum InboundConnection {
-    /// Over TCP.
+    /// TCP connection.
     Tcp(TcpStream),
-    /// Over a socket in the file system.
+    /// Connection over a Unix socket.
     Unix(UnixStream),
 }
 
 impl InboundConnection {
-    /// Waits until something has come, or the other side is gone. Over a socket in the file system it
-    /// may be too early, which costs its owner some memory and nobody else anything.
-    pub async fn has_come(&self) {
-        // What is wrong with it, reading tells.
+    /// Waits until bytes have arrived or the peer has closed. On a Unix socket it may return too early,
+    /// which costs only some memory.
+    pub async fn wait_readable(&self) {
+        // The next read reports an error.
         let _ready = match self {
-            // Readiness alone is sometimes told of a connection on which nothing ever came.
+            // The system sometimes reports readiness of a connection without any bytes.
             Self::Tcp(stream) => stream.peek(&mut [0]).await.map(drop),
             Self::Unix(stream) => stream.readable().await,
         };
     }
 
-    /// Has closing throw away what was never taken. The system would otherwise keep all of it, and the
-    /// connection, for as long as the other side takes a byte now and then.
+    /// Makes closing discard unsent bytes. Otherwise the system keeps them and the connection as long as
+    /// the peer reads a byte now and then.
     pub fn reset_when_closed(&self) {
         if let Self::Tcp(stream) = self {
-            // If it cannot be told, it is gone already.
-            let _gone = stream.set_zero_linger();
+            // This fails only if the connection is already closed.
+            let _closed = stream.set_zero_linger();
         }
     }
 }
@@ -281,31 +281,31 @@ impl AsyncWrite for InboundConnection {
     }
 }
 
-/// How long the door stays shut when no connection can be taken.
-const BREATH: Duration = Duration::from_millis(100);
+/// Pause after a failed accept: short for clients, long enough not to spin.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Why nobody can be listened to somewhere.
+/// Failure to listen at an address.
 #[derive(Debug)]
 pub struct ListenError {
-    place: ListenTarget,
+    target: ListenTarget,
     kind: io::ErrorKind,
 }
 
 impl fmt::Display for ListenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = &self.place;
+        let target = &self.target;
         match self.kind {
             io::ErrorKind::AddrInUse => write!(
                 f,
-                "another program listens on {place}, perhaps another outflow: stop it or listen \
+                "another program listens on {target}, perhaps another outflow: stop it or listen \
                  elsewhere"
             ),
             io::ErrorKind::PermissionDenied => write!(
                 f,
-                "listening on {place} is not allowed: choose a port above 1023 or a directory of your \
+                "listening on {target} is not allowed: choose a port above 1023 or a directory of your \
                  own"
             ),
-            kind => write!(f, "cannot listen on {place}: {kind}"),
+            kind => write!(f, "cannot listen on {target}: {kind}"),
         }
     }
 }
@@ -316,17 +316,17 @@ impl std::error::Error for ListenError {}
 mod tests {
     use super::*;
 
-    // Connecting to either is refused in the same way: only what a listener left may be removed.
+    // The system refuses a connection to either: only the socket may be removed.
     #[tokio::test]
-    async fn an_abandoned_socket_is_replaced_and_a_file_is_not() {
+    async fn opening_replaces_an_abandoned_socket_but_never_a_file() {
         let dir = tempfile::tempdir().expect("a directory");
         let (file, left) = (dir.path().join("file"), dir.path().join("left"));
-        std::fs::write(&file, "somebody's").expect("written");
+        std::fs::write(&file, "user data").expect("written");
         let refused = Listener::open(&ListenTarget::Unix(file.clone())).await;
         assert!(refused.is_err(), "{refused:?}");
         assert_eq!(
             std::fs::read_to_string(&file).expect("still there"),
-            "somebody's"
+            "user data"
         );
         drop(std::os::unix::net::UnixListener::bind(&left).expect("a socket"));
         let opened = Listener::open(&ListenTarget::Unix(left)).await;

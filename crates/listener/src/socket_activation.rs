@@ -1,9 +1,8 @@
-//! Sockets that a supervisor opened before the program was started.
+//! Sockets that a supervisor opened before it started the program.
 //!
-//! Whoever connects while the program is restarted then waits a moment instead of being refused. They are
-//! told apart by name, `calls` and `admin`; where no name fits, the first is for calls and the second for
-//! operators. Turning a number into a socket is the one thing that needs `unsafe`, and is done by a crate
-//! that looks first whether it is one.
+//! A client that connects during a restart waits a moment instead of being refused. The names `calls` and
+//! `admin` identify the sockets; without these names, the first is for calls and the second for operators.
+//! Turning a descriptor into a socket needs `unsafe`; the crate `listenfd` does it and checks the descriptor.
 
 use std::io;
 
@@ -11,15 +10,15 @@ use listenfd::ListenFd;
 
 use crate::Listener;
 
-/// What was handed over at the start.
+/// Sockets from the supervisor, each taken at most once.
 pub struct ActivatedSockets {
     sockets: ListenFd,
     names: Vec<String>,
 }
 
 impl ActivatedSockets {
-    /// What this process was given. It can be asked for once.
-    pub fn of_process() -> Self {
+    /// Takes over the sockets of this process. A second call finds none.
+    pub fn from_env() -> Self {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         Self {
             sockets: ListenFd::from_env(),
@@ -27,24 +26,23 @@ impl ActivatedSockets {
         }
     }
 
-    /// The socket for this purpose, if there is one.
+    /// Takes the socket for this purpose, if there is one.
     ///
     /// # Errors
-    /// If what was handed over is no socket that can be listened on.
+    /// If the descriptor is not a listening socket.
     pub fn take(&mut self, purpose: SocketPurpose) -> io::Result<Option<Listener>> {
-        let place = place(&self.names, self.sockets.len(), purpose);
-        let Some(place) = place else {
+        let Some(index) = find_index(&self.names, self.sockets.len(), purpose) else {
             return Ok(None);
         };
-        if let Ok(Some(listener)) = self.sockets.take_tcp_listener(place) {
+        if let Ok(Some(listener)) = self.sockets.take_tcp_listener(index) {
             return Listener::from_tcp(listener).map(Some);
         }
-        let unix = self.sockets.take_unix_listener(place)?;
+        let unix = self.sockets.take_unix_listener(index)?;
         unix.map(Listener::from_unix).transpose()
     }
 }
 
-/// What a socket is for.
+/// Purpose of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SocketPurpose {
     /// Calls of programs, to the sidecar.
@@ -61,7 +59,7 @@ impl SocketPurpose {
         }
     }
 
-    const fn place(self) -> usize {
+    const fn default_index(self) -> usize {
         match self {
             Self::Calls => 0,
             Self::Admin => 1,
@@ -69,28 +67,31 @@ impl SocketPurpose {
     }
 }
 
-fn place(names: &[String], count: usize, purpose: SocketPurpose) -> Option<usize> {
-    let is = |purpose: SocketPurpose| move |name: &String| name == purpose.name();
-    let known = names.iter().position(is(purpose));
-    let nobody = !names
-        .iter()
-        .any(|name| is(SocketPurpose::Calls)(name) || is(SocketPurpose::Admin)(name));
-    let place = known.or_else(|| nobody.then(|| purpose.place()));
-    place.filter(|place| *place < count)
+fn find_index(names: &[String], count: usize, purpose: SocketPurpose) -> Option<usize> {
+    let position = |purpose: SocketPurpose| names.iter().position(|name| name == purpose.name());
+    let has_names = [SocketPurpose::Calls, SocketPurpose::Admin]
+        .into_iter()
+        .any(|purpose| position(purpose).is_some());
+    let index = if has_names {
+        position(purpose)
+    } else {
+        Some(purpose.default_index())
+    };
+    index.filter(|index| *index < count)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // By name in any order; by place if nobody is called anything of ours; never one that was not given.
+    // Names count in any order; the position counts if no name is known; a missing socket is never returned.
     #[test]
-    fn a_socket_is_found_by_its_name_or_else_by_its_place() {
+    fn a_socket_is_found_by_its_name_or_else_by_its_position() {
         let names = |list: &str| list.split(':').map(str::to_owned).collect::<Vec<_>>();
         let found = |list: &str, count| {
             let names = names(list);
             [SocketPurpose::Calls, SocketPurpose::Admin]
-                .map(|purpose| place(&names, count, purpose))
+                .map(|purpose| find_index(&names, count, purpose))
         };
         assert_eq!(found("admin:calls", 2), [Some(1), Some(0)]);
         assert_eq!(found("admin", 1), [None, Some(0)]);

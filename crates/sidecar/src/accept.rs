@@ -45,7 +45,7 @@ impl Acceptor {
     fn serve(&self, connection: InboundConnection, from: PeerAddr, stop: &CancelToken) {
         let config = self.sidecar.config();
         // Spawning fails only while the program stops.
-        let _stopping = match self.limits.admit(from, &config) {
+        let _stopping = match self.limits.reserve(from, &config) {
             Ok(slot) => {
                 let proxy = Arc::clone(&self.proxy);
                 let stop = stop.clone();
@@ -55,7 +55,7 @@ impl Acceptor {
                 })
             }
             Err(reason) => {
-                self.sidecar.rejections.no_place(reason);
+                self.sidecar.rejections.count_connection(reason);
                 self.reject(connection, reason, config.max_connections)
             }
         };
@@ -68,16 +68,16 @@ impl Acceptor {
         reason: TooManyConnections,
         max_connections: u32,
     ) -> Result<(), SpawnError> {
-        let places = usize::try_from(max_connections).unwrap_or(usize::MAX);
-        if self.connections.len() >= places.saturating_add(MAX_REJECTIONS) {
+        let served = usize::try_from(max_connections).unwrap_or(usize::MAX);
+        if self.connections.len() >= served.saturating_add(MAX_REJECTIONS) {
             return Ok(());
         }
         let advice = match reason {
-            TooManyConnections::InAll => {
-                "as many connections are open as may be: close some, or raise `max_connections`"
+            TooManyConnections::InTotal => {
+                "too many connections are open: close some, or raise `max_connections`"
             }
-            TooManyConnections::FromThere => {
-                "this address has as many connections as it may: reuse them, or raise `max_connections_per_client`"
+            TooManyConnections::FromAddress => {
+                "too many connections of this address are open: reuse them, or raise `max_connections_per_client`"
             }
         };
         self.connections

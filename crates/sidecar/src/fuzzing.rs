@@ -1,4 +1,4 @@
-//! The sidecar's rooms, one by one and all of them, for whoever makes requests up.
+//! Entry points for fuzz targets: each stage of the sidecar alone, and all stages together.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,8 +26,7 @@ use crate::proxy::control_headers::CallOverrides;
 use crate::proxy::request_guard::ListenerExposure;
 use crate::proxy::route::RequestRoute;
 
-/// What the reader before the parser makes of bytes that come in these pieces, with so many headers and
-/// so large a head as the most.
+/// Scans bytes that arrive in these pieces, with limits for the number of headers and the size of a head.
 pub fn read<'a>(
     (headers, bytes): (usize, usize),
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -35,39 +34,41 @@ pub fn read<'a>(
     ParsedRequests::new(HeadLimits { headers, bytes }, pieces)
 }
 
-/// A request as the parser read it.
+/// Request as hyper reads it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParsedRequest {
-    /// Its body.
+    /// Extent of the body.
     pub body: BodyBytes,
-    /// Its version.
+    /// HTTP version.
     pub version: Version,
 }
 
-/// What the parser makes of a whole connection by itself, as it is set up for the sidecar: its requests,
-/// and what it answered.
+/// Parses all bytes of a connection with hyper alone, configured as in the sidecar. Returns the requests and
+/// the bytes of the responses.
 pub async fn parsed(bytes: &[u8]) -> (Vec<ParsedRequest>, Vec<u8>) {
-    let (mut here, there) = tokio::io::duplex(ROOM.max(bytes.len()));
-    // Nobody reads yet, and there is room for all of it.
-    let _written = here.write_all(bytes).await;
-    let _ended = here.shutdown().await;
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&seen);
-    let service = service_fn(move |request| note(request, Arc::clone(&noted)));
+    let (mut client, server) = tokio::io::duplex(PIPE_SIZE.max(bytes.len()));
+    // The pipe holds all bytes, so that writing finishes before the server reads.
+    let _written = client.write_all(bytes).await;
+    let _ended = client.shutdown().await;
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&requests);
+    let service = service_fn(move |request| record(request, Arc::clone(&recorded)));
     let mut builder = connection::builder(&ServerConfig::default());
-    // Nothing more comes, and what came is to be answered all the same.
+    // The client has closed its side and still gets its responses.
     builder.http1().half_close(true);
-    // How it ends is told by what was read and answered.
-    let _ended = builder.serve_connection(TokioIo::new(there), service).await;
-    let mut answers = Vec::new();
-    let _all = here.read_to_end(&mut answers).await;
-    let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
-    (seen, answers)
+    // Requests and responses show how the connection ended.
+    let _ended = builder
+        .serve_connection(TokioIo::new(server), service)
+        .await;
+    let mut responses = Vec::new();
+    let _all = client.read_to_end(&mut responses).await;
+    let requests = std::mem::take(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner));
+    (requests, responses)
 }
 
-async fn note(
+async fn record(
     request: Request<Incoming>,
-    seen: Arc<Mutex<Vec<ParsedRequest>>>,
+    requests: Arc<Mutex<Vec<ParsedRequest>>>,
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
     let version = request.version();
     let mut body = request.into_body();
@@ -86,33 +87,34 @@ async fn note(
         body: length,
         version,
     };
-    seen.lock()
+    requests
+        .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .push(parsed);
     let mut response = Response::new(Empty::new());
-    // A success would make CONNECT another protocol.
+    // After a success, CONNECT would switch the protocol.
     *response.status_mut() = http::StatusCode::METHOD_NOT_ALLOWED;
     Ok(response)
 }
 
-/// The API that a target names, and the path that it has there.
+/// Splits a target into the name of the API and its path there.
 #[must_use]
 pub fn route(target: &Uri) -> Option<(&str, &str)> {
     RequestRoute::from_uri(target).map(|route| (route.api, route.path))
 }
 
-/// Takes what is said about the call out of its headers.
+/// Takes the control headers out of the headers.
 ///
 /// # Errors
-/// The header that cannot be read, and what to write instead.
-pub fn steering(headers: &mut HeaderMap) -> Result<(), (String, String)> {
+/// If a control header is invalid: its name and the advice.
+pub fn take_control_headers(headers: &mut HeaderMap) -> Result<(), (String, String)> {
     let taken = CallOverrides::take(headers);
     taken
         .map(drop)
-        .map_err(|mistaken| (mistaken.header.to_string(), mistaken.advice))
+        .map_err(|invalid| (invalid.header.to_string(), invalid.advice))
 }
 
-/// All of its rooms, without a port before them.
+/// All stages of the sidecar, without a port.
 pub struct SidecarFuzz {
     sidecar: Arc<Sidecar>,
     proxy: Arc<ProxyHandler>,
@@ -129,42 +131,42 @@ impl SidecarFuzz {
         }
     }
 
-    /// What a connection answers that sends these bytes, and ends when nothing more comes back.
+    /// Sends these bytes over a connection and returns the responses; closes it when no more bytes arrive.
     ///
     /// # Errors
-    /// If there are no sockets left.
+    /// If the process has no sockets left.
     pub async fn exchange(&self, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-        let (mut here, there) = UnixStream::pair()?;
+        let (mut client, server) = UnixStream::pair()?;
         let config = self.sidecar.config();
         let stop = self.sidecar.tasks.cancel_token();
         let proxy = Arc::clone(&self.proxy);
-        let served = connection::serve(InboundConnection::Unix(there), proxy, &config, stop);
-        // It is gone once there is nothing more to read: the other side would wait for that.
-        let asked = async move {
-            let mut answers = Vec::new();
-            // A refusal may close it before everything is written.
-            let _refused = here.write_all(bytes).await;
+        let served = connection::serve(InboundConnection::Unix(server), proxy, &config, stop);
+        let exchanged = async move {
+            let mut responses = Vec::new();
+            // A rejection may close the connection before all bytes are written.
+            let _rejected = client.write_all(bytes).await;
             loop {
-                match timeout(QUIET, here.read_buf(&mut answers)).await {
+                match timeout(RESPONSE_TIMEOUT, client.read_buf(&mut responses)).await {
                     Ok(Ok(1..)) => {}
                     Ok(_) => break,
                     Err(_) => {
-                        let _closed = here.shutdown().await;
-                        let _all = here.read_to_end(&mut answers).await;
+                        let _closed = client.shutdown().await;
+                        let _all = client.read_to_end(&mut responses).await;
                         break;
                     }
                 }
             }
-            drop(here);
-            answers
+            // The server waits for the close.
+            drop(client);
+            responses
         };
-        let ((), answers) = tokio::join!(served, asked);
-        Ok(answers)
+        let ((), responses) = tokio::join!(served, exchanged);
+        Ok(responses)
     }
 }
 
-/// More than the answers to all the requests that fit into a fuzzer's input.
-const ROOM: usize = 1024 * 1024;
+/// Size above the responses to all requests of one fuzzer input.
+const PIPE_SIZE: usize = 1024 * 1024;
 
-/// Longer than an answer takes that comes out of memory.
-const QUIET: Duration = Duration::from_millis(5);
+/// Longer than a response from memory takes.
+const RESPONSE_TIMEOUT: Duration = Duration::from_millis(5);

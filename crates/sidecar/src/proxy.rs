@@ -1,4 +1,4 @@
-//! One request and its answer: who asks, for what, by which call, and what came of it.
+//! Proxy handler: turns one HTTP request into a call and its result into a response.
 
 pub(crate) mod control_headers;
 mod error_response;
@@ -24,19 +24,19 @@ use hyper::body::Incoming;
 use outflow::{Api, CacheMode, Call, CredentialPlacement, Upstream};
 
 use self::control_headers::{CallOverrides, InvalidControl};
-use self::hop_by_hop::Trailers;
+use self::hop_by_hop::TrailerSupport;
 use self::loop_detection::ViaMark;
 use self::problem::ProxyProblem;
 use self::request_body::{BodyError, RequestBody};
 use self::request_guard::ListenerExposure;
-use self::response_body::{DownloadSource, ResponseBody};
+use self::response_body::{BodySource, ResponseBody};
 use self::response_headers::{ResponseFacts, annotate};
 use self::route::RequestRoute;
 use self::stalled_readers::StalledReaders;
 use crate::Sidecar;
 use crate::accept::idle_tracker::ActiveRequest;
 
-/// What translates between HTTP and calls.
+/// Handler of all requests of one listener.
 pub(crate) struct ProxyHandler {
     sidecar: Arc<Sidecar>,
     exposure: ListenerExposure,
@@ -52,79 +52,81 @@ impl ProxyHandler {
         }
     }
 
-    /// Answers a request.
-    pub(crate) async fn answer(
+    /// Forwards a request and returns the response of the API or a problem.
+    pub(crate) async fn respond(
         &self,
         request: Request<Incoming>,
-        beat: ActiveRequest,
+        active: ActiveRequest,
         readers: &StalledReaders,
     ) -> Response<ResponseBody> {
         let readers = (request.version() == Version::HTTP_2).then_some(readers);
-        let answered = self.forwarded(request).await;
-        let response = answered.unwrap_or_else(ProxyProblem::response);
-        response.map(|source| ResponseBody::new(source, beat, readers))
+        let forwarded = self.forward(request).await;
+        let response = forwarded.unwrap_or_else(ProxyProblem::into_response);
+        response.map(|source| ResponseBody::new(source, active, readers))
     }
 
-    async fn forwarded(
+    async fn forward(
         &self,
         request: Request<Incoming>,
-    ) -> Result<Response<DownloadSource>, ProxyProblem> {
+    ) -> Result<Response<BodySource>, ProxyProblem> {
         let (mut head, body) = request.into_parts();
         let config = self.sidecar.config();
-        self.let_in(&mut head, &config)?;
+        self.check(&mut head, &config)?;
         let client = &self.sidecar.client;
         let Some(route) = RequestRoute::from_uri(&head.uri) else {
-            return Ok(text(route::help(client)));
+            return Ok(text_response(route::help_text(client)));
         };
         let Some(api) = client.handle(route.api) else {
-            return Err(route::unknown(route.api, client));
+            return Err(route::unknown_api(route.api, client));
         };
-        let steering = CallOverrides::take(&mut head.headers).map_err(|why| unclear(&why))?;
-        self.mark.put_on(&mut head.headers, head.version)?;
-        let upload = RequestBody::new(body, &config).without(key_header(api.config()));
-        let shape = BodyShape::new(api.config(), &head, &upload, &steering);
-        let trailers = hop_by_hop::trailers(&head.headers);
+        let overrides = CallOverrides::take(&mut head.headers)
+            .map_err(|invalid| invalid_control_header(&invalid))?;
+        self.mark.add_to(&mut head.headers, head.version)?;
+        let body = RequestBody::new(body, &config).without_trailer(key_header(api.config()));
+        let mode = ResponseMode::new(api.config(), &head, &body, &overrides);
+        let trailers = hop_by_hop::trailer_support(&head.headers);
         let call = api.request(head.method, route.path);
-        let call = steering.steer(call.redirects(0));
-        let breach = upload.breach();
-        let loaded = loaded(call, head.headers, upload).await;
-        let call = loaded.map_err(|broken| error_response::body(route.api, broken))?;
-        let ended = match shape {
-            BodyShape::Whole => call.send().await,
-            BodyShape::Flowing => call.send_streaming().await,
+        let call = overrides.apply(call.redirects(0));
+        let failure = body.failure();
+        let call = attach(call, head.headers, body).await;
+        let call = call.map_err(|error| error_response::body_problem(route.api, error))?;
+        let result = match mode {
+            ResponseMode::Buffered => call.send().await,
+            ResponseMode::Streamed => call.send_streaming().await,
         };
-        match (ended, breach.why()) {
-            (Ok(answer), _) => Ok(build_response(api.upstream(), answer, trailers)),
-            (Err(_), Some(broken)) => Err(error_response::body(route.api, broken)),
+        match (result, failure.error()) {
+            (Ok(response), _) => Ok(build_response(api.upstream(), response, trailers)),
+            (Err(_), Some(error)) => Err(error_response::body_problem(route.api, error)),
             (Err(error), None) if error.is_upload() => {
-                Err(error_response::body(route.api, BodyError::Slow))
+                Err(error_response::body_problem(route.api, BodyError::Slow))
             }
-            (Err(error), None) => Err(error_response::problem(route.api, &error)),
+            (Err(error), None) => Err(error_response::call_problem(route.api, &error)),
         }
     }
 
-    /// Turns away who may not ask, and what cannot be asked.
-    fn let_in(&self, head: &mut Parts, settings: &ServerConfig) -> Result<(), ProxyProblem> {
-        if let Some(problem) = request_guard::misframed(&head.headers) {
-            self.sidecar.rejections.bad_framing();
+    /// Rejects requests with invalid framing, unsupported requests and unauthorized callers.
+    fn check(&self, head: &mut Parts, config: &ServerConfig) -> Result<(), ProxyProblem> {
+        if let Some(problem) = request_guard::framing_problem(&head.headers) {
+            self.sidecar.rejections.count_malformed();
             return Err(problem);
         }
-        request_guard::possible(head, self.exposure)?;
-        request_guard::known(head, settings.token.as_ref())
-            .inspect_err(|_| self.sidecar.rejections.no_token())
+        request_guard::check_supported(head, self.exposure)?;
+        request_guard::check_token(head, config.token.as_ref())
+            .inspect_err(|_| self.sidecar.rejections.count_unauthorized())
     }
 }
 
-/// Builds our response from the API's, without the headers of its connection and with ours.
+/// Builds the response for the caller: drops hop-by-hop headers of the API and adds those of the sidecar.
 fn build_response(
     upstream: &Upstream,
-    answer: outflow::Response,
-    trailers: Trailers,
-) -> Response<DownloadSource> {
-    let facts = ResponseFacts::from(&answer);
-    let mut response = answer.into_http().map(DownloadSource::Api);
+    response: outflow::Response,
+    trailers: TrailerSupport,
+) -> Response<BodySource> {
+    let facts = ResponseFacts::from(&response);
+    let mut response = response.into_http().map(BodySource::Api);
     let headers = response.headers_mut();
-    let announced = hop_by_hop::announced(headers).filter(|_| trailers == Trailers::Welcome);
+    let announced =
+        hop_by_hop::announced_trailers(headers).filter(|_| trailers == TrailerSupport::Accepted);
     hop_by_hop::strip(headers);
     if let Some(names) = announced {
         headers.insert(TRAILER, names);
@@ -133,30 +135,29 @@ fn build_response(
     response
 }
 
-/// How the answer of an API is taken.
+/// Way in which the body of a response reaches the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum BodyShape {
-    /// Read whole, so that the cache can keep it and equal calls can share it.
-    Whole,
-    /// Handed on as it comes.
-    Flowing,
+enum ResponseMode {
+    /// Complete, so that the cache can store it and equal calls can share it.
+    Buffered,
+    /// Piece by piece as it arrives.
+    Streamed,
 }
 
-impl BodyShape {
-    /// Only what the cache may keep is held back until it is whole. A stream of events never would
-    /// be, so whoever asks for one gets it as it comes.
-    fn new(api: &Api, head: &Parts, upload: &RequestBody, steering: &CallOverrides) -> Self {
-        let reads = head.method == Method::GET || head.method == Method::HEAD;
-        let kept = api.cache != CacheMode::Off && reads && upload.is_end_stream();
-        if kept && !steering.is_around_the_cache() && !wants_events(&head.headers) {
-            Self::Whole
+impl ResponseMode {
+    /// Buffers only responses that the cache may store. A stream of events never ends, so it is streamed.
+    fn new(api: &Api, head: &Parts, body: &RequestBody, overrides: &CallOverrides) -> Self {
+        let is_read = head.method == Method::GET || head.method == Method::HEAD;
+        let is_cacheable = api.cache != CacheMode::Off && is_read && body.is_end_stream();
+        if is_cacheable && !overrides.bypasses_cache() && !accepts_events(&head.headers) {
+            Self::Buffered
         } else {
-            Self::Flowing
+            Self::Streamed
         }
     }
 }
 
-/// Where the key of an API stands, if that is a header of its own.
+/// Returns the header that carries the key of an API, if the key has its own header.
 fn key_header(api: &Api) -> Option<HeaderName> {
     match &api.credential.as_ref()?.place {
         CredentialPlacement::Header(name) => Some(name.clone()),
@@ -164,57 +165,54 @@ fn key_header(api: &Api) -> Option<HeaderName> {
     }
 }
 
-fn wants_events(headers: &HeaderMap) -> bool {
-    let named = |value: &HeaderValue| {
+fn accepts_events(headers: &HeaderMap) -> bool {
+    let names_events = |value: &HeaderValue| {
         let text = value.as_bytes();
-        text.windows(EVENTS.len()).any(|part| part == EVENTS)
+        text.windows(EVENT_STREAM.len())
+            .any(|part| part == EVENT_STREAM)
     };
-    headers.get_all(ACCEPT).into_iter().any(named)
+    headers.get_all(ACCEPT).into_iter().any(names_events)
 }
 
-/// Puts headers and body into a call. A small body is held, so that the call can be repeated; a client
-/// that waits for leave to send its body gets it when the API's turn has come, and not before.
-async fn loaded(
-    call: Call,
-    mut headers: HeaderMap,
-    upload: RequestBody,
-) -> Result<Call, BodyError> {
-    let announced = hop_by_hop::announced(&headers);
-    let trailers = hop_by_hop::trailers(&headers);
-    let waits_for_leave = headers.remove(EXPECT).is_some();
+/// Adds headers and body to a call. A small body is collected first, so that the call can be retried. A
+/// client that expects `100 Continue` gets it only when the call has its permit.
+async fn attach(call: Call, mut headers: HeaderMap, body: RequestBody) -> Result<Call, BodyError> {
+    let announced = hop_by_hop::announced_trailers(&headers);
+    let trailers = hop_by_hop::trailer_support(&headers);
+    let expects_continue = headers.remove(EXPECT).is_some();
     hop_by_hop::strip(&mut headers);
     let mut call = call.headers(headers);
-    if trailers == Trailers::Welcome {
+    if trailers == TrailerSupport::Accepted {
         call = call.accepting_trailers();
     }
-    if upload.is_end_stream() {
+    if body.is_end_stream() {
         return Ok(call);
     }
-    if upload.is_too_large() {
+    if body.is_too_large() {
         return Err(BodyError::TooLarge);
     }
-    if upload.is_small() && !waits_for_leave {
-        return Ok(call.body(upload.collect().await?));
+    if body.is_small() && !expects_continue {
+        return Ok(call.body(body.collect().await?));
     }
     if let Some(names) = announced {
         call = call.trailers(names);
     }
-    Ok(call.stream(upload))
+    Ok(call.stream(body))
 }
 
-fn unclear(why: &InvalidControl) -> ProxyProblem {
+fn invalid_control_header(invalid: &InvalidControl) -> ProxyProblem {
     let status = http::StatusCode::BAD_REQUEST;
-    ProxyProblem::new(status, "steering", "a header of ours cannot be read")
-        .fact("header", why.header.as_str())
-        .detail(format!("{} cannot be read", why.header))
-        .advice(why.advice.clone())
+    ProxyProblem::new(status, "control_header", "a control header is invalid")
+        .fact("header", invalid.header.as_str())
+        .detail(format!("{} is invalid", invalid.header))
+        .advice(invalid.advice.clone())
 }
 
-fn text(text: String) -> Response<DownloadSource> {
-    let mut response = Response::new(DownloadSource::text(Bytes::from(text)));
+fn text_response(text: String) -> Response<BodySource> {
+    let mut response = Response::new(BodySource::text(Bytes::from(text)));
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, plain);
     response
 }
 
-const EVENTS: &[u8] = b"text/event-stream";
+const EVENT_STREAM: &[u8] = b"text/event-stream";

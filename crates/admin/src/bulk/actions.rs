@@ -1,4 +1,4 @@
-//! Actions: opened, watched, closed, and what came of their jobs.
+//! Routes of actions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,28 +12,29 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::{Asked, AuditReason, NamePage, PlacePage, done, name, of_action};
+use super::{AuditReason, NamePage, PositionPage, action_label, change_response, parse_name};
 use crate::api_param::ApiParam;
 use crate::audit::AuditActor;
 use crate::problem::AdminProblem;
+use crate::queries::QueryResult;
 use crate::{Admin, json_body};
 
-/// Actions by name.
+/// Lists actions by name.
 pub(crate) async fn list(
     State(admin): State<Arc<Admin>>,
-    query: Asked<NamePage>,
+    query: QueryResult<NamePage>,
 ) -> Result<Json<Value>, AdminProblem> {
-    let page = NamePage::page(query)?;
+    let page = NamePage::parse(query)?;
     let actions = admin.bulk()?.store().actions(page).await?;
     let next = actions.last().map(|action| action.spec.id.to_string());
-    let mut told = Vec::with_capacity(actions.len());
+    let mut views = Vec::with_capacity(actions.len());
     for report in &actions {
-        told.push(admin.action_view(report).await?);
+        views.push(admin.action_view(report).await?);
     }
-    Ok(Json(json!({ "actions": told, "next": next })))
+    Ok(Json(json!({ "actions": views, "next": next })))
 }
 
-/// An action that is to be.
+/// Action to open.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OpenBody {
@@ -44,7 +45,7 @@ pub(crate) struct OpenBody {
     reason: Option<SmolStr>,
 }
 
-/// Whom to tell.
+/// Webhook that is called at the end of an action.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WebhookParam {
@@ -55,77 +56,76 @@ struct WebhookParam {
 /// Opens an action, or changes one that is open.
 pub(crate) async fn open(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<AuditActor>,
+    Extension(actor): Extension<AuditActor>,
     json_body::JsonBody(open): json_body::JsonBody<OpenBody>,
 ) -> Result<Json<Value>, AdminProblem> {
     let bulk = admin.bulk()?;
-    let usual = bulk.engine().settings().action(name(&open.id)?);
+    let default = bulk.engine().settings().action(parse_name(&open.id)?);
     let webhook = open.webhook.map(|hook| admin.webhook(hook)).transpose()?;
     if open.timeout_ms == Some(0) {
-        let detail = "timeout_ms: nothing is done in no time: say at least 1, or leave it out";
+        let detail = "timeout_ms: zero is too short: set at least 1, or leave it out";
         return Err(AdminProblem::bad(detail));
     }
     let spec = ActionSpec {
-        timeout: span("timeout_ms", open.timeout_ms)?.unwrap_or(usual.timeout),
-        keep: span("keep_ms", open.keep_ms)?.unwrap_or(usual.keep),
+        timeout: read_millis("timeout_ms", open.timeout_ms)?.unwrap_or(default.timeout),
+        keep: read_millis("keep_ms", open.keep_ms)?.unwrap_or(default.keep),
         note: webhook.as_ref().map(Webhook::note),
-        ..usual
+        ..default
     };
     let id = spec.id.clone();
     bulk.store().open(spec).await?;
-    let why = AuditReason {
-        reason: open.reason,
-    };
-    admin.note_jobs("bulk_open", of_action(&id), (why, &who));
+    admin.record_jobs("bulk_open", action_label(&id), open.reason, &actor);
     Ok(Json(admin.action_view(&admin.action(&id).await?).await?))
 }
 
-/// A span that somebody can mean.
-fn span(field: &str, millis: Option<u64>) -> Result<Option<Duration>, AdminProblem> {
-    let span = millis.map(Duration::from_millis);
-    if span.is_some_and(|span| span > TEN_YEARS) {
+/// Converts milliseconds; rejects implausible values.
+fn read_millis(field: &str, millis: Option<u64>) -> Result<Option<Duration>, AdminProblem> {
+    let duration = millis.map(Duration::from_millis);
+    if duration.is_some_and(|duration| duration > TEN_YEARS) {
         return Err(AdminProblem::bad(format!(
             "{field}: longer than ten years: write milliseconds"
         )));
     }
-    Ok(span)
+    Ok(duration)
 }
 
-/// One action.
+/// Returns one action.
 pub(crate) async fn one(
     State(admin): State<Arc<Admin>>,
     ApiParam(action): ApiParam,
 ) -> Result<Json<Value>, AdminProblem> {
-    let report = admin.action(&name(&action)?).await?;
+    let report = admin.action(&parse_name(&action)?).await?;
     Ok(Json(admin.action_view(&report).await?))
 }
 
-/// Says that it gets no more jobs.
+/// Closes an action: it accepts no more jobs.
 pub(crate) async fn close(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<AuditActor>,
+    Extension(actor): Extension<AuditActor>,
     ApiParam(action): ApiParam,
-    json_body::JsonBody(why): json_body::JsonBody<AuditReason>,
+    json_body::JsonBody(audit): json_body::JsonBody<AuditReason>,
 ) -> Result<Json<Value>, AdminProblem> {
-    let action = admin.action(&name(&action)?).await?.spec.id;
+    let action = admin.action(&parse_name(&action)?).await?.spec.id;
     admin.bulk()?.store().close(&action).await?;
-    admin.note_jobs("bulk_close", of_action(&action), (why, &who));
-    Ok(done("close", None))
+    admin.record_jobs("bulk_close", action_label(&action), audit.reason, &actor);
+    Ok(change_response("close", None))
 }
 
-/// What came of its jobs, in the order in which it came.
+/// Returns the outcomes of the jobs of an action, in the order of their ends.
 pub(crate) async fn results(
     State(admin): State<Arc<Admin>>,
     ApiParam(action): ApiParam,
-    query: Asked<PlacePage>,
+    query: QueryResult<PositionPage>,
 ) -> Result<Json<Value>, AdminProblem> {
-    let (after, most) = PlacePage::page(query)?;
-    let action = admin.action(&name(&action)?).await?.spec.id;
+    let (after, limit) = PositionPage::parse(query)?;
+    let action = admin.action(&parse_name(&action)?).await?.spec.id;
     let store = admin.bulk()?.store();
     let (mut results, mut next, mut held) = (Vec::new(), None, 0);
-    while results.len() < most && held < ENOUGH {
-        let few = FEW.min(most - results.len());
-        let outcomes = store.outcomes(&action, next.unwrap_or(after), few).await?;
+    while results.len() < limit && held < MAX_BODY_BYTES {
+        let count = OUTCOME_BATCH.min(limit - results.len());
+        let outcomes = store
+            .outcomes(&action, next.unwrap_or(after), count)
+            .await?;
         if outcomes.is_empty() {
             break;
         }
@@ -133,7 +133,7 @@ pub(crate) async fn results(
             held += outcome.body.as_ref().map_or(0, bytes::Bytes::len);
             next = Some(outcome.place);
             results.push(views::outcome(outcome));
-            if held >= ENOUGH {
+            if held >= MAX_BODY_BYTES {
                 break;
             }
         }
@@ -150,15 +150,14 @@ impl Admin {
         })
     }
 
-    /// Where an action's end is told, if that is a place.
+    /// Returns the webhook, if its API exists and its path is valid.
     fn webhook(&self, hook: WebhookParam) -> Result<Webhook, AdminProblem> {
         let WebhookParam { api, path } = hook;
         self.upstream(&api)?;
         let known = self.program.client().api(&api);
         let known = known.ok_or_else(AdminProblem::unknown_api)?;
-        let joined = known.base_url.join(&path);
-        if let Err(wrong) = joined {
-            return Err(AdminProblem::bad(format!("webhook.path: {wrong}")));
+        if let Err(error) = known.base_url.join(&path) {
+            return Err(AdminProblem::bad(format!("webhook.path: {error}")));
         }
         Ok(Webhook { api, path })
     }
@@ -169,11 +168,11 @@ impl Admin {
     }
 }
 
-/// Nobody waits longer for anything that is still wanted.
+/// Longer than any plausible timeout: a larger number is most likely a wrong unit.
 const TEN_YEARS: Duration = Duration::from_hours(10 * 365 * 24);
 
-/// What one answer holds of bodies before it ends: whoever wants more asks on.
-const ENOUGH: usize = 8 * 1024 * 1024;
+/// Bytes of bodies after which a response ends; the client requests the next page.
+const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
-/// So many outcomes are in memory at once, each with its body.
-const FEW: usize = 16;
+/// Number of outcomes that are read at once, each with its body.
+const OUTCOME_BATCH: usize = 16;

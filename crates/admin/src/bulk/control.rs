@@ -1,4 +1,4 @@
-//! Pausing, resuming, cancelling: the same for the jobs of a tenant and for those of an action.
+//! Pause, resume and cancel, for the jobs of a tenant or an action.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,77 +9,78 @@ use http::StatusCode;
 use outflow_store::{ControlScope, StoreControl, TenantStore};
 use serde_json::Value;
 
-use super::tenants::unknown;
-use super::{AuditReason, done, name, of_action, of_tenant};
+use super::tenants::unknown_tenant;
+use super::{AuditReason, action_label, change_response, parse_name, tenant_label};
 use crate::api_param::ApiParam;
 use crate::audit::AuditActor;
 use crate::problem::AdminProblem;
 use crate::{Admin, json_body};
 
-/// What is done to jobs.
+/// Operation on the jobs of a scope.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum JobOperation {
-    /// They are not given out any more.
+    /// Workers start no more of the jobs.
     Pause,
-    /// They are given out again.
+    /// Workers start the jobs again.
     Resume,
-    /// Those that have not begun end.
+    /// Jobs that have not started end.
     Cancel,
 }
 
-/// What a handler answers.
-type Answering = Pin<Box<dyn Future<Output = Result<Json<Value>, AdminProblem>> + Send>>;
+/// Response of a handler.
+type HandlerFuture = Pin<Box<dyn Future<Output = Result<Json<Value>, AdminProblem>> + Send>>;
 
-/// Does it to the jobs of the tenant that the address names.
-pub(crate) fn of_tenants(
+/// Returns the handler of an operation on the jobs of a tenant.
+pub(crate) fn tenant_handler(
     operation: JobOperation,
 ) -> impl Fn(
     State<Arc<Admin>>,
     Extension<AuditActor>,
     ApiParam,
     json_body::JsonBody<AuditReason>,
-) -> Answering
+) -> HandlerFuture
 + Copy {
-    move |State(admin), Extension(who), ApiParam(tenant), json_body::JsonBody(why)| {
+    move |State(admin), Extension(actor), ApiParam(tenant), json_body::JsonBody(audit)| {
         Box::pin(async move {
-            let tenant = name(&tenant)?;
-            let known = admin.bulk()?.store().tenant(&tenant).await?.is_some();
-            // Whoever knows that a tenant is about to come may stop it before it does.
-            if !known && !matches!(operation, JobOperation::Pause) {
-                return Err(unknown(&tenant));
+            let tenant = parse_name(&tenant)?;
+            let is_known = admin.bulk()?.store().tenant(&tenant).await?.is_some();
+            // An operator may pause a tenant before its first job arrives.
+            if !is_known && !matches!(operation, JobOperation::Pause) {
+                return Err(unknown_tenant(&tenant));
             }
             let scope = ControlScope::Tenant(tenant);
-            let Json(mut told) = admin.operate(operation, &scope, (why, &who)).await?;
-            if let Some(told) = told.as_object_mut().filter(|_| !known) {
-                told.insert("note".to_owned(), NOBODY.into());
+            let operated = admin.operate(operation, &scope, audit, &actor).await;
+            let Json(mut response) = operated?;
+            if let Some(response) = response.as_object_mut().filter(|_| !is_known) {
+                response.insert("note".to_owned(), UNKNOWN_TENANT_NOTE.into());
             }
-            Ok(Json(told))
+            Ok(Json(response))
         })
     }
 }
 
-/// Does it to the jobs of the action that the address names, if there is one.
-pub(crate) fn of_actions(
+/// Returns the handler of an operation on the jobs of an action.
+pub(crate) fn action_handler(
     operation: JobOperation,
 ) -> impl Fn(
     State<Arc<Admin>>,
     Extension<AuditActor>,
     ApiParam,
     json_body::JsonBody<AuditReason>,
-) -> Answering
+) -> HandlerFuture
 + Copy {
-    move |State(admin), Extension(who), ApiParam(action), json_body::JsonBody(why)| {
+    move |State(admin), Extension(actor), ApiParam(action), json_body::JsonBody(audit)| {
         Box::pin(async move {
-            let report = admin.action(&name(&action)?).await?;
+            let report = admin.action(&parse_name(&action)?).await?;
             if report.stage.is_over() && matches!(operation, JobOperation::Pause) {
                 let detail = format!(
-                    "the action is {}: there is nothing left to pause",
+                    "the action is {}: it has no jobs left to pause",
                     report.stage.as_str()
                 );
                 return Err(AdminProblem::new(StatusCode::CONFLICT, "refused", detail));
             }
             let scope = ControlScope::Action(report.spec.id);
-            admin.operate(operation, &scope, (why, &who)).await
+            admin.operate(operation, &scope, audit, &actor).await
         })
     }
 }
@@ -89,10 +90,11 @@ impl Admin {
         &self,
         operation: JobOperation,
         scope: &ControlScope,
-        noted: (AuditReason, &AuditActor),
+        audit: AuditReason,
+        actor: &AuditActor,
     ) -> Result<Json<Value>, AdminProblem> {
         let store = self.bulk()?.store();
-        let (word, noted_as, jobs) = match operation {
+        let (name, audit_name, jobs) = match operation {
             JobOperation::Pause => {
                 store.pause(scope).await?;
                 ("pause", "bulk_pause", None)
@@ -103,14 +105,14 @@ impl Admin {
             }
             JobOperation::Cancel => ("cancel", "bulk_cancel", Some(store.cancel(scope).await?)),
         };
-        let whose = match scope {
-            ControlScope::Tenant(tenant) => of_tenant(tenant),
-            ControlScope::Action(action) => of_action(action),
+        let label = match scope {
+            ControlScope::Tenant(tenant) => tenant_label(tenant),
+            ControlScope::Action(action) => action_label(action),
         };
-        self.note_jobs(noted_as, whose, noted);
-        Ok(done(word, jobs))
+        self.record_jobs(audit_name, label, audit.reason, actor);
+        Ok(change_response(name, jobs))
     }
 }
 
-/// Said of a tenant that is paused before it was ever seen: a name may be misspelt.
-const NOBODY: &str = "no jobs of this tenant are known yet: those that come will wait";
+/// Note for a pause before the first job: the name may be misspelt.
+const UNKNOWN_TENANT_NOTE: &str = "no jobs of this tenant are known yet: new ones will wait";

@@ -1,4 +1,4 @@
-//! Dead letters: looked at, tried again, thrown away.
+//! Routes of dead letters: list, retry and purge.
 
 use std::sync::Arc;
 
@@ -10,24 +10,25 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
-use super::{Asked, AuditReason, PlacePage, done, name, of_action, of_tenant};
+use super::{PositionPage, action_label, change_response, parse_name, tenant_label};
 use crate::audit::AuditActor;
 use crate::problem::AdminProblem;
+use crate::queries::QueryResult;
 use crate::{Admin, json_body};
 
-/// The oldest first.
+/// Lists dead letters, oldest first.
 pub(crate) async fn list(
     State(admin): State<Arc<Admin>>,
-    query: Asked<PlacePage>,
+    query: QueryResult<PositionPage>,
 ) -> Result<Json<Value>, AdminProblem> {
-    let (after, most) = PlacePage::page(query)?;
-    let letters = admin.bulk()?.store().dead_letters(after, most).await?;
+    let (after, limit) = PositionPage::parse(query)?;
+    let letters = admin.bulk()?.store().dead_letters(after, limit).await?;
     let next = letters.last().map(|letter| letter.place);
     let letters: Vec<_> = letters.iter().map(views::dead).collect();
     Ok(Json(json!({ "dead": letters, "next": next })))
 }
 
-/// Which of them are meant: exactly one of these is said.
+/// Selection of dead letters: exactly one of `all`, `tenant`, `action` and `jobs`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LetterQuery {
@@ -40,61 +41,55 @@ pub(crate) struct LetterQuery {
 }
 
 impl LetterQuery {
-    /// Those that are meant, and how the audit calls them.
-    fn pick(&self) -> Result<(DeadLetterFilter, SmolStr), AdminProblem> {
+    /// Returns the filter and its label for the audit log.
+    fn filter(&self) -> Result<(DeadLetterFilter, SmolStr), AdminProblem> {
         Ok(match (self.all, &self.tenant, &self.action, &self.jobs) {
             (true, None, None, None) => (DeadLetterFilter::All, SmolStr::new_static("all")),
             (false, Some(tenant), None, None) => {
-                let tenant = name(tenant)?;
-                let told = of_tenant(&tenant);
-                (DeadLetterFilter::Tenant(tenant), told)
+                let tenant = parse_name(tenant)?;
+                let label = tenant_label(&tenant);
+                (DeadLetterFilter::Tenant(tenant), label)
             }
             (false, None, Some(action), None) => {
-                let action = name(action)?;
-                let told = of_action(&action);
-                (DeadLetterFilter::Action(action), told)
+                let action = parse_name(action)?;
+                let label = action_label(&action);
+                (DeadLetterFilter::Action(action), label)
             }
             (false, None, None, Some(jobs)) => {
-                let names: Result<Vec<_>, _> = jobs.iter().map(|job| name(job)).collect();
+                let names: Result<Vec<_>, _> = jobs.iter().map(|job| parse_name(job)).collect();
                 (
                     DeadLetterFilter::Jobs(names?),
                     format_smolstr!("{} jobs", jobs.len()),
                 )
             }
             _ => {
-                let detail = "say which are meant by one of `all`, `tenant`, `action` and `jobs`";
+                let detail = "select dead letters by one of `all`, `tenant`, `action` and `jobs`";
                 return Err(AdminProblem::bad(detail));
             }
         })
     }
 }
 
-/// Lets them stand in line again.
+/// Queues dead letters again.
 pub(crate) async fn retry(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<AuditActor>,
-    json_body::JsonBody(which): json_body::JsonBody<LetterQuery>,
+    Extension(actor): Extension<AuditActor>,
+    json_body::JsonBody(query): json_body::JsonBody<LetterQuery>,
 ) -> Result<Json<Value>, AdminProblem> {
-    let (pick, told) = which.pick()?;
-    let jobs = admin.bulk()?.store().requeue(&pick).await?;
-    let why = AuditReason {
-        reason: which.reason,
-    };
-    admin.note_jobs("bulk_dead_retry", told, (why, &who));
-    Ok(done("retry", Some(jobs)))
+    let (filter, label) = query.filter()?;
+    let jobs = admin.bulk()?.store().requeue(&filter).await?;
+    admin.record_jobs("bulk_dead_retry", label, query.reason, &actor);
+    Ok(change_response("retry", Some(jobs)))
 }
 
-/// Throws them away.
+/// Deletes dead letters.
 pub(crate) async fn purge(
     State(admin): State<Arc<Admin>>,
-    Extension(who): Extension<AuditActor>,
-    json_body::JsonBody(which): json_body::JsonBody<LetterQuery>,
+    Extension(actor): Extension<AuditActor>,
+    json_body::JsonBody(query): json_body::JsonBody<LetterQuery>,
 ) -> Result<Json<Value>, AdminProblem> {
-    let (pick, told) = which.pick()?;
-    let jobs = admin.bulk()?.store().purge(&pick).await?;
-    let why = AuditReason {
-        reason: which.reason,
-    };
-    admin.note_jobs("bulk_dead_purge", told, (why, &who));
-    Ok(done("purge", Some(jobs)))
+    let (filter, label) = query.filter()?;
+    let jobs = admin.bulk()?.store().purge(&filter).await?;
+    admin.record_jobs("bulk_dead_purge", label, query.reason, &actor);
+    Ok(change_response("purge", Some(jobs)))
 }

@@ -1,7 +1,7 @@
-//! Submissions and the ends of actions, in the live stream with their numbers.
+//! Submissions and ends of actions in the live stream, with their counts.
 //!
-//! What else the engine says is in the log, and comes into the stream from there. The ends of single jobs are
-//! left out: a hundred a second would drown the rest, and each is a call that the stream tells of anyway.
+//! Other events of the engine reach the stream through the log. The ends of single jobs are left out: a hundred
+//! per second would hide the rest, and the stream has an event for each call anyway.
 
 use std::sync::Arc;
 
@@ -13,30 +13,30 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::Admin;
 
-/// Passes news of jobs on until the program stops.
-pub(crate) fn pass_on(admin: &Arc<Admin>) -> Result<(), SpawnError> {
+/// Forwards events of the engine to the live stream until the program stops.
+pub(crate) fn forward_events(admin: &Arc<Admin>) -> Result<(), SpawnError> {
     if admin.program.engine().is_none() {
         return Ok(());
     }
     let admin = Arc::clone(admin);
     let tasks = admin.program.tasks().clone();
-    tasks.spawn("bulk news", move |stop| listen(Arc::clone(&admin), stop))
+    tasks.spawn("bulk news", move |stop| forward(Arc::clone(&admin), stop))
 }
 
-async fn listen(admin: Arc<Admin>, stop: CancelToken) {
+async fn forward(admin: Arc<Admin>, stop: CancelToken) {
     let Some(bulk) = admin.program.engine() else {
         return;
     };
-    let mut news = bulk.engine().events();
+    let mut events = bulk.engine().events();
     loop {
-        let heard = tokio::select! {
-            heard = news.recv() => heard,
+        let received = tokio::select! {
+            received = events.recv() => received,
             () = stop.cancelled() => return,
         };
-        match heard {
-            Ok(news) => {
-                if let Some((name, facts)) = event_json(&news) {
-                    admin.feed.publish(JOBS, name, || facts);
+        match received {
+            Ok(event) => {
+                if let Some((name, facts)) = event_json(&event) {
+                    admin.stream.publish(BULK, name, || facts);
                 }
             }
             Err(RecvError::Lagged(_)) => {}
@@ -45,8 +45,8 @@ async fn listen(admin: Arc<Admin>, stop: CancelToken) {
     }
 }
 
-fn event_json(news: &BulkEvent) -> Option<(&'static str, Value)> {
-    Some(match news {
+fn event_json(event: &BulkEvent) -> Option<(&'static str, Value)> {
+    Some(match event {
         BulkEvent::Submitted { action, jobs } => {
             let action = action.as_ref().map(outflow_store::Name::as_str);
             ("bulk_submitted", json!({ "action": action, "jobs": jobs }))
@@ -60,5 +60,5 @@ fn event_json(news: &BulkEvent) -> Option<(&'static str, Value)> {
     })
 }
 
-/// What stands in the place of an API in the stream.
-const JOBS: SmolStr = SmolStr::new_static("bulk");
+/// Name in place of an API in the stream.
+const BULK: SmolStr = SmolStr::new_static("bulk");

@@ -1,9 +1,9 @@
-//! Taking jobs: an array of them, or a line for each.
+//! Submission of jobs, as an array or one per line.
 
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use http::StatusCode;
 use outflow_bulk::{
     JobDestination, JobLine, JobSpec, JobSubmission, RunningEngine, SubmittedJob, views,
@@ -13,89 +13,86 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::{Asked, name};
+use super::parse_name;
 use crate::Admin;
 use crate::json_body::JobLines;
 use crate::problem::AdminProblem;
+use crate::queries::{QueryResult, parse_query};
 
-/// What jobs belong to.
+/// Options of a submission.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BatchView {
-    /// The action; it is opened if nobody has.
+pub(crate) struct SubmitQuery {
+    /// Action of the jobs; it is opened if necessary.
     action: Option<SmolStr>,
-    /// Whether the action gets no more.
+    /// True if these are the last jobs of the action.
     #[serde(default)]
     last: bool,
-    /// Whether they are only looked at.
+    /// True to validate the jobs without submitting them.
     #[serde(default)]
     check: bool,
 }
 
-/// Takes jobs, unless one of them is wrong: then none. What finds no room in the queue is not taken, and told
-/// as such of each, and the action stays open for it. Or says what it would have against them, and takes
-/// nothing.
+/// Submits jobs, or none if one of them is invalid. Jobs that the queue has no space for are rejected one by
+/// one, and the action stays open for them. With `check`, only validates.
 pub(crate) async fn submit(
     State(admin): State<Arc<Admin>>,
-    query: Asked<BatchView>,
+    query: QueryResult<SubmitQuery>,
     JobLines(bytes): JobLines,
 ) -> Result<Json<Value>, AdminProblem> {
     let bulk = admin.bulk()?;
-    let Query(together) = query.map_err(|why| AdminProblem::bad(why.body_text()))?;
-    let orders = orders(bulk, &bytes)?;
-    if together.check {
+    let options = parse_query(query)?;
+    let jobs = parse_jobs(bulk, &bytes)?;
+    if options.check {
         return Ok(Json(json!({
-            "accepted": orders.len(), "duplicates": 0, "rejected": 0, "jobs": [],
+            "accepted": jobs.len(), "duplicates": 0, "rejected": 0, "jobs": [],
         })));
     }
-    let action = together.action.as_deref().map(name).transpose()?;
+    let action = options.action.as_deref().map(parse_name).transpose()?;
     let action = action.map(|id| bulk.engine().settings().action(id));
-    let rest = if together.last {
+    let rest = if options.last {
         BatchPosition::Last
     } else {
         BatchPosition::More
     };
-    let submission = JobSubmission {
-        action,
-        rest,
-        jobs: orders,
-    };
-    let placed = bulk.engine().submit(submission).await?;
-    Ok(Json(answer(&placed)))
+    let submission = JobSubmission { action, rest, jobs };
+    let submitted = bulk.engine().submit(submission).await?;
+    Ok(Json(submit_response(&submitted)))
 }
 
-fn answer(placed: &[SubmittedJob]) -> Value {
-    let count = |wanted: fn(&JobDestination) -> bool| {
-        placed.iter().filter(|one| wanted(&one.destination)).count()
+fn submit_response(submitted: &[SubmittedJob]) -> Value {
+    let count = |is_counted: fn(&JobDestination) -> bool| {
+        let destinations = submitted.iter().map(|job| &job.destination);
+        destinations.filter(|to| is_counted(to)).count()
     };
     let duplicates = count(|to| matches!(to, JobDestination::Duplicate));
     let rejected = count(|to| matches!(to, JobDestination::Rejected { .. }));
     json!({
-        "accepted": placed.len() - duplicates - rejected,
+        "accepted": submitted.len() - duplicates - rejected,
         "duplicates": duplicates,
         "rejected": rejected,
-        "jobs": placed.iter().map(views::placed).collect::<Vec<_>>(),
+        "jobs": submitted.iter().map(views::placed).collect::<Vec<_>>(),
     })
 }
 
-/// All orders of a body, or everything that is wrong with them.
-fn orders(bulk: &RunningEngine, bytes: &[u8]) -> Result<Vec<JobSpec>, AdminProblem> {
-    let (mut orders, mut wrong) = (Vec::new(), Vec::new());
-    for (number, read) in lines(bytes)? {
-        let order = read.and_then(|line| line.order(None)).and_then(|order| {
-            let checked = bulk.engine().check(&order);
-            checked.map(|()| order).map_err(|why| why.to_string())
+/// Parses all jobs of a body, or returns all errors.
+fn parse_jobs(bulk: &RunningEngine, bytes: &[u8]) -> Result<Vec<JobSpec>, AdminProblem> {
+    let (mut jobs, mut errors) = (Vec::new(), Vec::new());
+    for (number, line) in parse_lines(bytes)? {
+        let job = line.and_then(|line| line.order(None)).and_then(|job| {
+            let checked = bulk.engine().check(&job);
+            checked.map(|()| job).map_err(|error| error.to_string())
         });
-        match order {
-            Ok(order) => orders.push(order),
-            Err(why) => wrong.push(json!({ "job": number, "detail": why })),
+        match job {
+            Ok(job) => jobs.push(job),
+            Err(error) => errors.push(json!({ "job": number, "detail": error })),
         }
     }
-    if let Some(first) = wrong.first() {
+    if let Some(first) = errors.first() {
         let detail = format!(
-            "{} {} wrong, and none was taken; job {}: {}",
-            wrong.len(),
-            if wrong.len() == 1 {
+            "{} {} invalid, and none was submitted; job {}: {}",
+            errors.len(),
+            if errors.len() == 1 {
                 "job is"
             } else {
                 "jobs are"
@@ -103,20 +100,20 @@ fn orders(bulk: &RunningEngine, bytes: &[u8]) -> Result<Vec<JobSpec>, AdminProbl
             first["job"],
             first["detail"].as_str().unwrap_or_default()
         );
-        let all = wrong.len();
-        wrong.truncate(MOST_TOLD);
+        let count = errors.len();
+        errors.truncate(MAX_REPORTED);
         let problem = AdminProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_jobs", detail);
-        let problem = problem.with("wrong", all.into());
-        return Err(problem.with("jobs", wrong.into()));
+        let problem = problem.with("wrong", count.into());
+        return Err(problem.with("jobs", errors.into()));
     }
-    Ok(orders)
+    Ok(jobs)
 }
 
-type Numbered = (usize, Result<JobLine, String>);
+type NumberedLine = (usize, Result<JobLine, String>);
 
-/// The jobs of a body, each with its number: of an array from 1, of lines its line.
-fn lines(bytes: &[u8]) -> Result<Vec<Numbered>, AdminProblem> {
-    // Some editors write a mark of the order of bytes, which UTF-8 does not need.
+/// Parses the jobs of a body, each with its index in the array or its line number, from 1.
+fn parse_lines(bytes: &[u8]) -> Result<Vec<NumberedLine>, AdminProblem> {
+    // Some editors write a byte order mark.
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     let bytes = bytes.trim_ascii_start();
     if bytes.starts_with(b"[") {
@@ -130,11 +127,11 @@ fn lines(bytes: &[u8]) -> Result<Vec<Numbered>, AdminProblem> {
     let text =
         std::str::from_utf8(bytes).map_err(|_| AdminProblem::bad("the body is not UTF-8"))?;
     let numbered = (1..).zip(text.lines());
-    let said = numbered.filter(|(_, line)| !line.trim().is_empty());
-    Ok(said
+    let filled = numbered.filter(|(_, line)| !line.trim().is_empty());
+    Ok(filled
         .map(|(number, line)| (number, JobLine::of_json(line)))
         .collect())
 }
 
-/// Enough to see what is wrong with a batch.
-const MOST_TOLD: usize = 100;
+/// Enough errors to see the cause.
+const MAX_REPORTED: usize = 100;

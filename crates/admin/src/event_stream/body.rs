@@ -1,4 +1,4 @@
-//! A stream of events as the body of an answer.
+//! Event stream as the body of a response.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -8,27 +8,27 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame};
 
-use super::ListenerState;
+use super::StreamReader;
 
-/// A body that goes on as long as somebody listens.
+/// Endless body of a stream of events.
 pub(crate) struct EventBody {
-    /// What comes next, and who waits for it; nothing once it is over.
-    next: Option<Pin<Box<dyn Future<Output = Step> + Send>>>,
+    /// Future of the next line; `None` after the end.
+    next: Option<Pin<Box<dyn Future<Output = ReadLine> + Send>>>,
 }
 
-type Step = (Option<Bytes>, ListenerState);
+type ReadLine = (Option<Bytes>, StreamReader);
 
 impl EventBody {
-    /// What this one hears.
-    pub(crate) fn from_listening(listening: ListenerState) -> Self {
+    /// Creates the body of this reader.
+    pub(crate) fn new(reader: StreamReader) -> Self {
         Self {
-            next: Some(Box::pin(step(listening))),
+            next: Some(Box::pin(read_line(reader))),
         }
     }
 }
 
-async fn step(mut listening: ListenerState) -> Step {
-    (listening.next().await, listening)
+async fn read_line(mut reader: StreamReader) -> ReadLine {
+    (reader.next().await, reader)
 }
 
 impl Body for EventBody {
@@ -42,11 +42,11 @@ impl Body for EventBody {
         let Some(next) = &mut self.next else {
             return Poll::Ready(None);
         };
-        let (heard, listening) = ready!(next.as_mut().poll(context));
-        self.next = match heard {
-            Some(_) => Some(Box::pin(step(listening))),
+        let (line, reader) = ready!(next.as_mut().poll(context));
+        self.next = match line {
+            Some(_) => Some(Box::pin(read_line(reader))),
             None => None,
         };
-        Poll::Ready(heard.map(|bytes| Ok(Frame::data(bytes))))
+        Poll::Ready(line.map(|bytes| Ok(Frame::data(bytes))))
     }
 }

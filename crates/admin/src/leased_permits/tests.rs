@@ -11,127 +11,128 @@ use super::*;
 
 const LEASE: Duration = Duration::from_mins(1);
 
-/// A door without limits, and permits of it.
-struct Room {
+/// Upstream with a very high limit, and its leased permits.
+struct Fixture {
     time: VirtualTime,
-    door: Upstream,
+    upstream: Upstream,
     permits: Arc<LeasedPermits>,
 }
 
-impl Room {
+impl Fixture {
     fn new() -> Self {
         let time = VirtualTime::new();
         let rules = Rules::with_limit("1000000/s".parse().expect("valid"));
-        let door = Upstream::new("stock", rules, Arc::new(time.clone()), Events::new());
+        let upstream = Upstream::new("stock", rules, Arc::new(time.clone()), Events::new());
         Self {
             time,
-            door: door.expect("valid"),
+            upstream: upstream.expect("valid"),
             permits: Arc::default(),
         }
     }
 
     fn permit(&self) -> Permit {
-        let target = self.door.route(&http::Method::GET, "/");
-        self.door.try_acquire(target).expect("there is room")
+        let target = self.upstream.route(&http::Method::GET, "/");
+        self.upstream.try_acquire(target).expect("free quota")
     }
 
-    fn hand_out(&self, lease: Duration) -> PermitNumber {
+    fn lease(&self, lease: Duration) -> PermitNumber {
         let until = self.time.now().saturating_add(lease);
-        let handed = self.permits.hand_out(self.permit(), until);
-        handed.expect("there is room")
+        let leased = self.permits.lease(self.permit(), until);
+        leased.expect("a free lease")
     }
 
     fn in_flight(&self) -> u32 {
-        self.door.report().health[0].in_flight
+        self.upstream.report().health[0].in_flight
     }
 
     fn used(&self) -> u64 {
-        self.door.report().limits[0].usage.weight
+        self.upstream.report().limits[0].usage.weight
     }
 }
 
-// A nanosecond before its end a lease holds; at its end it is over, whether anybody looked or not.
+// One nanosecond before its end a lease holds; at its end it has expired, even without the background task.
 #[tokio::test(start_paused = true)]
-async fn a_permit_is_its_holders_until_the_lease_is_over() {
-    let room = Room::new();
-    let (kept, lost) = (room.hand_out(LEASE), room.hand_out(LEASE));
-    let end = room.time.now().saturating_add(LEASE);
-    let taken = room
+async fn a_permit_can_be_settled_until_its_lease_expires() {
+    let fixture = Fixture::new();
+    let (kept, lost) = (fixture.lease(LEASE), fixture.lease(LEASE));
+    let end = fixture.time.now().saturating_add(LEASE);
+    let taken = fixture
         .permits
         .take(kept, end.saturating_sub(Duration::from_nanos(1)));
     taken.expect("a nanosecond is left").refund();
-    assert!(room.permits.take(lost, end).is_none());
+    assert!(fixture.permits.take(lost, end).is_none());
     assert_eq!(
-        (room.in_flight(), room.used()),
+        (fixture.in_flight(), fixture.used()),
         (0, 1),
-        "the one that was lost counts as sent"
+        "the expired one counts as sent"
     );
-    assert!(room.permits.take(kept, end).is_none() && room.permits.take(lost, end).is_none());
+    assert!(fixture.permits.take(kept, end).is_none() && fixture.permits.take(lost, end).is_none());
 }
 
-// Three leases in an order that is not that of their ends; the watch sleeps until each.
+// Three leases that do not begin in the order of their ends; the background task sleeps until each end.
 #[tokio::test(start_paused = true)]
-async fn leases_end_at_their_instant_without_anybody_asking() {
-    let room = Room::new();
-    let tasks = Tasks::new("test", Events::new(), Arc::new(room.time.clone()));
-    let (permits, time) = (Arc::clone(&room.permits), room.time.clone());
+async fn leases_expire_at_their_instant_without_a_request() {
+    let fixture = Fixture::new();
+    let tasks = Tasks::new("test", Events::new(), Arc::new(fixture.time.clone()));
+    let (permits, time) = (Arc::clone(&fixture.permits), fixture.time.clone());
     let watched = tasks.spawn("permits", move |stop| {
         let (permits, time) = (Arc::clone(&permits), time.clone());
-        async move { permits.watch(&time, stop).await }
+        async move { permits.expire_leases(&time, stop).await }
     });
     watched.expect("a runtime");
-    let start = room.time.now();
+    let start = fixture.time.now();
     for secs in [30, 10, 20] {
-        room.hand_out(Duration::from_secs(secs));
+        fixture.lease(Duration::from_secs(secs));
         tokio::task::yield_now().await;
     }
     for (secs, left) in [(9, 3), (11, 2), (21, 1), (31, 0)] {
-        room.time
+        fixture
+            .time
             .reaches(start.saturating_add(Duration::from_secs(secs)))
             .await;
-        assert_eq!(room.permits.count(), left, "after {secs} s");
+        assert_eq!(fixture.permits.count(), left, "after {secs} s");
     }
-    assert_eq!((room.in_flight(), room.used()), (0, 1), "the last counts");
-    // It was lost at 30 s, may have arrived until its timeout of 10 s, and counts a window from there.
+    assert_eq!(
+        (fixture.in_flight(), fixture.used()),
+        (0, 1),
+        "the last counts"
+    );
+    // It expired at 30 s, may arrive until its timeout of 10 s, and counts for one window after that.
     let forgotten = start.saturating_add(Duration::from_secs(42));
-    room.time.reaches(forgotten).await;
-    assert_eq!(room.used(), 0);
+    fixture.time.reaches(forgotten).await;
+    assert_eq!(fixture.used(), 0);
 }
 
-// One more than the most: it is refused, and its permit is given back as if it had not been asked for.
+// One more than the maximum: the lease is refused, and its permit is refunded.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_kept_is_given_back() {
+async fn a_permit_that_cannot_be_leased_is_refunded() {
     let mut rules = Rules::with_limit("1000000/s".parse().expect("valid"));
     let settings = HealthSettings {
         concurrency: 100_000,
         ..HealthSettings::default()
     };
     rules.health = HealthConfig::new(settings).expect("valid");
-    let mut room = Room::new();
-    let timer = Arc::new(room.time.clone());
-    room.door = Upstream::new("stock", rules, timer, Events::new()).expect("valid");
-    for _ in 0..MOST {
-        room.hand_out(LEASE);
+    let mut fixture = Fixture::new();
+    let timer = Arc::new(fixture.time.clone());
+    fixture.upstream = Upstream::new("stock", rules, timer, Events::new()).expect("valid");
+    for _ in 0..MAX_LEASES {
+        fixture.lease(LEASE);
     }
-    let until = room.time.now().saturating_add(LEASE);
-    assert_eq!(room.permits.has_room(), Err(NotHandedOut::TooMany));
-    let refused = room.permits.hand_out(room.permit(), until);
-    assert_eq!(refused, Err(NotHandedOut::TooMany));
-    let most = u64::try_from(MOST).expect("few");
-    assert_eq!(room.used(), most, "what was refused does not count");
-    room.permits.close();
-    assert_eq!(
-        room.in_flight(),
-        0,
-        "the end of the program is the end of all leases"
-    );
-    let refused = room.permits.hand_out(room.permit(), until);
-    assert_eq!(refused, Err(NotHandedOut::Stopping));
-    assert_eq!((room.in_flight(), room.used()), (0, most));
+    let until = fixture.time.now().saturating_add(LEASE);
+    assert_eq!(fixture.permits.check_capacity(), Err(LeaseError::TooMany));
+    let refused = fixture.permits.lease(fixture.permit(), until);
+    assert_eq!(refused, Err(LeaseError::TooMany));
+    let leased = u64::try_from(MAX_LEASES).expect("few");
+    assert_eq!(fixture.used(), leased, "the refused one does not count");
+    fixture.permits.close();
+    assert_eq!(fixture.in_flight(), 0, "all leases end with the program");
+    let refused = fixture.permits.lease(fixture.permit(), until);
+    assert_eq!(refused, Err(LeaseError::Stopping));
+    assert_eq!((fixture.in_flight(), fixture.used()), (0, leased));
 }
 
 #[test]
-fn a_number_is_read_as_it_is_written() {
+fn a_number_parses_as_it_is_displayed() {
     let number = PermitNumber::random().expect("randomness");
     assert_eq!(number.to_string().parse(), Ok(number));
     assert_eq!(PermitNumber(7).to_string().len(), 32);

@@ -1,4 +1,4 @@
-//! One state of health, as JSON.
+//! Health state, as JSON.
 
 use outflow::HealthReport;
 use outflow::core::{HealthOverride, HealthState, Nanos, OutcomeCounts, RampStage};
@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 use crate::labels;
 use crate::millis::{millis, millis_up};
 
-/// One state: of the API, or of a group.
+/// Health state of an API or a group.
 #[derive(Debug, Serialize)]
 pub(crate) struct HealthView {
     group: Option<SmolStr>,
@@ -39,13 +39,13 @@ impl HealthView {
             state: health.state.name(),
             circuit: health.circuit.name(),
             since_ms: millis(now.since(health.since)),
-            // Nothing but an operator ends what one began: there is nothing to wait for.
+            // Only an operator ends an override, so there is no time to wait for.
             until_ms: match health.hold {
                 Some(HealthOverride::Sleep) => Some(0),
                 _ => health.until.map(ahead),
             },
             reason: health.reason.map(outflow::core::TransitionReason::name),
-            held: health.hold.map(labels::hold),
+            held: health.hold.map(labels::health_override),
             cooling_ms: health.cooling_until.map(ahead),
             in_flight: report.in_flight,
             concurrency: report.concurrency,
@@ -63,7 +63,7 @@ impl HealthView {
     }
 }
 
-/// The outcomes in the error window.
+/// Counts of outcomes in the error window.
 #[derive(Debug, Serialize)]
 struct CountsView {
     success: u32,
@@ -85,8 +85,8 @@ impl CountsView {
     }
 }
 
-/// How much a state keeps from calling, to find the worst of several.
-pub(super) const fn badness(state: HealthState) -> u8 {
+/// Ranks a state by its restriction of calls, to find the worst of several.
+pub(super) const fn severity(state: HealthState) -> u8 {
     match state {
         HealthState::Normal => 0,
         HealthState::Throttle => 1,

@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 use crate::labels;
 use crate::millis::{millis, millis_up};
 
-/// One limit: what was configured, what holds, and how it is used.
+/// Limit: configured and effective rate, and usage.
 #[derive(Debug, Serialize)]
 pub(crate) struct LimitView {
     configured: String,
@@ -35,22 +35,22 @@ pub(crate) struct LimitView {
 }
 
 impl LimitView {
-    /// The limits of a group or an API, beside what was written of them.
-    pub(super) fn all(reports: &[LimitReport], written: &[Limit], now: Nanos) -> Vec<Self> {
-        let written = written.iter().map(Some).chain(std::iter::repeat(None));
-        let both = reports.iter().zip(written);
-        both.map(|(report, written)| Self::new(report, written, now))
+    /// Combines the reports of limits with their configuration, in order.
+    pub(super) fn list(reports: &[LimitReport], configured: &[Limit], now: Nanos) -> Vec<Self> {
+        let configured = configured.iter().map(Some).chain(std::iter::repeat(None));
+        let both = reports.iter().zip(configured);
+        both.map(|(report, configured)| Self::new(report, configured, now))
             .collect()
     }
 
-    fn new(report: &LimitReport, written: Option<&Limit>, now: Nanos) -> Self {
+    fn new(report: &LimitReport, configured: Option<&Limit>, now: Nanos) -> Self {
         let (limit, usage, history) = (&report.limit, &report.usage, &report.history);
-        let configured = written.map(Limit::rate);
+        let configured = configured.map(Limit::rate);
         let drifted = report.drift.map(|drift| drift.configured);
         Self {
             configured: configured.or(drifted).unwrap_or(limit.rate()).to_string(),
             effective: limit.rate().to_string(),
-            kind: labels::kind(limit.kind()),
+            kind: labels::limit_kind(limit.kind()),
             accounting: labels::accounting(limit.accounting()),
             used: usage.weight,
             capacity: usage.limit,
@@ -65,7 +65,7 @@ impl LimitView {
             waiting: usage.waiting,
             expired: usage.expired,
             memory_bytes: usage.memory_bytes,
-            pattern: labels::pattern(history.pattern),
+            pattern: labels::trend_shape(history.pattern),
             prediction: history.prediction,
             alert: history.alert,
             drift: report.drift.map(DriftView::from_drift),
@@ -73,12 +73,12 @@ impl LimitView {
     }
 }
 
-fn ppm(part: u64, whole: u64) -> u64 {
+fn ppm(part: u64, total: u64) -> u64 {
     let parts = u128::from(part) * 1_000_000;
-    u64::try_from(parts / u128::from(whole.max(1))).unwrap_or(u64::MAX)
+    u64::try_from(parts / u128::from(total.max(1))).unwrap_or(u64::MAX)
 }
 
-/// How far a limit in effect is from what was configured.
+/// Difference between the configured rate and the evidence.
 #[derive(Debug, Serialize)]
 struct DriftView {
     configured: String,
@@ -96,7 +96,7 @@ impl DriftView {
     }
 }
 
-/// One group.
+/// Group with its own limits.
 #[derive(Debug, Serialize)]
 pub(crate) struct GroupView {
     name: SmolStr,
@@ -108,17 +108,17 @@ pub(crate) struct GroupView {
 }
 
 impl GroupView {
-    pub(super) fn new(report: &GroupReport, written: Option<&Group>, now: Nanos) -> Self {
-        let limits = written.map(|group| &*group.limits);
+    pub(super) fn new(report: &GroupReport, configured: Option<&Group>, now: Nanos) -> Self {
+        let limits = configured.map(|group| &*group.limits);
         Self {
             name: report.name.clone(),
-            aliases: written
+            aliases: configured
                 .map(|group| group.aliases.clone())
                 .unwrap_or_default(),
             waiting: report.waiting,
             admitted: report.admitted,
             refused: report.refused,
-            limits: LimitView::all(&report.limits, limits.unwrap_or_default(), now),
+            limits: LimitView::list(&report.limits, limits.unwrap_or_default(), now),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One connection from its first byte to its last.
+//! Life of one connection, from its first byte to its close.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -16,120 +16,120 @@ use tokio::time::timeout;
 
 use super::idle_tracker::IdleTracker;
 use crate::h1::framing::HeadLimits;
-use crate::h1::strict_io::{ReadTimeouts, StrictIo};
+use crate::h1::strict_io::{IoTimeouts, StrictIo};
 use crate::proxy::ProxyHandler;
 use crate::proxy::problem;
 use crate::proxy::stalled_readers::StalledReaders;
 
-/// Serves it until its end, until it is idle for too long, or until the program stops.
+/// Serves a connection until the client closes it, it is idle for too long, or the program stops.
 pub(crate) async fn serve(
     connection: InboundConnection,
     proxy: Arc<ProxyHandler>,
-    settings: &ServerConfig,
+    config: &ServerConfig,
     stop: CancelToken,
 ) {
-    // Whoever says nothing costs nothing: buffers are made for the first byte.
-    if timeout(settings.header_timeout, connection.has_come())
+    // A silent client costs no buffers: they are created for the first byte.
+    if timeout(config.header_timeout, connection.wait_readable())
         .await
         .is_err()
     {
         return;
     }
-    let wire = StrictIo::new(connection, bounds(settings), patience(settings));
-    let pulse = IdleTracker::default();
+    let io = StrictIo::new(connection, head_limits(config), io_timeouts(config));
+    let tracker = IdleTracker::default();
     let readers = StalledReaders::default();
-    let (beats, watched) = (pulse.clone(), readers.clone());
+    let (requests, watched) = (tracker.clone(), readers.clone());
     let service = service_fn(move |request| {
-        let (proxy, beat) = (Arc::clone(&proxy), beats.begin());
+        let (proxy, active) = (Arc::clone(&proxy), requests.begin());
         let readers = watched.clone();
-        async move { Ok::<_, Infallible>(proxy.answer(request, beat, &readers).await) }
+        async move { Ok::<_, Infallible>(proxy.respond(request, active, &readers).await) }
     });
-    let builder = builder(settings);
-    let mut served = pin!(builder.serve_connection(TokioIo::new(wire), service));
+    let builder = builder(config);
+    let mut served = pin!(builder.serve_connection(TokioIo::new(io), service));
     tokio::select! {
-        // What a caller's connection ends with is the caller's business.
+        // The caller causes an error here and sees it itself.
         _ended = &mut served => return,
-        () = pulse.stopped(settings.idle_timeout) => {
+        () = tracker.wait_idle(config.idle_timeout) => {
             served.as_mut().graceful_shutdown();
-            // Whoever has nothing under way has nothing to finish.
-            let _ended = timeout(PARTING, served).await;
+            // An idle connection has no request to finish.
+            let _ended = timeout(CLOSE_TIMEOUT, served).await;
             return;
         }
-        never = readers.watched(settings.body_timeout) => match never {},
+        never = readers.watch_all(config.body_timeout) => match never {},
         () = stop.cancelled() => served.as_mut().graceful_shutdown(),
     }
     let _ended = served.await;
 }
 
-/// Tells who came that there is no place, and waits a moment for that to be read.
-pub(crate) async fn reject(mut connection: InboundConnection, words: &'static str) {
-    let said = async {
-        let text = problem::no_place(words);
+/// Writes a rejection and waits briefly for the client to read it.
+pub(crate) async fn reject(mut connection: InboundConnection, detail: &'static str) {
+    let written = async {
+        let text = problem::too_many_connections(detail);
         connection.write_all(text.as_bytes()).await?;
         connection.shutdown().await?;
         let mut ignored = [0; 1_024];
         while connection.read(&mut ignored).await? > 0 {}
         Ok::<_, std::io::Error>(())
     };
-    // Whoever does not listen need not be told.
-    let _told = timeout(PARTING, said).await;
+    // A client that does not read gets no rejection.
+    let _written = timeout(CLOSE_TIMEOUT, written).await;
 }
 
-fn bounds(settings: &ServerConfig) -> HeadLimits {
+fn head_limits(config: &ServerConfig) -> HeadLimits {
     HeadLimits {
-        headers: usize::from(settings.max_headers),
-        bytes: usize::try_from(settings.max_header_size).unwrap_or(usize::MAX),
+        headers: usize::from(config.max_headers),
+        bytes: usize::try_from(config.max_header_size).unwrap_or(usize::MAX),
     }
 }
 
-const fn patience(settings: &ServerConfig) -> ReadTimeouts {
-    ReadTimeouts {
-        head: settings.header_timeout,
-        write: settings.body_timeout,
+const fn io_timeouts(config: &ServerConfig) -> IoTimeouts {
+    IoTimeouts {
+        head: config.header_timeout,
+        write: config.body_timeout,
     }
 }
 
-pub(crate) fn builder(settings: &ServerConfig) -> Builder<TokioExecutor> {
-    let bounds = bounds(settings);
+pub(crate) fn builder(config: &ServerConfig) -> Builder<TokioExecutor> {
+    let limits = head_limits(config);
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        // The wire has its own clock for heads, which does not run while a connection is idle.
+        // `StrictIo` has its own timer for heads, which does not run while a connection is idle.
         .header_read_timeout(None)
-        .max_buf_size(bounds.bytes.max(SMALLEST_BUFFER));
-    if bounds.headers > PARSERS_USUAL {
-        builder.http1().max_headers(bounds.headers);
+        .max_buf_size(limits.bytes.max(MIN_BUFFER));
+    if limits.headers > INLINE_HEADERS {
+        builder.http1().max_headers(limits.headers);
     }
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .max_header_list_size(u32::try_from(bounds.bytes).unwrap_or(u32::MAX))
-        .max_pending_accept_reset_streams(RESETS)
-        .max_local_error_reset_streams(RESETS)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(u32::try_from(limits.bytes).unwrap_or(u32::MAX))
+        .max_pending_accept_reset_streams(MAX_RESETS)
+        .max_local_error_reset_streams(MAX_RESETS)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .keep_alive_interval(settings.idle_timeout)
-        .keep_alive_timeout(settings.header_timeout);
+        .keep_alive_interval(config.idle_timeout)
+        .keep_alive_timeout(config.header_timeout);
     builder
 }
 
-/// How long a connection that is over may take to end.
-const PARTING: Duration = Duration::from_secs(1);
+/// Timeout for closing a connection: enough for the last bytes to a client that reads.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The parser makes its own buffers no smaller.
-const SMALLEST_BUFFER: usize = 8 * 1024;
+/// Minimum that hyper accepts for its buffers.
+const MIN_BUFFER: usize = 8 * 1024;
 
-/// So many headers the parser holds without asking for memory.
-const PARSERS_USUAL: usize = 100;
+/// Number of headers that hyper parses without an allocation.
+const INLINE_HEADERS: usize = 100;
 
-/// Each stream may wait for a permit: far fewer connections than callers are needed.
-const STREAMS: u32 = 100;
+/// Streams of one connection. Each may wait for a permit, so callers need few connections.
+const MAX_STREAMS: u32 = 100;
 
-/// Streams that are opened and given up at once; browsers need hardly one.
-const RESETS: usize = 20;
+/// Streams that a client may open and reset at once; browsers need hardly one.
+const MAX_RESETS: usize = 20;
 
-/// What a stream and a connection may send unread: together no more than an ordinary connection's.
+/// Bytes that a stream and a connection may send unread: together as much as an ordinary connection.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;

@@ -1,4 +1,4 @@
-//! Who may be connected at once: so many in all, and so many from one address.
+//! Limits of concurrent connections, in total and per address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,70 +8,70 @@ use crate::config::ServerConfig;
 
 use outflow_listener::PeerAddr;
 
-/// Everybody who is connected.
+/// Counter of open connections.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionLimits {
-    present: Mutex<SlotCounts>,
+    counts: Mutex<SlotCounts>,
 }
 
 #[derive(Debug, Default)]
 struct SlotCounts {
-    all: u32,
-    from: HashMap<IpAddr, u32>,
+    total: u32,
+    by_address: HashMap<IpAddr, u32>,
 }
 
-/// One who is connected, until this is dropped.
+/// Place of one open connection; dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
-    guests: Arc<ConnectionLimits>,
-    from: PeerAddr,
+    limits: Arc<ConnectionLimits>,
+    peer: PeerAddr,
 }
 
-/// Why somebody was not let in.
+/// Reason why a connection is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TooManyConnections {
-    /// As many are connected as may be.
-    InAll,
-    /// As many from there.
-    FromThere,
+    /// The total limit is reached.
+    InTotal,
+    /// The limit of this address is reached.
+    FromAddress,
 }
 
 impl ConnectionLimits {
-    /// Lets somebody in, unless there are too many already. A socket in the file system is its owner's
-    /// alone, so those who come through it are counted together with all others and not by themselves.
-    pub(crate) fn admit(
+    /// Reserves a slot, unless a limit is reached. Connections over a Unix socket have no limit of their own:
+    /// only the owner of the socket can open them.
+    pub(crate) fn reserve(
         self: &Arc<Self>,
-        from: PeerAddr,
-        settings: &ServerConfig,
+        peer: PeerAddr,
+        config: &ServerConfig,
     ) -> Result<ConnectionSlot, TooManyConnections> {
-        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
-        if present.all >= settings.max_connections {
-            return Err(TooManyConnections::InAll);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.total >= config.max_connections {
+            return Err(TooManyConnections::InTotal);
         }
-        if let PeerAddr::Remote(address) = from {
-            let here = present.from.entry(address).or_default();
-            if *here >= settings.max_connections_per_client {
-                return Err(TooManyConnections::FromThere);
+        if let PeerAddr::Remote(address) = peer {
+            let count = counts.by_address.entry(address).or_default();
+            if *count >= config.max_connections_per_client {
+                return Err(TooManyConnections::FromAddress);
             }
-            *here += 1;
+            *count += 1;
         }
-        present.all += 1;
+        counts.total += 1;
         Ok(ConnectionSlot {
-            guests: Arc::clone(self),
-            from,
+            limits: Arc::clone(self),
+            peer,
         })
     }
 
-    fn leave(&self, from: PeerAddr) {
-        let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
-        present.all = present.all.saturating_sub(1);
-        let PeerAddr::Remote(address) = from else {
+    fn release(&self, peer: PeerAddr) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.total = counts.total.saturating_sub(1);
+        let PeerAddr::Remote(address) = peer else {
             return;
         };
-        if let Some(here) = present.from.get_mut(&address) {
-            *here = here.saturating_sub(1);
-            if *here == 0 {
-                present.from.remove(&address);
+        if let Some(count) = counts.by_address.get_mut(&address) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                counts.by_address.remove(&address);
             }
         }
     }
@@ -79,7 +79,7 @@ impl ConnectionLimits {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.guests.leave(self.from);
+        self.limits.release(self.peer);
     }
 }
 
@@ -87,26 +87,32 @@ impl Drop for ConnectionSlot {
 mod tests {
     use super::*;
 
-    // Three in all and two from one address: the third from there and the fourth of all are too many.
+    // Three in total and two per address: the third of one address and the fourth in total are too many.
     #[test]
-    fn places_are_counted_and_given_back() {
-        let guests = Arc::new(ConnectionLimits::default());
-        let settings = ServerConfig {
+    fn slots_are_counted_and_released() {
+        let limits = Arc::new(ConnectionLimits::default());
+        let config = ServerConfig {
             max_connections: 3,
             max_connections_per_client: 2,
             ..ServerConfig::default()
         };
         let from = |last: u8| PeerAddr::Remote(IpAddr::from([10, 0, 0, last]));
-        let admit = |from| guests.admit(from, &settings);
-        let first = admit(from(1)).expect("room");
-        let second = admit(from(1)).expect("room");
-        assert_eq!(admit(from(1)).err(), Some(TooManyConnections::FromThere));
-        let third = admit(PeerAddr::Local).expect("room");
-        assert_eq!(admit(from(2)).err(), Some(TooManyConnections::InAll));
+        let reserve = |peer| limits.reserve(peer, &config);
+        let first = reserve(from(1)).expect("a free slot");
+        let second = reserve(from(1)).expect("a free slot");
+        assert_eq!(
+            reserve(from(1)).err(),
+            Some(TooManyConnections::FromAddress)
+        );
+        let third = reserve(PeerAddr::Local).expect("a free slot");
+        assert_eq!(reserve(from(2)).err(), Some(TooManyConnections::InTotal));
         drop(first);
-        let fourth = admit(from(1)).expect("a place was given back");
+        let fourth = reserve(from(1)).expect("a released slot");
         drop((second, third, fourth));
-        let present = guests.present.lock().expect("no panic");
-        assert!(present.all == 0 && present.from.is_empty(), "{present:?}");
+        let counts = limits.counts.lock().expect("no panic");
+        assert!(
+            counts.total == 0 && counts.by_address.is_empty(),
+            "{counts:?}"
+        );
     }
 }

@@ -1,13 +1,13 @@
-//! Whether anything goes on over a connection.
+//! Detection of idle connections.
 //!
-//! A connection is idle when it has no request under way, however long one may take. Looking at that
-//! now and then costs nothing while requests come in; a timer that each of them resets would.
+//! A connection is idle while it has no request in progress, however long a request takes. The tracker polls
+//! at intervals, because a timer that each request resets would cost time per request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The requests of one connection.
+/// Counter of the requests of one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IdleTracker {
     counts: Arc<RequestCounts>,
@@ -19,26 +19,26 @@ struct RequestCounts {
     begun: AtomicUsize,
 }
 
-/// A request that is under way, until this is dropped.
+/// Request in progress; dropping it ends the request.
 #[derive(Debug)]
 pub(crate) struct ActiveRequest(Arc<RequestCounts>);
 
 impl IdleTracker {
-    /// A request begins.
+    /// Counts the begin of a request.
     pub(crate) fn begin(&self) -> ActiveRequest {
         self.counts.open.fetch_add(1, Ordering::AcqRel);
         self.counts.begun.fetch_add(1, Ordering::Relaxed);
         ActiveRequest(Arc::clone(&self.counts))
     }
 
-    /// Waits until nothing has gone on for so long, or up to a quarter of it longer.
-    pub(crate) async fn stopped(&self, idle: Duration) {
-        let (mut quiet, mut begun) = (0, self.begun());
-        while quiet < LOOKS {
-            tokio::time::sleep(idle / LOOKS).await;
+    /// Waits until the connection has been idle for this time, or up to a quarter longer.
+    pub(crate) async fn wait_idle(&self, idle: Duration) {
+        let (mut idle_polls, mut begun) = (0, self.begun());
+        while idle_polls < POLLS {
+            tokio::time::sleep(idle / POLLS).await;
             let now = self.begun();
-            let still = now == begun && self.is_quiet();
-            quiet = if still { quiet + 1 } else { 0 };
+            let is_idle = now == begun && self.has_no_request();
+            idle_polls = if is_idle { idle_polls + 1 } else { 0 };
             begun = now;
         }
     }
@@ -47,7 +47,7 @@ impl IdleTracker {
         self.counts.begun.load(Ordering::Relaxed)
     }
 
-    fn is_quiet(&self) -> bool {
+    fn has_no_request(&self) -> bool {
         self.counts.open.load(Ordering::Acquire) == 0
     }
 }
@@ -58,8 +58,8 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// How often an idle connection is looked at before it is closed.
-const LOOKS: u32 = 4;
+/// Polls of an idle connection before it is closed.
+const POLLS: u32 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -69,23 +69,23 @@ mod tests {
 
     use super::*;
 
-    // Idle for 4 s, looked at every second: a request from 1.5 s to 9.5 s puts the end off to 14 s.
+    // Idle after 4 s, polled every second: a request from 1.5 s to 9.5 s delays the close to 13 s.
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_idle_only_without_a_request() {
-        let pulse = IdleTracker::default();
+        let tracker = IdleTracker::default();
         let start = Instant::now();
-        let mut stopped = pin!(pulse.stopped(Duration::from_secs(4)));
+        let mut idle = pin!(tracker.wait_idle(Duration::from_secs(4)));
         let request = async {
             sleep(Duration::from_millis(1_500)).await;
-            let beat = pulse.begin();
+            let active = tracker.begin();
             sleep(Duration::from_secs(8)).await;
-            drop(beat);
+            drop(active);
         };
         tokio::select! {
-            () = &mut stopped => panic!("closed under a request"),
+            () = &mut idle => panic!("closed during a request"),
             () = request => {}
         }
-        timeout(Duration::from_secs(10), stopped)
+        timeout(Duration::from_secs(10), idle)
             .await
             .expect("an end");
         assert_eq!(start.elapsed(), Duration::from_secs(13));

@@ -1,4 +1,4 @@
-//! How many were turned away before they could ask anything.
+//! Counts of rejected connections and requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,46 +7,46 @@ use super::connection_limits::TooManyConnections;
 /// Counts of connections and requests that never became calls.
 #[derive(Debug, Default)]
 pub struct RejectionCounts {
-    crowded: AtomicU64,
-    greedy: AtomicU64,
+    in_total: AtomicU64,
+    per_address: AtomicU64,
     malformed: AtomicU64,
-    strangers: AtomicU64,
+    unauthorized: AtomicU64,
 }
 
 impl RejectionCounts {
-    /// Connections for which there was no place at all.
+    /// Returns the number of connections beyond the total limit.
     pub fn too_many_connections(&self) -> u64 {
-        self.crowded.load(Ordering::Relaxed)
+        self.in_total.load(Ordering::Relaxed)
     }
 
-    /// Connections from an address that had its share already.
-    pub fn greedy(&self) -> u64 {
-        self.greedy.load(Ordering::Relaxed)
+    /// Returns the number of connections beyond the limit of their address.
+    pub fn too_many_per_address(&self) -> u64 {
+        self.per_address.load(Ordering::Relaxed)
     }
 
-    /// Requests whose framing could be read in two ways, was too large or too slow.
+    /// Returns the number of requests with ambiguous, too large or too slow framing.
     pub fn malformed(&self) -> u64 {
         self.malformed.load(Ordering::Relaxed)
     }
 
-    /// Requests without the token.
-    pub fn strangers(&self) -> u64 {
-        self.strangers.load(Ordering::Relaxed)
+    /// Returns the number of requests without the token.
+    pub fn unauthorized(&self) -> u64 {
+        self.unauthorized.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn no_place(&self, why: TooManyConnections) {
-        let count = match why {
-            TooManyConnections::InAll => &self.crowded,
-            TooManyConnections::FromThere => &self.greedy,
+    pub(crate) fn count_connection(&self, reason: TooManyConnections) {
+        let count = match reason {
+            TooManyConnections::InTotal => &self.in_total,
+            TooManyConnections::FromAddress => &self.per_address,
         };
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn bad_framing(&self) {
+    pub(crate) fn count_malformed(&self) {
         self.malformed.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn no_token(&self) {
-        self.strangers.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_unauthorized(&self) {
+        self.unauthorized.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -1,13 +1,12 @@
-//! Where one HTTP/1 request ends and the next begins, read without any forgiveness.
+//! Strict framing check: finds the end of each HTTP/1 request before hyper parses it.
 //!
-//! The parser behind this one forgives: it takes a line that ends in a bare line feed, two lengths that
-//! agree, a length beside a coding, a request without a host. Each of these has been read differently
-//! by two servers in a row, and whoever can make two servers disagree about where a request ends can
-//! put words into somebody else's mouth. So every byte passes here first, and what could be read in
-//! two ways is refused. What passes has one reading, which is then the parser's too: all rules here
-//! are at least as strict as its own.
+//! Hyper is lenient: it accepts a bare line feed, two equal lengths, a length next to a coding, a request
+//! without a host. Two servers in a row have read each of these differently. A client that makes two servers
+//! disagree about the end of a request can inject a request of its own (request smuggling). So every byte
+//! passes this check first, and ambiguous bytes are rejected. Each rule is at least as strict as hyper's, so
+//! hyper reads passed bytes the same way.
 //!
-//! It judges framing and nothing else. What a request asks for is judged once it is parsed.
+//! The check covers framing only. The content of a request is checked after parsing.
 
 mod error;
 mod head;
@@ -18,32 +17,32 @@ pub use self::parsed::{BodyBytes, ParsedRequests};
 
 use self::head::{BodyLength, HeadScan};
 
-/// The requests on one connection, as far as they have come.
+/// Framing state of one connection.
 #[derive(Debug)]
 pub(crate) struct Framing {
     state: FramingState,
-    bounds: HeadLimits,
+    limits: HeadLimits,
     head: HeadScan,
-    /// Where the line begins that is not over yet, and how far its end was looked for. Both count from
-    /// the first byte that was not let through, so that bytes which trickle in are looked at once.
+    /// Begin of the unfinished line, and end of the searched part. Both count from the first byte that has not
+    /// passed, so that bytes of a slow client are searched once.
     begun: usize,
     searched: usize,
-    /// Bytes of trailers so far: they are let through line by line.
-    behind: usize,
+    /// Bytes of trailers so far: they pass line by line.
+    trailer_bytes: usize,
 }
 
-/// How much a head may be.
+/// Limits of a head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadLimits {
-    /// The most header lines.
+    /// Largest number of header lines.
     pub(crate) headers: usize,
-    /// The most bytes, of head and of trailers.
+    /// Largest number of bytes, for the head and for the trailers.
     pub(crate) bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum FramingState {
-    /// Before the first request: it may turn out to be HTTP/2.
+    /// Before the first request, which may be an HTTP/2 preface.
     First,
     Head,
     Body(u64),
@@ -51,53 +50,53 @@ enum FramingState {
     Chunk(u64),
     ChunkEnd,
     Trailers,
-    /// HTTP/2, which has frames and is none of our business.
-    Through,
+    /// HTTP/2 has its own frames: all bytes pass.
+    Http2,
 }
 
-/// What became of some bytes.
+/// Result of one scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ScanResult {
-    /// So many of them are in order.
+    /// Number of valid bytes.
     pub(crate) passed: usize,
-    /// The others.
+    /// State of the other bytes.
     pub(crate) rest: HeldBytes,
 }
 
-/// What is known of bytes that were not let through.
+/// State of bytes that did not pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HeldBytes {
-    /// There are none.
+    /// No bytes are held.
     Nothing,
-    /// They are the beginning of something: they have to be shown again with what follows.
+    /// The bytes are incomplete: the next scan begins with them again.
     Unfinished,
-    /// They cannot be let through.
-    Faulty(FramingError),
+    /// The bytes are invalid.
+    Invalid(FramingError),
 }
 
 impl Framing {
-    pub(crate) const fn new(bounds: HeadLimits) -> Self {
+    pub(crate) const fn new(limits: HeadLimits) -> Self {
         Self {
             state: FramingState::First,
-            bounds,
+            limits,
             head: HeadScan::new(),
             begun: 0,
             searched: 0,
-            behind: 0,
+            trailer_bytes: 0,
         }
     }
 
-    /// How many bytes are of a body and need not be looked at; none if the next byte must be.
-    const fn unseen(&self) -> u64 {
+    /// Returns the number of body bytes that need no check.
+    const fn unchecked_bytes(&self) -> u64 {
         match self.state {
-            FramingState::Through => u64::MAX,
+            FramingState::Http2 => u64::MAX,
             FramingState::Body(left) | FramingState::Chunk(left) => left,
             _ => 0,
         }
     }
 
-    /// So many bytes of a body went by unseen.
-    fn went_by(&mut self, count: u64) {
+    /// Skips this number of body bytes.
+    fn skip(&mut self, count: u64) {
         self.state = match self.state {
             FramingState::Body(left) if left <= count => FramingState::Head,
             FramingState::Body(left) => FramingState::Body(left - count),
@@ -107,39 +106,39 @@ impl Framing {
         };
     }
 
-    /// Whether a fault now is one of a head, which can be answered, rather than of a body whose request
-    /// is already under way.
-    pub(crate) const fn is_between_bodies(&self) -> bool {
+    /// Returns true while a head is read: an error in it can get a response. The request of a body is already
+    /// in progress.
+    pub(crate) const fn is_in_head(&self) -> bool {
         matches!(self.state, FramingState::First | FramingState::Head)
     }
 
-    /// Whether nothing has come yet.
-    pub(crate) const fn is_untouched(&self) -> bool {
+    /// Returns true before the first request is complete.
+    pub(crate) const fn is_before_first(&self) -> bool {
         matches!(self.state, FramingState::First)
     }
 
-    /// Looks at the next bytes; those that were unfinished the last time come first, again.
+    /// Checks the next bytes, beginning with the unfinished ones of the last scan.
     pub(crate) fn scan(&mut self, bytes: &[u8]) -> ScanResult {
-        self.scan_noting(bytes, |_, _, _| ())
+        self.scan_with(bytes, |_, _, _| ())
     }
 
-    /// The same, and tells of each step from where to where it led, and over how many bytes.
-    fn scan_noting(
+    /// Scans and reports each step: the state before, the state after and the number of bytes.
+    fn scan_with(
         &mut self,
         bytes: &[u8],
-        mut note: impl FnMut(FramingState, FramingState, usize),
+        mut on_step: impl FnMut(FramingState, FramingState, usize),
     ) -> ScanResult {
         let mut passed = 0;
         while let Some(rest) = bytes.get(passed..).filter(|rest| !rest.is_empty()) {
             let from = self.state;
             let rest = match self.step(rest) {
                 Ok(Some(count)) => {
-                    note(from, self.state, count);
+                    on_step(from, self.state, count);
                     passed += count;
                     continue;
                 }
                 Ok(None) => HeldBytes::Unfinished,
-                Err(fault) => HeldBytes::Faulty(fault),
+                Err(error) => HeldBytes::Invalid(error),
             };
             return ScanResult { passed, rest };
         }
@@ -149,47 +148,44 @@ impl Framing {
         }
     }
 
-    /// How many bytes are in order; nothing if more of them have to come first.
+    /// Returns the number of valid bytes; `None` if more bytes are needed first.
     fn step(&mut self, bytes: &[u8]) -> Result<Option<usize>, FramingError> {
         match self.state {
-            FramingState::First | FramingState::Head => self.head(bytes),
-            FramingState::Body(_) | FramingState::Chunk(_) | FramingState::Through => {
-                let here = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-                let count = self.unseen().min(here);
-                self.went_by(count);
+            FramingState::First | FramingState::Head => self.read_head(bytes),
+            FramingState::Body(_) | FramingState::Chunk(_) | FramingState::Http2 => {
+                let available = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+                let count = self.unchecked_bytes().min(available);
+                self.skip(count);
                 Ok(usize::try_from(count).ok())
             }
-            FramingState::ChunkSize => self.one_line(bytes, |size| {
-                Ok(match chunk_size(size)? {
+            FramingState::ChunkSize => self.pass_line(bytes, |size| {
+                Ok(match parse_chunk_size(size)? {
                     0 => FramingState::Trailers,
                     size => FramingState::Chunk(size),
                 })
             }),
-            FramingState::ChunkEnd => self.one_line(bytes, |line| match line {
+            FramingState::ChunkEnd => self.pass_line(bytes, |line| match line {
                 b"" => Ok(FramingState::ChunkSize),
                 _ => Err(FramingError::Chunk),
             }),
-            FramingState::Trailers => self.trailer(bytes),
+            FramingState::Trailers => self.read_trailer(bytes),
         }
     }
 
-    fn head(&mut self, bytes: &[u8]) -> Result<Option<usize>, FramingError> {
-        while let Some(line) = self.line(bytes)? {
-            if matches!(self.state, FramingState::First)
-                && self.head.is_untouched()
-                && line == PREFACE
-            {
-                self.state = FramingState::Through;
+    fn read_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, FramingError> {
+        while let Some(line) = self.next_line(bytes)? {
+            if self.is_before_first() && self.head.is_empty() && line == PREFACE {
+                self.state = FramingState::Http2;
                 return Ok(Some(bytes.len()));
             }
-            if !line.is_empty() || self.head.forgives_a_blank_line() {
-                self.head.take(line, self.bounds.headers)?;
+            if !line.is_empty() || self.head.is_empty() {
+                self.head.push_line(line, self.limits.headers)?;
                 continue;
             }
             let length = self.begun;
-            self.state = match std::mem::take(&mut self.head).body()? {
-                BodyLength::Of(0) => FramingState::Head,
-                BodyLength::Of(length) => FramingState::Body(length),
+            self.state = match std::mem::take(&mut self.head).into_body_length()? {
+                BodyLength::Fixed(0) => FramingState::Head,
+                BodyLength::Fixed(length) => FramingState::Body(length),
                 BodyLength::Chunked => FramingState::ChunkSize,
             };
             self.next_unit();
@@ -198,30 +194,29 @@ impl Framing {
         Ok(None)
     }
 
-    fn trailer(&mut self, bytes: &[u8]) -> Result<Option<usize>, FramingError> {
-        let behind = self.behind;
-        let passed = self.one_line(bytes, |line| match line {
+    fn read_trailer(&mut self, bytes: &[u8]) -> Result<Option<usize>, FramingError> {
+        let passed = self.pass_line(bytes, |line| match line {
             b"" => Ok(FramingState::Head),
-            field => head::field(field).map(|_| FramingState::Trailers),
+            field => head::split_field(field).map(|_| FramingState::Trailers),
         })?;
-        let sum = behind.saturating_add(passed.unwrap_or(0));
-        if sum > self.bounds.bytes {
+        let sum = self.trailer_bytes.saturating_add(passed.unwrap_or(0));
+        if sum > self.limits.bytes {
             return Err(FramingError::TooLarge);
         }
-        self.behind = match self.state {
+        self.trailer_bytes = match self.state {
             FramingState::Trailers => sum,
             _ => 0,
         };
         Ok(passed)
     }
 
-    /// A line that is let through by itself.
-    fn one_line(
+    /// Reads the next line, which passes alone, and enters the state that it leads to.
+    fn pass_line(
         &mut self,
         bytes: &[u8],
         read: impl FnOnce(&[u8]) -> Result<FramingState, FramingError>,
     ) -> Result<Option<usize>, FramingError> {
-        let Some(line) = self.line(bytes)? else {
+        let Some(line) = self.next_line(bytes)? else {
             return Ok(None);
         };
         self.state = read(line)?;
@@ -230,25 +225,25 @@ impl Framing {
         Ok(Some(length))
     }
 
-    /// The next line without its end, once all of it is there.
-    fn line<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<&'b [u8]>, FramingError> {
+    /// Returns the next complete line, without its line end.
+    fn next_line<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<&'b [u8]>, FramingError> {
         let unsearched = bytes.get(self.searched..).unwrap_or_default();
         let Some(at) = unsearched.iter().position(|byte| *byte == b'\n') else {
             self.searched = bytes.len();
-            return self.within_bounds().map(|()| None);
+            return self.check_size().map(|()| None);
         };
         let end = self.searched + at;
         let line = bytes.get(self.begun..end).unwrap_or_default();
         self.begun = end + 1;
         self.searched = end + 1;
-        self.within_bounds()?;
+        self.check_size()?;
         line.strip_suffix(b"\r")
             .ok_or(FramingError::BareLf)
             .map(Some)
     }
 
-    const fn within_bounds(&self) -> Result<(), FramingError> {
-        if self.searched > self.bounds.bytes {
+    const fn check_size(&self) -> Result<(), FramingError> {
+        if self.searched > self.limits.bytes {
             return Err(FramingError::TooLarge);
         }
         Ok(())
@@ -260,24 +255,23 @@ impl Framing {
     }
 }
 
-/// Reads the size of a chunk. What may stand behind it is passed over, but must be text.
-fn chunk_size(line: &[u8]) -> Result<u64, FramingError> {
+/// Parses the size of a chunk. An extension is ignored, but must be text.
+fn parse_chunk_size(line: &[u8]) -> Result<u64, FramingError> {
     let end = line.iter().position(|byte| *byte == b';');
     let (digits, extension) = line.split_at(end.unwrap_or(line.len()));
     let digits = str::from_utf8(digits).map_err(|_| FramingError::Chunk)?;
     let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !plain || line.len() > LONGEST_CHUNK_LINE || !extension.iter().copied().all(head::is_text) {
+    if !plain || line.len() > MAX_CHUNK_LINE || !extension.iter().copied().all(head::is_text) {
         return Err(FramingError::Chunk);
     }
     u64::from_str_radix(digits, 16).map_err(|_| FramingError::Chunk)
 }
 
-/// What a client says first that speaks HTTP/2 without asking; the rest of its greeting is for the
-/// parser.
+/// First line of an HTTP/2 connection with prior knowledge; hyper reads the rest of the preface.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 
-/// Sixteen digits and an extension that says something. Nobody known sends any.
-const LONGEST_CHUNK_LINE: usize = 256;
+/// Sixteen digits and a useful extension. No known client sends one.
+const MAX_CHUNK_LINE: usize = 256;
 
 #[cfg(test)]
 mod tests {
@@ -290,12 +284,12 @@ mod tests {
         })
     }
 
-    fn whole(bytes: &str) -> ScanResult {
+    fn scan(bytes: &str) -> ScanResult {
         framing().scan(bytes.as_bytes())
     }
 
-    fn is_let_through(bytes: &str) -> bool {
-        whole(bytes)
+    fn passes(bytes: &str) -> bool {
+        scan(bytes)
             == ScanResult {
                 passed: bytes.len(),
                 rest: HeldBytes::Nothing,
@@ -307,16 +301,16 @@ mod tests {
                        2;ext=1\r\nab\r\n0\r\nsum: 1\r\n\r\n\
                        GET /c HTTP/1.1\r\nhost: x\r\n\r\n";
 
-    // However they are cut, the same bytes are let through: a head, a body and a chunk at each edge.
+    // Equal bytes pass wherever they are cut: in a head, a body, a chunk and between them.
     #[test]
     fn requests_are_found_wherever_the_network_cuts_them() {
-        assert!(is_let_through(TWO));
+        assert!(passes(TWO));
         for cut in 1..TWO.len() {
             let (first, second) = TWO.as_bytes().split_at(cut);
             let mut framing = framing();
             let scanned = framing.scan(first);
             assert!(
-                !matches!(scanned.rest, HeldBytes::Faulty(_)),
+                !matches!(scanned.rest, HeldBytes::Invalid(_)),
                 "{cut}: {scanned:?}"
             );
             let mut held = first[scanned.passed..].to_vec();
@@ -331,55 +325,55 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_head_is_let_through() {
+    fn only_a_complete_head_passes() {
         let head = "GET /a HTTP/1.1\r\nhost: x\r\n";
         assert_eq!(
-            whole(head),
+            scan(head),
             ScanResult {
                 passed: 0,
                 rest: HeldBytes::Unfinished
             }
         );
-        assert!(is_let_through(&format!("{head}\r\n")));
+        assert!(passes(&format!("{head}\r\n")));
     }
 
-    // 256 bytes are the bound: one more is too much even before the head is over.
+    // 256 bytes are the limit: one more is too much even before the head is complete.
     #[test]
-    fn a_head_without_end_is_refused_at_its_bound() {
+    fn an_endless_head_is_rejected_at_its_limit() {
         let endless = format!("GET /{} HTTP/1.1\r\n", "a".repeat(300));
         assert_eq!(
-            whole(&endless).rest,
-            HeldBytes::Faulty(FramingError::TooLarge)
+            scan(&endless).rest,
+            HeldBytes::Invalid(FramingError::TooLarge)
         );
         let endless = "GET /".to_owned() + &"a".repeat(252);
         assert_eq!(
-            whole(&endless).rest,
-            HeldBytes::Faulty(FramingError::TooLarge)
+            scan(&endless).rest,
+            HeldBytes::Invalid(FramingError::TooLarge)
         );
         let many = "GET / HTTP/1.1\r\nhost: x\r\na: 1\r\nb: 1\r\nc: 1\r\nd: 1\r\n\r\n";
-        assert_eq!(whole(many).rest, HeldBytes::Faulty(FramingError::TooMany));
+        assert_eq!(scan(many).rest, HeldBytes::Invalid(FramingError::TooMany));
     }
 
-    // Trailers are let through line by line, and yet are bounded together.
+    // Trailers pass line by line, but one limit covers all of them.
     #[test]
-    fn trailers_without_end_are_refused_at_their_bound() {
+    fn endless_trailers_are_rejected_at_their_limit() {
         let head = "POST /b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n";
         let endless = head.to_owned() + &"a: 1\r\n".repeat(100);
         assert_eq!(
-            whole(&endless).rest,
-            HeldBytes::Faulty(FramingError::TooLarge)
+            scan(&endless).rest,
+            HeldBytes::Invalid(FramingError::TooLarge)
         );
     }
 
     #[test]
-    fn the_greeting_of_http_2_is_one_only_at_the_beginning() {
-        assert!(is_let_through("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04"));
+    fn the_http_2_preface_counts_only_at_the_beginning() {
+        assert!(passes("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04"));
         let later = format!("{TWO}PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-        assert_eq!(whole(&later).rest, HeldBytes::Faulty(FramingError::Version));
-        // Behind a blank line or within a head nobody takes it for a greeting, and what follows is checked.
+        assert_eq!(scan(&later).rest, HeldBytes::Invalid(FramingError::Version));
+        // After a blank line or within a head it is no preface, and the next bytes are checked.
         let behind = "\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-        assert_eq!(whole(behind).rest, HeldBytes::Faulty(FramingError::Version));
+        assert_eq!(scan(behind).rest, HeldBytes::Invalid(FramingError::Version));
         let within = "GET / HTTP/1.1\r\nPRI * HTTP/2.0\r\nhost: x\r\n\r\n";
-        assert_eq!(whole(within).rest, HeldBytes::Faulty(FramingError::Name));
+        assert_eq!(scan(within).rest, HeldBytes::Invalid(FramingError::Name));
     }
 }

@@ -1,14 +1,12 @@
-//! A connection whose requests are checked before anybody parses them.
+//! Connection whose requests pass the framing check before hyper parses them.
 //!
-//! Bytes that are in order go straight into the parser's buffer; only a head that came in pieces is
-//! held back until it is whole. A head that is not in order never arrives: in its place comes a request
-//! of ours that says why, so that the refusal is written by the same hands and in the same order as
-//! every other answer, behind those to the requests before it. A client that sends such a request
-//! itself is refused too, which is all that it says.
+//! Valid bytes go straight into hyper's buffer; only a head that arrives in pieces is held until it is
+//! complete. Hyper never sees an invalid head. It gets a synthetic request that names the error instead, so
+//! that the rejection takes the path of every other response, after those to earlier requests. A client that
+//! sends such a request itself is rejected as well.
 //!
-//! After a refusal nothing more is read as a request, and whatever still comes is thrown away for a
-//! moment before the connection closes: closing on unread bytes would reset it, and the refusal would
-//! be lost.
+//! After a rejection no further request is read. Later bytes are discarded for a moment before the connection
+//! closes: closing with unread bytes would reset it, and the rejection would be lost.
 
 use std::io;
 use std::pin::Pin;
@@ -22,152 +20,152 @@ use tokio::time::Sleep;
 
 use super::framing::{Framing, FramingError, HeadLimits, HeldBytes, ScanResult};
 
-/// A connection with a check before it.
+/// Connection with the framing check.
 pub(crate) struct StrictIo {
     connection: InboundConnection,
     framing: Framing,
-    /// The beginning of a head.
+    /// Begin of an incomplete head.
     held: BytesMut,
-    /// What was found in order and is still to be read.
+    /// Valid bytes that hyper has not read yet.
     ready: Bytes,
-    /// The clock runs while a head is held.
-    patience: ReadTimeouts,
-    alarm: Option<Pin<Box<Sleep>>>,
-    /// Runs while the other side takes nothing of what is written.
-    stuck: Option<Pin<Box<Sleep>>>,
+    timeouts: IoTimeouts,
+    /// Runs while a head is held.
+    head_timer: Option<Pin<Box<Sleep>>>,
+    /// Runs while the client takes none of the written bytes.
+    write_timer: Option<Pin<Box<Sleep>>>,
     phase: IoPhase,
 }
 
-/// How long the other side may take.
+/// Timeouts for the client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ReadTimeouts {
-    /// For a head, from its first byte on.
+pub(crate) struct IoTimeouts {
+    /// Timeout for a head, from its first byte.
     pub(crate) head: Duration,
-    /// For taking anything of what is written to it.
+    /// Timeout until the client takes any of the written bytes.
     pub(crate) write: Duration,
 }
 
 enum IoPhase {
     Open,
-    /// A body broke the rules: its reader is told next.
-    Broken(FramingError),
-    /// A request of ours says why; nothing comes behind it.
-    Refused,
-    /// Everything is said: what still comes is thrown away until then.
+    /// A body is invalid: its next read fails.
+    BadBody(FramingError),
+    /// The synthetic request names the error; no bytes follow it.
+    Rejected,
+    /// The rejection is written: later bytes are discarded until then.
     Lingering(Pin<Box<Sleep>>),
 }
 
 impl StrictIo {
     pub(crate) fn new(
         connection: InboundConnection,
-        bounds: HeadLimits,
-        patience: ReadTimeouts,
+        limits: HeadLimits,
+        timeouts: IoTimeouts,
     ) -> Self {
         Self {
             connection,
-            framing: Framing::new(bounds),
+            framing: Framing::new(limits),
             held: BytesMut::new(),
             ready: Bytes::new(),
-            patience,
-            alarm: None,
-            stuck: None,
+            timeouts,
+            head_timer: None,
+            write_timer: None,
             phase: IoPhase::Open,
         }
     }
 
-    /// Hands out what is ready, if anything is.
-    fn give(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+    /// Copies ready bytes into the buffer; returns true if there were any.
+    fn copy_ready(&mut self, buf: &mut ReadBuf<'_>) -> bool {
         let count = self.ready.len().min(buf.remaining());
         buf.put_slice(&self.ready.split_to(count));
         count > 0
     }
 
-    /// Judges what came into the buffer behind `before`, and takes back what may not be read yet.
-    fn judge(&mut self, buf: &mut ReadBuf<'_>, before: usize) {
-        let came = buf.filled().get(before..).unwrap_or_default();
+    /// Checks the new bytes of the buffer, after `before`, and removes those that hyper may not read yet.
+    fn check(&mut self, buf: &mut ReadBuf<'_>, before: usize) {
+        let arrived = buf.filled().get(before..).unwrap_or_default();
         let scanned = if self.held.is_empty() {
-            let scanned = self.framing.scan(came);
+            let scanned = self.framing.scan(arrived);
             if scanned.rest == HeldBytes::Unfinished {
-                let rest = came.get(scanned.passed..).unwrap_or_default();
+                let rest = arrived.get(scanned.passed..).unwrap_or_default();
                 self.held.extend_from_slice(rest);
             }
             buf.set_filled(before + scanned.passed);
             scanned
         } else {
-            self.held.extend_from_slice(came);
+            self.held.extend_from_slice(arrived);
             buf.set_filled(before);
             let scanned = self.framing.scan(&self.held);
             self.ready = self.held.split_to(scanned.passed).freeze();
             scanned
         };
-        self.follow(scanned);
+        self.apply(scanned);
     }
 
-    fn follow(&mut self, scanned: ScanResult) {
+    fn apply(&mut self, scanned: ScanResult) {
         match scanned.rest {
             HeldBytes::Nothing => {
-                self.alarm = None;
+                self.head_timer = None;
                 self.held = BytesMut::new();
             }
-            // A head that begins behind another has its own time.
-            HeldBytes::Unfinished if scanned.passed > 0 => self.alarm = None,
+            // The next head has its own timeout.
+            HeldBytes::Unfinished if scanned.passed > 0 => self.head_timer = None,
             HeldBytes::Unfinished => {}
-            HeldBytes::Faulty(fault) => self.refuse(fault),
+            HeldBytes::Invalid(error) => self.reject(error),
         }
     }
 
-    fn refuse(&mut self, fault: FramingError) {
-        self.alarm = None;
+    fn reject(&mut self, error: FramingError) {
+        self.head_timer = None;
         self.held = BytesMut::new();
-        if !self.framing.is_between_bodies() {
-            self.phase = IoPhase::Broken(fault);
+        if !self.framing.is_in_head() {
+            self.phase = IoPhase::BadBody(error);
             return;
         }
-        self.phase = IoPhase::Refused;
+        self.phase = IoPhase::Rejected;
         let mut last = BytesMut::from(&*self.ready);
-        last.extend_from_slice(BEFORE_REASON);
-        last.extend_from_slice(fault.name().as_bytes());
+        last.extend_from_slice(REJECTED_REQUEST);
+        last.extend_from_slice(error.name().as_bytes());
         last.extend_from_slice(b"\r\n\r\n");
         self.ready = last.freeze();
     }
 
-    /// Whether a head has taken too long. Between requests there is none: then the connection is idle.
-    fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.held.is_empty() && !self.framing.is_untouched() {
+    /// Waits until a head has taken too long. Between requests there is no head: the connection is idle.
+    fn poll_head_timeout(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.held.is_empty() && !self.framing.is_before_first() {
             return Poll::Pending;
         }
-        let patience = self.patience.head;
-        let alarm = self
-            .alarm
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        alarm.as_mut().poll(cx)
+        let timeout = self.timeouts.head;
+        let timer = self
+            .head_timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        timer.as_mut().poll(cx)
     }
 
-    /// Passes on what writing came to, but not for ever that nothing is taken: whoever does not read
-    /// holds a place at the API that others wait for.
-    fn bounded<T>(
+    /// Returns the result of a write, or an error after the timeout: a client that does not read occupies a
+    /// connection to the API that others need.
+    fn with_write_timeout<T>(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.stuck = None;
+            self.write_timer = None;
             return written;
         }
-        let patience = self.patience.write;
-        let stuck = self
-            .stuck
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        ready!(stuck.as_mut().poll(cx));
+        let timeout = self.timeouts.write;
+        let timer = self
+            .write_timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        ready!(timer.as_mut().poll(cx));
         self.connection.reset_when_closed();
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Throws away what comes, until the other side has closed.
+    /// Discards incoming bytes until the client has closed.
     fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut room = [0; 4_096];
+        let mut buffer = [0; 4_096];
         loop {
-            let mut buf = ReadBuf::new(&mut room);
+            let mut buf = ReadBuf::new(&mut buffer);
             ready!(Pin::new(&mut self.connection).poll_read(cx, &mut buf))?;
             if buf.filled().is_empty() {
                 return Poll::Ready(Ok(()));
@@ -184,32 +182,32 @@ impl AsyncRead for StrictIo {
     ) -> Poll<io::Result<()>> {
         let me = self.get_mut();
         loop {
-            if me.give(buf) {
+            if me.copy_ready(buf) {
                 return Poll::Ready(Ok(()));
             }
             match &me.phase {
                 IoPhase::Open => {}
-                IoPhase::Broken(fault) => {
-                    let why = io::Error::new(io::ErrorKind::InvalidData, fault.advice());
-                    return Poll::Ready(Err(why));
+                IoPhase::BadBody(error) => {
+                    let error = io::Error::new(io::ErrorKind::InvalidData, error.advice());
+                    return Poll::Ready(Err(error));
                 }
-                IoPhase::Refused | IoPhase::Lingering(_) => {
-                    // An end now would be taken for a client who does not want its answer.
-                    let _gone = me.poll_drained(cx);
+                IoPhase::Rejected | IoPhase::Lingering(_) => {
+                    // Hyper takes an end for a client that does not want its response.
+                    let _closed = me.poll_drained(cx);
                     return Poll::Pending;
                 }
             }
             let before = buf.filled().len();
             match Pin::new(&mut me.connection).poll_read(cx, buf) {
-                Poll::Ready(Ok(())) if buf.filled().len() > before => me.judge(buf, before),
+                Poll::Ready(Ok(())) if buf.filled().len() > before => me.check(buf, before),
                 Poll::Ready(ended) => return Poll::Ready(ended),
                 Poll::Pending => {
-                    ready!(me.poll_alarm(cx));
-                    // Who has said nothing is told nothing.
+                    ready!(me.poll_head_timeout(cx));
+                    // A client that sent no byte gets no response.
                     if me.held.is_empty() {
                         return Poll::Ready(Ok(()));
                     }
-                    me.refuse(FramingError::Slow);
+                    me.reject(FramingError::Slow);
                 }
             }
             if buf.filled().len() > before {
@@ -227,7 +225,7 @@ impl AsyncWrite for StrictIo {
     ) -> Poll<io::Result<usize>> {
         let me = self.get_mut();
         let written = Pin::new(&mut me.connection).poll_write(cx, buf);
-        me.bounded(cx, written)
+        me.with_write_timeout(cx, written)
     }
 
     fn poll_write_vectored(
@@ -237,7 +235,7 @@ impl AsyncWrite for StrictIo {
     ) -> Poll<io::Result<usize>> {
         let me = self.get_mut();
         let written = Pin::new(&mut me.connection).poll_write_vectored(cx, bufs);
-        me.bounded(cx, written)
+        me.with_write_timeout(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -247,14 +245,14 @@ impl AsyncWrite for StrictIo {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let me = self.get_mut();
         let written = Pin::new(&mut me.connection).poll_flush(cx);
-        me.bounded(cx, written)
+        me.with_write_timeout(cx, written)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let me = self.get_mut();
         if !matches!(me.phase, IoPhase::Lingering(_)) {
             ready!(Pin::new(&mut me.connection).poll_shutdown(cx))?;
-            if matches!(me.phase, IoPhase::Open) && me.framing.is_between_bodies() {
+            if matches!(me.phase, IoPhase::Open) && me.framing.is_in_head() {
                 return Poll::Ready(Ok(()));
             }
             me.phase = IoPhase::Lingering(Box::pin(tokio::time::sleep(LINGER)));
@@ -269,9 +267,9 @@ impl AsyncWrite for StrictIo {
     }
 }
 
-/// What comes in the place of a head that is not in order.
-const BEFORE_REASON: &[u8] =
+/// Synthetic request in place of an invalid head; the name of the error follows.
+const REJECTED_REQUEST: &[u8] =
     b"GET / HTTP/1.1\r\nhost: outflow\r\nconnection: close\r\noutflow-refused: ";
 
-/// Long enough for an answer to reach whoever is still sending, short enough that nobody can live on it.
+/// Long enough for a response to reach a client that still sends, too short to be of use to an attacker.
 const LINGER: Duration = Duration::from_secs(1);

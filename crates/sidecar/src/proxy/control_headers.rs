@@ -1,8 +1,7 @@
-//! What a caller says about one call, in headers of ours.
+//! Control headers: options of one call, set by the caller in `Outflow-*` headers.
 //!
-//! They are taken out before anything is handed on: no API ever sees one. A value that is none, or a
-//! name that there is not, is a mistake of the caller and is told instead of guessed at: a priority
-//! that is silently ignored is found out in the next outage.
+//! They are removed before the request is forwarded: no API ever sees one. An unknown name or an invalid value
+//! is an error of the caller and is reported: a silently ignored priority would show only in the next outage.
 
 use std::time::Duration;
 
@@ -12,12 +11,12 @@ use outflow::core::{Cost, Priority};
 use outflow::{CacheDirective, Call, WaitMode};
 use smol_str::SmolStr;
 
-/// What was said about a call.
+/// Options of one call that the caller set.
 #[derive(Debug, Default)]
 pub(crate) struct CallOverrides {
     cost: Option<Cost>,
     priority: Option<Priority>,
-    within: Option<Duration>,
+    timeout: Option<Duration>,
     group: Option<SmolStr>,
     idempotent: bool,
     cache: CacheDirective,
@@ -25,30 +24,30 @@ pub(crate) struct CallOverrides {
     max_wait: Option<Duration>,
 }
 
-/// A header that says nothing that can be done.
+/// Control header with an unknown name or an invalid value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct InvalidControl {
-    /// Its name.
+    /// Name of the header.
     pub(crate) header: SmolStr,
-    /// What to write instead.
+    /// Valid values, or the known names.
     pub(crate) advice: String,
 }
 
 impl CallOverrides {
-    /// Takes what is said out of the headers.
+    /// Takes the control headers out of the headers.
     pub(crate) fn take(headers: &mut HeaderMap) -> Result<Self, InvalidControl> {
-        let mut steering = Self::default();
-        // Most callers say nothing, and then nothing is collected.
+        let mut overrides = Self::default();
+        // Most requests have none, and an empty vector allocates nothing.
         let ours: Vec<HeaderName> = headers
             .keys()
-            .filter(|name| is_ours(name))
+            .filter(|name| is_outflow_header(name))
             .cloned()
             .collect();
         for name in ours {
             let values: Vec<HeaderValue> = headers.get_all(&name).iter().cloned().collect();
             headers.remove(&name);
             let advice = match values.as_slice() {
-                [value] => steering.apply_header(name.as_str(), value),
+                [value] => overrides.set(name.as_str(), value),
                 _ => Err("send it once".to_owned()),
             };
             advice.map_err(|advice| InvalidControl {
@@ -56,11 +55,11 @@ impl CallOverrides {
                 advice,
             })?;
         }
-        Ok(steering)
+        Ok(overrides)
     }
 
-    /// Tells the call.
-    pub(crate) fn steer(self, mut call: Call) -> Call {
+    /// Sets the options of the call.
+    pub(crate) fn apply(self, mut call: Call) -> Call {
         if let Some(cost) = self.cost {
             call = call.cost(cost);
         }
@@ -73,8 +72,8 @@ impl CallOverrides {
         if let Some(max_wait) = self.max_wait {
             call = call.max_wait(max_wait);
         }
-        if let Some(within) = self.within {
-            call = call.timeout(within);
+        if let Some(timeout) = self.timeout {
+            call = call.timeout(timeout);
         }
         if self.idempotent {
             call = call.idempotent();
@@ -83,23 +82,23 @@ impl CallOverrides {
             .cache(self.cache)
     }
 
-    /// Whether the cache has nothing to do with the call.
-    pub(crate) fn is_around_the_cache(&self) -> bool {
+    /// Returns true if the call bypasses the cache.
+    pub(crate) fn bypasses_cache(&self) -> bool {
         self.cache == CacheDirective::Bypass
     }
 
-    fn apply_header(&mut self, name: &str, value: &HeaderValue) -> Result<(), String> {
+    fn set(&mut self, name: &str, value: &HeaderValue) -> Result<(), String> {
         let value = value.to_str().unwrap_or_default().trim();
         match name {
-            "outflow-cost" => self.cost = Some(cost(value)?),
+            "outflow-cost" => self.cost = Some(parse_cost(value)?),
             "outflow-priority" => self.priority = Some(parse_choice(value, &PRIORITIES)?),
             "outflow-deadline" | "outflow-timeout" => {
-                let span = span(value)?;
-                self.within = Some(self.within.map_or(span, |other| other.min(span)));
+                let timeout = parse_timeout(value)?;
+                self.timeout = Some(self.timeout.map_or(timeout, |other| other.min(timeout)));
             }
             "outflow-max-wait" => self.max_wait = Some(parse_duration(value)?),
-            "outflow-group" => self.group = Some(group(value)?),
-            "outflow-idempotent" => self.idempotent = parse_choice(value, &TRUTHS)?,
+            "outflow-group" => self.group = Some(parse_group(value)?),
+            "outflow-idempotent" => self.idempotent = parse_choice(value, &BOOLS)?,
             "outflow-cache" => self.cache = parse_choice(value, &CACHES)?,
             "outflow-mode" => self.mode = Some(parse_choice(value, &MODES)?),
             _ => return Err(format!("there is no such header: known are {KNOWN}")),
@@ -108,12 +107,12 @@ impl CallOverrides {
     }
 }
 
-/// Whether a header is one of those that only we and our callers write.
-pub(crate) fn is_ours(name: &HeaderName) -> bool {
+/// Returns true for a header that only the sidecar and its callers write.
+pub(crate) fn is_outflow_header(name: &HeaderName) -> bool {
     name.as_str().starts_with("outflow-")
 }
 
-fn cost(value: &str) -> Result<Cost, String> {
+fn parse_cost(value: &str) -> Result<Cost, String> {
     let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     let units = digits.then(|| value.parse().ok()).flatten();
     units
@@ -121,10 +120,10 @@ fn cost(value: &str) -> Result<Cost, String> {
         .ok_or_else(|| "write a whole number like 3".to_owned())
 }
 
-fn span(value: &str) -> Result<Duration, String> {
+fn parse_timeout(value: &str) -> Result<Duration, String> {
     match parse_duration(value)? {
-        Duration::ZERO => Err("no time is too little: write it like \"2s\"".to_owned()),
-        span => Ok(span),
+        Duration::ZERO => Err("zero is too short: write it like \"2s\"".to_owned()),
+        timeout => Ok(timeout),
     }
 }
 
@@ -132,7 +131,7 @@ fn parse_duration(value: &str) -> Result<Duration, String> {
     read_duration(value).map_err(InvalidValue::into_advice)
 }
 
-fn group(value: &str) -> Result<SmolStr, String> {
+fn parse_group(value: &str) -> Result<SmolStr, String> {
     if value.is_empty() {
         return Err("write the name of a group".to_owned());
     }
@@ -153,7 +152,7 @@ const PRIORITIES: [(&str, Priority); 3] = [
     ("low", Priority::Low),
 ];
 
-const TRUTHS: [(&str, bool); 2] = [("true", true), ("false", false)];
+const BOOLS: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 const CACHES: [(&str, CacheDirective); 3] = [
     ("default", CacheDirective::Configured),
@@ -175,13 +174,13 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_static(value));
         headers.insert("accept", HeaderValue::from_static("*/*"));
-        let steering = CallOverrides::take(&mut headers);
-        assert_eq!(headers.len(), 1, "ours is taken out");
-        steering
+        let overrides = CallOverrides::take(&mut headers);
+        assert_eq!(headers.len(), 1, "the control header is taken out");
+        overrides
     }
 
     #[test]
-    fn what_cannot_be_meant_is_told_with_what_to_write() {
+    fn an_invalid_control_header_is_reported_with_advice() {
         for (name, value, advice) in [
             ("outflow-cost", "-1", "write a whole number like 3"),
             ("outflow-cost", "1.5", "write a whole number like 3"),
@@ -199,7 +198,7 @@ mod tests {
             (
                 "outflow-timeout",
                 "0s",
-                "no time is too little: write it like \"2s\"",
+                "zero is too short: write it like \"2s\"",
             ),
             (
                 "outflow-max-wait",
@@ -211,19 +210,19 @@ mod tests {
             ("outflow-cache", "no", "write default or bypass or only"),
             ("outflow-mode", "Wait", "write wait or reject"),
         ] {
-            let mistaken = parse(name, value).expect_err(value);
-            assert_eq!((&*mistaken.header, &*mistaken.advice), (name, advice));
+            let invalid = parse(name, value).expect_err(value);
+            assert_eq!((&*invalid.header, &*invalid.advice), (name, advice));
         }
-        let mistaken = parse("outflow-prority", "high").expect_err("no such header");
-        assert!(mistaken.advice.contains("Outflow-Priority"), "{mistaken:?}");
+        let invalid = parse("outflow-prority", "high").expect_err("no such header");
+        assert!(invalid.advice.contains("Outflow-Priority"), "{invalid:?}");
     }
 
     #[test]
-    fn one_thing_said_twice_is_no_choice_of_ours() {
+    fn a_repeated_control_header_is_invalid() {
         let mut headers = HeaderMap::new();
         headers.append("outflow-cost", HeaderValue::from_static("1"));
         headers.append("outflow-cost", HeaderValue::from_static("2"));
-        let mistaken = CallOverrides::take(&mut headers).expect_err("two costs");
-        assert_eq!(mistaken.advice, "send it once");
+        let invalid = CallOverrides::take(&mut headers).expect_err("two costs");
+        assert_eq!(invalid.advice, "send it once");
     }
 }

@@ -1,7 +1,7 @@
-//! How a call that brought no answer is told to who asked for it: which status, which words.
+//! Problems for calls without a response: status, type and advice.
 //!
-//! A limit of ours is told like a server's own, 429 with the time to come back, so that clients which
-//! know how to wait do. What is the API's state is 503, what is the way to it 502, what is time 504.
+//! A refusal by a limit is 429 with `Retry-After`, as an API would send it, so that clients know how to wait.
+//! A health state is 503, a network failure 502, a timeout 504.
 
 use http::StatusCode;
 use outflow::core::Fault;
@@ -11,11 +11,11 @@ use outflow::{Error, Refusal, RefusalReason, WaitReason};
 use super::problem::ProxyProblem;
 use super::request_body::BodyError;
 
-/// What is told of a call to this API that ended so.
-pub(crate) fn problem(api: &str, error: &Error) -> ProxyProblem {
+/// Builds the problem of a call to this API that failed.
+pub(crate) fn call_problem(api: &str, error: &Error) -> ProxyProblem {
     let problem = match error.refusal() {
-        Some(refusal) => refused(refusal),
-        None => failed(error),
+        Some(refusal) => refusal_problem(refusal),
+        None => failure_problem(error),
     };
     problem
         .fact("api", api)
@@ -23,9 +23,9 @@ pub(crate) fn problem(api: &str, error: &Error) -> ProxyProblem {
         .detail(error.to_string())
 }
 
-/// What is told when the body of the request did not come whole.
-pub(crate) fn body(api: &str, broken: BodyError) -> ProxyProblem {
-    let (status, kind, advice) = match broken {
+/// Builds the problem of a request whose body did not arrive completely.
+pub(crate) fn body_problem(api: &str, error: BodyError) -> ProxyProblem {
+    let (status, kind, advice) = match error {
         BodyError::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
@@ -39,41 +39,43 @@ pub(crate) fn body(api: &str, broken: BodyError) -> ProxyProblem {
         BodyError::Malformed => (
             StatusCode::BAD_REQUEST,
             "body_malformed",
-            "send the body whole and its chunks as HTTP/1.1 writes them",
+            "send the complete body, with chunks as in HTTP/1.1",
         ),
     };
-    ProxyProblem::new(status, kind, "the body of the request did not come whole")
+    ProxyProblem::new(status, kind, "the body of the request is incomplete")
         .fact("api", api)
-        .detail(broken.to_string())
+        .detail(error.to_string())
         .advice(advice)
         .closing()
 }
 
-fn refused(refusal: &Refusal) -> ProxyProblem {
+fn refusal_problem(refusal: &Refusal) -> ProxyProblem {
     let cause = &refusal.cause;
     let problem = ProxyProblem::new(http_status::status_code(cause), cause.name(), title(cause));
     let problem = match cause {
-        RefusalReason::TooLate(why) => waiting(problem, why).advice(
+        RefusalReason::TooLate(why) => with_wait_reason(problem, why).advice(
             "allow more time with Outflow-Deadline and Outflow-Max-Wait, or call less often",
         ),
-        RefusalReason::Busy(why) => waiting(problem.retry_after(Some(A_MOMENT)), why)
-            .advice("come back after `retry_after`, or let it wait with Outflow-Mode: wait"),
+        RefusalReason::Busy(why) => with_wait_reason(problem.retry_after(Some(SHORT_RETRY)), why)
+            .advice("retry after `retry_after`, or let the call wait with Outflow-Mode: wait"),
         RefusalReason::Never { limit } => problem
             .fact("limit", limit.to_string())
             .advice("split the call or lower its cost"),
-        RefusalReason::Blocked { state } => problem
-            .fact("state", state.name())
-            .advice(match refusal.retry_after {
-                Some(_) => "come back after `retry_after`; `outflow status` says why",
-                None => "`outflow status` says why; what an operator holds, `outflow health release` lets go",
-            }),
+        RefusalReason::Blocked { state } => problem.fact("state", state.name()).advice(
+            match refusal.retry_after {
+                Some(_) => "retry after `retry_after`; `outflow status` shows the reason",
+                None => {
+                    "`outflow status` shows the reason; `outflow health release` ends an override"
+                }
+            },
+        ),
         RefusalReason::QueueFull => problem
-            .retry_after(Some(A_MOMENT))
+            .retry_after(Some(SHORT_RETRY))
             .advice("call less often, or raise `queue`"),
         RefusalReason::UnknownGroup(name) => problem
             .fact("group", name.as_str())
             .advice("name a group of the API's configuration in Outflow-Group"),
-        RefusalReason::ShuttingDown => problem.retry_after(Some(A_MOMENT)).closing(),
+        RefusalReason::ShuttingDown => problem.retry_after(Some(SHORT_RETRY)).closing(),
         _ => problem,
     };
     problem
@@ -86,16 +88,16 @@ const fn title(cause: &RefusalReason) -> &'static str {
         RefusalReason::TooLate(_) => "the call cannot go before its deadline",
         RefusalReason::Busy(_) => "the call cannot go now and does not wait",
         RefusalReason::Never { .. } => "the call costs more than a limit ever allows",
-        RefusalReason::Blocked { .. } => "the state of the API lets nothing go",
-        RefusalReason::QueueFull => "as many calls wait as may",
+        RefusalReason::Blocked { .. } => "the health state of the API allows no calls",
+        RefusalReason::QueueFull => "the wait queue is full",
         RefusalReason::UnknownGroup(_) => "there is no such group",
         RefusalReason::ShuttingDown => "the program is stopping",
-        _ => "the call was not let through",
+        _ => "the call was refused",
     }
 }
 
-/// What a call would have had to wait for.
-fn waiting(problem: ProxyProblem, why: &WaitReason) -> ProxyProblem {
+/// Adds the reason for the wait.
+fn with_wait_reason(problem: ProxyProblem, why: &WaitReason) -> ProxyProblem {
     let waits_for = |what: &str| problem.fact("waits_for", what);
     match why {
         WaitReason::Limit { rate } => waits_for("limit").fact("limit", rate.to_string()),
@@ -107,38 +109,39 @@ fn waiting(problem: ProxyProblem, why: &WaitReason) -> ProxyProblem {
     }
 }
 
-fn failed(error: &Error) -> ProxyProblem {
+fn failure_problem(error: &Error) -> ProxyProblem {
     if error.is_method_not_allowed() {
-        return mistake(StatusCode::METHOD_NOT_ALLOWED, "method").advice("add it to `methods`");
+        let problem = invalid_call(StatusCode::METHOD_NOT_ALLOWED, "method");
+        return problem.advice("add the method to `methods`");
     }
     if error.is_invalid_request() {
-        return mistake(StatusCode::BAD_REQUEST, "path");
+        return invalid_call(StatusCode::BAD_REQUEST, "path");
     }
     if error.is_cache_miss() {
         return ProxyProblem::new(
             StatusCode::GATEWAY_TIMEOUT,
             "cache_miss",
-            "only the cache may answer, and it has nothing",
+            "only the cache may respond, and it has no response",
         )
-        .advice("ask without Outflow-Cache: only, or when the API may be called again")
+        .advice("call without Outflow-Cache: only, or when the API is available again")
         .proxy_error("http_request_denied");
     }
-    let (status, kind, word) = broken(error);
+    let (status, kind, proxy_error) = classify(error);
     let title = match status {
-        StatusCode::GATEWAY_TIMEOUT => "the API did not answer in time",
-        _ => "the API gave no answer that can be handed on",
+        StatusCode::GATEWAY_TIMEOUT => "the API did not respond in time",
+        _ => "the API sent no usable response",
     };
     ProxyProblem::new(status, kind, title)
         .retry_after(error.retry_after())
-        .proxy_error(word)
+        .proxy_error(proxy_error)
 }
 
-fn mistake(status: StatusCode, kind: &str) -> ProxyProblem {
-    ProxyProblem::new(status, kind, "the call cannot be made as written")
+fn invalid_call(status: StatusCode, kind: &str) -> ProxyProblem {
+    ProxyProblem::new(status, kind, "the call is invalid")
 }
 
-/// What went wrong on the way or at the server, in the words of RFC 9209.
-fn broken(error: &Error) -> (StatusCode, &'static str, &'static str) {
+/// Returns the status, the problem type and the proxy error of RFC 9209.
+fn classify(error: &Error) -> (StatusCode, &'static str, &'static str) {
     let gone = StatusCode::BAD_GATEWAY;
     let late = StatusCode::GATEWAY_TIMEOUT;
     match error.fault() {
@@ -157,5 +160,5 @@ fn broken(error: &Error) -> (StatusCode, &'static str, &'static str) {
     }
 }
 
-/// Nobody knows when there is room again; sooner than a second it would be asked for nothing.
-const A_MOMENT: std::time::Duration = std::time::Duration::from_secs(1);
+/// Delay where the next free place is unknown; an earlier retry would most likely fail again.
+const SHORT_RETRY: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What belongs to one connection and is not handed on to the next.
+//! Hop-by-hop headers and trailers, which a proxy does not forward.
 
 use bytes::Bytes;
 use http::header::{
@@ -9,17 +9,16 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Frame;
 use outflow::HOP_BY_HOP;
 
-use super::control_headers::is_ours;
+use super::control_headers::is_outflow_header;
 
-/// Takes out what was meant for the connection that brought these headers: the usual ones, and those
-/// that `InboundConnection` names. A sender cannot name what the other side relies on, though: a key that is
-/// dropped on the way is a way around whoever checks it.
+/// Removes the headers of the previous connection: the standard ones and those that `Connection` names.
+/// `Connection` cannot name a protected header: a sender could otherwise drop the key that a server checks.
 pub(crate) fn strip(headers: &mut HeaderMap) {
-    // Most messages carry none of them, and to look is cheaper than to remove what is not there.
+    // Most messages have none, and a search is cheaper than the removals.
     if !headers.keys().any(is_hop_by_hop) {
         return;
     }
-    for name in listed(headers) {
+    for name in listed_headers(headers) {
         headers.remove(name);
     }
     for name in HOP_BY_HOP.iter().chain([&HTTP2_SETTINGS]) {
@@ -27,69 +26,69 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// What `InboundConnection` names and may.
-fn listed(headers: &HeaderMap) -> Vec<HeaderName> {
+/// Returns the names in `Connection` that are not protected.
+fn listed_headers(headers: &HeaderMap) -> Vec<HeaderName> {
     let names = headers
         .get_all(CONNECTION)
         .into_iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|name| HeaderName::try_from(name.trim()).ok());
-    names.filter(|name| !RELIED_ON.contains(name)).collect()
+    names.filter(|name| !PROTECTED.contains(name)).collect()
 }
 
-/// The announcement of trailers, to be made again: only names that may be trailers.
-pub(crate) fn announced(headers: &HeaderMap) -> Option<HeaderValue> {
+/// Returns the `Trailer` header if it may be forwarded: each of its names is allowed as a trailer.
+pub(crate) fn announced_trailers(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut values = headers.get_all(TRAILER).into_iter();
     let (first, more) = (values.next()?, values.next());
     let text = first.to_str().ok().filter(|_| more.is_none())?;
-    let fits = |name: &str| HeaderName::try_from(name.trim()).is_ok_and(|name| may_trail(&name));
-    text.split(',').all(fits).then(|| first.clone())
+    let is_allowed =
+        |name: &str| HeaderName::try_from(name.trim()).is_ok_and(|name| is_trailer(&name));
+    text.split(',').all(is_allowed).then(|| first.clone())
 }
 
-/// A piece of a body, with only those of the fields behind it that may stand there and speak for their
-/// sender alone; `key` is the header that only we may write.
-pub(crate) fn trailing(frame: Frame<Bytes>, key: Option<&HeaderName>) -> Frame<Bytes> {
+/// Removes forbidden trailers from a frame; `key` is the header of the API's key, which only the client sets.
+pub(crate) fn filter_trailers(frame: Frame<Bytes>, key: Option<&HeaderName>) -> Frame<Bytes> {
     match frame.into_trailers() {
         Ok(fields) => {
-            let fits = |(name, value): (&HeaderName, &HeaderValue)| {
-                let stays = may_trail(name) && Some(name) != key;
-                stays.then(|| (name.clone(), value.clone()))
+            let allowed = |(name, value): (&HeaderName, &HeaderValue)| {
+                let is_allowed = is_trailer(name) && Some(name) != key;
+                is_allowed.then(|| (name.clone(), value.clone()))
             };
-            Frame::trailers(fields.iter().filter_map(fits).collect())
+            Frame::trailers(fields.iter().filter_map(allowed).collect())
         }
         Err(frame) => frame,
     }
 }
 
-/// Whether a field may come behind a body: not if it frames or routes the message, says who sends it, or
-/// is one of ours.
-fn may_trail(name: &HeaderName) -> bool {
-    let frames_or_routes = RELIED_ON.contains(name) || is_hop_by_hop(name);
-    !is_ours(name) && !frames_or_routes && !OF_THE_HEAD.contains(name)
+/// Returns true if a field is allowed as a trailer. Fields that frame or route the message, identify the
+/// sender, or belong to Outflow are not.
+fn is_trailer(name: &HeaderName) -> bool {
+    let frames_or_routes = PROTECTED.contains(name) || is_hop_by_hop(name);
+    !is_outflow_header(name) && !frames_or_routes && !HEAD_ONLY.contains(name)
 }
 
-/// Whether a sender takes fields behind a body.
+/// Support of the receiver for trailers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Trailers {
-    /// It does.
-    Welcome,
-    /// It said nothing of the kind.
-    Unasked,
+pub(crate) enum TrailerSupport {
+    /// `TE: trailers` was sent.
+    Accepted,
+    /// `TE: trailers` was not sent.
+    Unsupported,
 }
 
-/// What these headers say about trailers.
-pub(crate) fn trailers(headers: &HeaderMap) -> Trailers {
-    let asked = headers
+/// Reads the support for trailers from `TE`.
+pub(crate) fn trailer_support(headers: &HeaderMap) -> TrailerSupport {
+    let is_accepted = headers
         .get_all(TE)
         .into_iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .any(|coding| coding.trim().eq_ignore_ascii_case("trailers"));
-    if asked {
-        Trailers::Welcome
+    if is_accepted {
+        TrailerSupport::Accepted
     } else {
-        Trailers::Unasked
+        TrailerSupport::Unsupported
     }
 }
 
@@ -97,18 +96,19 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
     HOP_BY_HOP.contains(name) || name == HTTP2_SETTINGS
 }
 
-/// Part of a request to switch to HTTP/2, which the sidecar does not.
+/// Part of an upgrade to HTTP/2, which the sidecar does not support.
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
-/// What gateways and browsers act upon as soon as the head is there.
-const OF_THE_HEAD: [HeaderName; 4] = [
+/// Fields that proxies and browsers read only in the head.
+const HEAD_ONLY: [HeaderName; 4] = [
     CACHE_CONTROL,
     SET_COOKIE,
     HeaderName::from_static("cache-status"),
     HeaderName::from_static("proxy-status"),
 ];
 
-const RELIED_ON: [HeaderName; 8] = [
+/// Fields that the receiver relies on.
+const PROTECTED: [HeaderName; 8] = [
     AUTHORIZATION,
     COOKIE,
     HOST,
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_connection_names_is_dropped_but_not_what_others_rely_on() {
+    fn connection_drops_the_headers_it_names_except_protected_ones() {
         let mut headers = headers(&[
             (
                 "connection",
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_behind_a_body_speak_for_their_sender_alone() {
+    fn forbidden_trailers_are_removed() {
         let fields = headers(&[
             ("x-sum", "1"),
             ("x-key", "theirs"),
@@ -167,16 +167,16 @@ mod tests {
             ("via", "1.1 me"),
         ]);
         let key = HeaderName::from_static("x-key");
-        let left = trailing(Frame::trailers(fields), Some(&key)).into_trailers();
+        let left = filter_trailers(Frame::trailers(fields), Some(&key)).into_trailers();
         let left = left.expect("they are trailers");
         assert_eq!(left.keys().collect::<Vec<_>>(), ["x-sum"]);
-        let data = trailing(Frame::data(Bytes::from_static(b"a")), Some(&key));
+        let data = filter_trailers(Frame::data(Bytes::from_static(b"a")), Some(&key));
         assert_eq!(data.into_data().expect("a piece"), "a");
     }
 
     #[test]
-    fn only_what_may_be_a_trailer_is_announced() {
-        for (written, announced_again) in [
+    fn only_allowed_trailers_are_announced() {
+        for (value, is_announced) in [
             ("x-sum", true),
             ("x-sum, x-other", true),
             ("authorization", false),
@@ -184,8 +184,9 @@ mod tests {
             ("x-sum, outflow-cost", false),
             ("", false),
         ] {
-            let headers = headers(&[("trailer", written)]);
-            assert_eq!(announced(&headers).is_some(), announced_again, "{written}");
+            let headers = headers(&[("trailer", value)]);
+            let announced = announced_trailers(&headers);
+            assert_eq!(announced.is_some(), is_announced, "{value}");
         }
     }
 }

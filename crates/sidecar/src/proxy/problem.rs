@@ -1,7 +1,7 @@
-//! What a caller is told when there is no answer of the API to hand on: RFC 9457 problem details.
+//! RFC 9457 problem details: the response if there is none of the API.
 //!
-//! It is marked as ours, so that nobody takes it for the API's own word, and holds no word of the
-//! request or of what a server sent.
+//! It is marked as a response of the proxy, so that no caller takes it for one of the API. It contains no text
+//! of the request or of a server.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use outflow::refusal::http_status;
 use serde_json::{Map, Value, json};
 
-use super::response_body::DownloadSource;
+use super::response_body::BodySource;
 use super::response_headers::OUR_VIA;
 
-/// Why there is no answer.
+/// Reason why there is no response of the API.
 #[derive(Debug)]
 pub(crate) struct ProxyProblem {
     status: StatusCode,
@@ -25,7 +25,7 @@ pub(crate) struct ProxyProblem {
 }
 
 impl ProxyProblem {
-    /// A problem of this kind, which is one word of ours and stands for the title.
+    /// Creates a problem; `kind` is the stable identifier of its type.
     pub(crate) fn new(status: StatusCode, kind: &str, title: &str) -> Self {
         let mut members = Map::new();
         members.insert("type".into(), format!("urn:outflow:problem:{kind}").into());
@@ -40,63 +40,63 @@ impl ProxyProblem {
         }
     }
 
-    /// The same, and what is the matter this time.
+    /// Adds details of this occurrence.
     pub(crate) fn detail(self, detail: impl Into<String>) -> Self {
         self.fact("detail", detail.into())
     }
 
-    /// The same, and what would have to change.
+    /// Adds the remedy.
     pub(crate) fn advice(self, advice: impl Into<String>) -> Self {
         self.fact("advice", advice.into())
     }
 
-    /// The same, with one more thing that a program may want to know.
+    /// Adds a member for programs.
     pub(crate) fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.members.insert(name.into(), value.into());
         self
     }
 
-    /// The same, and when to come back.
-    pub(crate) fn retry_after(mut self, span: Option<Duration>) -> Self {
-        let Some(span) = span else {
+    /// Adds the time until a retry, if it is known.
+    pub(crate) fn retry_after(mut self, delay: Option<Duration>) -> Self {
+        let Some(delay) = delay else {
             return self;
         };
-        self.retry_after = Some(span);
-        let seconds = Value::from(span.as_secs_f64());
+        self.retry_after = Some(delay);
+        let seconds = Value::from(delay.as_secs_f64());
         self.fact("retry_after", seconds)
     }
 
-    /// The same, marked as a gateway's answer with this word of RFC 9209.
+    /// Sets the proxy error of RFC 9209.
     pub(crate) const fn proxy_error(mut self, error: &'static str) -> Self {
         self.proxy_error = Some(error);
         self
     }
 
-    /// The same with one more header.
+    /// Adds a header to the response.
     pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// The same, after which the connection closes: where the next request begins is not known.
+    /// Closes the connection after the response, because the begin of the next request is unknown.
     pub(crate) fn closing(self) -> Self {
         self.header(CONNECTION, HeaderValue::from_static("close"))
     }
 
-    /// As it is sent.
-    pub(crate) fn response(self) -> Response<DownloadSource> {
+    /// Builds the response.
+    pub(crate) fn into_response(self) -> Response<BodySource> {
         let text = Value::Object(self.members).to_string();
-        let mut response = Response::new(DownloadSource::text(Bytes::from(text)));
+        let mut response = Response::new(BodySource::text(Bytes::from(text)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
-        // A refusal is about this moment: nobody may hand it to another caller.
+        // A problem describes one moment: no cache may serve it to another caller.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(VIA, OUR_VIA);
-        if let Some(span) = self.retry_after {
+        if let Some(delay) = self.retry_after {
             headers.insert(
                 RETRY_AFTER,
-                HeaderValue::from(http_status::retry_after_seconds(span)),
+                HeaderValue::from(http_status::retry_after_seconds(delay)),
             );
         }
         let mark = self.proxy_error.map_or_else(
@@ -115,11 +115,11 @@ impl ProxyProblem {
     }
 }
 
-/// The text of the answer to whoever finds no place, which is written without a request.
-pub(crate) fn no_place(detail: &str) -> String {
+/// Builds the text of the response to a rejected connection, which is written before any request.
+pub(crate) fn too_many_connections(detail: &str) -> String {
     let body = json!({
-        "type": "urn:outflow:problem:crowded",
-        "title": "there is no place for one more connection",
+        "type": "urn:outflow:problem:too_many_connections",
+        "title": "too many connections are open",
         "status": 503,
         "detail": detail,
         "retry_after": 1.0,
@@ -135,5 +135,5 @@ pub(crate) fn no_place(detail: &str) -> String {
 
 const JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// Where those who hand an answer on say what became of it.
+/// Header in which proxies report how they handled a response (RFC 9209).
 pub(crate) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");

@@ -1,7 +1,7 @@
-//! The body of a request on its way in: bounded in size, and in how long it may be silent.
+//! Body of a request, with a limit for its size and a timeout for pauses.
 //!
-//! One that is held until it is whole has no more time than that for all of it: a byte now and then would
-//! otherwise keep a connection for days, and no call is under way whose own time could run out.
+//! For a body that is collected, the timeout covers all of it: a byte now and then would otherwise occupy a
+//! connection for days, because no call with its own timeout is in progress yet.
 
 use std::fmt;
 use std::future::Future;
@@ -21,100 +21,100 @@ use tokio::time::Sleep;
 use super::hop_by_hop;
 use crate::config::ServerConfig;
 
-/// A request's body.
+/// Body of a request from a caller.
 pub(crate) struct RequestBody {
     body: Incoming,
-    left: u64,
-    patience: Duration,
-    measures: BodyTimers,
-    waiting: Option<Pin<Box<Sleep>>>,
-    broken: BodyBreach,
-    /// The header that holds the API's key, which no caller may write behind a body either.
+    remaining: u64,
+    timeout: Duration,
+    timeout_scope: TimeoutScope,
+    timer: Option<Pin<Box<Sleep>>>,
+    failure: BodyFailure,
+    /// Header with the API's key, which no caller may send as a trailer.
     key: Option<HeaderName>,
 }
 
-/// What its time is for.
+/// Part of a body that the timeout covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum BodyTimers {
-    /// Each silence.
-    Silence,
-    /// All of it.
-    Whole,
+enum TimeoutScope {
+    /// Each pause.
+    EachPause,
+    /// The whole body.
+    WholeBody,
 }
 
-/// Why a body did not come whole, told to whoever has to answer. The call itself only learns that its
-/// body is gone.
+/// Slot for the error of a body, read when the response is built. The call itself only sees that its body
+/// failed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct BodyBreach(Arc<OnceLock<BodyError>>);
+pub(crate) struct BodyFailure(Arc<OnceLock<BodyError>>);
 
-/// Why a body did not come whole.
+/// Reason why a body did not arrive completely.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BodyError {
-    /// It is larger than it may be.
+    /// The body exceeds the limit.
     TooLarge,
-    /// It was silent for too long.
+    /// The body paused for too long.
     Slow,
-    /// It broke off, or its chunks are none.
+    /// The body ended early, or its chunks are malformed.
     Malformed,
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, settings: &ServerConfig) -> Self {
+    pub(crate) fn new(body: Incoming, config: &ServerConfig) -> Self {
         Self {
             body,
-            left: settings.max_body,
-            patience: settings.body_timeout,
-            measures: BodyTimers::Silence,
-            waiting: None,
-            broken: BodyBreach::default(),
+            remaining: config.max_body,
+            timeout: config.body_timeout,
+            timeout_scope: TimeoutScope::EachPause,
+            timer: None,
+            failure: BodyFailure::default(),
             key: None,
         }
     }
 
-    /// The same, for an API whose key is in this header.
-    pub(crate) fn without(mut self, key: Option<HeaderName>) -> Self {
+    /// Removes this header, which carries the API's key, from the trailers.
+    pub(crate) fn without_trailer(mut self, key: Option<HeaderName>) -> Self {
         self.key = key;
         self
     }
 
-    /// Where it is said if it does not come whole.
-    pub(crate) fn breach(&self) -> BodyBreach {
-        self.broken.clone()
+    /// Returns the slot for the error.
+    pub(crate) fn failure(&self) -> BodyFailure {
+        self.failure.clone()
     }
 
-    /// Whether it is known to be larger than it may be.
+    /// Returns true if the body is known to exceed the limit.
     pub(crate) fn is_too_large(&self) -> bool {
-        self.body.size_hint().lower() > self.left
+        self.body.size_hint().lower() > self.remaining
     }
 
-    /// Whether it is known to be small enough to be held, so that the call can be repeated.
+    /// Returns true if the body is known to be small enough to be collected, so that the call can be retried.
     pub(crate) fn is_small(&self) -> bool {
         self.body
             .size_hint()
             .upper()
-            .is_some_and(|size| size <= SMALL)
+            .is_some_and(|size| size <= MAX_COLLECTED)
     }
 
-    /// All of it.
+    /// Reads the whole body.
     pub(crate) async fn collect(mut self) -> Result<Bytes, BodyError> {
-        self.measures = BodyTimers::Whole;
-        let Some(first) = self.data().await? else {
+        self.timeout_scope = TimeoutScope::WholeBody;
+        let Some(first) = self.next_data().await? else {
             return Ok(Bytes::new());
         };
-        let Some(second) = self.data().await? else {
+        let Some(second) = self.next_data().await? else {
             return Ok(first);
         };
         let mut all = BytesMut::from(&*first);
         all.extend_from_slice(&second);
-        while let Some(next) = self.data().await? {
+        while let Some(next) = self.next_data().await? {
             all.extend_from_slice(&next);
         }
         Ok(all.freeze())
     }
 
-    async fn data(&mut self) -> Result<Option<Bytes>, BodyError> {
+    async fn next_data(&mut self) -> Result<Option<Bytes>, BodyError> {
         while let Some(frame) = self.frame().await {
-            // A body with a length has no trailers; over HTTP/2 it may, and they go with the stream.
+            // Over HTTP/2 a body with a length may have trailers; a collected body drops them.
             if let Ok(data) = frame?.into_data() {
                 return Ok(Some(data));
             }
@@ -122,19 +122,20 @@ impl RequestBody {
         Ok(None)
     }
 
-    fn take(&mut self, frame: &Frame<Bytes>) -> Result<(), BodyError> {
+    fn count(&mut self, frame: &Frame<Bytes>) -> Result<(), BodyError> {
         let length = frame.data_ref().map_or(0, Bytes::len);
         let length = u64::try_from(length).map_err(|_| BodyError::TooLarge)?;
-        self.left = self.left.checked_sub(length).ok_or(BodyError::TooLarge)?;
+        let remaining = self.remaining.checked_sub(length);
+        self.remaining = remaining.ok_or(BodyError::TooLarge)?;
         Ok(())
     }
 
-    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
-        let patience = self.patience;
-        let waiting = self
-            .waiting
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        ready!(waiting.as_mut().poll(cx));
+    fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
+        let timeout = self.timeout;
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        ready!(timer.as_mut().poll(cx));
         Poll::Ready(BodyError::Slow)
     }
 }
@@ -148,18 +149,18 @@ impl Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let frame = match Pin::new(&mut self.body).poll_frame(cx) {
-            Poll::Pending => Err(ready!(self.poll_patience(cx))),
+            Poll::Pending => Err(ready!(self.poll_timeout(cx))),
             Poll::Ready(None) => return Poll::Ready(None),
             Poll::Ready(Some(Err(_))) => Err(BodyError::Malformed),
             Poll::Ready(Some(Ok(frame))) => {
-                if self.measures == BodyTimers::Silence {
-                    self.waiting = None;
+                if self.timeout_scope == TimeoutScope::EachPause {
+                    self.timer = None;
                 }
-                self.take(&frame)
-                    .map(|()| hop_by_hop::trailing(frame, self.key.as_ref()))
+                self.count(&frame)
+                    .map(|()| hop_by_hop::filter_trailers(frame, self.key.as_ref()))
             }
         };
-        Poll::Ready(Some(frame.inspect_err(|why| self.broken.report(*why))))
+        Poll::Ready(Some(frame.inspect_err(|error| self.failure.report(*error))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -171,15 +172,15 @@ impl Body for RequestBody {
     }
 }
 
-impl BodyBreach {
-    /// What happened, if anything did.
-    pub(crate) fn why(&self) -> Option<BodyError> {
+impl BodyFailure {
+    /// Returns the error, if there was one.
+    pub(crate) fn error(&self) -> Option<BodyError> {
         self.0.get().copied()
     }
 
-    fn report(&self, why: BodyError) {
-        // The first thing that went wrong is the one that matters.
-        let _known = self.0.set(why);
+    fn report(&self, error: BodyError) {
+        // The first error is the cause of all later ones.
+        let _known = self.0.set(error);
     }
 }
 
@@ -187,14 +188,14 @@ impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TooLarge => "the body is larger than `max_body` allows",
-            Self::Slow => "the body was silent for too long, or took too long to come whole",
-            Self::Malformed => "the body broke off, or its chunks are malformed",
+            Self::Slow => "the body paused for too long, or took too long to arrive completely",
+            Self::Malformed => "the body ended early, or its chunks are malformed",
         })
     }
 }
 
 impl std::error::Error for BodyError {}
 
-/// As much as a connection's window, and more than most calls to an API carry. Held for each call that
-/// waits: ten thousand of them then take at most 640 MiB, and usually hardly anything.
-const SMALL: u64 = 64 * 1024;
+/// Size of a connection's window, above the bodies of most calls. Each waiting call holds its body: ten thousand
+/// of them take at most 640 MiB, and usually far less.
+const MAX_COLLECTED: u64 = 64 * 1024;

@@ -1,9 +1,8 @@
-//! Who may ask, and what cannot be asked of a gateway, whatever the API.
+//! Checks of a parsed request that do not depend on the API.
 //!
-//! Framing is checked before a request is parsed; this is what is checked of it afterwards, on every
-//! version of HTTP: which host it means, which method, whether it wants another protocol, and whether
-//! its sender may use the keys that are kept here. A web page may send requests to this machine from
-//! the browser of whoever looks at it, so without a token a browser is let in only for a page of ours.
+//! Framing is checked before parsing. This module checks the rest on every version of HTTP: host, method,
+//! upgrade, and the right to use the stored keys. A web page can send requests to this machine through the
+//! user's browser. So without a token the guard accepts a browser's request only from a page of this origin.
 
 use http::header::{EXPECT, HOST, ORIGIN, UPGRADE};
 use http::request::Parts;
@@ -15,116 +14,122 @@ use subtle::ConstantTimeEq;
 use super::problem::ProxyProblem;
 use crate::h1::framing::FramingError;
 
-/// Where a door is, which decides how it may be called.
+/// Reachability of a listener, which decides the allowed hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ListenerExposure {
-    /// A port of this machine that only its own programs reach.
+    /// Port that only programs of this machine reach.
     Loopback,
-    /// Any other.
+    /// Any other listener.
     Elsewhere,
 }
 
-/// What was refused before it was parsed, if this request stands for such a one.
-pub(crate) fn misframed(headers: &HeaderMap) -> Option<ProxyProblem> {
+/// Returns the problem that the framing check found, if this is its synthetic request.
+pub(crate) fn framing_problem(headers: &HeaderMap) -> Option<ProxyProblem> {
     let name = headers.get(REFUSED)?;
-    let fault = FramingError::named(name.as_bytes()).unwrap_or(FramingError::RequestLine);
-    Some(misread(fault))
+    let error = FramingError::from_name(name.as_bytes()).unwrap_or(FramingError::RequestLine);
+    Some(ambiguous(error))
 }
 
-/// Whether a gateway can do what is asked.
-pub(crate) fn possible(head: &Parts, door: ListenerExposure) -> Result<(), ProxyProblem> {
-    let authority = one_host(head)?;
-    if door == ListenerExposure::Loopback && !is_this_machine(authority.host()) {
+/// Checks host, method, upgrade and expectation.
+pub(crate) fn check_supported(
+    head: &Parts,
+    exposure: ListenerExposure,
+) -> Result<(), ProxyProblem> {
+    let authority = single_host(head)?;
+    if exposure == ListenerExposure::Loopback && !is_this_machine(authority.host()) {
         return Err(misdirected());
     }
     if head.method == Method::CONNECT || head.method == Method::TRACE {
-        let refusal = ProxyProblem::new(
+        let problem = ProxyProblem::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method",
-            "this method is not handed on",
+            "this method is not forwarded",
         );
-        return Err(refusal
-            .detail("CONNECT and TRACE are refused for every API")
+        return Err(problem
+            .detail("CONNECT and TRACE are rejected for every API")
             .closing());
     }
-    if wants_another_protocol(&head.headers) {
-        let refusal = ProxyProblem::new(
+    if wants_upgrade(&head.headers) {
+        let problem = ProxyProblem::new(
             StatusCode::NOT_IMPLEMENTED,
             "upgrade",
-            "the protocol is not changed here",
+            "upgrades are not supported",
         );
-        return Err(refusal.detail("send the request without Upgrade").closing());
+        return Err(problem.detail("send the request without Upgrade").closing());
     }
-    let known = |word: &HeaderValue| word.as_bytes().eq_ignore_ascii_case(b"100-continue");
-    if head.headers.get_all(EXPECT).into_iter().all(known) {
+    let is_known = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    if head.headers.get_all(EXPECT).into_iter().all(is_known) {
         return Ok(());
     }
     Err(ProxyProblem::new(
         StatusCode::EXPECTATION_FAILED,
         "expect",
-        "only 100-continue can be expected",
+        "only the expectation 100-continue is supported",
     ))
 }
 
-/// Whether the sender may use what is kept here. The token is taken out: it is for us alone.
-pub(crate) fn known(head: &mut Parts, token: Option<&SecretString>) -> Result<(), ProxyProblem> {
-    let once = head.headers.get_all(TOKEN).into_iter().count() == 1;
-    let shown = head.headers.remove(TOKEN).filter(|_| once);
+/// Checks the right to use the stored keys. Removes the token, so that no API sees it.
+pub(crate) fn check_token(
+    head: &mut Parts,
+    token: Option<&SecretString>,
+) -> Result<(), ProxyProblem> {
+    let is_single = head.headers.get_all(TOKEN).into_iter().count() == 1;
+    let sent = head.headers.remove(TOKEN).filter(|_| is_single);
     let Some(token) = token else {
-        return from_no_page(head);
+        return check_origin(head);
     };
     let token = token.expose_secret().as_bytes();
-    let fits = |shown: &HeaderValue| bool::from(shown.as_bytes().ct_eq(token));
-    if shown.as_ref().is_some_and(fits) {
+    let is_valid = |sent: &HeaderValue| bool::from(sent.as_bytes().ct_eq(token));
+    if sent.as_ref().is_some_and(is_valid) {
         return Ok(());
     }
-    let refusal = ProxyProblem::new(StatusCode::UNAUTHORIZED, "token", "a token is needed here");
+    let problem = ProxyProblem::new(StatusCode::UNAUTHORIZED, "token", "a token is required");
     let advice = "send the secret of `token_env` or `token_file` as Outflow-Token";
-    Err(refusal.advice(advice).proxy_error("http_request_denied"))
+    Err(problem.advice(advice).proxy_error("http_request_denied"))
 }
 
-/// A browser says where a request comes from, and no page can keep it from doing so. Those that do not
-/// know how near the page is still name it; programs that are no browsers say neither.
-fn from_no_page(head: &Parts) -> Result<(), ProxyProblem> {
+/// Rejects requests of foreign pages. A browser sends `Sec-Fetch-Site`, which no page can suppress; older
+/// browsers send `Origin`. Other programs send neither.
+fn check_origin(head: &Parts) -> Result<(), ProxyProblem> {
     let headers = &head.headers;
-    let near = |site: &HeaderValue| site == "same-origin" || site == "none";
-    let ours = if headers.contains_key(FETCH_SITE) {
-        headers.get_all(FETCH_SITE).into_iter().all(near)
+    let is_same_site = |site: &HeaderValue| site == "same-origin" || site == "none";
+    let is_allowed = if headers.contains_key(FETCH_SITE) {
+        headers.get_all(FETCH_SITE).into_iter().all(is_same_site)
     } else {
-        let host = one_host(head)?;
+        let host = single_host(head)?;
         let mut origins = headers.get_all(ORIGIN).into_iter();
-        origins.all(|origin| is_page_of(origin, &host))
+        origins.all(|origin| is_origin_of(origin, &host))
     };
-    if ours {
+    if is_allowed {
         return Ok(());
     }
     Err(ProxyProblem::new(
         StatusCode::FORBIDDEN,
-        "page",
-        "a page of another site may not use the keys that are kept here",
+        "cross_site",
+        "a page of another site may not use the stored keys",
     )
     .advice("set a token and send it as Outflow-Token")
     .proxy_error("http_request_denied"))
 }
 
-/// Whether this names a page that came from here; one without a name, `null`, did not.
-fn is_page_of(origin: &HeaderValue, host: &Authority) -> bool {
+/// Returns true if the origin is this host; the origin `null` is not.
+fn is_origin_of(origin: &HeaderValue, host: &Authority) -> bool {
     let bare = origin.as_bytes().strip_prefix(b"http://");
     bare.is_some_and(|bare| bare.eq_ignore_ascii_case(host.as_str().as_bytes()))
 }
 
-/// The host that is meant, if all who name one name the same.
-fn one_host(head: &Parts) -> Result<Authority, ProxyProblem> {
+/// Returns the host of the request, if the target and `Host` agree.
+fn single_host(head: &Parts) -> Result<Authority, ProxyProblem> {
     let mut hosts = head.headers.get_all(HOST).into_iter();
     let (host, second) = (hosts.next(), hosts.next());
     if second.is_some() {
-        return Err(misread(FramingError::TwoHosts));
+        return Err(ambiguous(FramingError::TwoHosts));
     }
     let host = match host {
         Some(host) => {
             let host = Authority::try_from(host.as_bytes());
             let plain = host.ok().filter(|host| !host.as_str().contains('@'));
-            Some(plain.ok_or_else(|| misread(FramingError::NoHost))?)
+            Some(plain.ok_or_else(|| ambiguous(FramingError::NoHost))?)
         }
         None => None,
     };
@@ -137,12 +142,12 @@ fn one_host(head: &Parts) -> Result<Authority, ProxyProblem> {
         .closing()),
         (Some(target), _) => Ok(target.clone()),
         (None, Some(host)) => Ok(host),
-        (None, None) => Err(misread(FramingError::NoHost)),
+        (None, None) => Err(ambiguous(FramingError::NoHost)),
     }
 }
 
-/// Whether a host's name can only be this machine. A name that somebody else's server answers for may
-/// lead here as well, and a page from there would then be one of ours.
+/// Returns true if the host can only be this machine. A foreign name may resolve to this machine as well, and a
+/// page of that name would then have this origin (DNS rebinding).
 fn is_this_machine(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let dot = host.len().saturating_sub(".localhost".len());
@@ -152,20 +157,20 @@ fn is_this_machine(host: &str) -> bool {
         || end.eq_ignore_ascii_case(".localhost")
 }
 
-/// Whether the sender wants to speak something else. HTTP/2 over an open connection may be offered in
-/// passing, and is passed over: clients that want it for certain begin with it.
-fn wants_another_protocol(headers: &HeaderMap) -> bool {
-    let mut wanted = headers.get_all(UPGRADE).into_iter();
-    wanted.any(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(b"h2c"))
+/// Returns true if the client asks for another protocol. An offer of `h2c` is ignored: clients that require
+/// HTTP/2 begin with it.
+fn wants_upgrade(headers: &HeaderMap) -> bool {
+    let mut protocols = headers.get_all(UPGRADE).into_iter();
+    protocols.any(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(b"h2c"))
 }
 
-fn misread(fault: FramingError) -> ProxyProblem {
+fn ambiguous(error: FramingError) -> ProxyProblem {
     ProxyProblem::new(
-        fault.status(),
-        fault.name(),
-        "the request cannot be read in one way only",
+        error.status(),
+        error.name(),
+        "the request is malformed or ambiguous",
     )
-    .detail(fault.advice())
+    .detail(error.advice())
     .closing()
 }
 
@@ -173,14 +178,14 @@ fn misdirected() -> ProxyProblem {
     ProxyProblem::new(
         StatusCode::MISDIRECTED_REQUEST,
         "host",
-        "this host is not answered for here",
+        "this sidecar does not serve this host",
     )
-    .advice("call it as 127.0.0.1 or localhost")
+    .advice("use the host 127.0.0.1 or localhost")
     .proxy_error("http_request_denied")
     .closing()
 }
 
-/// By this a head is told that was not in order.
+/// Header of the synthetic request for an invalid head.
 const REFUSED: HeaderName = HeaderName::from_static("outflow-refused");
 
 const TOKEN: HeaderName = HeaderName::from_static("outflow-token");
@@ -192,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machines_own_names_are_this_machine() {
+    fn only_addresses_and_localhost_names_are_this_machine() {
         for host in [
             "localhost",
             "LOCALHOST",

@@ -1,4 +1,4 @@
-//! The body of an answer on its way out: a text of ours, or what the API sends as it comes.
+//! Body of a response: a text of the sidecar, or the body of the API as it arrives.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,49 +7,49 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::hop_by_hop;
-use super::stalled_readers::{Lost, StalledReaders, WatchedBody};
+use super::stalled_readers::{StalledReaders, StreamError, WatchedBody};
 use crate::accept::idle_tracker::ActiveRequest;
 
-/// An answer's body. The request is under way until it is gone.
+/// Body of a response. Its request is in progress until the body is dropped.
 pub(crate) enum ResponseBody {
-    /// Its connection sees to it that it is taken.
+    /// Body over HTTP/1, whose connection detects a stalled reader.
     Plain(
-        DownloadSource,
-        #[expect(dead_code, reason = "held for its end alone")] ActiveRequest,
+        BodySource,
+        #[expect(dead_code, reason = "held until it is dropped")] ActiveRequest,
     ),
-    /// Its connection does not.
+    /// Body over HTTP/2, whose connection does not.
     Watched(WatchedBody),
 }
 
-/// Where a body comes from.
-pub(crate) enum DownloadSource {
-    /// Our own words.
+/// Source of a body.
+pub(crate) enum BodySource {
+    /// Text of the sidecar.
     Text(Bytes),
-    /// The API.
+    /// Body of the API's response.
     Api(outflow::Body),
 }
 
-impl DownloadSource {
+impl BodySource {
     pub(crate) const fn text(bytes: Bytes) -> Self {
         Self::Text(bytes)
     }
 }
 
-impl Body for DownloadSource {
+impl Body for BodySource {
     type Data = Bytes;
-    type Error = Lost;
+    type Error = StreamError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Lost>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
         match &mut *self {
             Self::Text(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Text(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Self::Api(body) => {
                 let polled = Pin::new(body).poll_frame(cx);
                 polled
-                    .map_ok(|frame| hop_by_hop::trailing(frame, None))
+                    .map_ok(|frame| hop_by_hop::filter_trailers(frame, None))
                     .map_err(Into::into)
             }
         }
@@ -71,27 +71,29 @@ impl Body for DownloadSource {
 }
 
 impl ResponseBody {
-    /// With somebody who watches whether it is taken, if the connection does not see to that.
+    /// Creates a body that is watched for a stalled reader if `readers` is given.
     pub(crate) fn new(
-        source: DownloadSource,
-        beat: ActiveRequest,
+        source: BodySource,
+        active: ActiveRequest,
         readers: Option<&StalledReaders>,
     ) -> Self {
         match readers {
-            Some(readers) if !source.is_end_stream() => Self::Watched(readers.watch(source, beat)),
-            _ => Self::Plain(source, beat),
+            Some(readers) if !source.is_end_stream() => {
+                Self::Watched(readers.watch(source, active))
+            }
+            _ => Self::Plain(source, active),
         }
     }
 }
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Lost;
+    type Error = StreamError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Lost>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
         match &mut *self {
             Self::Plain(source, _) => Pin::new(source).poll_frame(cx),
             Self::Watched(watched) => watched.poll_frame(cx),

@@ -1,6 +1,6 @@
-//! What we add to an answer of the API: that it came through here, how long it waited, and how the
-//! limits stand. What the API says about its limits itself is never overwritten, and what it says in our
-//! name is not handed on.
+//! Headers that the sidecar adds to a response: `Via`, the wait, the attempts and the state of the limits.
+//!
+//! Limit headers of the API are never overwritten. `Outflow-*` headers of the API are removed.
 
 use std::time::Duration;
 
@@ -9,40 +9,43 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use outflow::refusal::http_status::ceil_seconds;
 use outflow::{RemainingQuota, Response, Upstream};
 
-use super::control_headers::is_ours;
+use super::control_headers::is_outflow_header;
 use super::problem::PROXY_STATUS;
 
-/// Adds what is known about an answer to its headers.
-pub(crate) fn annotate(headers: &mut HeaderMap, answer: &ResponseFacts, upstream: &Upstream) {
-    disown(headers);
+/// Adds the facts about a response to its headers.
+pub(crate) fn annotate(headers: &mut HeaderMap, facts: &ResponseFacts, upstream: &Upstream) {
+    remove_outflow_headers(headers);
     headers.append(VIA, OUR_VIA);
-    // Behind those who handed it on before us, so that nobody else's word is taken for ours.
+    // The entry follows those of earlier proxies, so that none of theirs looks like this one.
     if headers.contains_key(PROXY_STATUS) {
-        let ours = format!("outflow; received-status={}", answer.status.as_u16());
-        headers.extend(HeaderValue::try_from(ours).map(|ours| (PROXY_STATUS, ours)));
+        let entry = format!("outflow; received-status={}", facts.status.as_u16());
+        headers.extend(HeaderValue::try_from(entry).map(|entry| (PROXY_STATUS, entry)));
     }
-    headers.insert(WAIT, seconds(answer.waited));
-    headers.insert(ATTEMPTS, HeaderValue::from(answer.attempts));
-    let state = upstream.state(answer.target).name();
+    headers.insert(WAIT, seconds(facts.waited));
+    headers.insert(ATTEMPTS, HeaderValue::from(facts.attempts));
+    let state = upstream.state(facts.target).name();
     headers.insert(STATE, HeaderValue::from_static(state));
-    if THEIR_OWN.iter().any(|name| headers.contains_key(name)) {
+    if API_LIMIT_HEADERS
+        .iter()
+        .any(|name| headers.contains_key(name))
+    {
         return;
     }
-    if let Some(room) = upstream.remaining(answer.target) {
-        add_limit_headers(headers, &room);
+    if let Some(quota) = upstream.remaining(facts.target) {
+        add_limit_headers(headers, &quota);
     }
 }
 
-/// Takes out what only we may say.
-fn disown(headers: &mut HeaderMap) {
-    let ours = headers.keys().filter(|name| is_ours(name));
-    let ours: Vec<HeaderName> = ours.cloned().collect();
-    for name in ours {
+/// Removes headers that only the sidecar may send.
+fn remove_outflow_headers(headers: &mut HeaderMap) {
+    let names = headers.keys().filter(|name| is_outflow_header(name));
+    let names: Vec<HeaderName> = names.cloned().collect();
+    for name in names {
         headers.remove(name);
     }
 }
 
-/// What is known about an answer beside itself.
+/// Facts about a response that are not part of it.
 pub(crate) struct ResponseFacts {
     status: StatusCode,
     waited: Duration,
@@ -51,33 +54,33 @@ pub(crate) struct ResponseFacts {
 }
 
 impl From<&Response> for ResponseFacts {
-    fn from(answer: &Response) -> Self {
+    fn from(response: &Response) -> Self {
         Self {
-            status: answer.status(),
-            waited: answer.waited(),
-            attempts: answer.attempts(),
-            target: answer.target(),
+            status: response.status(),
+            waited: response.waited(),
+            attempts: response.attempts(),
+            target: response.target(),
         }
     }
 }
 
-/// Tells how the fullest limit stands, as the IETF's draft writes it.
-fn add_limit_headers(headers: &mut HeaderMap, room: &RemainingQuota) {
-    let name = room.rate;
-    let window = ceil_seconds(room.rate.per());
-    let policy = format!("\"{name}\";q={};w={window}", room.capacity);
-    let stand = match room.more_in {
-        Some(span) => format!("\"{name}\";r={};t={}", room.left, ceil_seconds(span)),
-        None => format!("\"{name}\";r={}", room.left),
+/// Writes the quota of the fullest limit in the format of the IETF draft.
+fn add_limit_headers(headers: &mut HeaderMap, quota: &RemainingQuota) {
+    let name = quota.rate;
+    let window = ceil_seconds(quota.rate.per());
+    let policy = format!("\"{name}\";q={};w={window}", quota.capacity);
+    let remaining = match quota.more_in {
+        Some(delay) => format!("\"{name}\";r={};t={}", quota.left, ceil_seconds(delay)),
+        None => format!("\"{name}\";r={}", quota.left),
     };
-    for (header, text) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, stand)] {
+    for (header, text) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, remaining)] {
         if let Ok(value) = HeaderValue::try_from(text) {
             headers.insert(header, value);
         }
     }
 }
 
-/// A span in seconds, to the millisecond. Most calls do not wait.
+/// Formats a duration in seconds, to the millisecond. Most calls do not wait.
 fn seconds(span: Duration) -> HeaderValue {
     if span.as_millis() == 0 {
         return HeaderValue::from_static("0");
@@ -86,7 +89,7 @@ fn seconds(span: Duration) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("0"))
 }
 
-/// Who handed it on.
+/// Entry of the sidecar in `Via`.
 pub(crate) const OUR_VIA: HeaderValue = HeaderValue::from_static("1.1 outflow");
 
 const WAIT: HeaderName = HeaderName::from_static("outflow-wait");
@@ -95,8 +98,8 @@ const STATE: HeaderName = HeaderName::from_static("outflow-state");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// By these an API tells how its own limits stand.
-const THEIR_OWN: [HeaderName; 4] = [
+/// Headers in which an API reports its own limits.
+const API_LIMIT_HEADERS: [HeaderName; 4] = [
     RATE_LIMIT,
     RATE_LIMIT_POLICY,
     HeaderName::from_static("x-ratelimit-limit"),
@@ -107,17 +110,17 @@ const THEIR_OWN: [HeaderName; 4] = [
 mod tests {
     use super::*;
 
-    // A window of half a second is told as one: the draft knows whole seconds only.
+    // The draft knows only whole seconds: 200 ms become one second.
     #[test]
-    fn a_limit_is_told_in_whole_seconds_rounded_up() {
+    fn a_limit_is_reported_in_whole_seconds_rounded_up() {
         let mut headers = HeaderMap::new();
-        let room = RemainingQuota {
+        let quota = RemainingQuota {
             rate: "10/s".parse().expect("valid"),
             capacity: 10,
             left: 3,
             more_in: Some(Duration::from_millis(200)),
         };
-        add_limit_headers(&mut headers, &room);
+        add_limit_headers(&mut headers, &quota);
         assert_eq!(headers[RATE_LIMIT_POLICY], "\"10/s\";q=10;w=1");
         assert_eq!(headers[RATE_LIMIT], "\"10/s\";r=3;t=1");
         assert_eq!(seconds(Duration::from_micros(900)), "0");

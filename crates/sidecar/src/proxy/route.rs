@@ -1,21 +1,21 @@
-//! Which API a request is for, and what of its target is the API's own.
+//! Route of a request: the API that its target names, and the path for that API.
 
 use http::{StatusCode, Uri};
 use outflow::Outflow;
 
 use super::problem::ProxyProblem;
 
-/// `/{api}{path}`, cut where the name ends. The path is the API's byte for byte: it may be signed.
+/// Target `/{api}{path}`, split after the name. The path stays byte for byte, because it may be signed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RequestRoute<'a> {
-    /// The name of the API.
+    /// Name of the API.
     pub(crate) api: &'a str,
-    /// What follows it, query included.
+    /// Rest of the target, with the query.
     pub(crate) path: &'a str,
 }
 
 impl<'a> RequestRoute<'a> {
-    /// The route of a target; nothing for `/` itself.
+    /// Splits a target; returns `None` for `/` itself.
     pub(crate) fn from_uri(uri: &'a Uri) -> Option<Self> {
         let target = uri.path_and_query().map_or("/", |path| path.as_str());
         let target = target.strip_prefix('/').unwrap_or(target);
@@ -28,15 +28,15 @@ impl<'a> RequestRoute<'a> {
     }
 }
 
-/// What is told of a name that there is not.
-pub(crate) fn unknown(name: &str, client: &Outflow) -> ProxyProblem {
+/// Builds the problem of an unknown API.
+pub(crate) fn unknown_api(name: &str, client: &Outflow) -> ProxyProblem {
     let mut names: Vec<String> = client.apis().map(String::from).collect();
     names.sort_unstable();
     let known = names.join(", ");
-    // The name is the caller's own, and may be anything: it is quoted only if it looks like one.
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    // The caller may send any text here: it is quoted only if it looks like a name.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let detail = match name {
-        name if !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(plain) => {
+        name if !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_plain) => {
             format!("there is no API `{name}`")
         }
         _ => "the path does not begin with the name of an API".to_owned(),
@@ -48,12 +48,12 @@ pub(crate) fn unknown(name: &str, client: &Outflow) -> ProxyProblem {
         .proxy_error("destination_not_found")
 }
 
-/// What is answered at `/`.
-pub(crate) fn help(client: &Outflow) -> String {
+/// Builds the text at `/`.
+pub(crate) fn help_text(client: &Outflow) -> String {
     let mut names: Vec<_> = client.apis().collect();
     names.sort_unstable();
     let mut text = String::from(
-        "outflow: calls to rate-limited APIs, governed.\n\n\
+        "outflow: a proxy for rate-limited APIs.\n\n\
          Put the name of an API before its path:\n",
     );
     for name in names {
@@ -61,19 +61,19 @@ pub(crate) fn help(client: &Outflow) -> String {
         text.push_str(&name);
         text.push_str("/...\n");
     }
-    text.push_str("\nHeaders such as Outflow-Priority and Outflow-Deadline steer one call.\n");
+    text.push_str("\nHeaders such as Outflow-Priority and Outflow-Deadline control one call.\n");
     text
 }
 
-/// Longer names are no names.
-const LONGEST_NAME: usize = 64;
+/// Length above which a text is not quoted as a name.
+const MAX_NAME: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_path_behind_the_name_is_kept_byte_for_byte() {
+    fn the_path_after_the_name_stays_byte_for_byte() {
         for (target, api, path) in [
             ("/github/repos?q=%2F#", "github", "/repos?q=%2F"),
             ("/github", "github", ""),

@@ -1,12 +1,12 @@
-//! Readers over HTTP/2, and what becomes of an answer that its reader does not take.
+//! Detection of stalled readers over HTTP/2.
 //!
-//! Over HTTP/1.1 whoever does not read blocks the connection, and that is seen there. Over HTTP/2 a reader
-//! gives leave for each piece: without it the connection goes on, nothing is stuck, and the answer is simply
-//! not asked for more, while it holds a place at the API that others wait for. So the answers of a
-//! connection are looked at now and then, and one whose reader has asked for nothing all the while is given up.
-//! Looking costs nothing while pieces are taken; a timer that each of them resets would.
+//! Over HTTP/1.1 a client that does not read blocks the connection, and `StrictIo` detects it. Over HTTP/2 the
+//! client grants a window for each stream. Without a window the connection goes on, but the stream stalls and
+//! occupies a connection to the API that others need. So the responses of a connection are polled at
+//! intervals, and a response whose reader took no frame meanwhile is aborted. A timer that each frame resets
+//! would cost time per frame.
 //!
-//! An API that is silent is no concern of this: it is asked already, and has its own time.
+//! A silent API is not detected here: the client has its own timeout for it.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -19,10 +19,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
 
-use super::response_body::DownloadSource;
+use super::response_body::BodySource;
 use crate::accept::idle_tracker::ActiveRequest;
 
-/// The answers of one connection.
+/// Watched responses of one connection.
 #[derive(Clone, Default)]
 pub(crate) struct StalledReaders {
     shared: Arc<ReaderTable>,
@@ -30,95 +30,95 @@ pub(crate) struct StalledReaders {
 
 #[derive(Default)]
 struct ReaderTable {
-    answers: Mutex<Vec<Weak<Mutex<StreamedResponse>>>>,
-    first: Notify,
+    responses: Mutex<Vec<Weak<Mutex<StreamedResponse>>>>,
+    added: Notify,
 }
 
-/// An answer that is given up if nobody takes it.
+/// Body of a response that is aborted if its reader stalls.
 pub(crate) struct WatchedBody(Arc<Mutex<StreamedResponse>>);
 
 struct StreamedResponse {
-    /// Nothing once it was given up. The request is under way for as long.
-    kept: Option<(DownloadSource, ActiveRequest)>,
-    /// How often it was seen since its reader last asked for more; nothing while the API is asked.
-    seen: Option<u32>,
+    /// Source and its request; `None` once the response was aborted.
+    source: Option<(BodySource, ActiveRequest)>,
+    /// Polls since the reader last took a frame; `None` while the API has the next frame to send.
+    stalled_polls: Option<u32>,
 }
 
-/// Why an answer does not come whole: the API broke off, or its reader did.
-pub(crate) type Lost = Box<dyn Error + Send + Sync>;
+/// Failure of a response body: the API broke off, or the reader stalled.
+pub(crate) type StreamError = Box<dyn Error + Send + Sync>;
 
 impl StalledReaders {
-    /// Watches over the reader of an answer.
-    pub(crate) fn watch(&self, body: DownloadSource, beat: ActiveRequest) -> WatchedBody {
-        let answer = Arc::new(Mutex::new(StreamedResponse {
-            kept: Some((body, beat)),
-            seen: Some(0),
+    /// Watches the reader of a response.
+    pub(crate) fn watch(&self, source: BodySource, active: ActiveRequest) -> WatchedBody {
+        let response = Arc::new(Mutex::new(StreamedResponse {
+            source: Some((source, active)),
+            stalled_polls: Some(0),
         }));
-        let mut answers = lock(&self.shared.answers);
-        if answers.len() >= MANY {
-            answers.retain(|answer| answer.strong_count() > 0);
+        let mut responses = lock(&self.shared.responses);
+        if responses.len() >= CLEANUP_LEN {
+            responses.retain(|response| response.strong_count() > 0);
         }
-        answers.push(Arc::downgrade(&answer));
-        self.shared.first.notify_one();
-        WatchedBody(answer)
+        responses.push(Arc::downgrade(&response));
+        self.shared.added.notify_one();
+        WatchedBody(response)
     }
 
-    /// Gives up what has not been taken for so long, or up to a quarter of it longer. Without end.
-    pub(crate) async fn watched(&self, patience: Duration) -> Infallible {
+    /// Aborts responses whose readers stall for this time, or up to a quarter longer. Never returns.
+    pub(crate) async fn watch_all(&self, timeout: Duration) -> Infallible {
         loop {
-            if lock(&self.shared.answers).is_empty() {
-                self.shared.first.notified().await;
+            if lock(&self.shared.responses).is_empty() {
+                self.shared.added.notified().await;
             }
-            tokio::time::sleep(patience / LOOKS).await;
-            self.check();
+            tokio::time::sleep(timeout / POLLS).await;
+            self.abort_stalled();
         }
     }
 
-    fn check(&self) {
-        let mut given_up = Vec::new();
-        lock(&self.shared.answers).retain(|answer| {
-            let Some(answer) = answer.upgrade() else {
+    fn abort_stalled(&self) {
+        let mut aborted = Vec::new();
+        lock(&self.shared.responses).retain(|response| {
+            let Some(response) = response.upgrade() else {
                 return false;
             };
-            let mut answer = lock(&answer);
-            if let Some(seen) = &mut answer.seen {
-                *seen += 1;
-                if *seen > LOOKS {
-                    given_up.extend(answer.kept.take());
+            let mut response = lock(&response);
+            if let Some(polls) = &mut response.stalled_polls {
+                *polls += 1;
+                if *polls > POLLS {
+                    aborted.extend(response.source.take());
                 }
             }
-            answer.kept.is_some()
+            response.source.is_some()
         });
-        // Giving a place back may wake others: nothing is locked any more.
-        drop(given_up);
+        // Dropping a source may wake waiters, so it happens without a lock.
+        drop(aborted);
     }
 }
 
 impl WatchedBody {
-    /// The next piece; an error once it was given up.
+    /// Polls the next frame; returns an error once the response was aborted.
     pub(crate) fn poll_frame(
         &self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Lost>>> {
-        let mut answer = lock(&self.0);
-        let Some((body, _)) = &mut answer.kept else {
-            return Poll::Ready(Some(Err("nobody took the answer in time".into())));
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
+        let mut response = lock(&self.0);
+        let Some((source, _)) = &mut response.source else {
+            return Poll::Ready(Some(Err("the client did not read the response".into())));
         };
-        let polled = Pin::new(body).poll_frame(cx);
-        answer.seen = polled.is_ready().then_some(0);
+        let polled = Pin::new(source).poll_frame(cx);
+        response.stalled_polls = polled.is_ready().then_some(0);
         polled
     }
 
     pub(crate) fn is_end_stream(&self) -> bool {
-        let answer = lock(&self.0);
-        let kept = answer.kept.as_ref();
-        kept.is_some_and(|(body, _)| body.is_end_stream())
+        let response = lock(&self.0);
+        let source = response.source.as_ref();
+        source.is_some_and(|(source, _)| source.is_end_stream())
     }
 
     pub(crate) fn size_hint(&self) -> SizeHint {
-        let answer = lock(&self.0);
-        let kept = answer.kept.as_ref();
-        kept.map_or_else(SizeHint::default, |(body, _)| body.size_hint())
+        let response = lock(&self.0);
+        let source = response.source.as_ref();
+        source.map_or_else(SizeHint::default, |(source, _)| source.size_hint())
     }
 }
 
@@ -126,8 +126,8 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How often an answer is seen untaken before it is given up.
-const LOOKS: u32 = 4;
+/// Polls of a stalled response before it is aborted.
+const POLLS: u32 = 4;
 
-/// Twice as many as can be under way on a connection: then half of them at least are over.
-const MANY: usize = 200;
+/// Twice the streams of a connection: at this length at least half of the entries are over.
+const CLEANUP_LEN: usize = 200;

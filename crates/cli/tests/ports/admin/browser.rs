@@ -60,7 +60,7 @@ async fn chromium_asks_for_the_token_and_stores_it_nowhere() {
         .until("!document.getElementById('ask').hidden")
         .expect("it asks");
     for (token, shown) in [
-        ("wrong", "about.textContent === 'that was not the token'"),
+        ("wrong", "about.textContent === 'this token is wrong'"),
         (
             "s3cret-token",
             "document.querySelectorAll('article').length === 1",

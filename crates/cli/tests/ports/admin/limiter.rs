@@ -124,7 +124,10 @@ async fn a_refusal_states_its_reason_and_delay() {
         "at once, not after a second"
     );
     let never = acquire(&running, &json!({ "api": "stock", "cost": 4 })).await;
-    assert_eq!((never.status, never.problem().as_str()), (422, "never"));
+    assert_eq!(
+        (never.status, never.problem().as_str()),
+        (422, "cost_too_high")
+    );
     assert_eq!(never.json()["limit"], "3/min");
     assert_eq!(
         acquire(&running, &json!({ "api": "bonds" }))

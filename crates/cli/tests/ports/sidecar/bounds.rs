@@ -207,7 +207,10 @@ async fn the_sidecar_rejects_and_counts_excess_connections() {
                 .contains(words)
         );
         let rejections = sidecar.program.station().rejections();
-        assert_eq!(rejections.too_many_connections() + rejections.greedy(), 1);
+        assert_eq!(
+            rejections.too_many_connections() + rejections.too_many_per_address(),
+            1
+        );
         drop(open);
         let free = async { while sidecar.get("/strict/x", "").await.status != 200 {} };
         timeout(PATIENCE, free)

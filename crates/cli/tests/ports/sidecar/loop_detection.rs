@@ -42,7 +42,7 @@ async fn the_sidecar_refuses_a_looping_call() {
     for sidecar in [&alone, &one, &other] {
         let reply = sidecar.get("/strict/x", "").await;
         assert_eq!(reply.status, 508, "{reply:?}");
-        assert_eq!(reply.problem()["type"], "urn:outflow:problem:circle");
+        assert_eq!(reply.problem()["type"], "urn:outflow:problem:loop");
         let mark = reply.header("proxy-status").expect("a mark");
         assert!(mark.contains("proxy_loop_detected"), "{mark}");
     }

@@ -32,7 +32,7 @@ async fn the_sidecar_requires_a_configured_token() {
         }
     }
     assert_eq!(api.audit().count(), 0);
-    assert_eq!(sidecar.program.station().rejections().strangers(), 12);
+    assert_eq!(sidecar.program.station().rejections().unauthorized(), 12);
     let reply = sidecar
         .get("/strict/x", "outflow-token: open sesame\r\n")
         .await;
@@ -74,7 +74,7 @@ async fn the_sidecar_refuses_cross_site_requests() {
         let reply = sidecar.get("/strict/x", headers).await;
         assert_eq!(reply.status, status, "{headers:?}");
         if status == 403 {
-            assert_eq!(reply.problem()["type"], "urn:outflow:problem:page");
+            assert_eq!(reply.problem()["type"], "urn:outflow:problem:cross_site");
         }
     }
     assert_eq!(api.audit().count(), 6);

@@ -1,50 +1,49 @@
-//! What can be wrong with the framing of a request, and what its sender is told.
+//! Framing errors of a request, with the status and advice for its sender.
 
 use http::StatusCode;
 
-/// Why bytes cannot be let through.
+/// Violation of the framing rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FramingError {
     /// A line ends in a line feed alone.
     BareLf,
-    /// A header goes on in a second line.
+    /// A header continues on a second line.
     Folded,
-    /// What stands before the colon is no name.
+    /// The text before the colon is not a header name.
     Name,
     /// A value holds a control character.
     Value,
     /// The first line is not a method, a target and a version.
     RequestLine,
-    /// The target holds what targets cannot.
+    /// The target contains an invalid character.
     Target,
-    /// Not a version that is spoken here.
+    /// The HTTP version is not supported.
     Version,
-    /// No host is named.
+    /// The `Host` header is missing.
     NoHost,
-    /// More than one is.
+    /// There is more than one `Host` header.
     TwoHosts,
-    /// The length is no number.
+    /// `Content-Length` is not a number.
     Length,
-    /// There is more than one.
+    /// There is more than one `Content-Length`.
     TwoLengths,
-    /// The body is coded in a way that is not `chunked`, once.
+    /// `Transfer-Encoding` is not `chunked`, once.
     Coding,
-    /// It has a length and a coding.
+    /// There are both a length and a coding.
     LengthAndCoding,
-    /// HTTP/1.0 has no codings.
+    /// HTTP/1.0 has no transfer codings.
     CodingInOld,
     /// The head is too large.
     TooLarge,
-    /// It has too many headers.
+    /// The head has too many headers.
     TooMany,
-    /// A chunk of the body is not as chunks are written.
+    /// A chunk of the body is malformed.
     Chunk,
-    /// The head did not come in time.
+    /// The head did not arrive in time.
     Slow,
 }
 
 impl FramingError {
-    /// All of them.
     const ALL: [Self; 18] = [
         Self::BareLf,
         Self::Folded,
@@ -66,7 +65,7 @@ impl FramingError {
         Self::Slow,
     ];
 
-    /// In one word.
+    /// Returns the identifier of the problem type.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::BareLf => "bare_lf",
@@ -90,13 +89,13 @@ impl FramingError {
         }
     }
 
-    /// The one of this name.
-    pub(crate) fn named(name: &[u8]) -> Option<Self> {
-        let is_it = |fault: &Self| fault.name().as_bytes() == name;
-        Self::ALL.into_iter().find(is_it)
+    /// Finds the error with this identifier.
+    pub(crate) fn from_name(name: &[u8]) -> Option<Self> {
+        let has_name = |error: &Self| error.name().as_bytes() == name;
+        Self::ALL.into_iter().find(has_name)
     }
 
-    /// The status by which it is told.
+    /// Returns the status of the response.
     pub(crate) const fn status(self) -> StatusCode {
         match self {
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
@@ -106,16 +105,16 @@ impl FramingError {
         }
     }
 
-    /// What is wrong, and what to do about it.
+    /// Returns the cause and the remedy.
     pub(crate) const fn advice(self) -> &'static str {
         match self {
             Self::BareLf => "a line ends in a line feed alone: end lines in CR LF",
-            Self::Folded => "a header goes on in a second line: write it in one",
-            Self::Name => "a header's name is empty, holds a blank or lacks its colon",
-            Self::Value => "a header's value or a chunk holds a control character",
+            Self::Folded => "a header continues on a second line: write it on one line",
+            Self::Name => "a header name is empty, contains a blank or lacks its colon",
+            Self::Value => "a header value or a chunk contains a control character",
             Self::RequestLine => "the first line is not `METHOD /path HTTP/1.1`",
             Self::Target => "the target is not visible ASCII: percent-encode it",
-            Self::Version => "only HTTP/1.1, HTTP/1.0 and HTTP/2 are spoken here",
+            Self::Version => "only HTTP/1.1, HTTP/1.0 and HTTP/2 are supported",
             Self::NoHost => "there is no Host header: send one",
             Self::TwoHosts => "there is more than one Host header: send one",
             Self::Length => "Content-Length is not a plain number",
@@ -124,11 +123,11 @@ impl FramingError {
             Self::LengthAndCoding => {
                 "there are Content-Length and Transfer-Encoding: send one of them"
             }
-            Self::CodingInOld => "HTTP/1.0 has no Transfer-Encoding: speak HTTP/1.1",
+            Self::CodingInOld => "HTTP/1.0 has no Transfer-Encoding: use HTTP/1.1",
             Self::TooLarge => "the head is too large: send less, or raise `max_header_size`",
             Self::TooMany => "there are too many headers: send fewer, or raise `max_headers`",
             Self::Chunk => "a chunk of the body is malformed",
-            Self::Slow => "the head did not come in time: send it at once",
+            Self::Slow => "the head did not arrive in time: send it at once",
         }
     }
 }
@@ -138,10 +137,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fault_is_found_by_its_name() {
-        for fault in FramingError::ALL {
-            assert_eq!(FramingError::named(fault.name().as_bytes()), Some(fault));
-            assert!(fault.status().is_client_error() || fault == FramingError::Version);
+    fn every_error_is_found_by_its_name() {
+        for error in FramingError::ALL {
+            assert_eq!(
+                FramingError::from_name(error.name().as_bytes()),
+                Some(error)
+            );
+            assert!(error.status().is_client_error() || error == FramingError::Version);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! One head, line by line, and what it says about the body behind it.
+//! Line-by-line check of one head, and the body length that it declares.
 
 use super::FramingError;
 
-/// A head as far as it has come.
+/// State of a partially read head.
 #[derive(Debug, Default)]
 pub(super) struct HeadScan {
     lines: usize,
@@ -13,12 +13,12 @@ pub(super) struct HeadScan {
     coded: bool,
 }
 
-/// How the end of a body is known.
+/// Declared length of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BodyLength {
-    /// It is so long.
-    Of(u64),
-    /// It says so itself.
+    /// Number of bytes.
+    Fixed(u64),
+    /// Chunks, the last of which is empty.
     Chunked,
 }
 
@@ -34,36 +34,31 @@ impl HeadScan {
         }
     }
 
-    /// Whether no line has come yet.
-    pub(super) const fn is_untouched(&self) -> bool {
+    /// Returns true if no line was read. One blank line is ignored then: some old clients send one after a body.
+    pub(super) const fn is_empty(&self) -> bool {
         self.lines == 0 && !self.blank
     }
 
-    /// One blank line before a request is no end of anything: some old clients put one behind a body.
-    pub(super) const fn forgives_a_blank_line(&self) -> bool {
-        self.is_untouched()
-    }
-
-    /// Takes the next line, without its end, in.
-    pub(super) fn take(&mut self, line: &[u8], most: usize) -> Result<(), FramingError> {
+    /// Checks the next line, given without its line end.
+    pub(super) fn push_line(&mut self, line: &[u8], limit: usize) -> Result<(), FramingError> {
         if line.is_empty() {
             self.blank = true;
             return Ok(());
         }
         self.lines += 1;
         if self.lines == 1 {
-            return self.request_line(line);
+            return self.read_request_line(line);
         }
-        // The first line is no header.
-        if self.lines > most.saturating_add(1) {
+        // The first line is not a header.
+        if self.lines > limit.saturating_add(1) {
             return Err(FramingError::TooMany);
         }
-        let (name, value) = field(line)?;
-        self.header(name, value)
+        let (name, value) = split_field(line)?;
+        self.read_header(name, value)
     }
 
-    /// The head is over: what follows.
-    pub(super) fn body(self) -> Result<BodyLength, FramingError> {
+    /// Ends the head and returns the length of its body.
+    pub(super) fn into_body_length(self) -> Result<BodyLength, FramingError> {
         if self.lines == 0 {
             return Err(FramingError::RequestLine);
         }
@@ -76,12 +71,12 @@ impl HeadScan {
             (Some(_), true) => Err(FramingError::LengthAndCoding),
             (None, true) if self.is_old => Err(FramingError::CodingInOld),
             (None, true) => Ok(BodyLength::Chunked),
-            (length, false) => Ok(BodyLength::Of(length.unwrap_or(0))),
+            (length, false) => Ok(BodyLength::Fixed(length.unwrap_or(0))),
         }
     }
 
-    /// Reads `METHOD TARGET HTTP/1.1`: one blank between each, and nothing that is not visible.
-    fn request_line(&mut self, line: &[u8]) -> Result<(), FramingError> {
+    /// Reads `METHOD TARGET HTTP/1.1`: single blanks between visible ASCII.
+    fn read_request_line(&mut self, line: &[u8]) -> Result<(), FramingError> {
         let mut words = line.split(|byte| *byte == b' ');
         let (method, target, version) = (words.next(), words.next(), words.next());
         let (Some(method), Some(target), Some(version), None) =
@@ -104,14 +99,14 @@ impl HeadScan {
         Ok(())
     }
 
-    fn header(&mut self, name: &[u8], value: &[u8]) -> Result<(), FramingError> {
+    fn read_header(&mut self, name: &[u8], value: &[u8]) -> Result<(), FramingError> {
         if name.eq_ignore_ascii_case(b"host") {
             self.hosts = self.hosts.saturating_add(1);
         } else if name.eq_ignore_ascii_case(b"content-length") {
             if self.length.is_some() {
                 return Err(FramingError::TwoLengths);
             }
-            self.length = Some(length(value).ok_or(FramingError::Length)?);
+            self.length = Some(parse_length(value).ok_or(FramingError::Length)?);
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             if self.coded || !value.eq_ignore_ascii_case(b"chunked") {
                 return Err(FramingError::Coding);
@@ -122,8 +117,8 @@ impl HeadScan {
     }
 }
 
-/// Reads `name: value`; the value without the blanks around it.
-pub(super) fn field(line: &[u8]) -> Result<(&[u8], &[u8]), FramingError> {
+/// Splits `name: value` and trims the value.
+pub(super) fn split_field(line: &[u8]) -> Result<(&[u8], &[u8]), FramingError> {
     if line.first().is_some_and(|byte| is_blank(*byte)) {
         return Err(FramingError::Folded);
     }
@@ -139,15 +134,15 @@ pub(super) fn field(line: &[u8]) -> Result<(&[u8], &[u8]), FramingError> {
     Ok((name, value.trim_ascii()))
 }
 
-/// Digits alone: a sign, a blank or a list would be read differently by different servers.
-fn length(value: &[u8]) -> Option<u64> {
+/// Parses digits only: servers disagree about signs, blanks and lists.
+fn parse_length(value: &[u8]) -> Option<u64> {
     let digits = str::from_utf8(value).ok()?;
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
     let length = plain.then(|| digits.parse().ok()).flatten();
-    length.filter(|length| *length <= LONGEST_BODY)
+    length.filter(|length| *length <= MAX_BODY)
 }
 
-/// What names are made of.
+/// Returns true for a character of a header name.
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
@@ -169,7 +164,7 @@ const fn is_token(byte: u8) -> bool {
         )
 }
 
-/// What values are made of: no control character but the tabulator.
+/// Returns true for a character of a header value: no control character except the tab.
 pub(super) const fn is_text(byte: u8) -> bool {
     byte == b'\t' || !byte.is_ascii_control()
 }
@@ -178,5 +173,5 @@ const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// The parser keeps the two numbers above for bodies without a length.
-const LONGEST_BODY: u64 = u64::MAX - 2;
+/// Largest length; hyper reserves the two numbers above it for bodies without a length.
+const MAX_BODY: u64 = u64::MAX - 2;

@@ -1,51 +1,51 @@
-//! What the reader makes of bytes, request by request, for whoever compares it with another reader.
+//! Result of the framing check, request by request, for a comparison with another parser.
 
 use super::{Framing, FramingState, HeadLimits, HeldBytes};
 
-/// The requests that some bytes hold.
+/// Requests found in a sequence of bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ParsedRequests {
-    /// The body of each request whose head was let through.
+    /// Body of each request with a valid head.
     pub bodies: Vec<BodyBytes>,
-    /// So many bytes were let through.
+    /// Number of bytes that passed.
     pub passed: usize,
-    /// Why the next one was not, in one word.
+    /// Identifier of the error in the next bytes, if any.
     pub fault: Option<&'static str>,
-    /// They begin as HTTP/2 does, and nothing of them was looked at.
+    /// True if the bytes begin with the HTTP/2 preface and were not checked.
     pub is_http2: bool,
 }
 
-/// How much of a body there is.
+/// Part of a body that was found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BodyBytes {
-    /// So many bytes of content.
+    /// Number of bytes of content.
     pub bytes: u64,
-    /// And its end.
+    /// True if the end was found.
     pub is_whole: bool,
 }
 
 impl ParsedRequests {
-    /// Reads bytes that come in these pieces, as a connection does: what is unfinished is shown again.
-    pub(crate) fn new<'a>(bounds: HeadLimits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let (mut framing, mut reading) = (Framing::new(bounds), Self::default());
+    /// Scans bytes that arrive in these pieces, as a connection does: unfinished bytes are scanned again.
+    pub(crate) fn new<'a>(limits: HeadLimits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let (mut framing, mut parsed) = (Framing::new(limits), Self::default());
         let mut held = Vec::new();
         for piece in pieces {
             held.extend_from_slice(piece);
-            let scanned = framing.scan_noting(&held, |from, to, count| {
-                reading.note(from, to, u64::try_from(count).unwrap_or(u64::MAX));
+            let scanned = framing.scan_with(&held, |from, to, count| {
+                parsed.record(from, to, u64::try_from(count).unwrap_or(u64::MAX));
             });
-            reading.passed += scanned.passed;
+            parsed.passed += scanned.passed;
             held.drain(..scanned.passed);
-            if let HeldBytes::Faulty(fault) = scanned.rest {
-                reading.fault = Some(fault.name());
+            if let HeldBytes::Invalid(error) = scanned.rest {
+                parsed.fault = Some(error.name());
                 break;
             }
         }
-        reading
+        parsed
     }
 
-    fn note(&mut self, from: FramingState, to: FramingState, count: u64) {
-        if matches!(to, FramingState::Through) {
+    fn record(&mut self, from: FramingState, to: FramingState, count: u64) {
+        if matches!(to, FramingState::Http2) {
             self.is_http2 = true;
             return;
         }
