@@ -82,10 +82,12 @@ fn answer(placed: &[SubmittedJob]) -> Value {
 fn orders(bulk: &RunningEngine, bytes: &[u8]) -> Result<Vec<JobSpec>, AdminProblem> {
     let (mut orders, mut wrong) = (Vec::new(), Vec::new());
     for (number, read) in lines(bytes)? {
-        let order = read.and_then(|line| line.order(None)).and_then(|order| {
-            let checked = bulk.engine().check(&order);
-            checked.map(|()| order).map_err(|why| why.to_string())
-        });
+        let order = read
+            .and_then(|line| line.into_spec(None))
+            .and_then(|order| {
+                let checked = bulk.engine().check(&order);
+                checked.map(|()| order).map_err(|why| why.to_string())
+            });
         match order {
             Ok(order) => orders.push(order),
             Err(why) => wrong.push(json!({ "job": number, "detail": why })),
@@ -124,7 +126,7 @@ fn lines(bytes: &[u8]) -> Result<Vec<Numbered>, AdminProblem> {
             .map_err(|error| AdminProblem::bad(format!("the array cannot be read: {error}")))?;
         let numbered = (1..).zip(array);
         return Ok(numbered
-            .map(|(number, job)| (number, JobLine::of_value(job)))
+            .map(|(number, job)| (number, JobLine::from_value(job)))
             .collect());
     }
     let text =
@@ -132,7 +134,7 @@ fn lines(bytes: &[u8]) -> Result<Vec<Numbered>, AdminProblem> {
     let numbered = (1..).zip(text.lines());
     let said = numbered.filter(|(_, line)| !line.trim().is_empty());
     Ok(said
-        .map(|(number, line)| (number, JobLine::of_json(line)))
+        .map(|(number, line)| (number, JobLine::from_json(line)))
         .collect())
 }
 

@@ -92,7 +92,7 @@ const TWO: &str = r#"
 fn pass(running: &Running, api: &str, calls: usize) {
     let door = running
         .program
-        .station()
+        .state()
         .client()
         .upstream(api)
         .expect("known");

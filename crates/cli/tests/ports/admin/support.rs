@@ -58,7 +58,7 @@ impl Running {
     /// With this configuration in this environment.
     pub async fn within(text: &str, environment: Environment) -> Self {
         let sources = ConfigSources::new(Vec::new())
-            .with(Source::new("test.toml", text))
+            .with_text(Source::new("test.toml", text))
             .in_environment(environment);
         Self::of(sources).await
     }
@@ -81,7 +81,7 @@ impl Running {
         let dir = jobs.path().display().to_string();
         let text = format!("{text}\n[bulk]\ndir = {dir:?}\n");
         let sources = ConfigSources::new(Vec::new())
-            .with(Source::new("test.toml", text))
+            .with_text(Source::new("test.toml", text))
             .in_environment(Environment::empty())
             .bulk();
         Self {

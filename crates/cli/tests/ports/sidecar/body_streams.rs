@@ -79,7 +79,7 @@ async fn a_client_that_leaves_while_it_waits_leaves_the_line() {
     let request = sidecar.request("GET", "/strict/endless", "");
     first.write_all(request.as_bytes()).await.expect("written");
     until(&mut first, "200 OK").await;
-    let station = sidecar.program.station();
+    let station = sidecar.program.state();
     let client = station.client();
     let waiting = || client.upstream("strict").expect("known").report().waiting;
     let request = sidecar.request("GET", "/strict/later", "");

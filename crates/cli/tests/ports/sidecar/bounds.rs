@@ -67,7 +67,7 @@ async fn a_caller_who_keeps_the_api_waiting_is_not_charged_to_it() {
     stream.write_all(begun.as_bytes()).await.expect("written");
     let reply = Reply::read(&rest(&mut stream).await);
     assert_eq!(reply.status, 408, "{reply:?}");
-    let client = sidecar.program.station().client();
+    let client = sidecar.program.state().client();
     let report = client.upstream("strict").expect("known").report();
     let failed = |ward: &outflow::HealthReport| ward.snapshot.counts.failure_ppm() > 0;
     assert!(!report.health.iter().any(failed), "{:?}", report.health);
@@ -206,7 +206,7 @@ async fn too_many_connections_are_told_so_and_counted() {
                 .expect("words")
                 .contains(words)
         );
-        let rejections = sidecar.program.station().rejections();
+        let rejections = sidecar.program.state().rejections();
         assert_eq!(rejections.too_many_connections() + rejections.greedy(), 1);
         drop(open);
         let free = async { while sidecar.get("/strict/x", "").await.status != 200 {} };

@@ -141,7 +141,7 @@ async fn the_important_call_goes_first() {
         ..Told::default()
     };
     let sidecar = Sidecar::before(&server.url(), told).await;
-    let client = sidecar.program.station().client();
+    let client = sidecar.program.state().client();
     let state = || {
         let report = client.upstream("strict").expect("known").report();
         (report.health[0].in_flight, report.waiting)

@@ -264,7 +264,7 @@ async fn what_can_be_read_in_two_ways_is_refused_and_ends_the_connection() {
         assert_eq!(reply.more, "", "{row:?}");
         assert_eq!(api.audit().count(), 0, "{row:?} reached the API");
     }
-    assert!(sidecar.program.station().rejections().malformed() >= 50);
+    assert!(sidecar.program.state().rejections().malformed() >= 50);
 }
 
 // Cut at every byte, a request is the same request: heads that come in pieces are put together.

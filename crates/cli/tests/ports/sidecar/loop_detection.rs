@@ -15,7 +15,7 @@ async fn before(sidecar: &Sidecar) -> Sidecar {
 
 fn lead_to(sidecar: &Sidecar, next: &Sidecar) {
     let url = format!("http://{}/strict", next.address);
-    let changes = sidecar.program.station().set("strict", "base_url", &url);
+    let changes = sidecar.program.state().set("strict", "base_url", &url);
     changes.expect("a URL");
 }
 

@@ -56,7 +56,7 @@ async fn a_limit_is_told_with_its_rate_and_the_time_to_come_back() {
 async fn a_state_that_lets_nothing_go_is_told_as_such() {
     let (api, server) = echo().await;
     let sidecar = Sidecar::before(&server.url(), Told::default()).await;
-    let client = sidecar.program.station().client();
+    let client = sidecar.program.state().client();
     for (hold, state) in [
         (HealthOverride::CacheOnly, HealthState::CacheOnly),
         (HealthOverride::Sleep, HealthState::Sleep),
@@ -88,7 +88,7 @@ async fn a_full_line_is_told_as_such() {
     let mut waits = sidecar.connect().await;
     let request = sidecar.request("GET", "/strict/x", "");
     waits.write_all(request.as_bytes()).await.expect("written");
-    let client = sidecar.program.station().client();
+    let client = sidecar.program.state().client();
     let in_line = async {
         while client.upstream("strict").expect("known").report().waiting == 0 {
             tokio::task::yield_now().await;

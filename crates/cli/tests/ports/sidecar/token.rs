@@ -32,7 +32,7 @@ async fn without_the_token_nothing_is_answered() {
         }
     }
     assert_eq!(api.audit().count(), 0);
-    assert_eq!(sidecar.program.station().rejections().strangers(), 12);
+    assert_eq!(sidecar.program.state().rejections().strangers(), 12);
     let reply = sidecar
         .get("/strict/x", "outflow-token: open sesame\r\n")
         .await;

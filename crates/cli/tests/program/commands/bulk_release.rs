@@ -70,7 +70,7 @@ fn jobs_that_are_released_go_on_through_the_limiter() {
     let told = working.told(&["release", "acme", "5"]);
     let left = waiting - 5;
     assert!(
-        told.starts_with(&format!("{left} jobs are still put off")),
+        told.starts_with(&format!("{left} jobs are still deferred")),
         "{told}"
     );
     let waiting = working.put_off();

@@ -51,7 +51,10 @@ fn a_second_start_is_refused_and_harms_nothing() {
     for again in [&["--out", "./out"][..], &["--out", "elsewhere"]] {
         let second = desk.run(again);
         assert_eq!(second.code, Some(1), "{second:?}");
-        assert!(second.talk.contains("being run already"), "{second:?}");
+        assert!(
+            second.talk.contains("another process runs this file"),
+            "{second:?}"
+        );
     }
     assert!(!desk.path("elsewhere").exists());
     let ended = first.wait(PATIENCE).expect("it ends");
@@ -275,7 +278,7 @@ fn a_run_whose_jobs_are_gone_is_refused_and_nothing_is_sent_again() {
     fs::write(kept.join("jobs.db"), b"").expect("emptied");
     gone("jobs.db is empty or gone");
     fs::remove_dir_all(&kept).expect("removed");
-    gone("the jobs of this run are gone");
-    gone("the jobs of this run are gone");
+    gone("the jobs of this run are missing");
+    gone("the jobs of this run are missing");
     assert_eq!(desk.upstream.end()["seen"], 5);
 }

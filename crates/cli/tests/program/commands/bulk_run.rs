@@ -96,7 +96,7 @@ fn a_file_is_done_at_the_limit_and_every_line_has_a_result() {
     );
     assert!(
         ran.talk
-            .contains("40 jobs: 40 done; 40 attempts, 0 refused"),
+            .contains("40 jobs: 40 done; 40 attempts, 0 throttled"),
         "{ran:?}"
     );
     assert!(ran.talk.contains("ideal 1.0 s (by 20/s of up)"), "{ran:?}");
@@ -106,7 +106,7 @@ fn a_file_is_done_at_the_limit_and_every_line_has_a_result() {
     );
     let again = desk.run(&[]);
     assert_eq!((again.code, &*again.out), (Some(0), ""), "{again:?}");
-    assert!(again.talk.contains("was over before"), "{again:?}");
+    assert!(again.talk.contains("were over before"), "{again:?}");
     let seen = desk.upstream.end();
     assert_eq!((&seen["seen"], &seen["refused"]), (&40.into(), &0.into()));
 }
@@ -144,7 +144,7 @@ fn every_wrong_line_is_told_and_nothing_is_sent() {
         "jobs.ndjson:2: ",
         "jobs.ndjson:4: no API is called \"nope\"",
         "jobs.ndjson:5: id: line 1 has the same",
-        "3 lines are wrong, and nothing was sent",
+        "3 lines are invalid, and nothing was sent",
         "--skip-invalid",
     ] {
         assert!(ran.talk.contains(said), "{said} in {}", ran.talk);
@@ -168,7 +168,7 @@ fn whoever_reads_documents_gets_one_when_nothing_is_sent() {
         let empty = [&["bulk", "run", "empty.ndjson"], flags].concat();
         let told = run_in(desk.folder.path(), &empty).json(2);
         let error = told["error"].as_str().expect("words");
-        assert!(error.contains("holds no job"), "{told}");
+        assert!(error.contains("has no valid job"), "{told}");
     }
     assert_eq!(desk.upstream.end()["seen"], 0);
 }
@@ -229,7 +229,7 @@ fn an_interrupted_run_keeps_its_jobs_and_goes_on() {
     let ended = first.wait(PATIENCE).expect("it ends");
     assert_eq!(ended.code(), Some(130));
     first
-        .wait_for_line("run the same again to go on", PATIENCE)
+        .wait_for_line("repeat the command to resume", PATIENCE)
         .expect("it says how to go on");
     let other = run_in(
         desk.folder.path(),
@@ -243,7 +243,7 @@ fn an_interrupted_run_keeps_its_jobs_and_goes_on() {
     let ran = desk.run(&flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
-        ran.talk.contains("jobs are over already; going on"),
+        ran.talk.contains("jobs are over already; resuming"),
         "{ran:?}"
     );
     assert_eq!(lines(&results(&out)), (1..=60).collect());
@@ -290,7 +290,7 @@ fn a_wrong_call_is_a_usage_error() {
     let desk = Desk::new("10/s", &jobs(&["acme"], 1));
     for (flags, said) in [
         (&["--json"][..], "--out"),
-        (&["--out", "outflow.toml"], "holds something else"),
+        (&["--out", "outflow.toml"], "exists with other content"),
     ] {
         let ran = desk.run(flags);
         assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -301,6 +301,6 @@ fn a_wrong_call_is_a_usage_error() {
     fs::write(desk.path("empty.ndjson"), "\n").expect("writable");
     let ran = run_in(desk.folder.path(), &["bulk", "run", "empty.ndjson"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.talk.contains("holds no job"), "{ran:?}");
+    assert!(ran.talk.contains("has no valid job"), "{ran:?}");
     assert_eq!(desk.upstream.end()["seen"], 0);
 }

@@ -70,7 +70,7 @@ fn a_file_is_submitted_watched_and_its_results_fetched() {
     let submit = ["submit", "jobs.ndjson", "--action", "nightly"];
     let taken = working.told(&submit);
     assert!(
-        taken.contains("30 jobs were taken as action nightly"),
+        taken.contains("30 jobs were accepted as action nightly"),
         "{taken}"
     );
     let watched = working.told(&["watch", "nightly"]);
@@ -187,17 +187,14 @@ fn dead_letters_are_listed_retried_and_purged() {
     let listed = working.told(&["dead", "list"]);
     assert_eq!(listed.matches("the API answered 5").count(), 2, "{listed}");
     assert!(!listed.contains("--after"), "that is all: {listed}");
-    let first = working.told(&["dead", "list", "--most", "1"]);
+    let first = working.told(&["dead", "list", "--limit", "1"]);
     assert_eq!(first.matches("the API answered 5").count(), 1, "{first}");
     let more = "there are 2 in all: `--after ";
-    assert!(first.contains(more) && first.contains("--most"), "{first}");
+    assert!(first.contains(more) && first.contains("--limit"), "{first}");
     let purged = working.told(&["dead", "purge", "--tenant", "nobody"]);
     assert!(purged.starts_with("0 dead letters"), "{purged}");
     let retried = working.told(&["dead", "retry", "--all"]);
-    assert!(
-        retried.starts_with("2 jobs stand in line again"),
-        "{retried}"
-    );
+    assert!(retried.starts_with("2 jobs are queued again"), "{retried}");
     let ran = working.ask(&["dead", "retry"]);
     assert_eq!(ran.code, Some(2), "which are meant has to be said: {ran:?}");
 }

@@ -21,7 +21,7 @@ fn a_wrong_line_far_behind_keeps_the_first_from_being_taken() {
     let ran = working.ask(&["submit", "jobs.ndjson", "--action", "a"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("jobs.ndjson:1002: no API"), "{ran:?}");
-    assert!(ran.talk.contains("1 line is wrong"), "{ran:?}");
+    assert!(ran.talk.contains("1 line is invalid"), "{ran:?}");
     let status = working.json(&["status"]);
     assert_eq!(status["jobs"]["total"], 0, "{status}");
     assert_eq!(status["actions"], serde_json::json!([]), "{status}");
@@ -133,8 +133,8 @@ fn a_submission_that_breaks_off_says_how_many_were_taken_and_what_to_do() {
         run_in(folder.path(), &submit)
     });
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    let said = "1000 of 1001 jobs were taken as action a, which stays open";
-    for words in [said, "submit the same file again", "the disk is full"] {
+    let said = "1000 of 1001 jobs were accepted as action a, which stays open";
+    for words in [said, "submit the file again", "the disk is full"] {
         assert!(ran.talk.contains(words), "{words}: {ran:?}");
     }
 }
@@ -147,7 +147,7 @@ fn an_action_that_got_no_job_is_not_pointed_at() {
     working.jobs("jobs.ndjson", &jobs("acme", 3));
     working.told(&["submit", "jobs.ndjson", "--action", "first"]);
     let again = working.told(&["submit", "jobs.ndjson", "--action", "second"]);
-    let said = "0 jobs were taken, 3 had been before, and no action was opened";
+    let said = "0 jobs were accepted, 3 submitted before, and no action was opened";
     assert!(again.contains(said), "{again}");
     assert!(!again.contains("watch"), "{again}");
     let told = working.json(&["submit", "jobs.ndjson", "--action", "second"]);
@@ -166,8 +166,8 @@ fn a_file_that_the_queue_has_no_room_for_is_refused_whole() {
     let ran = working.ask(&["submit", "jobs.ndjson", "--action", "a"]);
     assert_eq!(ran.code, Some(75), "{ran:?}");
     for words in [
-        "0 jobs were taken",
-        "room for 1500 of these 2500",
+        "0 jobs were accepted",
+        "space for 1500 of 2500 jobs",
         "bulk.queue_max",
     ] {
         assert!(ran.out.contains(words), "{words}: {ran:?}");
@@ -185,20 +185,20 @@ fn a_file_that_was_taken_in_part_goes_on_where_it_stopped() {
     working.told(&["pause", "--tenant", "acme"]);
     working.jobs("first.ndjson", &jobs("acme", 2));
     working.jobs("second.ndjson", &("\n".to_owned() + &jobs("acme", 2)));
-    working.told(&["submit", "first.ndjson", "--action", "a", "--more"]);
+    working.told(&["submit", "first.ndjson", "--action", "a", "--keep-open"]);
     let second = ["submit", "second.ndjson", "--action", "a"];
     let ran = working.ask(&second);
     assert_eq!(ran.code, Some(75), "{ran:?}");
     for words in [
-        "1 job was taken as action a, 1 was not",
+        "1 job was accepted as action a, 1 was rejected",
         "stays open",
-        "submit the same again",
+        "submit the file again",
     ] {
         assert!(ran.out.contains(words), "{words}: {ran:?}");
     }
     working.told(&["cancel", "--tenant", "acme"]);
     let again = working.told(&second);
-    let said = "1 job was taken as action a, 1 had been before";
+    let said = "1 job was accepted as action a, 1 submitted before";
     assert!(again.contains(said), "{again}");
     assert_eq!(working.json(&["status", "a"])["jobs"]["total"], 4);
 }
@@ -212,7 +212,7 @@ fn all_wrong_lines_are_counted_even_if_not_all_are_told() {
     let ran = working.ask(&["submit", "jobs.ndjson"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert_eq!(ran.talk.matches("no API is called").count(), 100, "{ran:?}");
-    for words in ["150 lines are wrong", "which is 100 of them"] {
+    for words in ["150 lines are invalid", "which are 100 of them"] {
         assert!(ran.talk.contains(words), "{words}: {ran:?}");
     }
 }

@@ -216,7 +216,7 @@ fn a_reload_is_asked_for_and_told() {
     let running = Running::start();
     assert_eq!(
         running.told(&["reload"]),
-        "the configuration was read again\n"
+        "the configuration was reloaded\n"
     );
     assert_eq!(running.json(&["reload"])["changed"], serde_json::json!([]));
 }

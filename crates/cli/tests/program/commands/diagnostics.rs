@@ -30,7 +30,7 @@ fn told(given: &str) -> String {
     }
     let document = Ran::of(command.output().expect("it starts")).json(2);
     assert_eq!(document["ok"], false);
-    let mistakes = document["mistakes"].as_array().expect("a list");
+    let mistakes = document["diagnostics"].as_array().expect("a list");
     let errors = mistakes.iter().filter(|one| one["severity"] == "error");
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let line = |one: &Value| {

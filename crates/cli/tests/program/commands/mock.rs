@@ -1,4 +1,4 @@
-//! `outflow upstream`.
+//! `outflow mock`.
 
 use super::support::{Upstream, fetch, folder, run};
 
@@ -62,15 +62,11 @@ fn as_a_language_model_it_wants_messages() {
 #[test]
 fn a_limit_that_is_none_is_a_usage_error() {
     for limit in ["0/s", "cone:1/s", "bucket:1/s:0"] {
-        assert_eq!(
-            run(&["upstream", "--limit", limit]).code,
-            Some(2),
-            "{limit}"
-        );
+        assert_eq!(run(&["mock", "--limit", limit]).code, Some(2), "{limit}");
     }
     let taken = Upstream::start(&[]);
     let port = taken.url.rsplit(':').next().expect("a port");
-    let ran = run(&["upstream", "--port", port]);
+    let ran = run(&["mock", "--port", port]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.talk.contains("--port"), "{ran:?}");
 }

@@ -129,7 +129,7 @@ fn a_load_that_is_none_is_a_usage_error() {
     for (arguments, said) in [
         (&["--rate", "many", "--preset", "upbit"][..], "rate"),
         (&["--rate", "1/s"], "outflow init"),
-        (&["--rate", "1/s", "--preset", "upbot"], "there are"),
+        (&["--rate", "1/s", "--preset", "upbot"], "use one of"),
         (
             &["--replay", "poem.txt", "--preset", "upbit"],
             "combined log format",

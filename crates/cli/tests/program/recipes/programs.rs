@@ -182,7 +182,7 @@ fn the_recipes_work_with_dev_as_it_stands() {
         let line = running
             .process
             .wait_for_line(&format!("{api} allows"), SECOND * 5);
-        assert!(line.expect("a summary").ends_with("refused 0"));
+        assert!(line.expect("a summary").ends_with("throttled 0"));
     }
 }
 

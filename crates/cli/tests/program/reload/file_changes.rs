@@ -40,7 +40,7 @@ async fn a_hundred_reloads_fail_no_call() {
     for turn in 0..100 {
         file.write(&variant(turn));
         running.process.hang_up().expect("sent");
-        running.says("configuration read again");
+        running.says("configuration reloaded");
     }
     assert!(!load.is_over(), "all reloads came while calls were made");
     let failed = load.join().await;
@@ -85,7 +85,7 @@ async fn a_torn_or_empty_file_keeps_the_configuration_before() {
         ),
     ] {
         std::fs::write(file.path(), text).expect("written");
-        running.says("the configuration before stays in effect");
+        running.says("the previous configuration stays in effect");
         running.says(told);
         let answer = client.get(NAME, "/a").send().await.expect("an answer");
         assert_eq!(answer.status(), 200);
@@ -93,7 +93,7 @@ async fn a_torn_or_empty_file_keeps_the_configuration_before() {
     let page = running.metrics().await;
     assert!(page.contains("outflow_reload_ok 0.0\n"), "{page}");
     file.write("retry_count = 1");
-    running.says("configuration read again: changed strict");
+    running.says("configuration reloaded: changed strict");
     assert!(running.metrics().await.contains("outflow_reload_ok 1.0\n"));
 }
 
@@ -108,7 +108,7 @@ async fn a_file_that_is_written_slowly_is_in_effect_when_it_is_whole() {
     std::fs::write(file.path(), &whole[..whole.len() / 3]).expect("written");
     tokio::time::sleep(Duration::from_millis(250)).await;
     std::fs::write(file.path(), &whole).expect("written");
-    running.says("configuration read again: changed strict");
+    running.says("configuration reloaded: changed strict");
 }
 
 // The key of the API and the token of the callers are in files of their own, and both are replaced by
@@ -136,6 +136,6 @@ async fn a_key_that_is_replaced_in_its_file_is_used_without_being_asked() {
     assert!(shown().await.contains("Bearer first"));
     std::fs::write(secrets.join("new"), "second").expect("written");
     std::fs::rename(secrets.join("new"), &key).expect("renamed");
-    running.says("configuration read again: changed strict");
+    running.says("configuration reloaded: changed strict");
     assert!(shown().await.contains("Bearer second"));
 }

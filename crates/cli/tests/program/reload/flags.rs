@@ -25,8 +25,8 @@ async fn a_recovery_for_every_api_stands_in_no_reloads_way() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     file.write(OTHER);
-    let program = program(sources(&file).recovering(Duration::from_mins(5))).await;
-    let station = program.station();
+    let program = program(sources(&file).with_auto_recover(Duration::from_mins(5))).await;
+    let station = program.state();
     let has_it = |api: &str| {
         let key = format!("apis.{api}.health.auto_recover");
         let origin = station
@@ -54,7 +54,7 @@ async fn offline_is_meant_for_what_a_reload_adds_too() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let program = program(sources(&file).offline()).await;
-    let station = program.station();
+    let station = program.state();
     let client = station.client();
     client.get("strict", "/a").send().await.expect_err("held");
     let second = format!("[apis.second]\nbase_url = \"{}\"\n", server.url());
@@ -86,7 +86,7 @@ async fn a_reload_takes_no_token_from_a_door_that_others_reach() {
     let environment = [("TOKEN", "for-callers")].into_iter().collect();
     let sources = ConfigSources::new(vec![file.path()]).in_environment(environment);
     let program = program(sources).await;
-    let station = program.station();
+    let station = program.state();
     std::fs::write(file.path(), inside).expect("written");
     let refused = station.reload().expect_err("the door is still open");
     assert!(

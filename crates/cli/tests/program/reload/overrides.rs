@@ -20,7 +20,7 @@ async fn a_variable_that_is_set_holds_until_the_end() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let program = program(&file).await;
-    let station = program.station();
+    let station = program.state();
     let changes = station.set("strict", "concurrency", "7").expect("valid");
     assert_eq!(changes.to_string(), "changed strict");
     let origin = |key: &str| {
@@ -59,7 +59,7 @@ async fn nonsense_is_refused_and_told() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let program = program(&file).await;
-    let station = program.station();
+    let station = program.state();
     for (variable, value) in [
         ("p_throtle", "0.2"),
         ("concurrency", "many"),
@@ -99,7 +99,7 @@ async fn what_was_set_goes_with_its_api() {
     let other = "[apis.other]\nbase_url = \"http://127.0.0.1:9\"\n";
     file.write(other);
     let program = program(&file).await;
-    let station = program.station();
+    let station = program.state();
     station.set("other", "timeout", "3s").expect("valid");
     file.write("");
     assert_eq!(
@@ -124,7 +124,7 @@ async fn reloads_at_the_same_time_are_one_after_the_other() {
     let server = slow_server(Duration::ZERO).await;
     let file = File::for_server(&server);
     let program = program(&file).await;
-    let station = program.station();
+    let station = program.state();
     std::thread::scope(|threads| {
         for number in 1..=8_u32 {
             threads.spawn(move || {
