@@ -1,8 +1,7 @@
-//! The bulk engine inside the program: where it keeps its jobs, and how it begins and ends.
+//! Start and end of the bulk engine inside a program, with its store.
 //!
-//! The same engine stands behind `outflow serve --bulk`, which takes jobs over the admin API, and behind
-//! `outflow bulk run`, which takes them from a file and ends with it. It sends by the program's own client,
-//! so that jobs and calls of the sidecar share every limit.
+//! `outflow serve --bulk` feeds the engine over the admin API, `outflow bulk run` from a file. It sends
+//! through the program's own client, so that jobs and sidecar calls share every limit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,22 +22,22 @@ use crate::previous_run::PreviousRun;
 use crate::settings::EngineSettings;
 use crate::submit::lane::Lane;
 
-/// The engine over a store of either kind.
+/// Engine over a store of either kind.
 pub type StoreEngine = Engine<AnyStore>;
 
-/// The engine, and what keeps its store alive.
+/// Engine with the tasks of its store.
 pub struct RunningEngine {
     engine: StoreEngine,
-    storeroom: Tasks,
+    store_tasks: Tasks,
 }
 
-/// A store that is open, and nobody works on its jobs yet.
+/// Open store without an engine.
 ///
-/// Opening it takes the lock of its directory. Whoever keeps something beside the jobs opens the store
-/// first, so that two processes never write there at once.
+/// Opening it locks its directory. Open the store before other files of the directory, so that two processes
+/// never write there at once.
 pub struct OpenStore {
     store: Arc<AnyStore>,
-    storeroom: Tasks,
+    store_tasks: Tasks,
 }
 
 impl OpenStore {
@@ -46,11 +45,11 @@ impl OpenStore {
     ///
     /// # Errors
     /// If the store cannot be opened, or tasks cannot be started.
-    pub async fn open(client: &Outflow, place: StoreLocation) -> Result<Self, OpenError> {
+    pub async fn open(client: &Outflow, location: StoreLocation) -> Result<Self, OpenError> {
         let events = client.events().clone();
-        let storeroom = Tasks::new(OURSELVES, events, Arc::new(SystemClock::new()));
-        let store = match place {
-            StoreLocation::Dir(dir) => opened(&dir, &storeroom)?,
+        let store_tasks = Tasks::new(TASK_OWNER, events, Arc::new(SystemClock::new()));
+        let store = match location {
+            StoreLocation::Dir(dir) => open_embedded(&dir, &store_tasks)?,
             StoreLocation::Server(options) => {
                 let store = RedisStore::connect(options).await;
                 AnyStore::redis(
@@ -61,11 +60,11 @@ impl OpenStore {
         };
         Ok(Self {
             store: Arc::new(store),
-            storeroom,
+            store_tasks,
         })
     }
 
-    /// The store.
+    /// Returns the store.
     pub const fn store(&self) -> &Arc<AnyStore> {
         &self.store
     }
@@ -96,14 +95,14 @@ impl OpenStore {
         }
         Ok(RunningEngine {
             engine: builder.start().await.map_err(OpenError::Engine)?,
-            storeroom: self.storeroom,
+            store_tasks: self.store_tasks,
         })
     }
 
-    /// Lets the store write what it has, and stop.
+    /// Flushes and closes the store. Returns true if it finished in time.
     pub async fn close(self) -> bool {
         self.store.end();
-        self.storeroom.shutdown(LAST_WRITES).await.is_clean()
+        self.store_tasks.shutdown(LAST_WRITES).await.is_clean()
     }
 }
 
@@ -118,95 +117,95 @@ impl RunningEngine {
         section: &BulkConfig,
     ) -> Result<Self, OpenError> {
         let settings = EngineSettings::from_section(section).map_err(OpenError::Name)?;
-        let place = StoreLocation::from_section(section);
-        let earlier = PreviousRun::from_location(&place);
-        let opened = OpenStore::open(client, place).await?;
-        opened.hold_back(earlier.over_by(apis, section));
+        let location = StoreLocation::from_section(section);
+        let previous = PreviousRun::from_location(&location);
+        let opened = OpenStore::open(client, location).await?;
+        opened.hold_back(previous.over_by(apis, section));
         let secret = section.webhook_secret.clone();
         opened.begin(client, settings, secret).await
     }
 
-    /// Goes on as another configuration says, without waiting for it. Where jobs are kept stays as it is
-    /// until the next start.
+    /// Applies another configuration in the background. The location of jobs changes only with a restart.
     pub fn reconfigure(&self, section: &BulkConfig, tasks: &Tasks) {
-        // The names of tenants were read with the rest, so there is no wrong one among them.
+        // The configuration was validated, so all tenant names are valid.
         let Ok(settings) = EngineSettings::from_section(section) else {
             return;
         };
         let engine = self.engine.clone();
-        // Refused only while the program stops.
+        // Fails only while the program stops.
         let _stopping = tasks.spawn_once("bulk settings", async move {
-            // What the store does not take now it is told again at the next reload.
+            // A store that fails now gets the settings at the next reload.
             let _later = engine.reconfigure(settings).await;
         });
     }
 
-    /// The engine.
+    /// Returns the engine.
     pub const fn engine(&self) -> &StoreEngine {
         &self.engine
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<AnyStore> {
         self.engine.store()
     }
 
-    /// Starts no more jobs, waits for those under way, gives back the rest and closes the store. Says
-    /// whether nothing had to be given back. What was done may be asked for until [`close`](Self::close).
-    pub async fn wait_previous_window(&self) -> bool {
+    /// Starts no more jobs, waits for jobs in flight and releases the rest. Returns true if no job was
+    /// released. Results stay readable until [`close`](Self::close).
+    pub async fn drain(&self) -> bool {
         self.engine.stop().await
     }
 
-    /// Lets the store write what it has, and stop. Says whether it did in time.
+    /// Flushes and closes the store. Returns true if it finished in time.
     pub async fn close(&self) -> bool {
         self.store().end();
-        self.storeroom.shutdown(LAST_WRITES).await.is_clean()
+        self.store_tasks.shutdown(LAST_WRITES).await.is_clean()
     }
 
-    /// Both, one after the other.
+    /// Drains the engine and closes the store. Returns true if both succeeded.
     pub async fn stop(&self) -> bool {
-        let rested = self.wait_previous_window().await;
-        self.close().await && rested
+        let drained = self.drain().await;
+        self.close().await && drained
     }
 }
 
 impl fmt::Debug for RunningEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bulk").finish_non_exhaustive()
+        f.debug_struct("RunningEngine").finish_non_exhaustive()
     }
 }
 
-fn opened(dir: &Path, storeroom: &Tasks) -> Result<AnyStore, OpenError> {
+fn open_embedded(dir: &Path, store_tasks: &Tasks) -> Result<AnyStore, OpenError> {
     let opened = EmbeddedStore::open(dir, Arc::new(SystemClock::new()));
     let (store, writer) = opened.map_err(OpenError::Store)?;
-    let write = on_its_own(writer);
-    storeroom
+    let write = run_once(writer);
+    store_tasks
         .spawn_thread("job store", move |_| write())
         .map_err(OpenError::Tasks)?;
     Ok(AnyStore::embedded(store, Arc::new(SystemClock::new())))
 }
 
-/// A writer is used up by running; if its thread fell, it is not started again, and the store says so.
-fn on_its_own(writer: Writer) -> impl Fn() + Send + Sync {
-    let seat = Mutex::new(Some(writer));
+/// Returns the body of the writer's thread. A writer runs once: after a panic it is not restarted, and the
+/// store reports that.
+fn run_once(writer: Writer) -> impl Fn() + Send + Sync {
+    let slot = Mutex::new(Some(writer));
     move || {
-        let writer = seat.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let writer = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer {
             writer.run();
         }
     }
 }
 
-/// Why there is no engine.
+/// Reason why the engine could not start.
 #[derive(Debug)]
 pub enum OpenError {
     /// The store cannot be opened.
     Store(StoreError),
-    /// A tenant's name in the configuration is none.
+    /// A tenant name in the configuration is invalid.
     Name(InvalidName),
-    /// The engine cannot begin.
+    /// The engine cannot start.
     Engine(BulkError),
-    /// Nothing can be started here.
+    /// Tasks cannot be spawned.
     Tasks(SpawnError),
 }
 
@@ -223,8 +222,8 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Under this name the store's own work is reported.
-const OURSELVES: &str = "bulk";
+/// Name under which the store's tasks are reported.
+const TASK_OWNER: &str = "bulk";
 
-/// Enough for a disk that is busy; what is not written by then is done again.
+/// Enough for a busy disk; jobs that are not written by then run again.
 const LAST_WRITES: Duration = Duration::from_secs(10);

@@ -1,9 +1,8 @@
-//! What an earlier process may have used of the limits, waited out.
+//! Limits that an earlier process may have used.
 //!
-//! How full a window is was known to the process that filled it, and is gone with it. Whoever goes on at
-//! once would fill it a second time and be refused for it. So jobs wait until the windows are over that
-//! the last process can have used: those of up to a minute. Longer ones are left to the API, which says
-//! when it has had enough.
+//! Only the process that filled a window knew its use. A new process that starts at once would fill it a
+//! second time and be throttled. Jobs therefore wait until the windows of the last process are over, up to a
+//! minute. Longer windows are left to the API, which throttles by itself.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,39 +14,38 @@ use outflow_core::{Limit, Rate, WallTime};
 use crate::config::BulkConfig;
 use crate::config::location::StoreLocation;
 
-/// When a directory of jobs was last written to. It has to be asked before the directory is opened, which
-/// writes there too.
+/// Last write to a job directory. Read it before the directory is opened, since opening writes there, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PreviousRun(Option<WallTime>);
 
 impl PreviousRun {
-    /// Of the jobs that are kept there. A server remembers itself what was used.
-    pub fn from_location(place: &StoreLocation) -> Self {
-        Self(match place {
+    /// Reads the last write of a location. A Redis server tracks used limits itself.
+    pub fn from_location(location: &StoreLocation) -> Self {
+        Self(match location {
             StoreLocation::Dir(dir) => last_written(dir),
             StoreLocation::Server(_) => None,
         })
     }
 
-    /// From when on nothing counts any more that was sent before, by API.
+    /// Returns, by API, the instant after which earlier calls no longer count.
     pub fn over_by(self, apis: &[Api], section: &BulkConfig) -> BTreeMap<String, WallTime> {
         let Some(last) = self.0 else {
             return BTreeMap::new();
         };
         let own = own_window(section);
-        let over = |api: &Api| last.saturating_add(window(api).max(own));
+        let end = |api: &Api| last.saturating_add(window(api).max(own));
         apis.iter()
-            .map(|api| (api.name.to_string(), over(api)))
+            .map(|api| (api.name.to_string(), end(api)))
             .collect()
     }
 
-    /// The same for all of them together.
+    /// Returns the instant after which earlier calls of all APIs no longer count.
     pub fn all_over_by(self, apis: &[Api], section: &BulkConfig) -> Option<WallTime> {
         self.over_by(apis, section).into_values().max()
     }
 }
 
-/// Every job that is begun is written down first, so nothing was sent after this.
+/// Returns the last write. The store records every start first, so no call was sent later.
 fn last_written(jobs: &Path) -> Option<WallTime> {
     let files = std::fs::read_dir(jobs).ok()?.filter_map(Result::ok);
     let written = files.filter_map(|file| file.metadata().ok()?.modified().ok());
@@ -61,19 +59,19 @@ fn window(api: &Api) -> Duration {
     longest(api.rules.limits.iter().chain(groups).map(Limit::rate))
 }
 
-/// What tenants may use at most, of all APIs together.
+/// Returns the longest window of the tenants' own limits.
 fn own_window(section: &BulkConfig) -> Duration {
     let tenants = section.tenants.values().chain([&section.tenant]);
     longest(tenants.filter_map(|tenant| tenant.rate))
 }
 
 fn longest(rates: impl Iterator<Item = Rate>) -> Duration {
-    let windows = rates.map(Rate::per).filter(|per| *per <= A_MINUTE);
+    let windows = rates.map(Rate::per).filter(|per| *per <= MAX_WAIT);
     windows.max().unwrap_or_default()
 }
 
-/// As long as somebody waits who has just typed a command.
-const A_MINUTE: Duration = Duration::from_mins(1);
+/// Longest acceptable wait after a command.
+const MAX_WAIT: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
 mod tests {
@@ -82,10 +80,10 @@ mod tests {
 
     use super::*;
 
-    // An hour is left to the API, and ten seconds are the longest of the rest. The other API has no limit
-    // of its own, and two seconds are the longest that a tenant has.
+    // An hour is left to the API, and ten seconds are the longest of the other windows. The second API has no
+    // limit, and two seconds are the longest window of a tenant.
     #[test]
-    fn the_longest_window_that_is_worth_waiting_for_counts() {
+    fn the_longest_window_up_to_a_minute_counts() {
         let text = "[apis.up]\nbase_url = \"http://127.0.0.1:9\"\nlimits = [\"5/s\", \"100/h\"]\n\
                     groups.slow.limits = [\"20/10s\"]\n\
                     [apis.free]\nbase_url = \"http://127.0.0.1:9\"\n\
@@ -102,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_was_never_written() {
+    fn a_missing_directory_has_no_last_write() {
         let nowhere = StoreLocation::Dir("/no/such/directory".into());
         assert_eq!(PreviousRun::from_location(&nowhere), PreviousRun(None));
     }

@@ -1,4 +1,4 @@
-//! Asks the admin API of a running program.
+//! Client of the admin API of a running program.
 
 use std::fmt::Display;
 
@@ -14,28 +14,28 @@ use serde_json::Value;
 
 use crate::http_once::{ExchangeError, HttpTarget, exchange};
 
-/// Which running program a command is about.
+/// Address and token of a running program.
 #[derive(Args)]
 pub(crate) struct AdminApi {
-    /// Where the program is operated.
+    /// Send requests to the admin API at this address.
     #[arg(
         long = "admin",
         value_name = "URL",
         default_value = "http://127.0.0.1:7071"
     )]
-    place: HttpTarget,
-    /// The variable that holds the operator's token, if one is asked for.
+    target: HttpTarget,
+    /// Read the operator's token from this variable, if the program asks for one.
     #[arg(long, value_name = "VARIABLE", default_value = "OUTFLOW_ADMIN_TOKEN")]
     token_env: String,
 }
 
 impl AdminApi {
-    /// What a GET answers.
+    /// Sends a GET and returns the document.
     pub(crate) fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.send(Method::GET, path, None)
     }
 
-    /// What any request answers, if it is a success.
+    /// Sends a request and returns the document of a successful response.
     pub(crate) fn send(
         &self,
         method: Method,
@@ -43,11 +43,11 @@ impl AdminApi {
         body: Option<&Value>,
     ) -> anyhow::Result<Value> {
         let body = body.map(Value::to_string);
-        let answered = self.request(method, path, body)?;
-        answered.map_err(|refused| self.to_error(&refused))
+        let response = self.request(method, path, body)?;
+        response.map_err(|refused| self.to_error(&refused))
     }
 
-    /// The same with a body that is JSON already, and with what it is refused by.
+    /// Sends a request whose body is JSON already. An unsuccessful response is the inner error.
     pub(crate) fn request(
         &self,
         method: Method,
@@ -59,8 +59,8 @@ impl AdminApi {
             .enable_all()
             .build();
         let runtime = runtime.context("no runtime can be started")?;
-        let answer = runtime.block_on(exchange(&self.place, request));
-        self.read(&answer.map_err(|why| self.unanswered(why))?)
+        let response = runtime.block_on(exchange(&self.target, request));
+        self.parse_response(&response.map_err(|why| self.explain_failure(why))?)
     }
 
     fn build_request(
@@ -79,84 +79,86 @@ impl AdminApi {
             request = request.header(AUTHORIZATION, redact::mark_sensitive(value));
         }
         let request = request.body(Full::new(Bytes::from(body.unwrap_or_default())));
-        request.context("this is no path of the admin API")
+        request.context("not a path of the admin API")
     }
 
-    fn unanswered(&self, why: ExchangeError) -> anyhow::Error {
-        let place = &self.place;
+    fn explain_failure(&self, why: ExchangeError) -> anyhow::Error {
+        let target = &self.target;
         let message = match why {
-            ExchangeError::TooLarge => format!("the answer of {place} cannot be read"),
+            ExchangeError::TooLarge => format!("cannot read the response of {target}"),
             ExchangeError::Broken => format!(
-                "{place} broke off, or took too long: look at its log, and at the address if it is no \
-                 admin API"
+                "{target} closed the connection or timed out: check its log, and check the address"
             ),
             ExchangeError::Unreachable(_) => format!(
-                "no program is operated at {place}: start one with `outflow serve` or `outflow dev`, or \
+                "no program listens at {target}: start one with `outflow serve` or `outflow dev`, or \
                  name it with `--admin URL`"
             ),
         };
         anyhow::Error::new(why).context(message)
     }
 
-    fn read(&self, answer: &Response<Bytes>) -> anyhow::Result<Result<Value, AdminError>> {
-        let status = answer.status();
-        let body: Option<Value> = serde_json::from_slice(answer.body()).ok();
+    fn parse_response(
+        &self,
+        response: &Response<Bytes>,
+    ) -> anyhow::Result<Result<Value, AdminError>> {
+        let status = response.status();
+        let body: Option<Value> = serde_json::from_slice(response.body()).ok();
         match body {
             _ if !status.is_success() => {
                 let problem = body.unwrap_or_default();
                 Ok(Err(AdminError { status, problem }))
             }
             Some(document) => Ok(Ok(document)),
-            None if answer.body().is_empty() => Ok(Ok(Value::Null)),
+            None if response.body().is_empty() => Ok(Ok(Value::Null)),
             None => bail!(
-                "{} answers, but is no admin API: name its address with `--admin URL`",
-                self.place
+                "{} is no admin API: name its address with `--admin URL`",
+                self.target
             ),
         }
     }
 
-    /// Why it was refused, for whoever called.
+    /// Converts an unsuccessful response into the error for the user.
     pub(crate) fn to_error(&self, refused: &AdminError) -> anyhow::Error {
         let AdminError { status, problem } = refused;
         let text = |key| problem.get(key).and_then(Value::as_str);
-        let told = text("detail").or_else(|| text("title"));
-        let place = &self.place;
-        match (*status, told) {
-            // Each mistake is a line that says so itself.
-            (_, Some(told)) if problem.get("mistakes").is_some() => {
-                anyhow!("the configuration before stays in effect:\n{told}")
+        let detail = text("detail").or_else(|| text("title"));
+        let target = &self.target;
+        match (*status, detail) {
+            // Each diagnostic is a line of its own.
+            (_, Some(detail)) if problem.get("mistakes").is_some() => {
+                anyhow!("the previous configuration stays in effect:\n{detail}")
             }
             (StatusCode::UNAUTHORIZED, _) => anyhow!(
-                "{place} wants the operator's token: put it into `{}`",
+                "{target} requires the operator's token: set `{}`",
                 self.token_env
             ),
-            (_, Some(told)) => anyhow!("{told}"),
-            (StatusCode::NOT_FOUND, None) => anyhow!("{place} has no such thing"),
-            (status, None) => anyhow!("{place} answered {status}"),
+            (_, Some(detail)) => anyhow!("{detail}"),
+            (StatusCode::NOT_FOUND, None) => anyhow!("{target} does not know this path"),
+            (status, None) => anyhow!("{target} answered {status}"),
         }
     }
 }
 
-/// An answer that is no success.
+/// Unsuccessful response.
 #[derive(Debug)]
 pub(crate) struct AdminError {
     pub(crate) status: StatusCode,
-    /// What was told of it, nothing if that was no JSON.
+    /// Problem document, null if the body is no JSON.
     pub(crate) problem: Value,
 }
 
-/// A path of segments that may hold anything.
+/// Joins percent-encoded segments into a path.
 pub(crate) fn path<const N: usize>(segments: [&dyn Display; N]) -> String {
     let encoded = segments.map(|segment| encoded(&segment.to_string()));
     format!("/{}", encoded.join("/"))
 }
 
-/// Percent-encodes all but what needs it nowhere.
+/// Percent-encodes all characters that are not unreserved.
 pub(crate) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-/// Everything but what RFC 3986 calls unreserved.
+/// Characters other than the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_in_a_path_stays_in_its_segment() {
+    fn a_segment_cannot_leave_its_place_in_the_path() {
         assert_eq!(
             path([&"v1", &"apis", &"a/../b", &"health"]),
             "/v1/apis/a%2F..%2Fb/health"

@@ -1,4 +1,4 @@
-//! What every room of the running program shares.
+//! State that all parts of the running program share.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,28 +11,26 @@ use outflow_listener::ListenAddr;
 use outflow_sidecar::{RejectionCounts, Sidecar};
 use serde_json::Value;
 
-use crate::commands::{Effective, effective};
+use crate::commands::{EffectiveValue, effective_values};
 use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 use crate::reload::{LastReload, ReloadError};
 use crate::sd_notify::ServiceManager;
 
-/// The running program, as its rooms see it: the client that governs, the configuration in effect and
-/// the work beside it.
+/// State of the running program: client, configuration in effect, tasks and bulk engine.
 pub struct AppState {
     pub(crate) client: Outflow,
     pub(crate) config: ArcSwap<ProgramConfig>,
-    /// The program's own sections at the start, with which a reload compares them.
+    /// The program's own sections at the start; a reload compares them with the new ones.
     pub(crate) started: ProgramConfig,
     pub(crate) sources: ConfigSources,
     pub(crate) tasks: Tasks,
     sidecar: Arc<Sidecar>,
-    /// What was set while the program runs. Whoever holds it may change the configuration: one after
-    /// the other.
-    pub(crate) runtime: Mutex<RuntimeOverrides>,
+    /// Values set at run time. Its lock serializes all changes of the configuration.
+    pub(crate) overrides: Mutex<RuntimeOverrides>,
     pub(crate) last_reload: ArcSwapOption<LastReload>,
-    pub(crate) supervisor: ServiceManager,
-    pub(crate) doors: Exposure,
+    pub(crate) service_manager: ServiceManager,
+    pub(crate) exposure: ProgramExposure,
     pub(crate) bulk: Option<RunningEngine>,
 }
 
@@ -51,42 +49,42 @@ impl AppState {
             sources,
             tasks,
             sidecar: Arc::new(sidecar),
-            runtime: Mutex::default(),
+            overrides: Mutex::default(),
             last_reload: ArcSwapOption::empty(),
-            supervisor: ServiceManager::of_process(),
-            doors: Exposure::default(),
+            service_manager: ServiceManager::of_process(),
+            exposure: ProgramExposure::default(),
             bulk: None,
         }
     }
 
-    /// The same behind these doors.
-    pub(crate) fn behind(mut self, doors: Exposure) -> Self {
-        self.doors = doors;
+    /// Sets the exposure of the listeners.
+    pub(crate) fn with_exposure(mut self, exposure: ProgramExposure) -> Self {
+        self.exposure = exposure;
         self
     }
 
-    /// The same with this engine for jobs.
-    pub(crate) fn working_on(mut self, bulk: Option<RunningEngine>) -> Self {
+    /// Sets the bulk engine.
+    pub(crate) fn with_bulk(mut self, bulk: Option<RunningEngine>) -> Self {
         self.bulk = bulk;
         self
     }
 
-    /// What every call goes through.
+    /// Returns the client that sends all calls.
     pub const fn client(&self) -> &Outflow {
         &self.client
     }
 
-    /// The configuration in effect.
+    /// Returns the configuration in effect.
     pub fn config(&self) -> Arc<ProgramConfig> {
         self.config.load_full()
     }
 
-    /// Where it came from and is read from again.
+    /// Returns the sources of the configuration.
     pub const fn sources(&self) -> &ConfigSources {
         &self.sources
     }
 
-    /// The work that runs beside the calls.
+    /// Returns the background tasks.
     pub const fn tasks(&self) -> &Tasks {
         &self.tasks
     }
@@ -126,8 +124,8 @@ impl ProgramState for AppState {
     }
 
     fn effective_values(&self) -> Option<Vec<Value>> {
-        let values = effective(&self.config.load().client).ok()?;
-        Some(values.iter().map(Effective::json).collect())
+        let values = effective_values(&self.config.load().client).ok()?;
+        Some(values.iter().map(EffectiveValue::to_json).collect())
     }
 
     fn reload(&self) -> Result<ReloadChanges, ReloadFailure> {
@@ -145,28 +143,28 @@ impl ProgramState for AppState {
     }
 }
 
-/// Which doors others than this machine's own programs can come to, as they are and not as they are
-/// configured: a supervisor may have opened them, and a reload does not move them.
+/// Actual exposure of the listeners to other machines. A service manager may have opened them, and a reload
+/// does not move them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Exposure {
-    calls_from_outside: bool,
-    operators_from_outside: bool,
+pub(crate) struct ProgramExposure {
+    sidecar_exposed: bool,
+    admin_exposed: bool,
 }
 
-impl Exposure {
-    pub(crate) const fn new(calls: &ListenAddr, admin: &ListenAddr) -> Self {
+impl ProgramExposure {
+    pub(crate) const fn new(sidecar: &ListenAddr, admin: &ListenAddr) -> Self {
         Self {
-            calls_from_outside: !calls.is_local(),
-            operators_from_outside: !admin.is_local(),
+            sidecar_exposed: !sidecar.is_local(),
+            admin_exposed: !admin.is_local(),
         }
     }
 
-    /// The section whose door would be open to everybody with this configuration.
+    /// Returns the section whose listener would be open to other machines without a token.
     pub(crate) const fn missing_token(self, config: &ProgramConfig) -> Option<&'static str> {
-        if self.calls_from_outside && config.server.token.is_none() {
+        if self.sidecar_exposed && config.server.token.is_none() {
             return Some("server");
         }
-        if self.operators_from_outside && config.admin.token.is_none() {
+        if self.admin_exposed && config.admin.token.is_none() {
             return Some("admin");
         }
         None

@@ -1,6 +1,6 @@
 //! Reads the command line, runs one command and reports the one error that may come back.
 //!
-//! What a command does is in `commands`, one file each; nothing is decided here.
+//! The commands are in `commands`, one file each. This module makes no decisions.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -14,20 +14,20 @@ use crate::terminal::{ColourChoice, Terminal, answer_json, say};
 
 /// Outbound traffic control for rate-limited APIs.
 ///
-/// Say once what each provider allows; every call then waits for its turn, and none is refused.
+/// State the limits of each provider once; every call then waits for its permit instead of being throttled.
 #[derive(Parser)]
 #[command(name = "outflow", version, after_help = EXITS, after_long_help = FIRST)]
 pub(crate) struct CommandLine {
     #[command(subcommand)]
     command: Option<Command>,
-    /// When talk is coloured: on a terminal, unless `NO_COLOR` is set.
+    /// Colour messages: on a terminal unless `NO_COLOR` is set, always or never.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: ColourChoice,
 }
 
-/// Runs the program as it was called.
+/// Runs the command of the command line.
 pub fn main() -> ExitCode {
-    // Clap answers a wrong command line itself, with its usage and exit code 2.
+    // Clap reports an invalid command line itself, with usage and exit code 2.
     let line = CommandLine::parse();
     let terminal = Terminal::new(line.color);
     let exit = match line.command {
@@ -36,9 +36,9 @@ pub fn main() -> ExitCode {
     };
     let exit = exit.unwrap_or_else(|error| {
         let exit = report(&error, terminal);
-        // Whoever reads documents gets one of every end.
+        // A caller that parses JSON gets a document for errors, too.
         if std::env::args_os().any(|word| word == "--json") {
-            // The exit code says the rest if nobody reads.
+            // The exit code is enough if the output is closed.
             let _unread = answer_json(&document(&error, exit));
         }
         exit
@@ -51,10 +51,10 @@ fn help() -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Says what went wrong and what was behind it, outermost first.
+/// Prints an error and its causes, outermost first.
 fn report(error: &anyhow::Error, terminal: Terminal) -> Exit {
-    if let Some(mistakes) = error.downcast_ref::<Diagnostics>() {
-        say!("{}", mistakes.render(terminal.style()));
+    if let Some(diagnostics) = error.downcast_ref::<Diagnostics>() {
+        say!("{}", diagnostics.render(terminal.style()));
         return Exit::Usage;
     }
     if let Some(wrong) = error.downcast_ref::<InvalidLines>() {
@@ -70,7 +70,7 @@ fn report(error: &anyhow::Error, terminal: Terminal) -> Exit {
     Exit::Failed
 }
 
-/// The same for whoever reads documents.
+/// Returns an error as a document.
 fn document(error: &anyhow::Error, exit: Exit) -> serde_json::Value {
     let lines = error.downcast_ref::<InvalidLines>();
     let lines = lines.into_iter().flat_map(|wrong| wrong.lines.clone());
@@ -83,7 +83,7 @@ fn document(error: &anyhow::Error, exit: Exit) -> serde_json::Value {
     })
 }
 
-/// A mistake of whoever called the program, which the same call will make again.
+/// Error in the arguments; a repetition fails again.
 #[derive(Debug)]
 pub(crate) struct UsageError(pub(crate) String);
 
@@ -95,32 +95,32 @@ impl fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// A file that somebody has to mend, with everything that is wrong with its lines.
+/// Errors of the lines of a job file.
 #[derive(Debug)]
 pub(crate) struct InvalidLines {
-    pub(crate) words: String,
+    pub(crate) message: String,
     pub(crate) lines: Vec<String>,
 }
 
 impl fmt::Display for InvalidLines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
+        f.write_str(&self.message)
     }
 }
 
 impl std::error::Error for InvalidLines {}
 
 const EXITS: &str = "\
-Exit codes: 0 done, 1 failed, 2 wrong command line or configuration, 3 some jobs failed,
-4 and 5 the answer's status with --check-status, 75 blocked by a limit or a state,
+Exit codes: 0 done, 1 failed, 2 invalid command line or configuration, 3 some jobs failed,
+4 and 5 the response's status with --check-status, 75 blocked by a limit or a state,
 99 a goal was missed, 130 interrupted.";
 
 const FIRST: &str = "\
 To see it at work, without any configuration:  outflow dev
 To use it with your own APIs:                  outflow init && outflow check && outflow serve
 
-Exit codes: 0 done, 1 failed, 2 wrong command line or configuration, 3 some jobs failed,
-4 and 5 the answer's status with --check-status, 75 blocked by a limit or a state,
+Exit codes: 0 done, 1 failed, 2 invalid command line or configuration, 3 some jobs failed,
+4 and 5 the response's status with --check-status, 75 blocked by a limit or a state,
 99 a goal was missed, 130 interrupted.";
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_contradicts_itself_nowhere() {
+    fn the_command_line_is_consistent() {
         CommandLine::command().debug_assert();
     }
 
@@ -140,20 +140,17 @@ mod tests {
     }
 
     #[test]
-    fn no_command_at_all_is_answered_with_help() {
+    fn no_command_prints_the_help() {
         let line = CommandLine::try_parse_from(["outflow"]).expect("a bare call is valid");
         assert!(line.command.is_none());
     }
 
-    // Whoever reads the list of commands learns what each is for, and each flag says what it does.
+    // The help of a command says its purpose, and the help of a flag its effect.
     #[test]
-    fn every_command_and_every_flag_is_explained() {
+    fn every_command_and_every_flag_has_a_help_text() {
         fn check(command: &clap::Command) {
             let name = command.get_name();
-            assert!(
-                command.get_about().is_some(),
-                "{name} says nothing of itself"
-            );
+            assert!(command.get_about().is_some(), "{name} has no help text");
             for argument in command.get_arguments() {
                 assert!(
                     argument.get_help().is_some(),

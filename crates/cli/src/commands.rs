@@ -1,7 +1,7 @@
 //! The commands of the program, one file each.
 //!
-//! A command is its flags and a `run` that does the work and answers how the program ends, or the
-//! error for the user. The enumeration is the whole list: what is not here cannot be called.
+//! A command is its flags and a `run` that does the work. `run` returns the exit code, or the error for the
+//! user. The enumeration is complete: no other command exists.
 
 mod bulk;
 mod call;
@@ -18,37 +18,37 @@ pub(crate) mod simulate;
 
 use clap::Subcommand;
 
-pub(crate) use self::config::{Effective, effective};
+pub(crate) use self::config::{EffectiveValue, effective_values};
 
 use crate::exit::Exit;
 use crate::terminal::Terminal;
 
-/// What the program can be told to do.
+/// Commands of the program.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    Dev(dev::Dev),
-    Serve(serve::Serve),
-    Check(check::Check),
-    Init(init::Init),
+    Dev(dev::DevCommand),
+    Serve(serve::ServeCommand),
+    Check(check::CheckCommand),
+    Init(init::InitCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    Get(call::Get),
-    Post(call::Post),
-    Put(call::Put),
-    Delete(call::Delete),
-    Request(call::AnyMethod),
+    Get(call::GetCommand),
+    Post(call::PostCommand),
+    Put(call::PutCommand),
+    Delete(call::DeleteCommand),
+    Request(call::RequestCommand),
     Status(control::StatusCommand),
-    Limits(control::Limits),
-    Explain(control::Explain),
+    Limits(control::LimitsCommand),
+    Explain(control::ExplainCommand),
     #[command(subcommand)]
     Health(control::HealthCommand),
-    Reload(control::Reload),
+    Reload(control::ReloadCommand),
     #[command(subcommand)]
     Bulk(bulk::BulkCommand),
-    Upstream(mock::MockCommand),
-    Simulate(simulate::Simulate),
-    Completions(completions::Completions),
-    Man(completions::Man),
+    Mock(mock::MockCommand),
+    Simulate(simulate::SimulateCommand),
+    Completions(completions::CompletionsCommand),
+    Man(completions::ManCommand),
 }
 
 impl Command {
@@ -71,7 +71,7 @@ impl Command {
             Self::Health(health) => health.run(),
             Self::Reload(reload) => reload.run(),
             Self::Bulk(bulk) => bulk.run(terminal),
-            Self::Upstream(upstream) => upstream.run(terminal),
+            Self::Mock(mock) => mock.run(terminal),
             Self::Simulate(simulate) => simulate.run().map(|()| Exit::Done),
             Self::Completions(completions) => completions.run(),
             Self::Man(man) => man.run(),

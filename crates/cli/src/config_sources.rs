@@ -1,7 +1,7 @@
-//! Where the configuration comes from: files in their order, and the environment over them.
+//! Sources of the configuration: files in their order, and the environment over them.
 //!
-//! The same sources are read at the start and at every reload, so that a reload can never see other
-//! files than the start did. What is set while the program runs lies over all of them.
+//! Start and reload read the same sources, so a reload never sees other files. Runtime overrides lie over all
+//! of them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use outflow::config::{Diagnostics, Environment, RuntimeOverrides, Source, quoted
 
 use crate::config::ProgramConfig;
 
-/// The files and the environment that configure the program.
+/// Files, texts and environment that configure the program.
 #[derive(Clone, Debug)]
 pub struct ConfigSources {
     files: Vec<PathBuf>,
-    /// Texts that no file holds: what flags say, and what `dev` makes up.
+    /// Texts that are in no file, from flags and from `dev`.
     texts: Vec<Source>,
     environment: Environment,
     recover: Option<Duration>,
@@ -24,7 +24,7 @@ pub struct ConfigSources {
 }
 
 impl ConfigSources {
-    /// These files, with the environment of this process over them.
+    /// Creates sources of these files and the environment of this process.
     pub fn new(files: Vec<PathBuf>) -> Self {
         Self {
             files,
@@ -36,69 +36,69 @@ impl ConfigSources {
         }
     }
 
-    /// The same, and this text over the files.
+    /// Adds a text over the files.
     #[must_use]
-    pub fn with(mut self, text: Source) -> Self {
+    pub fn with_text(mut self, text: Source) -> Self {
         self.texts.push(text);
         self
     }
 
-    /// The same, with this environment.
+    /// Replaces the environment.
     #[must_use]
     pub fn in_environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
         self
     }
 
-    /// The same, with this period of recovery for every API that there is when they are read.
+    /// Sets the auto_recover_source period of every API that a reading finds.
     #[must_use]
-    pub const fn recovering(mut self, every: Duration) -> Self {
+    pub const fn with_auto_recover(mut self, every: Duration) -> Self {
         self.recover = Some(every);
         self
     }
 
-    /// The same, and no API is called: also none that a later reading adds.
+    /// Forbids all API calls, also to APIs that a later reading adds.
     #[must_use]
     pub const fn offline(mut self) -> Self {
         self.offline = true;
         self
     }
 
-    /// The same, and the program works on jobs, too.
+    /// Enables the bulk engine.
     #[must_use]
     pub const fn bulk(mut self) -> Self {
         self.bulk = true;
         self
     }
 
-    /// Whether the program works on jobs, too.
+    /// Returns true if the bulk engine is enabled.
     pub(crate) const fn is_bulk(&self) -> bool {
         self.bulk
     }
 
-    /// Whether no API is to be called.
+    /// Returns true if no API is called.
     pub(crate) const fn is_offline(&self) -> bool {
         self.offline
     }
 
-    /// The files, in their order.
+    /// Returns the files in their order.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(PathBuf::as_path)
     }
 
-    /// Reads all of it.
+    /// Reads all sources.
     ///
     /// # Errors
-    /// With every mistake in all of it. A file that cannot be read is one.
+    /// Returns all diagnostics of all sources. An unreadable file is one.
     pub fn read(&self) -> Result<ProgramConfig, Diagnostics> {
-        self.read_under(&RuntimeOverrides::default())
+        self.read_with(&RuntimeOverrides::default())
     }
 
-    /// The same, with what was set while the program runs over it.
+    /// Reads all sources with runtime overrides over them.
     ///
     /// # Errors
     /// As [`ConfigSources::read`].
-    pub fn read_under(&self, runtime: &RuntimeOverrides) -> Result<ProgramConfig, Diagnostics> {
+    pub fn read_with(&self, overrides: &RuntimeOverrides) -> Result<ProgramConfig, Diagnostics> {
         let mut sources = Vec::new();
         for file in &self.files {
             sources.push(Source::from_file(file)?);
@@ -106,18 +106,18 @@ impl ConfigSources {
         sources.extend(self.texts.iter().cloned());
         if let Some(every) = self.recover {
             let config = ProgramConfig::read(&sources, &self.environment)?;
-            sources.push(recovery(&config, every));
+            sources.push(auto_recover_source(&config, every));
         }
-        if !runtime.is_empty() {
-            sources.push(runtime.source());
+        if !overrides.is_empty() {
+            sources.push(overrides.source());
         }
         ProgramConfig::read(&sources, &self.environment)
     }
 }
 
-/// The same period for every API. Made anew at each reading: about an API that is gone it would be a
-/// mistake, and one that is new would be without it.
-fn recovery(config: &ProgramConfig, every: Duration) -> Source {
+/// Sets one period for every API. Each reading creates it again: for a removed API it would be an error, and
+/// a new API would lack it.
+fn auto_recover_source(config: &ProgramConfig, every: Duration) -> Source {
     let mut text = String::new();
     for api in &config.client.apis {
         let (name, millis) = (quoted(&api.name), every.as_millis());

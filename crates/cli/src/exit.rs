@@ -1,8 +1,8 @@
-//! How the program ends, as scripts see it.
+//! Exit codes of the program.
 
 use std::process::ExitCode;
 
-/// The exit codes. They are documented and do not change.
+/// Exit code. The numbers are documented and do not change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Exit {
@@ -14,20 +14,20 @@ pub enum Exit {
     Usage = 2,
     /// Some of many jobs failed.
     SomeFailed = 3,
-    /// The answer's status was of the 400s, and the caller asked to be told so.
+    /// The response has a 4xx status, with `--check-status`.
     RefusedByServer = 4,
-    /// The answer's status was of the 500s, and the caller asked to be told so.
+    /// The response has a 5xx status, with `--check-status`.
     ServerFailed = 5,
-    /// A limit or a state of the API stood in the way: worth another try later.
+    /// A limit or the health state of the API blocked the call: retry later.
     Blocked = 75,
-    /// A goal that the caller set was missed.
+    /// The run missed a goal of the caller.
     Missed = 99,
-    /// Somebody pressed Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted = 130,
 }
 
 impl Exit {
-    /// The number.
+    /// Returns the number.
     #[expect(
         clippy::as_conversions,
         reason = "the codes are the discriminants, and fit"

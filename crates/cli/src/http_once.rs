@@ -1,8 +1,8 @@
-//! One HTTP exchange over a connection of its own, for the program's talk with itself: commands that ask
-//! the admin API, and the load that `dev` puts on its sidecar.
+//! One HTTP exchange over its own connection: for commands that call the admin API, and for the load of
+//! `dev`.
 //!
-//! No pool, no redirects, no TLS: both ends are on this machine or on a trusted way to it. Calls to APIs
-//! never take this way; they go through the client.
+//! It has no pool, no redirects and no TLS: both ends are on this machine or on a trusted path. API calls go
+//! through the client instead.
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Where the other end is.
+/// Address of an HTTP server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum HttpTarget {
     /// A host and a port.
@@ -28,7 +28,7 @@ pub(crate) enum HttpTarget {
 }
 
 impl std::str::FromStr for HttpTarget {
-    type Err = InvalidPlace;
+    type Err = InvalidTarget;
 
     /// Reads `http://127.0.0.1:7071`, `127.0.0.1:7071`, `:7071` or `unix:/run/admin.sock`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -37,11 +37,11 @@ impl std::str::FromStr for HttpTarget {
         }
         let authority = text.strip_prefix("http://").unwrap_or(text);
         let authority = authority.trim_end_matches('/');
-        let (host, port) = authority.rsplit_once(':').ok_or(InvalidPlace)?;
-        let port: u16 = port.parse().map_err(|_| InvalidPlace)?;
+        let (host, port) = authority.rsplit_once(':').ok_or(InvalidTarget)?;
+        let port: u16 = port.parse().map_err(|_| InvalidTarget)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
         if !host.chars().all(plain) {
-            return Err(InvalidPlace);
+            return Err(InvalidTarget);
         }
         let host = if host.is_empty() { "127.0.0.1" } else { host };
         Ok(Self::Tcp(format!("{host}:{port}")))
@@ -57,24 +57,24 @@ impl fmt::Display for HttpTarget {
     }
 }
 
-/// Sends a request there and reads its answer whole.
+/// Sends a request and reads the complete response.
 ///
 /// # Errors
-/// If nobody is there, or no whole answer came.
+/// If no server listens there, or the response is incomplete.
 pub(crate) async fn exchange(
-    place: &HttpTarget,
+    target: &HttpTarget,
     request: Request<Full<Bytes>>,
 ) -> Result<Response<Bytes>, ExchangeError> {
-    let talk = async {
-        match place {
+    let exchanged = async {
+        match target {
             HttpTarget::Tcp(authority) => {
                 let stream = TcpStream::connect(authority.as_str());
                 let stream = stream.await.map_err(ExchangeError::Unreachable)?;
-                converse(stream, authority, request).await
+                exchange_over(stream, authority, request).await
             }
             HttpTarget::Unix(path) => {
                 let stream = UnixStream::connect(path).await;
-                converse(
+                exchange_over(
                     stream.map_err(ExchangeError::Unreachable)?,
                     "localhost",
                     request,
@@ -83,11 +83,11 @@ pub(crate) async fn exchange(
             }
         }
     };
-    let answered = tokio::time::timeout(PATIENCE, talk).await;
-    answered.unwrap_or(Err(ExchangeError::Broken))
+    let response = tokio::time::timeout(TIMEOUT, exchanged).await;
+    response.unwrap_or(Err(ExchangeError::Broken))
 }
 
-async fn converse(
+async fn exchange_over(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     host: &str,
     mut request: Request<Full<Bytes>>,
@@ -97,10 +97,10 @@ async fn converse(
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|_| ExchangeError::Broken)?;
-    let talk = async {
-        let answer = sender.send_request(request).await;
-        let (head, body) = answer.map_err(|_| ExchangeError::Broken)?.into_parts();
-        let body = Limited::new(body, LARGEST).collect().await;
+    let exchanged = async {
+        let response = sender.send_request(request).await;
+        let (head, body) = response.map_err(|_| ExchangeError::Broken)?.into_parts();
+        let body = Limited::new(body, MAX_RESPONSE).collect().await;
         let body = body.map_err(|error| {
             let large = error.downcast_ref::<LengthLimitError>().is_some();
             if large {
@@ -112,45 +112,47 @@ async fn converse(
         let body = body?.to_bytes();
         Ok(Response::from_parts(head, body))
     };
-    let driven = async {
-        // What it ended with, the talk learns by itself.
+    let connected = async {
+        // The exchange sees the error itself.
         let _ended = connection.await;
         std::future::pending().await
     };
     tokio::select! {
-        answer = talk => answer,
-        never = driven => never,
+        response = exchanged => response,
+        never = connected => never,
     }
 }
 
-/// Why there is no answer.
+/// Reason for a missing response.
 #[derive(Debug)]
 pub(crate) enum ExchangeError {
-    /// Nobody listens there.
+    /// No server listens there.
     Unreachable(io::Error),
-    /// Somebody does, and does not speak HTTP to its end.
+    /// The server did not complete an HTTP response.
     Broken,
-    /// The answer is larger than what is read at once.
+    /// The response exceeds the size limit.
     TooLarge,
 }
 
 impl fmt::Display for ExchangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(error) => write!(f, "nobody listens there: {}", error.kind()),
-            Self::Broken => f.write_str("whoever listens there gave no whole answer"),
-            Self::TooLarge => f.write_str("the answer is larger than 64 MiB: ask for less at once"),
+            Self::Unreachable(error) => write!(f, "no server listens there: {}", error.kind()),
+            Self::Broken => f.write_str("the server gave no complete response"),
+            Self::TooLarge => {
+                f.write_str("the response is larger than 64 MiB: request less at once")
+            }
         }
     }
 }
 
 impl std::error::Error for ExchangeError {}
 
-/// A text that is no place.
+/// Error for a text that is no address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct InvalidPlace;
+pub(crate) struct InvalidTarget;
 
-impl fmt::Display for InvalidPlace {
+impl fmt::Display for InvalidTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
             "write it like \"http://127.0.0.1:7071\", \":7071\" or \"unix:/run/admin.sock\"",
@@ -158,27 +160,27 @@ impl fmt::Display for InvalidPlace {
     }
 }
 
-impl std::error::Error for InvalidPlace {}
+impl std::error::Error for InvalidTarget {}
 
-/// Longer than any queue of the sidecar lets a call wait, and shorter than a person does.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// Longer than any wait queue of the sidecar, and shorter than users wait.
+const TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Far above any answer of the admin API.
-const LARGEST: usize = 64 * 1024 * 1024;
+/// Far above any response of the admin API.
+const MAX_RESPONSE: usize = 64 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_as_people_write_it() {
+    fn a_target_parses_in_all_usual_notations() {
         let tcp = |authority: &str| Ok(HttpTarget::Tcp(authority.to_owned()));
         assert_eq!("http://127.0.0.1:7071/".parse(), tcp("127.0.0.1:7071"));
         assert_eq!(":7071".parse(), tcp("127.0.0.1:7071"));
         assert_eq!("[::1]:7071".parse(), tcp("[::1]:7071"));
         assert_eq!("unix:/a".parse(), Ok(HttpTarget::Unix("/a".into())));
         for wrong in ["", "https://a:1", "a", "a:b", "a/b:1", "a:70000"] {
-            assert_eq!(wrong.parse::<HttpTarget>(), Err(InvalidPlace), "{wrong}");
+            assert_eq!(wrong.parse::<HttpTarget>(), Err(InvalidTarget), "{wrong}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The running program: a client that governs, the sidecar before it and the admin API beside it.
+//! The running program: client, sidecar and admin API.
 //!
-//! Everything that can go wrong goes wrong before anything is served: the configuration is read, the
-//! client made and both ports opened first. The end is the same in reverse: no new connections, then
-//! the calls under way, then what runs beside them.
+//! All steps that can fail run before the first call is served: read the configuration, build the client,
+//! open both ports. Shutdown reverses the order: it closes the ports, then finishes calls in flight, then
+//! ends background tasks.
 
 use std::fmt;
 use std::io;
@@ -19,29 +19,29 @@ use outflow_listener::{
     ActivatedSockets, ListenAddr, ListenError, ListenTarget, Listener, SocketPurpose,
 };
 
-use crate::app_state::{AppState, Exposure};
+use crate::app_state::{AppState, ProgramExposure};
 use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 use crate::reload;
 
-/// The program while it runs.
+/// The running program.
 pub struct Program {
-    station: Arc<AppState>,
+    state: Arc<AppState>,
     sidecar: ListenAddr,
     admin: ListenAddr,
 }
 
 impl Program {
-    /// Starts everything, inside of a runtime, and reads the configuration again whenever a file of it
+    /// Starts the program inside of a runtime, and reloads the configuration whenever one of its files
     /// changes.
     ///
     /// # Errors
-    /// If anything of it is not possible. Nothing is left running then.
+    /// If a step fails. Nothing is left running then.
     pub async fn start(sources: ConfigSources) -> Result<Self, StartError> {
         Self::start_watching(sources, ConfigWatch::Files).await
     }
 
-    /// The same, watching the files or not. SIGHUP has them read again in any case.
+    /// Starts the program with or without a watch on the files. SIGHUP reloads in either case.
     ///
     /// # Errors
     /// As [`Program::start`].
@@ -53,8 +53,8 @@ impl Program {
         Self::start_with(config, sources, watch).await
     }
 
-    /// The same with what was just read from the sources, for whoever had to look at it before: a large
-    /// configuration is not read twice.
+    /// Starts the program with a configuration that was just read from the sources. A large configuration is
+    /// not read twice.
     ///
     /// # Errors
     /// As [`Program::start`].
@@ -64,102 +64,110 @@ impl Program {
         watch: ConfigWatch,
     ) -> Result<Self, StartError> {
         let mut given = ActivatedSockets::from_env();
-        let calls = listener(&mut given, SocketPurpose::Calls, &config.server.listen).await?;
-        let operators = listener(&mut given, SocketPurpose::Admin, &config.admin.listen).await?;
-        let (sidecar, admin) = (calls.address().clone(), operators.address().clone());
-        let doors = Exposure::new(&sidecar, &admin);
-        if let Some(section) = doors.missing_token(&config) {
+        let sidecar_listener =
+            open_listener(&mut given, SocketPurpose::Calls, &config.server.listen).await?;
+        let admin_listener =
+            open_listener(&mut given, SocketPurpose::Admin, &config.admin.listen).await?;
+        let (sidecar, admin) = (
+            sidecar_listener.address().clone(),
+            admin_listener.address().clone(),
+        );
+        let exposure = ProgramExposure::new(&sidecar, &admin);
+        if let Some(section) = exposure.missing_token(&config) {
             return Err(StartError::Unguarded(section));
         }
         let client = Outflow::init(config.client.clone()).map_err(StartError::Client)?;
-        alone(&client, &config)?;
+        check_cache_dir(&client, &config)?;
         if sources.is_offline() {
-            hold_asleep(client.upstreams());
+            force_sleep(client.upstreams());
         }
         let tasks = Tasks::new(
-            OURSELVES,
+            TASK_OWNER,
             client.events().clone(),
             Arc::new(SystemClock::new()),
         );
-        let bulk = bulk(&client, &config, &sources).await?;
-        let station = AppState::new(client, config, sources, tasks).behind(doors);
-        let station = Arc::new(station.working_on(bulk));
-        station.sidecar().open(calls).map_err(StartError::Tasks)?;
-        outflow_admin::open(station.clone(), operators).map_err(StartError::Tasks)?;
-        reload::on_hangup(&station).map_err(StartError::Tasks)?;
+        let bulk = start_bulk(&client, &config, &sources).await?;
+        let state = AppState::new(client, config, sources, tasks).with_exposure(exposure);
+        let state = Arc::new(state.with_bulk(bulk));
+        state
+            .sidecar()
+            .open(sidecar_listener)
+            .map_err(StartError::Tasks)?;
+        outflow_admin::open(state.clone(), admin_listener).map_err(StartError::Tasks)?;
+        reload::on_hangup(&state).map_err(StartError::Tasks)?;
         if watch == ConfigWatch::Files {
-            reload::on_change(&station).map_err(StartError::Tasks)?;
+            reload::on_change(&state).map_err(StartError::Tasks)?;
         }
-        station.supervisor.ready();
+        state.service_manager.ready();
         Ok(Self {
-            station,
+            state,
             sidecar,
             admin,
         })
     }
 
-    /// What its rooms share.
-    pub const fn station(&self) -> &Arc<AppState> {
-        &self.station
+    /// Returns the shared state.
+    pub const fn state(&self) -> &Arc<AppState> {
+        &self.state
     }
 
-    /// Where calls are taken.
+    /// Returns the address of the sidecar.
     pub const fn sidecar(&self) -> &ListenAddr {
         &self.sidecar
     }
 
-    /// Where it is operated.
+    /// Returns the address of the admin API.
     pub const fn admin(&self) -> &ListenAddr {
         &self.admin
     }
 
-    /// Takes no more calls, waits for those under way as long as the configuration says, and ends.
-    /// Connections on which nothing happens are closed at once. Says whether all calls could finish.
-    /// Dropped, it ends without waiting any longer.
+    /// Rejects new calls, waits for calls in flight up to `server.grace`, and ends. Idle connections are
+    /// closed at once. Returns true if all calls finished. Dropping the future ends the program without
+    /// further waiting.
     pub async fn stop(self) -> bool {
-        self.station.supervisor.stopping();
-        let grace = self.station.config().server.grace;
-        let connections = self.station.tasks().shutdown(grace);
+        self.state.service_manager.stopping();
+        let grace = self.state.config().server.grace;
+        let connections = self.state.tasks().shutdown(grace);
         let (connections, jobs) = tokio::join!(connections, self.stop_jobs());
-        let calls = self.station.client().close(LAST_CALLS).await;
+        let calls = self.state.client().close(LAST_CALLS).await;
         connections.is_clean() && jobs && calls
     }
 
-    /// Jobs that could not finish are given back, and are begun again by whoever has the store next: that
-    /// is no failure.
+    /// Releases unfinished jobs. The next process that opens the store starts them again, so this is no
+    /// failure.
     async fn stop_jobs(&self) -> bool {
-        let Some(bulk) = &self.station.bulk else {
+        let Some(bulk) = &self.state.bulk else {
             return true;
         };
-        bulk.wait_previous_window().await;
+        bulk.drain().await;
         bulk.close().await
     }
 }
 
-/// Whether the configuration is read again by itself.
+/// Trigger of a reload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ConfigWatch {
-    /// When one of its files changes.
+    /// A change of one of the files.
     #[default]
     Files,
-    /// Only when somebody asks for it.
+    /// Only SIGHUP or the admin API.
     Nothing,
 }
 
-/// The socket that was handed over for this, or one of our own.
-async fn listener(
+/// Returns the socket that the service manager passed for this purpose, or opens one.
+async fn open_listener(
     given: &mut ActivatedSockets,
     purpose: SocketPurpose,
-    place: &ListenTarget,
+    target: &ListenTarget,
 ) -> Result<Listener, StartError> {
     match given.take(purpose).map_err(StartError::Given)? {
         Some(listener) => Ok(listener),
-        None => Listener::open(place).await.map_err(StartError::Listen),
+        None => Listener::open(target).await.map_err(StartError::Listen),
     }
 }
 
-/// The engine for jobs, if it is wanted.
-async fn bulk(
+/// Starts the bulk engine, if it is enabled.
+async fn start_bulk(
     client: &Outflow,
     config: &ProgramConfig,
     sources: &ConfigSources,
@@ -171,16 +179,16 @@ async fn bulk(
     bulk.map(Some).map_err(StartError::Bulk)
 }
 
-/// Holds these APIs asleep. No timer leaves it; an operator's release does.
-pub(crate) fn hold_asleep(doors: impl IntoIterator<Item = Upstream>) {
-    for door in doors {
-        door.force_health(None, HealthOverride::Sleep);
+/// Forces these APIs to sleep. No timer ends it; an operator's release does.
+pub(crate) fn force_sleep(upstreams: impl IntoIterator<Item = Upstream>) {
+    for upstream in upstreams {
+        upstream.force_health(None, HealthOverride::Sleep);
     }
 }
 
-/// Two programs that keep answers in one directory would each know half of them. The cache holds a lock
-/// on its directory for as long as it is open, and says who was first.
-fn alone(client: &Outflow, config: &ProgramConfig) -> Result<(), StartError> {
+/// Fails if another program uses the cache directory: each of the two would know half of the entries. The
+/// cache locks its directory while it is open.
+fn check_cache_dir(client: &Outflow, config: &ProgramConfig) -> Result<(), StartError> {
     let state = client.cache().map(|cache| cache.report().state);
     match (&config.client.cache.dir, state) {
         (Some(dir), Some(DiskState::Elsewhere)) => Err(StartError::InUse(dir.clone())),
@@ -188,41 +196,41 @@ fn alone(client: &Outflow, config: &ProgramConfig) -> Result<(), StartError> {
     }
 }
 
-/// Why the program could not start.
+/// Reason why the program could not start.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The configuration has mistakes.
+    /// The configuration has errors.
     Config(Diagnostics),
     /// A port could not be opened.
     Listen(ListenError),
-    /// What the supervisor handed over cannot be listened on.
+    /// The service manager passed a socket that cannot be used.
     Given(io::Error),
-    /// Others can reach the socket of this section, and it asks for no token.
+    /// Other machines can reach the socket of this section, and it asks for no token.
     Unguarded(&'static str),
-    /// Another program keeps its answers in this directory.
+    /// Another program uses this cache directory.
     InUse(PathBuf),
-    /// The client could not be made.
+    /// The client could not be built.
     Client(InitError),
-    /// The engine for jobs cannot begin.
+    /// The bulk engine cannot start.
     Bulk(OpenError),
-    /// Nothing can be started here.
+    /// Tasks cannot be spawned.
     Tasks(SpawnError),
 }
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Config(mistakes) => mistakes.fmt(f),
+            Self::Config(diagnostics) => diagnostics.fmt(f),
             Self::Listen(why) => why.fmt(f),
             Self::Given(why) => write!(
                 f,
-                "the supervisor handed over what cannot be listened on ({why}): look at its socket unit"
+                "the service manager passed a socket that cannot be used ({why}): check its socket unit"
             ),
             Self::Unguarded(section) => write!(
                 f,
-                "whoever reaches the socket that was handed over could use your keys: name a secret in \
-                 `{section}.token_env` or `{section}.token_file`, or have it listen on 127.0.0.1"
+                "every client of the passed socket could use your keys: name a secret in \
+                 `{section}.token_env` or `{section}.token_file`, or listen on 127.0.0.1"
             ),
             Self::InUse(dir) => write!(
                 f,
@@ -239,9 +247,8 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// Under this name the program's own work is reported, beside the APIs.
-const OURSELVES: &str = "outflow";
+/// Name under which the program's own tasks are reported, next to the APIs.
+const TASK_OWNER: &str = "outflow";
 
-/// Whoever still calls when all connections are closed is the program itself, and has said what it had
-/// to.
+/// Only the program itself can still have calls in flight after all connections are closed.
 const LAST_CALLS: Duration = Duration::from_secs(1);

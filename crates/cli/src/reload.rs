@@ -1,11 +1,12 @@
-//! Reading the configuration again while calls go on.
+//! Reload of the configuration while calls go on.
 //!
-//! The same sources as at the start, through the same checks, all of it or nothing: with one mistake the
-//! configuration before stays in effect, and that is told in the log, in the metrics and to whoever asks.
-//! A file that is half written or empty is such a mistake: no API at all is never what a reload means,
-//! though it may be what a new program starts with.
+//! A reload reads the sources of the start through all checks and applies all or nothing. With one error the
+//! old configuration stays in effect, and the log, the metrics and the admin API report it.
 //!
-//! A variable that is set by hand takes the same way, as one more text over the files.
+//! An empty or half-written file is such an error: a new program may start without an API, but a reload never
+//! removes the last one.
+//!
+//! A variable that an operator sets is one more text over the files.
 
 mod file_watch;
 
@@ -22,63 +23,69 @@ pub(crate) use file_watch::{on_change, on_hangup};
 
 use crate::app_state::AppState;
 use crate::config::ProgramConfig;
-use crate::program::hold_asleep;
+use crate::program::force_sleep;
 
-/// How the last reload went.
+/// Result of the last reload.
 #[derive(Debug)]
 pub struct LastReload {
-    /// When.
+    /// Instant of the reload.
     pub at: WallTime,
-    /// What it changed, or why it changed nothing.
+    /// Changes, or the reason why nothing changed.
     pub result: Result<ReloadChanges, ReloadError>,
 }
 
 impl AppState {
-    /// Reads the configuration again and puts it into effect.
+    /// Reads the configuration again and applies it.
     ///
     /// # Errors
-    /// If it cannot be read or has mistakes. Everything is as before then.
+    /// If it cannot be read or has errors. Nothing changes then.
     pub fn reload(&self) -> Result<ReloadChanges, ReloadError> {
-        let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
-        self.log_reload(|| self.go_on_with(&mut runtime))
+        let mut overrides = self
+            .overrides
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.log_reload(|| self.apply(&mut overrides))
     }
 
-    /// Sets a variable of an API until the program ends: an operating variable by its name alone,
-    /// anything else by its key below the API.
+    /// Sets a variable of an API until the program ends. Operating variables have short names; all others are
+    /// keys below the API.
     ///
     /// # Errors
-    /// If there is no such API, variable or value, or the value contradicts another. Everything is as
-    /// before then.
+    /// If the API, the variable or the value is invalid, or the value contradicts another. Nothing changes
+    /// then.
     pub fn set(
         &self,
         api: &str,
         variable: &str,
         value: &str,
     ) -> Result<ReloadChanges, ReloadError> {
-        let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut overrides = self
+            .overrides
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if self.config.load().client.api(api).is_none() {
             return Err(ReloadError::UnknownApi(api.to_owned()));
         }
         self.log_reload(|| {
-            let mut next = runtime.clone();
+            let mut next = overrides.clone();
             set_variable(&mut next, api, variable, value);
-            let changes = self.go_on_with(&mut next)?;
-            *runtime = next;
+            let changes = self.apply(&mut next)?;
+            *overrides = next;
             Ok(changes)
         })
     }
 
-    /// How the last reload went, if there was one.
+    /// Returns the result of the last reload, if there was one.
     pub fn last_reload(&self) -> Option<Arc<LastReload>> {
         self.last_reload.load_full()
     }
 
-    fn go_on_with(&self, runtime: &mut RuntimeOverrides) -> Result<ReloadChanges, ReloadError> {
-        let config = self.read(runtime)?;
+    fn apply(&self, overrides: &mut RuntimeOverrides) -> Result<ReloadChanges, ReloadError> {
+        let config = self.read(overrides)?;
         if config.client.apis.is_empty() {
             return Err(ReloadError::NoApis);
         }
-        if let Some(section) = self.doors.missing_token(&config) {
+        if let Some(section) = self.exposure.missing_token(&config) {
             return Err(ReloadError::Unguarded(section));
         }
         let others = SectionChanges {
@@ -88,9 +95,9 @@ impl AppState {
         let changes = self.client.reload_with(config.client.clone(), others);
         let changes = changes.map_err(|why| ReloadError::Client(Arc::new(why)))?;
         if self.sources.is_offline() {
-            // What was told to call nobody calls nobody new either.
+            // Offline mode also covers new APIs.
             let added = changes.added.iter();
-            hold_asleep(added.filter_map(|api| self.client.upstream(api)));
+            force_sleep(added.filter_map(|api| self.client.upstream(api)));
         }
         if let Some(bulk) = &self.bulk {
             bulk.reconfigure(&config.bulk, &self.tasks);
@@ -100,63 +107,66 @@ impl AppState {
         Ok(changes)
     }
 
-    /// What was set by hand for an API that the files no longer know would be a mistake for ever.
-    fn read(&self, runtime: &mut RuntimeOverrides) -> Result<ProgramConfig, ReloadError> {
+    /// Reads the sources under the overrides. Overrides of removed APIs are dropped, since they would fail
+    /// every later reload.
+    fn read(&self, overrides: &mut RuntimeOverrides) -> Result<ProgramConfig, ReloadError> {
         let written = self.sources.read().map_err(ReloadError::Config)?;
-        retain_apis(runtime, |api| written.client.api(api).is_some());
-        if runtime.is_empty() {
+        retain_apis(overrides, |api| written.client.api(api).is_some());
+        if overrides.is_empty() {
             return Ok(written);
         }
         self.sources
-            .read_under(runtime)
+            .read_with(overrides)
             .map_err(ReloadError::Config)
     }
 
-    /// Tells the supervisor that a reload is under way, and everybody how it went.
+    /// Runs a reload, notifies the service manager and records the result.
     fn log_reload(
         &self,
         reload: impl FnOnce() -> Result<ReloadChanges, ReloadError>,
     ) -> Result<ReloadChanges, ReloadError> {
-        self.supervisor.reloading();
+        self.service_manager.reloading();
         let result = reload();
-        self.supervisor.ready();
+        self.service_manager.ready();
         if let Err(why) = &result {
             self.log_refused(why);
         }
-        let (at, told) = (SystemClock::new().wall(), result.clone());
-        self.last_reload
-            .store(Some(Arc::new(LastReload { at, result: told })));
+        let last = LastReload {
+            at: SystemClock::new().wall(),
+            result: result.clone(),
+        };
+        self.last_reload.store(Some(Arc::new(last)));
         result
     }
 
-    /// The client tells what it refuses itself; what never came to it is told here.
+    /// Reports a refused reload. The client reports its own refusals.
     fn log_refused(&self, why: &ReloadError) {
-        let mistakes = match why {
+        let errors = match why {
             ReloadError::Client(_) => return,
-            ReloadError::Config(mistakes) => mistakes.len(),
+            ReloadError::Config(diagnostics) => diagnostics.len(),
             ReloadError::NoApis | ReloadError::UnknownApi(_) | ReloadError::Unguarded(_) => 1,
         };
         self.client.events().emit(|| Event {
             api: "outflow".into(),
             at: SystemClock::new().now(),
-            what: EventKind::Reloaded(ReloadEvent::Refused { errors: mistakes }),
+            what: EventKind::Reloaded(ReloadEvent::Refused { errors }),
         });
     }
 }
 
-/// Why the configuration before stays in effect.
+/// Reason why the old configuration stays in effect.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// The configuration has mistakes.
+    /// The configuration has errors.
     Config(Diagnostics),
-    /// It names no API at all.
+    /// The configuration names no API.
     NoApis,
     /// An API cannot be called as it is configured.
     Client(Arc<InvalidClient>),
     /// There is no API of this name.
     UnknownApi(String),
-    /// The door of this section is where others can reach it, and would ask for no token.
+    /// Other machines can reach the listener of this section, and it would ask for no token.
     Unguarded(&'static str),
 }
 
@@ -174,15 +184,15 @@ impl ReloadError {
 impl fmt::Display for ReloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Config(mistakes) => mistakes.fmt(f),
-            Self::NoApis => f.write_str(
-                "the configuration names no API: if that is meant, stop the program instead",
-            ),
+            Self::Config(diagnostics) => diagnostics.fmt(f),
+            Self::NoApis => {
+                f.write_str("the configuration names no API: add one, or stop the program")
+            }
             Self::Client(why) => why.fmt(f),
             Self::Unguarded(section) => write!(
                 f,
-                "others can still reach the address of `{section}`, and it would ask for no token: keep \
-                 `{section}.token_env` or `{section}.token_file`, or start the program again"
+                "other machines reach the address of `{section}`, and it would ask for no token: keep \
+                 `{section}.token_env` or `{section}.token_file`, or restart the program"
             ),
             Self::UnknownApi(name) => write!(f, "there is no API `{name}`: add it to a file first"),
         }

@@ -1,28 +1,28 @@
-//! When somebody wants the program to end: Ctrl-C, or a supervisor's signal.
+//! Signals that shut the program down: Ctrl-C, or SIGTERM of a service manager.
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that end the program, heard from when this is made.
+/// Receiver of the signals that shut the program down.
 pub(crate) struct ShutdownSignals {
-    pressed: Signal,
+    interrupted: Signal,
     terminated: Signal,
 }
 
 impl ShutdownSignals {
-    /// Begins to listen. From then on a signal does not kill the process any more.
+    /// Starts to receive. From then on these signals no longer kill the process.
     pub(crate) fn listen() -> anyhow::Result<Self> {
-        let heard = |kind| signal(kind).context("signals cannot be heard");
+        let receive = |kind| signal(kind).context("cannot receive signals");
         Ok(Self {
-            pressed: heard(SignalKind::interrupt())?,
-            terminated: heard(SignalKind::terminate())?,
+            interrupted: receive(SignalKind::interrupt())?,
+            terminated: receive(SignalKind::terminate())?,
         })
     }
 
-    /// Waits for one.
+    /// Waits for the next signal.
     pub(crate) async fn wait(&mut self) {
         tokio::select! {
-            _ = self.pressed.recv() => {}
+            _ = self.interrupted.recv() => {}
             _ = self.terminated.recv() => {}
         }
     }

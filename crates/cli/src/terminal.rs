@@ -1,8 +1,6 @@
-//! What people see: colour where it can be shown, tables that line up, and text that may be cut off by
-//! whoever reads it.
+//! Terminal output: colours, tables and progress.
 //!
-//! What a command answers goes to the standard output and what it talks besides to the standard error,
-//! so that a pipe holds the answer alone.
+//! Results go to the standard output and messages to the standard error, so that a pipe holds only results.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write};
@@ -15,7 +13,7 @@ use tokio::io::Interest;
 use tokio::net::unix::pipe::Sender;
 use tokio::time::timeout;
 
-/// Says a line to whoever looks on.
+/// Prints a line to the standard error.
 macro_rules! say {
     ($($words:tt)*) => {
         $crate::terminal::show(&::std::format_args!("{}\n", ::std::format_args!($($words)*)))
@@ -23,13 +21,13 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// Shows a text to whoever looks on. There may be nobody: a pipe whose reader left, or a disk that is
-/// full, is no reason to end calls that are under way.
+/// Prints a text to the standard error. Errors are ignored: a closed pipe or a full disk must not end calls
+/// in flight.
 pub(crate) fn show(text: &dyn fmt::Display) {
-    let _unseen = write!(io::stderr().lock(), "{text}");
+    let _ignored = write!(io::stderr().lock(), "{text}");
 }
 
-/// When text is coloured.
+/// Choice of colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub(crate) enum ColourChoice {
     /// On a terminal, unless `NO_COLOR` is set.
@@ -41,15 +39,15 @@ pub(crate) enum ColourChoice {
     Never,
 }
 
-/// Where people read.
+/// Terminal of the user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terminal {
-    talk: RenderStyle,
+    style: RenderStyle,
     is_watched: bool,
 }
 
 impl Terminal {
-    /// The terminal of this process, if there is one.
+    /// Returns the terminal of this process.
     pub(crate) fn new(colour: ColourChoice) -> Self {
         let is_watched = io::stderr().is_terminal();
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
@@ -58,53 +56,53 @@ impl Terminal {
             ColourChoice::Always => true,
             ColourChoice::Never => false,
         };
-        let talk = if coloured {
+        let style = if coloured {
             RenderStyle::Coloured
         } else {
             RenderStyle::Plain
         };
-        Self { talk, is_watched }
+        Self { style, is_watched }
     }
 
-    /// How talk is shown.
+    /// Returns the style of messages.
     pub(crate) const fn style(self) -> RenderStyle {
-        self.talk
+        self.style
     }
 
-    /// A word that stands out.
+    /// Highlights a text.
     pub(crate) fn strong(self, text: &str) -> String {
-        match self.talk {
+        match self.style {
             RenderStyle::Plain => text.to_owned(),
             RenderStyle::Coloured => format!("\u{1b}[1m{text}\u{1b}[0m"),
         }
     }
 
-    /// The word that begins an error.
+    /// Highlights the start of an error message.
     pub(crate) fn alarm(self, text: &str) -> String {
-        match self.talk {
+        match self.style {
             RenderStyle::Plain => text.to_owned(),
             RenderStyle::Coloured => format!("\u{1b}[1;31m{text}\u{1b}[0m"),
         }
     }
 
-    /// Whether somebody looks on.
+    /// Returns true if the standard error is a terminal.
     pub(crate) const fn is_watched(self) -> bool {
         self.is_watched
     }
 
-    /// Writes over the line that shows progress; nothing where nobody looks.
+    /// Replaces the progress line; without a terminal it does nothing.
     pub(crate) fn progress(self, line: &str) {
         if self.is_watched {
             let mut out = io::stderr().lock();
             // A terminal that cannot be written to changes no result.
-            let _unseen = write!(out, "\r{line}\u{1b}[K");
-            let _unseen = out.flush();
+            let _ignored = write!(out, "\r{line}\u{1b}[K");
+            let _ignored = out.flush();
         }
     }
 }
 
-/// A span as people say it: `250 ms`, `9.5 s`, `2 min 5 s`, `3 h 20 min`.
-pub(crate) fn spoken(span: Duration) -> String {
+/// Formats a span: `250 ms`, `9.5 s`, `2 min 5 s`, `3 h 20 min`.
+pub(crate) fn format_span(span: Duration) -> String {
     let millis = span.as_millis();
     match millis {
         0..1_000 => format!("{millis} ms"),
@@ -114,18 +112,18 @@ pub(crate) fn spoken(span: Duration) -> String {
     }
 }
 
-/// So many of something: `1 job`, `2 jobs`.
+/// Formats a count with its noun: `1 job`, `2 jobs`.
 pub(crate) fn count(count: usize, one: &str, many: &str) -> String {
     let word = if count == 1 { one } else { many };
     format!("{count} {word}")
 }
 
-/// Prints an answer. Whoever closes the pipe early has read enough.
+/// Prints a result. A reader that closes the pipe early has read enough.
 pub(crate) fn answer(text: &str) -> anyhow::Result<()> {
     answer_bytes(text.as_bytes())
 }
 
-/// The same for what may not be text.
+/// Prints a result that may not be text.
 pub(crate) fn answer_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     match deliver(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -133,21 +131,21 @@ pub(crate) fn answer_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     }
 }
 
-/// Prints what must not get lost: whoever closes the pipe early has not read it.
+/// Prints a result that must not be lost: a closed pipe is an error.
 pub(crate) fn deliver(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush())
 }
 
-/// Whether this is a pipe that nobody reads any more. Nothing is known of one that is full, nor of a file.
+/// Returns true for a pipe without a reader. The state of a full pipe or a file is unknown.
 pub(crate) async fn is_unread(out: &impl AsFd) -> bool {
-    // As it is: to have it not wait would hold for everybody who writes there.
+    // The descriptor stays blocking, since the flag is shared with all its other users.
     let out = out.as_fd().try_clone_to_owned();
     let Ok(out) = out.and_then(Sender::from_owned_fd_unchecked) else {
         return false;
     };
-    let told = timeout(A_GLANCE, out.ready(Interest::WRITABLE)).await;
-    matches!(told, Ok(Ok(now)) if now.is_write_closed())
+    let ready = timeout(READY_TIMEOUT, out.ready(Interest::WRITABLE)).await;
+    matches!(ready, Ok(Ok(now)) if now.is_write_closed())
 }
 
 /// Prints one JSON document.
@@ -155,14 +153,14 @@ pub(crate) fn answer_json(document: &serde_json::Value) -> anyhow::Result<()> {
     answer(&format!("{document:#}\n"))
 }
 
-/// Rows whose columns line up. The last column is as wide as it is.
+/// Table with aligned columns. The last column is not padded.
 #[derive(Debug, Default)]
 pub(crate) struct TextTable {
     rows: Vec<Vec<String>>,
 }
 
 impl TextTable {
-    /// A table with this first row.
+    /// Creates a table with this header.
     pub(crate) fn new<const N: usize>(head: [&str; N]) -> Self {
         Self {
             rows: vec![head.map(str::to_owned).into()],
@@ -174,7 +172,7 @@ impl TextTable {
         self.rows.push(cells.into());
     }
 
-    /// The whole table as text.
+    /// Formats the table.
     pub(crate) fn text(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
@@ -187,7 +185,7 @@ impl TextTable {
             let mut line = String::new();
             for (cell, width) in row.iter().zip(&widths) {
                 // Writing to a string cannot fail.
-                let _whole = write!(line, "{cell:width$}  ");
+                let _infallible = write!(line, "{cell:width$}  ");
             }
             text.push_str(line.trim_end());
             text.push('\n');
@@ -196,8 +194,8 @@ impl TextTable {
     }
 }
 
-/// A system says at once whether a pipe can be written to, unless it is full.
-const A_GLANCE: Duration = Duration::from_millis(100);
+/// The system reports a closed pipe at once, unless it is full.
+const READY_TIMEOUT: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -213,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_said_in_its_two_largest_units() {
-        let said = |millis| spoken(Duration::from_millis(millis));
+    fn a_span_has_its_two_largest_units() {
+        let formatted = |millis| format_span(Duration::from_millis(millis));
         assert_eq!(
-            [said(0), said(999), said(9_540)],
+            [formatted(0), formatted(999), formatted(9_540)],
             ["0 ms", "999 ms", "9.5 s"]
         );
         assert_eq!(
-            [said(125_000), said(12_000_000)],
+            [formatted(125_000), formatted(12_000_000)],
             ["2 min 5 s", "3 h 20 min"]
         );
     }
@@ -232,11 +230,11 @@ mod tests {
         drop(reader);
         assert!(is_unread(&writer).await);
         let file = tempfile::tempfile().expect("a file");
-        assert!(!is_unread(&file).await, "a file keeps what nobody reads");
+        assert!(!is_unread(&file).await, "a file needs no reader");
     }
 
     #[test]
-    fn colour_is_the_users_choice_first() {
+    fn the_users_choice_of_colour_wins() {
         assert_eq!(
             Terminal::new(ColourChoice::Always).style(),
             RenderStyle::Coloured

@@ -21,7 +21,7 @@ pub fn admin(input: &[u8]) {
     let runtime = runtime();
     let inside = runtime.enter();
     let sources = ConfigSources::new(Vec::new())
-        .with(Source::new("fuzz.toml", STOCK))
+        .with_text(Source::new("fuzz.toml", STOCK))
         .in_environment(Environment::empty());
     let config = sources.read().expect("valid");
     let client = config.client.apis.iter().cloned();
@@ -132,9 +132,9 @@ pub fn overrides(input: &[u8]) {
     let file = file.filter(|line| !line.starts_with("env ") && !line.starts_with("set "));
     let file = format!("{STOCK}{}\n", file.collect::<Vec<_>>().join("\n"));
     let sources = ConfigSources::new(Vec::new())
-        .with(Source::new("fuzz.toml", file))
+        .with_text(Source::new("fuzz.toml", file))
         .in_environment(said("env ").into_iter().collect())
-        .recovering(std::time::Duration::from_mins(1));
+        .with_auto_recover(std::time::Duration::from_mins(1));
     let Ok(before) = sources.read() else {
         return;
     };
@@ -142,7 +142,7 @@ pub fn overrides(input: &[u8]) {
     for (variable, value) in said("set ") {
         set_variable(&mut by_hand, "stock", &variable, &value);
     }
-    match sources.read_under(&by_hand) {
+    match sources.read_with(&by_hand) {
         Ok(after) => {
             let names = |config: &ProgramConfig| -> Vec<_> {
                 config

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// The result of building a part of a simulation from numbers that are valid by construction.
+/// Result of building a part of a simulation from numbers that are valid by construction.
 pub(crate) type SetupResult<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Reason why a simulation has no result.
@@ -26,10 +26,10 @@ impl fmt::Display for SimulateError {
             Self::Rules(why) => write!(f, "the rules of this API contradict each other: {why}"),
             Self::Scenario(why) => why.fmt(f),
             Self::NoLines => f.write_str(
-                "no line of the log could be read: it is neither in combined log format nor lines of \
-                 JSON with `ts`, `method` and `path`",
+                "the log has no readable line: use the combined log format, or lines of JSON with `ts`, \
+                 `method` and `path`",
             ),
-            Self::Unfinished(jobs) => write!(f, "{jobs} jobs were never done: this is a bug"),
+            Self::Unfinished(jobs) => write!(f, "{jobs} jobs never ended: this is a bug"),
         }
     }
 }

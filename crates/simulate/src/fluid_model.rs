@@ -1,34 +1,34 @@
-//! What a perfect scheduler would do, as a fluid: every tenant that has work flows at its fair part
-//! of the rate, and what one cannot use goes to the others.
+//! Ideal scheduler as a fluid: each tenant with work flows at its fair part of the rate, and unused parts go
+//! to the others.
 //!
-//! Information to compare with, in floating point; it knows nothing of windows or of single jobs. So
-//! it is no lower bound: a window that is filled at once ends up to one window earlier.
+//! The model uses floating point and serves comparison only; it knows neither windows nor single jobs. It is
+//! no lower bound: a window that is filled at once ends up to one window earlier.
 
 use super::outcome::{real, seconds};
 use super::scenario::{EnforcedRate, Scenario, TenantPlan};
 
-/// The fluid's progress.
+/// Ideal course of a scenario.
 #[derive(Clone, Debug)]
 pub struct FluidModel {
-    /// When each tenant is done, in seconds.
+    /// End of each tenant, in seconds.
     pub done: Vec<f64>,
 }
 
 impl FluidModel {
-    /// The ideal course of a scenario.
+    /// Computes the ideal course of a scenario.
     pub fn from_scenario(scenario: &Scenario) -> Self {
         let mut fluid = FluidQueue::new(scenario);
         fluid.flow_until(f64::INFINITY);
         Self { done: fluid.done }
     }
 
-    /// When everything is done, in seconds.
+    /// Returns the end of the last tenant, in seconds.
     pub fn makespan(&self) -> f64 {
         self.done.iter().copied().fold(0.0, f64::max)
     }
 }
 
-/// What each tenant would have had by this second, in jobs.
+/// Returns the ideal service of each tenant by this second, in jobs.
 pub(crate) fn served_by(scenario: &Scenario, second: f64) -> Vec<f64> {
     let mut fluid = FluidQueue::new(scenario);
     fluid.flow_until(second);
@@ -70,7 +70,7 @@ impl<'a> FluidQueue<'a> {
                     continue;
                 };
                 *served += speed * span;
-                if *speed > 0.0 && real(plan.jobs) - *served < SPECK {
+                if *speed > 0.0 && real(plan.jobs) - *served < ROUNDING {
                     *served = real(plan.jobs);
                     *done = next;
                 }
@@ -103,7 +103,7 @@ impl<'a> FluidQueue<'a> {
         real(past.next().map_or(first, |change| change.rate))
     }
 
-    /// The next instant at which somebody comes, somebody is done or the rate is another.
+    /// Returns the next instant at which a tenant arrives, a tenant is done or the rate changes.
     fn next_change(&self, speeds: &[f64]) -> f64 {
         let scenario = self.scenario;
         let arrivals = scenario.tenants.iter().map(|plan| seconds(plan.at));
@@ -117,7 +117,7 @@ impl<'a> FluidQueue<'a> {
     }
 }
 
-/// Parts by weight; whoever is capped below its part leaves the rest to the others.
+/// Divides a rate by weight; a capped tenant leaves its unused part to the others.
 fn share(demands: &[Option<&TenantPlan>], rate: f64) -> Vec<f64> {
     let mut speeds = vec![None; demands.len()];
     loop {
@@ -155,15 +155,15 @@ fn cap(plan: &TenantPlan) -> f64 {
     plan.cap.map_or(f64::INFINITY, real)
 }
 
-/// Less than this much of a job is rounding.
-const SPECK: f64 = 1e-6;
+/// Less than this part of a job is a rounding error.
+const ROUNDING: f64 = 1e-6;
 
 #[cfg(test)]
 mod tests {
     use super::super::scenario::ScenarioName;
     use super::*;
 
-    // The numbers that the scenarios were made for.
+    // Expected times of the scenarios.
     #[test]
     fn the_ideal_times_are_those_of_the_scenarios() {
         let cases: [(ScenarioName, &[f64]); 7] = [
@@ -185,7 +185,7 @@ mod tests {
 
     // 2/s for the third leaves 28/s: 16.8 and 11.2.
     #[test]
-    fn what_a_capped_tenant_cannot_use_goes_to_the_others() {
+    fn the_unused_part_of_a_capped_tenant_goes_to_the_others() {
         let served = served_by(&Scenario::named(ScenarioName::Capped), 10.0);
         let expected = [168.0, 112.0, 20.0];
         for (served, expected) in served.iter().zip(expected) {

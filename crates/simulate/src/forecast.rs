@@ -1,4 +1,4 @@
-//! A load of calls against a provider: waits, and refusals with and without Outflow.
+//! Load of calls against a provider: waits, and throttled calls with and without Outflow.
 //!
 //! The load is an access log or synthetic; the provider is the rules of an API. The limits and the fair
 //! queue are the real ones; a second set of plain meters counts arrivals as the provider. Failures are not
@@ -65,8 +65,8 @@ pub fn forecast_rate(
     load: RateLoad<'_>,
 ) -> Result<LoadHistory, SimulateError> {
     let mut provider = SimulatedProvider::new(api)?;
-    let lane = provider.lane(&Method::GET, load.path);
-    let calls = SyntheticLoad::new(&load, lane);
+    let group = provider.route(&Method::GET, load.path);
+    let calls = SyntheticLoad::new(&load, group);
     play(api, provider, network, calls)
 }
 

@@ -1,8 +1,8 @@
 //! Loads in virtual time, on the real core.
 //!
-//! Hours of traffic pass in seconds because nothing waits: a queue of events is played in order of time.
-//! The fair queue, the meters and the congestion formula decide as they do in production. A model of the
-//! strictest server judges them; it shares no code with the meters. One seed always gives one result.
+//! Hours of traffic pass in seconds because nothing waits: a queue of events is played in order of time. The
+//! fair queue, the meters and the congestion formula decide as in production. A model of a strict server
+//! judges them; it shares no code with the meters. One seed always gives one result.
 //!
 //! This crate returns figures. It prints nothing, opens no socket and reads no clock.
 

@@ -1,4 +1,4 @@
-//! What a run is judged by.
+//! Figures of a run.
 
 use outflow_core::Nanos;
 
@@ -7,31 +7,31 @@ use super::scenario::Scenario;
 use super::scheduler::SchedulerName;
 use super::world::SimHistory;
 
-/// The figures of one run.
+/// Figures of one run.
 #[derive(Clone, Debug)]
 pub struct RunFigures {
     /// The scheduler.
     pub scheduler: SchedulerName,
-    /// When the last job was done, in seconds.
+    /// End of the last job, in seconds.
     pub makespan: f64,
-    /// By how much that is later than ideal, in per cent.
+    /// Excess over the ideal, in per cent.
     pub over_ideal: f64,
     /// Throttles of a job until it is done, on average.
     pub throttles_per_job: f64,
-    /// How many requests the API turned away.
+    /// Requests that the API throttled.
     pub refused: u64,
     /// The fullest window at the API, over its limit.
     pub peak: f64,
-    /// How evenly tenants were served by half time, against their ideal: 1 is perfectly.
+    /// Jain's index of the service at half time against the ideal: 1 is perfect.
     pub jain: f64,
-    /// The furthest that a tenant was from its part of the service while all had work, in jobs.
+    /// Largest distance of a tenant from its share while all had work, in jobs.
     pub off_share: f64,
-    /// When each tenant was done, in seconds.
+    /// End of each tenant, in seconds.
     pub done: Vec<f64>,
 }
 
 impl RunFigures {
-    /// Measures a run.
+    /// Computes the figures of a run.
     pub(crate) fn new(scenario: &Scenario, scheduler: SchedulerName, history: &SimHistory) -> Self {
         let ideal = FluidModel::from_scenario(scenario).makespan();
         let done = done(scenario, history);
@@ -41,7 +41,7 @@ impl RunFigures {
             makespan,
             over_ideal: (makespan / ideal - 1.0) * 100.0,
             throttles_per_job: history.throttles.per_job(),
-            refused: history.refused,
+            refused: history.throttled,
             peak: real(history.peak.arrived) / real(history.peak.allowed),
             jain: jain(&half_time_parts(scenario, history, ideal / 2.0)),
             off_share: off_share(scenario, history),
@@ -60,7 +60,7 @@ fn done(scenario: &Scenario, history: &SimHistory) -> Vec<f64> {
     done
 }
 
-/// What each tenant had by then, over what it should have had.
+/// Returns the service of each tenant by half time, over its ideal service.
 fn half_time_parts(scenario: &Scenario, history: &SimHistory, half_time: f64) -> Vec<f64> {
     let mut served = vec![0.0; scenario.tenants.len()];
     for service in &history.served {
@@ -75,7 +75,7 @@ fn half_time_parts(scenario: &Scenario, history: &SimHistory, half_time: f64) ->
     due.map(|(served, ideal)| served / ideal).collect()
 }
 
-/// Jain's index: the square of the sum over the sum of squares, per head.
+/// Returns Jain's index: the square of the sum over the sum of squares, per head.
 fn jain(parts: &[f64]) -> f64 {
     let sum: f64 = parts.iter().sum();
     let squares: f64 = parts.iter().map(|part| part * part).sum();
@@ -86,8 +86,8 @@ fn jain(parts: &[f64]) -> f64 {
     }
 }
 
-/// Follows the service in its order, from when the last tenant has come until the first has no job
-/// left to send. Capped tenants are left out: their part is not their weight's.
+/// Returns the largest distance from the shares, from the last arrival of a tenant until the first has no job
+/// left. Capped tenants are omitted: their part is not their weight's.
 fn off_share(scenario: &Scenario, history: &SimHistory) -> f64 {
     let last_arrival = scenario.tenants.iter().map(|plan| plan.at).max();
     let shares: Vec<_> = scenario
@@ -126,7 +126,7 @@ fn off_share(scenario: &Scenario, history: &SimHistory) -> f64 {
     furthest
 }
 
-/// A count as a number that can be divided.
+/// Converts a count to a floating-point number.
 #[expect(
     clippy::as_conversions,
     clippy::cast_precision_loss,
@@ -136,7 +136,7 @@ pub(crate) fn real(count: u64) -> f64 {
     count as f64
 }
 
-/// An instant in seconds.
+/// Converts an instant to seconds.
 pub(crate) fn seconds(at: Nanos) -> f64 {
     real(at.as_nanos()) / 1e9
 }

@@ -1,10 +1,10 @@
-//! What is played: who brings how many jobs, when, and what the API enforces.
+//! Scenarios: jobs and arrivals of tenants, and the rate of the API.
 
 use std::fmt;
 
 use outflow_core::Nanos;
 
-/// The scenarios by name.
+/// Names of the scenarios.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ScenarioName {
     /// 3 tenants of 5,000 jobs, 10/s each.
@@ -17,7 +17,7 @@ pub enum ScenarioName {
     Asymmetric,
     /// Weights 3 : 2 : 1, shared 30/s.
     Weights,
-    /// The same with the third capped at 2/s.
+    /// Weights 3 : 2 : 1, the third capped at 2/s, shared 30/s.
     Capped,
     /// Shared 30/s, of which half for 100 s.
     Halved,
@@ -26,7 +26,7 @@ pub enum ScenarioName {
 }
 
 impl ScenarioName {
-    /// All of them, in the order of the report.
+    /// All scenarios, in the order of the report.
     pub const ALL: [Self; 8] = [
         Self::Headline,
         Self::Thousand,
@@ -60,7 +60,7 @@ impl ScenarioName {
             Self::ComeAndGo => "Two tenants join a busy one for a while, shared 30/s",
             Self::Asymmetric => "10,000, 1,000 and 100 jobs, shared 30/s",
             Self::Weights => "Weights 3 : 2 : 1, shared 30/s",
-            Self::Capped => "The same with the third capped at 2/s",
+            Self::Capped => "Weights 3 : 2 : 1, the third capped at 2/s, shared 30/s",
             Self::Halved => "Shared 30/s, of which half for 100 s",
             Self::Many => "1,000 tenants of 15 jobs, shared 300/s",
         }
@@ -73,7 +73,7 @@ impl fmt::Display for ScenarioName {
     }
 }
 
-/// Everything that a run needs to know.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Its name.
@@ -86,7 +86,7 @@ pub struct Scenario {
     pub(crate) changes: Vec<RateChange>,
 }
 
-/// One tenant's work.
+/// Work of one tenant.
 #[derive(Clone, Debug)]
 pub(crate) struct TenantPlan {
     pub(crate) jobs: u64,
@@ -96,16 +96,16 @@ pub(crate) struct TenantPlan {
     pub(crate) cap: Option<u64>,
 }
 
-/// What the API allows per second, and to whom.
+/// Rate per second that the API enforces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EnforcedRate {
-    /// So much to each tenant.
+    /// For each tenant.
     PerTenant(u64),
-    /// So much to all of them together.
+    /// For all tenants together.
     Shared(u64),
 }
 
-/// From an instant on, the API allows another rate per second.
+/// Change of the rate per second at an instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateChange {
     pub(crate) at: Nanos,
@@ -113,7 +113,7 @@ pub(crate) struct RateChange {
 }
 
 impl Scenario {
-    /// The numbers behind a name.
+    /// Returns the scenario of a name.
     pub fn named(name: ScenarioName) -> Self {
         let scenario = |summary, tenants: Vec<TenantPlan>, enforced| Self {
             name,
@@ -137,8 +137,8 @@ impl Scenario {
                 "shared 30/s: A 6,000 at 0 s, B 300 at 60 s, C 300 at 90 s",
                 vec![
                     TenantPlan::from_jobs(6_000),
-                    TenantPlan::from_jobs(300).at(60),
-                    TenantPlan::from_jobs(300).at(90),
+                    TenantPlan::from_jobs(300).arriving_at(60),
+                    TenantPlan::from_jobs(300).arriving_at(90),
                 ],
                 EnforcedRate::Shared(30),
             ),
@@ -182,7 +182,7 @@ impl Scenario {
         self.tenants.len()
     }
 
-    /// How many jobs there are in all.
+    /// Returns the number of jobs.
     pub fn jobs(&self) -> u64 {
         self.tenants.iter().map(|plan| plan.jobs).sum()
     }
@@ -198,12 +198,12 @@ impl TenantPlan {
         }
     }
 
-    const fn at(mut self, second: u64) -> Self {
+    const fn arriving_at(mut self, second: u64) -> Self {
         self.at = Nanos::from_secs(second);
         self
     }
 
-    const fn weight(mut self, weight: u32) -> Self {
+    const fn with_weight(mut self, weight: u32) -> Self {
         self.weight = weight;
         self
     }
@@ -219,7 +219,7 @@ impl RateChange {
 }
 
 fn weighted() -> Vec<TenantPlan> {
-    let plan = |weight| TenantPlan::from_jobs(1_800).weight(weight);
+    let plan = |weight| TenantPlan::from_jobs(1_800).with_weight(weight);
     vec![plan(3), plan(2), plan(1)]
 }
 

@@ -1,4 +1,4 @@
-//! Who decides which job goes when.
+//! Schedulers under comparison.
 
 mod job_first;
 mod permit_first;
@@ -9,53 +9,53 @@ use std::time::Duration;
 
 use job_first::{JobFirst, RetryWait};
 use outflow_core::{ClockPair, CongestionRule, Nanos, WallTime};
-use permit_first::PermitFirst;
+use permit_first::PermitScheduler;
 
 use super::scenario::Scenario;
 use super::server::ServerReply;
 use crate::error::SetupResult;
 
-/// A job by its number.
+/// Number of a job.
 pub(crate) type Job = usize;
 
-/// What a scheduler does with a job.
+/// Decision of a scheduler on a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum JobMove {
-    /// It goes to the API.
+    /// Send it to the API.
     Send(Job),
-    /// It was its turn, and there was no room.
-    PutBack(Job),
+    /// Defer it: it was selected, and found no quota.
+    Defer(Job),
 }
 
-/// One side of the comparison. The world tells it what happens and asks it what to do.
+/// Scheduler under comparison. The world reports events and asks for moves.
 pub(crate) trait Scheduler {
-    /// Jobs of a tenant came in.
+    /// Adds jobs of a tenant.
     fn submit(&mut self, tenant: usize, jobs: Range<Job>);
-    /// The API's rate per second is another one from now on.
+    /// Applies a new rate per second of the API.
     fn learn(&mut self, now: Nanos, rate: u64);
-    /// A job that was sent came back.
-    fn answered(&mut self, now: Nanos, job: Job, answer: ServerReply);
-    /// Everything that is to be done now.
+    /// Handles the reply to a sent job.
+    fn on_reply(&mut self, now: Nanos, job: Job, reply: ServerReply);
+    /// Appends all moves of this instant.
     fn act(&mut self, now: Nanos, moves: &mut Vec<JobMove>);
-    /// When to be asked again if nothing happens.
+    /// Returns the instant of the next move if nothing happens before.
     fn wakeup(&self) -> Option<Nanos>;
 }
 
-/// The schedulers by name.
+/// Names of the schedulers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum SchedulerName {
-    /// Who finds no room waits one second and tries again.
+    /// A job without quota waits one second.
     Fixed,
-    /// Who finds no room waits by the congestion formula, two minutes at most.
+    /// A job without quota waits by the congestion formula, two minutes at most.
     Backoff,
-    /// The same without the maximum.
+    /// A job without quota waits by the congestion formula, without a maximum.
     BackoffUnclamped,
-    /// A permit first, then the job whose turn it is.
+    /// A permit first, then the job of the next tenant.
     PermitFirst,
 }
 
 impl SchedulerName {
-    /// All of them, in the order of the report.
+    /// All schedulers, in the order of the report.
     pub const ALL: [Self; 4] = [
         Self::Fixed,
         Self::Backoff,
@@ -76,12 +76,14 @@ impl SchedulerName {
     /// Returns its help text.
     pub const fn description(self) -> &'static str {
         match self {
-            Self::Fixed => "Who finds no room waits one second and tries again",
+            Self::Fixed => "A job without quota waits one second",
             Self::Backoff => {
-                "Who finds no room waits by the congestion formula, two minutes at most"
+                "A job without quota waits by the congestion formula, two minutes at most"
             }
-            Self::BackoffUnclamped => "The same without the maximum",
-            Self::PermitFirst => "A permit first, then the job whose turn it is",
+            Self::BackoffUnclamped => {
+                "A job without quota waits by the congestion formula, without a maximum"
+            }
+            Self::PermitFirst => "A permit first, then the job of the next tenant",
         }
     }
 
@@ -92,7 +94,7 @@ impl SchedulerName {
             Self::Fixed => RetryWait::Fixed(CongestionRule::default()),
             Self::Backoff => RetryWait::Formula(CongestionRule::default()),
             Self::BackoffUnclamped => RetryWait::Formula(CongestionRule::new(base, Duration::MAX)?),
-            Self::PermitFirst => return Ok(Box::new(PermitFirst::new(scenario)?)),
+            Self::PermitFirst => return Ok(Box::new(PermitScheduler::new(scenario)?)),
         };
         Ok(Box::new(JobFirst::new(scenario, wait)?))
     }
@@ -104,7 +106,7 @@ impl fmt::Display for SchedulerName {
     }
 }
 
-/// Virtual time begins at a full second of civil time.
+/// Returns both clocks: virtual time starts at a full second of wall time.
 fn moment(now: Nanos) -> ClockPair {
     ClockPair {
         now,

@@ -1,7 +1,6 @@
-//! The strictest API there is: it counts by arrival, over every window, and forgets nothing.
+//! Strict API: it counts by arrival, over every window, and forgets nothing.
 //!
-//! Written without any of the core's meters, as they are what is on trial here. Every arrival is
-//! kept, and a window is counted by looking it up.
+//! It uses no meter of the core, since it judges them. It keeps every arrival and counts a window by search.
 
 use std::time::Duration;
 
@@ -9,27 +8,27 @@ use outflow_core::Nanos;
 
 use super::scenario::{EnforcedRate, RateChange, Scenario};
 
-/// The API's side of a run.
+/// Strict API of a run.
 #[derive(Debug)]
 pub(crate) struct SimulatedServer {
     rate: u64,
     changes: Vec<RateChange>,
-    books: Vec<RequestLog>,
-    shares_one_book: bool,
-    refused: u64,
+    logs: Vec<RequestLog>,
+    is_shared: bool,
+    throttled: u64,
     peak: PeakWindow,
 }
 
-/// What the API says to one request.
+/// Reply to one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ServerReply {
-    /// Served.
+    /// The request is served.
     Accepted,
-    /// Too many requests; there is room at this instant if nobody else takes it.
-    Refused(Nanos),
+    /// The request is throttled; quota returns at this instant if no other request takes it.
+    Throttled(Nanos),
 }
 
-/// The fullest window: how many arrived in it where so many were allowed.
+/// Fullest window: arrivals, and the limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeakWindow {
     pub(crate) arrived: u64,
@@ -44,16 +43,16 @@ struct RequestLog {
 
 impl SimulatedServer {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        let (rate, shares_one_book, books) = match scenario.enforced {
+        let (rate, is_shared, logs) = match scenario.enforced {
             EnforcedRate::PerTenant(rate) => (rate, false, scenario.tenants.len()),
             EnforcedRate::Shared(rate) => (rate, true, 1),
         };
         Self {
             rate,
             changes: scenario.changes.clone(),
-            books: vec![RequestLog::default(); books],
-            shares_one_book,
-            refused: 0,
+            logs: vec![RequestLog::default(); logs],
+            is_shared,
+            throttled: 0,
             peak: PeakWindow {
                 arrived: 0,
                 allowed: rate,
@@ -61,29 +60,29 @@ impl SimulatedServer {
         }
     }
 
-    /// A request of `tenant` arrives. Arrivals come in the order of time.
+    /// Counts a request of a tenant and returns the reply. Arrivals come in order of time.
     pub(crate) fn arrive(&mut self, now: Nanos, tenant: usize) -> ServerReply {
         let allowed = self.rate_at(now);
-        let book = if self.shares_one_book { 0 } else { tenant };
-        let Some(book) = self.books.get_mut(book) else {
-            return ServerReply::Refused(now.saturating_add(WINDOW));
+        let log = if self.is_shared { 0 } else { tenant };
+        let Some(log) = self.logs.get_mut(log) else {
+            return ServerReply::Throttled(now.saturating_add(WINDOW));
         };
-        book.arrived.push(now);
-        self.peak.raise(within_window(&book.arrived, now), allowed);
-        if within_window(&book.accepted, now) < allowed {
-            book.accepted.push(now);
+        log.arrived.push(now);
+        self.peak.raise(within_window(&log.arrived, now), allowed);
+        if within_window(&log.accepted, now) < allowed {
+            log.accepted.push(now);
             return ServerReply::Accepted;
         }
-        self.refused += 1;
-        ServerReply::Refused(room_after(&book.accepted, allowed))
+        self.throttled += 1;
+        ServerReply::Throttled(next_quota(&log.accepted, allowed))
     }
 
-    /// How many requests were turned away.
-    pub(crate) const fn refused(&self) -> u64 {
-        self.refused
+    /// Returns the number of throttled requests.
+    pub(crate) const fn throttled(&self) -> u64 {
+        self.throttled
     }
 
-    /// The fullest window of all, refused requests included.
+    /// Returns the fullest window, throttled requests included.
     pub(crate) const fn peak(&self) -> PeakWindow {
         self.peak
     }
@@ -104,14 +103,14 @@ impl PeakWindow {
     }
 }
 
-/// How many of `times`, which are in order, are less than a window old.
+/// Returns the number of ordered `times` that are less than a window old.
 fn within_window(times: &[Nanos], now: Nanos) -> u64 {
     let gone = times.partition_point(|time| time.saturating_add(WINDOW) <= now);
     u64::try_from(times.len() - gone).unwrap_or(u64::MAX)
 }
 
-/// When one fewer than `allowed` will be less than a window old.
-fn room_after(times: &[Nanos], allowed: u64) -> Nanos {
+/// Returns the instant at which fewer than `allowed` times are less than a window old.
+fn next_quota(times: &[Nanos], allowed: u64) -> Nanos {
     let allowed = usize::try_from(allowed).unwrap_or(usize::MAX);
     let leaving = times.len().saturating_sub(allowed);
     let last = times.get(leaving).copied().unwrap_or(Nanos::MAX);
@@ -132,7 +131,7 @@ mod tests {
 
     // 10/s per tenant: an arrival counts for its second and not at the end of it.
     #[test]
-    fn the_eleventh_of_a_window_is_refused_until_the_first_has_left() {
+    fn the_eleventh_of_a_window_is_throttled_until_the_first_has_left() {
         let mut server = SimulatedServer::new(&Scenario::named(ScenarioName::Headline));
         for i in 0..10 {
             assert_eq!(
@@ -141,10 +140,13 @@ mod tests {
                 "the {i}th"
             );
         }
-        assert_eq!(server.arrive(at(1_099), 0), ServerReply::Refused(at(1_100)));
+        assert_eq!(
+            server.arrive(at(1_099), 0),
+            ServerReply::Throttled(at(1_100))
+        );
         assert_eq!(server.arrive(at(1_099), 1), ServerReply::Accepted);
         assert_eq!(server.arrive(at(1_100), 0), ServerReply::Accepted);
-        assert_eq!((server.refused(), server.peak().arrived), (1, 11));
+        assert_eq!((server.throttled(), server.peak().arrived), (1, 11));
     }
 
     // 30/s until 50 s and 15/s from then on: the sixteenth of the last second must leave first.
@@ -156,7 +158,7 @@ mod tests {
         }
         assert_eq!(
             server.arrive(at(50_000), 1),
-            ServerReply::Refused(at(50_515))
+            ServerReply::Throttled(at(50_515))
         );
         assert_eq!(server.arrive(at(50_515), 1), ServerReply::Accepted);
     }

@@ -1,4 +1,4 @@
-//! The goals that each scenario was made for.
+//! Goals of the scenarios.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ fn assert_done_within(outcome: &RunFigures, latest: &[f64]) {
 
 // 500 s is ideal; a guard of 5 ms in each of 500 windows would make it 502.5 s.
 #[test]
-fn permit_first_does_the_headline_in_503_seconds_without_a_refusal() {
+fn permit_first_does_the_headline_in_503_seconds_without_a_throttle() {
     let outcome = permit_first(ScenarioName::Headline);
     assert!(outcome.makespan <= 503.0, "{outcome:?}");
     assert!(outcome.jain >= 0.999, "{outcome:?}");
@@ -45,7 +45,7 @@ fn permit_first_does_a_thousand_in_ten_seconds() {
     assert!(outcome.makespan <= 10.1, "{outcome:?}");
 }
 
-// Whoever comes later is served at once, and nobody else pays more than that.
+// A new tenant is served at once, and costs the others only its share.
 #[test]
 fn permit_first_lets_tenants_come_and_go() {
     let outcome = permit_first(ScenarioName::ComeAndGo);
@@ -66,8 +66,8 @@ fn permit_first_keeps_weights_within_one_job() {
     assert!(outcome.over_ideal <= 1.0, "{outcome:?}");
 }
 
-// The third has 200 jobs at 2/s: a hundred seconds, less the window that it begins with, plus what
-// waiting for its turn costs after each wait for its cap: it ends at 101.5 s.
+// The third has 200 jobs at 2/s: a hundred seconds, less the first window, plus its waits for the other
+// tenants after each wait for its cap: it ends at 101.5 s.
 #[test]
 fn permit_first_gives_what_a_capped_tenant_leaves_to_the_others() {
     let outcome = permit_first(ScenarioName::Capped);
@@ -90,7 +90,7 @@ fn permit_first_serves_a_thousand_tenants_alike() {
     assert!(outcome.jain >= 0.99, "{outcome:?}");
 }
 
-// 900 + 800 + … + 100 refusals for 1,000 jobs, and a few by the API itself.
+// 900 + 800 + … + 100 deferrals for 1,000 jobs, and a few throttles of the API.
 #[test]
 fn fixed_waits_cost_four_and_a_half_throttles_per_job() {
     let outcome = play(ScenarioName::Thousand, SchedulerName::Fixed);
@@ -115,7 +115,7 @@ fn the_formula_is_better_than_fixed_waits_and_worse_than_permits() {
     assert!(unclamped.throttles_per_job >= 1.0, "{unclamped:?}");
     assert!(
         backoff.over_ideal > 100.0,
-        "the clamp makes herds: {backoff:?}"
+        "the clamp ends waits together: {backoff:?}"
     );
     assert!(unclamped.makespan > permits.makespan, "{unclamped:?}");
     assert!(unclamped.refused > 0 && backoff.refused > 0);
@@ -132,7 +132,7 @@ fn the_same_seed_gives_the_same_report() {
         })
     };
     assert_eq!(report(7), report(7));
-    assert_ne!(report(7), report(8), "the dice do matter");
+    assert_ne!(report(7), report(8), "the seed matters");
 }
 
 fn permit_first_with(name: ScenarioName, seed: u64, jitter: u64) -> RunFigures {
@@ -142,9 +142,9 @@ fn permit_first_with(name: ScenarioName, seed: u64, jitter: u64) -> RunFigures {
     played.expect("every job is done")
 }
 
-// The guard of 2 ms covers a spread of 1 ms each way entirely, whatever the dice say.
+// The guard of 2 ms covers a jitter of 1 ms each way, for every seed.
 #[test]
-fn permit_first_is_never_refused_on_a_steady_path() {
+fn permit_first_is_never_throttled_on_a_steady_path() {
     for (seed, jitter) in [(1, 0), (2, 1), (3, 1), (4, 1), (5, 1)] {
         for name in [ScenarioName::Thousand, ScenarioName::Halved] {
             let outcome = permit_first_with(name, seed, jitter);
@@ -154,10 +154,10 @@ fn permit_first_is_never_refused_on_a_steady_path() {
     }
 }
 
-// Beyond the guard, the lowest round trip seen so far may not be the lowest there is: the first
-// windows may hold one too many. It is put back to the head of its queue and done.
+// Beyond the guard, the lowest measured round trip may not be the lowest possible one: the first windows may
+// hold one request too many. It returns to the head of its queue.
 #[test]
-fn a_jittery_path_costs_permit_first_at_most_one_refusal_in_a_thousand() {
+fn a_jittery_path_costs_permit_first_at_most_one_throttle_in_a_thousand() {
     for (seed, jitter) in [(1, 20), (2, 100), (3, 1_000)] {
         let outcome = permit_first_with(ScenarioName::Weights, seed, jitter);
         assert!(

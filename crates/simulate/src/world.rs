@@ -1,4 +1,4 @@
-//! Plays events in the order of time until every job is done.
+//! Event loop of a scenario: plays events in order of time until every job is done.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -11,7 +11,7 @@ use super::scenario::{RateChange, Scenario};
 use super::scheduler::{Job, JobMove, Scheduler};
 use super::server::{PeakWindow, ServerReply, SimulatedServer};
 
-/// One run in the making.
+/// State of one run.
 pub(crate) struct SimWorld {
     events: BTreeMap<(Nanos, u64), SimEvent>,
     planned: u64,
@@ -24,17 +24,18 @@ pub(crate) struct SimWorld {
     done: usize,
 }
 
-/// What happened, for whoever measures it.
+/// History of a run.
 #[derive(Debug)]
 pub(crate) struct SimHistory {
-    /// The jobs in the order in which they were sent for the last time.
+    /// Jobs in the order of their last send.
     pub(crate) served: Vec<JobService>,
     pub(crate) throttles: ThrottleCounts,
-    pub(crate) refused: u64,
+    /// Requests that the API throttled.
+    pub(crate) throttled: u64,
     pub(crate) peak: PeakWindow,
 }
 
-/// One job that was done.
+/// Send and end of one job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobService {
     pub(crate) tenant: usize,
@@ -44,15 +45,15 @@ pub(crate) struct JobService {
 
 #[derive(Clone, Copy, Debug)]
 enum SimEvent {
-    /// The jobs of a tenant come in.
+    /// A tenant submits its jobs.
     Submit { tenant: usize, first: Job, end: Job },
-    /// The client learns of another rate.
+    /// The client learns a new rate.
     Learn(u64),
     /// A request reaches the API.
     Arrive(Job),
-    /// Its answer is back.
+    /// The response reaches the client.
     Return(Job, ServerReply),
-    /// The scheduler asked to be called.
+    /// The scheduler requested this call.
     Wake,
 }
 
@@ -60,7 +61,7 @@ enum SimEvent {
 struct SimRecord {
     tenant: usize,
     throttles: u64,
-    /// Which send of all it was, and when; the last one if it was sent again.
+    /// Number and instant of its last send.
     send: u64,
     sent: Nanos,
     done: Option<Nanos>,
@@ -88,7 +89,7 @@ impl SimWorld {
         world
     }
 
-    /// Plays until nothing is left to do.
+    /// Plays events until all jobs are done.
     pub(crate) fn play(mut self) -> Result<SimHistory, SimulateError> {
         let mut moves = Vec::new();
         while self.done < self.jobs.len() {
@@ -99,11 +100,11 @@ impl SimWorld {
                 && entry.key().0 == now
             {
                 let event = entry.remove();
-                self.happen(now, event);
+                self.apply(now, event);
             }
             self.scheduler.act(now, &mut moves);
             for step in moves.drain(..) {
-                self.follow(now, step);
+                self.execute(now, step);
             }
             self.plan_wake(now);
         }
@@ -114,7 +115,7 @@ impl SimWorld {
         Ok(self.history())
     }
 
-    fn happen(&mut self, now: Nanos, event: SimEvent) {
+    fn apply(&mut self, now: Nanos, event: SimEvent) {
         match event {
             SimEvent::Submit { tenant, first, end } => {
                 self.scheduler.submit(tenant, first..end);
@@ -122,32 +123,32 @@ impl SimWorld {
             SimEvent::Learn(rate) => self.scheduler.learn(now, rate),
             SimEvent::Arrive(job) => {
                 let tenant = self.jobs.get(job).map_or(0, |record| record.tenant);
-                let answer = self.server.arrive(now, tenant);
+                let reply = self.server.arrive(now, tenant);
                 let back = now.saturating_add(self.network.draw());
-                self.plan(back, SimEvent::Return(job, answer));
+                self.plan(back, SimEvent::Return(job, reply));
             }
-            SimEvent::Return(job, answer) => {
-                self.conclude(now, job, answer);
-                self.scheduler.answered(now, job, answer);
+            SimEvent::Return(job, reply) => {
+                self.record_reply(now, job, reply);
+                self.scheduler.on_reply(now, job, reply);
             }
             SimEvent::Wake => self.next_wake = None,
         }
     }
 
-    fn conclude(&mut self, now: Nanos, job: Job, answer: ServerReply) {
+    fn record_reply(&mut self, now: Nanos, job: Job, reply: ServerReply) {
         let Some(record) = self.jobs.get_mut(job) else {
             return;
         };
-        match answer {
+        match reply {
             ServerReply::Accepted => {
                 record.done = Some(now);
                 self.done += 1;
             }
-            ServerReply::Refused(_) => record.throttles += 1,
+            ServerReply::Throttled(_) => record.throttles += 1,
         }
     }
 
-    fn follow(&mut self, now: Nanos, step: JobMove) {
+    fn execute(&mut self, now: Nanos, step: JobMove) {
         match step {
             JobMove::Send(job) => {
                 self.sends += 1;
@@ -158,7 +159,7 @@ impl SimWorld {
                 let there = now.saturating_add(self.network.draw());
                 self.plan(there, SimEvent::Arrive(job));
             }
-            JobMove::PutBack(job) => {
+            JobMove::Defer(job) => {
                 if let Some(record) = self.jobs.get_mut(job) {
                     record.throttles += 1;
                 }
@@ -176,18 +177,18 @@ impl SimWorld {
         }
     }
 
-    /// A lower rate is announced before it holds, so that nothing is on its way too late; a higher
-    /// one is used when it holds.
+    /// Plans rate changes. The client learns a lower rate before it holds, so that no request arrives late,
+    /// and a higher one when it holds.
     fn plan_changes(&mut self, changes: &[RateChange]) {
         let mut before = u64::MAX;
         for change in changes {
             let notice = 2 * (self.network.latency() + self.network.jitter());
-            let told = if change.rate < before {
+            let learned = if change.rate < before {
                 change.at.saturating_sub(notice)
             } else {
                 change.at
             };
-            self.plan(told, SimEvent::Learn(change.rate));
+            self.plan(learned, SimEvent::Learn(change.rate));
             before = change.rate;
         }
     }
@@ -196,7 +197,7 @@ impl SimWorld {
         let Some(at) = self.scheduler.wakeup() else {
             return;
         };
-        // A wake-up in the past would play this instant for ever.
+        // A wake-up in the past would repeat this instant forever.
         let at = at.max(Nanos::from_nanos(now.as_nanos().saturating_add(1)));
         if self.next_wake.is_none_or(|planned| at < planned) {
             self.next_wake = Some(at);
@@ -227,7 +228,7 @@ impl SimWorld {
         SimHistory {
             served,
             throttles,
-            refused: self.server.refused(),
+            throttled: self.server.throttled(),
             peak: self.server.peak(),
         }
     }

@@ -79,7 +79,7 @@ fn submit_response(submitted: &[SubmittedJob]) -> Value {
 fn parse_jobs(bulk: &RunningEngine, bytes: &[u8]) -> Result<Vec<JobSpec>, AdminProblem> {
     let (mut jobs, mut errors) = (Vec::new(), Vec::new());
     for (number, line) in parse_lines(bytes)? {
-        let job = line.and_then(|line| line.order(None)).and_then(|job| {
+        let job = line.and_then(|line| line.into_spec(None)).and_then(|job| {
             let checked = bulk.engine().check(&job);
             checked.map(|()| job).map_err(|error| error.to_string())
         });
@@ -121,7 +121,7 @@ fn parse_lines(bytes: &[u8]) -> Result<Vec<NumberedLine>, AdminProblem> {
             .map_err(|error| AdminProblem::bad(format!("the array cannot be read: {error}")))?;
         let numbered = (1..).zip(array);
         return Ok(numbered
-            .map(|(number, job)| (number, JobLine::of_value(job)))
+            .map(|(number, job)| (number, JobLine::from_value(job)))
             .collect());
     }
     let text =
@@ -129,7 +129,7 @@ fn parse_lines(bytes: &[u8]) -> Result<Vec<NumberedLine>, AdminProblem> {
     let numbered = (1..).zip(text.lines());
     let filled = numbered.filter(|(_, line)| !line.trim().is_empty());
     Ok(filled
-        .map(|(number, line)| (number, JobLine::of_json(line)))
+        .map(|(number, line)| (number, JobLine::from_json(line)))
         .collect())
 }
 

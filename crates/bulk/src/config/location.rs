@@ -1,4 +1,4 @@
-//! How the engine works and where it keeps its jobs, as the configuration says it.
+//! Location of the job store, from the configuration.
 
 use std::path::PathBuf;
 
@@ -6,29 +6,30 @@ use super::{BulkConfig, BulkRedis, BulkStore};
 use outflow_store::{RedisOptions, ReplicaWait};
 use secrecy::ExposeSecret;
 
-/// Where jobs are kept.
+/// Location of a job store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreLocation {
-    /// In a directory of this machine, for one process.
+    /// A directory of this machine, for one process.
     Dir(PathBuf),
-    /// On a server, for many machines.
+    /// A Redis server, for many machines.
     Server(RedisOptions),
 }
 
 impl StoreLocation {
-    /// Where this section wants them.
+    /// Returns the location that a section configures.
     pub fn from_section(section: &BulkConfig) -> Self {
         match &section.store {
             BulkStore::Embedded => {
-                let own = || data_dir().join("bulk");
-                Self::Dir(section.dir.clone().unwrap_or_else(own))
+                let default = || data_dir().join("bulk");
+                Self::Dir(section.dir.clone().unwrap_or_else(default))
             }
             BulkStore::Redis(redis) => Self::Server(options(redis)),
         }
     }
 }
 
-/// A copy that is waited for must be there while there is still time to say that it is not.
+/// Converts the section. The wait for replicas gets half of the timeout, so that its failure can be reported
+/// in time.
 fn options(redis: &BulkRedis) -> RedisOptions {
     let replicas = |count| ReplicaWait {
         count,
@@ -45,8 +46,7 @@ fn options(redis: &BulkRedis) -> RedisOptions {
     }
 }
 
-/// Where the program keeps what nobody named a place for: in the user's own directory for such things,
-/// or here if there is none.
+/// Returns the default directory for data: the user's state directory, or a local one if there is none.
 pub fn data_dir() -> PathBuf {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let state = named("XDG_STATE_HOME").map(PathBuf::from);

@@ -1,8 +1,8 @@
-//! One job as people write it: an object of JSON, in a file, in a request or made of a row of CSV.
+//! Written form of a job: a JSON object in a file or a request, or a CSV row.
 //!
-//! The same words everywhere, so that a file that was run alone can be submitted to a running program as
-//! it is. Everything that is wrong with a line is told at once; a word that is not known is wrong too,
-//! since a deadline that was misspelt is a deadline that is not kept.
+//! Files and requests use the same fields, so a file for `bulk run` can be submitted unchanged. All errors of
+//! a line are reported together. An unknown field is an error, since a misspelt deadline would have no
+//! effect.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -22,11 +22,11 @@ use serde_json::Value;
 use super::shape_error;
 use crate::{HttpCall, JobSpec};
 
-/// One job, as it is written.
+/// Written form of a job.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobLine {
-    /// The id, if the line names one.
+    /// Id, if the line has one.
     pub id: Option<String>,
     tenant: Option<String>,
     api: Option<String>,
@@ -46,7 +46,7 @@ pub struct JobLine {
     idempotency_key: Option<String>,
 }
 
-/// How urgent a job is among those of its tenant.
+/// Priority among the jobs of a tenant.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum LinePriority {
@@ -55,7 +55,7 @@ enum LinePriority {
     High,
 }
 
-/// A point in time: a date, or a number since 1970.
+/// Instant: a date, or seconds since 1970.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 enum LineTime {
@@ -68,50 +68,50 @@ impl JobLine {
     ///
     /// # Errors
     /// All errors of its form.
-    pub fn of_json(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|_| shape_error::of_text(text))
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|_| shape_error::describe_text(text))
     }
 
     /// Reads a parsed JSON document.
     ///
     /// # Errors
     /// All errors of its form.
-    pub fn of_value(value: Value) -> Result<Self, String> {
-        Self::deserialize(&value).map_err(|_| shape_error::of_value(&value))
+    pub fn from_value(value: Value) -> Result<Self, String> {
+        Self::deserialize(&value).map_err(|_| shape_error::describe_value(&value))
     }
 
     /// Reads a CSV row by its column names. An empty field counts as absent.
     ///
     /// # Errors
     /// All errors of its form.
-    pub fn of_row<'r>(cells: impl Iterator<Item = (&'r str, &'r str)>) -> Result<Self, String> {
+    pub fn from_row<'r>(cells: impl Iterator<Item = (&'r str, &'r str)>) -> Result<Self, String> {
         let mut object = serde_json::Map::new();
         for (name, text) in cells.filter(|(_, text)| !text.is_empty()) {
             object.insert(name.to_owned(), cell(name, text)?);
         }
-        Self::of_value(Value::Object(object))
+        Self::from_value(Value::Object(object))
     }
 
     /// Converts the line into a job. A line without an id gets this one.
     ///
     /// # Errors
     /// All invalid fields of the line.
-    pub fn order(self, unnamed: Option<Name>) -> Result<JobSpec, String> {
-        let mut wrong = LineError::default();
-        let tenant = self.tenant.as_deref().unwrap_or(NOBODY);
-        let tenant = wrong.check("tenant", tenant.parse::<Name>());
+    pub fn into_spec(self, unnamed: Option<Name>) -> Result<JobSpec, String> {
+        let mut errors = FieldErrors::default();
+        let tenant = self.tenant.as_deref().unwrap_or(DEFAULT_TENANT);
+        let tenant = errors.check("tenant", tenant.parse::<Name>());
         let id = self.id.as_deref().map(str::parse::<Name>);
-        let id = id.and_then(|id| wrong.check("id", id)).or(unnamed);
-        let not_before = wrong.check("not_before", instant(self.not_before.as_ref()));
-        let deadline = wrong.check("deadline", instant(self.deadline.as_ref()));
-        let (cost, priority) = (self.cost.map(Cost::new), self.urgency());
+        let id = id.and_then(|id| errors.check("id", id)).or(unnamed);
+        let not_before = errors.check("not_before", instant(self.not_before.as_ref()));
+        let deadline = errors.check("deadline", instant(self.deadline.as_ref()));
+        let (cost, priority) = (self.cost.map(Cost::new), self.priority());
         let max_retries = self.max_retries;
-        let call = self.call(&mut wrong);
+        let call = self.call(&mut errors);
         let (Some(tenant), Some(call)) = (tenant, call) else {
-            return Err(wrong.words());
+            return Err(errors.join());
         };
-        if !wrong.words.is_empty() {
-            return Err(wrong.words());
+        if !errors.messages.is_empty() {
+            return Err(errors.join());
         }
         Ok(JobSpec {
             id,
@@ -124,8 +124,8 @@ impl JobLine {
         })
     }
 
-    /// The same as a document, under this name.
-    pub fn named(mut self, id: Option<Name>) -> Value {
+    /// Converts the line into a JSON document with this id.
+    pub fn into_document(mut self, id: Option<Name>) -> Value {
         self.id = id.map(|id| id.to_string()).or(self.id);
         let mut written = serde_json::to_value(self).unwrap_or_default();
         if let Some(fields) = written.as_object_mut() {
@@ -134,7 +134,7 @@ impl JobLine {
         written
     }
 
-    fn urgency(&self) -> Priority {
+    fn priority(&self) -> Priority {
         match self.priority {
             Some(LinePriority::Low) => Priority::Low,
             Some(LinePriority::Normal) | None => Priority::Normal,
@@ -142,22 +142,25 @@ impl JobLine {
         }
     }
 
-    fn call(self, wrong: &mut LineError) -> Option<HttpCall> {
+    fn call(self, errors: &mut FieldErrors) -> Option<HttpCall> {
         let method = self.method.as_deref().unwrap_or("GET").to_uppercase();
         let method = Method::from_bytes(method.as_bytes());
-        let method = wrong.check("method", method.map_err(|_| "use one such as GET or POST"));
-        let api = wrong.check("api", self.api.as_deref().ok_or("say which API is called"));
+        let method = errors.check(
+            "method",
+            method.map_err(|_| "use a method such as GET or POST"),
+        );
+        let api = errors.check("api", self.api.as_deref().ok_or("name the API to call"));
         let path = self
             .path
             .as_deref()
-            .ok_or("say what is called, such as /orders/7");
-        let path = wrong.check("path", path);
-        let mut headers = headers(&self.headers, wrong);
-        let body = wrong.check("body", self.body());
+            .ok_or("name the path to call, such as /orders/7");
+        let path = errors.check("path", path);
+        let mut headers = headers(&self.headers, errors);
+        let body = errors.check("body", self.body());
         if self.json.is_some() && !headers.contains_key(CONTENT_TYPE) {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        let timeout = wrong.check("timeout", span(self.timeout.as_deref()));
+        let timeout = errors.check("timeout", span(self.timeout.as_deref()));
         let mut call = HttpCall::new(api?, method?, path?);
         call.headers = headers;
         call.body = body?;
@@ -180,30 +183,30 @@ impl JobLine {
     }
 }
 
-/// What is wrong with a line.
+/// Errors of the fields of a line.
 #[derive(Default)]
-struct LineError {
-    words: Vec<String>,
+struct FieldErrors {
+    messages: Vec<String>,
 }
 
-impl LineError {
-    /// The value, or nothing and a note.
+impl FieldErrors {
+    /// Returns the value, or records its error.
     fn check<T, E: Display>(&mut self, field: &str, value: Result<T, E>) -> Option<T> {
         match value {
             Ok(value) => Some(value),
             Err(why) => {
-                self.words.push(format!("{field}: {why}"));
+                self.messages.push(format!("{field}: {why}"));
                 None
             }
         }
     }
 
-    fn words(&self) -> String {
-        self.words.join("; ")
+    fn join(&self) -> String {
+        self.messages.join("; ")
     }
 }
 
-/// Numbers and documents are written as such; the rest is text.
+/// Parses a cell: numbers and JSON by column, all others as text.
 fn cell(name: &str, text: &str) -> Result<Value, String> {
     match name {
         "json" | "headers" => serde_json::from_str(text)
@@ -222,15 +225,15 @@ fn cell(name: &str, text: &str) -> Result<Value, String> {
     }
 }
 
-fn headers(written: &BTreeMap<String, String>, wrong: &mut LineError) -> HeaderMap {
+fn headers(written: &BTreeMap<String, String>, errors: &mut FieldErrors) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in written {
         let read = HeaderName::try_from(name)
             .ok()
             .zip(HeaderValue::from_str(value).ok());
-        // Not the value itself: it may be a key.
-        let advice = format!("{name:?} is no header, or its value holds a control character");
-        if let Some((name, value)) = wrong.check("headers", read.ok_or(advice)) {
+        // The message omits the value, which may be a key.
+        let advice = format!("{name:?} is no header name, or its value has a control character");
+        if let Some((name, value)) = errors.check("headers", read.ok_or(advice)) {
             headers.append(name, value);
         }
     }
@@ -251,20 +254,20 @@ fn instant(when: Option<&LineTime>) -> Result<Option<WallTime>, &'static str> {
 
 fn span(text: Option<&str>) -> Result<Option<Duration>, String> {
     match text.map(read_duration).transpose() {
-        Ok(Some(span)) if span < SHORTEST => Err(format!(
-            "nothing is done in less than a millisecond: say at least {}ms, or leave it out",
-            SHORTEST.as_millis()
+        Ok(Some(span)) if span < MIN_TIMEOUT => Err(format!(
+            "the timeout is too short: use at least {}ms, or omit it",
+            MIN_TIMEOUT.as_millis()
         )),
         Ok(span) => Ok(span),
         Err(why) => Err(why.to_string()),
     }
 }
 
-/// Jobs are kept with their time in whole milliseconds, and none is no time at all.
-const SHORTEST: Duration = Duration::from_millis(1);
+/// The store keeps timeouts in milliseconds, and zero means none.
+const MIN_TIMEOUT: Duration = Duration::from_millis(1);
 
-/// Whose jobs are that say nothing of it: a file of one tenant need not repeat its name.
-const NOBODY: &str = "default";
+/// Tenant of lines without one: a file of one tenant need not repeat its name.
+const DEFAULT_TENANT: &str = "default";
 
 #[cfg(test)]
 mod tests {
@@ -272,41 +275,41 @@ mod tests {
 
     use super::*;
 
-    fn order(text: &str) -> Result<JobSpec, String> {
-        JobLine::of_json(text).and_then(|line| line.order(None))
+    fn parse(text: &str) -> Result<JobSpec, String> {
+        JobLine::from_json(text).and_then(|line| line.into_spec(None))
     }
 
-    fn call(order: JobSpec) -> HttpCall {
-        match order.work {
+    fn call(spec: JobSpec) -> HttpCall {
+        match spec.work {
             JobWork::Call(call) => call,
             JobWork::Task { .. } => panic!("a call"),
         }
     }
 
     #[test]
-    fn a_short_line_is_a_call_on_the_usual_terms() {
-        let order = order(r#"{"api":"up","path":"/a"}"#).expect("a job");
-        assert_eq!(order.tenant.as_str(), "default");
-        assert_eq!((order.id.as_ref(), order.cost), (None, None));
-        assert_eq!(call(order), HttpCall::new("up", Method::GET, "/a"));
+    fn a_short_line_is_a_call_with_defaults() {
+        let spec = parse(r#"{"api":"up","path":"/a"}"#).expect("a job");
+        assert_eq!(spec.tenant.as_str(), "default");
+        assert_eq!((spec.id.as_ref(), spec.cost), (None, None));
+        assert_eq!(call(spec), HttpCall::new("up", Method::GET, "/a"));
     }
 
     #[test]
-    fn every_word_of_a_long_line_is_kept() {
+    fn all_fields_of_a_line_are_read() {
         let text = r#"{"id":"o-1","tenant":"acme","api":"up","method":"post","path":"/a?b=c",
             "headers":{"X-A":"1"},"json":{"n":1},"cost":3,"priority":"high",
             "not_before":"1970-01-01T00:00:07Z","deadline":9,"max_retries":0,"timeout":"1.5s",
             "idempotency_key":"k"}"#;
-        let order = order(text).expect("a job");
-        assert_eq!(order.id.as_ref().map(Name::as_str), Some("o-1"));
+        let spec = parse(text).expect("a job");
+        assert_eq!(spec.id.as_ref().map(Name::as_str), Some("o-1"));
         assert_eq!(
-            (order.cost, order.priority),
+            (spec.cost, spec.priority),
             (Some(Cost::new(3)), Priority::High)
         );
-        assert_eq!(order.not_before, Some(WallTime::from_unix_secs(7)));
-        assert_eq!(order.deadline, Some(WallTime::from_unix_secs(9)));
-        assert_eq!(order.max_retries, Some(0));
-        let call = call(order);
+        assert_eq!(spec.not_before, Some(WallTime::from_unix_secs(7)));
+        assert_eq!(spec.deadline, Some(WallTime::from_unix_secs(9)));
+        assert_eq!(spec.max_retries, Some(0));
+        let call = call(spec);
         assert_eq!(
             (call.method, call.body),
             (Method::POST, Bytes::from("{\"n\":1}"))
@@ -316,11 +319,11 @@ mod tests {
         assert_eq!(call.idempotency_key.as_deref(), Some("k"));
     }
 
-    // Everything at once: four fields are wrong.
+    // Six fields are invalid.
     #[test]
-    fn all_that_is_wrong_with_a_line_is_told_together() {
+    fn all_errors_of_a_line_are_reported_together() {
         let text = r#"{"tenant":"two words","method":"G T","body":"a","json":1,"timeout":"5"}"#;
-        let wrong = order(text).expect_err("no job");
+        let wrong = parse(text).expect_err("no job");
         for field in [
             "tenant: ",
             "method: ",
@@ -338,23 +341,23 @@ mod tests {
             r#"{"api":"up","path":"/","deadlin":1}"#,
             r#"{"api":"up","path":"/","timeout":"0s"}"#,
         ] {
-            let wrong = order(bad).expect_err(bad);
+            let wrong = parse(bad).expect_err(bad);
             assert!(!wrong.contains("line 1"), "{wrong}");
         }
     }
 
-    // A job is kept with its time in whole milliseconds, and would lose one that is shorter.
+    // The store keeps whole milliseconds, and would lose a shorter timeout.
     #[test]
-    fn a_time_that_cannot_be_kept_is_refused() {
+    fn a_timeout_below_a_millisecond_is_an_error() {
         let within = |span| format!("{{\"api\":\"up\",\"path\":\"/\",\"timeout\":\"{span}\"}}");
-        let wrong = order(&within("0.9ms")).expect_err("too short");
+        let wrong = parse(&within("0.9ms")).expect_err("too short");
         assert!(wrong.contains("at least 1ms"), "{wrong}");
-        let shortest = call(order(&within("1ms")).expect("a job"));
+        let shortest = call(parse(&within("1ms")).expect("a job"));
         assert_eq!(shortest.timeout, Some(Duration::from_millis(1)));
     }
 
     #[test]
-    fn a_row_says_the_same_as_a_line() {
+    fn a_row_equals_its_line() {
         let row = [
             ("tenant", "acme"),
             ("api", "up"),
@@ -364,12 +367,12 @@ mod tests {
             ("deadline", "9"),
             ("id", ""),
         ];
-        let of_row = JobLine::of_row(row.into_iter()).and_then(|line| line.order(None));
-        let of_json = order(
+        let from_row = JobLine::from_row(row.into_iter()).and_then(|line| line.into_spec(None));
+        let from_json = parse(
             r#"{"tenant":"acme","api":"up","path":"/a","cost":3,"headers":{"X-A":"1"},"deadline":9}"#,
         );
-        assert_eq!(of_row, of_json);
-        let wrong = JobLine::of_row([("cost", "three")].into_iter()).expect_err("no number");
+        assert_eq!(from_row, from_json);
+        let wrong = JobLine::from_row([("cost", "three")].into_iter()).expect_err("no number");
         assert!(wrong.contains("whole number"), "{wrong}");
     }
 }

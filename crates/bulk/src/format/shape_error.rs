@@ -1,38 +1,37 @@
-//! What is wrong with the shape of a job, said in words of the file and not of the program.
+//! Errors in the shape of a job, in terms of the file.
 //!
-//! Only looked for when a line could not be read: the reader itself says what types it expected, which
-//! nobody knows who writes a file.
+//! This module runs only after a parse error: serde's messages name types that authors of files do not know.
 
 use serde_json::Value;
 
-/// Everything that is wrong with the shape of this line, or that it is no JSON at all.
-pub(super) fn of_text(text: &str) -> String {
+/// Describes all errors in the shape of a line, or its JSON syntax error.
+pub(super) fn describe_text(text: &str) -> String {
     match serde_json::from_str(text) {
-        Ok(value) => of_value(&value),
+        Ok(value) => describe_value(&value),
         Err(error) => format!(
-            "is no JSON from column {} on: write {EXAMPLE} on one line",
+            "invalid JSON at column {}: write {EXAMPLE} on one line",
             error.column()
         ),
     }
 }
 
-/// The same for what is JSON.
-pub(super) fn of_value(value: &Value) -> String {
+/// Describes all errors in the shape of a JSON document.
+pub(super) fn describe_value(value: &Value) -> String {
     let Some(fields) = value.as_object() else {
-        return format!("is no object: write one such as {EXAMPLE}");
+        return format!("not an object: write one such as {EXAMPLE}");
     };
-    let wrong = fields.iter().filter_map(|(name, value)| {
+    let errors = fields.iter().filter_map(|(name, value)| {
         let advice = advice(name, value)?;
         Some(format!("{name}: {advice}"))
     });
-    let wrong: Vec<_> = wrong.collect();
-    if wrong.is_empty() {
-        return "has a field twice: leave one of them out".to_owned();
+    let errors: Vec<_> = errors.collect();
+    if errors.is_empty() {
+        return "has a field twice: remove one".to_owned();
     }
-    wrong.join("; ")
+    errors.join("; ")
 }
 
-/// What to write instead, if this is not what the field takes.
+/// Returns advice if the value does not fit the field.
 fn advice(name: &str, value: &Value) -> Option<String> {
     let (fits, advice) = match name {
         "id" | "tenant" | "api" | "method" | "path" | "body" | "body_base64" | "timeout"
@@ -61,10 +60,10 @@ fn advice(name: &str, value: &Value) -> Option<String> {
             "write a date such as 2026-10-10T13:55:36Z, or seconds since 1970",
         ),
         "json" => (true, ""),
-        _ => return Some("is not known: `outflow bulk run --help` names all fields".to_owned()),
+        _ => return Some("unknown field: `outflow bulk run --help` lists all fields".to_owned()),
     };
-    let left_out = value.is_null() && name != "headers";
-    (!fits && !left_out).then(|| advice.to_owned())
+    let is_absent = value.is_null() && name != "headers";
+    (!fits && !is_absent).then(|| advice.to_owned())
 }
 
 const EXAMPLE: &str = r#"{"api": "shop", "path": "/orders/1"}"#;
@@ -73,25 +72,25 @@ const EXAMPLE: &str = r#"{"api": "shop", "path": "/orders/1"}"#;
 mod tests {
     use super::*;
 
-    // No word of it is one of the program's own types.
+    // No message names a type of the program.
     #[test]
-    fn a_shape_is_told_in_words_of_the_file() {
-        for (text, said) in [
-            ("nope", "is no JSON from column"),
-            ("[]", "is no object"),
+    fn errors_are_in_terms_of_the_file() {
+        for (text, expected) in [
+            ("nope", "invalid JSON at column"),
+            ("[]", "not an object"),
             (r#"{"cost":"3"}"#, "cost: write a whole number"),
-            (r#"{"deadlin":1}"#, "deadlin: is not known"),
+            (r#"{"deadlin":1}"#, "deadlin: unknown field"),
             (
                 r#"{"headers":{"a":1},"priority":"x"}"#,
                 "; priority: write low",
             ),
             (r#"{"api":"a","api":"b"}"#, "has a field twice"),
         ] {
-            let told = of_text(text);
-            assert!(told.contains(said), "{told}");
+            let error = describe_text(text);
+            assert!(error.contains(expected), "{error}");
             assert!(
-                !told.contains("struct") && !told.contains("ident"),
-                "{told}"
+                !error.contains("struct") && !error.contains("ident"),
+                "{error}"
             );
         }
     }

@@ -1,7 +1,7 @@
-//! Jobs, tenants and actions as the admin API and the commands write them.
+//! JSON views of jobs, tenants and actions, for the admin API and the commands.
 //!
-//! Whole numbers throughout: milliseconds, parts of a million, counts. A body that is text is written as
-//! text; any other is written in base64 under another name, so that nobody takes one for the other.
+//! All numbers are integers: milliseconds, parts per million and counts. A body that is not text is base64 in
+//! a field of another name.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{ActionProgress, HttpCall, JobDestination, SubmittedJob};
 
-/// Jobs by what became of them.
+/// Counts of jobs by status.
 #[derive(Debug, Serialize)]
 pub struct JobCountsView {
     total: u64,
@@ -35,23 +35,23 @@ pub struct JobCountsView {
 
 impl JobCountsView {
     /// Copies the counts of a store.
-    pub const fn from_counts(tally: &JobCounts) -> Self {
+    pub const fn from_counts(counts: &JobCounts) -> Self {
         Self {
-            total: tally.submitted(),
-            queued: tally.queued,
-            delayed: tally.delayed,
-            non_ready: tally.non_ready,
-            in_flight: tally.in_flight,
-            done: tally.done,
-            dead: tally.dead,
-            failed: tally.failed,
-            cancelled: tally.cancelled,
-            throttles: tally.throttles,
+            total: counts.submitted(),
+            queued: counts.queued,
+            delayed: counts.delayed,
+            non_ready: counts.non_ready,
+            in_flight: counts.in_flight,
+            done: counts.done,
+            dead: counts.dead,
+            failed: counts.failed,
+            cancelled: counts.cancelled,
+            throttles: counts.throttles,
         }
     }
 }
 
-/// An action.
+/// Returns the view of an action.
 pub fn action(report: &ActionReport, progress: &ActionProgress) -> Value {
     json!({
         "id": report.spec.id.as_str(),
@@ -70,7 +70,7 @@ pub fn action(report: &ActionReport, progress: &ActionProgress) -> Value {
     })
 }
 
-/// A tenant.
+/// Returns the view of a tenant.
 pub fn tenant(report: &TenantReport) -> Value {
     let rule = &report.rule;
     json!({
@@ -86,7 +86,7 @@ pub fn tenant(report: &TenantReport) -> Value {
     })
 }
 
-/// How congested a tenant was.
+/// Returns the view of a congestion sample.
 pub fn snapshot(snapshot: &CongestionSample) -> Value {
     json!({
         "at": stamp(snapshot.at),
@@ -96,7 +96,7 @@ pub fn snapshot(snapshot: &CongestionSample) -> Value {
     })
 }
 
-/// Where a job went.
+/// Returns the view of a submitted job.
 pub fn placed(placed: &SubmittedJob) -> Value {
     let (destination, reason, backoff) = match &placed.destination {
         JobDestination::Ready => ("ready", None, None),
@@ -112,9 +112,9 @@ pub fn placed(placed: &SubmittedJob) -> Value {
     })
 }
 
-/// What came of a job.
+/// Returns the view of an outcome.
 pub fn outcome(outcome: &JobOutcome) -> Value {
-    let mut told = json!({
+    let mut view = json!({
         "place": outcome.place,
         "id": outcome.id.as_str(),
         "tenant": outcome.tenant.as_str(),
@@ -125,15 +125,15 @@ pub fn outcome(outcome: &JobOutcome) -> Value {
         "at": stamp(outcome.at),
     });
     let body = outcome.body.as_ref().map(body);
-    if let Some(told) = told.as_object_mut() {
-        told.extend(body.map(|(name, text)| (name.to_owned(), text.into())));
+    if let Some(view) = view.as_object_mut() {
+        view.extend(body.map(|(name, text)| (name.to_owned(), text.into())));
         let error = outcome.error.as_deref();
-        told.extend(error.map(|words| ("error".to_owned(), words.into())));
+        view.extend(error.map(|words| ("error".to_owned(), words.into())));
     }
-    told
+    view
 }
 
-/// A dead letter.
+/// Returns the view of a dead letter.
 pub fn dead(letter: &DeadLetter) -> Value {
     let call = HttpCall::decode(letter.payload.clone()).ok();
     json!({
@@ -147,12 +147,12 @@ pub fn dead(letter: &DeadLetter) -> Value {
         "api": call.as_ref().map(|call| call.api.as_str()),
         "method": call.as_ref().map(|call| call.method.as_str()),
         "path": call.as_ref().map(|call| outflow::redact::path(&call.path).to_string()),
-        "history": letter.history.iter().map(mishap).collect::<Vec<_>>(),
+        "history": letter.history.iter().map(attempt_error).collect::<Vec<_>>(),
     })
 }
 
-fn mishap(mishap: &AttemptError) -> Value {
-    json!({ "at": stamp(mishap.at), "words": mishap.words })
+fn attempt_error(error: &AttemptError) -> Value {
+    json!({ "at": stamp(error.at), "words": error.words })
 }
 
 fn body(bytes: &Bytes) -> (&'static str, String) {
@@ -162,7 +162,7 @@ fn body(bytes: &Bytes) -> (&'static str, String) {
     }
 }
 
-/// How a job was over, in a word.
+/// Returns the name of a status.
 pub const fn ended(ended: JobStatus) -> &'static str {
     match ended {
         JobStatus::Done => "done",

@@ -1,5 +1,4 @@
-//! How long the jobs of a file take at least: the ideal that a run is measured against, for all and for each
-//! tenant.
+//! Least time that the jobs of a file need, in total and by tenant.
 
 mod allowance;
 
@@ -15,52 +14,52 @@ pub use self::allowance::JobRate;
 
 use crate::{EngineSettings, LowerBound, TenantWorkload, Workload};
 
-/// How long it takes at least.
+/// Least time of a workload.
 #[derive(Clone, Debug)]
 pub struct TenantBounds {
-    /// How many jobs.
+    /// Number of jobs.
     pub jobs: u64,
-    /// The shortest time in which all of them can have been sent.
+    /// Least time to send all of them.
     pub ideal: Duration,
-    /// What holds it up longest.
+    /// Limit that decides it.
     pub because: String,
-    /// The same for each tenant, by name.
+    /// Bounds of the tenants by name.
     pub tenants: BTreeMap<Name, TenantBound>,
 }
 
-/// What concerns one tenant.
+/// Least time of one tenant's jobs.
 #[derive(Clone, Debug)]
 pub struct TenantBound {
-    /// How many jobs.
+    /// Number of jobs.
     pub jobs: u64,
-    /// The shortest time, if nobody else wanted anything.
+    /// Least time if the tenant were alone.
     pub alone: Duration,
-    /// How many of its jobs may go, at all APIs that it calls together.
+    /// Rate of its jobs, over all APIs that it calls.
     pub allowed: Option<JobRate>,
 }
 
 impl TenantBounds {
-    /// What the limits of these APIs and tenants make of a demand that begins now.
+    /// Computes the bounds of a workload that starts now.
     pub fn new(
-        demand: &Workload,
+        workload: &Workload,
         client: &Outflow,
         settings: &EngineSettings,
         now: WallTime,
     ) -> Self {
-        let bound = demand.lower_bound(client, settings, now);
-        let tenants = demand.tenants().map(|(name, wanted)| {
+        let bound = workload.lower_bound(client, settings, now);
+        let tenants = workload.tenants().map(|(name, tenant)| {
             let own = settings.tenant_limit(name);
-            (name.clone(), part(client, wanted, own))
+            (name.clone(), tenant_bound(client, tenant, own))
         });
         Self {
-            jobs: demand.jobs(),
+            jobs: workload.jobs(),
             ideal: bound.span,
             because: bound.because.unwrap_or_else(|| "no limit".to_owned()),
             tenants: tenants.collect(),
         }
     }
 
-    /// As a document.
+    /// Returns the bounds as JSON.
     pub fn json(&self) -> Value {
         let tenants = self.tenants.iter().map(|(name, part)| {
             json!({
@@ -78,16 +77,16 @@ impl TenantBounds {
     }
 }
 
-fn part(client: &Outflow, wanted: &TenantWorkload, own: Option<Limit>) -> TenantBound {
+fn tenant_bound(client: &Outflow, workload: &TenantWorkload, own: Option<Limit>) -> TenantBound {
     let mut bound = LowerBound::default();
-    bound.add_lanes(client, &wanted.lanes);
+    bound.add_lanes(client, &workload.lanes);
     if let Some(limit) = own {
-        bound.add_limit(&limit, wanted.all, String::new);
+        bound.add_limit(&limit, workload.all, String::new);
     }
     TenantBound {
-        jobs: wanted.all.jobs,
+        jobs: workload.all.jobs,
         alone: bound.span,
-        allowed: JobRate::new(client, wanted, own.as_ref()),
+        allowed: JobRate::new(client, workload, own.as_ref()),
     }
 }
 
@@ -114,26 +113,26 @@ mod tests {
         builder.build().expect("a client")
     }
 
-    fn demand(jobs: &[(&str, &str, u64)]) -> Workload {
-        let mut demand = Workload::default();
+    fn workload(jobs: &[(&str, &str, u64)]) -> Workload {
+        let mut workload = Workload::default();
         for (tenant, lane, count) in jobs {
             let (tenant, lane) = (
                 tenant.parse().expect("a name"),
                 lane.parse().expect("a name"),
             );
             let cost = Cost::ONE;
-            let standing = JobPlacement { lane, cost };
-            (0..*count).for_each(|_| demand.add(&tenant, &standing, None));
+            let placement = JobPlacement { lane, cost };
+            (0..*count).for_each(|_| workload.add(&tenant, &placement, None));
         }
-        demand
+        workload
     }
 
-    // 15,000 at 30/s: the last thirty go after 499 windows. And a tenant of 10/s with 5,000 of them, too.
+    // 15,000 at 30/s: the last thirty go after 499 windows. A tenant of 4/s with 5,000 of them needs 1,249.
     #[test]
     fn the_longest_limit_decides() {
         let client = client();
         let mut settings = EngineSettings::default();
-        let all = demand(&[("a", "up", 5_000), ("b", "up", 5_000), ("c", "up", 5_000)]);
+        let all = workload(&[("a", "up", 5_000), ("b", "up", 5_000), ("c", "up", 5_000)]);
         let shared = TenantBounds::new(&all, &client, &settings, WallTime::EPOCH);
         assert_eq!(shared.ideal, Duration::from_secs(499));
         assert_eq!(shared.because, "30/s of up");
@@ -143,17 +142,17 @@ mod tests {
         assert_eq!(own.because, "4/s of tenant a");
     }
 
-    // Ten of a group at 2/s take four seconds, while a hundred of the rest take three.
+    // Ten of a group at 2/s take four seconds, and a hundred of the others three.
     #[test]
     fn lanes_share_what_their_api_allows() {
-        let demand = demand(&[("a", "up", 100), ("a", "up/slow", 10)]);
-        let forecast = TenantBounds::new(
-            &demand,
+        let workload = workload(&[("a", "up", 100), ("a", "up/slow", 10)]);
+        let bounds = TenantBounds::new(
+            &workload,
             &client(),
             &EngineSettings::default(),
             WallTime::EPOCH,
         );
-        assert_eq!(forecast.ideal, Duration::from_secs(4));
-        assert_eq!(forecast.because, "2/s of group slow of up");
+        assert_eq!(bounds.ideal, Duration::from_secs(4));
+        assert_eq!(bounds.because, "2/s of group slow of up");
     }
 }

@@ -1,7 +1,7 @@
-//! `outflow bulk`: many calls for many tenants, kept until they are done.
+//! `outflow bulk`: runs jobs of many tenants from a durable store.
 //!
-//! `run` needs nothing else: it takes a file, keeps its jobs in a directory and ends with them. All others
-//! talk with a program that was started with `outflow serve --bulk`.
+//! `run` takes a file, stores its jobs in a directory and ends with them. All other commands call a program
+//! that was started with `outflow serve --bulk`.
 
 mod control;
 mod dead_letters;
@@ -19,13 +19,13 @@ use super::control::AdminApi;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json};
 
-/// Makes many calls for many tenants, fairly and at the limit; nothing is lost.
+/// Run jobs for many tenants, fairly and at the limit, without losing one.
 #[derive(Subcommand)]
 pub(crate) enum BulkCommand {
     Run(run::RunCommand),
-    Submit(submit::Submit),
+    Submit(submit::SubmitCommand),
     Status(control::BulkStatusCommand),
-    Watch(watch::Watch),
+    Watch(watch::WatchCommand),
     Pause(control::PauseCommand),
     Resume(control::ResumeCommand),
     Cancel(control::CancelCommand),
@@ -52,12 +52,12 @@ impl BulkCommand {
     }
 }
 
-/// Which program is asked, and how its answer is told.
+/// Running program, and the form of its response.
 #[derive(Args)]
 struct AdminTarget {
     #[command(flatten)]
     admin: AdminApi,
-    /// Print the answer as one JSON document.
+    /// Print the response as one JSON document.
     #[arg(long)]
     json: bool,
 }

@@ -1,8 +1,7 @@
-//! `outflow get`, `post`, `put`, `delete` and `request`: one call, governed as every call is.
+//! `outflow get`, `post`, `put`, `delete` and `request`: make one call under all limits.
 //!
-//! It goes through a client of this process, made from the same configuration as the sidecar's; nothing
-//! has to run. What it knows of limits begins anew with each process: where many calls are made, let
-//! the sidecar make them.
+//! The call goes through a client of this process with the configuration of the sidecar; no other program has
+//! to run. Each process starts without knowledge of used limits: for many calls, use the sidecar.
 
 mod explain;
 mod input;
@@ -19,125 +18,125 @@ use outflow::{CacheDirective, Call, Config, Outflow};
 use outflow_core::{Cost, Priority};
 
 use self::explain::CallExplanation;
-use self::outcome::CallOutcome;
-use super::config_args::{ConfigArgs, quiet};
+use self::outcome::CallResult;
+use super::config_args::{ConfigArgs, without_log};
 use crate::command_line::UsageError;
 use crate::exit::Exit;
-use crate::program::hold_asleep;
+use crate::program::force_sleep;
 use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, show};
 
-/// Makes a GET call to an API of the configuration.
+/// Make a GET call to a configured API.
 #[derive(Args)]
-pub(crate) struct Get {
+pub(crate) struct GetCommand {
     #[command(flatten)]
-    wish: CallArgs,
+    arguments: CallArgs,
 }
 
-/// Makes a POST call to an API of the configuration.
+/// Make a POST call to a configured API.
 #[derive(Args)]
-pub(crate) struct Post {
+pub(crate) struct PostCommand {
     #[command(flatten)]
-    wish: CallArgs,
+    arguments: CallArgs,
 }
 
-/// Makes a PUT call to an API of the configuration.
+/// Make a PUT call to a configured API.
 #[derive(Args)]
-pub(crate) struct Put {
+pub(crate) struct PutCommand {
     #[command(flatten)]
-    wish: CallArgs,
+    arguments: CallArgs,
 }
 
-/// Makes a DELETE call to an API of the configuration.
+/// Make a DELETE call to a configured API.
 #[derive(Args)]
-pub(crate) struct Delete {
+pub(crate) struct DeleteCommand {
     #[command(flatten)]
-    wish: CallArgs,
+    arguments: CallArgs,
 }
 
-/// Makes a call of any method to an API of the configuration.
+/// Make a call of any method to a configured API.
 #[derive(Args)]
-pub(crate) struct AnyMethod {
-    /// The method.
+pub(crate) struct RequestCommand {
+    /// Use this method.
     method: Method,
     #[command(flatten)]
-    wish: CallArgs,
+    arguments: CallArgs,
 }
 
-impl Get {
+impl GetCommand {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        self.wish.run(Method::GET, terminal)
+        self.arguments.run(Method::GET, terminal)
     }
 }
 
-impl Post {
+impl PostCommand {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        self.wish.run(Method::POST, terminal)
+        self.arguments.run(Method::POST, terminal)
     }
 }
 
-impl Put {
+impl PutCommand {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        self.wish.run(Method::PUT, terminal)
+        self.arguments.run(Method::PUT, terminal)
     }
 }
 
-impl Delete {
+impl DeleteCommand {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        self.wish.run(Method::DELETE, terminal)
+        self.arguments.run(Method::DELETE, terminal)
     }
 }
 
-impl AnyMethod {
+impl RequestCommand {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        self.wish.run(self.method, terminal)
+        self.arguments.run(self.method, terminal)
     }
 }
 
-/// What is wanted of a call.
+/// Arguments of a call.
 #[derive(Args)]
 struct CallArgs {
-    /// The API, by its name in the configuration.
+    /// Call the API of this name in the configuration.
     api: String,
-    /// The path, with its query if it has one.
+    /// Call this path, which may have a query.
     path: String,
     #[command(flatten)]
     config: ConfigArgs,
-    /// Add a header.
+    /// Add a header; repeat for several.
     #[arg(long, short = 'H', value_name = "NAME: VALUE")]
     header: Vec<String>,
-    /// Send this text, the file after `@`, or what is typed or piped in for `-`.
+    /// Send this text, the content of a file for `@FILE`, or the standard input for `-`.
     #[arg(long, short, value_name = "DATA", conflicts_with = "json_body")]
     data: Option<String>,
-    /// The same as JSON: it is checked, and its type is sent with it.
+    /// Send JSON with its content type, after a check; `@FILE` and `-` work as in `--data`.
     #[arg(long, value_name = "JSON")]
     json_body: Option<String>,
-    /// What the call costs, over what its route says.
+    /// Use this cost instead of the route's cost.
     #[arg(long, value_name = "UNITS")]
     cost: Option<u64>,
-    /// Whom it goes before while it waits.
-    #[arg(long, value_name = "WHOM", default_value = "normal")]
+    /// Set the queue priority: high, normal or low.
+    #[arg(long, value_name = "PRIORITY", default_value = "normal")]
     priority: PriorityArg,
-    /// The longest that all of it may take.
+    /// Fail the call after this time.
     #[arg(long, value_name = "TIME", value_parser = read_duration)]
     deadline: Option<Duration>,
-    /// Which group it counts in, over what its route says.
+    /// Use this group instead of the route's group.
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
-    /// A key by which the server knows a repetition; the call may then be repeated.
+    /// Send this idempotency key, which makes the call retryable.
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// What the cache has to do with it.
-    #[arg(long, value_name = "USE", default_value = "configured")]
+    /// Set the use of the cache: configured, bypass or only.
+    #[arg(long, value_name = "MODE", default_value = "configured")]
     cache: CacheArg,
     /// Send nothing: only the cache may answer.
     #[arg(long)]
     offline: bool,
     #[command(flatten)]
-    shown: OutputArgs,
+    output: OutputArgs,
 }
 
-/// What is shown of a call.
+/// Output of a call.
 #[derive(Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -150,21 +149,21 @@ struct OutputArgs {
     /// Write the body to this file.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Say how long it waited, how many attempts were made and how long all of it took.
+    /// Print the wait, the attempts and the total time.
     #[arg(long)]
     timing: bool,
-    /// Say which group and limits it counts in, and how they stand, before it is sent.
+    /// Print the group and the state of its limits before the call.
     #[arg(long)]
     explain: bool,
-    /// End with 4 if the status is of the 400s, and with 5 if it is of the 500s.
+    /// Exit with 4 for a 4xx status, and with 5 for a 5xx status.
     #[arg(long)]
     check_status: bool,
-    /// Print one JSON document with all of it.
+    /// Print one JSON document with all details.
     #[arg(long)]
     json: bool,
 }
 
-/// Whom a call goes before.
+/// Priority in the wait queue.
 #[derive(Clone, Copy, ValueEnum)]
 enum PriorityArg {
     Low,
@@ -172,14 +171,14 @@ enum PriorityArg {
     High,
 }
 
-/// What the cache has to do with a call.
+/// Use of the cache.
 #[derive(Clone, Copy, ValueEnum)]
 enum CacheArg {
-    /// What the API's configuration says.
+    /// As configured for the API.
     Configured,
-    /// Nothing.
+    /// No cache.
     Bypass,
-    /// Everything: no packet leaves.
+    /// Only the cache; no packet leaves.
     Only,
 }
 
@@ -187,17 +186,17 @@ impl CallArgs {
     fn run(self, method: Method, terminal: Terminal) -> anyhow::Result<Exit> {
         let config = self.config.sources()?.read()?.client;
         if config.api(&self.api).is_none() {
-            return Err(unknown(&self.api, &config).into());
+            return Err(unknown_api(&self.api, &config).into());
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        let runtime = runtime.context("no runtime can be started")?;
+        let runtime = runtime.context("cannot start the runtime")?;
         runtime.block_on(async {
-            let mut interrupt = ShutdownSignals::listen()?;
+            let mut signals = ShutdownSignals::listen()?;
             tokio::select! {
-                ended = self.make(method, quiet(config), terminal) => ended,
-                () = interrupt.wait() => Ok(Exit::Interrupted),
+                ended = self.make(method, without_log(config), terminal) => ended,
+                () = signals.wait() => Ok(Exit::Interrupted),
             }
         })
     }
@@ -210,41 +209,41 @@ impl CallArgs {
     ) -> anyhow::Result<Exit> {
         let client = Outflow::init(config)?;
         if self.offline {
-            hold_asleep(client.upstreams());
+            force_sleep(client.upstreams());
         }
-        let explained = self.explained(&client, &method)?;
-        if let Some(explained) = explained.as_ref().filter(|_| !self.shown.json) {
-            show(&explained);
+        let explanation = self.explanation(&client, &method)?;
+        if let Some(explanation) = explanation.as_ref().filter(|_| !self.output.json) {
+            show(&explanation);
         }
         let call = self.call(&client, method)?;
-        terminal.progress("waiting for the answer ...");
-        let outcome = CallOutcome::new(&client, call).await;
+        terminal.progress("waiting for the response ...");
+        let result = CallResult::new(&client, call).await;
         terminal.progress("");
-        let exit = outcome.exit(&self.shown);
-        outcome.show(&self.shown, explained.as_ref())?;
-        // What was kept goes to the disk before the process ends.
+        let exit = result.exit(&self.output);
+        result.print(&self.output, explanation.as_ref())?;
+        // The cache writes to the disk before the process ends.
         client.close(LAST_WRITES).await;
         Ok(exit)
     }
 
-    fn explained(
+    fn explanation(
         &self,
         client: &Outflow,
         method: &Method,
     ) -> anyhow::Result<Option<CallExplanation>> {
-        let Some(door) = client.upstream(&self.api).filter(|_| self.shown.explain) else {
+        let Some(upstream) = client.upstream(&self.api).filter(|_| self.output.explain) else {
             return Ok(None);
         };
         let target = match &self.group {
-            Some(group) => door.group(group).ok_or_else(|| {
+            Some(group) => upstream.group(group).ok_or_else(|| {
                 UsageError(format!("the API `{}` has no group `{group}`", self.api))
             })?,
-            None => door.route(method, without_query(&self.path)),
+            None => upstream.route(method, without_query(&self.path)),
         };
         let target = self
             .cost
             .map_or(target, |cost| target.with_cost(Cost::new(cost)));
-        Ok(Some(CallExplanation::from_upstream(&door, target)))
+        Ok(Some(CallExplanation::from_upstream(&upstream, target)))
     }
 
     fn call(&self, client: &Outflow, method: Method) -> anyhow::Result<Call> {
@@ -257,7 +256,7 @@ impl CallArgs {
             call = call.header(name, value);
         }
         if let Some(body) = input::body(self.data.as_deref(), self.json_body.as_deref())? {
-            call = body.on(call);
+            call = body.add_to(call);
         }
         if let Some(cost) = self.cost {
             call = call.cost(Cost::new(cost));
@@ -275,11 +274,11 @@ impl CallArgs {
     }
 }
 
-fn unknown(name: &str, config: &Config) -> UsageError {
+fn unknown_api(name: &str, config: &Config) -> UsageError {
     let names: Vec<_> = config.apis.iter().map(|api| api.name.as_str()).collect();
     UsageError(match names.as_slice() {
-        [] => format!("there is no API `{name}`: the configuration has none"),
-        names => format!("there is no API `{name}`: there are {}", names.join(", ")),
+        [] => format!("unknown API `{name}`: the configuration has no APIs"),
+        names => format!("unknown API `{name}`: use one of {}", names.join(", ")),
     })
 }
 
@@ -288,8 +287,8 @@ fn without_query(path: &str) -> &str {
 }
 
 impl From<PriorityArg> for Priority {
-    fn from(urgency: PriorityArg) -> Self {
-        match urgency {
+    fn from(priority: PriorityArg) -> Self {
+        match priority {
             PriorityArg::Low => Self::Low,
             PriorityArg::Normal => Self::Normal,
             PriorityArg::High => Self::High,
@@ -298,8 +297,8 @@ impl From<PriorityArg> for Priority {
 }
 
 impl From<CacheArg> for CacheDirective {
-    fn from(kept: CacheArg) -> Self {
-        match kept {
+    fn from(mode: CacheArg) -> Self {
+        match mode {
             CacheArg::Configured => Self::Configured,
             CacheArg::Bypass => Self::Bypass,
             CacheArg::Only => Self::Only,
@@ -307,5 +306,5 @@ impl From<CacheArg> for CacheDirective {
     }
 }
 
-/// One answer is on the disk long before that.
+/// Far longer than one response needs.
 const LAST_WRITES: Duration = Duration::from_secs(2);

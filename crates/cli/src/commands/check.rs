@@ -1,4 +1,4 @@
-//! `outflow check`: says everything that is wrong with a configuration, and sends nothing.
+//! `outflow check`: reports all errors of a configuration, and sends nothing.
 
 mod advice;
 
@@ -9,16 +9,16 @@ use outflow::config::{DiagnosticSeverity, Diagnostics};
 use serde_json::json;
 
 use self::advice::ConfigAdvice;
-use super::config_args::{found, named};
+use super::config_args::{existing_sources, sources_of};
 use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json, say};
 
-/// Checks a configuration: every mistake at once, with its line and what to write instead.
+/// Check a configuration: report all errors at once, with line and correction.
 #[derive(Args)]
-pub(crate) struct Check {
-    /// The files, later ones over earlier ones; `outflow.toml` if none is named.
+pub(crate) struct CheckCommand {
+    /// Check these files, where later ones override earlier ones; by default `outflow.toml`.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print one JSON document.
@@ -26,14 +26,14 @@ pub(crate) struct Check {
     json: bool,
 }
 
-impl Check {
-    /// Reads and judges.
+impl CheckCommand {
+    /// Reads the configuration and prints all diagnostics.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        // A program reads a document, also about a file that is not there.
+        // A caller that parses JSON gets a document for a missing file, too.
         let sources = if self.json {
-            named(self.files)
+            sources_of(self.files)
         } else {
-            found(self.files)?
+            existing_sources(self.files)?
         };
         let read = sources.read();
         let exit = if read.is_ok() {
@@ -55,20 +55,20 @@ fn print_report(
     read: &Result<ProgramConfig, Diagnostics>,
     terminal: Terminal,
 ) -> anyhow::Result<()> {
-    let mistakes = diagnostics(read);
-    if !mistakes.is_empty() {
-        say!("{}\n", mistakes.render(terminal.style()));
+    let diagnostics = diagnostics(read);
+    if !diagnostics.is_empty() {
+        say!("{}\n", diagnostics.render(terminal.style()));
     }
-    let (errors, warnings) = counts(mistakes);
+    let (errors, warnings) = counts(diagnostics);
     let Ok(config) = read else {
         say!(
-            "{} and {}: nothing would be started",
-            some(errors, "mistake"),
-            some(warnings, "warning")
+            "{} and {}: the program would not start",
+            count_of(errors, "error"),
+            count_of(warnings, "warning")
         );
         return Ok(());
     };
-    let advice = advice::advice(config);
+    let advice = advice::find_advice(config);
     for one in &advice {
         say!("{one}\n");
     }
@@ -80,8 +80,8 @@ fn print_report(
     answer(&format!(
         "{}: {}, {}\n",
         files.join(", "),
-        some(config.client.apis.len(), "API"),
-        some(warnings, "warning")
+        count_of(config.client.apis.len(), "API"),
+        count_of(warnings, "warning")
     ))
 }
 
@@ -89,9 +89,9 @@ fn print_json(
     sources: &ConfigSources,
     read: &Result<ProgramConfig, Diagnostics>,
 ) -> anyhow::Result<()> {
-    let mistakes = diagnostics(read);
-    let (errors, warnings) = counts(mistakes);
-    let advice: Vec<ConfigAdvice> = read.as_ref().map(advice::advice).unwrap_or_default();
+    let diagnostics = diagnostics(read);
+    let (errors, warnings) = counts(diagnostics);
+    let advice: Vec<ConfigAdvice> = read.as_ref().map(advice::find_advice).unwrap_or_default();
     let files: Vec<_> = sources
         .files()
         .map(|file| file.display().to_string())
@@ -101,7 +101,7 @@ fn print_json(
         "files": files,
         "errors": errors,
         "warnings": warnings,
-        "mistakes": mistakes,
+        "diagnostics": diagnostics,
         "advice": advice,
     }))
 }
@@ -109,19 +109,19 @@ fn print_json(
 fn diagnostics(read: &Result<ProgramConfig, Diagnostics>) -> &Diagnostics {
     match read {
         Ok(config) => &config.client.warnings,
-        Err(mistakes) => mistakes,
+        Err(diagnostics) => diagnostics,
     }
 }
 
-fn counts(mistakes: &Diagnostics) -> (usize, usize) {
-    let errors = mistakes
+fn counts(diagnostics: &Diagnostics) -> (usize, usize) {
+    let errors = diagnostics
         .iter()
         .filter(|one| one.severity == DiagnosticSeverity::Error);
     let errors = errors.count();
-    (errors, mistakes.len() - errors)
+    (errors, diagnostics.len() - errors)
 }
 
-fn some(count: usize, what: &str) -> String {
+fn count_of(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
+    format!("{count} {noun}{plural}")
 }

@@ -1,5 +1,4 @@
-//! `outflow completions` and `outflow man`: what shells and readers of manuals want, from the same
-//! source as the help.
+//! `outflow completions` and `outflow man`: shell completions and manual pages, generated from the help.
 
 use std::path::PathBuf;
 
@@ -11,15 +10,15 @@ use crate::command_line::CommandLine;
 use crate::exit::Exit;
 use crate::terminal::answer_bytes;
 
-/// Prints completions for a shell.
+/// Print completions for a shell.
 #[derive(Args)]
-pub(crate) struct Completions {
-    /// The shell.
+pub(crate) struct CompletionsCommand {
+    /// Use the syntax of this shell.
     shell: Shell,
 }
 
-impl Completions {
-    /// Prints them.
+impl CompletionsCommand {
+    /// Prints the completions.
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let mut script = Vec::new();
         clap_complete::generate(
@@ -33,22 +32,22 @@ impl Completions {
     }
 }
 
-/// Prints the manual page, or writes one for each command.
+/// Print the manual page, or write a page for each command.
 #[derive(Args)]
-pub(crate) struct Man {
-    /// Write a page for each command into this directory.
+pub(crate) struct ManCommand {
+    /// Write a page for each command to this directory.
     #[arg(long, value_name = "DIRECTORY")]
     dir: Option<PathBuf>,
 }
 
-impl Man {
-    /// Prints or writes.
+impl ManCommand {
+    /// Prints the page, or writes all pages.
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let command = CommandLine::command();
         if let Some(dir) = self.dir {
             std::fs::create_dir_all(&dir)
                 .and_then(|()| clap_mangen::generate_to(command, &dir))
-                .with_context(|| format!("`{}` cannot be written to", dir.display()))?;
+                .with_context(|| format!("cannot write to `{}`", dir.display()))?;
             return Ok(Exit::Done);
         }
         let mut page = Vec::new();

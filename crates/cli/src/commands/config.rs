@@ -1,4 +1,4 @@
-//! `outflow config`: the configuration as it is in effect, as it could be, and as editors know it.
+//! `outflow config`: shows the configuration in effect, all keys, and a JSON Schema.
 
 mod default_file;
 mod schema;
@@ -6,23 +6,23 @@ mod show;
 
 use clap::Subcommand;
 
-pub(crate) use show::{Effective, effective};
+pub(crate) use show::{EffectiveValue, effective_values};
 
 use crate::exit::Exit;
 use crate::terminal::{answer, answer_json};
 
-/// Shows the configuration: what is in effect and why, every key there is, and a schema for editors.
+/// Show the configuration: values in effect with their origins, all keys, and a schema for editors.
 #[derive(Subcommand)]
 pub(crate) enum ConfigCommand {
-    Show(show::Show),
-    /// Prints a JSON Schema of every key, for editors that know TOML.
+    Show(show::ShowCommand),
+    /// Print a JSON Schema of all keys, for editors of TOML files.
     Schema,
-    /// Prints every key with its default and what it means.
+    /// Print all keys with their defaults and meanings.
     Default,
 }
 
 impl ConfigCommand {
-    /// Runs the one that was asked for.
+    /// Runs the subcommand.
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         match self {
             Self::Show(show) => return show.run(),

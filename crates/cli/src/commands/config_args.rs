@@ -1,4 +1,4 @@
-//! Which configuration a command works with.
+//! Configuration files of a command.
 
 use std::path::{Path, PathBuf};
 
@@ -9,40 +9,40 @@ use outflow::config::{LogLevel, NdjsonTarget};
 use crate::command_line::UsageError;
 use crate::config_sources::ConfigSources;
 
-/// The files that a command reads.
+/// Configuration files of a command.
 #[derive(Args)]
 pub(crate) struct ConfigArgs {
-    /// A configuration file; later ones lie over earlier ones.
-    #[arg(long, short, value_name = "FILE", default_value = USUAL)]
+    /// Read this configuration file; later files override earlier ones.
+    #[arg(long, short, value_name = "FILE", default_value = DEFAULT_FILE)]
     config: Vec<PathBuf>,
 }
 
 impl ConfigArgs {
-    /// The files, once it is known that they are there.
+    /// Returns the sources, or an error if a file does not exist.
     pub(crate) fn sources(&self) -> anyhow::Result<ConfigSources> {
-        found(self.config.clone())
+        existing_sources(self.config.clone())
     }
 }
 
-/// These files, or the usual one if none is named, whether or not they are there.
-pub(crate) fn named(mut files: Vec<PathBuf>) -> ConfigSources {
+/// Returns sources of these files, or of the default file. The files may not exist.
+pub(crate) fn sources_of(mut files: Vec<PathBuf>) -> ConfigSources {
     if files.is_empty() {
-        files.push(PathBuf::from(USUAL));
+        files.push(PathBuf::from(DEFAULT_FILE));
     }
     ConfigSources::new(files)
 }
 
-/// The same, once it is known that they are.
-pub(crate) fn found(files: Vec<PathBuf>) -> anyhow::Result<ConfigSources> {
-    let sources = named(files);
+/// Returns sources of these files, or of the default file, all of which must exist.
+pub(crate) fn existing_sources(files: Vec<PathBuf>) -> anyhow::Result<ConfigSources> {
+    let sources = sources_of(files);
     if let Some(missing) = sources.files().find(|file| !file.exists()) {
         return Err(missing_file(missing).into());
     }
     Ok(sources)
 }
 
-/// Without log and metrics, for commands whose answer is their output.
-pub(crate) fn quiet(mut config: Config) -> Config {
+/// Turns off log and metrics, for commands that print a result.
+pub(crate) fn without_log(mut config: Config) -> Config {
     config.log.level = LogLevel::Off;
     config.metrics.ndjson = NdjsonTarget::Off;
     config
@@ -51,9 +51,9 @@ pub(crate) fn quiet(mut config: Config) -> Config {
 fn missing_file(file: &Path) -> UsageError {
     let file = file.display();
     UsageError(format!(
-        "there is no `{file}` here: write one with `outflow init`, or name the file that you have"
+        "there is no `{file}`: create one with `outflow init`, or name another file"
     ))
 }
 
-/// What is read if nothing is named.
-pub(crate) const USUAL: &str = "outflow.toml";
+/// File that is read if the command line names none.
+pub(crate) const DEFAULT_FILE: &str = "outflow.toml";

@@ -1,7 +1,7 @@
-//! `outflow status`, `limits`, `explain`, `health` and `reload`: looking at a running program and
-//! changing it, over its admin API.
+//! `outflow status`, `limits`, `explain`, `health` and `reload`: inspect and control a running program over
+//! its admin API.
 //!
-//! The API's own answer is what `--json` prints; people get a table of what matters in it.
+//! `--json` prints the response of the API; otherwise the output is a table.
 
 mod tables;
 
@@ -17,130 +17,130 @@ use crate::terminal::{answer, answer_json};
 
 pub(super) use crate::admin_client::AdminApi;
 
-/// Says how a running program is: the state of each API, and who waits.
+/// Show the health of each API of a running program, and its waiting calls.
 #[derive(Args)]
 pub(crate) struct StatusCommand {
     #[command(flatten)]
-    asked: TargetArgs,
+    target: TargetArgs,
 }
 
-/// Says how the limits of a running program are used.
+/// Show the use of the limits of a running program.
 #[derive(Args)]
-pub(crate) struct Limits {
-    /// Only this API.
+pub(crate) struct LimitsCommand {
+    /// Show only this API.
     api: Option<String>,
     #[command(flatten)]
-    asked: TargetArgs,
+    target: TargetArgs,
 }
 
-/// Says what would become of a call that came now, and why.
+/// Show the wait estimate of a call, and its reason.
 #[derive(Args)]
-pub(crate) struct Explain {
-    /// The API.
+pub(crate) struct ExplainCommand {
+    /// Select this API.
     api: String,
-    /// The path.
+    /// Use this path.
     path: String,
-    /// The method.
+    /// Use this method.
     #[arg(long, short = 'X', value_name = "METHOD", default_value = "GET")]
     method: Method,
-    /// What the call costs, over what its route says.
+    /// Use this cost instead of the route's cost.
     #[arg(long, value_name = "UNITS")]
     cost: Option<u64>,
     #[command(flatten)]
-    asked: TargetArgs,
+    target: TargetArgs,
 }
 
-/// Holds an API in a state, or lets it go.
+/// Force the health state of an API, or release it.
 #[derive(Subcommand)]
 pub(crate) enum HealthCommand {
     Set(SetCommand),
     Release(ReleaseCommand),
 }
 
-/// Holds an API in a state until it is released; no timer leaves it.
+/// Force the health state of an API until a release.
 #[derive(Args)]
 pub(crate) struct SetCommand {
-    /// The API.
+    /// Select this API.
     api: String,
-    /// The state.
+    /// Force this state.
     state: HealthArg,
-    /// Only this group, where each has a state of its own.
+    /// Select only this group, if each group has its own state.
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
-    /// Why, for the audit log.
+    /// Write this reason to the audit log.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
-    asked: TargetArgs,
+    target: TargetArgs,
 }
 
-/// Lets an API go that was held.
+/// Release a forced health state.
 #[derive(Args)]
 pub(crate) struct ReleaseCommand {
-    /// The API.
+    /// Select this API.
     api: String,
-    /// Only this group, where each has a state of its own.
+    /// Select only this group, if each group has its own state.
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
-    /// Why, for the audit log.
+    /// Write this reason to the audit log.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
-    asked: TargetArgs,
+    target: TargetArgs,
 }
 
-/// Has a running program read its configuration again: all of it, or nothing of it.
+/// Reload the configuration of a running program: all of it or nothing.
 #[derive(Args)]
-pub(crate) struct Reload {
+pub(crate) struct ReloadCommand {
     #[command(flatten)]
-    asked: TargetArgs,
+    target: TargetArgs,
 }
 
-/// Whom to ask, and how to tell the answer.
+/// Running program, and the form of its response.
 #[derive(Args)]
 struct TargetArgs {
     #[command(flatten)]
     admin: AdminApi,
-    /// Print the answer as one JSON document.
+    /// Print the response as one JSON document.
     #[arg(long)]
     json: bool,
 }
 
-/// A state in which an API can be held.
+/// Health state that an operator can force.
 #[derive(Clone, Copy, ValueEnum)]
 enum HealthArg {
-    /// Full speed, whatever happens.
+    /// All calls, regardless of failures.
     Normal,
-    /// Reduced speed.
+    /// A reduced rate.
     Throttle,
     /// No calls.
     #[value(alias = "offline")]
     Sleep,
-    /// No calls; the cache answers.
+    /// No calls; only cached responses.
     CacheOnly,
 }
 
 impl StatusCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let snapshot = self.asked.admin.get("/v1/snapshot")?;
-        self.asked.print(&snapshot, tables::status)
+        let snapshot = self.target.admin.get("/v1/snapshot")?;
+        self.target.print(&snapshot, tables::status)
     }
 }
 
-impl Limits {
+impl LimitsCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let snapshot = self.asked.admin.get("/v1/snapshot")?;
+        let snapshot = self.target.admin.get("/v1/snapshot")?;
         let Some(api) = self.api else {
-            return self.asked.print(&snapshot, tables::limits);
+            return self.target.print(&snapshot, tables::limits);
         };
-        // Asked for by name, so that one that there is not is told so by the program that knows.
-        let limits = self.asked.admin.get(&path([&"v1", &"apis", &api]))?;
-        self.asked
+        // The program itself reports an unknown name.
+        let limits = self.target.admin.get(&path([&"v1", &"apis", &api]))?;
+        self.target
             .print(&json!({ "apis": [limits] }), tables::limits)
     }
 }
 
-impl Explain {
+impl ExplainCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let mut query = format!(
             "/v1/explain?api={}&method={}&path={}",
@@ -150,10 +150,10 @@ impl Explain {
         );
         if let Some(cost) = self.cost {
             // Writing to a string cannot fail.
-            let _whole = write!(query, "&cost={cost}");
+            let _infallible = write!(query, "&cost={cost}");
         }
-        let outlook = self.asked.admin.get(&query)?;
-        self.asked.print(&outlook, tables::outlook)
+        let estimate = self.target.admin.get(&query)?;
+        self.target.print(&estimate, tables::wait_estimate)
     }
 }
 
@@ -175,36 +175,36 @@ impl SetCommand {
             HealthArg::CacheOnly => "cache_only",
         };
         let body = json!({ "state": state, "group": self.group, "reason": self.reason });
-        let place = path([&"v1", &"apis", &self.api, &"health"]);
-        let health = self.asked.admin.send(Method::POST, &place, Some(&body))?;
-        self.asked.print(&health, tables::health)
+        let path = path([&"v1", &"apis", &self.api, &"health"]);
+        let health = self.target.admin.send(Method::POST, &path, Some(&body))?;
+        self.target.print(&health, tables::health)
     }
 }
 
 impl ReleaseCommand {
     fn run(self) -> anyhow::Result<Exit> {
-        let mut place = path([&"v1", &"apis", &self.api, &"health"]);
-        let said = [("group", &self.group), ("reason", &self.reason)];
-        let said = said
+        let mut path = path([&"v1", &"apis", &self.api, &"health"]);
+        let parameters = [("group", &self.group), ("reason", &self.reason)];
+        let parameters = parameters
             .iter()
             .filter_map(|(name, value)| Some((name, value.as_ref()?)));
-        for (number, (name, value)) in said.enumerate() {
+        for (number, (name, value)) in parameters.enumerate() {
             let mark = if number == 0 { '?' } else { '&' };
             // Writing to a string cannot fail.
-            let _whole = write!(place, "{mark}{name}={}", encoded(value));
+            let _infallible = write!(path, "{mark}{name}={}", encoded(value));
         }
-        let health = self.asked.admin.send(Method::DELETE, &place, None)?;
-        self.asked.print(&health, tables::health)
+        let health = self.target.admin.send(Method::DELETE, &path, None)?;
+        self.target.print(&health, tables::health)
     }
 }
 
-impl Reload {
+impl ReloadCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let told = self
-            .asked
+        let changes = self
+            .target
             .admin
             .send(Method::POST, "/v1/reload", Some(&json!({})))?;
-        self.asked.print(&told, tables::reload)
+        self.target.print(&changes, tables::reload)
     }
 }
 

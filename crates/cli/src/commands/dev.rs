@@ -1,8 +1,7 @@
-//! `outflow dev`: everything at once, without any configuration, to look at.
+//! `outflow dev`: a demonstration of all parts without configuration.
 //!
-//! Three strict APIs of our own stand in for providers, so that nothing leaves this machine and every
-//! promise can be checked against what the other side counted. The rest is the program as `serve` runs
-//! it.
+//! Three mock APIs replace providers: no packet leaves this machine, and the mocks' own counts prove every
+//! claim. All other parts run as in `serve`.
 
 mod banner;
 mod load;
@@ -21,37 +20,36 @@ use crate::program::{Program, StartError};
 use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, show};
 
-/// Shows everything at work without any configuration: three strict APIs, the sidecar before them, the
-/// admin API and some load.
+/// Run a demonstration without configuration: three mock APIs, the sidecar, the admin API and some load.
 #[derive(Args)]
-pub(crate) struct Dev {
-    /// Where calls are taken; 0 is any free port.
+pub(crate) struct DevCommand {
+    /// Accept calls on this port; 0 picks a free one.
     #[arg(long, value_name = "PORT", default_value_t = 7070)]
     port: u16,
-    /// Where it is watched and operated; 0 is any free port.
+    /// Serve the admin API on this port; 0 picks a free one.
     #[arg(long, value_name = "PORT", default_value_t = 7071)]
     admin_port: u16,
-    /// Make no calls besides yours.
+    /// Send no load.
     #[arg(long)]
     no_load: bool,
-    /// Print where everything is as one JSON document.
+    /// Print all addresses as one JSON document.
     #[arg(long)]
     json: bool,
 }
 
-impl Dev {
-    /// Runs until it is told to stop.
+impl DevCommand {
+    /// Runs until a shutdown signal.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let runtime = tokio::runtime::Runtime::new().context("no runtime can be started")?;
-        runtime.block_on(self.show(terminal))
+        runtime.block_on(self.demonstrate(terminal))
     }
 
-    async fn show(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        let mut interrupt = ShutdownSignals::listen()?;
-        let world = MockApis::start().await?;
-        let program = self.start(&world).await?;
+    async fn demonstrate(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let mut signals = ShutdownSignals::listen()?;
+        let apis = MockApis::start().await?;
+        let program = self.start(&apis).await?;
         if self.json {
-            banner::print_json(&program, &world)?;
+            banner::print_json(&program, &apis)?;
         } else {
             banner::print(&program, terminal);
         }
@@ -59,40 +57,40 @@ impl Dev {
             load::start(&program)?;
         }
         tokio::select! {
-            () = interrupt.wait() => {}
-            () = watch(&program, &world, terminal) => {}
+            () = signals.wait() => {}
+            () = watch(&program, &apis, terminal) => {}
         }
         terminal.progress("");
         program.stop().await;
-        show(&world.summary());
+        show(&apis.summary());
         Ok(Exit::Done)
     }
 
-    async fn start(&self, world: &MockApis) -> anyhow::Result<Program> {
-        let text = world.config(self.port, self.admin_port);
-        // The user's own variables are about APIs that there are not here.
+    async fn start(&self, apis: &MockApis) -> anyhow::Result<Program> {
+        let text = apis.config(self.port, self.admin_port);
+        // The user's variables configure other APIs.
         let sources = ConfigSources::new(Vec::new())
-            .with(text)
+            .with_text(text)
             .in_environment(Environment::empty());
         let started = Program::start(sources).await;
         started.map_err(|error| match error {
             StartError::Listen(why) => anyhow::Error::new(why).context(
-                "a port is taken: stop the other program, or say `--port 0 --admin-port 0`",
+                "a port is in use: stop the other program, or use `--port 0 --admin-port 0`",
             ),
             other => other.into(),
         })
     }
 }
 
-/// Tells how it goes, on a terminal alone.
-async fn watch(program: &Program, world: &MockApis, terminal: Terminal) {
-    let mut every = tokio::time::interval(GLANCE);
+/// Shows the state on a terminal, once a second.
+async fn watch(program: &Program, apis: &MockApis, terminal: Terminal) {
+    let mut every = tokio::time::interval(REFRESH);
     every.tick().await;
     loop {
         every.tick().await;
-        terminal.progress(&world.glance(program.station().client()));
+        terminal.progress(&apis.status_line(program.state().client()));
     }
 }
 
-/// Often enough to see a burst go by.
-const GLANCE: Duration = Duration::from_secs(1);
+/// Often enough to show a burst.
+const REFRESH: Duration = Duration::from_secs(1);

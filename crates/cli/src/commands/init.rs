@@ -1,7 +1,7 @@
-//! `outflow init`: writes a configuration to begin with.
+//! `outflow init`: writes a first configuration.
 //!
-//! What it writes is short: the one API that was asked for, and what people change first. Every other
-//! key is in `outflow config default`. A file that is there is never written over unasked.
+//! The file is short: one API, and the settings that users change first. All other keys are in `outflow
+//! config default`. An existing file is replaced only with `--force`.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -11,43 +11,43 @@ use anyhow::Context;
 use clap::Args;
 use outflow::Preset;
 
-use super::config_args::USUAL;
+use super::config_args::DEFAULT_FILE;
 use crate::command_line::UsageError;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, say};
 
-/// Writes a commented configuration to begin with, for a known provider or any API.
+/// Write a commented configuration, for a find_preset provider or any API.
 #[derive(Args)]
-pub(crate) struct Init {
-    /// A provider whose published limits are known; `outflow init --preset list` names them.
+pub(crate) struct InitCommand {
+    /// Use the published limits of this provider; `list` prints the names.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// Where to write it.
-    #[arg(long, value_name = "FILE", default_value = USUAL)]
+    /// Write to this file.
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_FILE)]
     path: PathBuf,
-    /// Write over a file that is there.
+    /// Replace an existing file.
     #[arg(long)]
     force: bool,
 }
 
-impl Init {
-    /// Writes the file and says what to do next.
+impl InitCommand {
+    /// Writes the file and prints the next steps.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         if self.preset.as_deref() == Some("list") {
             let names = Preset::ALL.map(|preset| format!("{}\n", preset.name()));
             return answer(&names.concat()).map(|()| Exit::Done);
         }
-        let preset = self.preset.as_deref().map(known).transpose()?;
-        let starter = StarterConfig::from_preset(preset);
-        self.write(&starter.text)?;
+        let preset = self.preset.as_deref().map(find_preset).transpose()?;
+        let config = StarterConfig::from_preset(preset);
+        self.write(&config.text)?;
         let path = self.path.display();
-        let option = if self.path.as_os_str() == USUAL {
+        let option = if self.path.as_os_str() == DEFAULT_FILE {
             String::new()
         } else {
             format!(" {path}")
         };
         say!("wrote {}", terminal.strong(&path.to_string()));
-        if let Some(variable) = starter.variable {
+        if let Some(variable) = config.variable {
             say!("next:  export {variable}=...   (your key; it stays out of the file)");
         }
         say!("next:  outflow check{option}");
@@ -64,25 +64,27 @@ impl Init {
         } else {
             options.create_new(true);
         }
-        let mut file = options.open(&self.path).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => anyhow::Error::new(UsageError(format!(
-                "`{path}` is there already: keep it, name another with `--path`, or say `--force`"
-            ))),
-            _ => anyhow::Error::new(error).context(format!("`{path}` cannot be written")),
-        })?;
+        let mut file = options
+            .open(&self.path)
+            .map_err(|error| match error.kind() {
+                ErrorKind::AlreadyExists => anyhow::Error::new(UsageError(format!(
+                    "`{path}` exists: choose another with `--path`, or replace it with `--force`"
+                ))),
+                _ => anyhow::Error::new(error).context(format!("cannot write `{path}`")),
+            })?;
         let written = file.write_all(text.as_bytes());
-        written.with_context(|| format!("`{path}` cannot be written"))
+        written.with_context(|| format!("cannot write `{path}`"))
     }
 }
 
-fn known(name: &str) -> Result<Preset, UsageError> {
+fn find_preset(name: &str) -> Result<Preset, UsageError> {
     Preset::named(name).ok_or_else(|| {
         let names = Preset::ALL.map(Preset::name).join(", ");
-        UsageError(format!("there is no preset `{name}`: there are {names}"))
+        UsageError(format!("unknown preset `{name}`: use one of {names}"))
     })
 }
 
-/// A configuration to begin with, and the variable of the key that it names.
+/// First configuration, and the variable that holds the key.
 struct StarterConfig {
     text: String,
     variable: Option<String>,
@@ -97,67 +99,67 @@ impl StarterConfig {
             };
         };
         let name = preset.name();
-        let variable = takes_a_key(preset).then(|| format!("{}_API_KEY", name.to_uppercase()));
+        let variable = uses_plain_key(preset).then(|| format!("{}_API_KEY", name.to_uppercase()));
         let key = match &variable {
             Some(variable) => format!(
-                "# Your key is in this variable, and never in this file.\napi_key_env = \"{variable}\"\n"
+                "# The variable that holds your key, which never belongs in this file.\napi_key_env = \"{variable}\"\n"
             ),
             None => String::new(),
         };
-        let place = if preset.text().contains("\nbase_url") {
+        let base_url = if preset.text().contains("\nbase_url") {
             String::new()
         } else {
-            format!("# Where yours is.\nbase_url = \"https://YOURS.{name}.example\"\n")
+            format!("# The address of your account.\nbase_url = \"https://YOURS.{name}.example\"\n")
         };
         let text =
-            format!("{HEAD}[apis.{name}]\n{PRESET}preset = \"{name}\"\n{place}{key}{COMMON}");
+            format!("{HEAD}[apis.{name}]\n{PRESET}preset = \"{name}\"\n{base_url}{key}{COMMON}");
         Self { text, variable }
     }
 }
 
-/// Whether a provider is asked with a key that is sent as it is.
-fn takes_a_key(preset: Preset) -> bool {
+/// Returns true if the provider takes a key that is sent unchanged.
+fn uses_plain_key(preset: Preset) -> bool {
     preset.text().lines().any(|line| line.starts_with("key = ")) || preset.name() == "tmdb"
 }
 
 const HEAD: &str = "\
-# What your providers allow, said once. Then point the base URL of any program at
+# The limits of your providers. Point the base URL of any program at
 #   http://127.0.0.1:7070/NAME/PATH
-# where NAME is the name in [apis.NAME], and every call waits for its turn.
+# where NAME is the name in [apis.NAME], and every call waits for its permit.
 #
-# outflow check             says what is wrong with this file, and sends nothing
-# outflow serve             governs
-# outflow config default    shows every key, with its default and what it means
+# outflow check             reports all errors of this file, and sends nothing
+# outflow serve             starts the sidecar
+# outflow config default    prints every key with its default and meaning
 
 ";
 
 const EXAMPLE: &str = "\
 [apis.example]
-# Where it is. The one key that an API must have.
+# The address of the API: the only required key.
 base_url = \"https://api.example.com\"
-# What it allows: all of them at once, exactly. Read it in the provider's documentation.
+# The limits of the API, all enforced exactly. The provider's documentation states them.
 limits = [\"5/s\"]
-# Your key is in a variable, and never in this file.
+# The variable that holds your key, which never belongs in this file.
 #api_key_env = \"EXAMPLE_API_KEY\"
 # Endpoints with limits of their own.
 #routes = [{ methods = [\"POST\"], path = \"/orders/**\", group = \"orders\" }]
 #groups.orders.limits = [\"2/s\"]
-# One attempt, and how long a call waits for its turn at most.
+# The longest attempt, and the longest wait of a call for its permit.
 timeout = \"10s\"
 max_wait = \"30s\"
-# Keep answers as they say themselves, for when the API is not there.
+# Cache responses by their own headers, and use them while the API is unavailable.
 #cache = \"standard\"
 ";
 
 const PRESET: &str = "\
-# The provider's published limits, groups and headers. Whatever you write here wins over it.
+# The provider's published limits, groups and headers. Your keys override them.
 ";
 
 const COMMON: &str = "\
-# The part of the limits that this process takes, if others use the same key: \"1/2\" for two of them.
+# The share of this process in the limits, if several use one key: \"1/2\" for two of them.
 #rate_share = \"1/2\"
-# How long a call waits for its turn at most.
+# The longest wait of a call for its permit.
 max_wait = \"30s\"
-# Keep answers as they say themselves, for when the API is not there.
+# Cache responses by their own headers, and use them while the API is unavailable.
 #cache = \"standard\"
 ";

@@ -1,6 +1,6 @@
-//! `outflow upstream`: the strict API as a program, to try anything against.
+//! `outflow mock`: the mock API as a program.
 //!
-//! It counts each request as it arrives and shares no meter with what it judges. What it saw is told at
+//! It counts each request on arrival and shares no meter with the program under test. The audit is printed at
 //! its end.
 
 mod flags;
@@ -24,64 +24,64 @@ use crate::exit::Exit;
 use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, answer_json, say, show};
 
-/// Runs a strict API that enforces limits to the letter and counts what it saw.
+/// Run a mock API that enforces limits exactly and counts all requests.
 #[derive(Args)]
 #[command(after_help = flags::FORMS)]
 pub(crate) struct MockCommand {
-    /// A limit; may be given several times.
+    /// Enforce this limit; repeat for several.
     #[arg(long, value_name = "LIMIT", default_value = "10/s", value_parser = flags::quota)]
     limit: Vec<Quota>,
-    /// How long a request takes to it, and an answer back.
+    /// Delay each request and each response by this time.
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = read_duration)]
     latency: Duration,
-    /// How much longer either may take, evenly spread.
+    /// Add a random delay up to this time to both.
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = read_duration)]
     jitter: Duration,
-    /// How many answers are failures, such as 5%.
+    /// Answer this share of requests with a failure, such as 5%.
     #[arg(long, value_name = "SHARE", value_parser = read_share)]
     fail: Option<Share>,
-    /// The status of those failures.
+    /// Use this status for failures.
     #[arg(long, value_name = "STATUS", default_value_t = 503, value_parser = clap::value_parser!(u16).range(400..600))]
     fail_status: u16,
-    /// Tell how the limits stand in these headers; may be given several times.
+    /// Report the limits in headers of this dialect; repeat for several.
     #[arg(long, value_name = "NAME", value_parser = flags::dialect)]
     dialect: Vec<Dialect>,
-    /// Answer questions at `/chat/completions` as a language model does.
+    /// Answer `/chat/completions` as a language model does.
     #[arg(long)]
     chat: bool,
-    /// Where it listens on this machine; 0 is any free port.
+    /// Listen on this port of this machine; 0 picks a free one.
     #[arg(long, value_name = "PORT", default_value_t = 9090)]
     port: u16,
-    /// Serve behind TLS, and write the certificate of its authority to this file.
+    /// Serve TLS, and write the CA certificate to this file.
     #[arg(long, value_name = "FILE")]
     tls: Option<PathBuf>,
-    /// Where the dice begin, for delays and failures.
-    #[arg(long, default_value_t = 1)]
+    /// Seed the random delays and failures.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Say at the end what was seen.
+    /// Print the audit at the end.
     #[arg(long)]
     audit: bool,
-    /// Say it as one JSON document.
+    /// Print the audit as one JSON document.
     #[arg(long)]
     json: bool,
 }
 
 impl MockCommand {
-    /// Serves until it is told to stop.
+    /// Serves until a shutdown signal.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        let runtime = tokio::runtime::Runtime::new().context("no runtime can be started")?;
+        let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
         runtime.block_on(async {
-            let mut interrupt = ShutdownSignals::listen()?;
+            let mut signals = ShutdownSignals::listen()?;
             let server = self.serve().await?;
-            let limits: Vec<_> = self.limit.iter().map(flags::named).collect();
+            let limits: Vec<_> = self.limit.iter().map(flags::format_limit).collect();
             say!(
                 "{} at {} allows {}",
-                terminal.strong("strict API"),
+                terminal.strong("mock API"),
                 server.url(),
                 limits.join(" and ")
             );
-            interrupt.wait().await;
-            self.conclude(server.api())
+            signals.wait().await;
+            self.print_audit(server.api())
         })
     }
 
@@ -90,7 +90,7 @@ impl MockCommand {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await;
         let listener = listener.with_context(|| {
             format!(
-                "port {} cannot be listened on: name another with `--port`",
+                "cannot listen on port {}: choose another with `--port`",
                 self.port
             )
         })?;
@@ -99,18 +99,18 @@ impl MockCommand {
         };
         let server = api.serve_tls(listener, Tls::Good)?;
         let written = std::fs::write(file, server.ca_pem().unwrap_or_default());
-        written.with_context(|| format!("`{}` cannot be written", file.display()))?;
+        written.with_context(|| format!("cannot write `{}`", file.display()))?;
         Ok(server)
     }
 
     fn api(&self) -> anyhow::Result<MockApi> {
-        let way = if self.jitter.is_zero() {
+        let delay = if self.jitter.is_zero() {
             Latency::Fixed(self.latency)
         } else {
             Latency::Uniform(self.latency, self.latency + self.jitter)
         };
         let mut builder = MockApi::builder()
-            .delay(way, way)
+            .delay(delay, delay)
             .seed(self.seed)
             .remembering(REMEMBERED);
         if self.chat {
@@ -129,22 +129,22 @@ impl MockCommand {
             let rule = Script::new().rule(when, MockResponse::status(self.fail_status));
             builder = builder.script(rule);
         }
-        builder.build().context("the API cannot be built")
+        builder.build().context("cannot build the API")
     }
 
-    fn conclude(&self, api: &MockApi) -> anyhow::Result<Exit> {
-        let seen = MockSummary::new(api, &self.limit);
+    fn print_audit(&self, api: &MockApi) -> anyhow::Result<Exit> {
+        let summary = MockSummary::new(api, &self.limit);
         if self.json {
-            answer_json(&seen.json())?;
+            answer_json(&summary.json())?;
         } else if self.audit {
-            show(&seen);
+            show(&summary);
         }
         Ok(Exit::Done)
     }
 }
 
-/// Below a version, or not: libraries are told either as their base.
+/// With and without a version: client libraries use either as their base URL.
 const CHAT: [&str; 2] = ["/chat/completions", "/v1/chat/completions"];
 
-/// Enough for an hour of a thousand a minute; totals are never forgotten.
+/// One hour of a thousand requests a minute. Totals are never dropped.
 const REMEMBERED: usize = 100_000;

@@ -1,8 +1,7 @@
-//! `outflow serve`: the sidecar and the admin API with the user's configuration, until it is told to
-//! stop.
+//! `outflow serve`: runs the sidecar and the admin API with the user's configuration until a shutdown signal.
 //!
-//! A flag is a line of configuration that lies over the files, so that it is checked, shown and kept
-//! through a reload as any other line is.
+//! A flag is a line of configuration over the files. It is checked, shown and kept through a reload as a line
+//! of a file is.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -22,36 +21,36 @@ use crate::program::{ConfigWatch, Program, StartError};
 use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, say};
 
-/// Governs calls as a sidecar: point the base URL of any program at it.
+/// Run the sidecar, which sends the calls of any program within the limits.
 #[derive(Args)]
-pub(crate) struct Serve {
+pub(crate) struct ServeCommand {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Where calls are taken, over `server.listen`.
+    /// Accept calls at this address instead of `server.listen`.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Where it is watched and operated, over `admin.listen`.
+    /// Serve the admin API at this address instead of `admin.listen`.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
-    /// Make no calls: every API is held asleep until it is released, and the cache answers.
+    /// Make no calls: force every API to sleep until a release, and answer from the cache.
     #[arg(long)]
     offline: bool,
-    /// How often an API that only the cache answers for is tried again, over `health.auto_recover`.
+    /// Probe an API in the state `cache_only` at this interval, instead of `health.auto_recover`.
     #[arg(long, value_name = "TIME", value_parser = read_duration)]
     auto_recover: Option<Duration>,
-    /// How many threads serve, over `server.workers`.
+    /// Use this number of threads instead of `server.workers`.
     #[arg(long, value_name = "COUNT")]
     workers: Option<u16>,
-    /// Work on jobs, too: take them over the admin API and with `outflow bulk submit`.
+    /// Run the bulk engine, which accepts jobs over the admin API and from `outflow bulk submit`.
     #[arg(long)]
     bulk: bool,
-    /// Do not read the files again when they change; SIGHUP and `outflow reload` still do.
+    /// Do not reload when files change; SIGHUP and `outflow reload` still do.
     #[arg(long)]
     no_watch: bool,
 }
 
-impl Serve {
-    /// Serves until the program is told to stop.
+impl ServeCommand {
+    /// Serves until a shutdown signal.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let offline = self.offline;
         let watch = if self.no_watch {
@@ -61,26 +60,26 @@ impl Serve {
         };
         let (sources, config) = self.sources()?;
         runtime(&config)?.block_on(async move {
-            let mut interrupt = ShutdownSignals::listen()?;
+            let mut signals = ShutdownSignals::listen()?;
             let program = start(config, sources, watch).await?;
             print_started(&program, terminal);
             if offline {
-                say!("offline: no call is made, and the cache answers what it can");
+                say!("offline: no call is sent, and the cache answers");
             }
-            interrupt.wait().await;
-            say!("finishing the calls under way; once more ends at once");
+            signals.wait().await;
+            say!("finishing calls in flight; press Ctrl-C again to end at once");
             tokio::select! {
                 all_finished = program.stop() => Ok(if all_finished {
                     Exit::Done
                 } else {
                     Exit::Failed
                 }),
-                () = interrupt.wait() => Ok(Exit::Interrupted),
+                () = signals.wait() => Ok(Exit::Interrupted),
             }
         })
     }
 
-    /// The files with the flags over them, and what they say together.
+    /// Returns the files with the flags over them, and their configuration.
     fn sources(self) -> anyhow::Result<(ConfigSources, ProgramConfig)> {
         let flags = [
             (
@@ -98,11 +97,11 @@ impl Serve {
         let mut sources = self.config.sources()?;
         for (flag, key, value) in flags {
             if let Some(value) = value {
-                sources = sources.with(Source::new(flag, format!("{key} = {value}\n")));
+                sources = sources.with_text(Source::new(flag, format!("{key} = {value}\n")));
             }
         }
         if let Some(every) = self.auto_recover {
-            sources = sources.recovering(every);
+            sources = sources.with_auto_recover(every);
         }
         if self.offline {
             sources = sources.offline();
@@ -121,7 +120,7 @@ fn runtime(config: &ProgramConfig) -> anyhow::Result<Runtime> {
         builder.worker_threads(usize::from(workers).max(1));
     }
     let built = builder.enable_all().build();
-    built.context("no runtime can be started")
+    built.context("cannot start the runtime")
 }
 
 async fn start(
@@ -131,13 +130,13 @@ async fn start(
 ) -> anyhow::Result<Program> {
     let started = Program::start_with(config, sources, watch).await;
     started.map_err(|error| match error {
-        StartError::Config(mistakes) => mistakes.into(),
+        StartError::Config(diagnostics) => diagnostics.into(),
         other => other.into(),
     })
 }
 
 fn print_started(program: &Program, terminal: Terminal) {
-    let config = program.station().config();
+    let config = program.state().config();
     let config = &config.client;
     if !config.warnings.is_empty() {
         say!("{}\n", config.warnings.render(terminal.style()));
@@ -151,14 +150,14 @@ fn print_started(program: &Program, terminal: Terminal) {
     say!("  calls     {calls}/NAME/PATH");
     say!("  operation {admin}/");
     say!("  metrics   {admin}/metrics");
-    if program.station().sources().is_bulk() {
+    if program.state().sources().is_bulk() {
         say!("  jobs      {admin}/v1/bulk");
     }
     if config.apis.is_empty() {
-        say!("  no API is configured: add one to a file, and it is served");
+        say!("  no API is configured: add one to a file");
     }
     if let Some(why) = unwritable_log(config) {
-        say!("  the log cannot be written, and nothing of it is kept: {why}");
+        say!("  cannot write the log, and its lines are lost: {why}");
     }
     for api in &config.apis {
         say!("  {}: {} ({})", api.name, api.base_url, allowed(api));
@@ -175,7 +174,7 @@ fn allowed(api: &Api) -> String {
     }
 }
 
-/// Why no line would reach the log's file, if none would. Writing nothing opens it as a line does.
+/// Returns the error of writing to the log's file, if there is one. An empty write opens the file.
 fn unwritable_log(config: &outflow::Config) -> Option<std::io::Error> {
     let log = &config.log;
     if log.level == LogLevel::Off {

@@ -1,6 +1,6 @@
-//! `outflow simulate`: the bulk scenarios in virtual time, on the real core.
+//! `outflow simulate`: loads and bulk scenarios in virtual time, on the real core.
 //!
-//! The crate `outflow-simulate` plays; this command reads its flags and prints the figures.
+//! The crate `outflow-simulate` computes the figures; this command reads its flags and prints them.
 
 mod forecast;
 mod forecast_report;
@@ -18,25 +18,25 @@ use self::forecast_report::ForecastReport;
 use self::report::SimReport;
 use crate::terminal::{answer, answer_json};
 
-/// Foresees traffic in virtual time: your own load against a provider, or bulk scenarios by which
-/// schedulers are compared.
+/// Simulate traffic in virtual time: your own load against a provider, or bulk scenarios that compare
+/// schedulers.
 #[derive(Args)]
 #[command(after_help = report::LEGEND)]
-pub(crate) struct Simulate {
-    /// Play only this scenario (may be given several times).
+pub(crate) struct SimulateCommand {
+    /// Simulate only this scenario; repeat for several.
     #[arg(long, value_name = "NAME", value_parser = scenario_parser())]
     scenario: Vec<ScenarioName>,
-    /// Play only this scheduler (may be given several times).
+    /// Simulate only this scheduler; repeat for several.
     #[arg(long, value_name = "NAME", value_parser = scheduler_parser())]
     scheduler: Vec<SchedulerName>,
-    /// The shortest way to the API or back, in milliseconds.
+    /// Set the shortest one-way latency, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(..=60_000))]
     latency: u64,
-    /// How much longer a way may take, evenly spread, in milliseconds.
+    /// Add a random latency up to this, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(..=60_000))]
     jitter: u64,
-    /// Where the dice begin.
-    #[arg(long, default_value_t = 1)]
+    /// Seed the random numbers.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Print one JSON document instead of tables.
     #[arg(long)]
@@ -45,10 +45,10 @@ pub(crate) struct Simulate {
     forecast: forecast::LoadArgs,
 }
 
-impl Simulate {
-    /// Plays what was asked for and prints it.
+impl SimulateCommand {
+    /// Runs the simulation and prints its report.
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        if self.forecast.is_one() {
+        if self.forecast.is_given() {
             return self.forecast();
         }
         let report = self.play()?;
@@ -128,7 +128,7 @@ pub fn forecast_json(api: &Api, log: &str) -> Option<(serde_json::Value, usize)>
     Some((ForecastReport::new(&api.name, history).to_json(), read))
 }
 
-/// Says on a terminal what is being played, and wipes it away afterwards.
+/// Progress on a terminal; dropping it clears the line.
 struct SimProgress;
 
 impl SimProgress {
@@ -138,7 +138,11 @@ impl SimProgress {
             return None;
         }
         // A terminal that cannot be written to does not change the result.
-        let _ = write!(terminal, "\rplaying {}: {scheduler} ...   ", scenario.name);
+        let _ = write!(
+            terminal,
+            "\rsimulating {}: {scheduler} ...   ",
+            scenario.name
+        );
         let _ = terminal.flush();
         Some(Self)
     }

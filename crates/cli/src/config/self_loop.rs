@@ -29,7 +29,7 @@ pub(super) fn check_apis(document: &Document, apis: &[Api], listeners: [(&str, &
 }
 
 fn leads_to(base_url: &BaseUrl, listen: &ListenTarget) -> bool {
-    // No listener of ours speaks TLS.
+    // The program's listeners speak no TLS.
     let ListenTarget::Tcp(address) = listen else {
         return false;
     };

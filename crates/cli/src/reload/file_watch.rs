@@ -1,8 +1,8 @@
-//! What has the configuration read again: a signal, or a file that changed.
+//! Triggers of a reload: SIGHUP, or a change of a file.
 //!
-//! Editors and deployments do not write into a file, they put another one in its place, and a watch on
-//! the file would stay with the old one. So its directory is watched, and since much else may happen
-//! there, what the files hold is compared before anything is reloaded.
+//! Editors and deployments replace a file instead of writing into it, and a watch on the file would stay with
+//! the old one. The program watches the directory and compares contents before it reloads, since other files
+//! change there, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -19,13 +19,13 @@ use tokio::sync::Notify;
 use crate::app_state::AppState;
 use crate::terminal::say;
 
-/// Reads the configuration again with every SIGHUP.
-pub(crate) fn on_hangup(station: &Arc<AppState>) -> Result<(), SpawnError> {
-    // From here on the signal does not end the process, also before the task below has begun.
-    let _heard = signal(SignalKind::hangup());
-    let shared = Arc::clone(station);
-    station.tasks().spawn("reload on SIGHUP", move |stop| {
-        let station = Arc::clone(&shared);
+/// Reloads the configuration on every SIGHUP.
+pub(crate) fn on_hangup(state: &Arc<AppState>) -> Result<(), SpawnError> {
+    // From here on the signal does not end the process, even before the task starts.
+    let _registered = signal(SignalKind::hangup());
+    let shared = Arc::clone(state);
+    state.tasks().spawn("reload on SIGHUP", move |stop| {
+        let state = Arc::clone(&shared);
         async move {
             let Ok(mut hangups) = signal(SignalKind::hangup()) else {
                 return;
@@ -33,8 +33,8 @@ pub(crate) fn on_hangup(station: &Arc<AppState>) -> Result<(), SpawnError> {
             loop {
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    heard = hangups.recv() => match heard {
-                        Some(()) => reload(&station),
+                    received = hangups.recv() => match received {
+                        Some(()) => reload(&state),
                         None => return,
                     }
                 }
@@ -43,19 +43,19 @@ pub(crate) fn on_hangup(station: &Arc<AppState>) -> Result<(), SpawnError> {
     })
 }
 
-/// Reads the configuration again when one of its files changed.
-pub(crate) fn on_change(station: &Arc<AppState>) -> Result<(), SpawnError> {
-    let shared = Arc::clone(station);
-    station
+/// Reloads the configuration when one of its files changed.
+pub(crate) fn on_change(state: &Arc<AppState>) -> Result<(), SpawnError> {
+    let shared = Arc::clone(state);
+    state
         .tasks()
         .spawn("watch files", move |stop| watch(Arc::clone(&shared), stop))
 }
 
-async fn watch(station: Arc<AppState>, stop: CancelToken) {
+async fn watch(state: Arc<AppState>, stop: CancelToken) {
     let changed = Arc::new(Notify::new());
-    let mut known = FileDigests::from_files(files(&station));
+    let mut known = FileDigests::from_files(files(&state));
     loop {
-        // Made anew after each change: the configuration may name other files now.
+        // Recreated after each change: the configuration may name other files now.
         let _watcher = match watcher(known.files(), Arc::clone(&changed)) {
             Ok(watcher) => watcher,
             Err(error) => {
@@ -63,23 +63,23 @@ async fn watch(station: Arc<AppState>, stop: CancelToken) {
                 return;
             }
         };
-        // Looked at first: something may have changed before this watch was there.
-        while !known.changed() {
+        // Checked first: a file may have changed before this watch existed.
+        while !known.update() {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = changed.notified() => {}
             }
-            // Not until it is quiet: a log in the same directory may never be.
+            // A fixed delay, not a wait for silence: a log in this directory may change all the time.
             tokio::time::sleep(SETTLE).await;
         }
-        reload(&station);
-        known.go_on_with(files(&station));
+        reload(&state);
+        known.replace_files(files(&state));
     }
 }
 
-/// The files of the configuration, and those that it names: a key that is replaced is a change too.
-fn files(station: &AppState) -> BTreeSet<PathBuf> {
-    let config = station.config();
+/// Returns the files of the configuration and the files that it names: a replaced key file is a change, too.
+fn files(state: &AppState) -> BTreeSet<PathBuf> {
+    let config = state.config();
     let trusted = config
         .client
         .apis
@@ -88,38 +88,37 @@ fn files(station: &AppState) -> BTreeSet<PathBuf> {
             TlsTrust::File(path) => Some(path.clone()),
             _ => None,
         });
-    let written = station.sources().files().map(Path::to_owned);
+    let written = state.sources().files().map(Path::to_owned);
     let named = config.client.files.iter().cloned();
     written.chain(named).chain(trusted).collect()
 }
 
-/// What files held when they were looked at last: a digest of it, for it may be megabytes, or a secret of
-/// which there need be no other copy.
+/// Digests of the last contents of files. Contents may be large, or secrets that need no copy.
 struct FileDigests(BTreeMap<PathBuf, Option<u64>>);
 
 impl FileDigests {
     fn from_files(files: BTreeSet<PathBuf>) -> Self {
-        let held = files.into_iter().map(|file| {
-            let held = std::fs::read(&file).ok().map(|bytes| digest(&bytes));
-            (file, held)
+        let digests = files.into_iter().map(|file| {
+            let content = std::fs::read(&file).ok();
+            (file, content.map(|bytes| digest(&bytes)))
         });
-        Self(held.collect())
+        Self(digests.collect())
     }
 
     fn files(&self) -> impl Iterator<Item = &Path> {
         self.0.keys().map(PathBuf::as_path)
     }
 
-    /// Looks again, and says whether any is different.
-    fn changed(&mut self) -> bool {
+    /// Updates the digests, and returns true if one changed.
+    fn update(&mut self) -> bool {
         let now = Self::from_files(self.0.keys().cloned().collect());
         let changed = self.0 != now.0;
         *self = now;
         changed
     }
 
-    /// Forgets what is not among these files, and looks at those that are new.
-    fn go_on_with(&mut self, files: BTreeSet<PathBuf>) {
+    /// Drops all files but these, and adds the digests of new ones.
+    fn replace_files(&mut self, files: BTreeSet<PathBuf>) {
         self.0.retain(|file, _| files.contains(file));
         let new = files.into_iter().filter(|file| !self.0.contains_key(file));
         let new = Self::from_files(new.collect());
@@ -143,7 +142,7 @@ fn watcher<'a>(
     Ok(watcher)
 }
 
-/// Reading is no change: otherwise our own reading would wake us for ever.
+/// Ignores reads: the program's own reads would trigger it endlessly.
 const fn is_change(kind: EventKind) -> bool {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
@@ -165,15 +164,15 @@ fn digest(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The one who edits the file looks at the terminal or the journal.
-fn reload(station: &AppState) {
-    match station.reload() {
-        Ok(changes) => say!("outflow: configuration read again: {changes}"),
-        Err(why) => say!("outflow: the configuration before stays in effect:\n{why}"),
+/// Reloads, and prints the result to the terminal or the journal.
+fn reload(state: &AppState) {
+    match state.reload() {
+        Ok(changes) => say!("outflow: configuration reloaded: {changes}"),
+        Err(why) => say!("outflow: the previous configuration stays in effect:\n{why}"),
     }
 }
 
-/// Long enough that one saving is one reload, short enough that nobody waits for it.
+/// Long enough to join the events of one save, short enough to go unnoticed.
 const SETTLE: Duration = Duration::from_millis(150);
 
 #[cfg(test)]

@@ -1,40 +1,40 @@
-//! Calls that come, one after another.
+//! Synthetic loads.
 
 use std::time::Duration;
 
 use outflow_core::{Cost, Nanos};
 
 use super::RateLoad;
-use super::provider::CallLane;
+use super::provider::CallGroup;
 use crate::network::Network;
 
-/// A call that somebody wants to make.
+/// Call of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LoadCall {
-    /// When.
+    /// Arrival.
     pub(crate) at: Nanos,
-    /// Who.
+    /// Tenant that makes the call.
     pub(crate) tenant: usize,
-    /// Which group it is of.
-    pub(crate) lane: usize,
-    /// What it costs.
+    /// Index of the group.
+    pub(crate) group: usize,
+    /// Cost of the call.
     pub(crate) cost: Cost,
 }
 
-/// Calls at a rate, with gaps of dice: any gap up to twice the mean is as likely.
+/// Calls at a mean rate, with uniform random gaps up to twice the mean.
 #[derive(Debug)]
 pub(crate) struct SyntheticLoad {
     gaps: Network,
     until: Nanos,
     next: Nanos,
-    lane: CallLane,
+    group: CallGroup,
     tenants: usize,
     number: usize,
 }
 
 impl SyntheticLoad {
-    /// At this rate for so long.
-    pub(crate) fn new(load: &RateLoad<'_>, lane: CallLane) -> Self {
+    /// Creates the calls of a load for a group.
+    pub(crate) fn new(load: &RateLoad<'_>, group: CallGroup) -> Self {
         let quantity = u128::from(load.rate.quantity().max(1));
         let mean = load.rate.per().as_nanos() / quantity;
         let widest = u64::try_from(mean.saturating_mul(2)).unwrap_or(u64::MAX);
@@ -42,7 +42,7 @@ impl SyntheticLoad {
             gaps: Network::new(Duration::ZERO, Duration::from_nanos(widest), load.seed),
             until: Nanos::ZERO.saturating_add(load.duration),
             next: Nanos::ZERO,
-            lane,
+            group,
             tenants: usize::try_from(load.tenants).unwrap_or(usize::MAX).max(1),
             number: 0,
         }
@@ -62,8 +62,8 @@ impl Iterator for SyntheticLoad {
         Some(LoadCall {
             at,
             tenant: self.number % self.tenants,
-            lane: self.lane.place,
-            cost: self.lane.cost,
+            group: self.group.index,
+            cost: self.group.cost,
         })
     }
 }
@@ -75,8 +75,8 @@ mod tests {
     // 10,000 gaps of a uniform spread keep their mean within 3 %.
     #[test]
     fn a_load_keeps_its_rate_and_its_seed() {
-        let lane = CallLane {
-            place: 0,
+        let group = CallGroup {
+            index: 0,
             cost: Cost::ONE,
         };
         let load = |seed| {
@@ -87,12 +87,12 @@ mod tests {
                 path: "/",
                 seed,
             };
-            SyntheticLoad::new(&load, lane).collect::<Vec<_>>()
+            SyntheticLoad::new(&load, group).collect::<Vec<_>>()
         };
         let calls = load(1);
         assert!((9_700..10_300).contains(&calls.len()), "{}", calls.len());
         assert!(calls.is_sorted_by_key(|call| call.at));
         assert_eq!(calls, load(1));
-        assert_ne!(calls, load(2), "the dice do matter");
+        assert_ne!(calls, load(2), "the seed matters");
     }
 }

@@ -1,4 +1,4 @@
-//! A provider as its rules describe it: which call is of which group, and what each group allows.
+//! Model of a provider: routes to groups, and the limits of each group.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,58 +12,59 @@ use outflow_core::{
 
 use crate::error::SimulateError;
 
-/// The groups of an API and their limits.
+/// Groups of an API and their limits.
 #[derive(Debug)]
 pub(crate) struct SimulatedProvider {
-    /// Knows the routes; it is never asked for leave.
-    door: Upstream,
+    /// Resolves routes; it admits no call.
+    upstream: Upstream,
     limits: Vec<Limit>,
     groups: Vec<(String, Vec<Limit>)>,
 }
 
-/// Where a call belongs, and what it costs.
+/// Group and cost of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct CallLane {
-    /// The place of its group in the list.
-    pub(crate) place: usize,
-    /// Its cost.
+pub(crate) struct CallGroup {
+    /// Index of the group.
+    pub(crate) index: usize,
+    /// Cost of the call.
     pub(crate) cost: Cost,
 }
 
 impl SimulatedProvider {
-    /// The provider that an API is.
+    /// Creates the model of an API.
     pub(crate) fn new(api: &Api) -> Result<Self, SimulateError> {
         let clock = Arc::new(SystemClock::new());
-        let door = Upstream::new(&api.name, api.rules.clone(), clock, Events::new());
+        let upstream = Upstream::new(&api.name, api.rules.clone(), clock, Events::new());
         let named = |group: &outflow::Group| (group.name.to_string(), group.limits.to_vec());
         Ok(Self {
-            door: door.map_err(|why| SimulateError::Rules(why.into()))?,
+            upstream: upstream.map_err(|why| SimulateError::Rules(why.into()))?,
             limits: api.rules.limits.clone(),
             groups: api.rules.groups.iter().map(named).collect(),
         })
     }
 
-    /// Where a call belongs. A group that only the rules' default names is added to the list.
-    pub(crate) fn lane(&mut self, method: &Method, path: &str) -> CallLane {
-        let target = self.door.route(method, path);
-        let name = self.door.group_name(target);
+    /// Returns the group and the cost of a call. A group that only the rules' default names is added to the
+    /// list.
+    pub(crate) fn route(&mut self, method: &Method, path: &str) -> CallGroup {
+        let target = self.upstream.route(method, path);
+        let name = self.upstream.group_name(target);
         let known = self.groups.iter().position(|(known, _)| *known == name);
-        let place = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             self.groups.push((name.to_string(), Vec::new()));
             self.groups.len() - 1
         });
-        CallLane {
-            place,
+        CallGroup {
+            index,
             cost: target.cost(),
         }
     }
 
-    /// The names of the groups, in their order.
+    /// Returns the names of the groups in order.
     pub(crate) fn names(&self) -> Vec<String> {
         self.groups.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Meters for all calls and for each group, as the client keeps them.
+    /// Returns meters for all calls and for each group, as the client has them.
     ///
     /// # Errors
     /// If there are more limits than a call can pass, which the rules do not allow.
@@ -71,11 +72,11 @@ impl SimulatedProvider {
         ProviderMeters::new(&self.limits, &self.groups)
     }
 
-    /// The same as a server keeps them: by what arrives, and to the letter.
+    /// Returns meters as a server has them: by arrival, and exact.
     ///
     /// # Errors
     /// As [`Self::meters`].
-    pub(crate) fn judge(&self) -> Result<ProviderMeters, TooManyLimits> {
+    pub(crate) fn server_meters(&self) -> Result<ProviderMeters, TooManyLimits> {
         let plain = |limits: &[Limit]| -> Vec<Limit> {
             let plain = limits.iter().map(|limit| limit.counted(Accounting::Send));
             plain.collect()
@@ -105,14 +106,14 @@ impl ProviderMeters {
         })
     }
 
-    /// Whether a call may go now; if so, it is taken everywhere.
+    /// Takes a call from all its meters if they allow it now.
     pub(crate) fn take(
         &mut self,
         now: Nanos,
-        lane: usize,
+        group: usize,
         cost: Cost,
     ) -> Decision<(ReceiptSet, ReceiptSet)> {
-        let Some(own) = self.groups.get_mut(lane) else {
+        let Some(own) = self.groups.get_mut(group) else {
             return Decision::Never;
         };
         match self.all.check(now, cost).and(own.check(now, cost)) {
@@ -122,24 +123,29 @@ impl ProviderMeters {
         }
     }
 
-    /// Tells how a call went.
-    pub(crate) fn settle(&mut self, lane: usize, grants: (ReceiptSet, ReceiptSet), end: CallEnd) {
+    /// Settles a call.
+    pub(crate) fn settle(
+        &mut self,
+        group: usize,
+        receipts: (ReceiptSet, ReceiptSet),
+        end: CallEnd,
+    ) {
         let CallEnd {
             answered,
-            journey,
+            timing,
             floor,
         } = end;
-        self.all.settle(answered, grants.0, journey, floor);
-        if let Some(own) = self.groups.get_mut(lane) {
-            own.settle(answered, grants.1, journey, floor);
+        self.all.settle(answered, receipts.0, timing, floor);
+        if let Some(own) = self.groups.get_mut(group) {
+            own.settle(answered, receipts.1, timing, floor);
         }
     }
 }
 
-/// How a call went.
+/// End of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallEnd {
     pub(crate) answered: Nanos,
-    pub(crate) journey: RequestTiming,
+    pub(crate) timing: RequestTiming,
     pub(crate) floor: Option<Duration>,
 }

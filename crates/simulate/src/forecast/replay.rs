@@ -1,4 +1,4 @@
-//! An access log as a load.
+//! Access log as a load.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use super::load::LoadCall;
 use super::provider::SimulatedProvider;
 use crate::error::SimulateError;
 
-/// Reads every line that is one, in the order of time, from the first on.
+/// Parses all readable lines in order of time; time starts with the first.
 ///
 /// # Errors
-/// If no line is one.
+/// If no line is readable.
 pub(crate) fn read(
     text: &str,
     provider: &mut SimulatedProvider,
@@ -21,15 +21,15 @@ pub(crate) fn read(
     let mut tenants = HashMap::new();
     let mut calls: Vec<_> = text
         .lines()
-        .filter_map(line)
+        .filter_map(parse_line)
         .map(|entry| {
-            let lane = provider.lane(&entry.method, &entry.path);
+            let group = provider.route(&entry.method, &entry.path);
             let next = tenants.len();
             LoadCall {
                 at: entry.at,
                 tenant: *tenants.entry(entry.tenant).or_insert(next),
-                lane: lane.place,
-                cost: lane.cost,
+                group: group.index,
+                cost: group.cost,
             }
         })
         .collect();
@@ -51,16 +51,16 @@ struct ReplayEntry {
     path: String,
 }
 
-fn line(text: &str) -> Option<ReplayEntry> {
+fn parse_line(text: &str) -> Option<ReplayEntry> {
     if text.trim_start().starts_with('{') {
-        json(text)
+        parse_json(text)
     } else {
-        combined(text)
+        parse_combined(text)
     }
 }
 
-/// `host ident user [time] "GET /path HTTP/1.1" ...`; whoever asks is the tenant.
-fn combined(text: &str) -> Option<ReplayEntry> {
+/// Parses `host ident user [time] "GET /path HTTP/1.1" ...`; the host is the tenant.
+fn parse_combined(text: &str) -> Option<ReplayEntry> {
     let (before, rest) = text.split_once('[')?;
     let (time, rest) = rest.split_once(']')?;
     let request = rest.split('"').nth(1)?;
@@ -73,9 +73,9 @@ fn combined(text: &str) -> Option<ReplayEntry> {
     })
 }
 
-fn json(text: &str) -> Option<ReplayEntry> {
+fn parse_json(text: &str) -> Option<ReplayEntry> {
     let line: Value = serde_json::from_str(text).ok()?;
-    let word = |name: &str| line.get(name).and_then(Value::as_str);
+    let field = |name: &str| line.get(name).and_then(Value::as_str);
     let at = match line.get("ts")? {
         Value::Number(number) => Timestamp::read_unix(&number.to_string())?,
         Value::String(text) => Timestamp::read(text)?,
@@ -83,9 +83,9 @@ fn json(text: &str) -> Option<ReplayEntry> {
     };
     Some(ReplayEntry {
         at: nanos(at)?,
-        tenant: word("tenant").unwrap_or_default().to_owned(),
-        method: word("method").unwrap_or("GET").parse().ok()?,
-        path: without_query(word("path")?),
+        tenant: field("tenant").unwrap_or_default().to_owned(),
+        method: field("method").unwrap_or("GET").parse().ok()?,
+        path: without_query(field("path")?),
     })
 }
 
@@ -103,17 +103,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_of_a_line_say_the_same() {
+    fn both_formats_give_the_same_entry() {
         let combined = "10.0.0.7 - - [10/Oct/2026:13:15:36 +0000] \"POST /orders?a=b HTTP/1.1\" 200 5 \"-\" \"curl\"";
         let json = "{\"ts\": 1791638136, \"method\": \"POST\", \"path\": \"/orders\", \"tenant\": \"10.0.0.7\"}";
-        let entry = line(combined).expect("a line");
+        let entry = parse_line(combined).expect("a line");
         assert_eq!(
             (entry.path.as_str(), &entry.method),
             ("/orders", &Method::POST)
         );
-        assert_eq!(line(json), Some(entry));
+        assert_eq!(parse_line(json), Some(entry));
         for wrong in ["", "{}", "{", "GET / HTTP/1.1", "a [b] \"c\""] {
-            assert_eq!(line(wrong), None, "{wrong}");
+            assert_eq!(parse_line(wrong), None, "{wrong}");
         }
     }
 }

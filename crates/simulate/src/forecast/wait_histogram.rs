@@ -1,11 +1,10 @@
-//! How long calls waited, in little memory: a year has more of them than fit.
+//! Histogram of waits in constant memory: a year has more calls than fit.
 //!
-//! Waits are counted in steps that grow with them, 32 to each doubling: what is told of them is never
-//! wrong by more than a thirty-second.
+//! Steps grow with the wait, 32 to each doubling, so the error is at most a thirty-second.
 
 use std::time::Duration;
 
-/// Counts of waits.
+/// Histogram of waits.
 #[derive(Clone, Debug)]
 pub struct WaitHistogram {
     counts: Vec<u64>,
@@ -26,7 +25,7 @@ impl Default for WaitHistogram {
 }
 
 impl WaitHistogram {
-    /// One more.
+    /// Adds a wait.
     pub(crate) fn add(&mut self, wait: Duration) {
         let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
         if let Some(count) = self.counts.get_mut(step(micros)) {
@@ -37,23 +36,23 @@ impl WaitHistogram {
         self.longest = self.longest.max(wait);
     }
 
-    /// How many there were.
+    /// Returns the number of waits.
     pub const fn count(&self) -> u64 {
         self.total
     }
 
-    /// The longest.
+    /// Returns the longest wait.
     pub const fn longest(&self) -> Duration {
         self.longest
     }
 
-    /// All of them together, over their number.
+    /// Returns the mean wait.
     pub fn mean(&self) -> Duration {
         let mean = self.sum / u128::from(self.total.max(1));
         Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// The wait that this many of a hundred did not exceed.
+    /// Returns the wait that this percentage of waits does not exceed.
     pub fn percentile(&self, percent: u64) -> Duration {
         let rank = (u128::from(self.total) * u128::from(percent)).div_ceil(100);
         let mut seen = 0;
@@ -76,7 +75,7 @@ fn step(micros: u64) -> usize {
     usize::try_from(u64::from(doublings + 1) * FINE + within).unwrap_or(usize::MAX)
 }
 
-/// The largest wait of a step, in microseconds.
+/// Returns the largest wait of a step, in microseconds.
 fn value(step: usize) -> u64 {
     let step = u64::try_from(step).unwrap_or(u64::MAX);
     match step / FINE {
@@ -92,7 +91,7 @@ fn value(step: usize) -> u64 {
 /// Steps to each doubling.
 const FINE: u64 = 32;
 
-/// Enough for every number of microseconds.
+/// Enough steps for every number of microseconds.
 const STEPS: usize = 32 * 60;
 
 #[cfg(test)]
@@ -105,11 +104,11 @@ mod tests {
         let mut waits = WaitHistogram::default();
         (1..=1_000).for_each(|millis| waits.add(Duration::from_millis(millis)));
         for (percent, expected) in [(50, 500), (99, 990), (100, 1_000)] {
-            let told = waits.percentile(percent);
+            let found = waits.percentile(percent);
             let right = Duration::from_millis(expected);
             assert!(
-                told >= right && told <= right + right / 32,
-                "{percent}: {told:?}"
+                found >= right && found <= right + right / 32,
+                "{percent}: {found:?}"
             );
         }
         assert_eq!(waits.mean(), Duration::from_micros(500_500));

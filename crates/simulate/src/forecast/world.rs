@@ -1,4 +1,4 @@
-//! Plays a load in the order of time: calls come, wait for their turn, go, and come back.
+//! Event loop of a forecast: plays arrivals, permits, sends and responses in order of time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -13,30 +13,30 @@ use super::provider::{CallEnd, ProviderMeters, SimulatedProvider};
 use super::wait_histogram::WaitHistogram;
 use crate::network::Network;
 
-/// A provider and a client, and what is between them.
+/// State of a forecast: client, provider and calls in flight.
 pub(crate) struct LoadWorld {
-    ours: ProviderMeters,
-    /// The provider's own count of what we send.
-    theirs: ProviderMeters,
-    /// The provider's count if everybody sent at once.
+    client: ProviderMeters,
+    /// The provider's count of the client's calls.
+    server: ProviderMeters,
+    /// The provider's count if every call were sent at once.
     naive: ProviderMeters,
-    lanes: Vec<GroupQueue>,
+    groups: Vec<GroupQueue>,
     flights: BTreeMap<(Nanos, u64), SimFlight>,
     round_trips: MinRtt,
     network: Network,
     max_wait: Duration,
-    room: usize,
+    queue_limit: usize,
     in_flight: u32,
     concurrency: u32,
-    told: LoadHistory,
+    history: LoadHistory,
 }
 
-/// What happened.
+/// Result of a forecast.
 #[derive(Debug, Default)]
 pub struct LoadHistory {
-    /// Each group, in the order of the rules.
+    /// Results of each group, in the order of the rules.
     pub groups: Vec<(String, GroupHistory)>,
-    /// The waits of each tenant's calls.
+    /// Waits of each tenant's calls.
     pub tenants: Vec<WaitHistogram>,
     /// From the first call to the last.
     pub offered: Duration,
@@ -44,20 +44,20 @@ pub struct LoadHistory {
     pub took: Duration,
 }
 
-/// What happened to one group.
+/// Result of one group.
 #[derive(Clone, Debug, Default)]
 pub struct GroupHistory {
-    /// The number of calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Refused by the provider if all were sent at once.
+    /// Throttled by the provider if all calls were sent at once.
     pub naive_refusals: u64,
-    /// Refused by the provider as we send them.
+    /// Throttled by the provider with Outflow.
     pub refusals: u64,
-    /// Given up by us: too many wait, or for too long.
+    /// Refused by Outflow: the queue was full, or the wait too long.
     pub given_up: u64,
-    /// The waits of the calls that were sent.
+    /// Waits of the calls that were sent.
     pub waits: WaitHistogram,
-    /// The longest that the wait queue became.
+    /// Longest wait queue.
     pub most_waiting: usize,
 }
 
@@ -82,25 +82,25 @@ impl LoadHistory {
     }
 }
 
-/// The calls of one group that wait.
+/// Wait queue of one group.
 #[derive(Default)]
 struct GroupQueue {
     order: FairQueue,
     tenants: BTreeMap<usize, (Tenant, VecDeque<LoadCall>)>,
     by_slot: Vec<usize>,
     waiting: usize,
-    /// When it is worth asking again.
+    /// Instant of the next possible permit.
     wake: Option<Nanos>,
 }
 
 struct SimFlight {
-    lane: usize,
+    group: usize,
     sent: Nanos,
-    grants: (ReceiptSet, ReceiptSet),
+    receipts: (ReceiptSet, ReceiptSet),
 }
 
 impl LoadWorld {
-    /// Nobody has called yet.
+    /// Creates the state before the first call.
     ///
     /// # Errors
     /// If the rules hold more limits than a call can pass.
@@ -110,168 +110,168 @@ impl LoadWorld {
         rules: &Rules,
     ) -> Result<Self, outflow_core::TooManyLimits> {
         let names = provider.names();
-        let lanes = names.iter().map(|_| GroupQueue::default()).collect();
-        let groups = names
+        let queues = names.iter().map(|_| GroupQueue::default()).collect();
+        let histories = names
             .iter()
             .map(|name| (name.clone(), GroupHistory::default()));
         Ok(Self {
-            ours: provider.meters()?,
-            theirs: provider.judge()?,
-            naive: provider.judge()?,
-            lanes,
+            client: provider.meters()?,
+            server: provider.server_meters()?,
+            naive: provider.server_meters()?,
+            groups: queues,
             flights: BTreeMap::new(),
             round_trips: MinRtt::default(),
             network,
             max_wait: rules.max_wait,
-            room: rules.queue,
+            queue_limit: rules.queue,
             in_flight: 0,
             concurrency: rules.health.settings().concurrency,
-            told: LoadHistory {
-                groups: groups.collect(),
+            history: LoadHistory {
+                groups: histories.collect(),
                 ..LoadHistory::default()
             },
         })
     }
 
-    /// Plays until nothing is left to do.
+    /// Plays all calls.
     pub(crate) fn play(mut self, calls: impl Iterator<Item = LoadCall>) -> LoadHistory {
         let mut calls = calls.peekable();
         loop {
-            let coming = calls.peek().map(|call| call.at);
+            let arrival = calls.peek().map(|call| call.at);
             let back = self.flights.first_key_value().map(|((at, _), _)| *at);
-            let wake = self.lanes.iter().filter_map(|lane| lane.wake).min();
-            let Some(now) = [coming, back, wake].into_iter().flatten().min() else {
+            let wake = self.groups.iter().filter_map(|group| group.wake).min();
+            let Some(now) = [arrival, back, wake].into_iter().flatten().min() else {
                 break;
             };
             while let Some(call) = calls.next_if(|call| call.at <= now) {
-                self.come(call);
+                self.arrive(call);
             }
             while let Some(entry) = self.flights.first_entry()
                 && entry.key().0 <= now
             {
                 let flight = entry.remove();
-                self.come_back(now, flight);
+                self.complete(now, flight);
             }
             self.serve(now);
         }
-        self.told
+        self.history
     }
 
-    fn come(&mut self, call: LoadCall) {
-        self.told.offered = call.at.since(Nanos::ZERO);
-        let naive = self.naive.take(call.at, call.lane, call.cost).is_allow();
-        let waiting: usize = self.lanes.iter().map(|lane| lane.waiting).sum();
-        let is_full = waiting >= self.room;
-        let (Some(lane), Some((_, told))) = (
-            self.lanes.get_mut(call.lane),
-            self.told.groups.get_mut(call.lane),
+    fn arrive(&mut self, call: LoadCall) {
+        self.history.offered = call.at.since(Nanos::ZERO);
+        let naive = self.naive.take(call.at, call.group, call.cost).is_allow();
+        let waiting: usize = self.groups.iter().map(|group| group.waiting).sum();
+        let is_full = waiting >= self.queue_limit;
+        let (Some(queue), Some((_, history))) = (
+            self.groups.get_mut(call.group),
+            self.history.groups.get_mut(call.group),
         ) else {
             return;
         };
-        told.calls += 1;
-        told.naive_refusals += u64::from(!naive);
+        history.calls += 1;
+        history.naive_refusals += u64::from(!naive);
         if is_full {
-            told.given_up += 1;
+            history.given_up += 1;
             return;
         }
-        lane.push(call);
-        told.most_waiting = told.most_waiting.max(lane.waiting);
+        queue.push(call);
+        history.most_waiting = history.most_waiting.max(queue.waiting);
     }
 
-    fn come_back(&mut self, now: Nanos, flight: SimFlight) {
+    fn complete(&mut self, now: Nanos, flight: SimFlight) {
         self.in_flight -= 1;
-        self.told.took = now.since(Nanos::ZERO);
+        self.history.took = now.since(Nanos::ZERO);
         let floor = self.round_trips.observe(now, now.since(flight.sent));
-        let journey = RequestTiming::Answered {
+        let timing = RequestTiming::Answered {
             sent: flight.sent,
             answered: now,
         };
         let end = CallEnd {
             answered: now,
-            journey,
+            timing,
             floor,
         };
-        self.ours.settle(flight.lane, flight.grants, end);
-        for lane in &mut self.lanes {
-            lane.wake = None;
+        self.client.settle(flight.group, flight.receipts, end);
+        for group in &mut self.groups {
+            group.wake = None;
         }
     }
 
     fn serve(&mut self, now: Nanos) {
-        for place in 0..self.lanes.len() {
-            while self.in_flight < self.concurrency && self.serve_one(now, place) {}
+        for group in 0..self.groups.len() {
+            while self.in_flight < self.concurrency && self.serve_one(now, group) {}
         }
     }
 
-    /// Whether somebody of the group could go or gave up, so that the next may be asked.
-    fn serve_one(&mut self, now: Nanos, place: usize) -> bool {
-        let Some(lane) = self.lanes.get_mut(place) else {
+    /// Sends or refuses the first call of a group. Returns true if the next call may follow.
+    fn serve_one(&mut self, now: Nanos, group: usize) -> bool {
+        let Some(queue) = self.groups.get_mut(group) else {
             return false;
         };
-        if lane.wake.is_some_and(|at| now < at) {
+        if queue.wake.is_some_and(|at| now < at) {
             return false;
         }
-        lane.wake = None;
-        let Some(call) = lane.first(now) else {
+        queue.wake = None;
+        let Some(call) = queue.first(now) else {
             return false;
         };
         if now.since(call.at) > self.max_wait {
-            lane.pop(call, Cost::ZERO);
-            return self.note(place, |told| told.given_up += 1);
+            queue.pop(call, Cost::ZERO);
+            return self.record(group, |history| history.given_up += 1);
         }
-        match self.ours.take(now, place, call.cost) {
-            Decision::Allow(grants) => {
-                lane.pop(call, call.cost);
-                self.send(now, call, grants);
+        match self.client.take(now, group, call.cost) {
+            Decision::Allow(receipts) => {
+                queue.pop(call, call.cost);
+                self.send(now, call, receipts);
                 true
             }
             Decision::WaitUntil(at) => {
-                lane.wake = Some(at);
+                queue.wake = Some(at);
                 false
             }
             Decision::Never => {
-                lane.pop(call, Cost::ZERO);
-                self.note(place, |told| told.given_up += 1)
+                queue.pop(call, Cost::ZERO);
+                self.record(group, |history| history.given_up += 1)
             }
         }
     }
 
-    fn send(&mut self, now: Nanos, call: LoadCall, grants: (ReceiptSet, ReceiptSet)) {
+    fn send(&mut self, now: Nanos, call: LoadCall, receipts: (ReceiptSet, ReceiptSet)) {
         let there = now.saturating_add(self.network.draw());
         let back = there.saturating_add(self.network.draw());
-        let taken = self.theirs.take(there, call.lane, call.cost).is_allow();
+        let accepted = self.server.take(there, call.group, call.cost).is_allow();
         let waited = now.since(call.at);
-        self.note(call.lane, |told| {
-            told.waits.add(waited);
-            told.refusals += u64::from(!taken);
+        self.record(call.group, |history| {
+            history.waits.add(waited);
+            history.refusals += u64::from(!accepted);
         });
-        if self.told.tenants.len() <= call.tenant {
+        if self.history.tenants.len() <= call.tenant {
             let tenants = call.tenant + 1;
-            self.told
+            self.history
                 .tenants
                 .resize_with(tenants, WaitHistogram::default);
         }
-        if let Some(waits) = self.told.tenants.get_mut(call.tenant) {
+        if let Some(waits) = self.history.tenants.get_mut(call.tenant) {
             waits.add(waited);
         }
         self.in_flight += 1;
         let number = self
-            .told
+            .history
             .groups
             .iter()
-            .map(|(_, told)| told.waits.count())
+            .map(|(_, history)| history.waits.count())
             .sum();
         let flight = SimFlight {
-            lane: call.lane,
+            group: call.group,
             sent: now,
-            grants,
+            receipts,
         };
         self.flights.insert((back, number), flight);
     }
 
-    fn note(&mut self, place: usize, tell: impl FnOnce(&mut GroupHistory)) -> bool {
-        if let Some((_, told)) = self.told.groups.get_mut(place) {
-            tell(told);
+    fn record(&mut self, group: usize, update: impl FnOnce(&mut GroupHistory)) -> bool {
+        if let Some((_, history)) = self.history.groups.get_mut(group) {
+            update(history);
         }
         true
     }
@@ -290,7 +290,7 @@ impl GroupQueue {
         self.order.enter(*tenant);
     }
 
-    /// The first call of the tenant whose turn it is. Tenants joined in the order of their slots.
+    /// Returns the first call of the next tenant. Tenants joined in the order of their slots.
     fn first(&mut self, now: Nanos) -> Option<LoadCall> {
         let slot = usize::try_from(self.order.next(now)?.slot()).ok()?;
         let (_, queue) = self.tenants.get(self.by_slot.get(slot)?)?;

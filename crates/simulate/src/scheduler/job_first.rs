@@ -1,9 +1,8 @@
-//! Takes the job first, and puts it back when there is no room.
+//! Scheduler that takes a job first, and defers it when there is no quota.
 //!
-//! This is the design that Outflow is compared with: rates are counted in whole seconds of the
-//! clock, each tenant has an even part of them, and a job that finds its second full waits for as
-//! long as a rule says before it is tried again. How long a dispatcher would take to move jobs that
-//! are due is left out, in its favour.
+//! Outflow is compared with this design. Rates count whole seconds of the clock, each tenant has an even part
+//! of them, and a job in a full second waits by a rule before its next start. The time of a dispatcher to
+//! move due jobs is ignored, in its favour.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,47 +19,47 @@ use crate::error::SetupResult;
 use crate::scenario::{EnforcedRate, Scenario, TenantPlan};
 use crate::server::ServerReply;
 
-/// Jobs that are tried, put back and tried again.
+/// Scheduler that starts, defers and restarts jobs.
 #[derive(Debug)]
 pub(crate) struct JobFirst {
     wait: RetryWait,
     enforced: EnforcedRate,
     shared: MeterSet,
-    lines: Vec<RetryQueue>,
-    /// Which tenant has each job.
+    queues: Vec<RetryQueue>,
+    /// Tenant of each job.
     owners: Vec<usize>,
-    /// Jobs that wait, by when they are due.
+    /// Deferred jobs by due time.
     due: BinaryHeap<Reverse<(Nanos, u64, Job)>>,
-    /// How many tenants have work.
+    /// Number of tenants with work.
     active: u64,
-    puts: u64,
+    deferrals: u64,
 }
 
-/// How long a job waits that found no room.
+/// Rule for the wait of a deferred job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RetryWait {
-    /// The base, whatever the backlog.
+    /// The base, regardless of the backlog.
     Fixed(CongestionRule),
-    /// By the congestion formula.
+    /// The congestion formula.
     Formula(CongestionRule),
 }
 
 #[derive(Debug)]
 struct RetryQueue {
-    /// Jobs that were never tried.
+    /// Jobs that never started.
     fresh: VecDeque<Job>,
     own: MeterSet,
-    /// Its even part of the rate, or its cap if that is less.
+    /// Even part of the rate, or the cap if that is less.
     speed: u64,
     cap: u64,
     non_ready: u64,
-    left: u64,
+    remaining: u64,
 }
 
 impl JobFirst {
     pub(crate) fn new(scenario: &Scenario, wait: RetryWait) -> SetupResult<Self> {
         let speed = scenario.enforced.speed(1);
-        let lines: SetupResult<Vec<_>> = scenario
+        let queues: SetupResult<Vec<_>> = scenario
             .tenants
             .iter()
             .map(|plan| RetryQueue::new(plan, speed))
@@ -73,69 +72,72 @@ impl JobFirst {
             wait,
             enforced: scenario.enforced,
             shared: meters(all)?,
-            lines: lines?,
+            queues: queues?,
             owners: Vec::new(),
             due: BinaryHeap::new(),
             active: 0,
-            puts: 0,
+            deferrals: 0,
         })
     }
 
-    /// Gives every tenant its even part anew.
-    fn share_out(&mut self, now: Nanos) {
+    /// Recomputes the even part of every tenant.
+    fn update_speeds(&mut self, now: Nanos) {
         let part = self.enforced.speed(self.active);
-        for line in &mut self.lines {
-            let speed = part.min(line.cap);
-            if line.speed != speed {
-                line.speed = speed;
-                reconfigure(&mut line.own, now, speed);
+        for queue in &mut self.queues {
+            let speed = part.min(queue.cap);
+            if queue.speed != speed {
+                queue.speed = speed;
+                reconfigure(&mut queue.own, now, speed);
             }
         }
     }
 
     fn try_job(&mut self, now: Nanos, job: Job, moves: &mut Vec<JobMove>) {
         let owner = self.owners.get(job).copied().unwrap_or(usize::MAX);
-        let Some(line) = self.lines.get_mut(owner) else {
+        let Some(queue) = self.queues.get_mut(owner) else {
             return;
         };
-        let (own, shared) = (&mut line.own, &mut self.shared);
+        let (own, shared) = (&mut queue.own, &mut self.shared);
         if own.check(now, Cost::ONE).is_allow() && shared.check(now, Cost::ONE).is_allow() {
-            // Counted from the sending: these grants have nothing to wait for.
+            // Counted by send, so these receipts need no settlement.
             drop((own.take(now, Cost::ONE), shared.take(now, Cost::ONE)));
             moves.push(JobMove::Send(job));
         } else {
-            self.put_back(now, job, owner);
-            moves.push(JobMove::PutBack(job));
+            self.defer(now, job, owner);
+            moves.push(JobMove::Defer(job));
         }
     }
 
-    fn put_back(&mut self, now: Nanos, job: Job, owner: usize) {
-        let Some(line) = self.lines.get_mut(owner) else {
+    fn defer(&mut self, now: Nanos, job: Job, owner: usize) {
+        let Some(queue) = self.queues.get_mut(owner) else {
             return;
         };
-        line.non_ready += 1;
-        let congestion = self.wait.reading(line.non_ready, line.speed);
-        self.puts += 1;
+        queue.non_ready += 1;
+        let congestion = self.wait.reading(queue.non_ready, queue.speed);
+        self.deferrals += 1;
         let due = now.saturating_add(congestion.backoff);
-        self.due.push(Reverse((due, self.puts, job)));
+        self.due.push(Reverse((due, self.deferrals, job)));
     }
 
-    /// The next job that is due, which then no longer waits.
+    /// Removes and returns the next due job.
     fn pop_due(&mut self, now: Nanos) -> Option<Job> {
         self.due.peek().filter(|Reverse((at, ..))| *at <= now)?;
         let Reverse((_, _, job)) = self.due.pop()?;
-        if let Some(line) = self.owners.get(job).and_then(|i| self.lines.get_mut(*i)) {
-            line.non_ready = line.non_ready.saturating_sub(1);
+        if let Some(queue) = self.owners.get(job).and_then(|i| self.queues.get_mut(*i)) {
+            queue.non_ready = queue.non_ready.saturating_sub(1);
         }
         Some(job)
     }
 
-    /// Fresh jobs, one of each tenant in turn.
+    /// Removes and returns all fresh jobs, one of each tenant in turn.
     fn take_fresh(&mut self) -> Vec<Job> {
         let mut fresh = Vec::new();
         loop {
             let before = fresh.len();
-            let heads = self.lines.iter_mut().filter_map(|l| l.fresh.pop_front());
+            let heads = self
+                .queues
+                .iter_mut()
+                .filter_map(|queue| queue.fresh.pop_front());
             fresh.extend(heads);
             if fresh.len() == before {
                 return fresh;
@@ -146,15 +148,15 @@ impl JobFirst {
 
 impl Scheduler for JobFirst {
     fn submit(&mut self, tenant: usize, jobs: Range<Job>) {
-        let Some(line) = self.lines.get_mut(tenant) else {
+        let Some(queue) = self.queues.get_mut(tenant) else {
             return;
         };
         self.owners.resize(self.owners.len().max(jobs.end), tenant);
         for owner in self.owners.iter_mut().take(jobs.end).skip(jobs.start) {
             *owner = tenant;
         }
-        line.left = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
-        line.fresh.extend(jobs);
+        queue.remaining = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
+        queue.fresh.extend(jobs);
         self.active += 1;
     }
 
@@ -168,25 +170,25 @@ impl Scheduler for JobFirst {
         };
     }
 
-    fn answered(&mut self, now: Nanos, job: Job, answer: ServerReply) {
+    fn on_reply(&mut self, now: Nanos, job: Job, reply: ServerReply) {
         let Some(owner) = self.owners.get(job).copied() else {
             return;
         };
-        match (answer, self.lines.get_mut(owner)) {
-            (ServerReply::Accepted, Some(line)) => {
-                line.left -= 1;
-                if line.left == 0 {
+        match (reply, self.queues.get_mut(owner)) {
+            (ServerReply::Accepted, Some(queue)) => {
+                queue.remaining -= 1;
+                if queue.remaining == 0 {
                     self.active -= 1;
                 }
             }
-            _ => self.put_back(now, job, owner),
+            _ => self.defer(now, job, owner),
         }
     }
 
     fn act(&mut self, now: Nanos, moves: &mut Vec<JobMove>) {
-        self.share_out(now);
-        // All that is due is moved before any of it is tried, so that the count is of those who
-        // still wait. One by one, a herd at the maximum would be sent back to it for ever.
+        self.update_speeds(now);
+        // All due jobs are moved before the first start, so that only waiting jobs count. One by one, all
+        // jobs at the maximum wait would be deferred to it forever.
         let due: Vec<_> = iter::from_fn(|| self.pop_due(now)).collect();
         for job in due.into_iter().chain(self.take_fresh()) {
             self.try_job(now, job, moves);
@@ -207,7 +209,7 @@ impl RetryQueue {
             speed: speed.min(cap),
             cap,
             non_ready: 0,
-            left: 0,
+            remaining: 0,
         })
     }
 }
@@ -222,7 +224,7 @@ impl RetryWait {
 }
 
 impl EnforcedRate {
-    /// The even part of one of `active` tenants.
+    /// Returns the even part of one of `active` tenants.
     fn speed(self, active: u64) -> u64 {
         match self {
             Self::PerTenant(rate) => rate,
@@ -238,12 +240,12 @@ fn meters(rate: Option<u64>) -> SetupResult<MeterSet> {
 
 fn reconfigure(meters: &mut MeterSet, now: Nanos, rate: u64) {
     if let Ok(limit) = limit(rate) {
-        // One limit takes the place of one: that is never too many.
+        // One limit replaces one, so the number of limits stays valid.
         let _ = meters.reconfigure(moment(now), &[limit]);
     }
 }
 
-/// A counter for each second of the clock.
+/// Returns a limit that counts each second of the clock.
 fn limit(rate: u64) -> SetupResult<Limit> {
     let limit = Limit::aligned(Rate::per_second(rate)?)?;
     Ok(limit.counted(Accounting::Send))
@@ -268,24 +270,28 @@ mod tests {
         (sent.count(), moves.len())
     }
 
-    // 100/s: 900 of 1,000 are put back, all of them for one second.
+    // 100/s: 900 of 1,000 are deferred, all of them by one second.
     #[test]
-    fn fixed_waits_bring_everybody_back_at_once() {
+    fn fixed_waits_end_together() {
         let mut scheduler = scheduler(RetryWait::Fixed(CongestionRule::default()));
         assert_eq!(act(&mut scheduler, 0), (100, 1_000));
         assert_eq!(act(&mut scheduler, 1), (100, 900));
         assert_eq!(act(&mut scheduler, 2), (100, 800));
     }
 
-    // The first 99 that are put back wait one second, the next 100 two, and so on; whoever comes
-    // back no longer counts as waiting.
+    // The first 99 deferred jobs wait one second, the next 100 two, and so on. A restarted job no longer
+    // counts as waiting.
     #[test]
-    fn the_formula_brings_them_back_second_by_second() {
+    fn the_formula_spreads_restarts_over_seconds() {
         let mut scheduler = scheduler(RetryWait::Formula(CongestionRule::default()));
         assert_eq!(act(&mut scheduler, 0), (100, 1_000));
         assert_eq!(act(&mut scheduler, 1), (99, 99));
         assert_eq!(act(&mut scheduler, 2), (100, 100));
-        let waiting: Vec<_> = scheduler.lines.iter().map(|line| line.non_ready).collect();
+        let waiting: Vec<_> = scheduler
+            .queues
+            .iter()
+            .map(|queue| queue.non_ready)
+            .collect();
         assert_eq!(waiting, [701]);
     }
 }

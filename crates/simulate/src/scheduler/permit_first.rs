@@ -1,7 +1,7 @@
-//! Takes the permit for the tenant whose turn it is, then the job.
+//! Scheduler that takes a permit for the next tenant first, and then its job.
 //!
-//! A job stays in its tenant's queue until a permit is in hand, so it is never refused and put
-//! back. Permits come from exact meters that count by arrival, which is what the API counts by.
+//! A job stays in its tenant's queue until a permit is available, so it is never deferred. Permits come from
+//! exact meters that count by arrival, as the API does.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -16,12 +16,12 @@ use crate::error::SetupResult;
 use crate::scenario::{EnforcedRate, Scenario, TenantPlan};
 use crate::server::ServerReply;
 
-/// The scheduler that Outflow uses.
+/// Scheduler of Outflow.
 #[derive(Debug)]
-pub(crate) struct PermitFirst {
+pub(crate) struct PermitScheduler {
     order: FairQueue,
-    lines: Vec<TenantQueue>,
-    /// What all tenants share; nothing if each has its own.
+    queues: Vec<TenantQueue>,
+    /// Limits that all tenants share; empty if each has its own.
     shared: MeterSet,
     shared_wait: Option<Nanos>,
     round_trips: MinRtt,
@@ -34,41 +34,41 @@ struct TenantQueue {
     tenant: Tenant,
     jobs: VecDeque<Job>,
     own: MeterSet,
-    /// The API told this tenant to stay away until then.
-    told_to_wait: Nanos,
+    /// End of the tenant's cooldown.
+    cooldown_until: Nanos,
 }
 
 #[derive(Debug)]
 struct SentJob {
-    line: usize,
+    queue: usize,
     at: Nanos,
-    tag: Option<FairCharge>,
+    charge: Option<FairCharge>,
     own: ReceiptSet,
     shared: ReceiptSet,
 }
 
-/// What the limits say about the tenant whose turn it is.
+/// Decision of the limits on the next tenant.
 enum StartDecision {
     Granted,
     TenantWaits(Nanos),
     AllWait(Nanos),
 }
 
-impl PermitFirst {
+impl PermitScheduler {
     pub(crate) fn new(scenario: &Scenario) -> SetupResult<Self> {
         let mut order = FairQueue::new();
         let (each, all) = match scenario.enforced {
             EnforcedRate::PerTenant(rate) => (Some(rate), None),
             EnforcedRate::Shared(rate) => (None, Some(rate)),
         };
-        let lines: SetupResult<Vec<_>> = scenario
+        let queues: SetupResult<Vec<_>> = scenario
             .tenants
             .iter()
             .map(|plan| TenantQueue::new(&mut order, plan, each))
             .collect();
         Ok(Self {
             order,
-            lines: lines?,
+            queues: queues?,
             shared: meters(all)?,
             shared_wait: None,
             round_trips: MinRtt::default(),
@@ -76,14 +76,14 @@ impl PermitFirst {
         })
     }
 
-    /// The line of the tenant whose turn it is. Tenants joined in the order of their lines.
-    fn next_line(&mut self, now: Nanos) -> Option<usize> {
+    /// Returns the queue of the next tenant. Tenants joined in the order of their queues.
+    fn next_queue(&mut self, now: Nanos) -> Option<usize> {
         let tenant = self.order.next(now)?;
         usize::try_from(tenant.slot()).ok()
     }
 
-    fn leave(&mut self, now: Nanos, line: usize) -> StartDecision {
-        let own = self.lines.get_mut(line).map(|line| &mut line.own);
+    fn decide(&mut self, now: Nanos, queue: usize) -> StartDecision {
+        let own = self.queues.get_mut(queue).map(|queue| &mut queue.own);
         if let Some(Decision::WaitUntil(at)) = own.map(|own| own.check(now, Cost::ONE)) {
             return StartDecision::TenantWaits(at);
         }
@@ -93,15 +93,15 @@ impl PermitFirst {
         }
     }
 
-    /// Takes the permit that was granted, and then the tenant's first job.
-    fn claim(&mut self, now: Nanos, line: usize) -> Option<Job> {
-        let queue = self.lines.get_mut(line)?;
+    /// Takes the granted permit, and then the first job of the tenant.
+    fn claim(&mut self, now: Nanos, index: usize) -> Option<Job> {
+        let queue = self.queues.get_mut(index)?;
         let sent = SentJob {
-            line,
+            queue: index,
             at: now,
             own: queue.own.take(now, Cost::ONE).allowed()?,
             shared: self.shared.take(now, Cost::ONE).allowed()?,
-            tag: self.order.charge(queue.tenant, Cost::ONE),
+            charge: self.order.charge(queue.tenant, Cost::ONE),
         };
         let job = queue.jobs.pop_front()?;
         self.in_flight.insert(job, sent);
@@ -111,32 +111,38 @@ impl PermitFirst {
         Some(job)
     }
 
-    /// The job goes back to the head of its queue, and its turn with it.
-    fn return_refused(&mut self, job: Job, line: usize, tag: Option<FairCharge>, until: Nanos) {
-        let Some(queue) = self.lines.get_mut(line) else {
+    /// Returns a throttled job to the head of its queue, and refunds its charge.
+    fn return_throttled(
+        &mut self,
+        job: Job,
+        queue: usize,
+        charge: Option<FairCharge>,
+        until: Nanos,
+    ) {
+        let Some(queue) = self.queues.get_mut(queue) else {
             return;
         };
         queue.jobs.push_front(job);
-        queue.told_to_wait = until;
+        queue.cooldown_until = until;
         self.order.enter(queue.tenant);
         self.order.block_until(queue.tenant, until);
-        if let Some(tag) = tag {
-            self.order.refund(tag);
+        if let Some(charge) = charge {
+            self.order.refund(charge);
         }
     }
 }
 
-impl Scheduler for PermitFirst {
+impl Scheduler for PermitScheduler {
     fn submit(&mut self, tenant: usize, jobs: Range<Job>) {
-        if let Some(line) = self.lines.get_mut(tenant) {
-            line.jobs.extend(jobs);
-            self.order.enter(line.tenant);
+        if let Some(queue) = self.queues.get_mut(tenant) {
+            queue.jobs.extend(jobs);
+            self.order.enter(queue.tenant);
         }
     }
 
     fn learn(&mut self, now: Nanos, rate: u64) {
         if let Ok(rate) = Rate::per_second(rate) {
-            // One limit takes the place of one: that is never too many.
+            // One limit replaces one, so the number of limits stays valid.
             let _ = self
                 .shared
                 .reconfigure(moment(now), &[Limit::sliding(rate)]);
@@ -144,26 +150,26 @@ impl Scheduler for PermitFirst {
         self.shared_wait = None;
     }
 
-    fn answered(&mut self, now: Nanos, job: Job, answer: ServerReply) {
+    fn on_reply(&mut self, now: Nanos, job: Job, reply: ServerReply) {
         let Some(sent) = self.in_flight.remove(&job) else {
             return;
         };
         let floor = self.round_trips.observe(now, now.since(sent.at));
-        let journey = RequestTiming::Answered {
+        let timing = RequestTiming::Answered {
             sent: sent.at,
             answered: now,
         };
-        self.shared.settle(now, sent.shared, journey, floor);
-        if let Some(line) = self.lines.get_mut(sent.line) {
-            line.own.settle(now, sent.own, journey, floor);
-            // With the answer it is known when the permit returns, often sooner than feared.
-            if now >= line.told_to_wait {
-                self.order.unblock(line.tenant);
+        self.shared.settle(now, sent.shared, timing, floor);
+        if let Some(queue) = self.queues.get_mut(sent.queue) {
+            queue.own.settle(now, sent.own, timing, floor);
+            // The reply shows when the permit returns, often sooner than assumed.
+            if now >= queue.cooldown_until {
+                self.order.unblock(queue.tenant);
             }
         }
         self.shared_wait = None;
-        if let ServerReply::Refused(until) = answer {
-            self.return_refused(job, sent.line, sent.tag, until);
+        if let ServerReply::Throttled(until) = reply {
+            self.return_throttled(job, sent.queue, sent.charge, until);
         }
     }
 
@@ -172,12 +178,12 @@ impl Scheduler for PermitFirst {
             return;
         }
         self.shared_wait = None;
-        while let Some(line) = self.next_line(now) {
-            match self.leave(now, line) {
-                StartDecision::Granted => moves.extend(self.claim(now, line).map(JobMove::Send)),
+        while let Some(queue) = self.next_queue(now) {
+            match self.decide(now, queue) {
+                StartDecision::Granted => moves.extend(self.claim(now, queue).map(JobMove::Send)),
                 StartDecision::TenantWaits(at) => {
-                    if let Some(line) = self.lines.get(line) {
-                        self.order.block_until(line.tenant, at);
+                    if let Some(queue) = self.queues.get(queue) {
+                        self.order.block_until(queue.tenant, at);
                     }
                 }
                 StartDecision::AllWait(at) => {
@@ -199,12 +205,12 @@ impl TenantQueue {
             tenant: order.join(Weight::new(plan.weight)?, Priority::Normal),
             jobs: VecDeque::new(),
             own: meters(plan.cap.or(rate))?,
-            told_to_wait: Nanos::ZERO,
+            cooldown_until: Nanos::ZERO,
         })
     }
 }
 
-/// Exact meters for a rate per second, or none.
+/// Returns exact meters for a rate per second, or none.
 fn meters(rate: Option<u64>) -> SetupResult<MeterSet> {
     let limits: Result<Vec<_>, _> = rate
         .into_iter()
@@ -218,43 +224,43 @@ mod tests {
     use super::*;
     use crate::scenario::ScenarioName;
 
-    fn sent(scheduler: &mut PermitFirst, millis: u64) -> Vec<Job> {
+    fn sent(scheduler: &mut PermitScheduler, millis: u64) -> Vec<Job> {
         let mut moves = Vec::new();
         scheduler.act(Nanos::from_millis(millis), &mut moves);
         moves
             .into_iter()
             .map(|step| match step {
-                JobMove::Send(job) | JobMove::PutBack(job) => job,
+                JobMove::Send(job) | JobMove::Defer(job) => job,
             })
             .collect()
     }
 
-    // Shared 30/s: 15 of each go first. Three of the first tenant are refused until 2 s; it is then
-    // next, has them first in their old order, and no turn fewer than the other.
+    // Shared 30/s: 15 of each go first. Three of the first tenant are throttled until 2 s. The tenant is then
+    // next, sends them first in their order, and loses no share to the other.
     #[test]
-    fn a_refused_job_returns_to_the_head_and_its_turn_with_it() {
+    fn a_throttled_job_returns_to_the_head_and_its_charge_is_refunded() {
         let scenario = Scenario::named(ScenarioName::Asymmetric);
-        let mut scheduler = PermitFirst::new(&scenario).expect("valid");
+        let mut scheduler = PermitScheduler::new(&scenario).expect("valid");
         scheduler.submit(0, 0..100);
         scheduler.submit(1, 100..200);
         let first = sent(&mut scheduler, 0);
         assert_eq!(first.iter().filter(|job| **job < 100).count(), 15);
         for job in first.into_iter().rev() {
-            let answer = match job {
-                0..3 => ServerReply::Refused(Nanos::from_secs(2)),
+            let reply = match job {
+                0..3 => ServerReply::Throttled(Nanos::from_secs(2)),
                 _ => ServerReply::Accepted,
             };
-            scheduler.answered(Nanos::from_millis(40), job, answer);
+            scheduler.on_reply(Nanos::from_millis(40), job, reply);
         }
         let others = sent(&mut scheduler, 1_100);
         assert!(others.iter().all(|job| *job >= 100), "{others:?}");
         for job in others {
-            scheduler.answered(Nanos::from_millis(1_140), job, ServerReply::Accepted);
+            scheduler.on_reply(Nanos::from_millis(1_140), job, ServerReply::Accepted);
         }
         let back = sent(&mut scheduler, 2_300);
         assert_eq!(back.first(), Some(&0), "{back:?}");
-        let refused: Vec<_> = back.into_iter().filter(|job| *job < 100).collect();
-        assert_eq!(refused.get(..4), Some([0, 1, 2, 15].as_slice()));
-        assert_eq!(refused.len(), 15, "{refused:?}");
+        let first: Vec<_> = back.into_iter().filter(|job| *job < 100).collect();
+        assert_eq!(first.get(..4), Some([0, 1, 2, 15].as_slice()));
+        assert_eq!(first.len(), 15, "{first:?}");
     }
 }

@@ -1,8 +1,8 @@
-//! How fast a tenant's jobs may go, by what they call and what they cost.
+//! Highest rate of a tenant's jobs, by their APIs and costs.
 //!
-//! The limits of one API hold together, so the slowest counts; the limits of several APIs do not, so what
-//! they allow is added up. The tenant's own rate bounds all of it. All are told in jobs, whatever a limit
-//! counts: of 30,000 tokens a minute, jobs of 2,000 each are 15.
+//! The slowest limit of an API counts, since all of them apply. The rates of several APIs add up. The
+//! tenant's own rate bounds the sum. All rates count jobs, regardless of the unit of a limit: 30,000 tokens a minute
+//! are 15 jobs of 2,000 tokens.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,16 +12,16 @@ use outflow_core::{Limit, Rate};
 
 use crate::{Lane, TenantWorkload, WorkAmount};
 
-/// A rate of jobs, or several of them added up.
+/// Rate of jobs, or a sum of such rates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobRate {
-    /// As it is written, if it is one and counts jobs.
+    /// The written rate, if it is a single one and counts jobs.
     rate: Option<Rate>,
-    /// How many millionths of a job a second.
+    /// Millionths of a job per second.
     millionths: u128,
 }
 
-/// What is wanted of one API: by group, and of all of them.
+/// Work for one API: by group, and in total.
 #[derive(Default)]
 struct ApiDemand {
     groups: Vec<(String, WorkAmount)>,
@@ -29,14 +29,14 @@ struct ApiDemand {
 }
 
 impl JobRate {
-    /// What the limits allow that this meets; nothing if a part of it meets none.
+    /// Computes the rate of a workload; none if a part of it has no limit.
     pub(super) fn new(
         client: &Outflow,
-        wanted: &TenantWorkload,
+        workload: &TenantWorkload,
         own: Option<&Limit>,
     ) -> Option<Self> {
         let mut apis: BTreeMap<String, ApiDemand> = BTreeMap::new();
-        for (lane, amount) in &wanted.lanes {
+        for (lane, amount) in &workload.lanes {
             if let Lane::Api { api, group } = Lane::from_name(lane) {
                 let share = apis.entry(api).or_default();
                 let group = group.unwrap_or_else(|| DEFAULT_GROUP.to_owned());
@@ -47,17 +47,17 @@ impl JobRate {
         let each = apis.iter().map(|(api, share)| {
             let api = client.api(api)?;
             let groups = share.groups.iter();
-            let groups = groups.map(|(group, amount)| slowest(of_group(&api, group), *amount));
+            let groups = groups.map(|(group, amount)| slowest(group_limits(&api, group), *amount));
             smaller(slowest(api.rules.limits.iter(), share.all), sum(groups))
         });
         smaller(
             sum(each),
-            own.and_then(|own| Self::of_limit(own, wanted.all)),
+            own.and_then(|own| Self::from_limit(own, workload.all)),
         )
     }
 
-    /// What a limit allows of so much; nothing if that uses nothing of it.
-    fn of_limit(limit: &Limit, amount: WorkAmount) -> Option<Self> {
+    /// Computes the rate that a limit allows; none if the work uses no unit of it.
+    fn from_limit(limit: &Limit, amount: WorkAmount) -> Option<Self> {
         let rate = limit.rate();
         let units = limit.measure().toll().of_many(amount.jobs, amount.units);
         let jobs = u128::from(rate.quantity())
@@ -71,18 +71,18 @@ impl JobRate {
     }
 }
 
-fn of_group<'a>(api: &'a Api, name: &str) -> impl Iterator<Item = &'a Limit> {
+fn group_limits<'a>(api: &'a Api, name: &str) -> impl Iterator<Item = &'a Limit> {
     let group = api.rules.groups.iter().find(|group| group.name == name);
     group.into_iter().flat_map(|group| group.limits.iter())
 }
 
 fn slowest<'a>(limits: impl Iterator<Item = &'a Limit>, amount: WorkAmount) -> Option<JobRate> {
     limits
-        .filter_map(|limit| JobRate::of_limit(limit, amount))
+        .filter_map(|limit| JobRate::from_limit(limit, amount))
         .min_by_key(|allowance| allowance.millionths)
 }
 
-/// All of them together; nothing if one is not bounded.
+/// Adds rates; none if one is unbounded.
 fn sum(parts: impl Iterator<Item = Option<JobRate>>) -> Option<JobRate> {
     let parts: Option<Vec<JobRate>> = parts.collect();
     parts?.into_iter().reduce(|one, other| JobRate {
@@ -91,7 +91,7 @@ fn sum(parts: impl Iterator<Item = Option<JobRate>>) -> Option<JobRate> {
     })
 }
 
-/// The tighter bound; one that is not there bounds nothing.
+/// Returns the lower rate; a missing rate bounds nothing.
 fn smaller(one: Option<JobRate>, other: Option<JobRate>) -> Option<JobRate> {
     let both = one.into_iter().chain(other);
     both.min_by_key(|allowance| allowance.millionths)
@@ -113,7 +113,7 @@ impl fmt::Display for JobRate {
 
 const MILLION: u128 = 1_000_000;
 
-/// So many are a second.
+/// Nanoseconds of a second.
 const NANOS: u128 = 1_000_000_000;
 
 #[cfg(test)]
@@ -135,24 +135,24 @@ mod tests {
         builder.build().expect("a client")
     }
 
-    /// For ten jobs of this cost in each lane.
+    /// Formats the rate of ten jobs of this cost in each lane.
     fn allowed(lanes: &[&str], cost: u64, own: Option<&str>) -> String {
         let amount = WorkAmount {
             jobs: 10,
             units: 10 * cost,
         };
-        let mut wanted = TenantWorkload::default();
+        let mut workload = TenantWorkload::default();
         for lane in lanes {
             let lane = lane.parse().expect("a name");
-            wanted.lanes.insert(lane, amount);
-            wanted.all = wanted.all.plus(amount);
+            workload.lanes.insert(lane, amount);
+            workload.all = workload.all.plus(amount);
         }
         let own = own.map(|rate| Limit::sliding(rate.parse().expect("a rate")));
-        let allowance = JobRate::new(&client(), &wanted, own.as_ref());
+        let allowance = JobRate::new(&client(), &workload, own.as_ref());
         allowance.map_or_else(String::new, |allowance| allowance.to_string())
     }
 
-    // A group at 2/s bounds its own lane and not the other: both together have what the API allows.
+    // A group at 2/s bounds its own lane and not the other: together both have the rate of the API.
     #[test]
     fn lanes_of_one_api_share_and_apis_add_up() {
         assert_eq!(allowed(&["up"], 1, None), "30/s");
@@ -163,10 +163,10 @@ mod tests {
         assert_eq!(allowed(&["up", "gone"], 1, None), "");
     }
 
-    // 30,000 tokens a minute are 15 jobs of 2,000, fewer than 500 calls; of ten each it is the calls. A tenant
-    // of 40,000 tokens a minute has room for more than that, and one of 20 for less.
+    // 30,000 tokens a minute are 15 jobs of 2,000 tokens, fewer than 500 calls; for ten tokens the calls
+    // decide. A tenant of 40,000 tokens a minute is not the bound, and one of 20,000 an hour is.
     #[test]
-    fn what_jobs_cost_decides_which_limit_is_the_slowest() {
+    fn the_cost_of_jobs_decides_which_limit_is_the_slowest() {
         assert_eq!(allowed(&["mind"], 2_000, None), "15.0/min");
         assert_eq!(allowed(&["mind"], 10, None), "500/min");
         assert_eq!(allowed(&["mind"], 2_000, Some("40000/min")), "15.0/min");

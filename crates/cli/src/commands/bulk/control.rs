@@ -1,4 +1,4 @@
-//! `outflow bulk status`, `pause`, `resume`, `cancel` and `release`: looking at jobs and steering them.
+//! `outflow bulk status`, `pause`, `resume`, `cancel` and `release`: inspect and control jobs.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -7,70 +7,71 @@ use super::{AdminTarget, tables};
 use crate::admin_client::{encoded, path};
 use crate::exit::Exit;
 
-/// Says how the jobs of a running program stand: all of them by tenant and action, or one action.
+/// Show the jobs of a running program: all by tenant and action, or one action.
 #[derive(Args)]
 pub(crate) struct BulkStatusCommand {
-    /// Only this action.
+    /// Show only this action.
     action: Option<String>,
     #[command(flatten)]
-    asked: AdminTarget,
+    target: AdminTarget,
 }
 
-/// Stops giving out jobs of a tenant or an action; what is under way goes on.
+/// Pause a tenant or an action; jobs in flight go on.
 #[derive(Args)]
 pub(crate) struct PauseCommand {
     #[command(flatten)]
-    deed: BulkControl,
+    control: BulkControl,
 }
 
-/// Goes on with jobs that were paused.
+/// Resume a paused tenant or action.
 #[derive(Args)]
 pub(crate) struct ResumeCommand {
     #[command(flatten)]
-    deed: BulkControl,
+    control: BulkControl,
 }
 
-/// Ends all jobs of a tenant or an action that have not begun.
+/// Cancel all jobs of a tenant or an action that have not started.
 #[derive(Args)]
 pub(crate) struct CancelCommand {
     #[command(flatten)]
-    deed: BulkControl,
+    control: BulkControl,
 }
 
-/// Lets jobs of a tenant that were put off stand in line again at once.
+/// Queue deferred jobs of a tenant again at once.
 #[derive(Args)]
 pub(crate) struct ReleaseDeferred {
-    /// The tenant.
+    /// Release jobs of this tenant.
     tenant: String,
-    /// At most so many, those that are due first.
-    most: Option<u64>,
-    /// Why, for the audit log.
+    /// Release at most this number of jobs, the earliest first.
+    #[arg(value_name = "COUNT")]
+    limit: Option<u64>,
+    /// Write this reason to the audit log.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
-    asked: AdminTarget,
+    target: AdminTarget,
 }
 
-/// Something that is done to the jobs of somebody.
+/// Arguments of a control command.
 #[derive(Args)]
 struct BulkControl {
     #[command(flatten)]
-    whose: ScopeArgs,
-    /// Why, for the audit log.
+    scope: ScopeArgs,
+    /// Write this reason to the audit log.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
-    asked: AdminTarget,
+    target: AdminTarget,
 }
 
-/// Whose jobs are meant.
+/// Scope of a control command.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct ScopeArgs {
-    /// All jobs of this tenant.
+    /// Select all jobs of this tenant.
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
-    /// All jobs of this action.
+    /// Select all jobs of this action.
     #[arg(long, value_name = "NAME")]
     action: Option<String>,
 }
@@ -78,77 +79,77 @@ struct ScopeArgs {
 impl BulkStatusCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         if let Some(action) = &self.action {
-            let told = self
-                .asked
+            let report = self
+                .target
                 .get(&path([&"v1", &"bulk", &"actions", action]))?;
-            return self.asked.print(&told, tables::action);
+            return self.target.print(&report, tables::action);
         }
-        let mut told = self.asked.get("/v1/bulk")?;
+        let mut report = self.target.get("/v1/bulk")?;
         for list in ["tenants", "actions"] {
-            let whole = self.fetch_all(list)?;
-            if let Some(told) = told.as_object_mut() {
-                told.insert(list.to_owned(), whole.into());
+            let entries = self.fetch_all(list)?;
+            if let Some(report) = report.as_object_mut() {
+                report.insert(list.to_owned(), entries.into());
             }
         }
-        self.asked.print(&told, tables::status)
+        self.target.print(&report, tables::status)
     }
 
-    /// All of a list, a page at a time; those that have work first.
+    /// Fetches all pages of a list. Entries with work come first.
     fn fetch_all(&self, list: &str) -> anyhow::Result<Vec<Value>> {
-        let (mut whole, mut after) = (Vec::new(), String::new());
+        let (mut entries, mut after) = (Vec::new(), String::new());
         loop {
             let page = self
-                .asked
+                .target
                 .get(&format!("/v1/bulk/{list}?most={PAGE}{after}"))?;
-            whole.extend(tables::list(&page, list).iter().cloned());
+            entries.extend(tables::list(&page, list).iter().cloned());
             match tables::part(&page, "next").as_str() {
                 Some(next) => after = format!("&after={}", encoded(next)),
                 None => break,
             }
         }
-        whole.sort_by_key(|one| !tables::has_work(one));
-        Ok(whole)
+        entries.sort_by_key(|one| !tables::has_work(one));
+        Ok(entries)
     }
 }
 
 impl PauseCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        self.deed.done("pause")
+        self.control.send("pause")
     }
 }
 
 impl ResumeCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        self.deed.done("resume")
+        self.control.send("resume")
     }
 }
 
 impl CancelCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        self.deed.done("cancel")
+        self.control.send("cancel")
     }
 }
 
 impl ReleaseDeferred {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let place = path([&"v1", &"bulk", &"tenants", &self.tenant, &"release"]);
-        let body = json!({ "most": self.most, "reason": self.reason });
-        let told = self.asked.post(&place, &body)?;
-        self.asked.print(&told, tables::control_result)
+        let path = path([&"v1", &"bulk", &"tenants", &self.tenant, &"release"]);
+        let body = json!({ "most": self.limit, "reason": self.reason });
+        let result = self.target.post(&path, &body)?;
+        self.target.print(&result, tables::control_result)
     }
 }
 
 impl BulkControl {
-    fn done(self, what: &str) -> anyhow::Result<Exit> {
-        let (kind, name) = match (&self.whose.tenant, &self.whose.action) {
+    fn send(self, operation: &str) -> anyhow::Result<Exit> {
+        let (kind, name) = match (&self.scope.tenant, &self.scope.action) {
             (Some(tenant), _) => ("tenants", tenant.as_str()),
             (None, action) => ("actions", action.as_deref().unwrap_or_default()),
         };
-        let place = path([&"v1", &"bulk", &kind, &name, &what]);
-        let told = self.asked.post(&place, &json!({ "reason": self.reason }))?;
-        self.asked.print(&told, tables::control_result)
+        let path = path([&"v1", &"bulk", &kind, &name, &operation]);
+        let result = self.target.post(&path, &json!({ "reason": self.reason }))?;
+        self.target.print(&result, tables::control_result)
     }
 }
 
-/// As many of a list as a program gives out at once.
+/// Largest page that a program returns.
 const PAGE: u32 = 1_000;

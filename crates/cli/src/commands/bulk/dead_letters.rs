@@ -1,4 +1,4 @@
-//! `outflow bulk dead`: jobs that failed for good or too often.
+//! `outflow bulk dead`: lists, retries and purges dead letters.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -7,66 +7,66 @@ use super::tables::part;
 use super::{AdminTarget, tables};
 use crate::exit::Exit;
 
-/// Looks at jobs that failed for good, tries them again or throws them away.
+/// ListCommand, retry or purge jobs that failed permanently.
 #[derive(Subcommand)]
 pub(crate) enum DeadCommand {
-    List(List),
+    List(ListCommand),
     Retry(RetryCommand),
-    Purge(Purge),
+    Purge(PurgeCommand),
 }
 
-/// Lists dead letters with why they died, the oldest first.
+/// ListCommand dead letters and their errors, the oldest first.
 #[derive(Args)]
-pub(crate) struct List {
-    /// Those after this place.
-    #[arg(long, value_name = "PLACE", default_value_t = 0)]
+pub(crate) struct ListCommand {
+    /// ListCommand dead letters after this cursor.
+    #[arg(long, value_name = "CURSOR", default_value_t = 0)]
     after: u64,
-    /// At most so many; a program tells no more than a thousand at once.
+    /// ListCommand at most this number; a program returns no more than a thousand at once.
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
-    most: u64,
+    limit: u64,
     #[command(flatten)]
-    asked: AdminTarget,
+    target: AdminTarget,
 }
 
-/// Lets dead letters stand in line again, as if they had never been tried.
+/// Queue dead letters again, with fresh attempts.
 #[derive(Args)]
 pub(crate) struct RetryCommand {
     #[command(flatten)]
-    which: LetterFilter,
+    filter: LetterFilter,
 }
 
-/// Throws dead letters away.
+/// Delete dead letters.
 #[derive(Args)]
-pub(crate) struct Purge {
+pub(crate) struct PurgeCommand {
     #[command(flatten)]
-    which: LetterFilter,
+    filter: LetterFilter,
 }
 
-/// Which of them are meant.
+/// Arguments that select dead letters.
 #[derive(Args)]
 struct LetterFilter {
     #[command(flatten)]
     pick: LetterArgs,
-    /// Why, for the audit log.
+    /// Write this reason to the audit log.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
-    asked: AdminTarget,
+    target: AdminTarget,
 }
 
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct LetterArgs {
-    /// These jobs.
+    /// Select these jobs.
     #[arg(value_name = "JOB")]
     jobs: Vec<String>,
-    /// All of this tenant.
+    /// Select all of this tenant.
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
-    /// All of this action.
+    /// Select all of this action.
     #[arg(long, value_name = "NAME")]
     action: Option<String>,
-    /// All there are.
+    /// Select all.
     #[arg(long)]
     all: bool,
 }
@@ -75,49 +75,50 @@ impl DeadCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         match self {
             Self::List(list) => list.run(),
-            Self::Retry(retry) => retry.which.done("retry"),
-            Self::Purge(purge) => purge.which.done("purge"),
+            Self::Retry(retry) => retry.filter.send("retry"),
+            Self::Purge(purge) => purge.filter.send("purge"),
         }
     }
 }
 
-impl List {
+impl ListCommand {
     fn run(self) -> anyhow::Result<Exit> {
-        let place = format!("/v1/bulk/dead?after={}&most={}", self.after, self.most);
-        let mut told = self.asked.get(&place)?;
-        if let Some(more) = self.more(&told)?
-            && let Some(told) = told.as_object_mut()
+        let path = format!("/v1/bulk/dead?after={}&most={}", self.after, self.limit);
+        let mut page = self.target.get(&path)?;
+        if let Some(total) = self.total_beyond(&page)?
+            && let Some(page) = page.as_object_mut()
         {
-            told.insert("all".to_owned(), more);
+            page.insert("all".to_owned(), total);
         }
-        self.asked.print(&told, tables::dead)
+        self.target.print(&page, tables::dead)
     }
 
-    /// How many there are in all, if there are any behind these.
-    fn more(&self, told: &Value) -> anyhow::Result<Option<Value>> {
-        let Some(next) = part(told, "next").as_u64() else {
+    /// Returns the total number of dead letters, if some follow this page.
+    fn total_beyond(&self, page: &Value) -> anyhow::Result<Option<Value>> {
+        let Some(next) = part(page, "next").as_u64() else {
             return Ok(None);
         };
-        let behind = self
-            .asked
+        let following = self
+            .target
             .get(&format!("/v1/bulk/dead?after={next}&most=1"))?;
-        if tables::list(&behind, "dead").is_empty() {
+        if tables::list(&following, "dead").is_empty() {
             return Ok(None);
         }
-        let all = self.asked.get("/v1/bulk")?;
-        Ok(Some(part(part(&all, "jobs"), "dead").clone()))
+        let report = self.target.get("/v1/bulk")?;
+        Ok(Some(part(part(&report, "jobs"), "dead").clone()))
     }
 }
 
 impl LetterFilter {
-    fn done(self, what: &str) -> anyhow::Result<Exit> {
+    fn send(self, operation: &str) -> anyhow::Result<Exit> {
         let pick = &self.pick;
         let jobs = (!pick.jobs.is_empty()).then_some(&pick.jobs);
         let body: Value = json!({
             "all": pick.all, "tenant": pick.tenant, "action": pick.action, "jobs": jobs,
             "reason": self.reason,
         });
-        let told = self.asked.post(&format!("/v1/bulk/dead/{what}"), &body)?;
-        self.asked.print(&told, tables::control_result)
+        let path = format!("/v1/bulk/dead/{operation}");
+        let result = self.target.post(&path, &body)?;
+        self.target.print(&result, tables::control_result)
     }
 }

@@ -1,8 +1,7 @@
 //! A file of jobs: lines of JSON, or CSV.
 //!
-//! It is read into memory once and parsed once, so that a write to the file in between changes nothing. Every
-//! job keeps the number of its line, which errors name and which names a job without an id, and the place
-//! where it starts, from which it alone is parsed again when it is submitted.
+//! The file is read and parsed once, so a concurrent write changes nothing. Every job keeps its line number,
+//! which errors and generated ids use. It also keeps its start, from which it is parsed again on submission.
 
 mod csv_rows;
 
@@ -14,7 +13,7 @@ use clap::ValueEnum;
 use outflow_bulk::JobLine;
 use outflow_store::Name;
 
-/// How jobs are written.
+/// Format of a job file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum InputFormat {
     /// An object of JSON on every line.
@@ -25,31 +24,31 @@ pub(crate) enum InputFormat {
 
 /// A file of jobs.
 pub(super) struct JobInput {
-    /// Its name without folder and ending.
+    /// File name without folder and extension.
     pub(super) stem: String,
-    /// What only a file of the same bytes has.
+    /// Hash of the bytes.
     pub(super) mark: String,
     bytes: Vec<u8>,
     format: InputFormat,
 }
 
 impl JobInput {
-    /// Reads a file, or what is piped in for `-`.
+    /// Reads a file, or the standard input for `-`.
     pub(super) fn read(file: &str, format: Option<InputFormat>) -> anyhow::Result<Self> {
         let (stem, bytes) = if file == "-" {
             let mut bytes = Vec::new();
             let read = std::io::stdin().read_to_end(&mut bytes);
-            read.context("the jobs cannot be read from the standard input")?;
+            read.context("cannot read jobs from the standard input")?;
             ("stdin".to_owned(), bytes)
         } else {
             let bytes = std::fs::read(file);
-            let bytes = bytes.with_context(|| format!("`{file}` cannot be read"))?;
+            let bytes = bytes.with_context(|| format!("cannot read `{file}`"))?;
             let stem = Path::new(file).file_stem().unwrap_or_default();
             (stem.to_string_lossy().into_owned(), bytes)
         };
-        let end = Path::new(file).extension();
-        let named = end.is_some_and(|end| end.eq_ignore_ascii_case("csv"));
-        let usual = if named {
+        let extension = Path::new(file).extension();
+        let is_csv = extension.is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+        let default = if is_csv {
             InputFormat::Csv
         } else {
             InputFormat::Ndjson
@@ -59,7 +58,7 @@ impl JobInput {
             stem,
             mark,
             bytes: without_bom(bytes),
-            format: format.unwrap_or(usual),
+            format: format.unwrap_or(default),
         })
     }
 
@@ -83,19 +82,18 @@ impl JobInput {
         }
     }
 
-    /// What a job without a name is called: the same in every run of the same file.
-    pub(super) fn name(&self, line: u64) -> Option<Name> {
+    /// Returns the id of a line without one. It is equal in every run of the file.
+    pub(super) fn line_id(&self, line: u64) -> Option<Name> {
         Name::new(&format!("{}-{line}", self.mark)).ok()
     }
 
-    /// What the job of a line is called when it is tried anew after it failed for good: a name that was
-    /// used is known, and would be taken for the first.
-    pub(super) fn retry_name(&self, line: u64, round: u32) -> Option<Name> {
+    /// Returns the id of a retry of a failed line. The store would take the first id for a duplicate.
+    pub(super) fn retry_id(&self, line: u64, round: u32) -> Option<Name> {
         Name::new(&format!("{}-{line}.{round}", self.mark)).ok()
     }
 
-    /// Which line a job is of, if it has its name from here, and in which round.
-    pub(super) fn line(&self, name: &Name) -> Option<(u64, u32)> {
+    /// Returns the line and the round of a generated id.
+    pub(super) fn find_line(&self, name: &Name) -> Option<(u64, u32)> {
         let rest = name.as_str().strip_prefix(&self.mark)?;
         let rest = rest.strip_prefix('-')?;
         let (line, round) = match rest.split_once('.') {
@@ -106,7 +104,7 @@ impl JobInput {
     }
 }
 
-/// What some editors write before the first line.
+/// Removes the byte order mark that some editors write.
 fn without_bom(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.starts_with(BOM) {
         bytes.drain(..BOM.len());
@@ -132,27 +130,27 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = InputJob> {
 
 fn parse_line(line: &[u8]) -> Result<JobLine, String> {
     let text = std::str::from_utf8(line);
-    let text = text.map_err(|_| "is not UTF-8: save the file as such".to_owned());
-    text.and_then(JobLine::of_json)
+    let text = text.map_err(|_| "is not UTF-8: save the file as UTF-8".to_owned());
+    text.and_then(JobLine::from_json)
 }
 
 /// One job of a file.
 pub(super) struct InputJob {
-    /// The number of its line.
+    /// Line number.
     pub(super) line: u64,
-    /// The byte at which it starts.
+    /// Offset of its first byte.
     pub(super) start: usize,
     /// The job, or its errors.
     pub(super) job: Result<JobLine, String>,
 }
 
-/// Sixteen digits of a hash: two files of one machine never share them by chance.
+/// Returns sixteen digits of a hash: files of one machine never share them by chance.
 fn mark(bytes: &[u8]) -> String {
     let hash = blake3::hash(bytes).to_hex();
     hash.get(..16).unwrap_or_default().to_owned()
 }
 
-/// A mark of the order of bytes, which UTF-8 does not need.
+/// Byte order mark, which UTF-8 does not need.
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
 #[cfg(test)]
@@ -178,11 +176,11 @@ mod tests {
             .map(|found| (found.line, found.job.is_ok()))
             .collect();
         assert_eq!(found, [(1, true), (3, false), (4, false)]);
-        let name = input.name(3).expect("a name");
-        assert_eq!(input.line(&name), Some((3, 1)));
-        let anew = input.retry_name(3, 2).expect("a name");
-        assert_eq!(input.line(&anew), Some((3, 2)));
-        assert_eq!(input.line(&"3".parse().expect("a name")), None);
+        let name = input.line_id(3).expect("a name");
+        assert_eq!(input.find_line(&name), Some((3, 1)));
+        let retry = input.retry_id(3, 2).expect("a name");
+        assert_eq!(input.find_line(&retry), Some((3, 2)));
+        assert_eq!(input.find_line(&"3".parse().expect("a name")), None);
     }
 
     // Blank lines, both line ends and a line break within a quoted text.
@@ -201,8 +199,10 @@ mod tests {
             let input = input(text, format);
             let mut jobs = 0;
             for found in input.jobs() {
-                let alone = input.job_at(found.start).and_then(|job| job.order(None));
-                assert_eq!(alone, found.job.and_then(|job| job.order(None)));
+                let alone = input
+                    .job_at(found.start)
+                    .and_then(|job| job.into_spec(None));
+                assert_eq!(alone, found.job.and_then(|job| job.into_spec(None)));
                 assert!(alone.is_ok(), "{alone:?}");
                 jobs += 1;
             }
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    // The mark is of the file as it is; the lines are those behind the three bytes.
+    // The hash includes the three bytes; the first line does not.
     #[test]
     fn a_byte_order_mark_is_no_part_of_the_first_line() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_follows_the_bytes() {
+    fn the_hash_follows_the_bytes() {
         let [one, other] = ["a", "b"].map(|text| input(text, InputFormat::Csv).mark);
         assert_ne!(one, other);
         assert_eq!(one.len(), 16);

@@ -1,8 +1,8 @@
-//! `outflow bulk run`: a file of calls, made in one process, each exactly once as far as that can be known.
+//! `outflow bulk run`: runs the jobs of a file in one process.
 //!
-//! All lines are checked before the first job is taken. Jobs are kept in a directory before they are
-//! begun, by names that follow from the file, so that the same command goes on where the last one was
-//! stopped, by whatever: what is done is not done again, and no result is written twice.
+//! All lines are validated before the first job starts. Jobs are stored in a directory before they start,
+//! with ids derived from the file. A repeated command therefore resumes after any interruption: finished jobs
+//! do not run again, and no result is written twice.
 
 mod checkpoint;
 mod line_results;
@@ -33,13 +33,13 @@ use self::summary::RunSummary;
 use self::validate::ValidatedFile;
 use super::input::{InputFormat, JobInput};
 use crate::command_line::UsageError;
-use crate::commands::config_args::{ConfigArgs, quiet};
+use crate::commands::config_args::{ConfigArgs, without_log};
 use crate::config::ProgramConfig;
 use crate::exit::Exit;
 use crate::signals::ShutdownSignals;
-use crate::terminal::{Terminal, answer, answer_json, say, spoken};
+use crate::terminal::{Terminal, answer, answer_json, format_span, say};
 
-/// Makes the calls of a file, and goes on where it was when it is run again.
+/// Run the jobs of a file; a repeated command resumes where the last one stopped.
 #[derive(Args)]
 #[command(after_help = LINES)]
 #[expect(
@@ -47,55 +47,55 @@ use crate::terminal::{Terminal, answer, answer_json, say, spoken};
     reason = "each is a switch of its own on the command line"
 )]
 pub(crate) struct RunCommand {
-    /// The file of jobs, or `-` for what is piped in.
+    /// Read jobs from this file, or from the standard input for `-`.
     file: String,
     #[command(flatten)]
     config: ConfigArgs,
-    /// How jobs are written, if the file's ending does not say it.
+    /// Read this format; by default the file's extension decides.
     #[arg(long, value_name = "FORMAT")]
     format: Option<InputFormat>,
-    /// Where jobs are kept until they are done; otherwise a directory of their own for this file.
+    /// Store jobs in this directory; by default one for each file.
     #[arg(long, value_name = "DIRECTORY")]
     dir: Option<PathBuf>,
-    /// Write results to this file instead of the standard output, which `-` is, too.
+    /// Write results to this file; `-`, the default, is the standard output.
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Try lines anew that failed for good in an earlier run of the file.
+    /// Retry lines that failed permanently in an earlier run of the file.
     #[arg(long)]
     retry_failed: bool,
-    /// Leave out lines that are wrong instead of sending nothing.
+    /// Skip invalid lines instead of sending nothing.
     #[arg(long)]
     skip_invalid: bool,
-    /// Send nothing: say how long it takes at least.
-    #[arg(long = "dry-run")]
-    rehearse: bool,
-    /// Print the report at the end as one JSON document; results need a file then.
+    /// Send nothing: print the least time that the run takes.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the final report as one JSON document; results then need a file.
     #[arg(long)]
     json: bool,
 }
 
-/// What becomes of lines that failed for good in an earlier sitting.
+/// Treatment of lines that failed permanently in an earlier run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FailedLines {
-    /// They stay as they are.
+    /// They stay failed.
     Left,
-    /// They are tried anew.
-    TriedAnew,
+    /// They are retried.
+    Retried,
 }
 
 impl RunCommand {
-    /// Runs it to its end, or until it is told to stop.
+    /// Runs until the last job is over, or until a signal.
     pub(crate) fn run(mut self, terminal: Terminal) -> anyhow::Result<Exit> {
         self.out = self.out.filter(|out| out != Path::new("-"));
-        if self.json && self.out.is_none() && !self.rehearse {
-            let told =
-                "one document and results do not go together: name a file for results with `--out`";
-            return Err(UsageError(told.to_owned()).into());
+        if self.json && self.out.is_none() && !self.dry_run {
+            let message =
+                "`--json` needs the standard output: name a file for results with `--out`";
+            return Err(UsageError(message.to_owned()).into());
         }
         let mut config = self.config.sources()?.read()?;
-        config.client = quiet(config.client);
+        config.client = without_log(config.client);
         let input = JobInput::read(&self.file, self.format)?;
-        let runtime = tokio::runtime::Runtime::new().context("no runtime can be started")?;
+        let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
         runtime.block_on(self.work(&config, &input, terminal))
     }
 
@@ -106,74 +106,76 @@ impl RunCommand {
         terminal: Terminal,
     ) -> anyhow::Result<Exit> {
         let client = Outflow::init(config.client.clone())?;
-        let settings = lasting(EngineSettings::from_section(&config.bulk)?);
-        let checked = ValidatedFile::new(input, &client, &settings);
-        checked.pass(self)?;
+        let settings = run_settings(EngineSettings::from_section(&config.bulk)?);
+        let file = ValidatedFile::new(input, &client, &settings);
+        file.accept(self)?;
         let now = SystemClock::new().wall();
-        let forecast = TenantBounds::new(&checked.demand, &client, &settings, now);
-        if self.rehearse {
-            return self.foretell(&forecast);
+        if self.dry_run {
+            let bounds = TenantBounds::new(&file.workload, &client, &settings, now);
+            return self.print_bounds(&bounds);
         }
-        let shift = RunContext {
+        let context = RunContext {
             client: &client,
             settings: &settings,
-            file: &checked,
+            file: &file,
             terminal,
         };
-        let summary = self.sit(config, shift).await?;
+        let summary = self.run_jobs(config, context).await?;
         client.close(LAST_WRITES).await;
         if self.json {
-            answer_json(&summary.json())?;
+            answer_json(&summary.to_json())?;
         }
-        say!("{}", summary.text());
+        say!("{}", summary.to_text());
         Ok(summary.exit())
     }
 
-    /// One sitting.
-    async fn sit(
+    /// Runs the jobs that are left.
+    async fn run_jobs(
         &self,
         config: &ProgramConfig,
-        shift: RunContext<'_>,
+        context: RunContext<'_>,
     ) -> anyhow::Result<RunSummary> {
-        let input = shift.file.input;
-        let dir = self.place(input);
+        let input = context.file.input;
+        let dir = self.directory(input);
         let jobs = StoreLocation::Dir(dir.join("jobs"));
-        let earlier = PreviousRun::from_location(&jobs);
-        // The lock of the jobs is that of everything in the directory, and of the results.
-        let opened = OpenStore::open(shift.client, jobs).await.map_err(in_use)?;
-        let ledger = Checkpoint::open(&dir, &input.stem, &input.mark)?;
-        let tally = opened.store().job_counts().await?;
-        ledger.fits(tally.submitted())?;
-        let results = ResultWriter::open(self.out.as_deref(), ledger)?;
-        let desk = RunDeps {
+        let previous = PreviousRun::from_location(&jobs);
+        // The lock of the job store protects the whole directory and the results.
+        let opened = OpenStore::open(context.client, jobs)
+            .await
+            .map_err(explain_lock)?;
+        let checkpoint = Checkpoint::open(&dir, &input.stem, &input.mark)?;
+        let counts = opened.store().job_counts().await?;
+        checkpoint.check_jobs(counts.submitted())?;
+        let results = ResultWriter::open(self.out.as_deref(), checkpoint)?;
+        let deps = RunDeps {
             store: Arc::clone(opened.store()),
-            client: shift.client,
-            file: shift.file,
-            failed: self.failed(),
+            client: context.client,
+            file: context.file,
+            failed_lines: self.failed_lines(),
         };
-        let mut sitting = RunLoop::new(desk, results).await?;
-        let ended = if sitting.has_work().await? {
-            let over = earlier.all_over_by(&config.client.apis, &config.bulk);
-            shift.work(opened, &mut sitting, over).await?
+        let mut run = RunLoop::new(deps, results).await?;
+        let ended = if run.has_work().await? {
+            let start = previous.all_over_by(&config.client.apis, &config.bulk);
+            context.work(opened, &mut run, start).await?
         } else {
-            sitting.finish().await?;
+            run.finish().await?;
             opened.close().await;
             LoopEnd::Finished
         };
-        sitting.are_read().await?;
-        Ok(sitting.summary(ended, &dir))
+        run.check_readers().await?;
+        Ok(run.summary(ended, &dir))
     }
 
-    const fn failed(&self) -> FailedLines {
+    const fn failed_lines(&self) -> FailedLines {
         if self.retry_failed {
-            FailedLines::TriedAnew
+            FailedLines::Retried
         } else {
             FailedLines::Left
         }
     }
 
-    /// A directory of its own for each file, so that two never meet.
-    fn place(&self, input: &JobInput) -> PathBuf {
+    /// Returns the directory of a file; each file has its own.
+    fn directory(&self, input: &JobInput) -> PathBuf {
         let own = || {
             data_dir()
                 .join("runs")
@@ -182,17 +184,17 @@ impl RunCommand {
         self.dir.clone().unwrap_or_else(own)
     }
 
-    fn foretell(&self, forecast: &TenantBounds) -> anyhow::Result<Exit> {
+    fn print_bounds(&self, bounds: &TenantBounds) -> anyhow::Result<Exit> {
         if self.json {
-            answer_json(&forecast.json())?;
+            answer_json(&bounds.json())?;
         } else {
-            answer(&foretold(forecast))?;
+            answer(&format_bounds(bounds))?;
         }
         Ok(Exit::Done)
     }
 }
 
-/// What a sitting that has something to do needs besides.
+/// Dependencies of a run that has work to do.
 struct RunContext<'a> {
     client: &'a Outflow,
     settings: &'a EngineSettings,
@@ -201,18 +203,18 @@ struct RunContext<'a> {
 }
 
 impl RunContext<'_> {
-    /// Works to the end, or until somebody interrupts, who may not even wait for the calls under way.
-    /// What was sent before is over at this instant.
+    /// Works until the last job is over, or until a signal. A second signal does not wait for calls in
+    /// flight. Jobs start after the given instant, when earlier calls no longer count.
     async fn work(
         self,
         opened: OpenStore,
-        sitting: &mut RunLoop<'_>,
-        over: Option<WallTime>,
+        run: &mut RunLoop<'_>,
+        start: Option<WallTime>,
     ) -> anyhow::Result<LoopEnd> {
-        let mut interrupt = ShutdownSignals::listen()?;
+        let mut signals = ShutdownSignals::listen()?;
         tokio::select! {
-            () = wait_out(over) => {}
-            () = interrupt.wait() => {
+            () = wait_for_start(start) => {}
+            () = signals.wait() => {
                 opened.close().await;
                 return Ok(LoopEnd::Interrupted);
             }
@@ -221,24 +223,24 @@ impl RunContext<'_> {
             .begin(self.client, self.settings.clone(), None)
             .await?;
         let worked = tokio::select! {
-            ended = sitting.work(&bulk, &self.file.demand, self.terminal) => ended,
-            () = interrupt.wait() => Ok(LoopEnd::Interrupted),
+            ended = run.work(&bulk, &self.file.workload, self.terminal) => ended,
+            () = signals.wait() => Ok(LoopEnd::Interrupted),
         };
         if worked.is_err() {
-            // What is under way comes to its end, so that the next run need not send it again.
+            // Calls in flight finish, so that the next run need not repeat them.
             tokio::select! {
                 _ = bulk.stop() => {}
-                () = interrupt.wait() => {}
+                () = signals.wait() => {}
             }
         }
         let mut ended = worked?;
         if ended == LoopEnd::Interrupted {
-            say!("finishing the calls under way; once more ends at once");
+            say!("finishing calls in flight; press Ctrl-C again to end at once");
             tokio::select! {
-                _ = bulk.wait_previous_window() => sitting.write_results().await?,
-                () = interrupt.wait() => return Ok(ended),
+                _ = bulk.drain() => run.write_results().await?,
+                () = signals.wait() => return Ok(ended),
             }
-            if !sitting.has_work().await? {
+            if !run.has_work().await? {
                 ended = LoopEnd::Finished;
             }
         }
@@ -247,80 +249,80 @@ impl RunContext<'_> {
     }
 }
 
-/// Waits until nothing counts any more that was sent before.
-async fn wait_out(over: Option<WallTime>) {
-    let left = over.map(|over| over.since(SystemClock::new().wall()));
+/// Waits until the calls of an earlier run no longer count.
+async fn wait_for_start(start: Option<WallTime>) {
+    let left = start.map(|start| start.since(SystemClock::new().wall()));
     if let Some(left) = left.filter(|left| !left.is_zero()) {
         say!(
-            "waiting {} for what was sent before to be over",
-            spoken(left)
+            "waiting {} until earlier calls no longer count",
+            format_span(left)
         );
         tokio::time::sleep(left).await;
     }
 }
 
-fn in_use(error: OpenError) -> anyhow::Error {
+fn explain_lock(error: OpenError) -> anyhow::Error {
     let is_in_use = matches!(&error, OpenError::Store(why) if why.is_in_use());
     let error = anyhow::Error::new(error);
     if is_in_use {
-        return error.context("this file is being run already, and nothing was changed");
+        return error.context("another process runs this file: nothing was changed");
     }
     error
 }
 
-fn foretold(forecast: &TenantBounds) -> String {
+fn format_bounds(bounds: &TenantBounds) -> String {
     let mut text = format!(
         "{} jobs take at least {}, by {}\n",
-        forecast.jobs,
-        spoken(forecast.ideal),
-        forecast.because
+        bounds.jobs,
+        format_span(bounds.ideal),
+        bounds.because
     );
-    for (name, part) in forecast.tenants.iter().take(MOST_TENANTS) {
+    for (name, part) in bounds.tenants.iter().take(MAX_TENANTS) {
         let allowed = part.allowed.as_ref();
         let allowed = allowed.map_or("no limit".to_owned(), ToString::to_string);
         // Writing to a string cannot fail.
-        let _whole = writeln!(
+        let _infallible = writeln!(
             text,
-            "  {name}: {} jobs, {} if it were alone ({allowed})",
+            "  {name}: {} jobs, {} if alone ({allowed})",
             part.jobs,
-            spoken(part.alone)
+            format_span(part.alone)
         );
     }
-    let more = forecast.tenants.len().saturating_sub(MOST_TENANTS);
+    let more = bounds.tenants.len().saturating_sub(MAX_TENANTS);
     if more > 0 {
-        let _whole = writeln!(text, "  and {more} tenants more");
+        let _infallible = writeln!(text, "  and {more} more tenants");
     }
     text.push_str("nothing was sent\n");
     text
 }
 
-/// A directory of a run is kept for one file, and nothing in it is forgotten while somebody may still go
-/// on with it. Whatever the file holds has room.
-fn lasting(settings: EngineSettings) -> EngineSettings {
+/// Adjusts settings for a run: nothing in its directory expires while the run may be resumed, and the queue
+/// holds the whole file.
+fn run_settings(settings: EngineSettings) -> EngineSettings {
     let mut settings = EngineSettings {
         queue_max: u64::MAX,
         shared: None,
         ..settings
     };
-    settings.retention.results = FOR_LONG;
-    settings.retention.names = FOR_LONG;
-    settings.retention.dead = FOR_LONG;
+    settings.retention.results = RETENTION;
+    settings.retention.names = RETENTION;
+    settings.retention.dead = RETENTION;
     settings
 }
 
 const LINES: &str = "\
 A line of NDJSON is an object with `api` and `path`, and may have `tenant`, `method`, `headers`, `body`
 or `json`, `cost`, `priority`, `not_before`, `deadline`, `id`, `idempotency_key`, `max_retries` and
-`timeout`. The first row of CSV names the same.
+`timeout`. The header of a CSV file has the same names.
 
-Ends with 0 if all are done, 3 if some failed or wait for an API that is gone, 2 if a line is wrong and
-nothing was sent, 130 if it was interrupted: run the same again to go on.";
+Exit codes: 0 if all jobs are done, 3 if some failed or wait for a removed API, 2 if a line is invalid and
+nothing was sent, 130 after an interruption: repeat the command to resume.";
 
-/// A run that nobody went on with for a year is over.
-const FOR_LONG: Duration = Duration::from_hours(365 * 24);
+/// A run that is not resumed within a year is abandoned.
+const RETENTION: Duration = Duration::from_hours(365 * 24);
 
-/// As many as a screen holds.
-const MOST_TENANTS: usize = 20;
+/// Fits on a screen.
+const MAX_TENANTS: usize = 20;
 
-/// What was kept goes to the disk before the process ends.
+/// Time for the cache to write to the disk before the process ends.
 const LAST_WRITES: Duration = Duration::from_secs(2);

@@ -1,10 +1,9 @@
-//! `outflow bulk submit`: a file of jobs, handed to a running program.
+//! `outflow bulk submit`: submits a file of jobs to a running program.
 //!
-//! All of it is read and checked before the first job is handed over: every line that is no job is told,
-//! and what an API or a limit has against one is asked of the program that knows them, as is whether there
-//! is room for all of it. Others may take that room meanwhile: then it stops at the first job that found
-//! none, and the same command goes on from there. Jobs without a name get the one that a run of the same file
-//! would give them, so that submitting a file twice submits it once.
+//! The command checks all lines before it submits the first job: it parses them itself, and asks the program
+//! for the checks of APIs, limits and queue space. Other clients may fill the queue meanwhile. Then it stops
+//! at the first rejected job, and a repetition goes on from there. Jobs without an id get the id that a run
+//! of the file would give them, so a file that is submitted twice runs once.
 
 mod batches;
 
@@ -29,32 +28,31 @@ use crate::command_line::InvalidLines;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json, count};
 
-/// Hands a file of jobs to a running program; they are kept before this ends.
+/// Submit a file of jobs to a running program, which stores them durably.
 #[derive(Args)]
-pub(crate) struct Submit {
-    /// The file of jobs, or `-` for what is piped in.
+pub(crate) struct SubmitCommand {
+    /// Read jobs from this file, or from the standard input for `-`.
     file: String,
-    /// How jobs are written, if the file's ending does not say it.
+    /// Read this format; by default the file's extension decides.
     #[arg(long, value_name = "FORMAT")]
     format: Option<InputFormat>,
-    /// The action that they belong to; otherwise one that is named after the file.
+    /// Add the jobs to this action; by default one named after the file.
     #[arg(long, value_name = "NAME")]
     action: Option<String>,
-    /// Leave the action open for more jobs.
+    /// Keep the action open for more jobs.
     #[arg(long)]
-    more: bool,
-    /// How long the action may take before it fails and the rest of its jobs are cancelled; otherwise what
-    /// `bulk.action_timeout` says.
-    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    keep_open: bool,
+    /// Fail the action after this time and cancel the rest of its jobs; by default `bulk.action_timeout`.
+    #[arg(long, value_name = "TIME", value_parser = read_timeout)]
     timeout: Option<Duration>,
-    /// Whom to tell when it is over: an API of the program's configuration, and a path there.
-    #[arg(long, value_name = "API/PATH", value_parser = hook)]
+    /// Notify this path of a configured API when the action is over.
+    #[arg(long, value_name = "API/PATH", value_parser = read_webhook)]
     webhook: Option<Webhook>,
     #[command(flatten)]
-    asked: AdminTarget,
+    target: AdminTarget,
 }
 
-/// What became of the jobs so far.
+/// Results of the submission so far.
 #[derive(Default)]
 struct AcceptedCounts {
     accepted: u64,
@@ -63,60 +61,60 @@ struct AcceptedCounts {
     reason: Option<String>,
 }
 
-impl Submit {
+impl SubmitCommand {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let input = JobInput::read(&self.file, self.format)?;
-        let batches = batches(&input).map_err(|wrong| self.refusal(&LineErrors::new(wrong)))?;
-        let wrong = self.check(&batches)?;
-        if wrong.all > 0 {
-            return Err(self.refusal(&wrong).into());
+        let batches = batches(&input).map_err(|errors| self.invalid(&LineErrors::new(errors)))?;
+        let errors = self.check(&batches)?;
+        if errors.total > 0 {
+            return Err(self.invalid(&errors).into());
         }
-        let own = || own_action(&input);
+        let own = || default_action(&input);
         let action = self.action.clone().unwrap_or_else(own);
-        let taken = match self.queue_full(&action, &batches)? {
+        let counts = match self.queue_full(&action, &batches)? {
             Some(refused) => refused,
             None => self.submit(&action, &batches, terminal)?,
         };
-        let known = taken.accepted > 0 || self.is_known(&action)?;
-        self.print(known.then_some(&action), &taken)
+        let known = counts.accepted > 0 || self.is_known(&action)?;
+        self.print(known.then_some(&action), &counts)
     }
 
-    /// Hands all of it over to an action that is what it is said to be. One that is over keeps what came of it
-    /// unless a job is new, so it is not opened before that is known.
+    /// Submits all batches to an action with the requested settings. A finished action keeps its results
+    /// unless a job is new, so it is opened only after that is known.
     fn submit(
         &self,
         action: &str,
         batches: &[JobBatch],
         terminal: Terminal,
     ) -> anyhow::Result<AcceptedCounts> {
-        let rest = if self.more {
+        let rest = if self.keep_open {
             BatchPosition::More
         } else {
             BatchPosition::Last
         };
-        let said = self.timeout.is_some() || self.webhook.is_some();
-        if !said {
-            return self.hand_over(action, (batches, rest), terminal);
+        let has_settings = self.timeout.is_some() || self.webhook.is_some();
+        if !has_settings {
+            return self.submit_batches(action, batches, rest, terminal);
         }
-        let place = action_path(action);
-        let known = self.asked.admin.request(Method::GET, &place, None)?;
+        let path = action_path(action);
+        let known = self.target.admin.request(Method::GET, &path, None)?;
         if !known.is_ok_and(|known| is_over(&known)) {
             self.open(action)?;
-            return self.hand_over(action, (batches, rest), terminal);
+            return self.submit_batches(action, batches, rest, terminal);
         }
-        let taken = self.hand_over(action, (batches, BatchPosition::More), terminal)?;
-        if taken.accepted > 0 {
+        let counts = self.submit_batches(action, batches, BatchPosition::More, terminal)?;
+        if counts.accepted > 0 {
             self.open(action)?;
-            if rest == BatchPosition::Last && !taken.is_queue_full() {
-                self.asked.post(&format!("{place}/close"), &json!({}))?;
+            if rest == BatchPosition::Last && !counts.is_queue_full() {
+                self.target.post(&format!("{path}/close"), &json!({}))?;
             }
         }
-        Ok(taken)
+        Ok(counts)
     }
 
-    /// Whether there is such an action: one that nobody opened and that got no job is none.
+    /// Returns true if the action exists. An action that was not opened and got no job does not.
     fn is_known(&self, action: &str) -> anyhow::Result<bool> {
-        let admin = &self.asked.admin;
+        let admin = &self.target.admin;
         match admin.request(Method::GET, &action_path(action), None)? {
             Ok(_) => Ok(true),
             Err(refused) if refused.status == StatusCode::NOT_FOUND => Ok(false),
@@ -124,43 +122,43 @@ impl Submit {
         }
     }
 
-    /// What is wrong; nothing was handed over by then.
-    fn refusal(&self, wrong: &LineErrors) -> InvalidLines {
+    /// Returns the error for invalid lines, before any job is submitted.
+    fn invalid(&self, errors: &LineErrors) -> InvalidLines {
         let file = &self.file;
-        let lines = wrong.told.iter();
+        let lines = errors.reported.iter();
         let lines = lines.map(|(line, why)| format!("{file}:{line}: {why}"));
         let lines: Vec<_> = lines.collect();
-        let mut words = format!(
-            "{} wrong, and nothing was submitted: mend what is told above",
-            count(wrong.all, "line is", "lines are")
+        let mut message = format!(
+            "{} invalid, and nothing was submitted: fix the errors above",
+            count(errors.total, "line is", "lines are")
         );
-        if lines.len() < wrong.all {
+        if lines.len() < errors.total {
             // Writing to a string cannot fail.
-            let _whole = write!(words, ", which is {} of them", lines.len());
+            let _infallible = write!(message, ", which are {} of them", lines.len());
         }
-        InvalidLines { words, lines }
+        InvalidLines { message, lines }
     }
 
-    /// That nothing is handed over, if the queue has not room for all of it. An action that is open may have
-    /// got a part of the file before, which needs no room again: how much, only the program finds out.
+    /// Returns a rejection of all jobs if the queue has no space for them. An open action may hold some of
+    /// them already, which need no further space; only the program knows their number.
     fn queue_full(
         &self,
         action: &str,
         batches: &[JobBatch],
     ) -> anyhow::Result<Option<AcceptedCounts>> {
-        let told = self.asked.get("/v1/bulk")?;
+        let report = self.target.get("/v1/bulk")?;
         let all: usize = batches.iter().map(JobBatch::len).sum();
         let all = u64::try_from(all).unwrap_or(u64::MAX);
-        // A program of an earlier version does not say how much it holds.
-        let most = part(&told, "queue_max").as_u64().unwrap_or(u64::MAX);
-        let queued = part(part(&told, "jobs"), "queued").as_u64().unwrap_or(0);
-        let room = most.saturating_sub(queued);
-        if all <= room || self.is_open(action)? {
+        // An older program does not report its capacity.
+        let capacity = part(&report, "queue_max").as_u64().unwrap_or(u64::MAX);
+        let queued = part(part(&report, "jobs"), "queued").as_u64().unwrap_or(0);
+        let space = capacity.saturating_sub(queued);
+        if all <= space || self.is_open(action)? {
             return Ok(None);
         }
         let reason = format!(
-            "{CAPACITY}, which has room for {room} of these {all}: submit them again when it has more, cut \
-             the file into smaller ones, or raise `bulk.queue_max` ({most})"
+            "{CAPACITY}, with space for {space} of {all} jobs: submit them again later, split the \
+             file, or raise `bulk.queue_max` ({capacity})"
         );
         Ok(Some(AcceptedCounts {
             rejected: all,
@@ -171,88 +169,89 @@ impl Submit {
 
     fn is_open(&self, action: &str) -> anyhow::Result<bool> {
         let known = self
-            .asked
+            .target
             .admin
             .request(Method::GET, &action_path(action), None)?;
         Ok(known.is_ok_and(|known| !is_over(&known)))
     }
 
-    /// What the program has against the jobs.
+    /// Returns the lines that the program reports as invalid.
     fn check(&self, batches: &[JobBatch]) -> anyhow::Result<LineErrors> {
-        let mut wrong = LineErrors::default();
+        let mut errors = LineErrors::default();
         for batch in batches {
-            let checked = self.asked.admin.request(
+            let checked = self.target.admin.request(
                 Method::POST,
                 "/v1/bulk/jobs?check=true",
                 Some(batch.body()),
             )?;
             if let Err(refused) = checked {
-                let found = batch.lines_of(&refused.problem);
-                if found.told.is_empty() {
-                    return Err(self.asked.admin.to_error(&refused));
+                let found = batch.invalid_lines(&refused.problem);
+                if found.reported.is_empty() {
+                    return Err(self.target.admin.to_error(&refused));
                 }
-                wrong.add(found);
+                errors.add(found);
             }
         }
-        Ok(wrong)
+        Ok(errors)
     }
 
-    /// Says what the action is to be, if it is not to be like all others.
+    /// Opens the action with its timeout and webhook.
     fn open(&self, action: &str) -> anyhow::Result<()> {
         let millis = self
             .timeout
             .map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
         let spec = json!({ "id": action, "timeout_ms": millis, "webhook": self.webhook });
-        self.asked.post("/v1/bulk/actions", &spec)?;
+        self.target.post("/v1/bulk/actions", &spec)?;
         Ok(())
     }
 
-    fn hand_over(
+    fn submit_batches(
         &self,
         action: &str,
-        (batches, rest): (&[JobBatch], BatchPosition),
+        batches: &[JobBatch],
+        rest: BatchPosition,
         terminal: Terminal,
     ) -> anyhow::Result<AcceptedCounts> {
-        let mut taken = AcceptedCounts::default();
+        let mut counts = AcceptedCounts::default();
         let all: usize = batches.iter().map(JobBatch::len).sum();
-        let mut handed = 0;
+        let mut submitted = 0;
         for (number, batch) in (1..).zip(batches) {
             let last = number == batches.len() && rest == BatchPosition::Last;
-            let place = format!("/v1/bulk/jobs?action={}&last={last}", encoded(action));
-            let admin = &self.asked.admin;
-            let answered = admin.request(Method::POST, &place, Some(batch.body()));
-            let answered =
-                answered.and_then(|told| told.map_err(|refused| admin.to_error(&refused)));
-            taken.add(&answered.map_err(|why| taken.so_far(action, all, why))?);
-            handed += batch.len();
+            let path = format!("/v1/bulk/jobs?action={}&last={last}", encoded(action));
+            let admin = &self.target.admin;
+            let result = admin.request(Method::POST, &path, Some(batch.body()));
+            let result =
+                result.and_then(|result| result.map_err(|refused| admin.to_error(&refused)));
+            counts.add(&result.map_err(|why| counts.explain_partial(action, all, why))?);
+            submitted += batch.len();
             if batches.len() > 1 {
-                terminal.progress(&format!("{handed} of {all} jobs handed over"));
+                terminal.progress(&format!("{submitted} of {all} jobs submitted"));
             }
-            // What comes later may find room, and would close the action before these.
-            if taken.is_queue_full() {
+            // A later batch may find space, and would close the action before these jobs.
+            if counts.is_queue_full() {
                 let all = u64::try_from(all).unwrap_or(u64::MAX);
-                taken.rejected = all.saturating_sub(taken.accepted + taken.duplicates);
+                counts.rejected = all.saturating_sub(counts.accepted + counts.duplicates);
                 break;
             }
         }
         terminal.progress("");
-        Ok(taken)
+        Ok(counts)
     }
 
-    /// Says what became of it, with the action if there is one.
-    fn print(&self, action: Option<&String>, taken: &AcceptedCounts) -> anyhow::Result<Exit> {
-        if self.asked.json {
+    /// Prints the counts, with the action if it exists.
+    fn print(&self, action: Option<&String>, counts: &AcceptedCounts) -> anyhow::Result<Exit> {
+        if self.target.json {
             answer_json(&json!({
-                "action": action, "accepted": taken.accepted,
-                "duplicates": taken.duplicates, "rejected": taken.rejected,
-                "reason": taken.reason,
+                "action": action, "accepted": counts.accepted,
+                "duplicates": counts.duplicates, "rejected": counts.rejected,
+                "reason": counts.reason,
             }))?;
         } else {
-            answer(&taken.text(action))?;
+            answer(&counts.to_text(action))?;
         }
-        Ok(match &taken.reason {
-            // What found no room now will later; an action that takes no more never does.
-            Some(_) if taken.is_queue_full() => Exit::Blocked,
+        Ok(match &counts.reason {
+            // A full queue has space later; a closed action never accepts jobs again.
+            Some(_) if counts.is_queue_full() => Exit::Blocked,
             Some(_) => Exit::Failed,
             None => Exit::Done,
         })
@@ -260,55 +259,59 @@ impl Submit {
 }
 
 impl AcceptedCounts {
-    fn add(&mut self, told: &Value) {
-        let count = |key: &str| part(told, key).as_u64().unwrap_or(0);
+    fn add(&mut self, result: &Value) {
+        let count = |key: &str| part(result, key).as_u64().unwrap_or(0);
         self.accepted += count("accepted");
         self.duplicates += count("duplicates");
         self.rejected += count("rejected");
-        let mut reasons = part(told, "jobs").as_array().into_iter().flatten();
+        let mut reasons = part(result, "jobs").as_array().into_iter().flatten();
         let rejected = reasons.find(|job| part(job, "destination") == "rejected");
         let reason = rejected.and_then(|job| part(job, "reason").as_str());
         self.reason = self.reason.take().or(reason.map(str::to_owned));
     }
 
-    /// Whether some found no room in the queue.
+    /// Returns true if the queue was full for some jobs.
     fn is_queue_full(&self) -> bool {
         let reason = self.reason.as_deref();
         reason.is_some_and(|reason| reason.starts_with(CAPACITY))
     }
 
-    /// Why the rest was not taken, after what is known of those before.
-    fn so_far(&self, action: &str, all: usize, why: anyhow::Error) -> anyhow::Error {
+    /// Adds the number of accepted jobs to an error.
+    fn explain_partial(&self, action: &str, all: usize, why: anyhow::Error) -> anyhow::Error {
         let taken = self.accepted + self.duplicates;
         if taken == 0 {
             return why;
         }
         why.context(format!(
-            "{taken} of {all} jobs were taken as action {action}, which stays open for the others: submit \
-             the same file again when this is mended, and no job is taken twice"
+            "{taken} of {all} jobs were accepted as action {action}, which stays open for the others: fix \
+             the error and submit the file again; no job runs twice"
         ))
     }
 
-    fn text(&self, action: Option<&String>) -> String {
+    fn to_text(&self, action: Option<&String>) -> String {
         let accepted = usize::try_from(self.accepted).unwrap_or(usize::MAX);
-        let mut text = format!("{} taken", count(accepted, "job was", "jobs were"));
+        let mut text = format!("{} accepted", count(accepted, "job was", "jobs were"));
         // Writing to a string cannot fail.
         if let Some(action) = action {
-            let _whole = write!(text, " as action {action}");
+            let _infallible = write!(text, " as action {action}");
         }
         if self.duplicates > 0 {
-            let _whole = write!(text, ", {} had been before", self.duplicates);
+            let _infallible = write!(text, ", {} submitted before", self.duplicates);
         }
         if self.rejected > 0 {
             let reason = self.reason.as_deref().unwrap_or("no reason was given");
             let rejected = usize::try_from(self.rejected).unwrap_or(usize::MAX);
-            let _whole = write!(text, ", {} not: {reason}", count(rejected, "was", "were"));
+            let _infallible = write!(
+                text,
+                ", {} rejected: {reason}",
+                count(rejected, "was", "were")
+            );
         }
-        let _whole = match action {
+        let _infallible = match action {
             Some(action) if self.is_queue_full() => writeln!(
                 text,
-                "\nthe action stays open for the rest: submit the same again when there is room, and it goes \
-                 on where it stopped\nwatch them with `outflow bulk watch {action}`"
+                "\nthe action stays open for the rest: submit the file again when the queue has space, and \
+                 it goes on where it stopped\nwatch them with `outflow bulk watch {action}`"
             ),
             Some(action) => writeln!(text, "\nwatch them with `outflow bulk watch {action}`"),
             None if self.is_queue_full() => writeln!(text),
@@ -322,28 +325,28 @@ fn action_path(action: &str) -> String {
     format!("/v1/bulk/actions/{}", encoded(action))
 }
 
-/// The name of an action that nobody named: the file's, as much of it as a name holds, and its mark.
-fn own_action(input: &JobInput) -> String {
+/// Returns the default name of an action: the file name, shortened to fit, and the hash of the file.
+fn default_action(input: &JobInput) -> String {
     let stem = input.stem.replace(
         |letter: char| letter.is_whitespace() || letter.is_control(),
         "-",
     );
-    let most = LONGEST_NAME.saturating_sub(input.mark.len() + 1);
+    let limit = MAX_NAME.saturating_sub(input.mark.len() + 1);
     let stem = stem
-        .get(..stem.floor_char_boundary(most))
+        .get(..stem.floor_char_boundary(limit))
         .unwrap_or_default();
     format!("{stem}-{}", input.mark)
 }
 
-/// Reads a time in which something can be done.
-fn some_time(text: &str) -> anyhow::Result<Duration> {
+/// Parses a timeout of at least a millisecond.
+fn read_timeout(text: &str) -> anyhow::Result<Duration> {
     let span = read_duration(text)?;
-    let some = Some(span).filter(|span| *span >= Duration::from_millis(1));
-    some.context("nothing is done in no time: say at least 1ms")
+    let timeout = Some(span).filter(|span| *span >= Duration::from_millis(1));
+    timeout.context("the timeout is too short: use at least 1ms")
 }
 
-/// Reads `API/PATH`.
-fn hook(text: &str) -> Result<Webhook, String> {
+/// Parses `API/PATH`.
+fn read_webhook(text: &str) -> Result<Webhook, String> {
     let (api, path) = text
         .split_once('/')
         .filter(|(api, _)| !api.is_empty())
@@ -354,11 +357,11 @@ fn hook(text: &str) -> Result<Webhook, String> {
     })
 }
 
-/// How the engine begins to say that there is no room.
+/// Start of the engine's message for a full queue.
 const CAPACITY: &str = "queue at capacity";
 
-/// What a name of an action may have, in bytes.
-const LONGEST_NAME: usize = 128;
+/// Longest name of an action, in bytes.
+const MAX_NAME: usize = 128;
 
-/// Where to look for jobs that were known before, under another action or none.
-const NO_ACTION: &str = "`outflow bulk status` lists those that there are";
+/// Advice for jobs that were known before, under another action or none.
+const NO_ACTION: &str = "`outflow bulk status` lists all actions";

@@ -1,17 +1,17 @@
-//! What is told of jobs as people read it.
+//! Text tables of jobs, tenants, actions and dead letters.
 //!
-//! A field that is not there is shown as a dash: a newer or an older program may be at the other end.
+//! A missing field is shown as a dash: the other program may be newer or older.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::terminal::{TextTable, count, spoken};
+use crate::terminal::{TextTable, count, format_span};
 
-/// All jobs, by tenant and action.
-pub(super) fn status(told: &Value) -> String {
-    let jobs = part(told, "jobs");
+/// Formats all jobs by tenant and action.
+pub(super) fn status(report: &Value) -> String {
+    let jobs = part(report, "jobs");
     let mut text = format!(
         "{} queued, {} in flight, {} done, {} failed, {} cancelled; {} of {} workers busy ({}, {})\n",
         plain(part(jobs, "queued")),
@@ -19,12 +19,12 @@ pub(super) fn status(told: &Value) -> String {
         plain(part(jobs, "done")),
         failed(jobs),
         plain(part(jobs, "cancelled")),
-        plain(part(part(told, "workers"), "busy")),
-        plain(part(part(told, "workers"), "all")),
-        plain(part(told, "scheduler")),
-        plain(part(told, "store")),
+        plain(part(part(report, "workers"), "busy")),
+        plain(part(part(report, "workers"), "all")),
+        plain(part(report, "scheduler")),
+        plain(part(report, "store")),
     );
-    let tenants = list(told, "tenants");
+    let tenants = list(report, "tenants");
     if !tenants.is_empty() {
         let mut table = TextTable::new([
             "tenant",
@@ -36,7 +36,7 @@ pub(super) fn status(told: &Value) -> String {
             "throttles",
             "rate",
         ]);
-        for tenant in tenants.iter().take(MOST_ROWS) {
+        for tenant in tenants.iter().take(MAX_ROWS) {
             let jobs = part(tenant, "jobs");
             table.row([
                 paused(part(tenant, "tenant"), tenant),
@@ -50,35 +50,35 @@ pub(super) fn status(told: &Value) -> String {
             ]);
         }
         // Writing to a string cannot fail.
-        let _whole = write!(text, "\n{}{}", table.text(), more(tenants));
+        let _infallible = write!(text, "\n{}{}", table.text(), omitted(tenants));
     }
-    let actions = list(told, "actions");
+    let actions = list(report, "actions");
     if !actions.is_empty() {
-        let _whole = write!(text, "\n{}{}", of_actions(actions), more(actions));
+        let _infallible = write!(text, "\n{}{}", actions_table(actions), omitted(actions));
     }
     text
 }
 
-/// How many of a list are not shown.
-fn more(list: &[Value]) -> String {
-    match list.len().saturating_sub(MOST_ROWS) {
+/// Returns a note on the entries that are not shown, if any.
+fn omitted(list: &[Value]) -> String {
+    match list.len().saturating_sub(MAX_ROWS) {
         0 => String::new(),
-        more => format!("and {more} more: `--json` names all\n"),
+        more => format!("and {more} more: use `--json` to list all\n"),
     }
 }
 
-/// Whether a tenant or an action has jobs that wait or are under way.
+/// Returns true if a tenant or an action has jobs that wait or are in flight.
 pub(super) fn has_work(owner: &Value) -> bool {
     let jobs = part(owner, "jobs");
     number(part(jobs, "queued")) + number(part(jobs, "in_flight")) > 0
 }
 
-/// One action.
-pub(super) fn action(told: &Value) -> String {
-    of_actions(std::slice::from_ref(told))
+/// Formats one action.
+pub(super) fn action(report: &Value) -> String {
+    actions_table(std::slice::from_ref(report))
 }
 
-fn of_actions(actions: &[Value]) -> String {
+fn actions_table(actions: &[Value]) -> String {
     let mut table = TextTable::new([
         "action",
         "stage",
@@ -89,10 +89,10 @@ fn of_actions(actions: &[Value]) -> String {
         "throttles",
         "left",
     ]);
-    for action in actions.iter().take(MOST_ROWS) {
+    for action in actions.iter().take(MAX_ROWS) {
         let jobs = part(action, "jobs");
         table.row([
-            held(action),
+            action_name(action),
             plain(part(action, "stage")),
             percent(part(action, "over_ppm")),
             format!(
@@ -109,17 +109,17 @@ fn of_actions(actions: &[Value]) -> String {
     table.text()
 }
 
-/// Those that failed for good: the dead letters, and those that were thrown away since.
+/// Returns the number of permanent failures: dead letters, and purged ones.
 fn failed(jobs: &Value) -> u64 {
     number(part(jobs, "dead")) + number(part(jobs, "failed"))
 }
 
-/// How far an action is, in a line.
+/// Formats the progress of an action as one line.
 pub(super) fn line(action: &Value) -> String {
     let jobs = part(action, "jobs");
     format!(
         "{}: {} {}, {} of {} done, {} left",
-        held(action),
+        action_name(action),
         plain(part(action, "stage")),
         percent(part(action, "over_ppm")),
         plain(part(jobs, "done")),
@@ -128,31 +128,31 @@ pub(super) fn line(action: &Value) -> String {
     )
 }
 
-/// What was done, and to how many.
-pub(super) fn control_result(told: &Value) -> String {
-    let jobs = part(told, "jobs").as_u64();
+/// Formats the result of a control command.
+pub(super) fn control_result(result: &Value) -> String {
+    let jobs = part(result, "jobs").as_u64();
     let counted = |one, many| {
         let jobs = jobs.and_then(|jobs| usize::try_from(jobs).ok());
         count(jobs.unwrap_or_default(), one, many)
     };
-    let mut text = match (part(told, "what").as_str().unwrap_or_default(), jobs) {
-        ("cancel", Some(_)) => counted("job was", "jobs were") + " cancelled before they began",
-        ("release", Some(_)) => counted("job is", "jobs are") + " still put off",
-        ("retry", Some(_)) => counted("job stands", "jobs stand") + " in line again",
-        ("purge", Some(_)) => counted("dead letter was", "dead letters were") + " thrown away",
-        ("pause", _) => "paused: what is under way goes on, and nothing new begins".to_owned(),
+    let mut text = match (part(result, "what").as_str().unwrap_or_default(), jobs) {
+        ("cancel", Some(_)) => counted("job was", "jobs were") + " cancelled before their start",
+        ("release", Some(_)) => counted("job is", "jobs are") + " still deferred",
+        ("retry", Some(_)) => counted("job is", "jobs are") + " queued again",
+        ("purge", Some(_)) => counted("dead letter was", "dead letters were") + " deleted",
+        ("pause", _) => "paused: jobs in flight go on, and no new job starts".to_owned(),
         ("resume", _) => "resumed".to_owned(),
         _ => "done".to_owned(),
     };
-    if let Some(note) = part(told, "note").as_str() {
+    if let Some(note) = part(result, "note").as_str() {
         text = format!("{text}; {note}");
     }
     text + "\n"
 }
 
-/// Dead letters.
-pub(super) fn dead(told: &Value) -> String {
-    let letters = list(told, "dead");
+/// Formats a page of dead letters.
+pub(super) fn dead(page: &Value) -> String {
+    let letters = list(page, "dead");
     if letters.is_empty() {
         return "no dead letters\n".to_owned();
     }
@@ -175,16 +175,16 @@ pub(super) fn dead(told: &Value) -> String {
                 plain(part(letter, "api")),
                 plain(part(letter, "path"))
             ),
-            last.map_or_else(dash, |mishap| plain(part(mishap, "words"))),
+            last.map_or_else(dash, |error| plain(part(error, "words"))),
         ]);
     }
     let mut text = table.text();
-    if let Some(all) = part(told, "all").as_u64() {
-        let next = plain(part(told, "next"));
+    if let Some(all) = part(page, "all").as_u64() {
+        let next = plain(part(page, "next"));
         // Writing to a string cannot fail.
-        let _whole = writeln!(
+        let _infallible = writeln!(
             text,
-            "there are {all} in all: `--after {next}` shows those behind these, `--most` up to a thousand at once"
+            "there are {all} in all: `--after {next}` lists the next ones, `--limit` up to a thousand at once"
         );
     }
     text
@@ -199,8 +199,8 @@ fn paused(name: &Value, owner: &Value) -> String {
     }
 }
 
-/// The name of an action, and what holds it.
-fn held(action: &Value) -> String {
+/// Formats the name of an action, and the pause that holds it.
+fn action_name(action: &Value) -> String {
     let name = paused(part(action, "id"), action);
     match usize::try_from(number(part(action, "held"))) {
         Ok(0) | Err(_) => name,
@@ -210,16 +210,16 @@ fn held(action: &Value) -> String {
 
 fn remaining(action: &Value) -> String {
     let left = part(action, "eta_ms").as_u64();
-    left.map_or_else(dash, |millis| spoken(Duration::from_millis(millis)))
+    left.map_or_else(dash, |millis| format_span(Duration::from_millis(millis)))
 }
 
-/// A list, or an empty one.
+/// Returns a list of a document, or an empty one.
 pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     let list = value.get(key).and_then(Value::as_array);
     list.map_or(&[], Vec::as_slice)
 }
 
-/// A field, or nothing.
+/// Returns a field of a document, or null.
 pub(super) fn part<'v>(value: &'v Value, key: &str) -> &'v Value {
     value.get(key).unwrap_or(&Value::Null)
 }
@@ -245,8 +245,8 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// As many rows as somebody looks through.
-const MOST_ROWS: usize = 50;
+/// More rows than this are hard to read.
+const MAX_ROWS: usize = 50;
 
 #[cfg(test)]
 mod tests {
@@ -256,10 +256,10 @@ mod tests {
 
     #[test]
     fn an_action_is_a_row() {
-        let told = json!({ "id": "nightly", "stage": "RUNNING", "paused": true, "over_ppm": 255_000,
+        let report = json!({ "id": "nightly", "stage": "RUNNING", "paused": true, "over_ppm": 255_000,
             "eta_ms": 9_500, "jobs": { "total": 200, "done": 49, "dead": 1, "failed": 1,
             "cancelled": 0, "throttles": 3 } });
-        let row = action(&told);
+        let row = action(&report);
         assert!(
             row.contains(
                 "nightly (paused)  RUNNING  25.5 %  49 of 200  2       0          3          9.5 s"
@@ -269,19 +269,19 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_an_action_is_told_with_it() {
-        let told = json!({ "id": "nightly", "stage": "RUNNING", "held": 2, "eta_ms": null,
+    fn an_action_shows_how_many_tenants_are_paused() {
+        let report = json!({ "id": "nightly", "stage": "RUNNING", "held": 2, "eta_ms": null,
             "jobs": { "total": 9, "done": 4 } });
-        assert!(action(&told).contains("nightly (2 tenants paused)  RUNNING"));
-        let line = line(&told);
+        assert!(action(&report).contains("nightly (2 tenants paused)  RUNNING"));
+        let line = line(&report);
         let expected = "nightly (2 tenants paused): RUNNING -, 4 of 9 done, - left";
         assert_eq!(line, expected);
     }
 
-    // 51 tenants: one more than is shown.
+    // 51 tenants: one more than the table shows.
     #[test]
-    fn what_is_not_shown_is_counted() {
-        let tenants: Vec<_> = (0..=MOST_ROWS)
+    fn omitted_rows_are_counted() {
+        let tenants: Vec<_> = (0..=MAX_ROWS)
             .map(|number| json!({ "tenant": format!("t{number}") }))
             .collect();
         let text = status(&json!({ "tenants": tenants }));
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_a_dash() {
+    fn a_missing_field_is_a_dash() {
         assert!(status(&Value::Null).starts_with("- queued"));
         assert_eq!(dead(&Value::Null), "no dead letters\n");
         assert_eq!(control_result(&Value::Null), "done\n");

@@ -1,4 +1,4 @@
-//! `outflow bulk watch` and `results`: how an action goes, and what came of it.
+//! `outflow bulk watch` and `results`: show the progress and the results of an action.
 
 use std::time::Duration;
 
@@ -13,67 +13,68 @@ use crate::admin_client::path;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json, say};
 
-/// Watches an action until it is over to its last job.
+/// Watch an action until its last job is over.
 #[derive(Args)]
-pub(crate) struct Watch {
-    /// The action.
+pub(crate) struct WatchCommand {
+    /// Select this action.
     action: String,
     #[command(flatten)]
-    asked: AdminTarget,
+    target: AdminTarget,
 }
 
-/// Prints what came of the jobs of an action, a line of JSON each; with `--json` one document.
+/// Print the results of an action, one line of JSON for each job; with `--json` one document.
 ///
-/// Of one that took too long or was cancelled it waits for what is still under way.
+/// For an action that timed out or was cancelled, wait for its jobs in flight.
 #[derive(Args)]
 pub(crate) struct ResultsCommand {
-    /// The action.
+    /// Select this action.
     action: String,
-    /// Those after this place, as the last line of an earlier answer says it.
-    #[arg(long, value_name = "PLACE", default_value_t = 0)]
+    /// Print results after this cursor, which the last line of an earlier output contains.
+    #[arg(long, value_name = "CURSOR", default_value_t = 0)]
     after: u64,
     #[command(flatten)]
-    asked: AdminTarget,
+    target: AdminTarget,
 }
 
-impl Watch {
+impl WatchCommand {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        let place = path([&"v1", &"bulk", &"actions", &self.action]);
-        let glances = PollInterval::new()?;
-        let (mut looks, mut before) = (0_u64, Value::Null);
+        let path = path([&"v1", &"bulk", &"actions", &self.action]);
+        let interval = PollInterval::new()?;
+        let (mut polls, mut before) = (0_u64, Value::Null);
         loop {
-            let told = self.asked.get(&place)?;
-            if is_over(&told) && !has_open(&told) {
+            let report = self.target.get(&path)?;
+            if is_over(&report) && !has_open(&report) {
                 terminal.progress("");
-                self.asked.print(&told, tables::action)?;
-                return Ok(exit(&told));
+                self.target.print(&report, tables::action)?;
+                return Ok(exit(&report));
             }
-            let line = tables::line(&told);
+            let line = tables::line(&report);
             terminal.progress(&line);
-            // Where nobody looks on, a line now and then, and only if something changed.
+            // Without a terminal, a line at intervals, and only after a change.
             if !terminal.is_watched()
-                && looks.is_multiple_of(SELDOM)
-                && before != *part(&told, "jobs")
+                && polls.is_multiple_of(POLLS_PER_LINE)
+                && before != *part(&report, "jobs")
             {
                 say!("{line}");
-                before = part(&told, "jobs").clone();
+                before = part(&report, "jobs").clone();
             }
-            looks += 1;
-            glances.wait();
+            polls += 1;
+            interval.wait();
         }
     }
 }
 
 impl ResultsCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        self.wait_for_the_rest()?;
-        let place = path([&"v1", &"bulk", &"actions", &self.action, &"results"]);
+        self.wait_until_complete()?;
+        let path = path([&"v1", &"bulk", &"actions", &self.action, &"results"]);
         let (mut after, mut all) = (self.after, Vec::new());
         loop {
-            let asked = format!("{place}?after={after}&most=1000");
-            let page = self.asked.get(&asked)?;
+            let page = self
+                .target
+                .get(&format!("{path}?after={after}&most=1000"))?;
             let mut results = tables::list(&page, "results").to_vec();
-            if self.asked.json {
+            if self.target.json {
                 all.append(&mut results);
             }
             let lines: Vec<_> = results.iter().map(|result| format!("{result}\n")).collect();
@@ -83,45 +84,46 @@ impl ResultsCommand {
                 None => break,
             }
         }
-        if self.asked.json {
+        if self.target.json {
             answer_json(&json!({ "action": self.action, "results": all }))?;
         }
         Ok(Exit::Done)
     }
 
-    /// An action that ended early has no result of what is under way, and no other way to be complete.
-    fn wait_for_the_rest(&self) -> anyhow::Result<()> {
-        let place = path([&"v1", &"bulk", &"actions", &self.action]);
-        let glances = PollInterval::new()?;
+    /// Waits for jobs in flight of an action that ended early; they still lack results.
+    fn wait_until_complete(&self) -> anyhow::Result<()> {
+        let path = path([&"v1", &"bulk", &"actions", &self.action]);
+        let interval = PollInterval::new()?;
         loop {
-            let told = self.asked.get(&place)?;
-            if !is_over(&told) || !has_open(&told) {
+            let report = self.target.get(&path)?;
+            if !is_over(&report) || !has_open(&report) {
                 return Ok(());
             }
-            glances.wait();
+            interval.wait();
         }
     }
 }
 
-/// The time between two looks.
+/// Time between two polls.
 struct PollInterval(Runtime);
 
 impl PollInterval {
     fn new() -> anyhow::Result<Self> {
         let runtime = Builder::new_current_thread().enable_time().build();
-        runtime.map(Self).context("no runtime can be started")
+        runtime.map(Self).context("cannot start the runtime")
     }
 
     fn wait(&self) {
-        self.0.block_on(async { tokio::time::sleep(GLANCE).await });
+        self.0
+            .block_on(async { tokio::time::sleep(POLL_PERIOD).await });
     }
 }
 
-/// Whether jobs of it wait or are under way.
+/// Returns true if jobs of the action wait or are in flight.
 fn has_open(action: &Value) -> bool {
     let jobs = part(action, "jobs");
-    let some = |what| part(jobs, what).as_u64().is_some_and(|many| many > 0);
-    some("queued") || some("in_flight")
+    let has = |key| part(jobs, key).as_u64().is_some_and(|count| count > 0);
+    has("queued") || has("in_flight")
 }
 
 pub(super) fn is_over(action: &Value) -> bool {
@@ -138,19 +140,19 @@ fn exit(action: &Value) -> Exit {
     }
 }
 
-/// A person sees a second; a program at the other end does not notice it.
-const GLANCE: Duration = Duration::from_secs(1);
+/// Short enough for a user, and no load for the program.
+const POLL_PERIOD: Duration = Duration::from_secs(1);
 
-/// So many looks between two lines of a log.
-const SELDOM: u64 = 5;
+/// Polls between two lines of a log.
+const POLLS_PER_LINE: u64 = 5;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // Timed out with one of three under way, and the same a moment later.
+    // Timed out with one of three jobs in flight, then with none.
     #[test]
-    fn an_action_is_watched_until_nothing_of_it_is_under_way() {
+    fn an_action_is_watched_until_no_job_is_in_flight() {
         let early = json!({ "stage": "FAILED", "jobs": { "queued": 0, "in_flight": 1 } });
         assert!(is_over(&early) && has_open(&early));
         let late = json!({ "stage": "FAILED", "jobs": { "queued": 0, "in_flight": 0 } });

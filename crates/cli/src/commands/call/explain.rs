@@ -1,4 +1,4 @@
-//! Where a call stands before it is sent.
+//! State of the limits before a call is sent.
 
 use std::fmt;
 
@@ -6,35 +6,35 @@ use outflow::{LimitReport, Target, Upstream};
 use outflow_core::Decision;
 use serde_json::{Value, json};
 
-/// The group, the state and the limits that a call meets.
+/// Group, health state and limits of a call.
 #[derive(Debug)]
 pub(super) struct CallExplanation {
     group: String,
     cost: u64,
     state: &'static str,
-    limits: Vec<GroupView>,
-    /// How long it would wait now; `None` if it never could go.
+    limits: Vec<LimitUse>,
+    /// Wait estimate; `None` if the call can never be sent.
     wait_ms: Option<u64>,
 }
 
 #[derive(Debug)]
-struct GroupView {
+struct LimitUse {
     rate: String,
     used: u64,
-    most: u64,
+    limit: u64,
 }
 
 impl CallExplanation {
-    /// As the door sees it now.
-    pub(super) fn from_upstream(door: &Upstream, target: Target) -> Self {
-        let group = door.group_name(target);
-        let report = door.report();
+    /// Returns the current state of an upstream for a target.
+    pub(super) fn from_upstream(upstream: &Upstream, target: Target) -> Self {
+        let group = upstream.group_name(target);
+        let report = upstream.report();
         let own = report.groups.iter().find(|one| one.name == group);
         let own = own.map_or(&[][..], |own| &own.limits);
-        let wait_ms = match door.check(target) {
+        let wait_ms = match upstream.check(target) {
             Decision::Allow(()) => Some(0),
             Decision::WaitUntil(at) => {
-                let nanos = at.since(door.now()).as_nanos();
+                let nanos = at.since(upstream.now()).as_nanos();
                 u64::try_from(nanos.div_ceil(1_000_000)).ok()
             }
             Decision::Never => None,
@@ -42,21 +42,21 @@ impl CallExplanation {
         Self {
             group: group.to_string(),
             cost: target.cost().units(),
-            state: door.state(target).name(),
+            state: upstream.state(target).name(),
             limits: report
                 .limits
                 .iter()
                 .chain(own)
-                .map(GroupView::from_report)
+                .map(LimitUse::from_report)
                 .collect(),
             wait_ms,
         }
     }
 
-    /// The same for programs.
-    pub(super) fn json(&self) -> Value {
+    /// Returns the state as JSON.
+    pub(super) fn to_json(&self) -> Value {
         let limit =
-            |one: &GroupView| json!({ "rate": one.rate, "used": one.used, "most": one.most });
+            |one: &LimitUse| json!({ "rate": one.rate, "used": one.used, "most": one.limit });
         json!({
             "group": self.group,
             "cost": self.cost,
@@ -67,12 +67,12 @@ impl CallExplanation {
     }
 }
 
-impl GroupView {
+impl LimitUse {
     fn from_report(report: &LimitReport) -> Self {
         Self {
             rate: report.limit.rate().to_string(),
             used: report.usage.weight,
-            most: report.usage.limit,
+            limit: report.usage.limit,
         }
     }
 }
@@ -81,16 +81,13 @@ impl fmt::Display for CallExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "group   {} at a cost of {}", self.group, self.cost)?;
         writeln!(f, "state   {}", self.state)?;
-        for GroupView { rate, used, most } in &self.limits {
-            writeln!(f, "limit   {rate}: {used} of {most} used")?;
+        for LimitUse { rate, used, limit } in &self.limits {
+            writeln!(f, "limit   {rate}: {used} of {limit} used")?;
         }
         match self.wait_ms {
             Some(0) => writeln!(f, "wait    none"),
             Some(millis) => writeln!(f, "wait    {millis} ms"),
-            None => writeln!(
-                f,
-                "wait    it can never go: it costs more than a limit allows"
-            ),
+            None => writeln!(f, "wait    forever: the cost is higher than a limit"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is sent: headers and bodies as people type them.
+//! Headers and bodies of the command line.
 
 use std::io::Read;
 
@@ -9,28 +9,30 @@ use serde_json::Value;
 
 use crate::command_line::UsageError;
 
-/// Reads `Name: value`.
+/// Parses `Name: value`.
 pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), UsageError> {
     let read = text.split_once(':').and_then(|(name, value)| {
         let name = HeaderName::try_from(name.trim()).ok()?;
         Some((name, HeaderValue::from_str(value.trim()).ok()?))
     });
-    // Not the text itself: a header may hold a key.
-    read.ok_or_else(|| UsageError("a header is written like `-H 'Accept: text/plain'`".to_owned()))
+    // The message omits the text, since a header may hold a key.
+    read.ok_or_else(|| {
+        UsageError("invalid header: write it like `-H 'Accept: text/plain'`".to_owned())
+    })
 }
 
-/// A body to send.
+/// Body of a request.
 #[derive(Debug, PartialEq)]
 pub(super) enum BodyInput {
-    /// As it is.
+    /// Bytes without a type.
     Bytes(Vec<u8>),
-    /// As JSON, with its type.
+    /// JSON, with its content type.
     Json(Value),
 }
 
 impl BodyInput {
-    /// Gives it to a call.
-    pub(super) fn on(self, call: Call) -> Call {
+    /// Adds the body to a call.
+    pub(super) fn add_to(self, call: Call) -> Call {
         match self {
             Self::Bytes(bytes) => call.body(bytes),
             Self::Json(value) => call.json(&value),
@@ -38,7 +40,7 @@ impl BodyInput {
     }
 }
 
-/// What is to be sent, if anything.
+/// Reads the body, if the command line has one.
 pub(super) fn body(data: Option<&str>, json: Option<&str>) -> anyhow::Result<Option<BodyInput>> {
     if let Some(data) = data {
         return Ok(Some(BodyInput::Bytes(bytes(data)?)));
@@ -55,11 +57,11 @@ fn bytes(data: &str) -> anyhow::Result<Vec<u8>> {
     if data == "-" {
         let mut bytes = Vec::new();
         let read = std::io::stdin().read_to_end(&mut bytes);
-        read.context("the body cannot be read from the standard input")?;
+        read.context("cannot read the body from the standard input")?;
         return Ok(bytes);
     }
     match data.strip_prefix('@') {
-        Some(file) => std::fs::read(file).with_context(|| format!("`{file}` cannot be read")),
+        Some(file) => std::fs::read(file).with_context(|| format!("cannot read `{file}`")),
         None => Ok(data.into()),
     }
 }

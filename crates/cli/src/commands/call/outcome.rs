@@ -1,4 +1,4 @@
-//! What came of a call, and how it is shown.
+//! Result of a call, and its output.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,8 +17,8 @@ use super::explain::CallExplanation;
 use crate::exit::Exit;
 use crate::terminal::{answer, answer_bytes, answer_json, say, show};
 
-/// An answer or an error, and what it took.
-pub(super) struct CallOutcome {
+/// Response or error of a call, and its timing.
+pub(super) struct CallResult {
     ended: Result<ResponseView, Error>,
     timing: CallTiming,
 }
@@ -31,11 +31,11 @@ struct ResponseView {
 }
 
 impl ResponseView {
-    fn show(&self, shown: &OutputArgs) -> anyhow::Result<()> {
-        if shown.include {
-            answer(&head(self))?;
+    fn print(&self, output: &OutputArgs) -> anyhow::Result<()> {
+        if output.include {
+            answer(&format_head(self))?;
         }
-        match &shown.output {
+        match &output.output {
             Some(file) => std::fs::write(file, &self.body)
                 .with_context(|| format!("`{}` cannot be written", file.display())),
             None => answer_bytes(&self.body),
@@ -46,16 +46,16 @@ impl ResponseView {
 struct CallTiming {
     waited: Duration,
     attempts: u32,
-    /// From sending to the first byte of the last attempt that was answered.
+    /// From the send to the first byte, for the last attempt with a response.
     first_byte: Option<Duration>,
     total: Duration,
 }
 
-impl CallOutcome {
-    /// Makes the call.
+impl CallResult {
+    /// Makes the call and measures it.
     pub(super) async fn new(client: &Outflow, call: Call) -> Self {
-        let (clock, trips) = (SystemClock::new(), Arc::new(RoundTripTimes::default()));
-        client.events().subscribe(trips.clone());
+        let (clock, round_trips) = (SystemClock::new(), Arc::new(RoundTripTimes::default()));
+        client.events().subscribe(round_trips.clone());
         let began = clock.now();
         let sent = call.send().await;
         let (waited, attempts) = match &sent {
@@ -78,51 +78,53 @@ impl CallOutcome {
         let timing = CallTiming {
             waited,
             attempts,
-            first_byte: trips.last(),
+            first_byte: round_trips.last(),
             total: clock.now().since(began),
         };
         Self { ended, timing }
     }
 
-    /// How the program ends. A status is only looked at if the caller wants that.
-    pub(super) fn exit(&self, shown: &OutputArgs) -> Exit {
-        let check_status = shown.check_status;
+    /// Returns the exit code, which depends on the status only with `--check-status`.
+    pub(super) fn exit(&self, output: &OutputArgs) -> Exit {
+        let check_status = output.check_status;
         match &self.ended {
-            Ok(answer) if check_status && answer.status.is_client_error() => Exit::RefusedByServer,
-            Ok(answer) if check_status && answer.status.is_server_error() => Exit::ServerFailed,
+            Ok(response) if check_status && response.status.is_client_error() => {
+                Exit::RefusedByServer
+            }
+            Ok(response) if check_status && response.status.is_server_error() => Exit::ServerFailed,
             Ok(_) => Exit::Done,
-            Err(error) if error.is_invalid_request() || can_never_go(error) => Exit::Usage,
+            Err(error) if error.is_invalid_request() || is_permanent(error) => Exit::Usage,
             Err(error) if is_blocked(error) => Exit::Blocked,
             Err(_) => Exit::Failed,
         }
     }
 
-    /// Prints it as it was asked for.
-    pub(super) fn show(
+    /// Prints the result in the requested form.
+    pub(super) fn print(
         &self,
-        shown: &OutputArgs,
-        explained: Option<&CallExplanation>,
+        output: &OutputArgs,
+        explanation: Option<&CallExplanation>,
     ) -> anyhow::Result<()> {
-        if shown.json {
-            return answer_json(&self.json(explained));
+        if output.json {
+            return answer_json(&self.to_json(explanation));
         }
         match &self.ended {
-            Ok(answer) => answer.show(shown)?,
+            Ok(response) => response.print(output)?,
             Err(error) => say!("error: {error}"),
         }
-        if shown.timing {
-            show(&self.timing.text());
+        if output.timing {
+            show(&self.timing.to_text());
         }
         Ok(())
     }
 
-    fn json(&self, explained: Option<&CallExplanation>) -> Value {
+    fn to_json(&self, explanation: Option<&CallExplanation>) -> Value {
         let mut document = match &self.ended {
-            Ok(answer) => json!({
-                "status": answer.status.as_u16(),
-                "headers": shown_headers(&answer.headers),
-                "cache": answer.from_cache.map(CacheLabel::name),
-                "body": shown_body(&answer.body),
+            Ok(response) => json!({
+                "status": response.status.as_u16(),
+                "headers": headers_json(&response.headers),
+                "cache": response.from_cache.map(CacheLabel::name),
+                "body": body_json(&response.body),
             }),
             Err(error) => json!({
                 "error": error.to_string(),
@@ -131,23 +133,22 @@ impl CallOutcome {
             }),
         };
         if let Value::Object(fields) = &mut document {
-            fields.insert("timing".to_owned(), self.timing.json());
-            if let Some(explained) = explained {
-                fields.insert("explain".to_owned(), explained.json());
+            fields.insert("timing".to_owned(), self.timing.to_json());
+            if let Some(explanation) = explanation {
+                fields.insert("explain".to_owned(), explanation.to_json());
             }
         }
         document
     }
 }
 
-/// Whether a limit or a state stood in the way: the same call may pass later.
+/// Returns true if a limit or a health state blocked the call, which may succeed later.
 fn is_blocked(error: &Error) -> bool {
-    (error.is_refused() && !can_never_go(error)) || error.is_cache_miss()
+    (error.is_refused() && !is_permanent(error)) || error.is_cache_miss()
 }
 
-/// Whether it was refused for what no other time will change: a group that there is not, or a cost that
-/// is more than a limit ever allows.
-fn can_never_go(error: &Error) -> bool {
+/// Returns true for a refusal that time does not change: an unknown group, or a cost above a limit.
+fn is_permanent(error: &Error) -> bool {
     let cause = error.refusal().map(|refusal| &refusal.cause);
     matches!(
         cause,
@@ -156,20 +157,20 @@ fn can_never_go(error: &Error) -> bool {
 }
 
 impl CallTiming {
-    fn text(&self) -> String {
+    fn to_text(&self) -> String {
         let first = self.first_byte.map_or_else(
-            || "none was sent".to_owned(),
+            || "no response".to_owned(),
             |span| format!("{} ms", millis(span)),
         );
         format!(
-            "waited      {} ms for its turn\nattempts    {}\nfirst byte  {first}\ntotal       {} ms\n",
+            "waited      {} ms for a permit\nattempts    {}\nfirst byte  {first}\ntotal       {} ms\n",
             millis(self.waited),
             self.attempts,
             millis(self.total)
         )
     }
 
-    fn json(&self) -> Value {
+    fn to_json(&self) -> Value {
         json!({
             "waited_ms": millis(self.waited),
             "attempts": self.attempts,
@@ -179,11 +180,11 @@ impl CallTiming {
     }
 }
 
-fn head(answer: &ResponseView) -> String {
-    let mut text = format!("HTTP {}\n", answer.status);
-    for (name, value) in &answer.headers {
+fn format_head(response: &ResponseView) -> String {
+    let mut text = format!("HTTP {}\n", response.status);
+    for (name, value) in &response.headers {
         // Writing to a string cannot fail.
-        let _whole = writeln!(
+        let _infallible = writeln!(
             text,
             "{name}: {}",
             String::from_utf8_lossy(value.as_bytes())
@@ -193,26 +194,26 @@ fn head(answer: &ResponseView) -> String {
     text
 }
 
-/// Every header; a value that may be a secret is masked. The log masks more: there nobody asked for it.
-fn shown_headers(headers: &HeaderMap) -> Value {
-    let mut shown = Map::new();
+/// Returns all headers with secrets masked. The log masks more values than this explicit request.
+fn headers_json(headers: &HeaderMap) -> Value {
+    let mut fields = Map::new();
     for (name, value) in headers {
         let text = if may_hold_a_secret(name.as_str()) {
             "[redacted]".into()
         } else {
             String::from_utf8_lossy(value.as_bytes())
         };
-        let entry = shown.entry(name.as_str()).or_insert(Value::Null);
+        let entry = fields.entry(name.as_str()).or_insert(Value::Null);
         *entry = match entry.as_str() {
             Some(before) => Value::from(format!("{before}, {text}")),
             None => Value::from(text),
         };
     }
-    Value::Object(shown)
+    Value::Object(fields)
 }
 
 fn may_hold_a_secret(name: &str) -> bool {
-    let telling = [
+    let secret_parts = [
         "auth",
         "cookie",
         "key",
@@ -221,13 +222,13 @@ fn may_hold_a_secret(name: &str) -> bool {
         "signature",
         "token",
     ];
-    // Counts of tokens are what limits are made of.
+    // Token counts of rate limits are no secrets.
     let is_count = name.contains("ratelimit");
-    !is_count && telling.iter().any(|part| name.contains(part))
+    !is_count && secret_parts.iter().any(|part| name.contains(part))
 }
 
-/// JSON as it is, text as text, and of anything else how long it is.
-fn shown_body(body: &Bytes) -> Value {
+/// Returns JSON unchanged, text as a string, and the length of any other body.
+fn body_json(body: &Bytes) -> Value {
     if let Ok(value) = serde_json::from_slice(body) {
         return value;
     }
@@ -241,7 +242,7 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Hears how long answers took to begin.
+/// Observer that keeps the last time to the first byte.
 #[derive(Default)]
 struct RoundTripTimes(Mutex<Option<Duration>>);
 
@@ -270,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_shown_and_secrets_are_not() {
+    fn limits_are_printed_and_secrets_are_masked() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("set-cookie", "id=7"),
@@ -281,10 +282,10 @@ mod tests {
         ] {
             headers.append(name, HeaderValue::from_static(value));
         }
-        let shown = shown_headers(&headers);
-        assert_eq!(shown["set-cookie"], "[redacted]");
-        assert_eq!(shown["x-api-key"], "[redacted]");
-        assert_eq!(shown["anthropic-ratelimit-tokens-limit"], "30000");
-        assert_eq!(shown["via"], "1.1 a, 1.1 b");
+        let json = headers_json(&headers);
+        assert_eq!(json["set-cookie"], "[redacted]");
+        assert_eq!(json["x-api-key"], "[redacted]");
+        assert_eq!(json["anthropic-ratelimit-tokens-limit"], "30000");
+        assert_eq!(json["via"], "1.1 a, 1.1 b");
     }
 }

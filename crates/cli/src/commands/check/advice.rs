@@ -1,6 +1,6 @@
-//! Settings that are allowed, that fit their types, and that work against each other.
+//! Advice on settings that are valid, but work against each other.
 //!
-//! Only what somebody wrote is judged: a default that fits most is not worth a line in every check.
+//! Only written values are judged: advice on defaults would appear in every check.
 
 mod bulk;
 
@@ -14,16 +14,16 @@ use serde::Serialize;
 
 use crate::config::ProgramConfig;
 
-/// One thing worth another look.
+/// Advice on one setting.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct ConfigAdvice {
-    /// The key.
+    /// Key of the setting.
     key: String,
-    /// Where its value was written.
+    /// Origin of its value.
     origin: String,
-    /// What is odd about it.
+    /// Description of the problem.
     message: String,
-    /// What to do.
+    /// Suggested change.
     help: String,
 }
 
@@ -42,66 +42,60 @@ impl fmt::Display for ConfigAdvice {
     }
 }
 
-/// All that is worth another look.
-pub(super) fn advice(config: &ProgramConfig) -> Vec<ConfigAdvice> {
-    let rules = [
-        backoff_beside_the_window,
-        backoff_beyond_patience,
-        memory_of_logs,
-    ];
+/// Returns all advice for a configuration.
+pub(super) fn find_advice(config: &ProgramConfig) -> Vec<ConfigAdvice> {
+    let rules = [check_backoff_base, check_backoff_cap, check_log_memory];
     let client = &config.client;
     let judge = |api| rules.into_iter().filter_map(move |rule| rule(client, api));
     let of_apis = client.apis.iter().flat_map(judge);
-    of_apis.chain(bulk::advice(config)).collect()
+    of_apis.chain(bulk::find_advice(config)).collect()
 }
 
-/// A retry that comes before the window is over meets the same full window again; one that comes much
-/// later leaves it unused.
-fn backoff_beside_the_window(config: &Config, api: &Api) -> Option<ConfigAdvice> {
+/// Compares the first backoff with the window. An earlier retry meets the same full window, and a much later
+/// one leaves quota unused.
+fn check_backoff_base(config: &Config, api: &Api) -> Option<ConfigAdvice> {
     let written = WrittenKey::new(config, api, "retry.backoff.base")?;
     let base = written.span(config)?;
     let windows = api.rules.limits.iter().map(|limit| limit.rate().per());
     let window = windows.min()?;
-    let fits = window <= base && base <= window.saturating_mul(WIDELY);
+    let fits = window <= base && base <= window.saturating_mul(MAX_WINDOWS);
     (!fits).then(|| {
-        written.says(
-            format!(
-                "the first wait of a retry is {base:?}, and the window of the limit is {window:?}"
-            ),
-            "begin with the window: whoever was refused can go when it is over",
+        written.advise(
+            format!("the first backoff is {base:?}, but the window of the limit is {window:?}"),
+            "start with the window, after which a throttled call can go",
         )
     })
 }
 
-/// A wait that nobody sees the end of.
-fn backoff_beyond_patience(config: &Config, api: &Api) -> Option<ConfigAdvice> {
+/// Finds a backoff that is longer than the longest wait of a call.
+fn check_backoff_cap(config: &Config, api: &Api) -> Option<ConfigAdvice> {
     let written = WrittenKey::new(config, api, "retry.backoff.cap")?;
-    let (cap, patience) = (written.span(config)?, api.rules.max_wait);
-    (cap > patience).then(|| {
-        written.says(
-            format!("a retry may wait for {cap:?}, and a call is given up after {patience:?}"),
+    let (cap, max_wait) = (written.span(config)?, api.rules.max_wait);
+    (cap > max_wait).then(|| {
+        written.advise(
+            format!("a backoff may take {cap:?}, but a call is refused after {max_wait:?}"),
             "lower `retry.backoff.cap` or raise `max_wait`",
         )
     })
 }
 
-/// An exact log holds one entry for each call of its window.
-fn memory_of_logs(config: &Config, api: &Api) -> Option<ConfigAdvice> {
+/// Finds large exact logs, which hold one entry for each call of the window.
+fn check_log_memory(config: &Config, api: &Api) -> Option<ConfigAdvice> {
     let groups = api.rules.groups.iter().flat_map(|group| &*group.limits);
     let limits = api.rules.limits.iter().chain(groups);
     let exact = limits.filter(|limit| limit.kind() == LimitKind::Sliding);
     let entries: u64 = exact.map(|limit| limit.rate().quantity()).sum();
-    let bytes = entries.saturating_mul(ENTRY);
+    let bytes = entries.saturating_mul(ENTRY_BYTES);
     let written = WrittenKey::new(config, api, "limits")?;
     (bytes > api.rules.thresholds.memory).then(|| {
-        written.says(
+        written.advise(
             format!("exact logs of {entries} entries take up to {} MB", bytes / 1_000_000),
-            "say `kind = \"bucket\"` where an exact count is not needed, or raise `memory_threshold_mb`",
+            "use `kind = \"bucket\"` for limits that need no exact count, or raise `memory_threshold_mb`",
         )
     })
 }
 
-/// A key that somebody set.
+/// Key with a written value.
 struct WrittenKey {
     key: String,
     origin: ValueOrigin,
@@ -109,23 +103,23 @@ struct WrittenKey {
 
 impl WrittenKey {
     fn new(config: &Config, api: &Api, key: &str) -> Option<Self> {
-        Self::key(config, format!("apis.{}.{key}", api.name))
+        Self::from_key(config, format!("apis.{}.{key}", api.name))
     }
 
-    fn key(config: &Config, key: String) -> Option<Self> {
+    fn from_key(config: &Config, key: String) -> Option<Self> {
         match config.origins.get(&key)? {
             ValueOrigin::Default | ValueOrigin::Preset { .. } => None,
             origin => Some(Self { key, origin }),
         }
     }
 
-    /// The time that it says.
+    /// Returns the value as a time.
     fn span(&self, config: &Config) -> Option<Duration> {
         let text = config.origins.written(&self.key)?;
         read_duration(text.trim_matches('"')).ok()
     }
 
-    fn says(self, message: String, help: &str) -> ConfigAdvice {
+    fn advise(self, message: String, help: &str) -> ConfigAdvice {
         ConfigAdvice {
             key: self.key,
             origin: self.origin.to_string(),
@@ -135,8 +129,8 @@ impl WrittenKey {
     }
 }
 
-/// A first wait of more windows than this wastes most of them.
-const WIDELY: u32 = 10;
+/// A first backoff of more windows wastes most of them.
+const MAX_WINDOWS: u32 = 10;
 
-/// Bytes of one entry: when, how much, and its place.
-const ENTRY: u64 = 24;
+/// Bytes of one entry: instant, cost and position.
+const ENTRY_BYTES: u64 = 24;

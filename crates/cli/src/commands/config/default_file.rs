@@ -1,57 +1,59 @@
-//! The file that documents every key, and what can be read from it.
+//! The file that documents every key, and a parser for its comments.
 
 use outflow::config::{Environment, Source};
 
 use crate::config::ProgramConfig;
 
-/// Every key with its default, and what it means.
+/// Text of the file: every key with its default and meaning.
 pub(super) const TEXT: &str = include_str!("../../../../client/config.default.toml");
 
-/// The API that stands for all in that file.
+/// Prefix of the keys of the example API in that file.
 pub(super) const EXAMPLE: &str = "apis.example.";
 
-/// The defaults as a configuration, by whose origins each can be asked for.
+/// Reads the file as a configuration; its origins hold each default.
 pub(super) fn defaults() -> anyhow::Result<ProgramConfig> {
     let source = Source::new("config.default.toml", TEXT);
     Ok(ProgramConfig::read(&[source], &Environment::empty())?)
 }
 
-/// A key and what the file says about it.
+/// Key and its explanation in the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct ExplainedKey {
-    /// The whole key, `apis.example.timeout`.
+    /// Full key, such as `apis.example.timeout`.
     pub(super) key: String,
-    /// What it means.
+    /// Meaning of the key.
     pub(super) meaning: String,
 }
 
-/// Every key of the file, those without a default included, in its order.
-pub(super) fn explained() -> Vec<ExplainedKey> {
+/// Returns every key of the file in order, also keys without a default.
+pub(super) fn explained_keys() -> Vec<ExplainedKey> {
     let mut reader = DefaultReader::default();
-    TEXT.lines().filter_map(|line| reader.line(line)).collect()
+    TEXT.lines()
+        .filter_map(|line| reader.read_line(line))
+        .collect()
 }
 
 #[derive(Default)]
 struct DefaultReader {
     section: String,
     meaning: Vec<&'static str>,
-    /// Whether a key was met since the last word of explanation: what comes next explains other keys.
-    told: bool,
+    /// True after a key: the next comment explains other keys.
+    finished: bool,
 }
 
 impl DefaultReader {
-    fn line(&mut self, line: &'static str) -> Option<ExplainedKey> {
+    fn read_line(&mut self, line: &'static str) -> Option<ExplainedKey> {
         let bare = line.strip_prefix('#').unwrap_or(line);
         if let Some(section) = bare
             .strip_prefix('[')
             .and_then(|rest| rest.strip_suffix(']'))
         {
             section.clone_into(&mut self.section);
-            self.told = true;
+            self.finished = true;
             return None;
         }
         if let Some(words) = line.strip_prefix("# ") {
-            if std::mem::take(&mut self.told) {
+            if std::mem::take(&mut self.finished) {
                 self.meaning.clear();
             }
             self.meaning.push(words.trim());
@@ -62,7 +64,7 @@ impl DefaultReader {
         if !name.chars().all(is_name) {
             return None;
         }
-        self.told = true;
+        self.finished = true;
         Some(ExplainedKey {
             key: format!("{}.{name}", self.section),
             meaning: self.meaning.join(" "),
@@ -75,8 +77,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_explains_every_key_it_names() {
-        let all = explained();
+    fn the_file_explains_each_of_its_keys() {
+        let all = explained_keys();
         let timeout = all.iter().find(|one| one.key == "apis.example.timeout");
         let meaning = timeout.map(|one| one.meaning.as_str());
         assert_eq!(
@@ -84,11 +86,14 @@ mod tests {
             Some("One attempt, from its beginning to the end of its body.")
         );
         assert!(all.len() > 80, "{}", all.len());
-        let defaults = defaults().expect("it has no mistake");
+        let defaults = defaults().expect("the file is valid");
         for (key, _) in defaults.client.origins.iter() {
             let known = |one: &ExplainedKey| one.key == key;
             let is_short = key.ends_with(".groups") || key.contains(".policy.");
-            assert!(is_short || all.iter().any(known), "{key} is not explained");
+            assert!(
+                is_short || all.iter().any(known),
+                "{key} is not explained_keys"
+            );
         }
     }
 }

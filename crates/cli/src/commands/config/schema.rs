@@ -1,13 +1,13 @@
 //! The configuration as a JSON Schema (2020-12), for editors that check and complete TOML.
 //!
-//! Types are listed here, once for each key; what a key means is taken from the file that documents it.
-//! The schema is looser than the program: it knows forms and not contradictions, which `check` finds.
+//! This module lists the type of each key; descriptions come from the file that documents the keys. The
+//! schema is looser than the program: it knows types, and `check` also finds contradictions.
 
 use serde_json::{Map, Value, json};
 
 use super::default_file::{self, EXAMPLE};
 
-/// The whole schema.
+/// Returns the schema.
 pub(super) fn document() -> Value {
     let sections = ["server", "admin", "log", "metrics", "cache"];
     let mut root: Map<_, _> = sections
@@ -15,7 +15,7 @@ pub(super) fn document() -> Value {
         .into_iter()
         .collect();
     root.insert("bulk".to_owned(), bulk());
-    root.insert("apis".to_owned(), named(api()));
+    root.insert("apis".to_owned(), map_of(api()));
     let mut document = object(root);
     if let Value::Object(head) = &mut document {
         let version = "https://json-schema.org/draft/2020-12/schema";
@@ -40,7 +40,7 @@ fn bulk() -> Value {
     ] {
         bulk.insert(name.to_owned(), part(name));
     }
-    bulk.insert("tenants".to_owned(), named(part("tenants.acme")));
+    bulk.insert("tenants".to_owned(), map_of(part("tenants.acme")));
     object(bulk)
 }
 
@@ -53,16 +53,16 @@ fn api() -> Value {
     ]);
     api.insert("retry".to_owned(), object(retry));
     api.insert("health".to_owned(), object(part("health")));
-    api.insert("groups".to_owned(), named(object(part("groups.orders"))));
-    // Statuses, ranges and faults: more names than an editor can list.
+    api.insert("groups".to_owned(), map_of(object(part("groups.orders"))));
+    // Status codes, ranges and fault names: too many to list.
     api.insert("policy".to_owned(), json!({ "type": "object" }));
     object(api)
 }
 
-/// The keys right under a prefix.
+/// Returns the keys directly below a prefix.
 fn keys(prefix: &str) -> Map<String, Value> {
     let mut keys = Map::new();
-    for one in default_file::explained() {
+    for one in default_file::explained_keys() {
         let name = one.key.strip_prefix(prefix);
         let Some(name) = name.filter(|name| !name.contains('.')) else {
             continue;
@@ -76,8 +76,8 @@ fn keys(prefix: &str) -> Map<String, Value> {
     keys
 }
 
-/// A table whose names are the user's.
-fn named(each: Value) -> Value {
+/// Returns the schema of a table whose keys are user-defined names.
+fn map_of(each: Value) -> Value {
     json!({ "type": "object", "additionalProperties": each })
 }
 
@@ -85,23 +85,23 @@ fn object(keys: Map<String, Value>) -> Value {
     json!({ "type": "object", "properties": keys, "additionalProperties": false })
 }
 
-/// What a value may look like.
+/// Type of a value.
 #[derive(Clone, Copy)]
 enum ValueForm {
-    /// A text of any kind: a time, a size, an address, a path.
+    /// A text: a time, a size, an address or a path.
     Text,
-    /// A whole number.
-    Whole,
-    /// Yes or no.
-    Truth,
+    /// An integer.
+    Integer,
+    /// A boolean.
+    Boolean,
     /// A number, or a text such as a share or a rate.
     Number,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// One of these words, or a table that says more.
+    /// One of these words, or a table.
     WordOrTable(&'static [&'static str]),
-    /// One of these words, or a text.
-    Other,
+    /// A text, an integer or a table.
+    Mixed,
     /// A list of texts, or one of them.
     Texts,
     /// A list of texts or tables, or one of them.
@@ -112,14 +112,14 @@ impl ValueForm {
     fn schema(self) -> Value {
         match self {
             Self::Text => json!({ "type": "string" }),
-            Self::Truth => json!({ "type": "boolean" }),
-            Self::Whole => json!({ "type": "integer", "minimum": 0 }),
+            Self::Boolean => json!({ "type": "boolean" }),
+            Self::Integer => json!({ "type": "integer", "minimum": 0 }),
             Self::Number => json!({ "type": ["number", "string"] }),
             Self::Word(words) => json!({ "enum": words }),
             Self::WordOrTable(words) => {
                 json!({ "anyOf": [{ "enum": words }, { "type": ["object", "string"] }] })
             }
-            Self::Other => json!({ "type": ["string", "integer", "object"] }),
+            Self::Mixed => json!({ "type": ["string", "integer", "object"] }),
             Self::Texts => {
                 json!({ "type": ["array", "string"], "items": { "type": "string" } })
             }
@@ -131,27 +131,27 @@ impl ValueForm {
     }
 }
 
-/// The form of a key. Whatever is not listed is a text: most of them are times.
+/// Returns the type of a key. A key that is not listed is a text: most are times.
 fn form(prefix: &str, name: &str) -> ValueForm {
     let section = prefix.strip_prefix(EXAMPLE).unwrap_or(prefix);
-    let listed = |(where_, key, _): &&(&str, &str, ValueForm)| *where_ == section && *key == name;
+    let listed = |(table, key, _): &&(&str, &str, ValueForm)| *table == section && *key == name;
     let known = FORMS.iter().find(listed);
     known.map_or(ValueForm::Text, |(_, _, form)| *form)
 }
 
-/// Where a key is, its name, and its form; the API's own keys are under "".
+/// Section, name and type of each key; the keys of an API are under "".
 const FORMS: &[(&str, &str, ValueForm)] = &[
-    ("server.", "workers", ValueForm::Whole),
-    ("server.", "max_connections", ValueForm::Whole),
-    ("server.", "max_connections_per_client", ValueForm::Whole),
-    ("server.", "max_headers", ValueForm::Whole),
+    ("server.", "workers", ValueForm::Integer),
+    ("server.", "max_connections", ValueForm::Integer),
+    ("server.", "max_connections_per_client", ValueForm::Integer),
+    ("server.", "max_headers", ValueForm::Integer),
     ("log.", "format", ValueForm::Word(&["logfmt", "json"])),
     (
         "log.",
         "level",
         ValueForm::Word(&["off", "error", "warn", "info", "debug", "trace"]),
     ),
-    ("log.", "max_files", ValueForm::Whole),
+    ("log.", "max_files", ValueForm::Integer),
     (
         "metrics.",
         "ndjson",
@@ -163,54 +163,54 @@ const FORMS: &[(&str, &str, ValueForm)] = &[
         ValueForm::Word(&["permit", "backoff", "fixed"]),
     ),
     ("bulk.", "store", ValueForm::Word(&["embedded", "redis"])),
-    ("bulk.", "recoveries", ValueForm::Whole),
-    ("bulk.", "ready_queue_max", ValueForm::Whole),
-    ("bulk.", "queue_max", ValueForm::Whole),
-    ("bulk.", "global_rate", ValueForm::Whole),
-    ("bulk.redis.", "wait_replicas", ValueForm::Whole),
-    ("bulk.workers.", "min", ValueForm::Whole),
-    ("bulk.workers.", "max", ValueForm::Whole),
-    ("bulk.workers.", "depth", ValueForm::Whole),
-    ("bulk.congestion.", "enabled", ValueForm::Truth),
-    ("bulk.tenant.", "weight", ValueForm::Whole),
+    ("bulk.", "recoveries", ValueForm::Integer),
+    ("bulk.", "ready_queue_max", ValueForm::Integer),
+    ("bulk.", "queue_max", ValueForm::Integer),
+    ("bulk.", "global_rate", ValueForm::Integer),
+    ("bulk.redis.", "wait_replicas", ValueForm::Integer),
+    ("bulk.workers.", "min", ValueForm::Integer),
+    ("bulk.workers.", "max", ValueForm::Integer),
+    ("bulk.workers.", "depth", ValueForm::Integer),
+    ("bulk.congestion.", "enabled", ValueForm::Boolean),
+    ("bulk.tenant.", "weight", ValueForm::Integer),
     (
         "bulk.tenant.",
         "priority",
         ValueForm::Word(&["low", "normal", "high"]),
     ),
-    ("bulk.tenant.", "in_flight", ValueForm::Other),
-    ("bulk.tenants.acme.", "weight", ValueForm::Whole),
+    ("bulk.tenant.", "in_flight", ValueForm::Mixed),
+    ("bulk.tenants.acme.", "weight", ValueForm::Integer),
     (
         "bulk.tenants.acme.",
         "priority",
         ValueForm::Word(&["low", "normal", "high"]),
     ),
-    ("bulk.tenants.acme.", "in_flight", ValueForm::Other),
+    ("bulk.tenants.acme.", "in_flight", ValueForm::Mixed),
     ("", "key", ValueForm::WordOrTable(&["bearer"])),
     ("", "limits", ValueForm::Entries),
     ("", "rate_limit_per_sec", ValueForm::Number),
     ("", "rate_base", ValueForm::Number),
-    ("", "bucket_capacity", ValueForm::Whole),
-    ("", "max_log_entries", ValueForm::Whole),
+    ("", "bucket_capacity", ValueForm::Integer),
+    ("", "max_log_entries", ValueForm::Integer),
     ("", "rate_limit_mode", ValueForm::Word(&["wait", "reject"])),
-    ("", "queue", ValueForm::Whole),
-    ("", "concurrency", ValueForm::Whole),
+    ("", "queue", ValueForm::Integer),
+    ("", "concurrency", ValueForm::Integer),
     ("", "adaptive", ValueForm::Word(&["off", "guard", "learn"])),
     ("", "dialects", ValueForm::Texts),
-    ("", "retry_count", ValueForm::Whole),
+    ("", "retry_count", ValueForm::Integer),
     ("", "cache", ValueForm::WordOrTable(&["off", "standard"])),
     ("", "methods", ValueForm::Texts),
     ("", "trust", ValueForm::WordOrTable(&["system", "anybody"])),
     ("", "addresses", ValueForm::Word(&["public", "any"])),
-    ("", "redirects", ValueForm::Whole),
+    ("", "redirects", ValueForm::Integer),
     ("", "usage_alert", ValueForm::Number),
     ("", "memory_threshold_mb", ValueForm::Number),
     ("", "routes", ValueForm::Entries),
     ("groups.orders.", "limits", ValueForm::Entries),
     ("groups.orders.", "aliases", ValueForm::Texts),
-    ("groups.orders.", "cost", ValueForm::Whole),
+    ("groups.orders.", "cost", ValueForm::Integer),
     ("retry.budget.", "share", ValueForm::Number),
-    ("retry.budget.", "per_second", ValueForm::Whole),
+    ("retry.budget.", "per_second", ValueForm::Integer),
     (
         "health.",
         "profile",
@@ -222,10 +222,10 @@ const FORMS: &[(&str, &str, ValueForm)] = &[
         "when_asleep",
         ValueForm::Word(&["refuse", "wait"]),
     ),
-    ("health.", "window_length", ValueForm::Whole),
-    ("health.", "min_samples", ValueForm::Whole),
+    ("health.", "window_length", ValueForm::Integer),
+    ("health.", "min_samples", ValueForm::Integer),
     ("health.", "p_throttle", ValueForm::Number),
-    ("health.", "n_throttle", ValueForm::Whole),
+    ("health.", "n_throttle", ValueForm::Integer),
     (
         "health.",
         "streak",
@@ -237,15 +237,15 @@ const FORMS: &[(&str, &str, ValueForm)] = &[
         ValueForm::Word(&["throttle", "sleep"]),
     ),
     ("health.", "throttle_share", ValueForm::Number),
-    ("health.", "s_recover", ValueForm::Whole),
+    ("health.", "s_recover", ValueForm::Integer),
     ("health.", "p_recover", ValueForm::Number),
-    ("health.", "n_cacheonly", ValueForm::Whole),
+    ("health.", "n_cacheonly", ValueForm::Integer),
     ("health.", "p_sleep", ValueForm::Number),
     ("health.", "sleep_jitter", ValueForm::Number),
     ("health.", "cooldown_factor", ValueForm::Number),
-    ("health.", "probe_success", ValueForm::Whole),
-    ("health.", "neutral_per_success", ValueForm::Whole),
-    ("health.", "probe_concurrency", ValueForm::Whole),
+    ("health.", "probe_success", ValueForm::Integer),
+    ("health.", "neutral_per_success", ValueForm::Integer),
+    ("health.", "probe_concurrency", ValueForm::Integer),
     ("health.", "ramp_factor", ValueForm::Number),
-    ("health.", "cache_only_after", ValueForm::Other),
+    ("health.", "cache_only_after", ValueForm::Mixed),
 ];

@@ -1,4 +1,4 @@
-//! `outflow config show`: every value in effect, and why it is this one.
+//! `outflow config show`: all values in effect, and their origins.
 
 use clap::Args;
 use outflow::Config;
@@ -11,15 +11,15 @@ use super::default_file;
 use crate::exit::Exit;
 use crate::terminal::{TextTable, answer, answer_json};
 
-/// Shows the configuration in effect, secrets masked.
+/// Show the configuration in effect, with secrets masked.
 #[derive(Args)]
-pub(crate) struct Show {
+pub(crate) struct ShowCommand {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Say where each value came from: default, preset, file and line, variable, flag.
+    /// Show the origin of each value: default, preset, file and line, variable or flag.
     #[arg(long)]
     sources: bool,
-    /// Ask the running program instead of reading files.
+    /// Show the configuration of the running program instead of reading files.
     #[arg(long)]
     running: bool,
     #[command(flatten)]
@@ -29,35 +29,35 @@ pub(crate) struct Show {
     json: bool,
 }
 
-impl Show {
-    /// Reads and shows it.
+impl ShowCommand {
+    /// Reads the configuration and prints it.
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let document = if self.running {
             self.admin.get("/v1/config")?
         } else {
             let config = self.config.sources()?.read()?;
-            let values: Vec<_> = effective(&config.client)?
+            let values: Vec<_> = effective_values(&config.client)?
                 .iter()
-                .map(Effective::json)
+                .map(EffectiveValue::to_json)
                 .collect();
             json!({ "values": values })
         };
         if self.json {
             answer_json(&document)?;
         } else {
-            answer(&self.text(&document))?;
+            answer(&self.to_text(&document))?;
         }
         Ok(Exit::Done)
     }
 
-    /// A line for each value that there is.
-    fn text(&self, document: &Value) -> String {
+    /// Formats one line for each value.
+    fn to_text(&self, document: &Value) -> String {
         let mut table = TextTable::default();
         let values = document.get("values").and_then(Value::as_array);
         for one in values.into_iter().flatten() {
-            let word = |name: &str| one.get(name).and_then(Value::as_str);
-            if let (Some(key), Some(value)) = (word("key"), word("value")) {
-                let from = word("from").filter(|_| self.sources);
+            let field = |name: &str| one.get(name).and_then(Value::as_str);
+            if let (Some(key), Some(value)) = (field("key"), field("value")) {
+                let from = field("from").filter(|_| self.sources);
                 let from = from.map(|from| format!("# {from}"));
                 table.row([format!("{key} = {value}"), from.unwrap_or_default()]);
             }
@@ -66,42 +66,42 @@ impl Show {
     }
 }
 
-/// A value in effect.
-pub(crate) struct Effective {
+/// Value in effect, with its origin.
+pub(crate) struct EffectiveValue {
     key: String,
     value: Option<String>,
     origin: ValueOrigin,
 }
 
-impl Effective {
-    /// The value with where it came from.
-    pub(crate) fn json(&self) -> Value {
+impl EffectiveValue {
+    /// Returns the value and its origin as JSON.
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "key": self.key,
             "value": self.value,
-            "origin": kind(&self.origin),
+            "origin": origin_kind(&self.origin),
             "from": self.origin.to_string(),
         })
     }
 }
 
-/// Every value in effect, with where it came from.
-pub(crate) fn effective(config: &Config) -> anyhow::Result<Vec<Effective>> {
+/// Returns all values in effect with their origins.
+pub(crate) fn effective_values(config: &Config) -> anyhow::Result<Vec<EffectiveValue>> {
     let defaults = default_file::defaults()?.client;
     let value = |(key, origin): (&str, ValueOrigin)| {
         let written = match origin {
-            ValueOrigin::Default => default_of(key, config, &defaults),
-            ValueOrigin::Environment { .. } => config.origins.written(key).map(as_toml),
+            ValueOrigin::Default => default_value(key, config, &defaults),
+            ValueOrigin::Environment { .. } => config.origins.written(key).map(to_toml),
             _ => config.origins.written(key).map(str::to_owned),
         };
-        Effective {
+        EffectiveValue {
             key: key.to_owned(),
             value: written,
             origin,
         }
     };
     let values = config.origins.iter().map(value);
-    // What is written inside of a list or a table is shown with it.
+    // Values inside of a list or a table are shown with it.
     let is_within = |key: &str| {
         let ends = key.match_indices(['.', '[']).map(|(end, _)| end);
         ends.filter_map(|end| key.get(..end))
@@ -110,8 +110,8 @@ pub(crate) fn effective(config: &Config) -> anyhow::Result<Vec<Effective>> {
     Ok(values.filter(|one| !is_within(&one.key)).collect())
 }
 
-/// A variable's value as a file would write it.
-fn as_toml(value: &str) -> String {
+/// Formats the value of a variable as TOML.
+fn to_toml(value: &str) -> String {
     let is_literal = serde_json::from_str::<Value>(value).is_ok();
     if is_literal {
         value.to_owned()
@@ -120,8 +120,8 @@ fn as_toml(value: &str) -> String {
     }
 }
 
-/// What holds where nobody said anything. A few defaults depend on other keys.
-fn default_of(key: &str, config: &Config, defaults: &Config) -> Option<String> {
+/// Returns the default of a key. A few defaults depend on other keys.
+fn default_value(key: &str, config: &Config, defaults: &Config) -> Option<String> {
     let Some((name, rest)) = key
         .strip_prefix("apis.")
         .and_then(|key| key.split_once('.'))
@@ -153,7 +153,7 @@ fn default_of(key: &str, config: &Config, defaults: &Config) -> Option<String> {
     }
 }
 
-const fn kind(origin: &ValueOrigin) -> &'static str {
+const fn origin_kind(origin: &ValueOrigin) -> &'static str {
     match origin {
         ValueOrigin::Default => "default",
         ValueOrigin::Preset { .. } => "preset",

@@ -1,6 +1,6 @@
-//! The admin API's answers as people read them.
+//! Text tables of the admin API's responses.
 //!
-//! A field that is not there is shown as a dash: a newer or an older program may be at the other end.
+//! A missing field is shown as a dash: the other program may be newer or older.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::terminal::TextTable;
 
-/// Every API with its states.
+/// Formats all APIs with their health states.
 pub(super) fn status(snapshot: &Value) -> String {
     let mut table = TextTable::new([
         "api",
@@ -32,15 +32,15 @@ pub(super) fn status(snapshot: &Value) -> String {
             ]);
         }
     }
-    let mut told = table.text();
+    let mut output = table.text();
     if let (Some(version), Some(up)) = (snapshot.get("version"), snapshot.get("uptime_ms")) {
         // Writing to a string cannot fail.
-        let _whole = writeln!(told, "\noutflow {}, up for {}", plain(version), span(up));
+        let _infallible = writeln!(output, "\noutflow {}, up for {}", plain(version), span(up));
     }
-    told
+    output
 }
 
-/// Every limit with its use.
+/// Formats all limits with their use.
 pub(super) fn limits(snapshot: &Value) -> String {
     let mut table = TextTable::new([
         "api",
@@ -74,24 +74,24 @@ fn add_limits(table: &mut TextTable, api: &Value, owner: &Value, group: &str) {
     }
 }
 
-/// What would become of a call.
-pub(super) fn outlook(outlook: &Value) -> String {
-    let mut told = String::new();
+/// Formats the wait estimate of a call.
+pub(super) fn wait_estimate(estimate: &Value) -> String {
+    let mut output = String::new();
     for (name, value) in [
-        ("group", text(outlook, "group")),
-        ("cost", text(outlook, "cost")),
-        ("state", text(outlook, "state")),
-        ("decision", text(outlook, "decision")),
-        ("wait", outlook.get("delay_ms").map_or_else(dash, span)),
-        ("because", text(outlook, "text")),
+        ("group", text(estimate, "group")),
+        ("cost", text(estimate, "cost")),
+        ("state", text(estimate, "state")),
+        ("decision", text(estimate, "decision")),
+        ("wait", estimate.get("delay_ms").map_or_else(dash, span)),
+        ("because", text(estimate, "text")),
     ] {
         // Writing to a string cannot fail.
-        let _whole = writeln!(told, "{name:9} {value}");
+        let _infallible = writeln!(output, "{name:9} {value}");
     }
-    told
+    output
 }
 
-/// The states of one API after a change.
+/// Formats the health states of one API.
 pub(super) fn health(healths: &Value) -> String {
     let mut table = TextTable::new(["api", "group", "state"]);
     for health in list(healths, "health") {
@@ -125,7 +125,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Milliseconds as people say them.
+/// Formats milliseconds in readable units.
 fn span(millis: &Value) -> String {
     match millis.as_u64() {
         None => dash(),
@@ -138,7 +138,7 @@ fn span(millis: &Value) -> String {
     }
 }
 
-/// Parts of a million as people say them.
+/// Formats parts per million as a percentage.
 fn percent(ppm: &Value) -> String {
     let tenths = ppm.as_u64().map(|ppm| ppm / 1_000);
     tenths.map_or_else(dash, |tenths| format!("{}.{} %", tenths / 10, tenths % 10))
@@ -148,14 +148,14 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// What a reload changed, and what waits for the next start.
+/// Formats the changes of a reload, and the keys that need a restart.
 pub(super) fn reload(document: &Value) -> String {
-    let mut text = String::from("the configuration was read again\n");
-    for (key, said) in [
+    let mut text = String::from("the configuration was reloaded\n");
+    for (key, label) in [
         ("added", "added"),
         ("removed", "removed"),
         ("changed", "changed"),
-        ("restart", "in effect at the next start"),
+        ("restart", "in effect after a restart"),
     ] {
         let names = document.get(key).and_then(Value::as_array);
         let names: Vec<_> = names
@@ -164,7 +164,7 @@ pub(super) fn reload(document: &Value) -> String {
             .filter_map(Value::as_str)
             .collect();
         if !names.is_empty() {
-            text.push_str(&["  ", said, ": ", &names.join(", "), "\n"].concat());
+            text.push_str(&["  ", label, ": ", &names.join(", "), "\n"].concat());
         }
     }
     text
@@ -176,15 +176,15 @@ mod tests {
 
     use super::*;
 
-    // What nobody has to look at is not listed.
+    // Empty lists are omitted.
     #[test]
-    fn a_reload_says_what_is_different_and_what_waits() {
+    fn a_reload_lists_changes_and_restart_keys() {
         let document = serde_json::json!({
             "added": [], "removed": [], "changed": ["shop", "mail"], "restart": ["server.listen"]
         });
         assert_eq!(
             reload(&document),
-            "the configuration was read again\n  changed: shop, mail\n  in effect at the next start: \
+            "the configuration was reloaded\n  changed: shop, mail\n  in effect after a restart: \
              server.listen\n"
         );
     }
@@ -198,17 +198,17 @@ mod tests {
                   "in_flight": 0, "error_ppm": 215_000 },
             ]}],
         });
-        let told = status(&snapshot);
+        let table = status(&snapshot);
         assert!(
-            told.contains("shop  -      Sleep (held)  1.5 s  0          3        21.5 %"),
-            "{told}"
+            table.contains("shop  -      Sleep (held)  1.5 s  0          3        21.5 %"),
+            "{table}"
         );
-        assert!(told.contains("outflow 1.2.3, up for 1 h 2 min"), "{told}");
+        assert!(table.contains("outflow 1.2.3, up for 1 h 2 min"), "{table}");
     }
 
     #[test]
-    fn what_is_not_told_is_a_dash() {
-        assert_eq!(outlook(&json!({})).matches(" -\n").count(), 6);
+    fn a_missing_field_is_a_dash() {
+        assert_eq!(wait_estimate(&json!({})).matches(" -\n").count(), 6);
         assert_eq!(limits(&Value::Null).lines().count(), 1);
     }
 }

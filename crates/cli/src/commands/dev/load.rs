@@ -1,7 +1,6 @@
-//! A small load to look at: steady calls, and now and then a burst that a strict API would refuse most
-//! of.
+//! A small load: steady calls, and periodic bursts above the limit of the API.
 //!
-//! It comes in by the sidecar like any program's, so that what is seen is what users get.
+//! It goes through the sidecar, as the calls of a user's program do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,51 +14,51 @@ use outflow_listener::ListenAddr;
 use crate::http_once::{HttpTarget, exchange};
 use crate::program::Program;
 
-/// Begins to call, until the program stops.
+/// Starts the load; it ends with the program.
 pub(super) fn start(program: &Program) -> Result<(), SpawnError> {
-    let tasks = program.station().tasks();
-    let crowd = Arc::new(tasks.task_group("load calls")?);
-    let place = match program.sidecar() {
+    let tasks = program.state().tasks();
+    let calls = Arc::new(tasks.task_group("load calls")?);
+    let target = match program.sidecar() {
         ListenAddr::Tcp(address) => HttpTarget::Tcp(address.to_string()),
         ListenAddr::Unix(path) => HttpTarget::Unix(path.clone()),
     };
     tasks.spawn("load", move |stop| {
-        call_on(Arc::clone(&crowd), place.clone(), stop)
+        run_load(Arc::clone(&calls), target.clone(), stop)
     })
 }
 
-async fn call_on(crowd: Arc<TaskGroup>, place: HttpTarget, stop: CancelToken) {
-    let mut every = tokio::time::interval(BEAT);
-    for beat in 0_u64.. {
+async fn run_load(calls: Arc<TaskGroup>, target: HttpTarget, stop: CancelToken) {
+    let mut interval = tokio::time::interval(PERIOD);
+    for tick in 0_u64.. {
         tokio::select! {
-            _ = every.tick() => {}
+            _ = interval.tick() => {}
             () = stop.cancelled() => return,
         }
-        let burst = if beat % BURST_EVERY == 0 { BURST } else { 0 };
+        let burst = if tick % BURST_EVERY == 0 { BURST } else { 0 };
         for number in 0..=burst {
-            let path = format!("/demo/items/{}", beat + number);
-            // Refused only while the program stops.
-            let _stopping = crowd.spawn(call(place.clone(), path));
+            let path = format!("/demo/items/{}", tick + number);
+            // Fails only while the program stops.
+            let _stopping = calls.spawn(call(target.clone(), path));
         }
-        if beat % ORDER_EVERY == 0 {
-            let order = call(place.clone(), format!("/flaky/orders/{beat}"));
-            let _stopping = crowd.spawn(order);
+        if tick % ORDER_EVERY == 0 {
+            let order = call(target.clone(), format!("/flaky/orders/{tick}"));
+            let _stopping = calls.spawn(order);
         }
     }
 }
 
-/// Makes one call. What comes of it is seen in the metrics and not here.
-async fn call(place: HttpTarget, path: String) {
+/// Makes one call. The metrics show its result.
+async fn call(target: HttpTarget, path: String) {
     if let Ok(request) = Request::get(path).body(Full::<Bytes>::default()) {
-        let _seen_elsewhere = exchange(&place, request).await;
+        let _in_the_metrics = exchange(&target, request).await;
     }
 }
 
-/// Two calls a second: most of what the API allows is left to whoever tries it.
-const BEAT: Duration = Duration::from_millis(500);
+/// Two calls a second leave most of the quota to the user.
+const PERIOD: Duration = Duration::from_millis(500);
 
-/// One a second: throttled, the API that fails is called half as often, some calls go twice, and whoever
-/// tries it must not have to wait behind ours.
+/// One call a second: the throttled API allows half its rate and some calls need a retry, and a user's call
+/// must not queue behind the load.
 const ORDER_EVERY: u64 = 2;
 
 /// Every ten seconds.

@@ -1,4 +1,4 @@
-//! The APIs that `dev` calls: ours, strict, and counting.
+//! Mock APIs of `dev`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use outflow::config::Source;
 use outflow_core::{Rate, Share};
 use outflow_mock::{Dialect, Latency, MockApi, MockResponse, Quota, Script, ScriptMatch, Server};
 
-/// Three providers: one that is strict, one that is strict and fails now and then, and one that talks.
+/// Three mock APIs: a strict one, a strict one with random failures, and a chat API.
 pub(super) struct MockApis {
     demo: Server,
     flaky: Server,
@@ -17,14 +17,14 @@ pub(super) struct MockApis {
 }
 
 impl MockApis {
-    /// Starts all of them on free ports.
+    /// Starts all APIs on free ports.
     pub(super) async fn start() -> anyhow::Result<Self> {
         let page = |rate| MockResponse::ok(format!("{{\"ok\":true,\"allowed\":\"{rate}\"}}\n"));
         let demo = provider(DEMO_RATE, page(DEMO_RATE), Script::new())?;
         let failing = ScriptMatch::always().by_chance(Share::percent(FAILING), SEED);
-        let unwell = MockResponse::status(503).header("retry-after", "1");
-        let unwell = Script::new().rule(failing, unwell);
-        let flaky = provider(FLAKY_RATE, page(FLAKY_RATE), unwell)?;
+        let failure = MockResponse::status(503).header("retry-after", "1");
+        let script = Script::new().rule(failing, failure);
+        let flaky = provider(FLAKY_RATE, page(FLAKY_RATE), script)?;
         let chat = provider(CHAT_RATE, MockResponse::chat(), Script::new())?;
         Ok(Self {
             demo: demo.listen().await.context("no port is free")?,
@@ -33,11 +33,10 @@ impl MockApis {
         })
     }
 
-    /// The configuration that a user would write for them.
+    /// Returns a configuration as a user would write it for these APIs.
     pub(super) fn config(&self, port: u16, admin_port: u16) -> Source {
         let [demo, flaky, chat] = self.all().map(|(_, server)| server.url());
-        // Counted safely: the machine may be busy with other things, and a demonstration that is refused
-        // once has shown the opposite.
+        // Safe accounting: on a busy machine, one throttled call would spoil the demonstration.
         let text = format!(
             "[server]\nlisten = \"127.0.0.1:{port}\"\ngrace = \"500ms\"\n\n\
              [admin]\nlisten = \"127.0.0.1:{admin_port}\"\n\n\
@@ -55,20 +54,20 @@ impl MockApis {
         Source::new("dev", text)
     }
 
-    /// How it goes, on one line.
-    pub(super) fn glance(&self, client: &Outflow) -> String {
+    /// Formats the state of all APIs as one line.
+    pub(super) fn status_line(&self, client: &Outflow) -> String {
         let mut line = String::new();
         for (name, server) in self.all() {
             let totals = server.api().totals();
-            let door = client.upstream(name);
-            let state = door.as_ref().map_or("gone", |door| {
-                let target = door.route(&http::Method::GET, "/");
-                door.state(target).name()
+            let upstream = client.upstream(name);
+            let state = upstream.as_ref().map_or("gone", |upstream| {
+                let target = upstream.route(&http::Method::GET, "/");
+                upstream.state(target).name()
             });
-            let waiting = door.map_or(0, |door| door.report().waiting);
+            let waiting = upstream.map_or(0, |upstream| upstream.report().waiting);
             let (seen, refused) = (totals.seen, totals.refused);
             // Writing to a string cannot fail.
-            let _whole = write!(
+            let _infallible = write!(
                 line,
                 "{name}: {state}, {seen} sent, {waiting} waiting, {refused} refused   "
             );
@@ -76,28 +75,28 @@ impl MockApis {
         line
     }
 
-    /// What each of them saw, from its side.
+    /// Formats the calls that each API counted.
     pub(super) fn summary(&self) -> String {
         let mut text = String::new();
         for (name, server) in self.all() {
             let totals = server.api().totals();
-            let most = server.api().audit().most_in_any_window(SECOND);
+            let peak = server.api().audit().most_in_any_window(SECOND);
             let rate = match name {
                 "flaky" => FLAKY_RATE,
                 "chat" => CHAT_RATE,
                 _ => DEMO_RATE,
             };
             // Writing to a string cannot fail.
-            let _whole = writeln!(
+            let _infallible = writeln!(
                 text,
-                "{name} allows {rate}: it saw {} calls, at most {most} in any second, and refused {}",
+                "{name} allows {rate}: it saw {} calls, at most {peak} in any second, and throttled {}",
                 totals.seen, totals.refused
             );
         }
         text
     }
 
-    /// All of them, by name.
+    /// Returns all APIs with their names.
     pub(super) fn all(&self) -> [(&'static str, &Server); 3] {
         [
             ("demo", &self.demo),
@@ -108,7 +107,7 @@ impl MockApis {
 }
 
 fn provider(rate: &str, page: MockResponse, script: Script) -> anyhow::Result<MockApi> {
-    let rate: Rate = rate.parse().context("the rate is one of ours")?;
+    let rate: Rate = rate.parse().context("the rate is a constant")?;
     let way = Latency::Fixed(Duration::from_millis(ONE_WAY));
     let api = MockApi::builder()
         .limit(Quota::sliding(rate))
@@ -118,32 +117,32 @@ fn provider(rate: &str, page: MockResponse, script: Script) -> anyhow::Result<Mo
         .script(script)
         .remembering(REMEMBERED)
         .build();
-    api.context("the API has no routes that could be missing")
+    api.context("the routes are constants")
 }
 
-/// Little enough that thirty calls by hand are already too many.
+/// Thirty manual calls exceed it.
 const DEMO_RATE: &str = "10/s";
 
-/// Of the above, for whoever names this group: the rest stays for the others.
+/// Rate of the group `bulk`; the rest stays for other calls.
 const BULK_RATE: &str = "5/s";
 
 const FLAKY_RATE: &str = "5/s";
 
 const CHAT_RATE: &str = "10/s";
 
-/// Two questions of four hundred, as the recipes ask them; the third is told to come back, and that soon.
+/// Two prompts of 400 tokens, as in the recipes; the third call waits, but not for long.
 const CHAT_TOKENS: &str = "1000/10s";
 
-/// Percent: enough to see the state change within a minute, and to see it come back.
+/// Percent: health changes and recovers within a minute.
 const FAILING: u32 = 25;
 
-/// The same failures in each run.
+/// Every run has the same failures.
 const SEED: u64 = 7;
 
 /// Milliseconds, as to a server in the same country.
 const ONE_WAY: u64 = 15;
 
-/// An hour of both at full speed.
+/// One hour of both at full rate.
 const REMEMBERED: usize = 50_000;
 
 const SECOND: Duration = Duration::from_secs(1);

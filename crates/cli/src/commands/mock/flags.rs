@@ -1,9 +1,9 @@
-//! Limits and headers as they are written on the command line.
+//! Parsers for limits and header dialects of the command line.
 
 use outflow_core::Rate;
 use outflow_mock::{Dialect, Quota, ResetForm};
 
-/// Reads `10/s`, `fixed:100/min`, `aligned:100/min` or `bucket:10/s:20`.
+/// Parses `10/s`, `fixed:100/min`, `aligned:100/min` or `bucket:10/s:20`.
 pub(super) fn quota(text: &str) -> Result<Quota, String> {
     let (kind, rest) = text.split_once(':').unwrap_or(("sliding", text));
     let (rate, burst) = match rest.split_once(':') {
@@ -24,19 +24,19 @@ pub(super) fn quota(text: &str) -> Result<Quota, String> {
     }
 }
 
-/// How a limit is called in what is printed.
-pub(super) fn named(quota: &Quota) -> String {
+/// Formats a limit for the output.
+pub(super) fn format_limit(quota: &Quota) -> String {
     let window = quota.window();
     Rate::new(quota.capacity(), window)
         .map_or_else(|_| "no limit".to_owned(), |rate| rate.to_string())
 }
 
-/// Reads the name of a family of headers.
+/// Parses the name of a header dialect.
 pub(super) fn dialect(text: &str) -> Result<Dialect, String> {
     let known = DIALECTS.iter().find(|(name, _)| *name == text);
     known.map(|(_, dialect)| *dialect).ok_or_else(|| {
         let names: Vec<_> = DIALECTS.iter().map(|(name, _)| *name).collect();
-        format!("there are {}", names.join(", "))
+        format!("use one of {}", names.join(", "))
     })
 }
 
@@ -50,10 +50,10 @@ const DIALECTS: [(&str, Dialect); 7] = [
     ("shopify", Dialect::Shopify),
 ];
 
-/// How limits are written, for the help.
+/// Notations of limits, for the help.
 pub(super) const FORMS: &str = "\
-Limits: `10/s` (never more in any window), `fixed:100/min` (windows from the first use),
-`aligned:100/min` (windows that begin at :00), `bucket:10/s:20` (refilled evenly, holds 20).
+Limits: `10/s` (sliding window), `fixed:100/min` (windows from the first use),
+`aligned:100/min` (windows that start at :00), `bucket:10/s:20` (token bucket of 20).
 Headers: ietf, x-ratelimit, openai, anthropic, upbit, binance, shopify.";
 
 #[cfg(test)]
@@ -61,9 +61,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_read_as_they_are_written() {
+    fn limits_and_dialects_parse_in_their_notations() {
         assert_eq!(
-            quota("10/s").map(|quota| named(&quota)),
+            quota("10/s").map(|quota| format_limit(&quota)),
             Ok("10/s".to_owned())
         );
         assert_eq!(

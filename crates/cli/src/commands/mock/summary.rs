@@ -1,4 +1,4 @@
-//! What the strict API saw, told at its end.
+//! Summary of the requests that the mock API counted.
 
 use std::fmt;
 
@@ -7,34 +7,34 @@ use serde_json::{Map, Value, json};
 
 use super::flags;
 
-/// The audit of a run.
+/// Audit of a run.
 pub(super) struct MockSummary {
     totals: Totals,
-    /// Sent before the time that the server had asked to wait for.
+    /// Requests that came before the end of a Retry-After.
     early: usize,
-    /// Each limit, and the most requests in any window of its length.
-    most: Vec<(String, u64)>,
+    /// Each limit, and the largest number of requests in any window of its length.
+    peaks: Vec<(String, u64)>,
 }
 
 impl MockSummary {
-    /// As it stands now.
+    /// Returns the current audit of an API.
     pub(super) fn new(api: &MockApi, limits: &[Quota]) -> Self {
         let audit = api.audit();
-        let most = |quota: &Quota| {
-            let most = audit.most_in_any_window(quota.window());
-            (flags::named(quota), most)
+        let peak = |quota: &Quota| {
+            let peak = audit.most_in_any_window(quota.window());
+            (flags::format_limit(quota), peak)
         };
         Self {
             totals: api.totals(),
             early: audit.sent_before_retry_after().len(),
-            most: limits.iter().map(most).collect(),
+            peaks: limits.iter().map(peak).collect(),
         }
     }
 
-    /// For programs.
+    /// Returns the audit as JSON.
     pub(super) fn json(&self) -> Value {
         let limit =
-            |(limit, most): &(String, u64)| json!({ "limit": limit, "most_in_any_window": most });
+            |(limit, peak): &(String, u64)| json!({ "limit": limit, "most_in_any_window": peak });
         let statuses = self.totals.by_status.iter();
         let by_status: Map<_, _> = statuses
             .map(|(status, count)| (status.to_string(), json!(count)))
@@ -45,7 +45,7 @@ impl MockSummary {
             "refused": self.totals.refused,
             "failed_on_purpose": self.totals.scripted,
             "sent_too_early": self.early,
-            "limits": self.most.iter().map(limit).collect::<Vec<_>>(),
+            "limits": self.peaks.iter().map(limit).collect::<Vec<_>>(),
             "by_status": by_status,
         })
     }
@@ -57,10 +57,10 @@ impl fmt::Display for MockSummary {
         let early = self.early;
         writeln!(
             f,
-            "{seen} seen, {refused} refused, {early} sent before they were asked to"
+            "{seen} seen, {refused} throttled, {early} sent before the end of Retry-After"
         )?;
-        for (limit, most) in &self.most {
-            writeln!(f, "{limit}: at most {most} in any window")?;
+        for (limit, peak) in &self.peaks {
+            writeln!(f, "{limit}: at most {peak} in any window")?;
         }
         Ok(())
     }

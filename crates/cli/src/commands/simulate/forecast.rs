@@ -1,9 +1,8 @@
-//! What a load would meet at a provider: who waits and for how long, what would be refused, with us and
-//! without.
+//! Forecast of a load against a provider: waits, and throttled calls with and without Outflow.
 //!
-//! The load is an access log or made of dice; the provider is an API of a configuration or a preset. The
-//! limits and the fair order are the real ones and decide as they would; the provider is a second set of
-//! plain meters that counts what arrives. Failures are not foreseen: a provider is as well as its limits.
+//! The load is an access log or synthetic; the provider is an API of a configuration or a preset. Limits and
+//! fair queue are those of production; a second set of plain meters counts arrivals as the provider. Provider
+//! failures are not simulated.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,53 +16,52 @@ use outflow_simulate::{Network, RateLoad, SimulateError, forecast_log, forecast_
 
 use super::forecast_report::ForecastReport;
 use crate::command_line::UsageError;
-use crate::commands::config_args::found;
+use crate::commands::config_args::existing_sources;
 use crate::terminal::say;
 
-/// A load, and whom it is for.
+/// Load and provider of a forecast.
 #[derive(Args, Default)]
 pub(super) struct LoadArgs {
-    /// Play this access log (combined log format, or lines of JSON with `ts`, `method`, `path`).
+    /// Replay this access log (combined log format, or lines of JSON with `ts`, `method`, `path`).
     #[arg(long, value_name = "FILE", conflicts_with = "rate", help_heading = LOADS)]
     replay: Option<PathBuf>,
-    /// Play calls at this rate instead, such as 12/s.
+    /// Simulate calls at this rate instead, such as 12/s.
     #[arg(long, value_name = "RATE", help_heading = LOADS)]
     rate: Option<Rate>,
-    /// For how long they come.
+    /// Simulate calls for this time.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = read_duration, help_heading = LOADS)]
     duration: Option<Duration>,
-    /// How many tenants make them.
+    /// Divide the calls among this number of tenants.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = LOADS)]
     tenants: Option<u32>,
-    /// The path of those calls, which decides their group.
+    /// Use this path, which decides the group of the calls.
     #[arg(long, value_name = "PATH", default_value = "/", help_heading = LOADS)]
     path: Option<String>,
-    /// The provider is the API of this name in the configuration.
+    /// Simulate the API of this name in the configuration.
     #[arg(long, value_name = "NAME", conflicts_with = "preset", help_heading = LOADS)]
     api: Option<String>,
-    /// The provider is a preset.
+    /// Simulate the provider of this preset.
     #[arg(long, value_name = "NAME", help_heading = LOADS)]
     preset: Option<String>,
-    /// The configuration that holds the API; later files lie over earlier ones.
+    /// Read the API from this configuration file; later files override earlier ones.
     #[arg(long, short, value_name = "FILE", help_heading = LOADS)]
     config: Vec<PathBuf>,
 }
 
 impl LoadArgs {
-    /// Whether a load was named at all.
-    pub(super) const fn is_one(&self) -> bool {
+    /// Returns true if the command line names a load.
+    pub(super) const fn is_given(&self) -> bool {
         self.replay.is_some() || self.rate.is_some()
     }
 
-    /// Plays it to its end.
+    /// Simulates the load.
     pub(super) fn play(&self, network: Network, seed: u64) -> anyhow::Result<ForecastReport> {
         let api = self.provider()?;
         match (&self.replay, self.rate) {
             (Some(file), _) => {
                 let bytes = std::fs::read(file);
-                let bytes =
-                    bytes.with_context(|| format!("`{}` cannot be read", file.display()))?;
-                // What clients call themselves is in such logs, and may be anything.
+                let bytes = bytes.with_context(|| format!("cannot read `{}`", file.display()))?;
+                // Logs contain user agents, which may be any bytes.
                 let text = String::from_utf8_lossy(&bytes);
                 let played = forecast_log(&api, network, &text);
                 let (history, read) = played.map_err(|error| match error {
@@ -85,47 +83,44 @@ impl LoadArgs {
                 Ok(ForecastReport::new(&api.name, history))
             }
             (None, None) => {
-                Err(UsageError("name a load with `--replay` or `--rate`".to_owned()).into())
+                Err(UsageError("name a load: use `--replay` or `--rate`".to_owned()).into())
             }
         }
     }
 
     fn provider(&self) -> anyhow::Result<Api> {
         let config = match &self.preset {
-            Some(name) => preset(name)?,
-            None => found(self.config.clone())?.read()?.client,
+            Some(name) => preset_config(name)?,
+            None => existing_sources(self.config.clone())?.read()?.client,
         };
         let names: Vec<_> = config.apis.iter().map(|api| api.name.to_string()).collect();
-        let wanted = self.api.as_ref().or(match names.as_slice() {
+        let chosen = self.api.as_ref().or(match names.as_slice() {
             [only] => Some(only),
             _ => None,
         });
-        let api = wanted.and_then(|name| config.api(name));
+        let api = chosen.and_then(|name| config.api(name));
         api.cloned().ok_or_else(|| {
             let names = names.join(", ");
-            UsageError(format!(
-                "say which API is meant with `--api`: there are {names}"
-            ))
-            .into()
+            UsageError(format!("choose an API with `--api`: there are {names}")).into()
         })
     }
 }
 
-/// A load that is smaller than the real one foresees too little.
+/// Warns about skipped lines: a smaller load gives an optimistic forecast.
 fn warn_unread(text: &str, read: usize) {
-    let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
-    let lines = text.lines().filter(says).count();
+    let has_call = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+    let lines = text.lines().filter(has_call).count();
     let unread = lines.saturating_sub(read);
     if unread > 0 {
-        say!("{unread} of {lines} lines could not be read, and are left out");
+        say!("skipped {unread} of {lines} lines that are unreadable");
     }
 }
 
-/// A configuration of one provider. Where it is makes no difference here.
-fn preset(name: &str) -> anyhow::Result<Config> {
+/// Returns a configuration of one provider. Its address does not matter here.
+fn preset_config(name: &str) -> anyhow::Result<Config> {
     if Preset::named(name).is_none() {
         let names = Preset::ALL.map(Preset::name).join(", ");
-        return Err(UsageError(format!("there is no preset `{name}`: there are {names}")).into());
+        return Err(UsageError(format!("unknown preset `{name}`: use one of {names}")).into());
     }
     let name = quoted(name);
     let text = format!("[apis.{name}]\npreset = {name}\nbase_url = \"https://modelled.example\"\n");
@@ -135,4 +130,4 @@ fn preset(name: &str) -> anyhow::Result<Config> {
     )?)
 }
 
-const LOADS: &str = "A load of your own against a provider";
+const LOADS: &str = "Your own load against a provider";

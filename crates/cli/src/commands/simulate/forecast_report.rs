@@ -1,4 +1,4 @@
-//! What is foreseen, as a table for people or as JSON for programs.
+//! Report of a forecast, as a table or as JSON.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::terminal::TextTable;
 
-/// What a load would meet.
+/// Result of a forecast.
 #[derive(Debug)]
 pub(crate) struct ForecastReport {
     api: String,
@@ -23,7 +23,7 @@ impl ForecastReport {
         }
     }
 
-    /// For people.
+    /// Formats the report as a table.
     pub(crate) fn to_table(&self) -> String {
         let mut table = TextTable::new([
             "group",
@@ -36,33 +36,33 @@ impl ForecastReport {
             "longest",
             "most waiting",
         ]);
-        for (name, group) in self.used() {
+        for (name, group) in self.used_groups() {
             table.row([
                 name.clone(),
                 group.calls.to_string(),
                 group.naive_refusals.to_string(),
                 group.refusals.to_string(),
                 group.given_up.to_string(),
-                shown(group.waits.percentile(50)),
-                shown(group.waits.percentile(99)),
-                shown(group.waits.longest()),
+                format_wait(group.waits.percentile(50)),
+                format_wait(group.waits.percentile(99)),
+                format_wait(group.waits.longest()),
                 group.most_waiting.to_string(),
             ]);
         }
         let mut text = table.text();
         let LoadHistory { offered, took, .. } = &self.history;
         // Writing to a string cannot fail.
-        let _whole = writeln!(
+        let _infallible = writeln!(
             text,
-            "\n{}: the calls came in {} and were over after {}",
+            "\n{}: the calls arrived within {} and ended after {}",
             self.api,
-            shown(*offered),
-            shown(*took)
+            format_wait(*offered),
+            format_wait(*took)
         );
         if self.history.tenants.len() > 1 {
-            let _whole = writeln!(
+            let _infallible = writeln!(
                 text,
-                "{} tenants; fairness of their mean waits {:.4} (1 is alike)",
+                "{} tenants; fairness of their mean waits {:.4} (1 is equal)",
                 self.history.tenants.len(),
                 self.history.fairness()
             );
@@ -71,10 +71,10 @@ impl ForecastReport {
         text
     }
 
-    /// For programs.
+    /// Returns the report as JSON.
     pub(crate) fn to_json(&self) -> Value {
         let groups: Vec<_> = self
-            .used()
+            .used_groups()
             .map(|(name, group)| group_json(name, group))
             .collect();
         json!({
@@ -87,7 +87,7 @@ impl ForecastReport {
         })
     }
 
-    fn used(&self) -> impl Iterator<Item = &(String, GroupHistory)> {
+    fn used_groups(&self) -> impl Iterator<Item = &(String, GroupHistory)> {
         self.history
             .groups
             .iter()
@@ -109,7 +109,7 @@ fn group_json(name: &str, group: &GroupHistory) -> Value {
     })
 }
 
-fn shown(span: Duration) -> String {
+fn format_wait(span: Duration) -> String {
     match span.as_secs() {
         0 => format!("{} ms", span.as_millis()),
         secs @ 1..600 => format!("{secs}.{} s", span.subsec_millis() / 100),
@@ -123,6 +123,6 @@ fn millis(span: Duration) -> u64 {
 }
 
 const LEGEND: &str = "\
-429 without: refused by the provider if every call were sent as it comes, and none repeated.
-429 with: refused by the provider as they are sent by us. given up: told to come back later by us.
+429 without: throttled by the provider if every call were sent at once, without retries.
+429 with: throttled by the provider with Outflow. given up: refused by Outflow.
 ";

@@ -1,13 +1,13 @@
-//! The outcomes as tables for people or as JSON for programs.
+//! Report of simulated scenarios, as tables or as JSON.
 //!
-//! No colour is used, so there is none to switch off.
+//! It has no colours, so there is none to switch off.
 
 use std::fmt::Write;
 
 use outflow_simulate::{FluidModel, Network, RunFigures, Scenario};
 use serde_json::{Value, json};
 
-/// Everything that was played.
+/// Results of all simulated scenarios.
 #[derive(Debug)]
 pub(super) struct SimReport {
     seed: u64,
@@ -29,10 +29,10 @@ impl SimReport {
         self.scenarios.push((scenario, ideal, outcomes));
     }
 
-    /// One table per scenario.
+    /// Formats one table per scenario.
     pub(super) fn to_tables(&self) -> String {
         let mut text = format!(
-            "Strict API, counted by arrival; {:?} each way and up to {:?} more; seed {}.\n{LEGEND}\n",
+            "Strict API that counts by arrival; {:?} each way and up to {:?} more; seed {}.\n{LEGEND}\n",
             self.network.latency(),
             self.network.jitter(),
             self.seed
@@ -50,7 +50,7 @@ impl SimReport {
             for outcome in outcomes {
                 push(&mut text, format_args!("{}\n", row(outcome)));
             }
-            if (2..=MOST_LISTED).contains(&scenario.tenant_count()) {
+            if (2..=MAX_LISTED).contains(&scenario.tenant_count()) {
                 for outcome in outcomes {
                     push(&mut text, format_args!("{}\n", tenants_row(ideal, outcome)));
                 }
@@ -59,7 +59,7 @@ impl SimReport {
         text
     }
 
-    /// One document.
+    /// Formats one JSON document.
     pub(super) fn to_json(&self) -> String {
         let scenarios: Vec<_> = self
             .scenarios
@@ -76,9 +76,9 @@ impl SimReport {
     }
 }
 
-fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
+fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
-    let _ = text.write_fmt(what);
+    let _ = text.write_fmt(arguments);
 }
 
 fn header() -> String {
@@ -107,7 +107,7 @@ fn row(outcome: &RunFigures) -> String {
     ])
 }
 
-/// The first to the left, the others to the right.
+/// Aligns the first cell to the left and the others to the right.
 fn columns(cells: [&str; 8]) -> String {
     let [
         name,
@@ -147,7 +147,7 @@ fn scenario_json(scenario: &Scenario, ideal: &FluidModel, outcomes: &[RunFigures
 }
 
 fn run_json(ideal: &FluidModel, outcome: &RunFigures) -> Value {
-    let tenants = outcome.done.iter().zip(&ideal.done).take(MOST_LISTED);
+    let tenants = outcome.done.iter().zip(&ideal.done).take(MAX_LISTED);
     json!({
         "scheduler": outcome.scheduler.to_string(),
         "makespan_s": outcome.makespan,
@@ -167,15 +167,15 @@ fn millis(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What the columns mean.
+/// Meaning of the columns.
 pub(super) const LEGEND: &str = "\
-ideal: jobs over rate, as a fluid; no lower bound, since a full first window may go at once.
-makespan: from the first job's submission until the last one is done.
-throttles/job: how often a job was taken up and put back, for want of room or refused, until done.
-refused: by the API. peak: the fullest window over its limit. Jain: at half time, against the ideal.
-off share: the furthest that a tenant was from its weight's part while all had work, in jobs.
-backoff: all jobs come at once here, so most would wait longer than its maximum of two minutes and
-return in one herd each time it ends; where jobs trickle in, few reach it and it does better.";
+ideal: jobs divided by the rate, as a fluid; no lower bound, since the first window may go at once.
+makespan: from the first submission to the end of the last job.
+throttles/job: starts of a job that found no quota or were throttled, until it was done.
+refused: throttled by the API. peak: the fullest window over its limit. Jain: at half time, against the ideal.
+off share: the largest distance of a tenant from its share while all had work, in jobs.
+backoff: all jobs arrive at once here, so most waits reach the maximum of two minutes and end together;
+with a steady arrival of jobs it does better.";
 
-/// More tenants than this are not listed one by one.
-const MOST_LISTED: usize = 5;
+/// Largest number of tenants that are listed one by one.
+const MAX_LISTED: usize = 5;

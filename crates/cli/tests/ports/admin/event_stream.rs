@@ -89,7 +89,7 @@ const TWO: &str = r#"
 fn pass(running: &TestProgram, api: &str, calls: usize) {
     let upstream = running
         .program
-        .station()
+        .state()
         .client()
         .upstream(api)
         .expect("known");

@@ -58,7 +58,7 @@ impl TestProgram {
     /// Starts with this configuration in this environment.
     pub async fn with_environment(text: &str, environment: Environment) -> Self {
         let sources = ConfigSources::new(Vec::new())
-            .with(Source::new("test.toml", text))
+            .with_text(Source::new("test.toml", text))
             .in_environment(environment);
         Self::with_sources(sources).await
     }
@@ -81,7 +81,7 @@ impl TestProgram {
         let dir = jobs.path().display().to_string();
         let text = format!("{text}\n[bulk]\ndir = {dir:?}\n");
         let sources = ConfigSources::new(Vec::new())
-            .with(Source::new("test.toml", text))
+            .with_text(Source::new("test.toml", text))
             .in_environment(Environment::empty())
             .bulk();
         Self {

@@ -81,7 +81,7 @@ async fn a_waiting_client_that_hangs_up_leaves_the_queue() {
     let request = sidecar.request("GET", "/strict/endless", "");
     first.write_all(request.as_bytes()).await.expect("written");
     until(&mut first, "200 OK").await;
-    let state = sidecar.program.station();
+    let state = sidecar.program.state();
     let client = state.client();
     let waiting = || client.upstream("strict").expect("known").report().waiting;
     let request = sidecar.request("GET", "/strict/later", "");

@@ -67,7 +67,7 @@ async fn a_slow_caller_does_not_count_against_the_api() {
     stream.write_all(begun.as_bytes()).await.expect("written");
     let reply = RawResponse::parse(&rest(&mut stream).await);
     assert_eq!(reply.status, 408, "{reply:?}");
-    let client = sidecar.program.station().client();
+    let client = sidecar.program.state().client();
     let report = client.upstream("strict").expect("known").report();
     let failed = |circuit: &outflow::HealthReport| circuit.snapshot.counts.failure_ppm() > 0;
     assert!(!report.health.iter().any(failed), "{:?}", report.health);
@@ -206,7 +206,7 @@ async fn the_sidecar_rejects_and_counts_excess_connections() {
                 .expect("words")
                 .contains(words)
         );
-        let rejections = sidecar.program.station().rejections();
+        let rejections = sidecar.program.state().rejections();
         assert_eq!(
             rejections.too_many_connections() + rejections.too_many_per_address(),
             1

@@ -140,7 +140,7 @@ async fn a_higher_priority_goes_first() {
         ..TestConfig::default()
     };
     let sidecar = TestSidecar::for_api(&server.url(), config).await;
-    let client = sidecar.program.station().client();
+    let client = sidecar.program.state().client();
     let state = || {
         let report = client.upstream("strict").expect("known").report();
         (report.health[0].in_flight, report.waiting)

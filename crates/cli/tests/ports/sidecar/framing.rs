@@ -264,7 +264,7 @@ async fn ambiguous_framing_is_refused_and_ends_the_connection() {
         assert_eq!(reply.more, "", "{row:?}");
         assert_eq!(api.audit().count(), 0, "{row:?} reached the API");
     }
-    assert!(sidecar.program.station().rejections().malformed() >= 50);
+    assert!(sidecar.program.state().rejections().malformed() >= 50);
 }
 
 // A head that arrives in pieces is parsed as a whole.

@@ -15,7 +15,7 @@ async fn chain_to(sidecar: &TestSidecar) -> TestSidecar {
 
 fn lead_to(sidecar: &TestSidecar, next: &TestSidecar) {
     let url = format!("http://{}/strict", next.address);
-    let changes = sidecar.program.station().set("strict", "base_url", &url);
+    let changes = sidecar.program.state().set("strict", "base_url", &url);
     changes.expect("a URL");
 }
 

@@ -56,7 +56,7 @@ async fn a_limit_refusal_states_its_rate_and_retry_time() {
 async fn a_health_refusal_states_its_state() {
     let (api, server) = echo().await;
     let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
-    let client = sidecar.program.station().client();
+    let client = sidecar.program.state().client();
     for (hold, state) in [
         (HealthOverride::CacheOnly, HealthState::CacheOnly),
         (HealthOverride::Sleep, HealthState::Sleep),
@@ -88,7 +88,7 @@ async fn a_full_queue_has_its_own_refusal() {
     let mut waits = sidecar.connect().await;
     let request = sidecar.request("GET", "/strict/x", "");
     waits.write_all(request.as_bytes()).await.expect("written");
-    let client = sidecar.program.station().client();
+    let client = sidecar.program.state().client();
     let queued = async {
         while client.upstream("strict").expect("known").report().waiting == 0 {
             tokio::task::yield_now().await;

@@ -50,7 +50,7 @@ impl TestSidecar {
         );
         let environment = Environment::from_iter([("SIDECAR_TOKEN", "open sesame")]);
         let sources = ConfigSources::new(Vec::new())
-            .with(Source::new("test.toml", text))
+            .with_text(Source::new("test.toml", text))
             .in_environment(environment);
         let program = Program::start(sources).await.expect("it starts");
         let address = match program.sidecar() {

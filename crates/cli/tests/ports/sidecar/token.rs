@@ -32,7 +32,7 @@ async fn the_sidecar_requires_a_configured_token() {
         }
     }
     assert_eq!(api.audit().count(), 0);
-    assert_eq!(sidecar.program.station().rejections().unauthorized(), 12);
+    assert_eq!(sidecar.program.state().rejections().unauthorized(), 12);
     let reply = sidecar
         .get("/strict/x", "outflow-token: open sesame\r\n")
         .await;

@@ -70,7 +70,7 @@ fn released_jobs_pass_through_the_limiter() {
     let output = program.output(&["release", "acme", "5"]);
     let left = waiting - 5;
     assert!(
-        output.starts_with(&format!("{left} jobs are still put off")),
+        output.starts_with(&format!("{left} jobs are still deferred")),
         "{output}"
     );
     let waiting = program.count_deferred();

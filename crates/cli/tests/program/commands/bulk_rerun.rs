@@ -51,7 +51,10 @@ fn bulk_run_refuses_a_concurrent_second_start() {
     for again in [&["--out", "./out"][..], &["--out", "elsewhere"]] {
         let second = bulk.run(again);
         assert_eq!(second.code, Some(1), "{second:?}");
-        assert!(second.talk.contains("being run already"), "{second:?}");
+        assert!(
+            second.talk.contains("another process runs this file"),
+            "{second:?}"
+        );
     }
     assert!(!bulk.path("elsewhere").exists());
     let ended = first.wait(PATIENCE).expect("it ends");
@@ -274,7 +277,7 @@ fn bulk_run_refuses_a_run_whose_store_is_lost() {
     fs::write(kept.join("jobs.db"), b"").expect("emptied");
     gone("jobs.db is empty or gone");
     fs::remove_dir_all(&kept).expect("removed");
-    gone("the jobs of this run are gone");
-    gone("the jobs of this run are gone");
+    gone("the jobs of this run are missing");
+    gone("the jobs of this run are missing");
     assert_eq!(bulk.mock.end()["seen"], 5);
 }

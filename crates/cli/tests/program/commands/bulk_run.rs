@@ -96,14 +96,14 @@ fn bulk_run_sends_a_file_at_its_limit_with_a_result_for_every_line() {
     );
     assert!(
         ran.talk
-            .contains("40 jobs: 40 done; 40 attempts, 0 refused"),
+            .contains("40 jobs: 40 done; 40 attempts, 0 throttled"),
         "{ran:?}"
     );
     assert!(ran.talk.contains("ideal 1.0 s (by 20/s of up)"), "{ran:?}");
     assert!(ran.talk.contains("acme: "), "progress by tenant: {ran:?}");
     let again = bulk.run(&[]);
     assert_eq!((again.code, &*again.out), (Some(0), ""), "{again:?}");
-    assert!(again.talk.contains("was over before"), "{again:?}");
+    assert!(again.talk.contains("were over before"), "{again:?}");
     let seen = bulk.mock.end();
     assert_eq!((&seen["seen"], &seen["refused"]), (&40.into(), &0.into()));
 }
@@ -140,7 +140,7 @@ fn bulk_run_reports_every_invalid_line_and_sends_nothing() {
         "jobs.ndjson:2: ",
         "jobs.ndjson:4: no API is called \"nope\"",
         "jobs.ndjson:5: id: line 1 has the same",
-        "3 lines are wrong, and nothing was sent",
+        "3 lines are invalid, and nothing was sent",
         "--skip-invalid",
     ] {
         assert!(ran.talk.contains(said), "{said} in {}", ran.talk);
@@ -164,7 +164,7 @@ fn bulk_run_prints_a_json_document_when_it_sends_nothing() {
         let empty = [&["bulk", "run", "empty.ndjson"], flags].concat();
         let document = run_in(bulk.folder.path(), &empty).json(2);
         let error = document["error"].as_str().expect("words");
-        assert!(error.contains("holds no job"), "{document}");
+        assert!(error.contains("has no valid job"), "{document}");
     }
     assert_eq!(bulk.mock.end()["seen"], 0);
 }
@@ -225,7 +225,7 @@ fn an_interrupted_run_keeps_its_jobs_and_resumes() {
     let ended = first.wait(PATIENCE).expect("it ends");
     assert_eq!(ended.code(), Some(130));
     first
-        .wait_for_line("run the same again to go on", PATIENCE)
+        .wait_for_line("repeat the command to resume", PATIENCE)
         .expect("it says how to go on");
     let other = run_in(
         bulk.folder.path(),
@@ -239,7 +239,7 @@ fn an_interrupted_run_keeps_its_jobs_and_resumes() {
     let ran = bulk.run(&flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
-        ran.talk.contains("jobs are over already; going on"),
+        ran.talk.contains("jobs are over already; resuming"),
         "{ran:?}"
     );
     assert_eq!(lines(&results(&out)), (1..=60).collect());
@@ -286,7 +286,7 @@ fn bulk_run_rejects_invalid_arguments() {
     let bulk = BulkRun::new("10/s", &jobs(&["acme"], 1));
     for (flags, said) in [
         (&["--json"][..], "--out"),
-        (&["--out", "outflow.toml"], "holds something else"),
+        (&["--out", "outflow.toml"], "exists with other content"),
     ] {
         let ran = bulk.run(flags);
         assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -297,6 +297,6 @@ fn bulk_run_rejects_invalid_arguments() {
     fs::write(bulk.path("empty.ndjson"), "\n").expect("writable");
     let ran = run_in(bulk.folder.path(), &["bulk", "run", "empty.ndjson"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.talk.contains("holds no job"), "{ran:?}");
+    assert!(ran.talk.contains("has no valid job"), "{ran:?}");
     assert_eq!(bulk.mock.end()["seen"], 0);
 }

@@ -70,7 +70,7 @@ fn bulk_commands_submit_watch_and_fetch_a_file() {
     let submit = ["submit", "jobs.ndjson", "--action", "nightly"];
     let taken = program.output(&submit);
     assert!(
-        taken.contains("30 jobs were taken as action nightly"),
+        taken.contains("30 jobs were accepted as action nightly"),
         "{taken}"
     );
     let watched = program.output(&["watch", "nightly"]);
@@ -186,15 +186,15 @@ fn bulk_dead_lists_retries_and_purges() {
     let listed = program.output(&["dead", "list"]);
     assert_eq!(listed.matches("the API answered 5").count(), 2, "{listed}");
     assert!(!listed.contains("--after"), "that is all: {listed}");
-    let first = program.output(&["dead", "list", "--most", "1"]);
+    let first = program.output(&["dead", "list", "--limit", "1"]);
     assert_eq!(first.matches("the API answered 5").count(), 1, "{first}");
     let more = "there are 2 in all: `--after ";
-    assert!(first.contains(more) && first.contains("--most"), "{first}");
-    let purged = program.output(&["dead", "purge", "--tenant", "unknown"]);
+    assert!(first.contains(more) && first.contains("--limit"), "{first}");
+    let purged = program.output(&["dead", "purge", "--tenant", "nobody"]);
     assert!(purged.starts_with("0 dead letters"), "{purged}");
     let retried = program.output(&["dead", "retry", "--all"]);
     assert!(
-        retried.starts_with("2 jobs stand in line again"),
+        retried.starts_with("2 jobs are queued again"),
         "{retried}"
     );
     let ran = program.run(&["dead", "retry"]);

@@ -21,7 +21,7 @@ fn an_invalid_line_in_a_later_batch_stops_the_whole_file() {
     let ran = program.run(&["submit", "jobs.ndjson", "--action", "a"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.talk.contains("jobs.ndjson:1002: no API"), "{ran:?}");
-    assert!(ran.talk.contains("1 line is wrong"), "{ran:?}");
+    assert!(ran.talk.contains("1 line is invalid"), "{ran:?}");
     let status = program.json(&["status"]);
     assert_eq!(status["jobs"]["total"], 0, "{status}");
     assert_eq!(status["actions"], serde_json::json!([]), "{status}");
@@ -132,8 +132,8 @@ fn an_interrupted_submission_reports_its_progress_and_the_next_step() {
         run_in(folder.path(), &submit)
     });
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    let said = "1000 of 1001 jobs were taken as action a, which stays open";
-    for words in [said, "submit the same file again", "the disk is full"] {
+    let said = "1000 of 1001 jobs were accepted as action a, which stays open";
+    for words in [said, "submit the file again", "the disk is full"] {
         assert!(ran.talk.contains(words), "{words}: {ran:?}");
     }
 }
@@ -146,7 +146,7 @@ fn bulk_submit_does_not_name_an_action_without_jobs() {
     program.jobs("jobs.ndjson", &jobs("acme", 3));
     program.output(&["submit", "jobs.ndjson", "--action", "first"]);
     let again = program.output(&["submit", "jobs.ndjson", "--action", "second"]);
-    let said = "0 jobs were taken, 3 had been before, and no action was opened";
+    let said = "0 jobs were accepted, 3 submitted before, and no action was opened";
     assert!(again.contains(said), "{again}");
     assert!(!again.contains("watch"), "{again}");
     let document = program.json(&["submit", "jobs.ndjson", "--action", "second"]);
@@ -165,8 +165,8 @@ fn a_full_queue_refuses_the_whole_file() {
     let ran = program.run(&["submit", "jobs.ndjson", "--action", "a"]);
     assert_eq!(ran.code, Some(75), "{ran:?}");
     for words in [
-        "0 jobs were taken",
-        "room for 1500 of these 2500",
+        "0 jobs were accepted",
+        "space for 1500 of 2500 jobs",
         "bulk.queue_max",
     ] {
         assert!(ran.out.contains(words), "{words}: {ran:?}");
@@ -184,20 +184,20 @@ fn a_partly_submitted_file_resumes() {
     program.output(&["pause", "--tenant", "acme"]);
     program.jobs("first.ndjson", &jobs("acme", 2));
     program.jobs("second.ndjson", &("\n".to_owned() + &jobs("acme", 2)));
-    program.output(&["submit", "first.ndjson", "--action", "a", "--more"]);
+    program.output(&["submit", "first.ndjson", "--action", "a", "--keep-open"]);
     let second = ["submit", "second.ndjson", "--action", "a"];
     let ran = program.run(&second);
     assert_eq!(ran.code, Some(75), "{ran:?}");
     for words in [
-        "1 job was taken as action a, 1 was not",
+        "1 job was accepted as action a, 1 was rejected",
         "stays open",
-        "submit the same again",
+        "submit the file again",
     ] {
         assert!(ran.out.contains(words), "{words}: {ran:?}");
     }
     program.output(&["cancel", "--tenant", "acme"]);
     let again = program.output(&second);
-    let said = "1 job was taken as action a, 1 had been before";
+    let said = "1 job was accepted as action a, 1 submitted before";
     assert!(again.contains(said), "{again}");
     assert_eq!(program.json(&["status", "a"])["jobs"]["total"], 4);
 }
@@ -211,7 +211,7 @@ fn bulk_submit_counts_more_invalid_lines_than_it_prints() {
     let ran = program.run(&["submit", "jobs.ndjson"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert_eq!(ran.talk.matches("no API is called").count(), 100, "{ran:?}");
-    for words in ["150 lines are wrong", "which is 100 of them"] {
+    for words in ["150 lines are invalid", "which are 100 of them"] {
         assert!(ran.talk.contains(words), "{words}: {ran:?}");
     }
 }

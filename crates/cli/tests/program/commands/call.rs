@@ -177,7 +177,7 @@ fn offline_calls_read_the_stored_response() {
 fn calls_reject_invalid_arguments() {
     let folder = configured("[apis.up]\nbase_url = \"http://127.0.0.1:9\"\nretry_count = 0\n");
     for (arguments, said) in [
-        (&["get", "down", "/"][..], "there are up"),
+        (&["get", "down", "/"][..], "use one of up"),
         (&["get", "up", "/", "-H", "no colon"], "-H 'Accept"),
         (&["post", "up", "/", "--json-body", "{"], "not JSON"),
         (&["get", "up", "/", "--deadline", "5"], "needs its unit"),

@@ -28,7 +28,7 @@ fn check_reports_every_error_with_its_line() {
         "did you mean `timeout`?",
         "outflow.toml:5:12",
         "write \"30s\" for seconds",
-        "2 mistakes and 0 warnings",
+        "2 errors and 0 warnings",
     ] {
         assert!(ran.talk.contains(part), "{part} in {}", ran.talk);
     }
@@ -48,7 +48,10 @@ fn later_files_override_earlier_ones() {
     );
     assert_eq!(both.json(0)["files"].as_array().map(Vec::len), Some(2));
     let alone = run_in(folder.path(), &["check", "over.toml", "--json"]);
-    assert_eq!(alone.json(2)["mistakes"][0]["key"], "apis.stock.base_url");
+    assert_eq!(
+        alone.json(2)["diagnostics"][0]["key"],
+        "apis.stock.base_url"
+    );
 }
 
 #[test]
@@ -58,7 +61,7 @@ fn check_says_how_to_create_a_missing_file() {
     assert!(ran.talk.contains("outflow init"), "{ran:?}");
     let document = run_in(folder().path(), &["check", "--json"]).json(2);
     assert_eq!(document["ok"], false);
-    assert_eq!(document["mistakes"][0]["source"], "outflow.toml");
+    assert_eq!(document["diagnostics"][0]["source"], "outflow.toml");
 }
 
 // A first wait of 50 ms under a window of 1 s, a cap of 5 min above a `max_wait` of 30 s, and a log of ten

@@ -51,7 +51,7 @@ fn help_lists_every_command_and_the_exit_codes() {
         "explain",
         "health",
         "reload",
-        "upstream",
+        "mock",
         "simulate",
         "completions",
         "man",

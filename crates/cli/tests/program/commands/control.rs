@@ -217,7 +217,7 @@ fn reload_reports_its_result() {
     let running = DevProcess::start();
     assert_eq!(
         running.output(&["reload"]),
-        "the configuration was read again\n"
+        "the configuration was reloaded\n"
     );
     assert_eq!(running.json(&["reload"])["changed"], serde_json::json!([]));
 }

@@ -43,13 +43,13 @@ fn dev_serves_every_url_of_its_banner_within_the_limits() {
     let demo = process.wait_for_line("demo allows 10/s", Duration::from_secs(2));
     let demo = demo.expect("a summary, soon");
     assert!(
-        demo.contains("at most 10 in any second, and refused 0"),
+        demo.contains("at most 10 in any second, and throttled 0"),
         "{demo}"
     );
     let flaky = process
         .wait_for_line("flaky allows 5/s", PATIENCE)
         .expect("a summary");
-    assert!(flaky.ends_with("refused 0"), "{flaky}");
+    assert!(flaky.ends_with("throttled 0"), "{flaky}");
     assert_eq!(process.wait(PATIENCE).expect("it ends").code(), Some(0));
 }
 

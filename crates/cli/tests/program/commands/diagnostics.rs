@@ -30,7 +30,7 @@ fn diagnose(given: &str) -> String {
     }
     let document = RunOutput::new(command.output().expect("it starts")).json(2);
     assert_eq!(document["ok"], false);
-    let diagnostics = document["mistakes"].as_array().expect("a list");
+    let diagnostics = document["diagnostics"].as_array().expect("a list");
     let errors = diagnostics.iter().filter(|one| one["severity"] == "error");
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let line = |one: &Value| {

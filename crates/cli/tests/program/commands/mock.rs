@@ -1,4 +1,4 @@
-//! `outflow upstream`.
+//! `outflow mock`.
 
 use super::support::{MockProcess, fetch, folder, run};
 
@@ -58,15 +58,11 @@ fn the_mock_chat_api_requires_messages() {
 #[test]
 fn the_mock_rejects_an_invalid_limit() {
     for limit in ["0/s", "cone:1/s", "bucket:1/s:0"] {
-        assert_eq!(
-            run(&["upstream", "--limit", limit]).code,
-            Some(2),
-            "{limit}"
-        );
+        assert_eq!(run(&["mock", "--limit", limit]).code, Some(2), "{limit}");
     }
     let taken = MockProcess::start(&[]);
     let port = taken.url.rsplit(':').next().expect("a port");
-    let ran = run(&["upstream", "--port", port]);
+    let ran = run(&["mock", "--port", port]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.talk.contains("--port"), "{ran:?}");
 }

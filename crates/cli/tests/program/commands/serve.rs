@@ -65,7 +65,7 @@ fn reload_prints_each_error_of_a_refused_file_once() {
     let first = ran.talk.lines().next();
     assert_eq!(
         first,
-        Some("error: the configuration before stays in effect:"),
+        Some("error: the previous configuration stays in effect:"),
         "{ran:?}"
     );
     assert_eq!(ran.talk.matches("error: a duration").count(), 2, "{ran:?}");
@@ -162,10 +162,12 @@ fn serve_without_a_watch_reloads_only_on_request() {
     std::fs::write(folder.path().join("outflow.toml"), text).expect("written");
     let read = served
         .process
-        .wait_for_line("read again", Duration::from_millis(500));
+        .wait_for_line("configuration reloaded", Duration::from_millis(500));
     assert!(read.is_err(), "{read:?}");
     served.process.hang_up().expect("a signal");
-    let read = served.process.wait_for_line("read again", PATIENCE);
+    let read = served
+        .process
+        .wait_for_line("configuration reloaded", PATIENCE);
     assert!(read.expect("read").contains("added b"));
 }
 
@@ -178,6 +180,6 @@ fn serve_reports_a_log_that_cannot_be_written() {
     let mut served = serve(&folder, &[]);
     let reported = served
         .process
-        .wait_for_line("the log cannot be written", PATIENCE);
+        .wait_for_line("cannot write the log", PATIENCE);
     reported.expect("it says so");
 }

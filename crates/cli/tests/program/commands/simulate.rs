@@ -129,7 +129,7 @@ fn simulate_rejects_an_invalid_load() {
     for (arguments, said) in [
         (&["--rate", "many", "--preset", "upbit"][..], "rate"),
         (&["--rate", "1/s"], "outflow init"),
-        (&["--rate", "1/s", "--preset", "upbot"], "there are"),
+        (&["--rate", "1/s", "--preset", "upbot"], "use one of"),
         (
             &["--replay", "poem.txt", "--preset", "upbit"],
             "combined log format",

@@ -51,7 +51,7 @@ fn the_first_step_of_the_readme_works() {
     let demo = running.process.wait_for_line("demo allows", SECOND * 5);
     let demo = demo.expect("a summary");
     assert!(
-        demo.ends_with("it saw 30 calls, at most 10 in any second, and refused 0"),
+        demo.ends_with("it saw 30 calls, at most 10 in any second, and throttled 0"),
         "{demo}"
     );
 }

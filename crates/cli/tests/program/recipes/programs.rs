@@ -180,7 +180,7 @@ fn dev_serves_the_recipes_unchanged() {
         let line = running
             .process
             .wait_for_line(&format!("{api} allows"), SECOND * 5);
-        assert!(line.expect("a summary").ends_with("refused 0"));
+        assert!(line.expect("a summary").ends_with("throttled 0"));
     }
 }
 

@@ -39,7 +39,7 @@ async fn a_hundred_reloads_fail_no_call() {
     for turn in 0..100 {
         file.write(&variant(turn));
         running.process.hang_up().expect("sent");
-        running.says("configuration read again");
+        running.says("configuration reloaded");
     }
     assert!(!load.is_over(), "all reloads came while calls were made");
     let failed = load.join().await;
@@ -84,7 +84,7 @@ async fn an_invalid_file_keeps_the_previous_configuration() {
         ),
     ] {
         std::fs::write(file.path(), text).expect("written");
-        running.says("the configuration before stays in effect");
+        running.says("the previous configuration stays in effect");
         running.says(message);
         let answer = client.get(NAME, "/a").send().await.expect("an answer");
         assert_eq!(answer.status(), 200);
@@ -92,7 +92,7 @@ async fn an_invalid_file_keeps_the_previous_configuration() {
     let page = running.metrics().await;
     assert!(page.contains("outflow_reload_ok 0.0\n"), "{page}");
     file.write("retry_count = 1");
-    running.says("configuration read again: changed strict");
+    running.says("configuration reloaded: changed strict");
     assert!(running.metrics().await.contains("outflow_reload_ok 1.0\n"));
 }
 
@@ -107,7 +107,7 @@ async fn the_watch_applies_a_slowly_written_file_once_it_is_complete() {
     std::fs::write(file.path(), &whole[..whole.len() / 3]).expect("written");
     tokio::time::sleep(Duration::from_millis(250)).await;
     std::fs::write(file.path(), &whole).expect("written");
-    running.says("configuration read again: changed strict");
+    running.says("configuration reloaded: changed strict");
 }
 
 // The API key is in its own file, and another program replaces it: the watch alone must notice that.
@@ -134,6 +134,6 @@ async fn the_watch_applies_a_replaced_key_file() {
     assert!(shown().await.contains("Bearer first"));
     std::fs::write(secrets.join("new"), "second").expect("written");
     std::fs::rename(secrets.join("new"), &key).expect("renamed");
-    running.says("configuration read again: changed strict");
+    running.says("configuration reloaded: changed strict");
     assert!(shown().await.contains("Bearer second"));
 }

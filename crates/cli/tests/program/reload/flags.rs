@@ -26,7 +26,7 @@ async fn auto_recover_applies_to_reloaded_apis() {
     let file = ConfigFile::for_server(&server);
     file.write(OTHER);
     let program = program(sources(&file).recovering(Duration::from_mins(5))).await;
-    let state = program.station();
+    let state = program.state();
     let has_it = |api: &str| {
         let key = format!("apis.{api}.health.auto_recover");
         let origin = state
@@ -54,7 +54,7 @@ async fn offline_applies_to_reloaded_apis() {
     let server = slow_server(Duration::ZERO).await;
     let file = ConfigFile::for_server(&server);
     let program = program(sources(&file).offline()).await;
-    let state = program.station();
+    let state = program.state();
     let client = state.client();
     client.get("strict", "/a").send().await.expect_err("held");
     let second = format!("[apis.second]\nbase_url = \"{}\"\n", server.url());
@@ -85,7 +85,7 @@ async fn a_reload_keeps_the_token_of_a_public_port() {
     let environment = [("TOKEN", "for-callers")].into_iter().collect();
     let sources = ConfigSources::new(vec![file.path()]).in_environment(environment);
     let program = program(sources).await;
-    let state = program.station();
+    let state = program.state();
     std::fs::write(file.path(), inside).expect("written");
     let refused = state.reload().expect_err("the port is still public");
     assert!(

@@ -20,7 +20,7 @@ async fn a_set_variable_survives_reloads() {
     let server = slow_server(Duration::ZERO).await;
     let file = ConfigFile::for_server(&server);
     let program = program(&file).await;
-    let state = program.station();
+    let state = program.state();
     let changes = state.set("strict", "concurrency", "7").expect("valid");
     assert_eq!(changes.to_string(), "changed strict");
     let origin = |key: &str| {
@@ -55,7 +55,7 @@ async fn invalid_variables_are_refused_and_reported() {
     let server = slow_server(Duration::ZERO).await;
     let file = ConfigFile::for_server(&server);
     let program = program(&file).await;
-    let state = program.station();
+    let state = program.state();
     for (variable, value) in [
         ("p_throtle", "0.2"),
         ("concurrency", "many"),
@@ -92,7 +92,7 @@ async fn a_set_variable_ends_with_its_api() {
     let other = "[apis.other]\nbase_url = \"http://127.0.0.1:9\"\n";
     file.write(other);
     let program = program(&file).await;
-    let state = program.station();
+    let state = program.state();
     state.set("other", "timeout", "3s").expect("valid");
     file.write("");
     assert_eq!(state.reload().expect("valid").to_string(), "removed other");
@@ -109,7 +109,7 @@ async fn concurrent_reloads_are_serialized() {
     let server = slow_server(Duration::ZERO).await;
     let file = ConfigFile::for_server(&server);
     let program = program(&file).await;
-    let state = program.station();
+    let state = program.state();
     std::thread::scope(|threads| {
         for number in 1..=8_u32 {
             threads.spawn(move || {

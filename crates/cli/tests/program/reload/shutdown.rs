@@ -32,7 +32,7 @@ async fn a_terminated_program_finishes_its_calls() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     running.process.terminate().expect("sent");
-    running.says("finishing the calls under way");
+    running.says("finishing calls in flight");
     let mut rest = Vec::new();
     idle.read_to_end(&mut rest).expect("closed");
     assert_eq!(rest, Vec::<u8>::new(), "closed without a word");
@@ -88,7 +88,7 @@ async fn a_second_signal_ends_the_program_at_once() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     running.process.terminate().expect("sent");
-    running.says("finishing the calls under way");
+    running.says("finishing calls in flight");
     running.process.terminate().expect("sent");
     let status = running
         .process

@@ -1,8 +1,8 @@
-//! How far a run is: which outcome was written last, where to, and how long the file was then.
+//! Checkpoint of a run: the last written outcome, its target, and the length of the target.
 //!
-//! A small file beside the jobs, replaced whole by whoever holds the lock of the jobs. A crash between a
-//! result and this note leaves results behind the length that is noted; they are found to be those that come
-//! next when the run goes on. By the checksum of what was written last the file is known as ours.
+//! It is a small file next to the jobs, replaced atomically by the process that holds the lock of the jobs.
+//! After a crash the target may be longer than the noted length; the run then expects the next results there.
+//! The checksum of the last write identifies the target.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -13,35 +13,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::command_line::UsageError;
 
-/// The note, and where it lies.
+/// Checkpoint file and its content.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
-    place: PathBuf,
+    path: PathBuf,
     pub(super) note: RunNote,
 }
 
-/// How far a run is.
+/// Content of a checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct RunNote {
-    /// The file's name, for people.
+    /// Name of the job file, for messages.
     file: String,
-    /// What only a file of the same bytes has.
+    /// Hash of the job file.
     mark: String,
-    /// The last outcome that was written.
+    /// Position of the last written outcome.
     pub(super) written: u64,
-    /// Where to, if not to the standard output.
+    /// Target, if it is not the standard output.
     pub(super) out: Option<PathBuf>,
-    /// How long that was then.
+    /// Length of the target.
     pub(super) length: u64,
-    /// What was written there last.
+    /// Last write to the target.
     #[serde(default)]
     pub(super) last: Option<LastWrite>,
 }
 
-/// What was written last.
+/// Length and checksum of a write.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct LastWrite {
-    /// How many bytes.
+    /// Length in bytes.
     pub(super) length: u64,
     sum: String,
 }
@@ -56,20 +56,20 @@ impl LastWrite {
 }
 
 impl Checkpoint {
-    /// The note of a run of this file in this directory, or a new one.
+    /// Opens the checkpoint of a run of this file in this directory, or creates one.
     pub(super) fn open(dir: &Path, file: &str, mark: &str) -> anyhow::Result<Self> {
         fs::create_dir_all(dir).with_context(|| {
             format!(
-                "`{}` cannot be made: name another with `--dir`",
+                "cannot create `{}`: choose another with `--dir`",
                 dir.display()
             )
         })?;
-        let place = dir.join(NAME);
-        let note = match fs::read(&place) {
+        let path = dir.join(NAME);
+        let note = match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| {
                 format!(
-                    "`{}` is damaged: remove it to have all results written anew",
-                    place.display()
+                    "`{}` is damaged: remove it to write all results again",
+                    path.display()
                 )
             })?,
             Err(_) => RunNote {
@@ -78,51 +78,50 @@ impl Checkpoint {
                 ..RunNote::default()
             },
         };
-        let ledger = Self { place, note };
-        if ledger.note.mark != mark {
-            return Err(ledger.of_another(dir).into());
+        let checkpoint = Self { path, note };
+        if checkpoint.note.mark != mark {
+            return Err(checkpoint.foreign_error(dir).into());
         }
-        ledger.keep()?;
-        Ok(ledger)
+        checkpoint.save()?;
+        Ok(checkpoint)
     }
 
-    /// Whether jobs are there, so many were ever submitted, to which the results can belong that were
-    /// written.
-    pub(super) fn fits(&self, submitted: u64) -> anyhow::Result<()> {
+    /// Fails if results were written and the store has no job that they can belong to.
+    pub(super) fn check_jobs(&self, submitted: u64) -> anyhow::Result<()> {
         if self.note.written > 0 && submitted == 0 {
-            let dir = self.place.parent().unwrap_or(Path::new("."));
+            let dir = self.path.parent().unwrap_or(Path::new("."));
             bail!(
-                "the jobs of this run are gone from `{}`, and results of it were written: restore them \
-                 from a copy, or remove that directory to have all of the file sent again",
+                "the jobs of this run are missing from `{}`, but it has results: restore the jobs from a \
+                 backup, or remove that directory to run the whole file again",
                 dir.display()
             );
         }
         Ok(())
     }
 
-    /// Puts the note on the disk.
-    pub(super) fn keep(&self) -> anyhow::Result<()> {
-        // A name that no other process uses: whatever happens, it replaces nothing of theirs.
+    /// Writes the checkpoint to the disk.
+    pub(super) fn save(&self) -> anyhow::Result<()> {
+        // The name contains the process id, so it replaces no file of another process.
         let next = format!("{}.next", std::process::id());
-        let next = self.place.with_extension(next);
-        let kept = serde_json::to_vec(&self.note)
+        let next = self.path.with_extension(next);
+        let saved = serde_json::to_vec(&self.note)
             .map_err(std::io::Error::from)
             .and_then(|bytes| {
-                let mut file = made_for_us(&next)?;
+                let mut file = create_private(&next)?;
                 file.write_all(&bytes)?;
                 file.sync_data()?;
-                fs::rename(&next, &self.place)
+                fs::rename(&next, &self.path)
             });
-        if kept.is_err() {
-            // What is half written on a full disk is in the way of what frees it.
-            let _left = fs::remove_file(&next);
+        if saved.is_err() {
+            // A partial file on a full disk would block what frees space.
+            let _ignored = fs::remove_file(&next);
         }
-        kept.with_context(|| format!("`{}` cannot be written", self.place.display()))
+        saved.with_context(|| format!("cannot write `{}`", self.path.display()))
     }
 
-    fn of_another(&self, dir: &Path) -> UsageError {
+    fn foreign_error(&self, dir: &Path) -> UsageError {
         UsageError(format!(
-            "`{}` holds a run of another file, `{}`, or of one that has changed since: name another \
+            "`{}` holds a run of another file, `{}`, or of an older version of this one: choose another \
              directory with `--dir`, or remove this one if that run is over",
             dir.display(),
             self.note.file
@@ -130,13 +129,13 @@ impl Checkpoint {
     }
 }
 
-/// A file that nobody else reads: what is noted names the file of jobs and where results go.
-fn made_for_us(place: &Path) -> std::io::Result<File> {
+/// Creates a file that only this user can read: it names the job file and the target of results.
+fn create_private(path: &Path) -> std::io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(place)
+    options.open(path)
 }
 
 const NAME: &str = "run.json";
@@ -146,21 +145,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_is_found_again_by_its_own_file_alone() {
+    fn a_checkpoint_opens_only_for_its_own_file() {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut ledger = Checkpoint::open(dir.path(), "jobs", "one").expect("a note");
-        ledger.note.written = 7;
-        ledger.keep().expect("written");
+        let mut checkpoint = Checkpoint::open(dir.path(), "jobs", "one").expect("a checkpoint");
+        checkpoint.note.written = 7;
+        checkpoint.save().expect("written");
         let again = Checkpoint::open(dir.path(), "jobs", "one").expect("the same");
-        assert_eq!(again.note, ledger.note);
+        assert_eq!(again.note, checkpoint.note);
         #[cfg(unix)]
         {
             let kept = fs::metadata(dir.path().join(NAME)).expect("kept");
             let mode = std::os::unix::fs::PermissionsExt::mode(&kept.permissions());
             assert_eq!(mode & 0o777, 0o600);
         }
-        ledger.fits(9).expect("its jobs are there");
-        let gone = ledger.fits(0).expect_err("they are gone");
+        checkpoint.check_jobs(9).expect("its jobs are there");
+        let gone = checkpoint.check_jobs(0).expect_err("they are gone");
         assert!(gone.to_string().contains("restore"), "{gone}");
         let other = Checkpoint::open(dir.path(), "jobs", "other").expect_err("another's");
         assert!(other.to_string().contains("--dir"), "{other}");

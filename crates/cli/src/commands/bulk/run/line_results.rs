@@ -1,42 +1,42 @@
-//! What came of the lines of a file so far, in all sittings: counted, and written as results.
+//! Results of the lines of a file over all runs: counted, and written.
 //!
-//! A line counts once. One that failed and was tried anew counts as its last round ended; its results
-//! are all there, one for each round.
+//! A line counts once: a retried line counts as its last round ended. Each round has its own result.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use outflow_bulk::{JobSpec, JobWork, views};
-use outflow_store::{ActionStore, AnyStore, JobOutcome, JobStatus as Over, Name};
+use outflow_store::{ActionStore, AnyStore, JobOutcome, JobStatus, Name};
 
 use super::FailedLines;
 use super::results::ResultWriter;
 use super::validate::{FileLine, ValidatedFile};
 
-/// What is known of the lines.
+/// Results of all lines so far.
 pub(super) struct LineResults<'a> {
     store: Arc<AnyStore>,
     file: &'a ValidatedFile<'a>,
-    pub(super) results: ResultWriter,
+    pub(super) writer: ResultWriter,
     pub(super) counted: LineCounts,
-    /// The lines of jobs that have names of their own, and those names.
+    /// Lines of jobs with ids of their own.
     lines: HashMap<Name, u64>,
+    /// Ids that lines give themselves.
     names: HashMap<u64, Name>,
-    /// What is over, by the name that the store knows.
+    /// Ids of finished jobs.
     over: HashSet<Name>,
-    /// Lines that failed.
+    /// Failed lines.
     failed: BTreeMap<u64, LineFailure>,
 }
 
-/// How a line failed last.
+/// Last failure of a line.
 struct LineFailure {
     tenant: Name,
     round: u32,
-    /// Whether it is tried anew, and so not counted as over.
+    /// True if the line is retried, and so does not count as over.
     is_open: bool,
 }
 
-/// What became of the jobs so far, in all sittings.
+/// Counts of finished jobs, over all runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineCounts {
     pub(super) done: u64,
@@ -45,27 +45,27 @@ pub(super) struct LineCounts {
     pub(super) cancelled: u64,
     pub(super) throttles: u64,
     pub(super) attempts: u64,
-    /// How many are over, by tenant, and of those how many not done.
+    /// Finished jobs by tenant, and those of them that are not done.
     pub(super) tenants: BTreeMap<Name, (u64, u64)>,
-    /// The last that was looked at.
-    pub(super) place: u64,
+    /// Position of the last counted outcome.
+    pub(super) position: u64,
 }
 
 impl LineCounts {
     fn add(&mut self, outcome: &JobOutcome) {
         let counter = match outcome.ended {
-            Over::Done => &mut self.done,
-            Over::Failed => &mut self.failed,
-            Over::Expired => &mut self.expired,
-            Over::Cancelled => &mut self.cancelled,
+            JobStatus::Done => &mut self.done,
+            JobStatus::Failed => &mut self.failed,
+            JobStatus::Expired => &mut self.expired,
+            JobStatus::Cancelled => &mut self.cancelled,
         };
         *counter += 1;
         self.throttles += u64::from(outcome.throttles);
         self.attempts += u64::from(outcome.attempts);
-        self.place = outcome.place;
+        self.position = outcome.place;
         let (over, not_done) = self.tenants.entry(outcome.tenant.clone()).or_default();
         *over += 1;
-        *not_done += u64::from(outcome.ended != Over::Done);
+        *not_done += u64::from(outcome.ended != JobStatus::Done);
     }
 
     fn forget_failure(&mut self, tenant: &Name) {
@@ -76,7 +76,7 @@ impl LineCounts {
         }
     }
 
-    /// All that are over.
+    /// Returns the number of finished jobs.
     pub(super) const fn over(&self) -> u64 {
         self.done + self.failed + self.expired + self.cancelled
     }
@@ -87,11 +87,11 @@ impl<'a> LineResults<'a> {
     pub(super) fn new(
         store: &Arc<AnyStore>,
         file: &'a ValidatedFile<'a>,
-        results: ResultWriter,
+        writer: ResultWriter,
     ) -> Self {
         let own = file.own_ids.iter();
-        // A line that is invalid now may have been sent before, when its API was known: of several with one
-        // id the first.
+        // An invalid line may have been sent before, when its API was known: of several lines with one id,
+        // the first.
         let first = own.clone().rev().map(|(line, name)| (name.clone(), *line));
         let mut lines: HashMap<_, _> = first.collect();
         let names: HashMap<_, _> = own.cloned().collect();
@@ -101,7 +101,7 @@ impl<'a> LineResults<'a> {
         Self {
             store: Arc::clone(store),
             file,
-            results,
+            writer,
             counted: LineCounts::default(),
             names,
             lines,
@@ -110,7 +110,7 @@ impl<'a> LineResults<'a> {
         }
     }
 
-    /// These lines failed and are tried anew: that end does not count any more.
+    /// Marks failed lines as retried: their last end no longer counts.
     pub(super) fn reopen(&mut self, lines: &[u64]) {
         for line in lines {
             if let Some(failure) = self.failed.get_mut(line)
@@ -122,11 +122,11 @@ impl<'a> LineResults<'a> {
     }
 
     /// Returns the round in which a line is to be submitted, unless it is over: 1, or more for a retry.
-    pub(super) fn next_round(&self, line: &FileLine, failed: FailedLines) -> Option<u32> {
+    pub(super) fn next_round(&self, line: &FileLine, failed_lines: FailedLines) -> Option<u32> {
         let is_over = line.id.as_ref().is_some_and(|id| self.over.contains(id));
-        match (is_over, failed, self.failed.get(&line.number)) {
+        match (is_over, failed_lines, self.failed.get(&line.number)) {
             (false, _, _) => Some(FIRST_ROUND),
-            (true, FailedLines::TriedAnew, Some(last)) => Some(last.round.saturating_add(1)),
+            (true, FailedLines::Retried, Some(last)) => Some(last.round.saturating_add(1)),
             (true, _, _) => None,
         }
     }
@@ -140,8 +140,8 @@ impl<'a> LineResults<'a> {
         Some(job)
     }
 
-    /// Gives a retry another id. The API knows the call by the first key: the one of the line, of a header, or
-    /// the first id.
+    /// Gives a retry another id. Its idempotency key stays the one of the first round: of the line, of a
+    /// header, or the first id.
     fn rename_retry(&self, line: &FileLine, round: u32, job: &mut JobSpec) {
         if let JobWork::Call(call) = &mut job.work
             && !call.headers.contains_key(IDEMPOTENCY_KEY)
@@ -149,36 +149,36 @@ impl<'a> LineResults<'a> {
             let first = job.id.as_ref().map(Name::to_string);
             call.idempotency_key = call.idempotency_key.take().or(first);
         }
-        job.id = self.file.input.retry_name(line.number, round);
+        job.id = self.file.input.retry_id(line.number, round);
     }
 
-    /// Reads what is new of an action, counts it and writes its results.
-    pub(super) async fn read_on(&mut self, action: &Name) -> anyhow::Result<()> {
+    /// Reads new outcomes of an action, counts them and writes their results.
+    pub(super) async fn read_outcomes(&mut self, action: &Name) -> anyhow::Result<()> {
         loop {
-            let after = self.counted.place;
+            let after = self.counted.position;
             let page = self.store.outcomes(action, after, PAGE).await?;
             let Some(last) = page.last().map(|outcome| outcome.place) else {
                 return Ok(());
             };
             let mut lines = String::new();
             for outcome in &page {
-                if outcome.place > self.results.written() {
+                if outcome.place > self.writer.written() {
                     lines.push_str(&self.describe(outcome));
                 }
-                self.note(outcome);
+                self.record(outcome);
             }
-            if last > self.results.written() {
-                self.results.write(&lines, last)?;
+            if last > self.writer.written() {
+                self.writer.write(&lines, last)?;
             }
         }
     }
 
-    fn note(&mut self, outcome: &JobOutcome) {
+    fn record(&mut self, outcome: &JobOutcome) {
         self.over.insert(outcome.id.clone());
-        if let Some((line, round)) = self.line(&outcome.id) {
+        if let Some((line, round)) = self.find_line(&outcome.id) {
             self.reopen(&[line]);
             self.failed.remove(&line);
-            if outcome.ended == Over::Failed {
+            if outcome.ended == JobStatus::Failed {
                 let failure = LineFailure {
                     tenant: outcome.tenant.clone(),
                     round,
@@ -190,32 +190,34 @@ impl<'a> LineResults<'a> {
         self.counted.add(outcome);
     }
 
-    /// The line of a job, and in which round it was.
-    fn line(&self, name: &Name) -> Option<(u64, u32)> {
+    /// Returns the line of a job, and its round.
+    fn find_line(&self, name: &Name) -> Option<(u64, u32)> {
         let own = self.lines.get(name).map(|line| (*line, FIRST_ROUND));
-        own.or_else(|| self.file.input.line(name))
+        own.or_else(|| self.file.input.find_line(name))
     }
 
     fn describe(&self, outcome: &JobOutcome) -> String {
-        let mut told = views::outcome(outcome);
-        if let (Some((line, round)), Some(told)) = (self.line(&outcome.id), told.as_object_mut()) {
-            told.insert("line".to_owned(), line.into());
+        let mut result = views::outcome(outcome);
+        if let (Some((line, round)), Some(fields)) =
+            (self.find_line(&outcome.id), result.as_object_mut())
+        {
+            fields.insert("line".to_owned(), line.into());
             if round > 1 {
-                told.insert("round".to_owned(), round.into());
+                fields.insert("round".to_owned(), round.into());
                 let own = self.names.get(&line).cloned();
-                let first = own.or_else(|| self.file.input.name(line));
-                told.extend(first.map(|name| ("id".to_owned(), name.as_str().into())));
+                let first = own.or_else(|| self.file.input.line_id(line));
+                fields.extend(first.map(|name| ("id".to_owned(), name.as_str().into())));
             }
         }
-        format!("{told}\n")
+        format!("{result}\n")
     }
 }
 
-/// The round of a line that did not fail before.
+/// Round of a line that did not fail before.
 pub(super) const FIRST_ROUND: u32 = 1;
 
-/// The header that holds a key.
+/// Header of an idempotency key.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// As many outcomes as should be in memory at once: each may hold an answer of megabytes.
+/// Small, since an outcome may hold a response of megabytes.
 const PAGE: usize = 100;

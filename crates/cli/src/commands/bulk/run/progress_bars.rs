@@ -17,7 +17,7 @@ use self::bar::{BarRate, TenantProgress};
 use super::line_results::LineCounts;
 use crate::terminal::{Terminal, say, show};
 
-/// The board of one run.
+/// Progress bars of one run.
 pub(super) struct ProgressBars {
     terminal: Terminal,
     all: u64,
@@ -25,13 +25,13 @@ pub(super) struct ProgressBars {
     tenants: BTreeMap<Name, TenantGoal>,
     screen: MultiProgress,
     bars: Vec<indicatif::ProgressBar>,
-    /// When it was last shown.
+    /// Instant of the last update.
     shown: Option<Duration>,
-    /// What was over by tenant when this sitting began.
+    /// Finished jobs by tenant at the start of this run.
     before: Option<BTreeMap<Name, (u64, u64)>>,
 }
 
-/// What a tenant has before it.
+/// Work and limits of a tenant.
 struct TenantGoal {
     jobs: u64,
     allowed: Option<JobRate>,
@@ -41,10 +41,10 @@ struct TenantGoal {
 }
 
 impl ProgressBars {
-    pub(super) fn new(terminal: Terminal, all: &Workload, forecast: &TenantBounds) -> Self {
-        let goal = |(name, wanted): (&Name, &TenantWorkload)| {
-            let jobs = wanted.all.jobs;
-            let part = forecast.tenants.get(name);
+    pub(super) fn new(terminal: Terminal, all: &Workload, bounds: &TenantBounds) -> Self {
+        let goal = |(name, workload): (&Name, &TenantWorkload)| {
+            let jobs = workload.all.jobs;
+            let part = bounds.tenants.get(name);
             let goal = TenantGoal {
                 jobs,
                 allowed: part.and_then(|part| part.allowed),
@@ -68,9 +68,9 @@ impl ProgressBars {
     /// Returns true if the bars are to be shown again.
     pub(super) fn is_due(&self, spent: Duration) -> bool {
         let every = if self.terminal.is_watched() {
-            GLANCE
+            REDRAW
         } else {
-            A_WHILE
+            LOG_PERIOD
         };
         self.shown.is_none_or(|shown| spent >= shown + every)
     }
@@ -100,18 +100,18 @@ impl ProgressBars {
         self.write(&rows);
     }
 
-    /// The rows of the tenants: some of them, and the rest in one.
+    /// Returns the rows of tenants: some single ones, and one for the rest.
     fn rows(&mut self, counted: &LineCounts, spent: Duration) -> Vec<TenantProgress> {
         let rows = self.tenants.iter_mut().map(|(name, goal)| {
             let (over, not_done) = counted.tenants.get(name).copied().unwrap_or_default();
             let before = self.before.as_ref().and_then(|before| before.get(name));
-            let (earlier, _) = before.copied().unwrap_or_default();
+            let (previous, _) = before.copied().unwrap_or_default();
             let bar = TenantProgress {
                 name: name.to_string(),
                 over,
                 not_done,
                 jobs: goal.jobs.max(over),
-                throughput: goal.rate.record(over.saturating_sub(earlier), spent),
+                throughput: goal.rate.record(over.saturating_sub(previous), spent),
                 allowed: goal.allowed,
                 lower_bound: goal.lower_bound.saturating_sub(spent),
                 eta: None,
@@ -120,8 +120,8 @@ impl ProgressBars {
         });
         let mut rows: Vec<_> = rows.collect();
         rows.sort_by_key(TenantProgress::is_over);
-        if rows.len() > MOST_TENANTS {
-            let rest = rows.split_off(MOST_TENANTS);
+        if rows.len() > MAX_TENANTS {
+            let rest = rows.split_off(MAX_TENANTS);
             let name = format!("and {} more", rest.len());
             rows.extend(
                 rest.into_iter()
@@ -135,11 +135,11 @@ impl ProgressBars {
     /// Removes the bars from the terminal; lines that were written elsewhere stay.
     pub(super) fn wipe(&mut self) {
         // A terminal that cannot be written to changes no result.
-        let _unseen = self.screen.clear();
+        let _ignored = self.screen.clear();
         self.bars.clear();
     }
 
-    /// Says a line above the bars.
+    /// Prints a line above the bars.
     pub(super) fn say(&self, line: &str) {
         self.screen.suspend(|| say!("{line}"));
     }
@@ -160,7 +160,7 @@ impl ProgressBars {
     }
 }
 
-/// A name, a bar and the facts, which end where the terminal does.
+/// Returns the style: name, bar and figures, cut at the edge of the terminal.
 fn style() -> ProgressStyle {
     ProgressStyle::with_template(BAR)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -169,14 +169,14 @@ fn style() -> ProgressStyle {
 
 const BAR: &str = "{prefix:14!} [{bar:20}] {wide_msg}";
 
-/// Often enough to look alive.
-const GLANCE: Duration = Duration::from_millis(500);
+/// Often enough to look live.
+const REDRAW: Duration = Duration::from_millis(500);
 
-/// A log of an hour then has seven hundred of each line.
-const A_WHILE: Duration = Duration::from_secs(5);
+/// Gives seven hundred lines per bar in an hour.
+const LOG_PERIOD: Duration = Duration::from_secs(5);
 
-/// As many as leave room for something else on a screen.
-const MOST_TENANTS: usize = 12;
+/// Leaves space for other output on a screen.
+const MAX_TENANTS: usize = 12;
 
 #[cfg(test)]
 mod tests {

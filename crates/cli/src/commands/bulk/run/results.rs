@@ -1,9 +1,9 @@
-//! Results as they come, a line each, none of them twice.
+//! Writer of results, one line each, none of them twice.
 //!
-//! To a file that is exact: what a crash left behind the last note is what comes next and is not written
-//! again, and a file that somebody else wrote to meanwhile is not touched any more. To the standard output, a
-//! pipe or a device it is as exact as those can be: what was written in the instant before a crash may come
-//! again, and so does all of a sitting whose reader went away, since nobody knows how much of it was read.
+//! With a file this is exact: after a crash, results after the last checkpoint are completed and not
+//! repeated, and a file that another program changed stays untouched. With the standard output, a pipe or a
+//! device, the last write before a crash may come again. If the reader goes away, all results of this run
+//! come again, since it is unknown how many were read.
 
 mod file;
 
@@ -18,160 +18,167 @@ use super::checkpoint::{Checkpoint, LastWrite};
 use crate::command_line::UsageError;
 use crate::terminal::{deliver, is_unread};
 
-/// Where results go, and how far they are.
+/// Target of results, and its checkpoint.
 #[derive(Debug)]
 pub(super) struct ResultWriter {
-    ledger: Checkpoint,
-    to: ResultTarget,
-    /// What was written before.
+    checkpoint: Checkpoint,
+    target: ResultTarget,
+    /// Last outcome that an earlier run wrote.
     before: u64,
 }
 
-/// Where results go.
+/// Target of results.
 #[derive(Debug)]
 enum ResultTarget {
-    /// To the standard output.
-    Answer,
-    /// To what takes them and keeps nothing: a pipe, a device.
+    /// The standard output.
+    Stdout,
+    /// A pipe or a device, which stores nothing.
     Stream(File),
-    /// To a file.
-    Kept(ResultFile),
+    /// A file.
+    File(ResultFile),
 }
 
 impl ResultWriter {
-    /// Goes on where the ledger says.
-    pub(super) fn open(out: Option<&Path>, mut ledger: Checkpoint) -> anyhow::Result<Self> {
-        let out = out.map(whole);
-        let to = match &out {
-            None => ResultTarget::Answer,
-            Some(path) => opened(path, &mut ledger)?,
+    /// Opens a target and continues after the checkpoint.
+    pub(super) fn open(out: Option<&Path>, mut checkpoint: Checkpoint) -> anyhow::Result<Self> {
+        let out = out.map(absolute);
+        let target = match &out {
+            None => ResultTarget::Stdout,
+            Some(path) => open_target(path, &mut checkpoint)?,
         };
-        // What somewhere else has is not here: it gets all of them.
-        if !matches!(to, ResultTarget::Kept(_)) && ledger.note.out != out {
-            let note = &mut ledger.note;
+        // A new target gets all results.
+        if !matches!(target, ResultTarget::File(_)) && checkpoint.note.out != out {
+            let note = &mut checkpoint.note;
             (note.written, note.length, note.last) = (0, 0, None);
         }
-        ledger.note.out = out;
-        ledger.keep()?;
-        let before = ledger.note.written;
-        Ok(Self { ledger, to, before })
+        checkpoint.note.out = out;
+        checkpoint.save()?;
+        let before = checkpoint.note.written;
+        Ok(Self {
+            checkpoint,
+            target,
+            before,
+        })
     }
 
-    /// The last outcome that was written.
+    /// Returns the position of the last written outcome.
     pub(super) const fn written(&self) -> u64 {
-        self.ledger.note.written
+        self.checkpoint.note.written
     }
 
-    /// Where they go, if not to the standard output.
+    /// Returns the path of the target, if it is not the standard output.
     pub(super) fn path(&self) -> Option<&Path> {
-        self.ledger.note.out.as_deref()
+        self.checkpoint.note.out.as_deref()
     }
 
-    /// Writes the lines of all outcomes up to this one.
+    /// Writes the lines of all outcomes up to this position.
     pub(super) fn write(&mut self, lines: &str, upto: u64) -> anyhow::Result<()> {
         let bytes = lines.as_bytes();
-        let note = &mut self.ledger.note;
-        let written = match &mut self.to {
-            ResultTarget::Answer => deliver(bytes),
+        let note = &mut self.checkpoint.note;
+        let written = match &mut self.target {
+            ResultTarget::Stdout => deliver(bytes),
             ResultTarget::Stream(file) => file.write_all(bytes),
-            ResultTarget::Kept(kept) => match kept.write(bytes, note.length) {
+            ResultTarget::File(file) => match file.write(bytes, note.length) {
                 Ok(true) => Ok(()),
-                Ok(false) => return Err(self.foreign()),
+                Ok(false) => return Err(self.foreign_error()),
                 Err(why) => Err(why),
             },
         };
         match written {
-            Err(why) if why.kind() == io::ErrorKind::BrokenPipe => return Err(self.unread()),
+            Err(why) if why.kind() == io::ErrorKind::BrokenPipe => return Err(self.reader_gone()),
             written => written.with_context(|| {
-                let named = note.out.as_deref().unwrap_or(Path::new("-")).display();
-                format!("`{named}` cannot be written: make room, and run the same again")
+                let out = note.out.as_deref().unwrap_or(Path::new("-")).display();
+                format!("cannot write `{out}`: free some space, and repeat the command")
             })?,
         }
         note.length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         note.last = Some(LastWrite::from_bytes(bytes));
         note.written = upto;
-        self.ledger.keep()
+        self.checkpoint.save()
     }
 
-    /// Now that all outcomes were written that there are: whether nothing lies behind them in the file
-    /// that somebody else wrote.
-    pub(super) fn is_ours(&self) -> anyhow::Result<()> {
-        match &self.to {
-            ResultTarget::Kept(kept) if kept.end() > self.ledger.note.length => Err(self.foreign()),
-            ResultTarget::Kept(_) | ResultTarget::Answer | ResultTarget::Stream(_) => Ok(()),
+    /// Fails if another program wrote to the file after the last result. Call it after all known outcomes are
+    /// written.
+    pub(super) fn check_end(&self) -> anyhow::Result<()> {
+        match &self.target {
+            ResultTarget::File(file) if file.end() > self.checkpoint.note.length => {
+                Err(self.foreign_error())
+            }
+            ResultTarget::File(_) | ResultTarget::Stdout | ResultTarget::Stream(_) => Ok(()),
         }
     }
 
-    /// Now that no more come: whether there is still somebody who reads those that were written.
-    pub(super) async fn are_read(&mut self) -> anyhow::Result<()> {
-        let unread = match &self.to {
-            ResultTarget::Answer => is_unread(&io::stdout()).await,
+    /// Fails if the reader of the results is gone. Call it after the last result.
+    pub(super) async fn check_reader(&mut self) -> anyhow::Result<()> {
+        let unread = match &self.target {
+            ResultTarget::Stdout => is_unread(&io::stdout()).await,
             ResultTarget::Stream(file) => is_unread(file).await,
-            ResultTarget::Kept(_) => false,
+            ResultTarget::File(_) => false,
         };
         if unread && self.written() > self.before {
-            return Err(self.unread());
+            return Err(self.reader_gone());
         }
         Ok(())
     }
 
-    /// The reader is gone, and with him whatever he had not read: all of it comes again.
-    fn unread(&mut self) -> anyhow::Error {
-        self.ledger.note.written = self.before;
+    /// Returns the error for a closed reader. All results of this run come again next time.
+    fn reader_gone(&mut self) -> anyhow::Error {
+        self.checkpoint.note.written = self.before;
         let why = anyhow!(
-            "whoever read the results went away before the end: run the same again, and all of this time \
-             come again"
+            "the reader of the results closed the output before the end: repeat the command, and all \
+             results of this run come again"
         );
-        match self.ledger.keep() {
+        match self.checkpoint.save() {
             Ok(()) => why,
             Err(lost) => lost,
         }
     }
 
-    fn foreign(&self) -> anyhow::Error {
+    fn foreign_error(&self) -> anyhow::Error {
         let out = self.path().unwrap_or(Path::new("-"));
-        foreign(out).into()
+        foreign_error(out).into()
     }
 }
 
-/// The same path from wherever it is named: `k.out` and `./k.out` are one file.
-fn whole(path: &Path) -> PathBuf {
-    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let folder = whole.parent().and_then(|folder| folder.canonicalize().ok());
-    match (folder, whole.file_name()) {
+/// Returns the absolute path: `k.out` and `./k.out` are one file.
+fn absolute(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = absolute.parent();
+    let folder = folder.and_then(|folder| folder.canonicalize().ok());
+    match (folder, absolute.file_name()) {
         (Some(folder), Some(name)) => folder.join(name),
-        _ => whole,
+        _ => absolute,
     }
 }
 
-/// The file as it was left at the last note, or a new one, which gets all of it.
-fn opened(path: &Path, ledger: &mut Checkpoint) -> anyhow::Result<ResultTarget> {
-    let unwritable = || format!("`{}` cannot be written", path.display());
-    let known = std::fs::metadata(path);
-    if known.as_ref().is_ok_and(|known| !known.is_file()) {
+/// Opens a file as the last checkpoint left it, or a new one, which gets all results.
+fn open_target(path: &Path, checkpoint: &mut Checkpoint) -> anyhow::Result<ResultTarget> {
+    let cannot_write = || format!("cannot write `{}`", path.display());
+    let metadata = std::fs::metadata(path);
+    if metadata.as_ref().is_ok_and(|metadata| !metadata.is_file()) {
         let stream = OpenOptions::new().write(true).open(path);
-        return stream.map(ResultTarget::Stream).with_context(unwritable);
+        return stream.map(ResultTarget::Stream).with_context(cannot_write);
     }
-    let note = &mut ledger.note;
-    let kept = ResultFile::open(path).with_context(unwritable)?;
-    if kept.end() == 0 {
+    let note = &mut checkpoint.note;
+    let file = ResultFile::open(path).with_context(cannot_write)?;
+    if file.end() == 0 {
         (note.written, note.length, note.last) = (0, 0, None);
     } else if note.out.as_deref() != Some(path) {
         return Err(UsageError(format!(
-            "`{}` is there already and holds something else: remove it, or name another with `--out`",
+            "`{}` exists with other content: remove it, or choose another with `--out`",
             path.display()
         ))
         .into());
-    } else if !kept.holds(note).with_context(unwritable)? {
-        return Err(foreign(path).into());
+    } else if !file.matches(note).with_context(cannot_write)? {
+        return Err(foreign_error(path).into());
     }
-    Ok(ResultTarget::Kept(kept))
+    Ok(ResultTarget::File(file))
 }
 
-fn foreign(path: &Path) -> UsageError {
+fn foreign_error(path: &Path) -> UsageError {
     UsageError(format!(
-        "somebody else wrote to `{}`, and nothing of it was changed: move it away to have all results written \
-         anew, or name another with `--out`",
+        "another program wrote to `{}`, which stays unchanged: move it away to write all results \
+         again, or choose another with `--out`",
         path.display()
     ))
 }
@@ -181,19 +188,19 @@ mod tests {
     use super::*;
 
     fn results(dir: &Path, out: &Path) -> anyhow::Result<ResultWriter> {
-        let ledger = Checkpoint::open(dir, "jobs", "mark")?;
-        ResultWriter::open(Some(out), ledger)
+        let checkpoint = Checkpoint::open(dir, "jobs", "mark")?;
+        ResultWriter::open(Some(out), checkpoint)
     }
 
-    // Two lines were noted, and a part of what follows was written before the crash and not noted.
+    // Two lines are in the checkpoint, and a part of the next was written before the crash.
     #[test]
-    fn what_was_not_noted_is_completed_and_nothing_written_twice() {
+    fn a_torn_result_is_completed_and_none_is_written_twice() {
         for torn in ["", "3", "3\n", "3\n4", "3\n4\n", "3\n4\n5"] {
-            completed(torn);
+            check_completion(torn);
         }
     }
 
-    fn completed(torn: &str) {
+    fn check_completion(torn: &str) {
         let dir = tempfile::tempdir().expect("a folder");
         let out = dir.path().join("out");
         let mut first = results(dir.path(), &out).expect("open");
@@ -205,15 +212,15 @@ mod tests {
         assert_eq!(again.written(), 2);
         again.write("3\n", 3).expect("written");
         again.write("4\n5\n", 5).expect("written");
-        again.is_ours().expect("nothing else is there");
+        again.check_end().expect("the end is ours");
         let all = std::fs::read_to_string(&out).expect("there");
         assert_eq!(all, "1\n2\n3\n4\n5\n", "{torn:?}");
     }
 
-    // Longer than ours, of the same length, shorter; and ours with something behind it that does not come next,
-    // or that goes on after all that comes.
+    // Longer than ours, equally long, shorter; and ours followed by other bytes, directly or after the next
+    // result.
     #[test]
-    fn what_is_not_ours_is_refused_and_left_as_it_is() {
+    fn a_file_of_another_program_is_refused_and_stays_unchanged() {
         for theirs in [
             "theirs, all of it\n",
             "a\nb\n",
@@ -228,19 +235,19 @@ mod tests {
             first.write("2\n", 2).expect("written");
             drop(first);
             std::fs::write(&out, theirs).expect("written");
-            let went_on = results(dir.path(), &out).and_then(|mut again| {
+            let continued = results(dir.path(), &out).and_then(|mut again| {
                 again.write("3\n", 3)?;
-                again.is_ours()
+                again.check_end()
             });
-            let refused = went_on.expect_err(theirs).to_string();
-            assert!(refused.contains("somebody else"), "{theirs}: {refused}");
+            let refused = continued.expect_err(theirs).to_string();
+            assert!(refused.contains("another program"), "{theirs}: {refused}");
             let kept = std::fs::read_to_string(&out).expect("there");
             assert_eq!(kept, theirs);
         }
     }
 
     #[test]
-    fn a_file_that_is_gone_gets_all_of_it_and_a_strangers_none() {
+    fn a_removed_file_gets_all_results_and_an_unknown_file_none() {
         let dir = tempfile::tempdir().expect("a folder");
         let out = dir.path().join("out");
         results(dir.path(), &out)
@@ -249,27 +256,27 @@ mod tests {
         std::fs::remove_file(&out).expect("removed");
         assert_eq!(results(dir.path(), &out).expect("open").written(), 0);
         let other = dir.path().join("other");
-        std::fs::write(&other, "somebody's").expect("written");
+        std::fs::write(&other, "other content").expect("written");
         let refused = results(dir.path(), &other).expect_err("not ours");
         assert!(refused.to_string().contains("--out"), "{refused}");
     }
 
     #[test]
-    fn what_somebody_else_wrote_is_not_written_over() {
+    fn bytes_of_another_program_are_not_overwritten() {
         let dir = tempfile::tempdir().expect("a folder");
         let out = dir.path().join("out");
         let mut ours = results(dir.path(), &out).expect("open");
         ours.write("1\n", 1).expect("written");
         std::fs::write(&out, "theirs, and longer\n").expect("written");
         let refused = ours.write("2\n", 2).expect_err("not ours any more");
-        assert!(refused.to_string().contains("somebody else"), "{refused}");
+        assert!(refused.to_string().contains("another program"), "{refused}");
         let kept = std::fs::read_to_string(&out).expect("there");
         assert_eq!(kept, "theirs, and longer\n");
     }
 
-    // A device has no length: nothing is cut off it, and it takes everything.
+    // A device has no length: it is never truncated, and accepts everything.
     #[test]
-    fn a_device_takes_results_as_an_output_does() {
+    fn a_device_accepts_results() {
         let dir = tempfile::tempdir().expect("a folder");
         let mut results = results(dir.path(), Path::new("/dev/null")).expect("open");
         results.write("1\n", 1).expect("written");

@@ -1,9 +1,8 @@
-//! One sitting of a run: from its start to the last job, or to Ctrl-C.
+//! Loop of one run: from its start to the last job, or to Ctrl-C.
 //!
-//! The jobs of a run belong to an action, which stays open until all of them are over, so that a run that
-//! goes on can always add to it. What a later sitting finds when the action is over, lines that were wrong
-//! before or failures that are tried anew, it puts into another: chapter after chapter, until every line
-//! has its end. What was handed in is known by its name and never by how much there is.
+//! The jobs of a run belong to an action, which stays open until all of them are over, so that a resumed run
+//! can add to it. If a later run finds new work after the action is over, such as corrected or retried lines,
+//! it uses a further action. The store identifies submitted jobs by id, never by their number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,232 +26,225 @@ use super::progress_bars::ProgressBars;
 use super::results::ResultWriter;
 use super::summary::RunSummary;
 use super::validate::ValidatedFile;
-use super::{FOR_LONG, FailedLines};
+use super::{FailedLines, RETENTION};
 use crate::commands::bulk::input::JobInput;
 use crate::terminal::{Terminal, count, say};
 
-/// How a sitting ended.
+/// End of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum LoopEnd {
-    /// With the last job.
+    /// All jobs are over.
     Finished,
-    /// With jobs that wait for APIs which are not configured any more.
+    /// The rest waits for APIs that are no longer configured.
     Unserved(Vec<String>),
-    /// Somebody pressed Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted,
 }
 
-/// One sitting.
+/// One run of a file.
 pub(super) struct RunLoop<'a> {
     store: Arc<AnyStore>,
     client: &'a Outflow,
     file: &'a ValidatedFile<'a>,
-    failed: FailedLines,
-    record: LineResults<'a>,
-    /// The number of the action that jobs go to, and its name.
-    chapter: (u32, Name),
+    failed_lines: FailedLines,
+    results: LineResults<'a>,
+    /// Number and name of the current action.
+    action: (u32, Name),
     clock: SystemClock,
     begun: Nanos,
-    /// What was over when it began.
+    /// Finished jobs at its start.
     before: u64,
-    forecast: Option<TenantBounds>,
+    bounds: Option<TenantBounds>,
 }
 
-/// What is handed over to a sitting.
+/// Dependencies of a run.
 pub(super) struct RunDeps<'a> {
     pub(super) store: Arc<AnyStore>,
     pub(super) client: &'a Outflow,
     pub(super) file: &'a ValidatedFile<'a>,
-    pub(super) failed: FailedLines,
+    pub(super) failed_lines: FailedLines,
 }
 
-/// What is left of a file.
+/// Lines of a file that are not over.
 #[derive(Default)]
 struct RemainingLines {
-    /// What it wants.
-    demand: Workload,
-    /// Which of its lines failed and are tried anew.
-    anew: Vec<u64>,
-}
-
-/// Whether everything could be handed in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum HandedIn {
-    All,
-    /// The action takes no more; the rest goes to the next one.
-    Some,
+    /// Work of the lines.
+    workload: Workload,
+    /// Failed lines that are retried.
+    retried: Vec<u64>,
 }
 
 impl<'a> RunLoop<'a> {
-    /// Sits down before what earlier sittings left.
-    pub(super) async fn new(desk: RunDeps<'a>, results: ResultWriter) -> anyhow::Result<Self> {
+    /// Reads the results of earlier runs.
+    pub(super) async fn new(deps: RunDeps<'a>, writer: ResultWriter) -> anyhow::Result<Self> {
         let clock = SystemClock::new();
-        let mut sitting = Self {
-            record: LineResults::new(&desk.store, desk.file, results),
-            store: desk.store,
-            client: desk.client,
-            file: desk.file,
-            failed: desk.failed,
-            chapter: (1, chapter(desk.file.input, 1)?),
+        let mut run = Self {
+            results: LineResults::new(&deps.store, deps.file, writer),
+            store: deps.store,
+            client: deps.client,
+            file: deps.file,
+            failed_lines: deps.failed_lines,
+            action: (1, action_name(deps.file.input, 1)?),
             begun: clock.now(),
             clock,
             before: 0,
-            forecast: None,
+            bounds: None,
         };
-        sitting.leaf().await?;
-        sitting.record.results.is_ours()?;
-        sitting.before = sitting.record.counted.over();
-        Ok(sitting)
+        run.skip_finished_actions().await?;
+        run.results.writer.check_end()?;
+        run.before = run.results.counted.over();
+        Ok(run)
     }
 
-    /// Reads on to the first chapter that is not over, or that nobody began.
-    async fn leaf(&mut self) -> anyhow::Result<()> {
-        while let Some(report) = self.store.action(&self.chapter.1).await? {
-            self.record.read_on(&self.chapter.1).await?;
+    /// Reads results up to the first action that is not over or does not exist.
+    async fn skip_finished_actions(&mut self) -> anyhow::Result<()> {
+        while let Some(report) = self.store.action(&self.action.1).await? {
+            self.results.read_outcomes(&self.action.1).await?;
             if !report.stage.is_over() {
                 break;
             }
-            let next = self.chapter.0 + 1;
-            self.chapter = (next, chapter(self.file.input, next)?);
+            let next = self.action.0 + 1;
+            self.action = (next, action_name(self.file.input, next)?);
         }
         Ok(())
     }
 
-    /// Whether there is anything to do.
+    /// Returns true if jobs are left.
     pub(super) async fn has_work(&self) -> anyhow::Result<bool> {
-        Ok(self.remaining().demand.jobs() > 0 || self.open().await? > 0)
+        Ok(self.remaining().workload.jobs() > 0 || self.open_jobs().await? > 0)
     }
 
-    /// How many jobs wait or are under way.
-    async fn open(&self) -> anyhow::Result<u64> {
-        let report = self.store.action(&self.chapter.1).await?;
+    /// Returns the number of jobs that wait or are in flight.
+    async fn open_jobs(&self) -> anyhow::Result<u64> {
+        let report = self.store.action(&self.action.1).await?;
         Ok(report.map_or(0, |report| report.tally.open()))
     }
 
-    /// The lines that are not over.
+    /// Returns the lines that are not over.
     fn remaining(&self) -> RemainingLines {
-        let mut left = RemainingLines::default();
+        let mut lines = RemainingLines::default();
         for line in &self.file.lines {
-            if let Some(round) = self.record.next_round(line, self.failed) {
-                line.add_to(&mut left.demand);
-                left.anew
+            if let Some(round) = self.results.next_round(line, self.failed_lines) {
+                line.add_to(&mut lines.workload);
+                lines
+                    .retried
                     .extend((round > FIRST_ROUND).then_some(line.number));
             }
         }
-        left
+        lines
     }
 
-    /// Has everything done that is not.
+    /// Runs all jobs that are left.
     pub(super) async fn work(
         &mut self,
         bulk: &RunningEngine,
         all: &Workload,
         terminal: Terminal,
     ) -> anyhow::Result<LoopEnd> {
-        // What was waited for before is no part of how fast it goes.
+        // The wait for earlier calls is no part of the duration.
         self.begun = self.clock.now();
         let wall = self.clock.wall();
         let settings = bulk.engine().settings();
         let left = self.remaining();
-        let forecast = TenantBounds::new(&left.demand, self.client, &settings, wall);
-        self.begin(all, &left.anew).await?;
-        let mut board = ProgressBars::new(terminal, all, &forecast);
-        self.forecast = Some(forecast);
-        let mut news = bulk.engine().events();
-        let mut handed_in = self.hand_in(bulk.engine()).await?;
+        let bounds = TenantBounds::new(&left.workload, self.client, &settings, wall);
+        self.begin(all, &left.retried).await?;
+        let mut bars = ProgressBars::new(terminal, all, &bounds);
+        self.bounds = Some(bounds);
+        let mut events = bulk.engine().events();
+        let mut all_submitted = self.submit(bulk.engine()).await?;
         loop {
-            let over = self.open().await? == 0;
+            let over = self.open_jobs().await? == 0;
             if over {
                 self.finish().await?;
             }
-            self.record.read_on(&self.chapter.1).await?;
+            self.results.read_outcomes(&self.action.1).await?;
             let spent = self.clock.now().since(self.begun);
-            if board.is_due(spent) {
-                let progress = bulk.engine().progress(&self.chapter.1).await?;
+            if bars.is_due(spent) {
+                let progress = bulk.engine().progress(&self.action.1).await?;
                 let eta = progress.and_then(|progress| progress.eta);
-                board.show(&self.record.counted, self.before, spent, eta);
+                bars.show(&self.results.counted, self.before, spent, eta);
             }
             let missing = self.unserved().await?;
-            if over && handed_in == HandedIn::Some {
-                self.leaf().await?;
-                handed_in = self.hand_in(bulk.engine()).await?;
+            if over && !all_submitted {
+                self.skip_finished_actions().await?;
+                all_submitted = self.submit(bulk.engine()).await?;
             } else if over || !missing.is_empty() {
-                board.wipe();
+                bars.wipe();
                 return Ok(if over {
                     LoopEnd::Finished
                 } else {
                     LoopEnd::Unserved(missing)
                 });
-            } else if let Ok(words) = timeout(GLANCE, trouble(&mut news)).await {
-                board.say(&words);
+            } else if let Ok(message) = timeout(POLL_PERIOD, next_error(&mut events)).await {
+                bars.say(&message);
             }
         }
     }
 
-    /// Says where it begins, and makes room for what is tried anew.
-    async fn begin(&mut self, all: &Workload, anew: &[u64]) -> anyhow::Result<()> {
-        if !anew.is_empty() {
+    /// Prints the progress of earlier runs, and reopens retried lines.
+    async fn begin(&mut self, all: &Workload, retried: &[u64]) -> anyhow::Result<()> {
+        if !retried.is_empty() {
             say!(
-                "{}: tried anew",
-                count(anew.len(), "job had failed", "jobs had failed")
+                "retrying {}",
+                count(retried.len(), "failed job", "failed jobs")
             );
-            self.record.reopen(anew);
-            self.before = self.record.counted.over();
-            // Why they failed is in the results.
+            self.results.reopen(retried);
+            self.before = self.results.counted.over();
+            // The results hold their errors.
             self.store.purge(&DeadLetterFilter::All).await?;
         }
         if self.before > 0 {
             let (before, all) = (self.before, all.jobs().max(self.before));
-            say!("{before} of {all} jobs are over already; going on");
+            say!("{before} of {all} jobs are over already; resuming");
         }
         Ok(())
     }
 
-    /// Hands all jobs to the store that are not over. Those that it has it knows by their names.
-    async fn hand_in(&self, engine: &StoreEngine) -> anyhow::Result<HandedIn> {
-        let orders = self.file.lines.iter().filter_map(|line| {
-            let round = self.record.next_round(line, self.failed)?;
-            self.record.job(line, round)
+    /// Submits all jobs that are not over; the store knows earlier ones by their ids. Returns false if the
+    /// action is closed, and the rest has to go to the next one.
+    async fn submit(&self, engine: &StoreEngine) -> anyhow::Result<bool> {
+        let specs = self.file.lines.iter().filter_map(|line| {
+            let round = self.results.next_round(line, self.failed_lines)?;
+            self.results.job(line, round)
         });
-        let mut orders = orders.peekable();
-        let mut handed_in = HandedIn::All;
-        while orders.peek().is_some() {
+        let mut specs = specs.peekable();
+        let mut all_submitted = true;
+        while specs.peek().is_some() {
             let submission = JobSubmission {
                 action: Some(self.spec()),
                 rest: BatchPosition::More,
-                jobs: orders.by_ref().take(BATCH).collect(),
+                jobs: specs.by_ref().take(BATCH).collect(),
             };
             for placed in engine.submit(submission).await? {
-                // There is room for whatever the file holds: it is the action that is closed.
+                // The queue is unlimited here, so a rejection means that the action is closed.
                 if matches!(placed.destination, JobDestination::Rejected { .. }) {
-                    handed_in = HandedIn::Some;
+                    all_submitted = false;
                 }
             }
         }
-        Ok(handed_in)
+        Ok(all_submitted)
     }
 
     fn spec(&self) -> ActionSpec {
         ActionSpec {
-            timeout: FOR_LONG,
-            keep: FOR_LONG,
-            ..ActionSpec::new(self.chapter.1.clone())
+            timeout: RETENTION,
+            keep: RETENTION,
+            ..ActionSpec::new(self.action.1.clone())
         }
     }
 
-    /// Closes the action, whose jobs are all over: there is nobody to tell but whoever called this.
+    /// Closes the action after its last job. No webhook needs a notification.
     pub(super) async fn finish(&mut self) -> anyhow::Result<()> {
-        let action = &self.chapter.1;
+        let action = &self.action.1;
         if self.store.action(action).await?.is_some() {
             self.store.close(action).await?;
             self.store.mark_notified(action).await?;
-            self.record.read_on(action).await?;
+            self.results.read_outcomes(action).await?;
         }
         Ok(())
     }
 
-    /// The APIs that all waiting jobs want and the configuration does not know; none while anybody else
-    /// still has work.
+    /// Returns the unconfigured APIs of all waiting jobs; none while another API has work.
     async fn unserved(&self) -> anyhow::Result<Vec<String>> {
         let mut missing = Vec::new();
         for lane in self.store.lanes().await? {
@@ -265,46 +257,46 @@ impl<'a> RunLoop<'a> {
         Ok(missing)
     }
 
-    /// Writes the results of what was under way when it was interrupted.
+    /// Writes the results of jobs that were in flight at an interruption.
     pub(super) async fn write_results(&mut self) -> anyhow::Result<()> {
-        self.record.read_on(&self.chapter.1).await
+        self.results.read_outcomes(&self.action.1).await
     }
 
-    /// Whether the results that were written have somebody who reads them.
-    pub(super) async fn are_read(&mut self) -> anyhow::Result<()> {
-        self.record.results.are_read().await
+    /// Fails if the reader of the results is gone.
+    pub(super) async fn check_readers(&mut self) -> anyhow::Result<()> {
+        self.results.writer.check_reader().await
     }
 
-    /// How it went.
+    /// Returns the summary of the run.
     pub(super) fn summary(self, ended: LoopEnd, dir: &std::path::Path) -> RunSummary {
         let LineResults {
-            results, counted, ..
-        } = self.record;
+            writer, counted, ..
+        } = self.results;
         RunSummary {
             ended,
             dir: dir.to_owned(),
-            out: results.path().map(std::path::Path::to_owned),
-            here: counted.over().saturating_sub(self.before),
+            out: writer.path().map(std::path::Path::to_owned),
+            ended_here: counted.over().saturating_sub(self.before),
             spent: self.clock.now().since(self.begun),
             counted,
-            forecast: self.forecast,
+            bounds: self.bounds,
         }
     }
 }
 
-/// The name of an action of a run.
-fn chapter(input: &JobInput, number: u32) -> anyhow::Result<Name> {
+/// Returns the name of an action of a run.
+fn action_name(input: &JobInput, number: u32) -> anyhow::Result<Name> {
     let name = match number {
         1 => format!("run-{}", input.mark),
         number => format!("run-{}-{number}", input.mark),
     };
-    Name::new(&name).context("a name of ours")
+    Name::new(&name).context("invalid action name")
 }
 
-/// Waits for bad news, or for the end, of which there is nothing to say.
-async fn trouble(news: &mut Receiver<BulkEvent>) -> String {
+/// Waits for the next error event; waits forever once the engine is closed.
+async fn next_error(events: &mut Receiver<BulkEvent>) -> String {
     loop {
-        match news.recv().await {
+        match events.recv().await {
             Ok(BulkEvent::Error { message }) => return message,
             Ok(_) | Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => std::future::pending().await,
@@ -312,8 +304,8 @@ async fn trouble(news: &mut Receiver<BulkEvent>) -> String {
     }
 }
 
-/// Often enough to look alive, and seldom enough for one write of the disk each time.
-const GLANCE: Duration = Duration::from_millis(250);
+/// Often enough to look live, and seldom enough for one disk write each time.
+const POLL_PERIOD: Duration = Duration::from_millis(250);
 
-/// As many as one step of a store should take.
+/// Jobs that a store handles well in one call.
 const BATCH: usize = 1_000;

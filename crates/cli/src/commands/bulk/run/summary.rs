@@ -1,4 +1,4 @@
-//! How a run went, for people and for programs.
+//! Summary of a run, as text and as JSON.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use serde_json::{Value, json};
 use super::line_results::LineCounts;
 use super::run_loop::LoopEnd;
 use crate::exit::Exit;
-use crate::terminal::spoken;
+use crate::terminal::format_span;
 
-/// How a run went.
+/// Summary of a run.
 pub(super) struct RunSummary {
     pub(super) ended: LoopEnd,
     pub(super) dir: PathBuf,
     pub(super) out: Option<PathBuf>,
     pub(super) counted: LineCounts,
-    /// How many were over in this sitting, and how long it took.
-    pub(super) here: u64,
+    /// Jobs that ended in this run, and its duration.
+    pub(super) ended_here: u64,
     pub(super) spent: Duration,
-    /// What was foreseen of it.
-    pub(super) forecast: Option<TenantBounds>,
+    /// Least time that the limits allow.
+    pub(super) bounds: Option<TenantBounds>,
 }
 
 impl RunSummary {
-    /// As the program ends.
+    /// Returns the exit code.
     pub(super) const fn exit(&self) -> Exit {
         match self.ended {
             LoopEnd::Interrupted => Exit::Interrupted,
@@ -35,13 +35,13 @@ impl RunSummary {
         }
     }
 
-    /// As people read it.
-    pub(super) fn text(&self) -> String {
+    /// Formats the summary as text.
+    pub(super) fn to_text(&self) -> String {
         let counted = &self.counted;
         let mut parts = vec![format!("{} done", counted.done)];
         for (count, word) in [
             (counted.failed, "failed"),
-            (counted.expired, "too late to begin"),
+            (counted.expired, "expired"),
             (counted.cancelled, "cancelled"),
         ] {
             if count > 0 {
@@ -49,9 +49,9 @@ impl RunSummary {
             }
         }
         let mut lines = vec![format!(
-            "{} jobs{}: {}; {} attempts, {} refused ({} a job)",
+            "{} jobs{}: {}; {} attempts, {} throttled ({} a job)",
             counted.over(),
-            // What those that wait have met is the store's to tell, and not counted here.
+            // Throttles of waiting jobs are not counted here.
             if self.ended == LoopEnd::Interrupted {
                 " over"
             } else {
@@ -60,23 +60,26 @@ impl RunSummary {
             parts.join(", "),
             counted.attempts,
             counted.throttles,
-            hundredths(counted.throttles, counted.over()),
+            ratio(counted.throttles, counted.over()),
         )];
-        lines.extend(self.compared());
+        lines.extend(self.comparison());
         lines.extend(self.advice());
         lines.join("\n")
     }
 
-    /// Ideal and actual, if there was anything to do.
-    fn compared(&self) -> Option<String> {
-        let forecast = self.forecast.as_ref().filter(|_| self.here > 0)?;
-        let (ideal, actual) = (spoken(forecast.ideal), spoken(self.spent));
+    /// Compares the ideal with the actual time, if the run had work.
+    fn comparison(&self) -> Option<String> {
+        let bounds = self.bounds.as_ref().filter(|_| self.ended_here > 0)?;
+        let (ideal, actual) = (format_span(bounds.ideal), format_span(self.spent));
         Some(match self.ended {
             LoopEnd::Finished | LoopEnd::Unserved(_) => {
-                format!("ideal {ideal} (by {}), actual {actual}", forecast.because)
+                format!("ideal {ideal} (by {}), actual {actual}", bounds.because)
             }
             LoopEnd::Interrupted => {
-                format!("{} in {actual}; ideally all of it takes {ideal}", self.here)
+                format!(
+                    "{} in {actual}; the ideal for all is {ideal}",
+                    self.ended_here
+                )
             }
         })
     }
@@ -85,33 +88,33 @@ impl RunSummary {
         let dir = self.dir.display();
         match &self.ended {
             LoopEnd::Interrupted => Some(format!(
-                "jobs are kept in {dir}: run the same again to go on"
+                "jobs are stored in {dir}: repeat the command to resume"
             )),
             LoopEnd::Unserved(apis) => Some(format!(
-                "the rest waits in {dir} for `{}`, which the configuration does not have any more: add \
-                 it, and run the same again to go on",
+                "the rest waits in {dir} for `{}`, which the configuration no longer has: add it, and \
+                 repeat the command to resume",
                 apis.join("` and `")
             )),
             LoopEnd::Finished if self.counted.failed > 0 => {
-                let before = match self.here {
-                    0 => "all of it was over before, and nothing was sent: ",
+                let before = match self.ended_here {
+                    0 => "all jobs were over before, and nothing was sent: ",
                     _ => "",
                 };
                 Some(format!(
-                    "{before}run the same again with `--retry-failed` to try anew what failed"
+                    "{before}repeat the command with `--retry-failed` to retry failed jobs"
                 ))
             }
-            LoopEnd::Finished if self.here == 0 => Some(format!(
-                "all of it was over before, and nothing was sent: remove {dir} to run the file anew"
+            LoopEnd::Finished if self.ended_here == 0 => Some(format!(
+                "all jobs were over before, and nothing was sent: remove {dir} to run the file again"
             )),
             LoopEnd::Finished => None,
         }
     }
 
-    /// As a document.
-    pub(super) fn json(&self) -> Value {
+    /// Returns the summary as JSON.
+    pub(super) fn to_json(&self) -> Value {
         let counted = &self.counted;
-        let forecast = self.forecast.as_ref();
+        let bounds = self.bounds.as_ref();
         let missing = match &self.ended {
             LoopEnd::Unserved(apis) => apis.as_slice(),
             LoopEnd::Finished | LoopEnd::Interrupted => &[],
@@ -131,18 +134,18 @@ impl RunSummary {
             "cancelled": counted.cancelled,
             "attempts": counted.attempts,
             "throttles": counted.throttles,
-            "in_this_sitting": self.here,
-            "ideal_ms": forecast.map(|forecast| millis(forecast.ideal)),
-            "because": forecast.map(|forecast| forecast.because.as_str()),
+            "in_this_sitting": self.ended_here,
+            "ideal_ms": bounds.map(|bounds| millis(bounds.ideal)),
+            "because": bounds.map(|bounds| bounds.because.as_str()),
             "actual_ms": millis(self.spent),
             "tenants": tenants.collect::<Vec<_>>(),
         })
     }
 }
 
-/// A part with two digits behind the point.
-fn hundredths(part: u64, whole: u64) -> String {
-    let parts = u128::from(part) * 100 / u128::from(whole.max(1));
+/// Formats a ratio with two decimals.
+fn ratio(part: u64, total: u64) -> String {
+    let parts = u128::from(part) * 100 / u128::from(total.max(1));
     format!("{}.{:02}", parts / 100, parts % 100)
 }
 
@@ -159,15 +162,15 @@ mod tests {
             ended,
             dir: PathBuf::from("dir"),
             out: None,
-            here: counted.over(),
+            ended_here: counted.over(),
             counted,
             spent: Duration::from_secs(4),
-            forecast: None,
+            bounds: None,
         }
     }
 
     #[test]
-    fn the_exit_code_says_whether_all_were_done() {
+    fn the_exit_code_shows_failures() {
         let done = LineCounts {
             done: 3,
             ..LineCounts::default()
@@ -186,8 +189,8 @@ mod tests {
         assert_eq!(summary.exit(), Exit::SomeFailed);
         assert!(
             summary
-                .text()
-                .contains("4 jobs: 3 done, 1 failed; 0 attempts, 2 refused (0.50 a job)")
+                .to_text()
+                .contains("4 jobs: 3 done, 1 failed; 0 attempts, 2 throttled (0.50 a job)")
         );
     }
 }

@@ -1,7 +1,7 @@
 //! The lines of a file, all validated before the first job is submitted.
 //!
-//! The file is parsed once. Each valid line keeps what the run asks of it again and again: id, tenant, lane and
-//! cost. Its body is parsed a second time only when it is submitted, so that memory holds no body twice.
+//! The file is parsed once. Each valid line keeps id, tenant, lane and cost. Its body is parsed a second time
+//! on submission, so that memory holds no body twice.
 
 use std::collections::HashMap;
 
@@ -18,13 +18,13 @@ use crate::terminal::{count, say};
 /// A file of jobs whose lines were validated.
 pub(super) struct ValidatedFile<'a> {
     pub(super) input: &'a JobInput,
-    /// The work of its valid lines.
-    pub(super) demand: Workload,
-    /// The valid lines.
+    /// Work of the valid lines.
+    pub(super) workload: Workload,
+    /// Valid lines.
     pub(super) lines: Vec<FileLine>,
-    /// The ids that lines give themselves, also those of invalid lines.
+    /// Ids that lines give themselves, also those of invalid lines.
     pub(super) own_ids: Vec<(u64, Name)>,
-    /// The invalid lines and their errors.
+    /// Invalid lines and their errors.
     errors: Vec<(u64, String)>,
 }
 
@@ -50,14 +50,14 @@ impl<'a> ValidatedFile<'a> {
     pub(super) fn new(input: &'a JobInput, client: &Outflow, settings: &EngineSettings) -> Self {
         let mut file = Self {
             input,
-            demand: Workload::default(),
+            workload: Workload::default(),
             lines: Vec::new(),
             own_ids: Vec::new(),
             errors: Vec::new(),
         };
         let mut given = HashMap::new();
         for InputJob { line, start, job } in input.jobs() {
-            let spec = job.and_then(|job| file.name(line, job, &mut given));
+            let spec = job.and_then(|job| file.convert(line, job, &mut given));
             let placed = spec.and_then(|(spec, own)| {
                 let placement = spec.placement(client, settings);
                 let placement = placement.map_err(|why| why.to_string())?;
@@ -75,7 +75,7 @@ impl<'a> ValidatedFile<'a> {
                         placement,
                         not_before: spec.not_before,
                     };
-                    line.add_to(&mut file.demand);
+                    line.add_to(&mut file.workload);
                     file.lines.push(line);
                 }
                 Err(why) => file.errors.push((line, why)),
@@ -85,7 +85,7 @@ impl<'a> ValidatedFile<'a> {
     }
 
     /// Returns the job of a line, and the id that the line gives itself.
-    fn name(
+    fn convert(
         &mut self,
         line: u64,
         job: JobLine,
@@ -96,41 +96,41 @@ impl<'a> ValidatedFile<'a> {
         self.own_ids.extend(name.map(|name| (line, name)));
         if let Some(first) = own.as_ref().and_then(|id| given.get(id)) {
             return Err(format!(
-                "id: line {first} has the same: give each job its own"
+                "id: line {first} has the same id: give each job its own"
             ));
         }
-        Ok((job.order(self.input.name(line))?, own))
+        Ok((job.into_spec(self.input.line_id(line))?, own))
     }
 
     /// Parses the job of a line again, to submit it.
     pub(super) fn job(&self, line: &FileLine) -> Option<JobSpec> {
         let job = self.input.job_at(line.start).ok()?;
-        job.order(self.input.name(line.number)).ok()
+        job.into_spec(self.input.line_id(line.number)).ok()
     }
 
-    /// Accepts a file of which something is to be sent.
-    pub(super) fn pass(&self, run: &RunCommand) -> Result<(), InvalidLines> {
+    /// Fails if the file has no valid line, or invalid ones without `--skip-invalid`.
+    pub(super) fn accept(&self, run: &RunCommand) -> Result<(), InvalidLines> {
         let file = &run.file;
         let (good, bad) = (self.lines.len(), self.errors.len());
         let lines = self.errors.iter();
         let lines = lines.map(|(line, why)| format!("{file}:{line}: {why}"));
-        let words = match (good, bad) {
-            (0, _) => format!(
-                "`{file}` holds no job that can be done: `outflow bulk run --help` says how one is written"
-            ),
+        let message = match (good, bad) {
+            (0, _) => {
+                format!("`{file}` has no valid job: see `outflow bulk run --help` for the format")
+            }
             (_, 0) => return Ok(()),
             _ if run.skip_invalid => {
                 lines.for_each(|line| say!("{line}"));
-                let left_out = count(bad, "line is", "lines are");
-                say!("{left_out} left out; {good} to be done");
+                let skipped = count(bad, "line", "lines");
+                say!("skipped {skipped}; {good} left");
                 return Ok(());
             }
             _ => format!(
-                "{} wrong, and nothing was sent: mend what is told above, or leave it out with `--skip-invalid`",
+                "{} invalid, and nothing was sent: fix the errors above, or skip the lines with `--skip-invalid`",
                 count(bad, "line is", "lines are")
             ),
         };
         let lines = lines.collect();
-        Err(InvalidLines { words, lines })
+        Err(InvalidLines { message, lines })
     }
 }

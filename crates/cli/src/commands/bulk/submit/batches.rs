@@ -1,7 +1,7 @@
-//! The jobs of a file as they are handed over: in pieces that a program takes at once.
+//! Batches of the jobs of a file, each small enough for one request.
 //!
-//! A piece is bounded by its jobs and by its bytes, since a program reads no body that is larger than it
-//! wants to have in memory. Each job keeps its line, by which it is told what is wrong with it.
+//! A batch is bounded by jobs and by bytes, since a program limits the size of a request. Each job keeps its
+//! line, which errors name.
 
 use std::collections::HashMap;
 
@@ -10,66 +10,66 @@ use serde_json::Value;
 use crate::commands::bulk::input::{InputJob, JobInput};
 use crate::commands::bulk::tables::part;
 
-/// A line, and what is wrong with it.
-type Wrong = (u64, String);
+/// Line number and error.
+type LineError = (u64, String);
 
-/// Lines that are wrong.
+/// Invalid lines.
 #[derive(Debug, Default)]
 pub(super) struct LineErrors {
-    /// Those of which it is told what.
-    pub(super) told: Vec<Wrong>,
-    /// How many there are: a program does not tell all.
-    pub(super) all: usize,
+    /// Lines with a reported error.
+    pub(super) reported: Vec<LineError>,
+    /// Number of invalid lines: a program does not report all of them.
+    pub(super) total: usize,
 }
 
 impl LineErrors {
-    pub(super) fn new(told: Vec<Wrong>) -> Self {
-        let all = told.len();
-        Self { told, all }
+    pub(super) fn new(reported: Vec<LineError>) -> Self {
+        let total = reported.len();
+        Self { reported, total }
     }
 
     pub(super) fn add(&mut self, more: Self) {
-        self.told.extend(more.told);
-        self.all += more.all;
+        self.reported.extend(more.reported);
+        self.total += more.total;
     }
 }
 
-/// Jobs that are handed over together.
+/// Jobs of one request.
 #[derive(Debug, Default)]
 pub(super) struct JobBatch {
     lines: Vec<u64>,
-    /// The jobs as JSON, with commas between them.
+    /// Jobs as JSON, separated by commas.
     text: String,
 }
 
 impl JobBatch {
-    /// How many jobs.
+    /// Returns the number of jobs.
     pub(super) const fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// An array of them.
+    /// Returns the jobs as a JSON array.
     pub(super) fn body(&self) -> String {
         format!("[{}]", self.text)
     }
 
-    /// The lines that a program found to be wrong.
-    pub(super) fn lines_of(&self, problem: &Value) -> LineErrors {
-        let told = part(problem, "jobs").as_array().into_iter().flatten();
-        let wrong = told.filter_map(|one| {
+    /// Returns the lines that the program reports as invalid.
+    pub(super) fn invalid_lines(&self, problem: &Value) -> LineErrors {
+        let jobs = part(problem, "jobs").as_array().into_iter().flatten();
+        let reported = jobs.filter_map(|one| {
             let number = usize::try_from(part(one, "job").as_u64()?).ok()?;
             let line = self.lines.get(number.checked_sub(1)?)?;
             Some((*line, part(one, "detail").as_str()?.to_owned()))
         });
-        let told: Vec<_> = wrong.collect();
-        let all = part(problem, "wrong").as_u64();
-        let all = all.and_then(|all| usize::try_from(all).ok());
-        let all = all.unwrap_or_default().max(told.len());
-        LineErrors { told, all }
+        let reported: Vec<_> = reported.collect();
+        let total = part(problem, "wrong").as_u64();
+        let total = total.and_then(|total| usize::try_from(total).ok());
+        let total = total.unwrap_or_default().max(reported.len());
+        LineErrors { reported, total }
     }
 
-    fn has_room_for(&self, job: &str) -> bool {
-        self.len() < MOST_JOBS && self.text.len() + job.len() < MOST_BYTES
+    fn fits(&self, job: &str) -> bool {
+        self.len() < MAX_JOBS && self.text.len() + job.len() < MAX_BYTES
     }
 
     fn add(&mut self, line: u64, job: &str) {
@@ -81,74 +81,74 @@ impl JobBatch {
     }
 }
 
-/// All jobs with their names, or the lines that are none.
-pub(super) fn batches(input: &JobInput) -> Result<Vec<JobBatch>, Vec<Wrong>> {
-    let (mut batches, mut wrong) = (vec![JobBatch::default()], Vec::new());
+/// Groups all jobs of a file into batches, or returns all invalid lines.
+pub(super) fn batches(input: &JobInput) -> Result<Vec<JobBatch>, Vec<LineError>> {
+    let (mut batches, mut errors) = (vec![JobBatch::default()], Vec::new());
     for (line, read) in LineDocuments::from_input(input) {
         match read {
             Ok(job) => match batches.last_mut() {
-                Some(last) if last.has_room_for(&job) || last.len() == 0 => last.add(line, &job),
+                Some(last) if last.fits(&job) || last.len() == 0 => last.add(line, &job),
                 _ => {
                     let mut next = JobBatch::default();
                     next.add(line, &job);
                     batches.push(next);
                 }
             },
-            Err(why) => wrong.push((line, why)),
+            Err(why) => errors.push((line, why)),
         }
     }
-    if wrong.is_empty() && batches.iter().all(|batch| batch.len() == 0) {
-        let why = "holds no job: `outflow bulk run --help` says how one is written";
-        wrong.push((1, why.to_owned()));
+    if errors.is_empty() && batches.iter().all(|batch| batch.len() == 0) {
+        let why = "has no job: see `outflow bulk run --help` for the format";
+        errors.push((1, why.to_owned()));
     }
-    if wrong.is_empty() {
+    if errors.is_empty() {
         Ok(batches)
     } else {
-        Err(wrong)
+        Err(errors)
     }
 }
 
-/// Goes through the lines of a file.
+/// Lines of a file as JSON documents.
 struct LineDocuments<'a> {
     input: &'a JobInput,
-    /// Names that were given, and by which line.
-    given: HashMap<String, u64>,
+    /// Line of each id.
+    ids: HashMap<String, u64>,
 }
 
 impl<'a> LineDocuments<'a> {
     fn from_input(input: &'a JobInput) -> impl Iterator<Item = (u64, Result<String, String>)> {
         let mut documents = Self {
             input,
-            given: HashMap::new(),
+            ids: HashMap::new(),
         };
         input.jobs().map(move |InputJob { line, job, .. }| {
-            (line, job.and_then(|job| documents.named(line, job)))
+            (line, job.and_then(|job| documents.render(line, job)))
         })
     }
 
-    /// The job as a document under its name.
-    fn named(&mut self, line: u64, job: outflow_bulk::JobLine) -> Result<String, String> {
-        let given = job.id.clone();
-        if let Some(first) = given.as_ref().and_then(|id| self.given.get(id)) {
+    /// Renders a job as JSON with its id.
+    fn render(&mut self, line: u64, job: outflow_bulk::JobLine) -> Result<String, String> {
+        let own = job.id.clone();
+        if let Some(first) = own.as_ref().and_then(|id| self.ids.get(id)) {
             return Err(format!(
-                "id: line {first} has the same: give each job its own"
+                "id: line {first} has the same id: give each job its own"
             ));
         }
-        let order = job.clone().order(self.input.name(line))?;
-        self.given.extend(given.map(|id| (id, line)));
-        let text = job.named(order.id).to_string();
-        if text.len() > LARGEST {
-            return Err("is larger than 15 MiB: nothing so large can be handed over".to_owned());
+        let spec = job.clone().into_spec(self.input.line_id(line))?;
+        self.ids.extend(own.map(|id| (id, line)));
+        let text = job.into_document(spec.id).to_string();
+        if text.len() > MAX_JOB {
+            return Err("is larger than 15 MiB: make it smaller".to_owned());
         }
         Ok(text)
     }
 }
 
-/// Small enough for one request, large enough for few of them.
-const MOST_JOBS: usize = 1_000;
+/// Small enough for one request, large enough for few requests.
+const MAX_JOBS: usize = 1_000;
 
-/// A program takes 16 MiB at once. Half of it leaves room for one job that is large.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// A program accepts 16 MiB at once. Half of it leaves space for one large job.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// What one request can hold beside the brackets.
-const LARGEST: usize = 15 * 1024 * 1024;
+/// Largest job that fits into a request with the brackets.
+const MAX_JOB: usize = 15 * 1024 * 1024;

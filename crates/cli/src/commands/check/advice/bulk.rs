@@ -1,5 +1,4 @@
-//! The same for the bulk engine: waits that do not fit the limits or the jobs, and statistics that fill
-//! the memory.
+//! Advice for the bulk engine: backoffs that do not fit limits or jobs, and statistics that use much memory.
 
 use std::time::Duration;
 
@@ -9,32 +8,32 @@ use outflow_bulk::config::{BulkConfig, BulkScheduler};
 use super::{ConfigAdvice, WrittenKey};
 use crate::config::ProgramConfig;
 
-/// All that is worth another look.
-pub(super) fn advice(config: &ProgramConfig) -> impl Iterator<Item = ConfigAdvice> {
+/// Returns all advice for the bulk engine.
+pub(super) fn find_advice(config: &ProgramConfig) -> impl Iterator<Item = ConfigAdvice> {
     let rules = [
-        base_beside_the_window,
-        wait_beyond_the_job,
-        memory_of_statistics,
+        check_backoff_base,
+        check_backoff_max,
+        check_statistics_memory,
     ];
     rules.into_iter().filter_map(|rule| rule(config))
 }
 
-/// A job that comes back before the window is over finds it as full as it left it, and one that comes
-/// later leaves it unused.
-fn base_beside_the_window(config: &ProgramConfig) -> Option<ConfigAdvice> {
-    let written = waits(config, "bulk.congestion.base_backoff")?;
+/// Compares the base of the backoff with the windows. An earlier job meets the same full window, and a later
+/// one leaves quota unused.
+fn check_backoff_base(config: &ProgramConfig) -> Option<ConfigAdvice> {
+    let written = backoff_key(config, "bulk.congestion.base_backoff")?;
     let base = config.bulk.congestion.base();
     let differs =
         |api: &&Api| windows(api).next().is_some() && !windows(api).any(|one| one == base);
     let api = config.client.apis.iter().find(differs)?;
     let window = windows(api).min()?;
-    Some(written.says(
+    Some(written.advise(
         format!(
-            "a job that finds no room is put off by {base:?}, and the window of the limit of `{}` is \
+            "a job without quota is deferred by {base:?}, but the window of the limit of `{}` is \
              {window:?}",
             api.name
         ),
-        "make `bulk.congestion.base_backoff` as long as the window",
+        "set `bulk.congestion.base_backoff` to the window",
     ))
 }
 
@@ -44,39 +43,39 @@ fn windows(api: &Api) -> impl Iterator<Item = Duration> {
     limits.map(|limit| limit.rate().per())
 }
 
-/// A job that is put off for longer than all of its attempts may take is late by the wait alone.
-fn wait_beyond_the_job(config: &ProgramConfig) -> Option<ConfigAdvice> {
-    let written = waits(config, "bulk.congestion.max_backoff")?;
+/// Finds a backoff that is longer than all attempts of a job together.
+fn check_backoff_max(config: &ProgramConfig) -> Option<ConfigAdvice> {
+    let written = backoff_key(config, "bulk.congestion.max_backoff")?;
     let longest = config.bulk.congestion.max();
     let attempts = config.bulk.timeout.saturating_mul(ATTEMPTS);
     (longest > attempts).then(|| {
-        written.says(
+        written.advise(
             format!(
-                "a job may be put off for {longest:?}, and all its attempts together take {attempts:?} \
-                 at most"
+                "a job may be deferred by {longest:?}, but all its attempts together take at most \
+                 {attempts:?}"
             ),
-            "lower `bulk.congestion.max_backoff` to how late a job may be, or raise `bulk.timeout`",
+            "lower `bulk.congestion.max_backoff` to the latest start of a job, or raise `bulk.timeout`",
         )
     })
 }
 
-/// A key of the formula that somebody set, or the scheduler that uses it.
-fn waits(config: &ProgramConfig, key: &str) -> Option<WrittenKey> {
+/// Returns a written key of the formula, or the scheduler that uses it.
+fn backoff_key(config: &ProgramConfig, key: &str) -> Option<WrittenKey> {
     let scheduler = || {
         let uses = config.bulk.scheduler != BulkScheduler::Permit;
-        uses.then(|| WrittenKey::key(&config.client, "bulk.scheduler".to_owned()))?
+        uses.then(|| WrittenKey::from_key(&config.client, "bulk.scheduler".to_owned()))?
     };
-    WrittenKey::key(&config.client, key.to_owned()).or_else(scheduler)
+    WrittenKey::from_key(&config.client, key.to_owned()).or_else(scheduler)
 }
 
-/// Of each tenant with work one snapshot is kept for each interval.
-fn memory_of_statistics(config: &ProgramConfig) -> Option<ConfigAdvice> {
+/// Finds long histories: each tenant with work has one sample per interval.
+fn check_statistics_memory(config: &ProgramConfig) -> Option<ConfigAdvice> {
     let keys = ["stats_retention", "snapshot_interval"];
-    let written = |key| WrittenKey::key(&config.client, format!("bulk.congestion.{key}"));
+    let written = |key| WrittenKey::from_key(&config.client, format!("bulk.congestion.{key}"));
     let written = keys.into_iter().find_map(written)?;
     let (tenants, bytes) = statistics(&config.bulk);
-    (bytes > MOST_MEMORY).then(|| {
-        written.says(
+    (bytes > MAX_MEMORY).then(|| {
+        written.advise(
             format!(
                 "the statistics of {tenants} tenants take up to {} MB",
                 bytes / 1_000_000
@@ -86,26 +85,26 @@ fn memory_of_statistics(config: &ProgramConfig) -> Option<ConfigAdvice> {
     })
 }
 
-/// How many tenants are reckoned with, and what is kept of them in bytes.
+/// Returns the number of tenants and the bytes of their samples.
 fn statistics(bulk: &BulkConfig) -> (u128, u128) {
     let interval = bulk.snapshot_interval.as_nanos().max(1);
     let each = (bulk.stats_retention.as_nanos() / interval).max(1);
     let named = u128::try_from(bulk.tenants.len()).unwrap_or(u128::MAX);
-    let tenants = named.max(USUAL_TENANTS);
+    let tenants = named.max(MIN_TENANTS);
     (
         tenants,
-        each.saturating_mul(SNAPSHOT).saturating_mul(tenants),
+        each.saturating_mul(SAMPLE_BYTES).saturating_mul(tenants),
     )
 }
 
 /// The first attempt of a job and its three retries.
 const ATTEMPTS: u32 = 4;
 
-/// Nobody names every tenant: so many are reckoned with in any case.
-const USUAL_TENANTS: u128 = 1_000;
+/// The configuration rarely names all tenants: at least this number is assumed.
+const MIN_TENANTS: u128 = 1_000;
 
-/// Bytes of one snapshot: when, how many, how fast and how long.
-const SNAPSHOT: u128 = 48;
+/// Bytes of one sample: instant, count, speed and backoff.
+const SAMPLE_BYTES: u128 = 48;
 
-/// What the defaults take for a thousand tenants, and half as much again.
-const MOST_MEMORY: u128 = 256 * 1024 * 1024;
+/// The defaults for a thousand tenants, and half as much again.
+const MAX_MEMORY: u128 = 256 * 1024 * 1024;

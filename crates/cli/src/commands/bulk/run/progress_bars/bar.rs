@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use outflow_bulk::{JobRate, Throughput, estimate_eta};
 
-use crate::terminal::spoken;
+use crate::terminal::format_span;
 
 /// Progress of one tenant, or of several together.
 pub(super) struct TenantProgress {
@@ -76,16 +76,16 @@ impl TenantProgress {
         let mut text = format!("{}/{}", self.over, self.jobs);
         // Writing to a string cannot fail.
         if self.not_done > 0 {
-            let _whole = write!(text, ", {} not done", self.not_done);
+            let _infallible = write!(text, ", {} not done", self.not_done);
         }
         let tenths = u128::from(self.throughput.ended) * 10_000;
         let tenths = tenths / self.throughput.span.as_millis().max(1);
-        let _whole = write!(text, ", {}.{}/s", tenths / 10, tenths % 10);
+        let _infallible = write!(text, ", {}.{}/s", tenths / 10, tenths % 10);
         if let Some(allowed) = &self.allowed {
-            let _whole = write!(text, " of {allowed}");
+            let _infallible = write!(text, " of {allowed}");
         }
         if let Some(left) = self.eta.filter(|_| self.remaining() > 0) {
-            let _whole = write!(text, ", {} left", spoken(left));
+            let _infallible = write!(text, ", {} left", format_span(left));
         }
         text
     }
@@ -152,7 +152,7 @@ mod tests {
             eta: Some(Duration::from_secs(492)),
             ..bar
         };
-        let text = format!("{} left\n", spoken(Duration::from_secs(492)));
+        let text = format!("{} left\n", format_span(Duration::from_secs(492)));
         assert!(given.render().ends_with(&text), "{}", given.render());
     }
 

@@ -1,7 +1,7 @@
-//! A file of results, which is ours as far as it can be told.
+//! File of results that belongs to one run.
 //!
-//! Nothing is ever cut off: what a crash left behind the note is a beginning of what comes next, and is
-//! completed. If it is anything else, somebody else wrote it, and it is theirs to keep.
+//! The file is never truncated. Bytes after the checkpoint must be the start of the next results, and are
+//! completed. Any other bytes belong to another program and stay.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,16 +10,16 @@ use std::path::Path;
 
 use crate::commands::bulk::run::checkpoint::{LastWrite, RunNote};
 
-/// A file of results.
+/// File of results.
 #[derive(Debug)]
 pub(super) struct ResultFile {
     file: File,
-    /// How long it is, as far as we know.
+    /// Known length.
     end: u64,
 }
 
 impl ResultFile {
-    /// The file as it is, or an empty one.
+    /// Opens a file, or creates an empty one.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -30,13 +30,14 @@ impl ResultFile {
         Ok(Self { file, end })
     }
 
-    /// How long it is.
+    /// Returns the known length.
     pub(super) const fn end(&self) -> u64 {
         self.end
     }
 
-    /// Whether it holds what was noted. A note of an earlier version has no checksum, and is believed.
-    pub(super) fn holds(&self, note: &RunNote) -> io::Result<bool> {
+    /// Returns true if the file holds the noted results. A note of an earlier version has no checksum, and is
+    /// trusted.
+    pub(super) fn matches(&self, note: &RunNote) -> io::Result<bool> {
         if self.end < note.length {
             return Ok(false);
         }
@@ -44,31 +45,31 @@ impl ResultFile {
             return Ok(true);
         };
         let from = note.length.saturating_sub(last.length);
-        Ok(LastWrite::from_bytes(&self.piece(from, last.length)?) == *last)
+        Ok(LastWrite::from_bytes(&self.read(from, last.length)?) == *last)
     }
 
-    /// Sees to it that this stands at this place, of which a part may stand there already; or does nothing
-    /// and says no, if something else does.
+    /// Writes bytes at an offset, where a prefix of them may exist already. Returns false and changes nothing
+    /// if other bytes are there.
     pub(super) fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<bool> {
         if self.file.metadata()?.len() != self.end {
             return Ok(false);
         }
-        let wanted = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let there = self.piece(at, wanted.min(self.end.saturating_sub(at)))?;
-        let Some(more) = bytes.strip_prefix(there.as_slice()) else {
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let existing = self.read(at, length.min(self.end.saturating_sub(at)))?;
+        let Some(rest) = bytes.strip_prefix(existing.as_slice()) else {
             return Ok(false);
         };
-        if !more.is_empty() {
-            self.file.write_all(more)?;
-            self.end = at.saturating_add(wanted);
+        if !rest.is_empty() {
+            self.file.write_all(rest)?;
+            self.end = at.saturating_add(length);
         }
         self.file.sync_data()?;
         Ok(true)
     }
 
-    fn piece(&self, at: u64, length: u64) -> io::Result<Vec<u8>> {
-        let mut piece = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        self.file.read_exact_at(&mut piece, at)?;
-        Ok(piece)
+    fn read(&self, at: u64, length: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        self.file.read_exact_at(&mut bytes, at)?;
+        Ok(bytes)
     }
 }
