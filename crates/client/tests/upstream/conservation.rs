@@ -66,7 +66,7 @@ fn a_dropped_permit_counts_only_if_it_was_sent() {
     drop(sent);
     assert!(bed.is_at_rest());
     let waits = bed.waiting(bed.options());
-    bed.pass_all_but_an_instant_of(secs(10));
+    bed.pass_until_just_before(secs(10));
     assert!(!waits.is_woken());
     bed.pass(INSTANT);
     assert!(waits.is_woken());
@@ -190,7 +190,7 @@ fn a_panicking_waker_affects_no_other_call() {
 #[test]
 fn without_its_timer_the_upstream_is_late_and_never_early() {
     let bed = TestBed::new(rules(vec![by_sending("2/s")]));
-    bed.timer.break_down();
+    bed.timer.stop_firing();
     bed.sends(2, bed.options());
     let mut waits = bed.waiting(bed.options());
     bed.pass(ms(999));
@@ -226,14 +226,14 @@ fn timers_do_not_multiply() {
     bed.caller(slow).goes();
     let _held = bed.caller(full).admitted();
     let mut waiters: Vec<TestCaller> = (0..11).map(|_| bed.waiting(slow)).collect();
-    let before = bed.timer.asked();
+    let before = bed.timer.requested();
     for _ in 0..1_000 {
         let _short = bed.waiting(full.deadline(bed.now().saturating_add(ms(50))));
         bed.pass(ms(100));
         waiters.retain_mut(|caller| !caller.is_woken() || caller.waits_on());
     }
     assert_eq!(waiters.len(), 1, "ten slots in a hundred seconds");
-    let asked = bed.timer.asked() - before;
+    let asked = bed.timer.requested() - before;
     assert!(asked <= 1_020, "{asked} rings were asked for");
     assert!(
         bed.timer.pending() <= 3,

@@ -70,7 +70,7 @@ fn each_call_waits_for_the_quota_it_lacks() {
             rate: parsed("3/s")
         })
     );
-    bed.pass_all_but_an_instant_of(secs(1));
+    bed.pass_until_just_before(secs(1));
     assert!(!free.is_woken());
     bed.pass(INSTANT);
     assert!(free.is_woken());
@@ -256,7 +256,7 @@ fn response_tokens_are_counted_when_reported() {
     let rate = parsed("1000/min");
     let why = waits.explain().map(|estimate| estimate.why);
     assert_eq!(why, Some(WaitReason::Limit { rate }));
-    bed.pass_all_but_an_instant_of(secs(60));
+    bed.pass_until_just_before(secs(60));
     assert!(!waits.is_woken());
     bed.pass(secs(1));
     assert!(waits.is_woken());

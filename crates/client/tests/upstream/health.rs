@@ -120,7 +120,7 @@ fn a_sleep_ends_by_its_timer_without_a_caller() {
     let bed = TestBed::new(unlimited());
     settle_with_retry_after(&bed, bed.options(), 429, "60");
     assert_eq!(state(&bed), HealthState::Sleep);
-    bed.pass_all_but_an_instant_of(secs(60));
+    bed.pass_until_just_before(secs(60));
     assert_eq!(state(&bed), HealthState::Sleep);
     bed.pass(INSTANT);
     assert_eq!(state(&bed), HealthState::HalfOpen);
@@ -247,7 +247,7 @@ fn a_probe_counts_from_its_sending() {
     probe.sending();
     probe.settle(AttemptResult::status(404));
     let mut next = bed.waiting(bed.options());
-    bed.pass_all_but_an_instant_of(secs(1));
+    bed.pass_until_just_before(secs(1));
     assert!(!next.is_woken());
     bed.pass(INSTANT);
     next.goes();
@@ -412,7 +412,7 @@ fn a_short_wait_holds_all_callers_and_releases_them_one_by_one() {
             waiters[0].explain().map(|estimate| estimate.why),
             Some(WaitReason::Cooldown)
         );
-        bed.pass_all_but_an_instant_of(secs(2));
+        bed.pass_until_just_before(secs(2));
         assert!(waiters.iter().all(|one| !one.is_woken()));
         let released = bed.now().saturating_add(INSTANT);
         let mut went = 0;
@@ -450,7 +450,7 @@ fn waits_are_merged_by_their_maximum() {
         permit.settle(AttemptResult::response(503, &headers));
     }
     let waits = bed.waiting(bed.options());
-    bed.pass_all_but_an_instant_of(secs(3));
+    bed.pass_until_just_before(secs(3));
     assert!(!waits.is_woken());
     bed.pass(ms(1_001));
     assert!(waits.is_woken());

@@ -313,7 +313,7 @@ fn a_lowered_limit_applies_at_once() {
         .reconfigure(&rules(vec![by_sending("2/s")]))
         .expect("they fit");
     let mut waiters: Vec<_> = (0..3).map(|_| bed.waiting(bed.options())).collect();
-    bed.pass_all_but_an_instant_of(ms(500));
+    bed.pass_until_just_before(ms(500));
     assert!(waiters.iter().all(|waiter| !waiter.is_woken()));
     bed.pass(ms(1));
     let went: Vec<_> = waiters

@@ -116,7 +116,7 @@ fn an_empty_quota_after_a_throttle_blocks_until_the_reset() {
         waits.explain().and_then(|estimate| estimate.eta),
         Some(bed.now().saturating_add(secs(20)))
     );
-    bed.pass_all_but_an_instant_of(secs(20));
+    bed.pass_until_just_before(secs(20));
     assert!(!waits.is_woken());
     bed.pass(INSTANT);
     assert!(waits.is_woken());
@@ -339,7 +339,7 @@ fn an_aligned_window_stays_aligned_when_limits_change() {
     let all = AcquireOptions::new(bed.group("default").costing(Cost::new(1_200)));
     bed.caller(all).goes();
     let waits = bed.waiting(bed.options());
-    bed.pass_all_but_an_instant_of(secs(23));
+    bed.pass_until_just_before(secs(23));
     assert!(!waits.is_woken());
     bed.pass(INSTANT);
     assert!(waits.is_woken());

@@ -60,7 +60,7 @@ impl TestBed {
     }
 
     /// Lets time pass up to the last instant before the end of this span.
-    pub(crate) fn pass_all_but_an_instant_of(&self, span: Duration) {
+    pub(crate) fn pass_until_just_before(&self, span: Duration) {
         self.timer.pass(span.saturating_sub(INSTANT));
     }
 

@@ -81,7 +81,7 @@ fn a_wait_of_unknown_length_is_refused_at_its_deadline() {
     let held = bed.caller(bed.options()).admitted();
     let mut short = bed.waiting(bed.options().deadline(bed.now().saturating_add(ms(500))));
     let mut long = bed.waiting(bed.options());
-    bed.pass_all_but_an_instant_of(ms(500));
+    bed.pass_until_just_before(ms(500));
     assert!(!short.is_woken());
     bed.pass(INSTANT);
     assert!(short.is_woken());
@@ -424,7 +424,7 @@ fn paced_calls_go_at_their_instant_and_can_be_dropped_before() {
     let eta = estimate.eta.expect("known");
     let gap = eta.since(bed.now());
     assert!(gap > ms(50) && gap <= ms(500), "{gap:?}");
-    bed.pass_all_but_an_instant_of(gap);
+    bed.pass_until_just_before(gap);
     assert!(!second.is_woken() && second.poll().is_none());
     bed.pass(INSTANT);
     assert!(second.is_woken());

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use http::{Method, StatusCode};
 use outflow::cache::{Cache, CacheError, CacheSettings, DiskState};
 
-use super::support::{TestRequest, at, fresh, headers_from, lookup_name, offer, on_disk, stale};
+use super::support::{TestRequest, at, fresh, headers_from, lookup, offer, on_disk, stale};
 
 const FRESH: &str = "cache-control: max-age=60";
 
@@ -58,12 +58,12 @@ fn a_restart_finds_the_stored_responses() {
     assert_eq!(conditions["if-none-match"], "\"1\"");
     assert_eq!(stored.headers.get_all("link").iter().count(), 2);
     assert_eq!(
-        lookup_name(&cache, &TestRequest::page(), 1),
+        lookup(&cache, &TestRequest::page(), 1),
         "missing",
         "another variant"
     );
     assert_eq!(
-        lookup_name(&cache, &request.with_credential(None), 1),
+        lookup(&cache, &request.with_credential(None), 1),
         "missing",
         "another caller"
     );
@@ -74,10 +74,10 @@ fn memory_serves_a_response_before_it_is_written() {
     let dir = tempfile::tempdir().expect("a directory");
     let cache = on_disk(dir.path());
     offer(&cache, &TestRequest::page(), FRESH, "body");
-    assert_eq!(lookup_name(&cache, &TestRequest::page(), 1), "fresh");
+    assert_eq!(lookup(&cache, &TestRequest::page(), 1), "fresh");
     drop(cache);
     assert_eq!(
-        lookup_name(&on_disk(dir.path()), &TestRequest::page(), 1),
+        lookup(&on_disk(dir.path()), &TestRequest::page(), 1),
         "missing"
     );
 }
@@ -128,13 +128,13 @@ fn the_cache_drops_and_counts_a_damaged_file() {
     for content in flipped.chain(cut).chain(longer) {
         fs::write(file, &content).expect("writable");
         let cache = on_disk(dir.path());
-        assert_eq!(lookup_name(&cache, &TestRequest::page(), 1), "missing");
+        assert_eq!(lookup(&cache, &TestRequest::page(), 1), "missing");
         assert_eq!(cache.report().dropped_files, 1, "{} bytes", content.len());
         assert!(!file.exists());
     }
     fs::write(file, &whole).expect("writable");
     assert_eq!(
-        lookup_name(&on_disk(dir.path()), &TestRequest::page(), 1),
+        lookup(&on_disk(dir.path()), &TestRequest::page(), 1),
         "fresh",
         "it was the damage"
     );
@@ -161,7 +161,7 @@ fn the_cache_rejects_a_file_renamed_for_another_caller() {
     fs::copy(&hers, &his).expect("writable");
     let cache = on_disk(dir.path());
     assert_eq!(fresh(&cache, &alice, 1).as_deref(), Some(&b"hers"[..]));
-    assert_eq!(lookup_name(&cache, &bob, 1), "missing");
+    assert_eq!(lookup(&cache, &bob, 1), "missing");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn losing_the_secret_file_loses_only_the_stored_responses() {
             None => fs::remove_file(dir.path().join("secret")).expect("there"),
         }
         let cache = on_disk(dir.path());
-        assert_eq!(lookup_name(&cache, &TestRequest::page(), 1), "missing");
+        assert_eq!(lookup(&cache, &TestRequest::page(), 1), "missing");
         assert_eq!(cache.report().dropped_files, 1);
         assert!(response_files(dir.path()).is_empty() && dir.path().join("mine.txt").exists());
     }
@@ -198,7 +198,7 @@ fn the_cache_follows_no_symlinks() {
     fs::rename(&file, &moved).expect("movable");
     symlink(&moved, &file).expect("a link");
     let cache = on_disk(dir.path());
-    assert_eq!(lookup_name(&cache, &TestRequest::page(), 1), "missing");
+    assert_eq!(lookup(&cache, &TestRequest::page(), 1), "missing");
     assert_eq!(cache.report().dropped_files, 1);
     assert!(
         moved.exists() && !file.exists(),
@@ -209,7 +209,7 @@ fn the_cache_follows_no_symlinks() {
     let cache = on_disk(dir.path());
     fs::remove_file(&file).expect("there");
     symlink(&moved, &file).expect("a link");
-    assert_eq!(lookup_name(&cache, &TestRequest::page(), 1), "missing");
+    assert_eq!(lookup(&cache, &TestRequest::page(), 1), "missing");
     drop(cache);
     // The directory itself is a link.
     let link = elsewhere.path().join("link");
@@ -253,10 +253,7 @@ fn a_second_cache_on_one_directory_works_from_memory_and_reports_it() {
     assert_eq!(second.report().state, DiskState::Elsewhere);
     offer(&second, &TestRequest::page(), FRESH, "body");
     assert_eq!(
-        (
-            second.flush(),
-            lookup_name(&second, &TestRequest::page(), 1)
-        ),
+        (second.flush(), lookup(&second, &TestRequest::page(), 1)),
         (0, "fresh")
     );
     assert!(response_files(dir.path()).is_empty());
@@ -276,7 +273,7 @@ fn a_directory_that_cannot_be_created_leaves_the_memory_cache() {
     let cache = on_disk(&dir.path().join("file/cache"));
     assert_eq!(cache.report().state, DiskState::Unusable);
     offer(&cache, &TestRequest::page(), FRESH, "body");
-    assert_eq!(lookup_name(&cache, &TestRequest::page(), 1), "fresh");
+    assert_eq!(lookup(&cache, &TestRequest::page(), 1), "fresh");
 }
 
 // A missing directory fails every write, as a full disk does.
@@ -294,7 +291,7 @@ fn the_cache_counts_disk_failures_pauses_and_retries() {
     let report = cache.report();
     assert_eq!((report.failed_writes, report.skipped_writes), (1, 2));
     assert_eq!((report.state, report.disk), (DiskState::Failing, 0));
-    assert_eq!(lookup_name(&cache, &page(0), 1), "fresh", "memory has it");
+    assert_eq!(lookup(&cache, &page(0), 1), "fresh", "memory has it");
     // The directory returns: the cache writes again after 64 skipped writes.
     fs::create_dir(&dir).expect("a directory");
     for n in 3..67 {
@@ -326,8 +323,8 @@ fn a_write_to_the_resource_deletes_its_files() {
     let cache = on_disk(dir.path());
     assert_eq!(
         (
-            lookup_name(&cache, &TestRequest::page(), 1),
-            lookup_name(&cache, &bob, 1)
+            lookup(&cache, &TestRequest::page(), 1),
+            lookup(&cache, &bob, 1)
         ),
         ("missing", "missing")
     );
@@ -418,12 +415,7 @@ fn a_response_queued_for_writing_is_found_and_withdrawn() {
     for n in [0, 1].into_iter().chain(300..600) {
         offer(&cache, &page(n), FRESH, "body");
     }
-    let found = || {
-        (
-            lookup_name(&cache, &page(0), 1),
-            lookup_name(&cache, &page(1), 1),
-        )
-    };
+    let found = || (lookup(&cache, &page(0), 1), lookup(&cache, &page(1), 1));
     assert_eq!(found(), ("fresh", "fresh"));
     withdraw(&cache, &page(0));
     assert_eq!(found(), ("missing", "fresh"));
@@ -461,16 +453,12 @@ fn a_withdrawn_response_stays_gone_during_concurrent_reads_and_writes() {
                 offer(&cache, &page(10_000 + round), FRESH, "others");
             }
             withdraw(&cache, &page(round));
-            assert_eq!(
-                lookup_name(&cache, &page(round), 1),
-                "missing",
-                "round {round}"
-            );
+            assert_eq!(lookup(&cache, &page(round), 1), "missing", "round {round}");
         }
     });
     cache.flush();
     let none_of = |cache: &Cache, when: &str| {
-        let back = (0..2000).find(|n| lookup_name(cache, &page(*n), 1) != "missing");
+        let back = (0..2000).find(|n| lookup(cache, &page(*n), 1) != "missing");
         assert_eq!(back, None, "{when}");
     };
     none_of(&cache, "at the end");

@@ -8,7 +8,7 @@ use outflow::cache::CacheLookup;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::disk::response_files;
-use super::support::{TestRequest, at, lookup_name, offer, on_disk};
+use super::support::{TestRequest, at, lookup, offer, on_disk};
 
 const FRESH: &str = "cache-control: max-age=60";
 
@@ -88,9 +88,9 @@ async fn a_pipe_in_place_of_a_file_blocks_no_caller() {
             if let Some(cold) = cache.find_on_disk(&TestRequest::page().query()) {
                 cold.load(PATIENCE).await;
             }
-            let lookup = lookup_name(&cache, &TestRequest::page(), 1);
+            let found = lookup(&cache, &TestRequest::page(), 1);
             let expected = if place == "lock" { "fresh" } else { "missing" };
-            assert_eq!(lookup, expected, "{place}, written: {written}");
+            assert_eq!(found, expected, "{place}, written: {written}");
         }
     }
 }

@@ -8,7 +8,7 @@ use outflow::cache::{BypassReason, CacheLookup, Freshness, NotStored, StoreDecis
 use outflow::core::WallTime;
 
 use super::support::{
-    TestRequest, at, fresh, headers_from, lookup_name, memory, offer, response, stale,
+    TestRequest, at, fresh, headers_from, lookup, memory, offer, response, stale,
 };
 
 /// Offered at second 0 by a caller with a key; the last second of freshness, if any.
@@ -64,17 +64,9 @@ fn a_response_is_fresh_exactly_as_long_as_it_declares() {
         );
         let end = last.map_or(0, |last| last + 1);
         if let Some(last) = last {
-            assert_eq!(
-                lookup_name(&cache, &request, last),
-                "fresh",
-                "{lines} at {last}"
-            );
+            assert_eq!(lookup(&cache, &request, last), "fresh", "{lines} at {last}");
         }
-        assert_eq!(
-            lookup_name(&cache, &request, end),
-            "stale",
-            "{lines} at {end}"
-        );
+        assert_eq!(lookup(&cache, &request, end), "stale", "{lines} at {end}");
     }
 }
 
@@ -112,11 +104,7 @@ fn the_cache_stores_no_forbidden_response() {
             let (cache, request) = (memory(), TestRequest::page().with_credential(credential));
             let stored = offer(&cache, &request, lines, "body") == StoreDecision::Stored;
             assert_eq!(stored, kept, "{lines}, key {}", credential.is_some());
-            assert_eq!(
-                lookup_name(&cache, &request, 0) == "missing",
-                !kept,
-                "{lines}"
-            );
+            assert_eq!(lookup(&cache, &request, 0) == "missing", !kept, "{lines}");
         }
     }
 }
@@ -149,8 +137,8 @@ fn an_authorized_response_is_stored_for_that_authorization_only() {
     let bob = anonymous
         .clone()
         .with("authorization", "Bearer bob-bob-bob");
-    assert_eq!(lookup_name(&cache, &bob, 1), "missing");
-    assert_eq!(lookup_name(&cache, &anonymous, 1), "missing");
+    assert_eq!(lookup(&cache, &bob, 1), "missing");
+    assert_eq!(lookup(&cache, &anonymous, 1), "missing");
 }
 
 // Without a credential the cache is shared, and `s-maxage` applies to shared caches.
@@ -164,10 +152,7 @@ fn a_cache_without_an_owner_follows_the_rules_for_shared_caches() {
         "body",
     );
     assert_eq!(
-        (
-            lookup_name(&cache, &request, 4),
-            lookup_name(&cache, &request, 5)
-        ),
+        (lookup(&cache, &request, 4), lookup(&cache, &request, 5)),
         ("fresh", "stale")
     );
 }
@@ -221,7 +206,7 @@ fn a_special_request_bypasses_the_cache() {
     );
     for request in special {
         assert_eq!(
-            lookup_name(&cache, &request, 1),
+            lookup(&cache, &request, 1),
             "not cacheable",
             "{:?}",
             request.headers
@@ -234,12 +219,12 @@ fn a_special_request_bypasses_the_cache() {
     }
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
         assert_eq!(
-            lookup_name(&cache, &TestRequest::page().method(method), 1),
+            lookup(&cache, &TestRequest::page().method(method), 1),
             "not cacheable"
         );
     }
     assert_eq!(
-        lookup_name(&cache, &TestRequest::page().mode(CacheMode::Off), 1),
+        lookup(&cache, &TestRequest::page().mode(CacheMode::Off), 1),
         "not cacheable"
     );
     assert_eq!(
@@ -272,10 +257,7 @@ fn a_request_may_tighten_or_relax_freshness() {
             "body",
         );
         let request = TestRequest::page().with("cache-control", directive);
-        let found = (
-            lookup_name(&cache, &request, 30),
-            lookup_name(&cache, &request, 70),
-        );
+        let found = (lookup(&cache, &request, 30), lookup(&cache, &request, 70));
         assert_eq!(found, (at_30, at_70), "{directive}");
     }
     let cache = memory();
@@ -286,7 +268,7 @@ fn a_request_may_tighten_or_relax_freshness() {
         "body",
     );
     let request = TestRequest::page().with("pragma", "no-cache");
-    assert_eq!(lookup_name(&cache, &request, 30), "stale");
+    assert_eq!(lookup(&cache, &request, 30), "stale");
 }
 
 // `max-stale` is the request's wish; these directives are the response's.
@@ -305,7 +287,7 @@ fn no_request_overrides_a_response_that_requires_validation() {
             "body",
         );
         let request = TestRequest::page().with("cache-control", "max-stale");
-        assert_eq!(lookup_name(&cache, &request, 70), "stale", "{order}");
+        assert_eq!(lookup(&cache, &request, 70), "stale", "{order}");
     }
 }
 
@@ -318,9 +300,9 @@ fn variants_differ_by_the_headers_in_vary() {
     );
     let lines = "cache-control: max-age=60\nvary: Accept-Language";
     offer(&cache, &english, lines, "hello");
-    assert_eq!(lookup_name(&cache, &korean, 1), "missing");
+    assert_eq!(lookup(&cache, &korean, 1), "missing");
     assert_eq!(
-        lookup_name(&cache, &TestRequest::page(), 1),
+        lookup(&cache, &TestRequest::page(), 1),
         "missing",
         "no header is a value too"
     );
@@ -345,7 +327,7 @@ fn all_values_of_a_header_select_the_variant() {
     );
     let two = one.clone().with("accept", "text/html");
     assert_eq!(
-        (lookup_name(&cache, &one, 1), lookup_name(&cache, &two, 1)),
+        (lookup(&cache, &one, 1), lookup(&cache, &two, 1)),
         ("fresh", "missing")
     );
 }
@@ -363,7 +345,7 @@ fn a_page_with_many_variants_keeps_the_latest() {
     }
     let words: Vec<_> = asks
         .iter()
-        .map(|request| lookup_name(&cache, request, 1))
+        .map(|request| lookup(&cache, request, 1))
         .collect();
     assert_eq!(words[0], "missing");
     assert_eq!(words[1..], ["fresh"; 8]);
@@ -399,10 +381,7 @@ fn the_request_delay_counts_towards_the_age() {
     slow.delay = Duration::from_secs(8);
     cache.offer(&request.query(), slow, at(0));
     assert_eq!(
-        (
-            lookup_name(&cache, &request, 49),
-            lookup_name(&cache, &request, 50)
-        ),
+        (lookup(&cache, &request, 49), lookup(&cache, &request, 50)),
         ("fresh", "stale")
     );
 }
@@ -412,8 +391,8 @@ fn a_clock_that_steps_back_makes_nothing_fresh() {
     let (cache, request) = (memory(), TestRequest::page());
     let lines = headers_from("cache-control: max-age=60");
     cache.offer(&request.query(), response(200, &lines, "body"), at(1000));
-    assert_eq!(lookup_name(&cache, &request, 1000), "fresh");
-    assert_eq!(lookup_name(&cache, &request, 999), "stale");
+    assert_eq!(lookup(&cache, &request, 1000), "fresh");
+    assert_eq!(lookup(&cache, &request, 999), "stale");
 }
 
 // Times at both ends of the scale, and ages that overflow when they are added to.
@@ -472,10 +451,7 @@ fn a_forced_response_is_stored_as_long_as_configured() {
             StoreDecision::Stored,
             "{lines}"
         );
-        let found = (
-            lookup_name(&cache, &request, 29),
-            lookup_name(&cache, &request, 30),
-        );
+        let found = (lookup(&cache, &request, 29), lookup(&cache, &request, 30));
         assert_eq!(found, ("fresh", "stale"), "{lines}");
     }
     // Forcing does not apply to private or `no-store` responses.
@@ -499,10 +475,7 @@ fn a_forced_response_is_stored_as_long_as_configured() {
         at(0),
     );
     assert_eq!(
-        (
-            lookup_name(&cache, &request, 4),
-            lookup_name(&cache, &request, 5)
-        ),
+        (lookup(&cache, &request, 4), lookup(&cache, &request, 5)),
         ("fresh", "stale")
     );
 }
@@ -517,9 +490,9 @@ fn a_successful_response_that_is_not_storable_evicts_the_old_one() {
         response(503, &headers_from(""), "busy"),
         at(1),
     );
-    assert_eq!(lookup_name(&cache, &request, 1), "fresh");
+    assert_eq!(lookup(&cache, &request, 1), "fresh");
     offer(&cache, &request, "cache-control: no-store", "new");
-    assert_eq!(lookup_name(&cache, &request, 1), "missing");
+    assert_eq!(lookup(&cache, &request, 1), "missing");
 }
 
 #[test]
@@ -528,7 +501,7 @@ fn head_and_get_are_stored_separately() {
     let lines = "cache-control: max-age=60\ncontent-length: 4";
     assert_eq!(offer(&cache, &head, lines, ""), StoreDecision::Stored);
     assert_eq!(
-        lookup_name(&cache, &TestRequest::page(), 1),
+        lookup(&cache, &TestRequest::page(), 1),
         "missing",
         "its body is not known"
     );

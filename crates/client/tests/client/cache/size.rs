@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use outflow::cache::{Cache, CacheSettings, CacheableResponse, NotStored, StoreDecision};
 
-use super::support::{TestRequest, at, headers_from, lookup_name};
+use super::support::{TestRequest, at, headers_from, lookup};
 
 fn settings(memory: u64) -> CacheSettings {
     CacheSettings {
@@ -51,7 +51,7 @@ fn memory_stays_flat_over_a_million_paths() {
     let smallest = u64::try_from(report.entries).expect("few") * 512;
     assert!(smallest <= most, "{report:?}");
     assert_eq!(
-        lookup_name(&cache, &request, 1),
+        lookup(&cache, &request, 1),
         "fresh",
         "the last one is there"
     );
@@ -112,16 +112,8 @@ fn the_directory_never_exceeds_its_limit() {
     }
     drop(cache);
     let cache = open(cap);
-    assert_eq!(
-        lookup_name(&cache, &page(99), 1),
-        "fresh",
-        "the newest are kept"
-    );
-    assert_eq!(
-        lookup_name(&cache, &page(0), 1),
-        "missing",
-        "the oldest are not"
-    );
+    assert_eq!(lookup(&cache, &page(99), 1), "fresh", "the newest are kept");
+    assert_eq!(lookup(&cache, &page(0), 1), "missing", "the oldest are not");
     drop(cache);
     // A lower limit holds from the start.
     let cache = open(cap / 2);

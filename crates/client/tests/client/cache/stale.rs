@@ -8,7 +8,7 @@ use outflow::cache::{BypassReason, Cache, CacheLookup, Freshness};
 use outflow::core::WallTime;
 
 use super::support::{
-    TestRequest, at, fresh, headers_from, lookup_name, memory, offer, response, stale,
+    TestRequest, at, fresh, headers_from, lookup, memory, offer, response, stale,
 };
 
 #[test]
@@ -67,10 +67,7 @@ fn a_304_makes_the_response_fresh_with_its_new_headers() {
     let all = ["x-old", "x-both", "x-new", "content-length", "age"].map(shown);
     assert_eq!(all, ["1", "3", "4", "4", "0"]);
     assert_eq!(
-        (
-            lookup_name(&cache, &request, 129),
-            lookup_name(&cache, &request, 130)
-        ),
+        (lookup(&cache, &request, 129), lookup(&cache, &request, 130)),
         ("fresh", "stale")
     );
 }
@@ -102,11 +99,7 @@ fn a_304_with_another_validator_renews_nothing() {
         let renewed = cache.revalidate(&request.query(), &stored, &response(304, &got, ""), at(60));
         assert_eq!(renewed.is_some(), same, "{had} and {got:?}");
         let expected = if same { "fresh" } else { "missing" };
-        assert_eq!(
-            lookup_name(&cache, &request, 60),
-            expected,
-            "{had} and {got:?}"
-        );
+        assert_eq!(lookup(&cache, &request, 60), expected, "{had} and {got:?}");
     }
 }
 
@@ -123,7 +116,7 @@ fn a_304_with_no_store_removes_the_response() {
     let got = headers_from("cache-control: no-store");
     let renewed = cache.revalidate(&request.query(), &stored, &response(304, &got, ""), at(60));
     assert!(renewed.is_some(), "this caller may have it");
-    assert_eq!(lookup_name(&cache, &request, 60), "missing");
+    assert_eq!(lookup(&cache, &request, 60), "missing");
 }
 
 /// Opens a cache that serves stale responses for 20 seconds by configuration.

@@ -150,7 +150,7 @@ pub(crate) fn stale(
 }
 
 /// Names the lookup's result.
-pub(crate) fn lookup_name(cache: &Cache, request: &TestRequest, secs: u64) -> &'static str {
+pub(crate) fn lookup(cache: &Cache, request: &TestRequest, secs: u64) -> &'static str {
     match cache.lookup(&request.query(), at(secs)) {
         CacheLookup::Fresh(_) => "fresh",
         CacheLookup::Stale { .. } => "stale",

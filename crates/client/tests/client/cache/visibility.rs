@@ -4,7 +4,7 @@ use http::{HeaderMap, Method, StatusCode};
 use outflow::CacheMode;
 use outflow::cache::{Cache, CacheQuery};
 
-use super::support::{TestRequest, fresh, headers_from, lookup_name, memory, offer};
+use super::support::{TestRequest, fresh, headers_from, lookup, memory, offer};
 
 const FRESH: &str = "cache-control: max-age=60";
 
@@ -46,7 +46,7 @@ fn requests_with_different_credentials_or_addresses_share_no_response() {
                 "missing"
             };
             assert_eq!(
-                lookup_name(&cache, other, 1),
+                lookup(&cache, other, 1),
                 expected,
                 "{index} and {other_index}"
             );
@@ -67,8 +67,8 @@ fn a_header_marked_as_sensitive_is_part_of_the_key() {
         request
     };
     offer(&cache, &marked("alice"), FRESH, "hers");
-    assert_eq!(lookup_name(&cache, &marked("alice"), 1), "fresh");
-    assert_eq!(lookup_name(&cache, &marked("bob"), 1), "missing");
+    assert_eq!(lookup(&cache, &marked("alice"), 1), "fresh");
+    assert_eq!(lookup(&cache, &marked("bob"), 1), "missing");
 }
 
 #[test]
@@ -104,13 +104,13 @@ fn a_write_invalidates_the_copies_of_all_callers() {
         let elsewhere = TestRequest::get("https://api.example.com/page2");
         offer(&cache, &elsewhere, FRESH, "c");
         write(&cache, method, 204, "");
-        assert_eq!(lookup_name(&cache, &alice, 1), "missing");
-        assert_eq!(lookup_name(&cache, &bob, 1), "missing");
+        assert_eq!(lookup(&cache, &alice, 1), "missing");
+        assert_eq!(lookup(&cache, &bob, 1), "missing");
         assert_eq!(
-            lookup_name(&cache, &alice.clone().method(Method::HEAD), 1),
+            lookup(&cache, &alice.clone().method(Method::HEAD), 1),
             "missing"
         );
-        assert_eq!(lookup_name(&cache, &elsewhere, 1), "fresh");
+        assert_eq!(lookup(&cache, &elsewhere, 1), "fresh");
     }
 }
 
@@ -144,12 +144,12 @@ fn a_write_invalidates_the_locations_its_response_names_at_its_origin() {
         "location: https://other.example.com/orders/7",
     );
     assert_eq!(
-        (lookup_name(&cache, &near, 1), lookup_name(&cache, &far, 1)),
+        (lookup(&cache, &near, 1), lookup(&cache, &far, 1)),
         ("fresh", "fresh")
     );
     write(&cache, Method::POST, 201, "content-location: /orders/7");
     assert_eq!(
-        (lookup_name(&cache, &near, 1), lookup_name(&cache, &far, 1)),
+        (lookup(&cache, &near, 1), lookup(&cache, &far, 1)),
         ("missing", "fresh")
     );
 }

@@ -46,7 +46,7 @@ impl ManualTimer {
     }
 
     /// Stops all timers for ever.
-    pub(crate) fn break_down(&self) {
+    pub(crate) fn stop_firing(&self) {
         self.broken.store(true, Ordering::Relaxed);
     }
 
@@ -62,7 +62,7 @@ impl ManualTimer {
     }
 
     /// Returns the number of timers ever requested.
-    pub(crate) fn asked(&self) -> u64 {
+    pub(crate) fn requested(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
 
