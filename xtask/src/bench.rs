@@ -1,7 +1,7 @@
-//! `bench`: the figures of the project, measured beside its peers in the same run.
+//! `bench`: measures Outflow and its peers in one run.
 //!
-//! The peers live in a workspace of their own, so that their dependencies never reach ours; this
-//! only starts the program there with the flags it was given.
+//! The peers live in their own workspace, so that their dependencies never reach the product. This
+//! command installs the peers and starts the benchmark program there.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,19 @@ use anyhow::{Result, bail};
 use lexopt::Parser;
 use lexopt::prelude::*;
 
-use crate::command::{Program, root};
-use crate::needs::{self, Need};
+use crate::command::{CommandLine, repository_root};
+use crate::metadata::target_directory;
+use crate::tools::{FULL_RUN_PROXIES, PROXIES, QUEUES, ToolRequirement};
 
-/// Which suite, and what to pass on to it.
+/// Suite name and flags of the benchmark program.
 #[derive(Debug)]
-pub(crate) struct Options {
+pub(crate) struct BenchOptions {
     suite: String,
     flags: Vec<String>,
 }
 
-impl Options {
-    /// Reads `NAME [--json] [--quick] [--scale N]`.
+impl BenchOptions {
+    /// Parses `NAME [--json] [--quick] [--scale N]`.
     pub(crate) fn parse(mut args: Parser) -> Result<Self> {
         let mut suite = None;
         let mut flags = Vec::new();
@@ -29,110 +30,113 @@ impl Options {
                 Long("json") => flags.push("--json".to_owned()),
                 Long("quick") => flags.push(QUICK.to_owned()),
                 Long("scale") => {
-                    let times: u32 = args.value()?.parse()?;
-                    flags.extend(["--scale".to_owned(), times.to_string()]);
+                    let factor: u32 = args.value()?.parse()?;
+                    flags.extend([SCALE.to_owned(), factor.to_string()]);
                 }
                 Value(name) if suite.is_none() => suite = Some(name.string()?),
                 other => return Err(other.unexpected().into()),
             }
         }
         let suite = suite.unwrap_or_default();
-        if !SUITES.contains(&suite.as_str()) {
-            let known = SUITES.join(", ");
-            return Err(lexopt::Error::from(format!(
+        let options = Self { suite, flags };
+        options.check().map_err(lexopt::Error::from)?;
+        Ok(options)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if !self.is_one_of(&SUITES) {
+            let (suite, known) = (&self.suite, SUITES.join(", "));
+            return Err(format!(
                 "no benchmark {suite:?}: use one of {known}, as in `cargo xtask bench core`"
-            ))
-            .into());
+            ));
         }
-        if suite != "bulk" && flags.iter().any(|flag| flag == "--scale") {
-            return Err(lexopt::Error::from("--scale is for `bulk`: leave it out").into());
+        if self.suite != "bulk" && self.has_flag(SCALE) {
+            return Err("only `bulk` has --scale: leave it out".to_owned());
         }
-        Ok(Self { suite, flags })
+        Ok(())
     }
 
-    fn is_quick(&self) -> bool {
-        self.flags.iter().any(|flag| flag == QUICK)
+    fn has_flag(&self, name: &str) -> bool {
+        self.flags.iter().any(|flag| flag == name)
     }
 
-    fn is_among(&self, suites: &[&str]) -> bool {
+    fn is_one_of(&self, suites: &[&str]) -> bool {
         suites.contains(&self.suite.as_str())
     }
 }
 
 /// Builds the suite and runs it.
-pub(crate) fn run(options: &Options) -> Result<()> {
-    if !root().join(MANIFEST).exists() {
-        bail!("{MANIFEST} is missing: benchmarks need the whole tree, so clone it again");
+pub(crate) fn run(options: &BenchOptions) -> Result<()> {
+    if !repository_root().join(BENCHES_MANIFEST).exists() {
+        bail!("{BENCHES_MANIFEST} is missing: clone the whole repository");
     }
-    let suite = Program::cargo("run --quiet --release --manifest-path")
-        .args([MANIFEST, "--", &options.suite])
-        .args(&options.flags);
-    let suite = suite.env("OUTFLOW_PEERS", root().join("target").display().to_string());
-    if options.is_among(&OF_QUEUES) {
-        provide(&needs::QUEUES);
-        build_queues();
+    let peers = repository_root().join("target").display().to_string();
+    let suite = CommandLine::cargo("run --quiet --release --manifest-path")
+        .args([BENCHES_MANIFEST, "--", &options.suite])
+        .args(&options.flags)
+        .env("OUTFLOW_PEERS", peers);
+    if options.is_one_of(&QUEUE_SUITES) {
+        install_peers(&QUEUES);
+        build_queue_peers();
     }
-    if !options.is_among(&OF_THE_PROGRAM) {
+    if !options.is_one_of(&PROGRAM_SUITES) {
         return suite.run();
     }
-    // As it is shipped: peers come from their packagers, built with the same care.
-    Program::cargo("build --profile dist --package outflow-cli").run()?;
-    provide(&needs::PROXIES);
-    if !options.is_quick() {
-        provide(&needs::FURTHER_PROXIES);
-        build_proxies();
+    // Peers come from their packagers as optimised builds, so Outflow is measured as it is shipped.
+    CommandLine::cargo("build --profile dist --package outflow-cli").run()?;
+    install_peers(&PROXIES);
+    if !options.has_flag(QUICK) {
+        install_peers(&FULL_RUN_PROXIES);
+        build_proxy_peers();
     }
-    suite
-        .env("OUTFLOW_PROGRAM", program().display().to_string())
-        .run()
+    let program = shipped_program()?.display().to_string();
+    suite.env("OUTFLOW_PROGRAM", program).run()
 }
 
-/// Installs what can be had. The rest is said to be missing, here and in the table, and a table without
-/// one peer is better than none, so nothing fails for it.
-fn provide(peers: &[Need]) {
+/// Installs peers. A missing peer fails no run: the table without it still has its use.
+fn install_peers(peers: &[ToolRequirement]) {
     for peer in peers {
-        if let Err(problem) = peer.meet() {
+        if let Err(problem) = peer.ensure_installed() {
             eprintln!("SKIPPED: {problem:#}");
         }
     }
 }
 
-/// The proxies that are libraries. Where Pingora cannot be built, the other one can.
-fn build_proxies() {
-    let done = build_peers("--bins --features pingora").or_else(|problem| {
+/// Builds the proxies that are libraries; a failure of Pingora leaves hyper.
+fn build_proxy_peers() {
+    let built = build_peers("--bins --features pingora").or_else(|problem| {
         eprintln!("SKIPPED without Pingora: {problem:#}");
         build_peers("--bin peer-hyper")
     });
-    if let Err(problem) = done {
+    if let Err(problem) = built {
         eprintln!("SKIPPED without bare hyper: {problem:#}");
     }
 }
 
-/// The queue that is a library.
-fn build_queues() {
+/// Builds the queue that is a library.
+fn build_queue_peers() {
     if let Err(problem) = build_peers("--bin peer-apalis --features apalis") {
         eprintln!("SKIPPED without apalis: {problem:#}");
     }
 }
 
-fn build_peers(what: &str) -> Result<()> {
-    Program::cargo("build --quiet --release --package outflow-peers --manifest-path")
-        .args([MANIFEST])
-        .args(what.split(' '))
+fn build_peers(selection: &str) -> Result<()> {
+    CommandLine::cargo("build --quiet --release --package outflow-peers --manifest-path")
+        .args([BENCHES_MANIFEST])
+        .args(selection.split(' '))
         .run()
 }
 
-/// The binary that cargo has just built.
-pub(crate) fn program() -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    target.join("dist").join("outflow")
+/// Returns the path of the binary of the `dist` profile.
+fn shipped_program() -> Result<PathBuf> {
+    Ok(target_directory()?.join("dist").join("outflow"))
 }
 
-/// The manifest of the peers' workspace.
-pub(crate) const MANIFEST: &str = "benches/Cargo.toml";
+/// Manifest of the benchmark workspace.
+pub(crate) const BENCHES_MANIFEST: &str = "benches/Cargo.toml";
 
 const QUICK: &str = "--quick";
+const SCALE: &str = "--scale";
 
 const SUITES: [&str; 8] = [
     "core",
@@ -145,44 +149,42 @@ const SUITES: [&str; 8] = [
     "bulk",
 ];
 
-/// Those that run beside queues of others.
-const OF_QUEUES: [&str; 2] = ["throughput", "bulk"];
+/// Suites that run other job queues.
+const QUEUE_SUITES: [&str; 2] = ["throughput", "bulk"];
 
-/// Those that run the program itself, beside other programs.
-const OF_THE_PROGRAM: [&str; 2] = ["storm", "proxy"];
+/// Suites that run the program and other proxies.
+const PROGRAM_SUITES: [&str; 2] = ["storm", "proxy"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn parse(args: &[&str]) -> Result<BenchOptions> {
+        BenchOptions::parse(Parser::from_args(args))
+    }
+
     #[test]
-    fn an_unknown_name_is_answered_with_the_known_ones() {
-        for words in [&["cores"][..], &[], &["--json"]] {
-            let error = Options::parse(Parser::from_args(words)).expect_err("not a suite");
+    fn an_unknown_suite_lists_the_known_suites() {
+        for args in [&["cores"][..], &[], &["--json"]] {
+            let error = parse(args).expect_err("not a suite");
             assert!(error.to_string().contains("use one of core"), "{error}");
         }
     }
 
     #[test]
-    fn flags_are_passed_on() {
-        let options = Options::parse(Parser::from_args(["core", "--json", "--quick"]));
-        let options = options.expect("valid");
-        assert_eq!(
-            (options.suite.as_str(), options.flags),
-            ("core", vec!["--json".to_owned(), "--quick".to_owned()])
-        );
+    fn the_suite_gets_the_flags() {
+        let options = parse(&["core", "--json", "--quick"]).expect("valid");
+        assert_eq!(options.suite, "core");
+        assert_eq!(options.flags, ["--json", "--quick"]);
     }
 
-    // Anywhere else it would be ignored, and somebody would believe in it.
+    // Another suite would ignore the flag silently.
     #[test]
-    fn only_bulk_is_scaled() {
-        let options = Options::parse(Parser::from_args(["bulk", "--scale", "10"]));
-        assert_eq!(options.expect("valid").flags, ["--scale", "10"]);
-        for words in [&["core", "--scale", "10"][..], &["bulk", "--scale", "x"]] {
-            assert!(
-                Options::parse(Parser::from_args(words)).is_err(),
-                "{words:?}"
-            );
+    fn only_bulk_accepts_a_scale() {
+        let options = parse(&["bulk", "--scale", "10"]).expect("valid");
+        assert_eq!(options.flags, ["--scale", "10"]);
+        for args in [&["core", "--scale", "10"][..], &["bulk", "--scale", "x"]] {
+            assert!(parse(args).is_err(), "{args:?}");
         }
     }
 }

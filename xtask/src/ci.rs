@@ -1,94 +1,140 @@
-//! `ci`: everything that must hold before a change lands, in the order in which it fails fastest.
+//! `ci`: runs all checks that a change must pass, the fastest first.
 //!
-//! The tests are run by the same code as `cargo xtask test`, so that what a newcomer sees and what
-//! a machine checks cannot drift apart.
+//! The test step calls the code of `cargo xtask test`, so that a newcomer and CI run the same tests.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use lexopt::Parser;
+use lexopt::prelude::*;
 
-use crate::bench::MANIFEST as BENCHES;
-use crate::command::{Program, root};
-use crate::stopwatch::Stopwatch;
+use crate::bench::BENCHES_MANIFEST;
+use crate::command::{CommandLine, repository_root};
+use crate::stopwatch::{StopWatch, format_span};
+use crate::test::TestOptions;
+use crate::tools::CARGO_DENY;
 use crate::{fuzz, test, tidy};
 
-/// Runs every step and stops at the first that fails. None can be left out: a check that can be
-/// switched off is switched off.
-pub(crate) fn run() -> Result<()> {
-    let whole = Stopwatch::start();
-    for step in STEPS {
-        let watch = Stopwatch::start();
+/// Extent of a run.
+#[derive(Default)]
+pub(crate) struct CiOptions {
+    full: bool,
+}
+
+impl CiOptions {
+    /// Parses `[--full]`.
+    pub(crate) fn parse(mut args: Parser) -> Result<Self> {
+        let mut options = Self::default();
+        while let Some(arg) = args.next()? {
+            match arg {
+                Long("full") => options.full = true,
+                other => return Err(other.unexpected().into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Runs the steps and stops at the first error.
+pub(crate) fn run(options: &CiOptions) -> Result<()> {
+    let total = StopWatch::start();
+    for step in selected_steps(options) {
+        let watch = StopWatch::start();
         eprintln!("== {}", step.name);
         (step.run)().with_context(|| format!("ci stopped at {}", step.name))?;
-        eprintln!("== {}: {:.1?}", step.name, watch.elapsed());
+        eprintln!("== {}: {}", step.name, format_span(watch.elapsed()));
     }
-    eprintln!("== all of ci: {:.1?}", whole.elapsed());
+    eprintln!("== ci: {}", format_span(total.elapsed()));
     Ok(())
 }
 
-struct Step {
+/// One check of a run.
+struct CiStep {
     name: &'static str,
     run: fn() -> Result<()>,
+    /// The step compiles a second workspace with its own dependencies, so only `--full` runs it.
+    full_only: bool,
 }
 
-const STEPS: [Step; 8] = [
-    Step {
-        name: "fmt",
-        run: || Program::cargo("fmt --all --check").run(),
-    },
-    Step {
-        name: "tidy",
-        run: tidy::run,
-    },
-    Step {
-        name: "clippy",
-        run: || Program::cargo("clippy --locked --workspace --all-targets -- -D warnings").run(),
-    },
-    Step {
-        name: "doc",
-        run: || {
-            Program::cargo("doc --workspace --no-deps")
-                .env("RUSTDOCFLAGS", "-D warnings")
-                .run()
-        },
-    },
-    Step {
-        name: "deny",
-        run: deny,
-    },
-    Step {
-        name: "test",
-        run: || test::run(&test::Options::default()),
-    },
-    Step {
-        name: "clippy of the benchmarks",
-        run: benches,
-    },
-    Step {
-        name: "clippy of the fuzz targets",
-        run: fuzz::lint,
-    },
+impl CiStep {
+    const fn always(name: &'static str, run: fn() -> Result<()>) -> Self {
+        Self {
+            name,
+            run,
+            full_only: false,
+        }
+    }
+
+    const fn full(name: &'static str, run: fn() -> Result<()>) -> Self {
+        Self {
+            full_only: true,
+            ..Self::always(name, run)
+        }
+    }
+}
+
+fn selected_steps(options: &CiOptions) -> impl Iterator<Item = &'static CiStep> {
+    let full = options.full;
+    STEPS.iter().filter(move |step| full || !step.full_only)
+}
+
+static STEPS: [CiStep; 8] = [
+    CiStep::always("fmt", || CommandLine::cargo("fmt --all --check").run()),
+    CiStep::always("tidy", tidy::run),
+    CiStep::always("deny", check_dependencies),
+    CiStep::always("clippy", lint_workspace),
+    CiStep::always("doc", build_documentation),
+    CiStep::always("test", || test::run(&TestOptions::default())),
+    CiStep::full("clippy of the benchmarks", lint_benchmarks),
+    CiStep::full("clippy of the fuzz targets", fuzz::lint),
 ];
 
-/// Advisories are left out: they need a database from the network, and a change would fail for what
-/// was published since, not for what it does. The tool itself is used where it is installed and not
-/// installed for the purpose, not even in CI: building it takes longer than all other steps, and
-/// dependencies change seldom.
-fn deny() -> Result<()> {
-    if !Program::cargo("deny --version").succeeds() {
-        eprintln!(
-            "SKIPPED: cargo-deny is not installed; licences, bans and sources go unchecked here \
-             (`cargo install --locked cargo-deny` takes some minutes)"
-        );
-        return Ok(());
-    }
-    Program::cargo("deny check bans licenses sources").run()
+fn lint_workspace() -> Result<()> {
+    CommandLine::cargo("clippy --locked --workspace --all-targets -- -D warnings").run()
 }
 
-fn benches() -> Result<()> {
-    if !root().join(BENCHES).exists() {
-        eprintln!("{BENCHES} does not exist: nothing to check");
-        return Ok(());
-    }
-    Program::cargo("clippy --workspace --all-targets --manifest-path")
-        .args([BENCHES, "--", "-D", "warnings"])
+fn build_documentation() -> Result<()> {
+    CommandLine::cargo("doc --locked --workspace --no-deps")
+        .env("RUSTDOCFLAGS", "-D warnings")
         .run()
+}
+
+/// Checks bans, licences and sources. Advisories need a database from the network, and a change should
+/// not fail because of an advisory that was published since.
+fn check_dependencies() -> Result<()> {
+    if CARGO_DENY.ensure_installed()? {
+        CommandLine::cargo("deny check bans licenses sources").run()?;
+    }
+    Ok(())
+}
+
+fn lint_benchmarks() -> Result<()> {
+    if !repository_root().join(BENCHES_MANIFEST).exists() {
+        bail!("{BENCHES_MANIFEST} is missing: clone the whole repository");
+    }
+    CommandLine::cargo("clippy --workspace --all-targets --manifest-path")
+        .args([BENCHES_MANIFEST, "--", "-D", "warnings"])
+        .run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(args: &[&str]) -> Vec<&'static str> {
+        let options = CiOptions::parse(Parser::from_args(args)).expect("valid");
+        selected_steps(&options).map(|step| step.name).collect()
+    }
+
+    #[test]
+    fn only_a_full_run_lints_the_other_workspaces() {
+        let usual = names(&[]);
+        assert_eq!(usual, ["fmt", "tidy", "deny", "clippy", "doc", "test"]);
+        let full = names(&["--full"]);
+        assert_eq!(full.len(), STEPS.len());
+        assert!(full.starts_with(&usual));
+    }
+
+    #[test]
+    fn an_unknown_flag_is_an_error() {
+        assert!(CiOptions::parse(Parser::from_args(["--fast"])).is_err());
+    }
 }

@@ -1,7 +1,7 @@
-//! Other programs, run from the root of the tree with their output in view.
+//! Command lines of other programs, run from the root of the repository with visible output.
 //!
-//! Each is shown before it runs, so that whoever wants to run one step by hand can copy the line.
-//! A failure names the line that failed and is never swallowed.
+//! Each line is printed before it runs, so that a reader can copy it and run one step by hand.
+//! An error names the command line that failed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,105 +9,117 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// One call of another program.
-pub(crate) struct Program {
-    name: String,
+/// Program, arguments and extra environment of one process.
+#[derive(Clone)]
+pub(crate) struct CommandLine {
+    program: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
 }
 
-impl Program {
-    /// A call of `name` with these words behind it.
-    pub(crate) fn new<W: AsRef<str>>(name: &str, words: impl IntoIterator<Item = W>) -> Self {
+impl CommandLine {
+    /// Builds a call of `program` with `args`.
+    pub(crate) fn new<W: AsRef<str>>(program: &str, args: impl IntoIterator<Item = W>) -> Self {
         Self {
-            name: name.to_owned(),
+            program: program.to_owned(),
             args: Vec::new(),
             env: Vec::new(),
         }
-        .args(words)
+        .args(args)
     }
 
-    /// A call of cargo, its arguments separated by single spaces.
-    pub(crate) fn cargo(line: &str) -> Self {
-        Self::new("cargo", line.split(' '))
+    /// Splits `line` at single spaces; the first word is the program.
+    pub(crate) fn parse(line: &str) -> Self {
+        let mut words = line.split(' ');
+        let program = words.next().unwrap_or_default();
+        Self::new(program, words)
     }
 
-    /// The same call with more words behind it.
-    pub(crate) fn args<W: AsRef<str>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
+    /// Builds a call of cargo; single spaces separate the arguments.
+    pub(crate) fn cargo(args: &str) -> Self {
+        Self::new("cargo", args.split(' '))
+    }
+
+    /// Appends arguments.
+    pub(crate) fn args<W: AsRef<str>>(mut self, args: impl IntoIterator<Item = W>) -> Self {
         self.args
-            .extend(words.into_iter().map(|word| word.as_ref().to_owned()));
+            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
-    /// The same call with a variable in its environment.
+    /// Sets one environment variable.
     pub(crate) fn env(mut self, key: &str, value: impl Into<String>) -> Self {
         self.env.push((key.to_owned(), value.into()));
         self
     }
 
-    /// Shows the line, runs it and fails if it fails.
+    /// Prints the command line, runs it and returns an error if it fails.
     pub(crate) fn run(&self) -> Result<()> {
         eprintln!("$ {self}");
         let status = self
-            .prepared()
+            .to_command()
             .status()
-            .with_context(|| format!("cannot start `{}`: is it installed?", self.name))?;
+            .with_context(|| self.start_error())?;
         if !status.success() {
-            bail!("`{self}` failed ({status}): its own messages are above");
+            bail!("`{self}` failed ({status}): its messages are above");
         }
         Ok(())
     }
 
-    /// What it prints, without showing it.
+    /// Runs the command line silently and returns its standard output.
     pub(crate) fn output(&self) -> Result<String> {
         let output = self
-            .prepared()
+            .to_command()
             .output()
-            .with_context(|| format!("cannot start `{}`: is it installed?", self.name))?;
+            .with_context(|| self.start_error())?;
         if !output.status.success() {
-            let words = String::from_utf8_lossy(&output.stderr);
-            bail!("`{self}` failed: {}", words.trim());
+            let messages = String::from_utf8_lossy(&output.stderr);
+            bail!("`{self}` failed: {}", messages.trim());
         }
-        String::from_utf8(output.stdout).with_context(|| format!("`{self}` printed no text"))
+        String::from_utf8(output.stdout).with_context(|| format!("`{self}` printed invalid UTF-8"))
     }
 
-    /// True if it can be started and succeeds; all output is dropped.
+    /// Runs the command line silently; returns true if it starts and succeeds.
     pub(crate) fn succeeds(&self) -> bool {
-        self.prepared()
+        self.to_command()
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status()
             .is_ok_and(|status| status.success())
     }
 
-    fn prepared(&self) -> Command {
-        let mut command = Command::new(&self.name);
+    fn start_error(&self) -> String {
+        format!("cannot start `{}`: is it installed?", self.program)
+    }
+
+    fn to_command(&self) -> Command {
+        let mut command = Command::new(&self.program);
         command
             .args(&self.args)
             .envs(self.env.iter().map(|(key, value)| (key, value)))
-            .current_dir(root())
+            .current_dir(repository_root())
             .stdin(Stdio::null());
         command
     }
 }
 
-impl fmt::Display for Program {
+impl fmt::Display for CommandLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (key, value) in &self.env {
             write!(f, "{key}={value:?} ")?;
         }
-        f.write_str(&self.name)?;
-        self.args.iter().try_for_each(|word| write!(f, " {word}"))
+        f.write_str(&self.program)?;
+        self.args.iter().try_for_each(|arg| write!(f, " {arg}"))
     }
 }
 
-/// The root of the tree that this program was built from.
-pub(crate) fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_owned()
+/// Returns the root of the repository that this program was built from.
+pub(crate) fn repository_root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_owned()
 }
 
-/// True where a machine checks the change rather than a person.
+/// Returns true on a CI machine (`CI=true`), where a skipped check is an error.
 pub(crate) fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|value| value == "true")
 }
@@ -117,9 +129,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_names_the_line_that_failed() {
-        let program = Program::cargo("no-such-command --flag").env("KEY", "v");
-        let error = program.output().expect_err("cargo knows no such command");
+    fn an_error_names_the_failed_command_line() {
+        let command = CommandLine::cargo("no-such-command --flag").env("KEY", "v");
+        let error = command.output().expect_err("cargo has no such command");
         let shown = error.to_string();
         assert!(
             shown.starts_with("`KEY=\"v\" cargo no-such-command --flag` failed"),
@@ -128,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_does_not_succeed() {
-        assert!(!Program::new("outflow-no-such-program", ["--version"]).succeeds());
+    fn a_missing_program_does_not_succeed() {
+        assert!(!CommandLine::parse("outflow-no-such-program --version").succeeds());
     }
 }

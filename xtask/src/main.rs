@@ -1,28 +1,36 @@
-//! The project's own commands, so that a newcomer needs to know none of the tools behind them.
+//! Commands of the project, so that a newcomer needs no knowledge of the tools behind them.
 //!
-//! A Rust program rather than a set of scripts: it runs wherever the project builds, and its rules
-//! are tested like the rest. It decides nothing about the product and is never shipped.
+//! The task runner is a Rust program instead of scripts: it runs wherever the project builds, and its
+//! rules have tests. It contains no product code and is never shipped.
 
 mod bench;
 mod ci;
 mod command;
 mod fuzz;
+mod metadata;
 mod mutants;
-mod needs;
 mod soak;
 mod stopwatch;
 mod test;
 mod tidy;
+mod tools;
 
 use std::process::ExitCode;
 
 use lexopt::Parser;
 use lexopt::prelude::*;
 
+use bench::BenchOptions;
+use ci::CiOptions;
+use fuzz::FuzzOptions;
+use mutants::MutantsOptions;
+use soak::SoakOptions;
+use test::TestOptions;
+
 fn main() -> ExitCode {
     match run(Parser::from_env()) {
         Ok(()) => ExitCode::SUCCESS,
-        // The parser's error is its own source, and would be told twice.
+        // The parser's error is its own source; the alternate format would print it twice.
         Err(error) if error.is::<lexopt::Error>() => {
             eprintln!("xtask: {error}");
             ExitCode::from(USAGE_ERROR)
@@ -48,45 +56,51 @@ fn run(mut args: Parser) -> anyhow::Result<()> {
             other => Err(other.unexpected().into()),
         };
     };
-    match name.to_str() {
-        Some(name) if COMMANDS.contains(&name) && asks_for_help(&mut args) => {
-            print!("{HELP}");
-            Ok(())
+    let name = name.string()?;
+    if COMMANDS.contains(&name.as_str()) && has_help_flag(&mut args) {
+        print!("{HELP}");
+        return Ok(());
+    }
+    run_command(&name, args)
+}
+
+fn run_command(name: &str, args: Parser) -> anyhow::Result<()> {
+    match name {
+        "test" => test::run(&TestOptions::parse(args)?),
+        "bench" => bench::run(&BenchOptions::parse(args)?),
+        "soak" => soak::run(&SoakOptions::parse(args)?),
+        "ci" => ci::run(&CiOptions::parse(args)?),
+        "tidy" => {
+            reject_arguments(args)?;
+            tidy::run()
         }
-        Some("test") => test::run(&test::Options::parse(args)?),
-        Some("bench") => bench::run(&bench::Options::parse(args)?),
-        Some("soak") => soak::run(&soak::Options::parse(args)?),
-        Some("ci") => nothing_more(args).and_then(|()| ci::run()),
-        Some("tidy") => nothing_more(args).and_then(|()| tidy::run()),
-        Some("mutants") => mutants::run(&mutants::Options::parse(args)?),
-        Some("fuzz") => fuzz::run(&fuzz::Options::parse(args)?),
-        _ => Err(lexopt::Error::from(format!(
-            "no command {}: use one of {}",
-            name.display(),
-            COMMANDS.join(", ")
-        ))
-        .into()),
+        "mutants" => mutants::run(&MutantsOptions::parse(args)?),
+        "fuzz" => fuzz::run(&FuzzOptions::parse(args)?),
+        _ => {
+            let known = COMMANDS.join(", ");
+            let message = format!("no command {name}: use one of {known}");
+            Err(lexopt::Error::from(message).into())
+        }
     }
 }
 
-/// Anywhere among the arguments, for whoever asks wants to read before anything runs. Behind `--`
-/// they belong to another program.
-fn asks_for_help(args: &mut Parser) -> bool {
+/// Searches all arguments for a help flag. Arguments after `--` belong to another program.
+fn has_help_flag(args: &mut Parser) -> bool {
     args.try_raw_args().is_some_and(|raw| {
         let mut own = raw.as_slice().iter().take_while(|arg| *arg != "--");
         own.any(|arg| arg == "--help" || arg == "-h")
     })
 }
 
-/// For a command without options: refuses an argument rather than ignoring it.
-fn nothing_more(mut args: Parser) -> anyhow::Result<()> {
+/// Returns an error for any argument of a command without options.
+fn reject_arguments(mut args: Parser) -> anyhow::Result<()> {
     match args.next()? {
         None => Ok(()),
         Some(arg) => Err(arg.unexpected().into()),
     }
 }
 
-/// What shells and scripts expect of a command line that is wrong.
+/// Exit code of shells for a wrong command line.
 const USAGE_ERROR: u8 = 2;
 
 const COMMANDS: [&str; 7] = ["test", "bench", "soak", "ci", "tidy", "mutants", "fuzz"];
@@ -94,48 +108,49 @@ const COMMANDS: [&str; 7] = ["test", "bench", "soak", "ci", "tidy", "mutants", "
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test [--stress] [FILTER...]     install what the tests need and run them all, or those named
+  test [--stress] [FILTER...]     install missing tools and run all tests, or the named ones
   bench NAME [--json] [--quick] [--scale N]
-                                  measure against the peers; bulk N times as fast
+                                  measure Outflow and its peers; N multiplies the rates of bulk
   soak [--for 3h] [--rate 200] [--json]
-                                  load the program for hours and see that nothing grows
-  ci                              everything that must hold before a change lands
-  tidy                            the rules of the house that no compiler checks
-  mutants [ARG...]                break the code on purpose and see that a test notices
-  fuzz [TARGET] [--seconds N]     throw random bytes at the parsers (needs a nightly toolchain)
+                                  run the program under load for hours and measure growth
+  ci [--full]                     run all checks that a change must pass; --full adds the
+                                  benchmarks and the fuzz targets
+  tidy                            check the project rules that no compiler checks
+  mutants [ARG...]                change the code on purpose and report undetected changes
+  fuzz [TARGET] [--seconds N]     feed random bytes to the parsers (needs a nightly toolchain)
 
---help or -h after any command prints this and runs nothing.
+--help or -h after any command prints this text and runs nothing.
 ";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // Also behind another argument: nobody who asks wants the command run.
+    // A help flag after another argument also prevents the run.
     #[test]
-    fn every_command_answers_a_call_for_help() {
+    fn every_command_has_help() {
         for name in COMMANDS {
             assert!(HELP.contains(&format!("\n  {name} ")), "{name}");
-            for words in [&[name, "--help"][..], &[name, "-h"], &[name, "x", "--help"]] {
-                assert!(run(Parser::from_args(words)).is_ok(), "{words:?}");
+            for args in [&[name, "--help"][..], &[name, "-h"], &[name, "x", "--help"]] {
+                assert!(run(Parser::from_args(args)).is_ok(), "{args:?}");
             }
         }
         let mut passed_on = Parser::from_args(["--", "--help"]);
-        assert!(!asks_for_help(&mut passed_on));
+        assert!(!has_help_flag(&mut passed_on));
         assert!(run(Parser::from_args(["tst", "--help"])).is_err());
     }
 
-    // A flag that is ignored is a check that somebody believes was made.
+    // An ignored flag would look like a check that ran.
     #[test]
-    fn what_is_not_understood_is_a_usage_error() {
-        for words in [
+    fn unknown_arguments_are_usage_errors() {
+        for args in [
             &["tst"][..],
             &["ci", "--fast"],
             &["tidy", "core"],
             &["--version"],
         ] {
-            let error = run(Parser::from_args(words)).expect_err("not understood");
-            assert!(error.is::<lexopt::Error>(), "{words:?}: {error}");
+            let error = run(Parser::from_args(args)).expect_err("unknown");
+            assert!(error.is::<lexopt::Error>(), "{args:?}: {error}");
         }
     }
 }

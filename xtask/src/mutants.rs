@@ -1,40 +1,39 @@
-//! `mutants`: breaks the code that decides, one small change at a time, and sees whether a test
-//! notices.
+//! `mutants`: changes the code on purpose, one place at a time, and reports changes that no test
+//! detects.
 //!
-//! Only what a wrong answer would be expensive in is mutated: the meters, the limiter and the
-//! health machine. It takes hours, so it is no part of `ci`; a survivor is either killed by a new
-//! test or listed with its reason in `docs/mutants.md`.
+//! It mutates the code whose errors cost most: meters, limiter and health machine. A run takes hours,
+//! so `ci` leaves it out. Each survivor gets a new test or a row in `docs/mutants.md`.
 
 use anyhow::{Result, bail};
 use lexopt::Parser;
 
-use crate::command::Program;
-use crate::needs::{MUTANTS, Met, NEXTEST};
+use crate::command::CommandLine;
+use crate::tools::{CARGO_MUTANTS, NEXTEST};
 
-/// What to hand to cargo-mutants beside our own choice of files.
-pub(crate) struct Options {
-    passed_on: Vec<String>,
+/// Arguments for cargo-mutants.
+pub(crate) struct MutantsOptions {
+    extra_args: Vec<String>,
 }
 
-impl Options {
-    /// Takes every argument as one for cargo-mutants, such as `--list` or `--shard 0/8`.
+impl MutantsOptions {
+    /// Passes every argument to cargo-mutants, such as `--list` or `--shard 0/8`.
     pub(crate) fn parse(mut args: Parser) -> Result<Self> {
-        let passed_on = args
+        let extra_args = args
             .raw_args()?
             .map(|arg| arg.to_string_lossy().into_owned())
             .collect();
-        Ok(Self { passed_on })
+        Ok(Self { extra_args })
     }
 }
 
-/// Mutates what decides.
-pub(crate) fn run(options: &Options) -> Result<()> {
-    if MUTANTS.meet()? == Met::No || NEXTEST.meet()? == Met::No {
-        bail!("mutants need cargo-mutants and cargo-nextest: see above how to install them");
+/// Mutates the files of the core that decide about calls.
+pub(crate) fn run(options: &MutantsOptions) -> Result<()> {
+    if !CARGO_MUTANTS.ensure_installed()? || !NEXTEST.ensure_installed()? {
+        bail!("mutants needs cargo-mutants and cargo-nextest: install them as shown above");
     }
-    Program::cargo("mutants --package outflow-core --test-tool nextest")
+    CommandLine::cargo("mutants --package outflow-core --test-tool nextest")
         .args(FILES.iter().flat_map(|file| ["--file", file]))
-        .args(&options.passed_on)
+        .args(&options.extra_args)
         .run()
 }
 
@@ -42,10 +41,25 @@ const FILES: [&str; 9] = [
     "crates/core/src/meter.rs",
     "crates/core/src/meter/**",
     "crates/core/src/meter_set.rs",
-    "crates/core/src/grant.rs",
+    "crates/core/src/receipt_set.rs",
     "crates/core/src/gcra.rs",
-    "crates/core/src/limiter/**",
+    "crates/core/src/shared_limiter/**",
     "crates/core/src/health.rs",
     "crates/core/src/health/**",
     "crates/core/src/error_window.rs",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::repository_root;
+
+    // cargo-mutants ignores a pattern without files, and a renamed file would go unmutated.
+    #[test]
+    fn every_mutated_file_exists() {
+        for file in FILES {
+            let path = repository_root().join(file.trim_end_matches("/**"));
+            assert!(path.exists(), "{file}");
+        }
+    }
+}

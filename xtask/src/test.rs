@@ -1,43 +1,36 @@
-//! `test`: everything the tests need, then all of them.
+//! `test`: installs the tools that tests need, then compiles and runs everything.
 //!
-//! Three runners, because no one of them does it all: nextest for tests, each in a process of its
-//! own; cargo for the examples in the documentation; and the model checker, which needs the core
-//! built against its own atomics and therefore a target folder of its own.
+//! Three runners work one after another. Nextest runs each test in its own process, cargo runs the
+//! examples in the documentation, and loom checks the shared limiter with its own atomics. The tests
+//! run last, so that the summary of nextest is the end of the output.
+
+mod plan;
 
 use anyhow::Result;
 use lexopt::Parser;
 use lexopt::prelude::*;
 
-use crate::command::{Program, root};
-use crate::needs::{
-    CALLERS, CHROMIUM, Met, NEWMAN, NEXTEST, NPM, Need, PACKAGES, PIP, PROMTOOL, REDIS, STRACE,
-    VALKEY,
-};
+use crate::command::{CommandLine, repository_root};
+use crate::metadata::target_directory;
+use crate::stopwatch::{StopWatch, format_span};
+use crate::tools::{CLIENT_TOOLS, NEXTEST, SERVER_TOOLS};
+use plan::{BuildState, TestPlan, TestStep};
 
-/// What to run.
+/// Selection of tests.
 #[derive(Default)]
-pub(crate) struct Options {
-    runs: Runs,
+pub(crate) struct TestOptions {
+    /// Runs each property a million times, in the `stress_` tests, which are ignored otherwise.
+    stress: bool,
     filters: Vec<String>,
 }
 
-/// How long the laws are run.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Runs {
-    /// The ten thousand cases of every change.
-    #[default]
-    Usual,
-    /// Also the million cases of a `stress_` test.
-    Stress,
-}
-
-impl Options {
-    /// Reads `[--stress] [FILTER...]`.
+impl TestOptions {
+    /// Parses `[--stress] [FILTER...]`.
     pub(crate) fn parse(mut args: Parser) -> Result<Self> {
         let mut options = Self::default();
         while let Some(arg) = args.next()? {
             match arg {
-                Long("stress") => options.runs = Runs::Stress,
+                Long("stress") => options.stress = true,
                 Value(filter) => options.filters.push(filter.string()?),
                 other => return Err(other.unexpected().into()),
             }
@@ -46,135 +39,191 @@ impl Options {
     }
 }
 
-/// Runs the tests; those proper come last, so that their summary is what stays in view. A filter
-/// picks among them and leaves the other two runners out.
-pub(crate) fn run(options: &Options) -> Result<()> {
-    let runner = NEXTEST.meet()?;
-    let mut left_out = Vec::new();
-    for (installer, need, word) in SERVERS {
-        if meet_by(installer, need)? == Met::No {
-            left_out.push(word);
+/// Prints the plan and runs its steps. Filters select tests and leave the other two runners out.
+pub(crate) fn run(options: &TestOptions) -> Result<()> {
+    let plan = if options.filters.is_empty() {
+        TestPlan::complete()
+    } else {
+        TestPlan::filtered()
+    };
+    eprint!(
+        "{}",
+        plan.describe(BuildState::detect(&target_directory()?))
+    );
+    let mut runner = TestRunner::new(options);
+    let total = StopWatch::start();
+    for (position, step) in plan.steps() {
+        let watch = StopWatch::start();
+        eprintln!("== {position} {step}");
+        runner.run_step(step)?;
+        // Nothing follows the summary of the last runner.
+        if step != TestStep::Tests {
+            let (span, total) = (format_span(watch.elapsed()), format_span(total.elapsed()));
+            eprintln!("== {position} {step}: {span}, {total} in total");
         }
     }
-    // A test whose client is missing says so itself and is skipped.
-    CALLERS.iter().map(Need::meet).collect::<Result<Vec<_>>>()?;
-    for (installer, need) in &PACKAGES {
-        meet_by(Some(installer), need)?;
+    Ok(())
+}
+
+/// Options of a run, and the tools found by its first step.
+struct TestRunner<'a> {
+    options: &'a TestOptions,
+    has_nextest: bool,
+    /// Words in the names of tests whose tool is missing.
+    skipped_words: Vec<&'static str>,
+}
+
+impl<'a> TestRunner<'a> {
+    fn new(options: &'a TestOptions) -> Self {
+        Self {
+            options,
+            has_nextest: true,
+            skipped_words: Vec::new(),
+        }
     }
-    if options.filters.is_empty() {
-        Program::cargo("test --doc --workspace").run()?;
-        model_check()?;
+
+    fn run_step(&mut self, step: TestStep) -> Result<()> {
+        match step {
+            TestStep::Install => self.install_tools(),
+            TestStep::Compile => self.compile_command().run(),
+            TestStep::DocTests => CommandLine::cargo("test --doc --workspace").run(),
+            TestStep::ModelCheck => run_model_check(),
+            TestStep::Tests => self.test_command().run(),
+        }
     }
-    match runner {
-        Met::Yes => nextest(options, &left_out).run(),
-        Met::No => plain(options, &left_out).run(),
+
+    fn install_tools(&mut self) -> Result<()> {
+        self.has_nextest = NEXTEST.ensure_installed()?;
+        for (tool, word) in SERVER_TOOLS {
+            if !tool.ensure_installed()? {
+                self.skipped_words.push(word);
+            }
+        }
+        for tool in CLIENT_TOOLS {
+            tool.ensure_installed()?;
+        }
+        Ok(())
+    }
+
+    fn compile_command(&self) -> CommandLine {
+        self.runner_command().args(["--no-run"])
+    }
+
+    fn test_command(&self) -> CommandLine {
+        let stress_flags: &[&str] = match (self.options.stress, self.has_nextest) {
+            (false, _) => &[],
+            (true, true) => &["--run-ignored", "all"],
+            (true, false) => &["--include-ignored"],
+        };
+        let skips: Vec<_> = self
+            .skipped_words
+            .iter()
+            .flat_map(|word| ["--skip", word])
+            .collect();
+        let runner = self.runner_command();
+        if !self.has_nextest {
+            let harness = runner.args(["--"]).args(stress_flags);
+            return harness.args(&self.options.filters).args(skips);
+        }
+        let nextest = runner.args(stress_flags).args(&self.options.filters);
+        if skips.is_empty() {
+            return nextest;
+        }
+        nextest.args(["--"]).args(skips)
+    }
+
+    /// Returns the call of nextest, or of cargo's own runner if nextest is missing.
+    fn runner_command(&self) -> CommandLine {
+        if self.has_nextest {
+            CommandLine::cargo("nextest run --workspace")
+        } else {
+            CommandLine::cargo("test --workspace --lib --bins --tests --examples")
+        }
     }
 }
 
-/// Meets a need by what installs it. Without that the need itself says what is lost.
-fn meet_by(installer: Option<&Need>, need: &Need) -> Result<Met> {
-    if !need.is_met() {
-        installer.map(Need::meet).transpose()?;
-    }
-    need.meet()
-}
-
-/// Tests that need a program say so in their names, and are left out where there is none.
-fn nextest(options: &Options, left_out: &[&str]) -> Program {
-    let program = Program::cargo("nextest run --workspace");
-    let program = match options.runs {
-        Runs::Usual => program,
-        Runs::Stress => program.args(["--run-ignored", "all"]),
-    };
-    let program = program.args(&options.filters);
-    if left_out.is_empty() {
-        return program;
-    }
-    program.args(["--"]).args(skips(left_out))
-}
-
-fn skips<'w>(left_out: &[&'w str]) -> Vec<&'w str> {
-    left_out.iter().flat_map(|word| ["--skip", word]).collect()
-}
-
-/// The same tests without nextest, for a machine that cannot have it.
-fn plain(options: &Options, left_out: &[&str]) -> Program {
-    let program = Program::cargo("test --workspace --lib --bins --tests --");
-    let program = match options.runs {
-        Runs::Usual => program,
-        Runs::Stress => program.args(["--include-ignored"]),
-    };
-    program.args(&options.filters).args(skips(left_out))
-}
-
-fn model_check() -> Result<()> {
-    if !root().join(LOOM_TESTS).exists() {
-        eprintln!("nothing to model-check: {LOOM_TESTS} does not exist");
+/// Runs the loom tests in the dev profile, which optimises the core and loom.
+fn run_model_check() -> Result<()> {
+    if !repository_root().join(LOOM_TESTS).exists() {
+        eprintln!("no model check: {LOOM_TESTS} does not exist");
         return Ok(());
     }
-    Program::cargo("test --package outflow-core --release --test loom")
+    // Its own directory: other flags for every crate would replace the artefacts of the tests.
+    let target = target_directory()?.join("loom");
+    CommandLine::cargo("test --package outflow-core --test loom")
         .env("RUSTFLAGS", "--cfg loom")
         .env("LOOM_MAX_PREEMPTIONS", MAX_PREEMPTIONS)
-        .env("CARGO_TARGET_DIR", loom_target()?)
+        .env("CARGO_TARGET_DIR", target.display().to_string())
         .run()
 }
 
-/// Apart from the usual one: other flags for every crate would throw its contents away each time.
-fn loom_target() -> Result<String> {
-    let metadata = Program::cargo("metadata --no-deps --format-version 1").output()?;
-    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
-    let target = metadata
-        .get("target_directory")
-        .and_then(|path| path.as_str());
-    Ok(format!("{}/loom", target.unwrap_or("target")))
-}
-
-/// What some tests talk to, and the word in their names.
-const SERVERS: [(Option<&Need>, &Need, &str); 6] = [
-    (None, &CHROMIUM, "chromium"),
-    (None, &REDIS, "redis"),
-    (None, &PROMTOOL, "promtool"),
-    (None, &STRACE, "strace"),
-    (Some(&PIP), &VALKEY, "valkey"),
-    (Some(&NPM), &NEWMAN, "newman"),
-];
-
 const LOOM_TESTS: &str = "crates/core/tests/loom.rs";
 
-/// Almost every known race needs two forced switches of thread or fewer; three leaves a margin and
-/// still ends within a minute.
+/// Almost every known race needs at most two forced thread switches; three leaves a margin and ends
+/// within a minute.
 const MAX_PREEMPTIONS: &str = "3";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn options(words: &[&str]) -> Options {
-        Options::parse(Parser::from_args(words)).expect("valid")
+    fn parse(args: &[&str]) -> TestOptions {
+        TestOptions::parse(Parser::from_args(args)).expect("valid")
+    }
+
+    fn command(args: &[&str], has_nextest: bool, skipped_words: &[&'static str]) -> String {
+        let options = parse(args);
+        let runner = TestRunner {
+            options: &options,
+            has_nextest,
+            skipped_words: skipped_words.to_vec(),
+        };
+        runner.test_command().to_string()
     }
 
     #[test]
-    fn a_long_run_includes_the_ignored_tests() {
-        let usual = nextest(&options(&["meter"]), &[]).to_string();
-        assert_eq!(usual, "cargo nextest run --workspace meter");
-        let stress = nextest(&options(&["--stress"]), &[]).to_string();
-        assert_eq!(stress, "cargo nextest run --workspace --run-ignored all");
-    }
-
-    #[test]
-    fn tests_that_need_a_server_are_left_out_where_there_is_none() {
-        let options = options(&["store"]);
-        let with_runner = nextest(&options, &["redis", "newman"]).to_string();
-        assert!(
-            with_runner.ends_with(" store -- --skip redis --skip newman"),
-            "{with_runner}"
+    fn a_stress_run_includes_the_ignored_tests() {
+        assert_eq!(
+            command(&["meter"], true, &[]),
+            "cargo nextest run --workspace meter"
         );
-        let without = plain(&options, &["redis"]).to_string();
-        assert!(without.ends_with("-- store --skip redis"), "{without}");
+        assert_eq!(
+            command(&["--stress"], true, &[]),
+            "cargo nextest run --workspace --run-ignored all"
+        );
+        assert!(command(&["--stress"], false, &[]).ends_with(" -- --include-ignored"));
     }
 
     #[test]
-    fn an_unknown_flag_is_refused() {
-        assert!(Options::parse(Parser::from_args(["--fast"])).is_err());
+    fn tests_of_a_missing_tool_are_skipped() {
+        let with_nextest = command(&["store"], true, &["redis", "newman"]);
+        assert!(
+            with_nextest.ends_with(" store -- --skip redis --skip newman"),
+            "{with_nextest}"
+        );
+        let without = command(&["store"], false, &["redis"]);
+        assert!(without.ends_with(" -- store --skip redis"), "{without}");
+    }
+
+    // Other flags would compile other artefacts than the run needs.
+    #[test]
+    fn the_compile_step_builds_what_the_test_step_runs() {
+        let options = parse(&[]);
+        for has_nextest in [true, false] {
+            let runner = TestRunner {
+                options: &options,
+                has_nextest,
+                skipped_words: Vec::new(),
+            };
+            let compile = runner.compile_command().to_string();
+            let run = runner.test_command().to_string();
+            let shared = run.trim_end_matches(" --");
+            assert_eq!(compile, format!("{shared} --no-run"));
+        }
+    }
+
+    #[test]
+    fn an_unknown_flag_is_an_error() {
+        assert!(TestOptions::parse(Parser::from_args(["--fast"])).is_err());
     }
 }

@@ -1,41 +1,50 @@
-//! `tidy`: the rules of the house that no compiler checks.
+//! `tidy`: checks the project rules that no compiler checks.
 //!
-//! Each rule is one small file that reads the tree as text and answers what breaks it; none of them
-//! writes. A rule stands here only if breaking it would go unseen otherwise. Every rule has a test
-//! that plants a violation and sees it found.
+//! Each rule is a small file that reads the tree as text and returns findings; no rule writes. A rule
+//! belongs here only if a violation would go unnoticed otherwise. Every rule has a test that plants a
+//! violation.
 
-mod bans;
+mod active_tests;
+mod architecture;
+mod clock_bans;
 mod core_purity;
 mod dependencies;
 mod dependency_reasons;
-mod leftovers;
-mod length;
-mod metrics;
-mod paths;
-mod running;
+mod file_length;
+mod file_references;
+mod lexer;
+mod metric_docs;
+mod private_paths;
+mod rust_code;
 mod spec_map;
+mod test_layout;
 mod tree;
+mod type_names;
+mod unfinished;
+mod vocabulary;
 
 use std::fmt;
 
 use anyhow::{Result, bail};
 
-use tree::Tree;
+use tree::SourceTree;
 
-/// Checks the tree, prints what is wrong with it and fails if anything is.
+/// Checks the tree, prints the findings and returns an error if one of them is an error.
 pub(crate) fn run() -> Result<()> {
-    let findings = findings_of_the_tree()?;
+    let findings = check_repository()?;
     for finding in &findings {
         eprintln!("{finding}");
     }
-    match findings.iter().filter(|found| found.is_fault()).count() {
+    match findings.iter().filter(|finding| finding.is_error).count() {
         0 => Ok(()),
-        faults => bail!("tidy found {faults} thing(s) to mend: each line above says where and how"),
+        errors => {
+            bail!("tidy found {errors} error(s): each line above names the place and the fix")
+        }
     }
 }
 
-fn findings_of_the_tree() -> Result<Vec<Finding>> {
-    let tree = Tree::load()?;
+fn check_repository() -> Result<Vec<TidyFinding>> {
+    let tree = SourceTree::load()?;
     let mut findings = dependencies::check(&dependencies::load()?);
     for rule in RULES {
         findings.extend(rule(&tree));
@@ -43,75 +52,65 @@ fn findings_of_the_tree() -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-const RULES: [fn(&Tree) -> Vec<Finding>; 8] = [
+const RULES: [fn(&SourceTree) -> Vec<TidyFinding>; 13] = [
     core_purity::check,
     spec_map::check,
     dependency_reasons::check,
-    length::check,
-    bans::check,
-    leftovers::check,
-    paths::check,
-    metrics::check,
+    file_length::check,
+    clock_bans::check,
+    unfinished::check,
+    private_paths::check,
+    metric_docs::check,
+    architecture::check,
+    file_references::check,
+    test_layout::check,
+    type_names::check,
+    vocabulary::check,
 ];
 
-/// Something a rule has to say about a place in the tree.
+/// Result of a rule for one place in the tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Finding {
-    weight: Weight,
+struct TidyFinding {
+    is_error: bool,
     path: String,
     line: Option<usize>,
     message: String,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Weight {
-    /// Worth a look.
-    Note,
-    /// Must be mended.
-    Fault,
-}
-
-impl Finding {
-    /// A broken rule in a file.
-    fn fault(path: &str, message: impl Into<String>) -> Self {
+impl TidyFinding {
+    /// Reports a violation in a file.
+    fn error(path: &str, message: impl Into<String>) -> Self {
         Self {
-            weight: Weight::Fault,
+            is_error: true,
             path: path.to_owned(),
             line: None,
             message: message.into(),
         }
     }
 
-    /// Something that is allowed and worth knowing.
+    /// Reports a place that is allowed and worth a look.
     fn note(path: &str, message: impl Into<String>) -> Self {
         Self {
-            weight: Weight::Note,
-            ..Self::fault(path, message)
+            is_error: false,
+            ..Self::error(path, message)
         }
     }
 
-    /// The same at a line, counted from 1.
+    /// Sets the line, counted from 1.
     fn at(mut self, line: usize) -> Self {
         self.line = Some(line);
         self
     }
-
-    fn is_fault(&self) -> bool {
-        self.weight == Weight::Fault
-    }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for TidyFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.path)?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
-        let weight = match self.weight {
-            Weight::Note => "note: ",
-            Weight::Fault => "",
-        };
-        write!(f, ": {weight}{}", self.message)
+        let prefix = if self.is_error { "" } else { "note: " };
+        write!(f, ": {prefix}{}", self.message)
     }
 }
 
@@ -120,17 +119,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_tree_is_tidy() {
-        let findings = findings_of_the_tree().expect("the tree can be read");
-        let faults: Vec<_> = findings.iter().filter(|found| found.is_fault()).collect();
-        assert!(faults.is_empty(), "{faults:#?}");
+    fn this_repository_is_tidy() {
+        let findings = check_repository().expect("readable tree");
+        let errors: Vec<_> = findings
+            .iter()
+            .filter(|finding| finding.is_error)
+            .map(ToString::to_string)
+            .collect();
+        assert!(errors.is_empty(), "{errors:#?}");
     }
 
     #[test]
-    fn a_finding_says_where_it_is() {
-        let fault = Finding::fault("a.rs", "mend it").at(3);
-        assert_eq!(fault.to_string(), "a.rs:3: mend it");
-        let note = Finding::note("a.rs", "look at it");
+    fn a_finding_names_its_place() {
+        let error = TidyFinding::error("a.rs", "fix it").at(3);
+        assert_eq!(error.to_string(), "a.rs:3: fix it");
+        let note = TidyFinding::note("a.rs", "look at it");
         assert_eq!(note.to_string(), "a.rs: note: look at it");
     }
 }

@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue, Method};
 use outflow::{Api, Outflow, Rules, SystemClock};
 use outflow_bulk::{WorkerSettings, Engine, HttpCall, JobSpec, SchedulerKind, EngineSettings, JobSubmission};
 use outflow_core::{CongestionRule, HealthConfig, HealthSettings, Rate, Weight};
-use outflow_store::{ActionSpec, EmbeddedStore, JobStore, Name, BatchPosition, TenantRule};
+use outflow_store::{ActionSpec, EmbeddedStore, Name, BatchPosition, StoreControl, TenantRule};
 use tokio::time::sleep;
 
 use super::contender::{Contender, Run, TENANT, Told};

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use outflow::{AttemptResult, AcquireOptions, Target, Upstream};
+use outflow::{AttemptResult, Target, Upstream};
 use outflow_core::Fault;
 
 use super::callers::Caller;
@@ -81,7 +81,7 @@ impl Governed {
 
 impl Caller for Governed {
     async fn call(&self) -> bool {
-        let Ok(mut permit) = self.door.admit(AcquireOptions::new(self.target)).await else {
+        let Ok(mut permit) = self.door.acquire(self.target).await else {
             return false;
         };
         permit.sending();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use outflow::{AttemptResult, AcquireOptions, Events, Permit, Rules, SystemClock, Target, Upstream};
+use outflow::{AttemptResult, Events, Permit, Rules, SystemClock, Target, Upstream};
 use outflow_core::{Accounting, HealthConfig, HealthSettings, Limit, Rate};
 
 /// An open door and what is asked of it.
@@ -41,14 +41,14 @@ impl OursDoor {
     /// Asks without waiting.
     #[inline]
     pub(crate) fn at_once(&self) -> Option<Permit> {
-        self.door.try_acquire(AcquireOptions::new(self.target)).ok()
+        self.door.try_acquire(self.target).ok()
     }
 
     /// Asks as those do who would wait.
     #[inline]
     pub(crate) fn polled(&self) -> Option<Permit> {
         let context = &mut Context::from_waker(Waker::noop());
-        match pin!(self.door.admit(AcquireOptions::new(self.target))).poll(context) {
+        match pin!(self.door.acquire(self.target)).poll(context) {
             Poll::Ready(permit) => permit.ok(),
             Poll::Pending => None,
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use outflow::SystemClock;
-use outflow_store::{SubmitBatch, EmbeddedStore, JobStore, NewJob};
+use outflow_store::{SubmitBatch, EmbeddedStore, JobQueue, NewJob};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 

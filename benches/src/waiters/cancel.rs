@@ -100,7 +100,7 @@ fn conserved() -> Result<(), String> {
     let mut taken = take_all(&line);
     let context = &mut Context::from_waker(Waker::noop());
     let mut waiting: Vec<_> = (0..1_000)
-        .map(|_| Box::pin(line.door().admit(line.ask())))
+        .map(|_| Box::pin(line.door().acquire(line.ask())))
         .collect();
     for one in &mut waiting {
         let _waits = one.as_mut().poll(context);
@@ -145,7 +145,7 @@ fn come_and_go(line: &Ours, crowd: u32) -> f64 {
     let mut waited = 0;
     let start = clock::processor_time();
     for _ in 0..rounds {
-        let mut waiting: Vec<_> = (0..crowd).map(|_| line.door().admit(line.ask())).collect();
+        let mut waiting: Vec<_> = (0..crowd).map(|_| line.door().acquire(line.ask())).collect();
         for one in &mut waiting {
             waited += u32::from(Pin::new(one).poll(context).is_pending());
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use governor::clock::MonotonicClock;
-use outflow::{AttemptResult, AcquireOptions, Events, Permit, Refusal, Rules, SystemClock, Target, Upstream};
+use outflow::{AttemptResult, Events, Permit, Refusal, Rules, SystemClock, Target, Upstream};
 use outflow_core::{Accounting, AdaptiveMode, HealthConfig, HealthSettings, Rate};
 use throttle_net::{Queue, SlidingWindowLog};
 use tokio::sync::Semaphore;
@@ -80,8 +80,8 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    pub(crate) fn ask(&self) -> AcquireOptions {
-        AcquireOptions::new(self.target)
+    pub(crate) fn ask(&self) -> Target {
+        self.target
     }
 
     pub(crate) fn door(&self) -> &Upstream {
@@ -114,7 +114,7 @@ impl Line for Ours {
     }
 
     fn wait(&self) -> impl Future<Output = Self::Permit> + Send {
-        self.door.admit(self.ask())
+        self.door.acquire(self.ask())
     }
 
     fn gone(permit: Self::Permit) -> bool {

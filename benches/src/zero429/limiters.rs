@@ -15,7 +15,7 @@ use governor::nanos::Nanos as GovernorNanos;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use outflow::{
-    AttemptResult, AcquireOptions, Events, Permit, Refusal, Rules, SharedTimer, SystemClock, Target, Upstream,
+    AttemptResult, Events, Permit, Refusal, Rules, SharedTimer, SystemClock, Target, Upstream,
 };
 use outflow_core::{Accounting, HealthConfig, HealthSettings, Limit};
 use outflow_testkit::VirtualTime;
@@ -148,7 +148,7 @@ impl Limiter for Ours {
     type Leave = Result<Permit, Refusal>;
 
     fn wait(&self) -> impl Future<Output = Self::Leave> + Send {
-        self.door.admit(AcquireOptions::new(self.target))
+        self.door.acquire(self.target)
     }
 
     fn sending(leave: &mut Self::Leave) {

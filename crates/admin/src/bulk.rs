@@ -17,7 +17,7 @@ use axum::Json;
 use axum::extract::{Query, State};
 use http::StatusCode;
 use outflow_bulk::{BulkError, RunningEngine, views};
-use outflow_store::{JobStore, Name, PageRequest, StoreError};
+use outflow_store::{Name, PageRequest, StoreControl, StoreError, TenantStore};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};

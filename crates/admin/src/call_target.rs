@@ -60,7 +60,7 @@ impl CallTarget {
         };
         let cost = self.cost.map_or(target.cost(), Cost::new);
         Ok(ResolvedCall {
-            target: target.costing(cost),
+            target: target.with_cost(cost),
             door,
             priority: self
                 .priority
@@ -80,7 +80,7 @@ impl CallTarget {
 impl ResolvedCall {
     /// What is asked of the door.
     pub(crate) const fn acquire_options(&self) -> AcquireOptions {
-        AcquireOptions::new(self.target).priority(self.priority)
+        AcquireOptions::new().with_priority(self.priority)
     }
 }
 

@@ -30,9 +30,9 @@ impl WaitView {
     /// Looks ahead for this call. Nothing is taken and nothing is promised.
     pub(crate) fn from_aimed(aimed: &ResolvedCall) -> Self {
         let (door, target, now) = (&aimed.door, aimed.target, aimed.door.now());
-        let decision = door.check(aimed.acquire_options());
+        let decision = door.check_with(target, aimed.acquire_options());
         let explained = match decision {
-            Decision::WaitUntil(_) => door.explain(aimed.acquire_options()),
+            Decision::WaitUntil(_) => door.explain_with(target, aimed.acquire_options()),
             Decision::Allow(()) | Decision::Never => None,
         };
         let why = explained.as_ref().map(|told| &told.why);

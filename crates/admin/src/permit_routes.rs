@@ -101,15 +101,15 @@ async fn wait(
     let mut ask = aimed.acquire_options();
     if let Some(span) = wish.max_wait_ms {
         let span = Duration::from_millis(span);
-        ask = ask.deadline(aimed.door.now().saturating_add(span));
+        ask = ask.with_deadline(aimed.door.now().saturating_add(span));
     }
     ask = match wish.wait {
-        Some(true) => ask.mode(WaitMode::Wait),
-        Some(false) => ask.mode(WaitMode::Reject),
+        Some(true) => ask.with_mode(WaitMode::Wait),
+        Some(false) => ask.with_mode(WaitMode::Reject),
         None => ask,
     };
     tokio::select! {
-        answer = aimed.door.admit(ask) => Ok(answer?),
+        answer = aimed.door.acquire_with(aimed.target, ask) => Ok(answer?),
         () = admin.stop.cancelled() => Err(AdminProblem::stopping()),
     }
 }

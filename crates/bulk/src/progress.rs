@@ -11,7 +11,6 @@ pub(crate) mod workload;
 
 use std::time::Duration;
 
-use outflow::AcquireOptions;
 use outflow::core::{Decision, Nanos};
 use outflow_store::{ActionReport, ActionStage, JobCounts, JobStore, Name};
 
@@ -148,7 +147,7 @@ impl<S> EngineContext<S> {
             return Some(Duration::ZERO);
         }
         let (upstream, target) = lane.upstream(&self.client)?;
-        match upstream.check(AcquireOptions::new(target)) {
+        match upstream.check(target) {
             Decision::WaitUntil(Nanos::MAX) => None,
             Decision::WaitUntil(at) => Some(at.since(upstream.now())),
             Decision::Allow(()) | Decision::Never => Some(Duration::ZERO),

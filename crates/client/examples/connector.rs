@@ -1,4 +1,4 @@
-//! Connections of one's own making: here pipes within the process, and a socket file alike.
+//! A custom connector: here pipes within the process; a Unix socket works the same way.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .connector(Arc::new(pipes))
         .build()?;
     for path in ["/first", "/second"] {
-        let answer = client.get("inside", path).send().await?;
-        println!("{path}: {}", answer.status());
+        let response = client.get("inside", path).send().await?;
+        println!("{path}: {}", response.status());
     }
     Ok(())
 }

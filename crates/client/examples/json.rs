@@ -1,4 +1,4 @@
-//! Typed values out and back, with a deadline and a key that makes a repetition harmless.
+//! Typed JSON in both directions, with a timeout and an idempotency key that allows retries.
 
 use std::time::Duration;
 
@@ -26,14 +26,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     api.rules = Rules::with_limit("10/s".parse()?);
     let client = Outflow::init([api])?;
 
-    let answer = client
+    let response = client
         .post("exchange", "/v1/orders")
         .json(&Order { amount: 3 })
         .idempotency_key("order-17")
         .timeout(Duration::from_secs(5))
         .send()
         .await?;
-    let receipt: Receipt = answer.error_for_status()?.json().await?;
+    let receipt: Receipt = response.error_for_status()?.json().await?;
     println!("order {} was taken", receipt.id);
     Ok(())
 }

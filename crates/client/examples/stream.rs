@@ -1,4 +1,4 @@
-//! A body that is read as it comes. It holds its place at the API until it ends or is dropped.
+//! A streamed response body. Its call is in flight until the body ends or is dropped.
 
 use outflow::{Api, Outflow, Rules};
 use outflow_mock::{Content, MockApi, MockResponse};
@@ -16,11 +16,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     api.rules = Rules::with_limit("10/s".parse()?);
     let client = Outflow::init([api])?;
 
-    let answer = client.get("archive", "/dump").send_streaming().await?;
-    let (mut body, mut bytes) = (answer.stream(), 0);
-    while let Some(piece) = body.chunk().await {
-        bytes += piece?.len();
+    let response = client.get("archive", "/dump").send_streaming().await?;
+    let (mut body, mut bytes) = (response.stream(), 0);
+    while let Some(chunk) = body.chunk().await {
+        bytes += chunk?.len();
     }
-    println!("{bytes} bytes, never all of them at once");
+    println!("{bytes} bytes, read in chunks");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The door in front of a client that is not ours: here hyper's, and any other tower service alike.
+//! The tower layer around another HTTP client: here hyper's; any tower service works.
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = strict.listen().await?;
 
     let rules = Rules::with_limit("5/s".parse()?);
-    let door = Upstream::new("strict", rules, Arc::new(SystemClock::new()), Events::new())?;
+    let upstream = Upstream::new("strict", rules, Arc::new(SystemClock::new()), Events::new())?;
     let hyper = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
-    let mut governed = UpstreamLayer::new(door).layer(hyper);
+    let mut service = UpstreamLayer::new(upstream).layer(hyper);
 
     for _ in 0..11 {
         let request = Request::get(server.url()).body(Full::default())?;
-        let response = governed.call(request).await?;
+        let response = service.call(request).await?;
         let status = response.status();
         response.into_body().collect().await?;
         println!("{status}");
     }
-    println!("{} were refused", strict.audit().refused());
+    println!("{} were throttled", strict.audit().refused());
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! One API as the client calls it: where it is, who we are there, and how patient we are.
+//! One API as the client calls it: address, credential, rules, timeouts, retries.
 //!
-//! Plain values, checked when they are made: a base URL that parsed, limits that exist, a secret that
-//! does not print itself. A configuration file is read into them, and a program may write them by
-//! hand. The rules of the door are one field; this file adds what only a sender needs.
+//! The values are checked when they are created: a parsed base URL, valid limits, a secret that does not
+//! print itself. A program writes them by hand, or the configuration provides them. The rules of the
+//! upstream are one field; the other fields are for sending.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,51 +15,51 @@ use smol_str::SmolStr;
 use crate::base_url::BaseUrl;
 use crate::rules::Rules;
 
-/// An API and everything that is configured about it.
+/// Configuration of one API.
 ///
 /// ```
 /// use outflow::{Api, Rules};
 ///
 /// let mut api = Api::new("github", "https://api.github.com".parse()?);
-/// api.rules = Rules::limited_to("10/s".parse()?);
+/// api.rules = Rules::with_limit("10/s".parse()?);
 /// api.retry.count = 1;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Api {
-    /// What it is called in calls, logs and metrics.
+    /// The name in calls, logs and metrics.
     pub name: SmolStr,
-    /// Where it is.
+    /// The base URL.
     pub base_url: BaseUrl,
-    /// Who we are there.
+    /// The credential.
     pub credential: Option<Credential>,
-    /// What it allows.
+    /// The rules of its upstream.
     pub rules: Rules,
-    /// How long we wait for it.
+    /// The timeouts of an attempt.
     pub timeouts: Timeouts,
-    /// When a failed attempt is repeated.
+    /// The retries of failed attempts.
     pub retry: RetryConfig,
-    /// Whether its answers are kept.
+    /// The caching of its responses.
     pub cache: CacheMode,
-    /// How long past its time a kept answer may be given when the API fails, beyond what it allows
-    /// itself; zero adds nothing. Choose how old an answer may be and still be better than none.
+    /// The additional time that a stale response may be used if the API fails; zero adds nothing. Choose
+    /// the age at which a response is still better than none.
     pub stale_if_error: Duration,
-    /// The methods that may be used; none means all.
+    /// The allowed methods; none means all.
     pub methods: Vec<Method>,
-    /// How it is reached.
+    /// The proxy.
     pub proxy: Proxy,
-    /// Whom we take it to be.
+    /// The trusted certificates.
     pub trust: TlsTrust,
-    /// Whether its name may lead into a private network.
+    /// The addresses that its name may resolve to.
     pub addresses: AddressPolicy,
-    /// How many redirects are followed; 0 follows none.
+    /// The maximum number of followed redirects; 0 follows none.
     pub redirects: u8,
-    /// The largest body that is read whole.
+    /// The largest body that is read as a whole.
     pub max_body: u64,
 }
 
 impl Api {
-    /// An API with the usual settings: five calls a second, ten seconds an attempt, two retries.
+    /// Creates an API with the defaults: five calls a second, ten seconds an attempt, two retries.
     pub fn new(name: &str, base_url: BaseUrl) -> Self {
         Self {
             name: SmolStr::new(name),
@@ -80,18 +80,17 @@ impl Api {
     }
 }
 
-/// A key and how it is shown to the API.
+/// A secret and its placement in requests.
 #[derive(Clone, Debug)]
 pub struct Credential {
-    /// The key.
+    /// The secret.
     pub secret: SecretString,
-    /// How it is sent.
+    /// The placement.
     pub place: CredentialPlacement,
 }
 
 impl PartialEq for Credential {
-    /// Two of our own are compared, when a configuration is read again: nobody measures how long that
-    /// takes.
+    /// Compares two configured secrets on a reload. No attacker measures its time.
     fn eq(&self, other: &Self) -> bool {
         self.place == other.place && self.secret.expose_secret() == other.secret.expose_secret()
     }
@@ -99,7 +98,7 @@ impl PartialEq for Credential {
 
 impl Eq for Credential {}
 
-/// How a key is sent.
+/// Placement of a secret in requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CredentialPlacement {
     /// `Authorization: Bearer KEY`.
@@ -110,15 +109,15 @@ pub enum CredentialPlacement {
     Query(SmolStr),
 }
 
-/// How long one attempt may take. Waiting for a permit is bounded by the rules' `max_wait`, and both
-/// by the caller's own deadline.
+/// Timeouts of one attempt. The rules' `max_wait` bounds the wait for a permit, and the caller's deadline
+/// bounds both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// From the attempt's beginning to the end of its body, if that is read whole, or to its head.
+    /// From the start to the end of the body if it is read as a whole, or to the head otherwise.
     pub attempt: Duration,
-    /// Until there is a connection, TLS included.
+    /// Until the connection is established, TLS included.
     pub connect: Duration,
-    /// The longest silence while a response comes in.
+    /// The longest pause within a response.
     pub read: Duration,
 }
 
@@ -132,14 +131,14 @@ impl Default for Timeouts {
     }
 }
 
-/// When a failed attempt is repeated.
+/// Retries of failed attempts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RetryConfig {
-    /// How often, at most.
+    /// The maximum number of retries.
     pub count: u32,
-    /// How long between.
+    /// The wait before each.
     pub backoff: Backoff,
-    /// How many retries all calls together may make.
+    /// The budget that all calls share.
     pub budget: RetryBudgetSettings,
 }
 
@@ -153,23 +152,23 @@ impl Default for RetryConfig {
     }
 }
 
-/// Whether answers are kept.
+/// Caching of responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CacheMode {
-    /// Nothing is kept.
+    /// No caching.
     #[default]
     Off,
-    /// As the answers themselves say.
+    /// As the responses say.
     Standard,
-    /// Every good answer to a GET is kept so long, whatever it says of freshness; what it forbids to
-    /// keep or to share is still not.
+    /// Each successful response to a GET is fresh for this time, regardless of its own lifetime. It is
+    /// still not stored if it forbids storing or sharing.
     Force(Duration),
 }
 
-/// How an API is reached.
+/// Proxy of an API.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Proxy {
-    /// Directly, whatever the environment says: who holds keys does not follow it unasked.
+    /// No proxy, regardless of the environment: requests carry secrets.
     #[default]
     None,
     /// As `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` say.
@@ -178,24 +177,24 @@ pub enum Proxy {
     Url(BaseUrl),
 }
 
-/// Whom we take an API to be.
+/// Trusted certificates of an API.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum TlsTrust {
-    /// Whoever the machine trusts.
+    /// The certificates of the system.
     #[default]
     System,
-    /// Whoever this file of certificates vouches for.
+    /// The certificates of this file.
     File(PathBuf),
-    /// Anybody. For a test at most: whoever sits on the way reads the keys.
-    Anybody,
+    /// Any certificate. Only for tests: an attacker on the path could read the secrets.
+    AnyCertificate,
 }
 
-/// Whether a name may lead into a private network.
+/// Addresses that an API's name may resolve to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AddressPolicy {
-    /// Public addresses, and private ones only where the base URL itself is one or says `localhost`.
+    /// Public addresses. Private ones only if the base URL is one or names `localhost`.
     #[default]
     Public,
-    /// Any.
+    /// Any address.
     Any,
 }

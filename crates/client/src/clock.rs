@@ -1,10 +1,9 @@
-//! The operating system's clock, read here and nowhere else in this crate.
+//! The operating system's clock, which no other file of this crate reads.
 //!
-//! The monotonic clock of the system, not a counter of the processor: reading a counter is a few
-//! nanoseconds faster and can step backwards between cores, which a limit must never see. On Unix
-//! the system is asked directly: the standard library's instant hides its number, and getting it
-//! out again costs a fifth of the whole reading, for every call that is ever admitted. It hands out
-//! points in time and makes no decision with them; nothing here waits.
+//! It is the monotonic clock of the system, not a counter of the processor: a counter is a few
+//! nanoseconds faster, but can step backwards between cores, which a limit must never see. On Unix the
+//! system is called directly: the standard library hides the number of its instant, and getting it costs
+//! a fifth of each reading. The clock makes no decision and never waits.
 
 use std::sync::{Once, OnceLock, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,10 +12,10 @@ use outflow_core::{Clock, Nanos, Timer, TimerCallback, WallTime};
 
 use crate::timer_thread::TimerThread;
 
-/// The system's monotonic and civil time.
+/// The system's monotonic time and wall-clock time.
 ///
-/// All clocks of one process share an origin (on Unix it is the system's own, so those of all
-/// processes do), so that what one of them stamped can be compared with what another tells.
+/// All clocks of one process share an origin, so that their instants are comparable. On Unix it is the
+/// system's own, which all processes share.
 ///
 /// ```
 /// use outflow::SystemClock;
@@ -32,7 +31,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// The clock of this system.
+    /// Creates the clock of this system.
     pub const fn new() -> Self {
         Self {
             _read_only_here: (),
@@ -51,46 +50,46 @@ impl Clock for SystemClock {
         reason = "this is the one file of the crate that reads the clock"
     )]
     fn wall(&self) -> WallTime {
-        civil(SystemTime::now())
+        to_wall_time(SystemTime::now())
     }
 }
 
 impl Timer for SystemClock {
-    fn ring_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>) {
-        bell().ring_at(at, alarm);
+    fn ring_at(&self, at: Nanos, callback: Weak<dyn TimerCallback>) {
+        timer_thread().fire_at(at, callback);
     }
 }
 
-/// The bell of this process. Its thread is started with the first alarm and ends with the process:
-/// it holds nothing that would have to be given back.
-fn bell() -> &'static TimerThread {
-    static BELL: OnceLock<TimerThread> = OnceLock::new();
+/// Returns the timer thread of this process. It starts with the first callback and ends with the process,
+/// because it holds nothing to release.
+fn timer_thread() -> &'static TimerThread {
+    static TIMER: OnceLock<TimerThread> = OnceLock::new();
     static STARTED: Once = Once::new();
-    let bell = BELL.get_or_init(TimerThread::default);
-    STARTED.call_once(|| start(bell));
-    bell
+    let timer = TIMER.get_or_init(TimerThread::default);
+    STARTED.call_once(|| start_thread(timer));
+    timer
 }
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the clock's own thread, which rings for the whole process and is never drained"
+    reason = "the timer thread serves the whole process and is never drained"
 )]
-fn start(bell: &'static TimerThread) {
-    let thread = std::thread::Builder::new().name("outflow-bell".to_owned());
+fn start_thread(timer: &'static TimerThread) {
+    let thread = std::thread::Builder::new().name("outflow-timer".to_owned());
     let started = thread.spawn(|| {
-        precise();
-        bell.run(&SystemClock::new())
+        disable_timer_slack();
+        timer.run(&SystemClock::new())
     });
     if started.is_err() {
-        tracing::error!("no thread for the timer: calls that wait will only go when others end");
+        tracing::error!("cannot start the timer thread: waiting calls start only when others end");
     }
 }
 
-/// The system may wake a thread fifty microseconds late to save a wake-up; this one may not be.
-fn precise() {
+/// Disables the slack of up to fifty microseconds with which the system groups wake-ups.
+fn disable_timer_slack() {
     #[cfg(target_os = "linux")]
     if rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).is_err() {
-        tracing::debug!("the timer's slack stays as it is");
+        tracing::debug!("cannot disable the timer slack");
     }
 }
 
@@ -108,7 +107,7 @@ mod monotonic {
         nanos(clock_gettime(ClockId::Monotonic))
     }
 
-    /// The system counts from its start, so neither part is negative; 584 years are the end.
+    /// Converts a time since the system's start, which is never negative, up to 584 years.
     #[inline]
     pub(super) fn nanos(time: Timespec) -> Nanos {
         let (secs, rest) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
@@ -134,9 +133,9 @@ mod monotonic {
     }
 }
 
-/// A machine whose date is before 1970 is told as 1970: dates from servers then lie in the future,
-/// which waits too long rather than too short.
-fn civil(now: SystemTime) -> WallTime {
+/// Converts the system's date. A date before 1970 counts as 1970: dates of servers are then in the future,
+/// and waits are too long instead of too short.
+fn to_wall_time(now: SystemTime) -> WallTime {
     now.duration_since(UNIX_EPOCH)
         .map_or(WallTime::EPOCH, WallTime::since_epoch)
 }
@@ -147,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    // A thousand readings are taken faster than most clocks tick: equal ones are fine, less is not.
+    // A thousand readings are faster than the ticks of most clocks: equal ones are valid, lower ones not.
     #[test]
     fn the_monotonic_time_never_runs_backwards() {
         let clock = SystemClock::new();
@@ -171,8 +170,11 @@ mod tests {
         );
     }
 
-    // The standard library reads the same clock: what passes on one passes on the other.
-    #[expect(clippy::disallowed_methods, reason = "compares with what it replaces")]
+    // The standard library reads the same clock, so both advance equally.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "compares with the clock that it replaces"
+    )]
     #[test]
     fn it_runs_as_fast_as_the_standard_library() {
         let clock = SystemClock::new();
@@ -183,21 +185,24 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn seconds_and_their_rest_add_up_and_end_with_the_timeline() {
-        let told = |tv_sec, tv_nsec| monotonic::nanos(rustix::time::Timespec { tv_sec, tv_nsec });
-        assert_eq!(told(3, 7), Nanos::from_nanos(3_000_000_007));
-        assert_eq!(told(i64::MAX, 999_999_999), Nanos::MAX);
+    fn seconds_and_nanoseconds_add_up_and_saturate() {
+        let nanos = |tv_sec, tv_nsec| monotonic::nanos(rustix::time::Timespec { tv_sec, tv_nsec });
+        assert_eq!(nanos(3, 7), Nanos::from_nanos(3_000_000_007));
+        assert_eq!(nanos(i64::MAX, 999_999_999), Nanos::MAX);
     }
 
-    // The date of this test's writing: a clock that answers an earlier one reads something else.
+    // The date of this test's writing: an earlier one would be the reading of another clock.
     #[test]
-    fn civil_time_is_counted_from_1970() {
+    fn wall_clock_time_counts_from_1970() {
         let written = WallTime::from_unix_secs(1_760_000_000);
         assert!(SystemClock::new().wall() > written);
         assert_eq!(
-            civil(UNIX_EPOCH + Duration::from_secs(5)),
+            to_wall_time(UNIX_EPOCH + Duration::from_secs(5)),
             WallTime::from_unix_secs(5)
         );
-        assert_eq!(civil(UNIX_EPOCH - Duration::from_secs(5)), WallTime::EPOCH);
+        assert_eq!(
+            to_wall_time(UNIX_EPOCH - Duration::from_secs(5)),
+            WallTime::EPOCH
+        );
     }
 }

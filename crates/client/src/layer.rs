@@ -1,10 +1,9 @@
-//! The door in front of any HTTP client that is a tower service.
+//! A tower layer that applies an upstream's limits to any HTTP client.
 //!
-//! A layer for stacks that exist already: each request waits for a permit, goes to the service below,
-//! and its answer is told to the door; the body keeps its place at the API until it ends. Nothing is
-//! retried, cached or redirected: that is the stack's own business, and a retry layer above this one
-//! takes a permit for each attempt. The service below is asked whether it is ready after the permit
-//! came and not before, so that nothing of it is held while a call waits.
+//! Each request waits for a permit and goes to the inner service, and its response settles the permit; a
+//! call stays in flight until its body ends. The layer does not retry, cache or redirect: a retry layer
+//! above it acquires a permit for each attempt. The inner service is polled for readiness after the
+//! permit is granted, so that a waiting call holds nothing of it.
 
 mod body;
 mod future;
@@ -17,25 +16,26 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 pub use self::body::UpstreamBody;
+use self::future::LayerCall;
 pub use self::future::UpstreamFuture;
 use crate::refusal::Refusal;
-use crate::upstream::{AcquireOptions, Upstream};
+use crate::upstream::{AcquireOptions, Target, Upstream};
 
-/// Puts the door of an API in front of a service.
+/// Layer that applies the limits of an upstream to a service.
 ///
-/// Which group a request is of follows from its method and path. One that carries an [`AcquireOptions`] among its
-/// extensions is governed by that instead, which is how a caller sets a cost, a priority or a deadline.
+/// The method and the path of a request decide its group, unless it has a [`Target`] among its
+/// extensions: use that to set a cost. An [`AcquireOptions`] extension sets a priority or a deadline.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use outflow::{Events, Govern, Rules, SystemClock, Upstream};
+/// use outflow::{Events, Rules, SystemClock, Upstream, UpstreamLayer};
 /// use tower_layer::Layer;
 ///
 /// # #[derive(Clone)] struct AnyClient;
-/// let rules = Rules::limited_to("10/s".parse()?);
-/// let door = Upstream::new("github", rules, Arc::new(SystemClock::new()), Events::new())?;
-/// let governed = Govern::new(door).layer(AnyClient);
-/// # let _ = governed;
+/// let rules = Rules::with_limit("10/s".parse()?);
+/// let github = Upstream::new("github", rules, Arc::new(SystemClock::new()), Events::new())?;
+/// let service = UpstreamLayer::new(github).layer(AnyClient);
+/// # let _ = service;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct UpstreamLayer {
 }
 
 impl UpstreamLayer {
-    /// Governs by the rules of this door.
+    /// Creates a layer for this upstream.
     pub const fn new(upstream: Upstream) -> Self {
         Self { upstream }
     }
@@ -61,7 +61,7 @@ impl<S> Layer<S> for UpstreamLayer {
     }
 }
 
-/// A service behind the door of an API.
+/// Service with the limits of an upstream.
 #[derive(Clone, Debug)]
 pub struct UpstreamService<S> {
     upstream: Upstream,
@@ -81,21 +81,26 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let asked = request.extensions().get::<AcquireOptions>().copied();
-        let ask = asked.unwrap_or_else(|| {
-            let route = self.upstream.route(request.method(), request.uri().path());
-            AcquireOptions::new(route)
+        let extensions = request.extensions();
+        let options = extensions.get::<AcquireOptions>().copied();
+        let target = extensions.get::<Target>().copied().unwrap_or_else(|| {
+            let upstream = &self.upstream;
+            upstream.route(request.method(), request.uri().path())
         });
-        UpstreamFuture::new(self.upstream.clone(), ask, self.inner.clone(), request)
+        let call = LayerCall {
+            target,
+            options: options.unwrap_or_default(),
+        };
+        UpstreamFuture::new(self.upstream.clone(), call, self.inner.clone(), request)
     }
 }
 
-/// Why a governed request brought no answer.
+/// Failure of a request behind the layer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LayerError<E> {
-    /// The door did not open.
+    /// The upstream refused a permit.
     Refused(Refusal),
-    /// The service below failed.
+    /// The inner service failed.
     Failed(E),
 }
 

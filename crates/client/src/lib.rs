@@ -51,18 +51,18 @@ pub use config::Config;
 pub use error::Error;
 pub use event::{Event, Events, Observer};
 pub use layer::{LayerError, UpstreamBody, UpstreamFuture, UpstreamLayer, UpstreamService};
-pub use limiter_registry::{DEFAULT_MOST_NAMES, LimiterHandle, LimiterRegistry, RegistryFull};
+pub use limiter_registry::{DEFAULT_MAX_NAMES, LimiterHandle, LimiterRegistry, RegistryFull};
 pub use path_pattern::{InvalidPattern, PathPattern};
 pub use preset::Preset;
-pub use refusal::{Refusal, RefusalReason, WaitEstimate, WaitReason};
+pub use refusal::{Refusal, RefusalReason};
 pub use rules::{
     AlertThresholds, DEFAULT_GROUP, Group, HealthScope, Route, Rules, WaitMode, WhenAsleep,
 };
 pub use tasks::{CancelToken, ShutdownReport, SpawnError, TaskGroup, TaskReport, Tasks};
 pub use upstream::{
-    Acquire, AcquireOptions, Alerted, AttemptResult, EffectiveLimit, FleetShare, GroupReport,
-    HealthReport, InvalidRules, LimitFeedback, LimitReport, LimitScope, PendingBody, Permit,
-    RemainingQuota, SharedTimer, Target, Upstream, UpstreamReport, UsageHistory, Verdict,
+    Acquire, AcquireOptions, AttemptResult, EffectiveLimit, FleetShare, GroupReport, HealthReport,
+    InvalidRules, LimitFeedback, LimitReport, LimitScope, PendingBody, Permit, RemainingQuota,
+    SharedTimer, Target, Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
 };
 
 /// README example, compiled and run with the doc tests.

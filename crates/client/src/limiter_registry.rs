@@ -1,14 +1,12 @@
-//! A limiter per name, made on first use.
+//! Limiters by name, created on first use.
 //!
-//! Groups and tenants are known by name, and their names are found out as requests come. Looking a
-//! known name up takes no lock: names are never removed, so the table is made of slots that are
-//! filled once, and a full table is followed by one twice as large. (Taking and releasing a lock that
-//! readers share costs about 20 ns even if nobody else wants it.) Whoever asks often
-//! [resolves](Registry::resolve) a name once and keeps the [`LimiterHandle`]: it then pays not even the hash.
+//! Groups and tenants have names that become known with their requests. Looking up a known name takes no
+//! lock: names are never removed, so the slots of a table are filled once, and a full table is followed by
+//! one twice as large. (A shared lock costs about 20 ns even without contention.) For frequent use,
+//! [resolve](LimiterRegistry::resolve) a name once and store the [`LimiterHandle`], which skips the hash.
 //!
-//! It never grows past its bound and never forgets: a name beyond the bound is answered with
-//! [`RegistryFull`], because to drop a limiter that still counts would let its next request through too
-//! early.
+//! The registry has a bound and never forgets: a name beyond the bound gets [`RegistryFull`], because
+//! dropping a limiter in use would allow its next request too early.
 
 mod table;
 
@@ -27,12 +25,12 @@ use table::LimiterTable;
 /// Limiters by name.
 ///
 /// ```
-/// use outflow::Registry;
-/// use outflow::core::{Cost, Limiter, Nanos, Rate};
+/// use outflow::LimiterRegistry;
+/// use outflow::core::{Cost, Nanos, Rate, SharedLimiter};
 ///
 /// let rate: Rate = "10/s".parse()?;
-/// Limiter::sliding(rate)?;
-/// let tenants = Registry::new(move |_| Limiter::sliding(rate).expect("tried above"));
+/// SharedLimiter::sliding(rate)?;
+/// let tenants = LimiterRegistry::new(move |_| SharedLimiter::sliding(rate).expect("checked above"));
 /// assert!(tenants.take("alice", Nanos::ZERO, Cost::new(10))?.is_allow());
 /// assert!(tenants.take("bob", Nanos::ZERO, Cost::new(10))?.is_allow(), "each has its own");
 ///
@@ -43,51 +41,51 @@ use table::LimiterTable;
 pub struct LimiterRegistry {
     /// Each twice as large as the one before; all names are in the newest.
     tables: [OnceLock<LimiterTable>; TABLES],
-    /// The newest table. Only a hint: who misses a name looks again where no table can be added.
+    /// The newest table. Only a hint: a missed name is looked up again under the lock.
     newest: AtomicUsize,
     names: AtomicUsize,
-    /// Held by whoever brings a new name.
+    /// Held while a name is added.
     growing: Mutex<()>,
-    most: usize,
+    max_names: usize,
     hasher: RandomState,
     make: Box<dyn Fn(&str) -> SharedLimiter + Send + Sync>,
 }
 
 impl LimiterRegistry {
-    /// An empty registry of at most [`DEFAULT_MOST_NAMES`]. `make` is called once for each name, at
-    /// its first use, and must not ask this registry for a new name: it would wait for itself.
+    /// Creates an empty registry of at most [`DEFAULT_MAX_NAMES`] names. It calls `make` once for each
+    /// name, on first use. `make` must not add a name to this registry: it would wait for itself.
     pub fn new(make: impl Fn(&str) -> SharedLimiter + Send + Sync + 'static) -> Self {
         Self {
             tables: [const { OnceLock::new() }; TABLES],
             newest: AtomicUsize::new(0),
             names: AtomicUsize::new(0),
             growing: Mutex::new(()),
-            most: DEFAULT_MOST_NAMES,
+            max_names: DEFAULT_MAX_NAMES,
             hasher: RandomState::default(),
             make: Box::new(make),
         }
     }
 
-    /// The same registry with another bound. Choose what memory allows: a sliding limit keeps 8
-    /// bytes for each of its units.
+    /// Sets the maximum number of names. Choose it by memory: a sliding limit uses 8 bytes for each of its
+    /// units.
     #[must_use]
-    pub fn holding_at_most(mut self, names: usize) -> Self {
-        self.most = names;
+    pub fn with_max_names(mut self, names: usize) -> Self {
+        self.max_names = names;
         self
     }
 
-    /// The limiter of that name, to be kept and asked directly.
+    /// Returns the limiter of a name, to be stored and used directly.
     ///
     /// # Errors
-    /// If the name is new and the registry holds as many as it may.
+    /// If the name is new and the registry is full.
     pub fn resolve(&self, name: &str) -> Result<LimiterHandle, RegistryFull> {
         self.with(name, LimiterHandle::clone)
     }
 
-    /// Takes `cost` from the limiter of that name.
+    /// Takes `cost` from the limiter of a name.
     ///
     /// # Errors
-    /// If the name is new and the registry holds as many as it may.
+    /// If the name is new and the registry is full.
     #[inline]
     pub fn take(
         &self,
@@ -98,12 +96,12 @@ impl LimiterRegistry {
         self.with(name, |handle| handle.take(now, cost))
     }
 
-    /// How many names it holds.
+    /// Returns the number of names.
     pub fn len(&self) -> usize {
         self.names.load(Ordering::Relaxed)
     }
 
-    /// True until the first name is used.
+    /// Returns true until the first name is used.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -113,7 +111,7 @@ impl LimiterRegistry {
         let hash = self.hasher.hash_one(name);
         match self.find(hash, name) {
             Some(handle) => Ok(f(handle)),
-            None => self.first_use(hash, name).map(|handle| f(&handle)),
+            None => self.add_name(hash, name).map(|handle| f(&handle)),
         }
     }
 
@@ -124,31 +122,33 @@ impl LimiterRegistry {
     }
 
     #[cold]
-    fn first_use(&self, hash: u64, name: &str) -> Result<LimiterHandle, RegistryFull> {
+    fn add_name(&self, hash: u64, name: &str) -> Result<LimiterHandle, RegistryFull> {
         let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have been first while nobody held the lock.
+        // Another thread may have added it before this one got the lock.
         if let Some(handle) = self.find(hash, name) {
             return Ok(handle.clone());
         }
-        let full = RegistryFull { most: self.most };
-        if self.len() >= self.most {
+        let full = RegistryFull {
+            max_names: self.max_names,
+        };
+        if self.len() >= self.max_names {
             return Err(full);
         }
         let handle = LimiterHandle(Arc::new(NamedLimiter {
             name: name.into(),
             limiter: (self.make)(name),
         }));
-        let table = self.table_with_room().ok_or(full)?;
+        let table = self.spacious_table().ok_or(full)?;
         table.insert(hash, handle.clone());
         self.names.fetch_add(1, Ordering::Relaxed);
         Ok(handle)
     }
 
-    /// The newest table, or its successor if it is half full. Called with the lock held.
-    fn table_with_room(&self) -> Option<&LimiterTable> {
+    /// Returns the newest table, or its successor if it is half full. The caller holds the lock.
+    fn spacious_table(&self) -> Option<&LimiterTable> {
         let newest = self.newest.load(Ordering::Acquire);
         let table = self.tables.get(newest)?.get_or_init(LimiterTable::first);
-        if table.has_room_for(self.len() + 1) {
+        if table.has_space_for(self.len() + 1) {
             return Some(table);
         }
         let larger = self.tables.get(newest + 1)?.get_or_init(|| table.doubled());
@@ -159,19 +159,19 @@ impl LimiterRegistry {
 
 impl fmt::Debug for LimiterRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry")
+        f.debug_struct("LimiterRegistry")
             .field("names", &self.len())
-            .field("most", &self.most)
+            .field("max_names", &self.max_names)
             .finish_non_exhaustive()
     }
 }
 
-/// A limiter that was looked up. Clones share it.
+/// A limiter and its name. Clones share it.
 #[derive(Clone, Debug)]
 pub struct LimiterHandle(Arc<NamedLimiter>);
 
 impl LimiterHandle {
-    /// The name it was looked up by.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -185,25 +185,25 @@ impl Deref for LimiterHandle {
     }
 }
 
-/// Name and limiter side by side: one is read right after the other.
+/// Name and limiter next to each other: one is read right after the other.
 #[derive(Debug)]
 struct NamedLimiter {
     name: SmolStr,
     limiter: SharedLimiter,
 }
 
-/// A new name that finds no room.
+/// Error for a new name beyond the bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegistryFull {
-    most: usize,
+    max_names: usize,
 }
 
 impl fmt::Display for RegistryFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no room for another name beside {}: allow more, or let several share one",
-            self.most
+            "the registry is full with {} names: raise the maximum, or let names share a limiter",
+            self.max_names
         )
     }
 }
@@ -213,8 +213,8 @@ impl std::error::Error for RegistryFull {}
 /// More doublings than any memory allows.
 const TABLES: usize = 40;
 
-/// About as many tenants as one process serves; a million limits of 10/s weigh 250 MB.
-pub const DEFAULT_MOST_NAMES: usize = 1 << 20;
+/// More tenants than one process usually serves; a million limits of 10/s use 250 MB.
+pub const DEFAULT_MAX_NAMES: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -226,9 +226,9 @@ mod tests {
         SharedLimiter::sliding("10/s".parse().expect("valid")).expect("small")
     }
 
-    // Eight threads meet at each of 100 new names: more than one limiter would let more than ten pass.
+    // Eight threads race for each of 100 new names: a second limiter would allow more than ten.
     #[test]
-    fn concurrent_first_use_makes_one_limiter() {
+    fn concurrent_first_use_creates_one_limiter() {
         let made = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&made);
         let registry = LimiterRegistry::new(move |_| {
@@ -247,7 +247,11 @@ mod tests {
         let barrier = Barrier::new(8);
         let take_five = || {
             barrier.wait();
-            let take = |_: &i32| registry.take(name, Nanos::ZERO, Cost::ONE).expect("room");
+            let take = |_: &i32| {
+                registry
+                    .take(name, Nanos::ZERO, Cost::ONE)
+                    .expect("not full")
+            };
             (0..5).filter(|n| take(n).is_allow()).count()
         };
         std::thread::scope(|scope| {
@@ -261,21 +265,21 @@ mod tests {
 
     #[test]
     fn a_name_beyond_the_bound_is_refused_and_the_known_ones_stay() {
-        let registry = LimiterRegistry::new(|_| ten_per_second()).holding_at_most(2);
-        registry.resolve("a").expect("room");
-        registry.resolve("b").expect("room");
+        let registry = LimiterRegistry::new(|_| ten_per_second()).with_max_names(2);
+        registry.resolve("a").expect("not full");
+        registry.resolve("b").expect("not full");
         assert_eq!(
             registry.resolve("c").map(drop),
-            Err(RegistryFull { most: 2 })
+            Err(RegistryFull { max_names: 2 })
         );
-        assert!(registry.resolve("a").is_ok(), "a known name needs no room");
+        assert!(registry.resolve("a").is_ok(), "a known name needs no space");
         assert_eq!(registry.len(), 2);
     }
 
-    // Eight threads bring 400 names to 100 places: the bound holds across shards.
+    // Eight threads add 400 names to a registry of 100.
     #[test]
-    fn the_bound_holds_when_many_names_come_at_once() {
-        let registry = LimiterRegistry::new(|_| ten_per_second()).holding_at_most(100);
+    fn the_bound_holds_for_concurrent_names() {
+        let registry = LimiterRegistry::new(|_| ten_per_second()).with_max_names(100);
         let fifty_names = |thread: usize| {
             let known = |n: &usize| registry.resolve(&format!("{thread}/{n}")).is_ok();
             (0..50).filter(known).count()
@@ -291,17 +295,19 @@ mod tests {
         assert_eq!((known, registry.len()), (100, 100));
     }
 
-    // A thousand names outgrow the first table four times.
+    // A thousand names exceed the first table four times.
     #[test]
     fn growing_keeps_every_limiter() {
         let registry = LimiterRegistry::new(|_| ten_per_second());
         let handles: Vec<_> = (0..1_000)
-            .map(|n| registry.resolve(&format!("tenant {n}")).expect("room"))
+            .map(|n| registry.resolve(&format!("tenant {n}")).expect("not full"))
             .collect();
         for (n, handle) in handles.iter().enumerate() {
             let name = format!("tenant {n}");
             assert!(handle.take(Nanos::ZERO, Cost::new(10)).is_allow(), "{name}");
-            let again = registry.take(&name, Nanos::ZERO, Cost::ONE).expect("room");
+            let again = registry
+                .take(&name, Nanos::ZERO, Cost::ONE)
+                .expect("not full");
             assert!(!again.is_allow(), "{name} got a second limiter");
             assert_eq!(handle.name(), name);
         }
@@ -311,21 +317,26 @@ mod tests {
     #[test]
     fn a_handle_and_its_name_share_one_limit() {
         let registry = LimiterRegistry::new(|_| ten_per_second());
-        let handle = registry.resolve("shared").expect("room");
+        let handle = registry.resolve("shared").expect("not full");
         assert!(handle.take(Nanos::ZERO, Cost::new(10)).is_allow());
         let by_name = registry
             .take("shared", Nanos::ZERO, Cost::ONE)
-            .expect("room");
+            .expect("not full");
         assert_eq!(by_name, Decision::WaitUntil(Nanos::from_secs(1)));
     }
 
     #[test]
-    fn names_make_their_own_limits() {
+    fn each_name_gets_its_own_limit() {
         let registry = LimiterRegistry::new(|name| match name {
             "small" => SharedLimiter::sliding("1/s".parse().expect("valid")).expect("small"),
             _ => ten_per_second(),
         });
-        let remaining = |name| registry.resolve(name).expect("room").remaining(Nanos::ZERO);
+        let remaining = |name| {
+            registry
+                .resolve(name)
+                .expect("not full")
+                .remaining(Nanos::ZERO)
+        };
         assert_eq!((remaining("small"), remaining("large")), (1, 10));
     }
 }

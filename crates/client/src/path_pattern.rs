@@ -1,7 +1,7 @@
-//! Which paths a route is about.
+//! Path patterns of routes.
 //!
-//! Whole segments only: `*` or `{name}` stands for one of them and a `**` at the end for all that
-//! follow, none included. No regular expressions: a route is decided for every call, and who reads a
+//! A pattern matches whole segments: `*` or `{name}` is one of them, and `**` at the end is any number,
+//! none included. There are no regular expressions: every call is routed, and the reader of a
 //! configuration must see at once what it matches.
 
 use std::fmt;
@@ -12,14 +12,14 @@ use percent_encoding::percent_decode_str;
 /// A pattern of path segments.
 ///
 /// ```
-/// use outflow::Pattern;
+/// use outflow::PathPattern;
 ///
-/// let orders: Pattern = "/v1/orders/{id}".parse()?;
+/// let orders: PathPattern = "/v1/orders/{id}".parse()?;
 /// assert!(orders.matches("/v1/orders/17"));
 /// assert!(!orders.matches("/v1/orders"));
 /// assert!(!orders.matches("/v1/orders/17/lines"));
 ///
-/// let everything: Pattern = "/v1/**".parse()?;
+/// let everything: PathPattern = "/v1/**".parse()?;
 /// assert!(everything.matches("/v1") && everything.matches("/v1/a/b?page=2"));
 /// # Ok::<(), outflow::InvalidPattern>(())
 /// ```
@@ -27,7 +27,8 @@ use percent_encoding::percent_decode_str;
 pub struct PathPattern {
     written: Box<str>,
     segments: Vec<PathSegment>,
-    rest: PatternTail,
+    /// True if `**` ends the pattern.
+    is_open: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,35 +37,31 @@ enum PathSegment {
     Any,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum PatternTail {
-    Nothing,
-    Anything,
-}
-
 impl PathPattern {
-    /// Whether a path is meant. A query is not looked at, and a trailing slash makes no difference.
+    /// Returns true if the pattern matches a path. Queries and trailing slashes make no difference.
     pub fn matches(&self, path: &str) -> bool {
         let mut given = segments(path);
         for wanted in &self.segments {
             match (wanted, given.next()) {
                 (_, None) => return false,
-                (PathSegment::This(name), Some(segment)) if !same(name, segment) => return false,
+                (PathSegment::This(name), Some(segment)) if !is_same_segment(name, segment) => {
+                    return false;
+                }
                 (PathSegment::This(_) | PathSegment::Any, Some(_)) => {}
             }
         }
-        self.rest == PatternTail::Anything || given.next().is_none()
+        self.is_open || given.next().is_none()
     }
 
-    /// As it was written.
+    /// Returns the pattern as written.
     pub fn as_str(&self) -> &str {
         &self.written
     }
 }
 
-/// Whether two segments are one to a server: `%6f` is an `o` to all of them. An encoded slash stays
-/// within its segment, where many APIs want it.
-fn same(one: &str, other: &str) -> bool {
+/// Returns true if two segments are equal to a server, for which `%6f` is an `o`. An encoded slash stays
+/// within its segment, as many APIs expect.
+fn is_same_segment(one: &str, other: &str) -> bool {
     one == other || percent_decode_str(one).eq(percent_decode_str(other))
 }
 
@@ -92,14 +89,14 @@ impl FromStr for PathPattern {
         let mut pattern = Self {
             written: written.into(),
             segments: Vec::new(),
-            rest: PatternTail::Nothing,
+            is_open: false,
         };
         for segment in segments(written) {
-            if pattern.rest == PatternTail::Anything {
+            if pattern.is_open {
                 return Err(InvalidPattern::NotAtTheEnd);
             }
             match segment {
-                "**" => pattern.rest = PatternTail::Anything,
+                "**" => pattern.is_open = true,
                 "*" => pattern.segments.push(PathSegment::Any),
                 named if named.starts_with('{') && named.ends_with('}') => {
                     pattern.segments.push(PathSegment::Any);
@@ -120,12 +117,12 @@ impl fmt::Display for PathPattern {
     }
 }
 
-/// Why a text is no pattern.
+/// Error in a path pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidPattern {
     /// It does not begin with a slash.
     NoSlash,
-    /// It speaks of a query or fragment, which is not matched.
+    /// It contains a query or fragment, which is not matched.
     Query,
     /// Something follows `**`.
     NotAtTheEnd,
@@ -138,9 +135,9 @@ impl fmt::Display for InvalidPattern {
         f.write_str(match self {
             Self::NoSlash => "a path pattern begins with `/`",
             Self::Query => "a path pattern ends before the `?`: queries are not matched",
-            Self::NotAtTheEnd => "`**` stands for all that follows: nothing may come after it",
+            Self::NotAtTheEnd => "`**` matches the rest of the path: nothing may follow it",
             Self::PartOfASegment => {
-                "`*` and `{name}` stand for a whole segment: write `/{name}/` or the exact text"
+                "`*` and `{name}` match a whole segment: write `/{name}/` or the exact text"
             }
         })
     }
@@ -153,8 +150,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_means_whole_segments() {
-        for (pattern, path, means) in [
+    fn a_pattern_matches_whole_segments() {
+        for (pattern, path, matches) in [
             ("/", "/", true),
             ("/", "/a", false),
             ("/**", "/", true),
@@ -168,13 +165,13 @@ mod tests {
             ("/a/*", "/a/b%2Fc", true),
             ("/a/b", "/a%2Fb", false),
         ] {
-            let read: PathPattern = pattern.parse().expect("valid");
-            assert_eq!(read.matches(path), means, "{pattern} and {path}");
+            let parsed: PathPattern = pattern.parse().expect("valid");
+            assert_eq!(parsed.matches(path), matches, "{pattern} and {path}");
         }
     }
 
     #[test]
-    fn what_cannot_match_as_meant_is_refused() {
+    fn an_ambiguous_pattern_is_rejected() {
         for (pattern, why) in [
             ("a", InvalidPattern::NoSlash),
             ("", InvalidPattern::NoSlash),

@@ -1,8 +1,7 @@
-//! What an API allows and how its callers are treated, as plain values.
+//! Rules of one API as plain values: limits, groups, routes, waiting, health.
 //!
-//! These are the rules behind the door and nothing else: no address, key or file. A program that
-//! sends by other means writes them by hand; a configuration file is read into them. Whether they fit
-//! together is checked once, where a door is made from them.
+//! They contain no address, key or file. A program writes them by hand, or the configuration provides
+//! them. [`Upstream`](crate::Upstream) checks once that they are consistent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,43 +21,43 @@ use crate::path_pattern::PathPattern;
 ///
 /// let rules = Rules::with_limit("10/s".parse()?);
 /// assert_eq!(rules.limits.len(), 1);
-/// assert!(rules.groups.is_empty(), "every call is of the group `default`");
+/// assert!(rules.groups.is_empty(), "all calls belong to the group `default`");
 /// # Ok::<(), outflow::core::InvalidRate>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// Limits that every call of the API counts against, whatever its group.
+    /// Limits that count all calls of the API.
     pub limits: Vec<Limit>,
-    /// Groups of endpoints with limits of their own. One called `default` takes what no route names.
+    /// Groups of endpoints with their own limits. The group `default` takes calls without a route.
     pub groups: Vec<Group>,
-    /// Which call is of which group; the first that matches decides.
+    /// Routes of calls to groups; the first match decides.
     pub routes: Vec<Route>,
-    /// What becomes of a call that cannot go at once.
+    /// The treatment of a call that cannot start at once.
     pub mode: WaitMode,
-    /// The longest that a call waits for its permit, unless its caller says less.
+    /// The longest wait for a permit, unless the caller sets a deadline.
     pub max_wait: Duration,
-    /// The most calls that wait at once; the next one is refused.
+    /// The maximum number of waiting calls; further calls are refused.
     pub queue: usize,
-    /// How long one attempt can take: one that was given up may still arrive until then.
+    /// The longest duration of an attempt: a cancelled one may still arrive until then.
     pub timeout: Duration,
-    /// The variables of the state machine, and with them how many calls may be in flight.
+    /// The variables of the health state machine, concurrency included.
     pub health: HealthConfig,
-    /// Whether groups fall ill together.
+    /// The scope of one health state.
     pub health_scope: HealthScope,
-    /// What becomes of a call while the state lets none go.
+    /// The treatment of a call while the health state allows none.
     pub when_asleep: WhenAsleep,
-    /// What the end of an attempt means.
+    /// The classification of attempts.
     pub policy: Policy,
-    /// How far evidence may move the limits.
+    /// The extent to which evidence adapts the limits.
     pub adaptive: AdaptiveMode,
-    /// Whose headers are believed.
+    /// The header dialects that are read for hints.
     pub dialects: Dialects,
-    /// When somebody is told that little is left.
+    /// Thresholds of usage and memory alerts.
     pub thresholds: AlertThresholds,
 }
 
 impl Rules {
-    /// No limit at all, and the usual treatment.
+    /// Creates rules without limits, with defaults for the rest.
     pub fn unlimited() -> Self {
         Self {
             limits: Vec::new(),
@@ -78,12 +77,12 @@ impl Rules {
         }
     }
 
-    /// What holds where nothing is configured: five calls a second.
+    /// Creates the default rules: five calls a second.
     pub fn with_default_limit() -> Self {
         Rate::per_second(5).map_or_else(|_| Self::unlimited(), Self::with_limit)
     }
 
-    /// One exact limit, counted as calls arrive at the server.
+    /// Creates rules with one exact limit, counted as calls arrive at the server.
     pub fn with_limit(rate: Rate) -> Self {
         Self {
             limits: vec![Limit::sliding(rate).counted(Accounting::Tight)],
@@ -95,19 +94,19 @@ impl Rules {
 /// Endpoints that share limits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// What it is called in reports.
+    /// The name in reports.
     pub name: SmolStr,
-    /// Other names by which it may be asked for.
+    /// Other names for it.
     pub aliases: Vec<SmolStr>,
-    /// Its own limits, beside those of the API. Shared by all who keep the rules: there may be a
-    /// hundred thousand groups.
+    /// Its own limits, in addition to those of the API. Clones share them: there may be a hundred
+    /// thousand groups.
     pub limits: Arc<[Limit]>,
-    /// What one call costs unless its route or its caller says otherwise.
+    /// The cost of a call, unless its route or its caller sets another.
     pub cost: Cost,
 }
 
 impl Group {
-    /// A group of this name, with these limits and calls of cost 1.
+    /// Creates a group with these limits and calls of cost 1.
     pub fn new(name: &str, limits: Vec<Limit>) -> Self {
         Self {
             name: SmolStr::new(name),
@@ -118,63 +117,62 @@ impl Group {
     }
 }
 
-/// Which calls are of a group.
+/// Assignment of calls to a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Route {
-    /// The methods it is about; none means all.
+    /// The methods; none means all.
     pub methods: Vec<Method>,
-    /// The paths it is about.
+    /// The paths.
     pub pattern: PathPattern,
     /// The group, by name or alias.
     pub group: SmolStr,
-    /// What such a call costs, if not what its group says.
+    /// The cost of such a call, in place of the group's.
     pub cost: Option<Cost>,
 }
 
-/// What becomes of a call that cannot go at once.
+/// Treatment of a call that cannot start at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WaitMode {
-    /// It waits for its turn, as long as its deadline allows.
+    /// It waits in the queue until its deadline.
     #[default]
     Wait,
-    /// It is refused at once and told when to come back.
+    /// It is refused at once, with the wait if it is known.
     Reject,
 }
 
-/// Whether groups fall ill together.
+/// Scope of one health state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HealthScope {
     /// One state for the whole API.
     #[default]
     Api,
-    /// One state for each group: a ban on orders does not stop quotes.
+    /// One state per group: a ban on orders does not stop quotes.
     Group,
 }
 
-/// What becomes of a call while the state lets none go.
+/// Treatment of a call while the health state allows none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WhenAsleep {
-    /// It is refused at once and told when that ends, as callers of a circuit breaker expect.
+    /// It is refused at once, as callers of a circuit breaker expect.
     #[default]
     Refuse,
-    /// It waits if its deadline allows it, for callers who would only ask again.
+    /// It waits if its deadline allows it, for callers that would only retry.
     Wait,
 }
 
-/// When somebody is told that little is left. Nothing is decided by these: a limit that is nearly used
-/// up is still a limit.
+/// Thresholds of alerts. No decision depends on them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AlertThresholds {
-    /// The share of a limit whose use is worth an alert.
+    /// The used share of a limit that raises an alert.
     pub usage: Share,
-    /// The memory of an API's meters, in bytes, that is worth one.
+    /// The memory of an API's meters in bytes that raises an alert.
     pub memory: u64,
-    /// How often statistics are brought up to date.
+    /// The interval of statistics updates.
     pub statistics_every: Duration,
 }
 
 impl AlertThresholds {
-    /// An alert at this use, held for ten seconds, that is over a tenth of the limit below.
+    /// Creates an alert for usage above the threshold for ten seconds. It ends a tenth of the limit below.
     pub(crate) fn alert(&self) -> UsageAlert {
         let part = self.usage.as_parts_per_million();
         let rest = Share::parts_per_million(part.saturating_sub(TENTH));
@@ -183,7 +181,7 @@ impl AlertThresholds {
 }
 
 impl Default for AlertThresholds {
-    /// Four fifths of a limit, 50 MB of meters, every five seconds.
+    /// Returns four fifths of a limit, 50 MB of meters and five seconds.
     fn default() -> Self {
         Self {
             usage: Share::percent(80),
@@ -193,8 +191,8 @@ impl Default for AlertThresholds {
     }
 }
 
-/// A tenth, of a million: use trembles by less than that.
+/// A tenth in parts per million: usage fluctuates by less.
 const TENTH: u32 = 100_000;
 
-/// The name of the group that takes what no route names.
+/// The name of the group for calls without a route.
 pub const DEFAULT_GROUP: &str = "default";

@@ -1,11 +1,9 @@
-//! Ringing at an instant, to within tens of microseconds.
+//! Timer callbacks with a precision of tens of microseconds.
 //!
-//! One thread for the whole process that sleeps until the next instant anybody asked for. The
-//! runtime's own timers would do with less, but they turn in steps of a millisecond, which costs a
-//! limit of ten milliseconds a tenth of its throughput; and a thread of its own serves programs on any
-//! runtime. It only rings: a thread that dies in a ring is caught and goes on, and whoever missed a ring
-//! is rung again when it next asks. Observers of what a ring leads to are called here, once those who
-//! wait were woken: one that blocks makes the rings of all others late, which is why none may.
+//! One thread of the process sleeps until the next requested instant. Timers of async runtimes have
+//! steps of a millisecond, which costs a limit of ten milliseconds a tenth of its throughput, and a
+//! thread works with any runtime. It catches panics of callbacks. Observers run in callbacks, after the
+//! waiters were woken: an observer that blocks delays all other callbacks, so none may.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -15,85 +13,86 @@ use std::time::Duration;
 
 use outflow_core::{Clock, Nanos, TimerCallback};
 
-/// All that is to be rung, and the thread's bed.
+/// Requested callbacks, and the condition that wakes the thread.
 #[derive(Default)]
 pub(crate) struct TimerThread {
-    asked: Mutex<BinaryHeap<TimerEntry>>,
-    sooner: Condvar,
+    entries: Mutex<BinaryHeap<TimerEntry>>,
+    earlier: Condvar,
 }
 
-type Waiting<'a> = MutexGuard<'a, BinaryHeap<TimerEntry>>;
+type EntryGuard<'a> = MutexGuard<'a, BinaryHeap<TimerEntry>>;
 
 struct TimerEntry {
     at: Nanos,
-    alarm: Weak<dyn TimerCallback>,
+    callback: Weak<dyn TimerCallback>,
 }
 
 impl TimerThread {
-    /// Has an alarm rung at this instant or soon after.
-    pub(crate) fn ring_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>) {
-        let mut asked = self.lock();
-        let first = asked.peek().is_none_or(|next| at < next.at);
-        asked.push(TimerEntry { at, alarm });
-        drop(asked);
-        if first {
-            self.sooner.notify_one();
+    /// Requests a callback at this instant or soon after.
+    pub(crate) fn fire_at(&self, at: Nanos, callback: Weak<dyn TimerCallback>) {
+        let mut entries = self.lock();
+        let is_first = entries.peek().is_none_or(|next| at < next.at);
+        entries.push(TimerEntry { at, callback });
+        drop(entries);
+        if is_first {
+            self.earlier.notify_one();
         }
     }
 
-    /// Rings for as long as the process lives.
+    /// Runs callbacks for the life of the process.
     pub(crate) fn run(&self, clock: &dyn Clock) -> ! {
         loop {
-            for alarm in self.wait_for_the_next(clock) {
-                ring(alarm);
+            for callback in self.wait_for_due(clock) {
+                run_callback(callback);
             }
         }
     }
 
-    fn wait_for_the_next(&self, clock: &dyn Clock) -> Vec<Arc<dyn TimerCallback>> {
-        let mut asked = self.lock();
+    fn wait_for_due(&self, clock: &dyn Clock) -> Vec<Arc<dyn TimerCallback>> {
+        let mut entries = self.lock();
         loop {
             let now = clock.now();
-            let due = due(&mut asked, now);
+            let due = take_due(&mut entries, now);
             if !due.is_empty() {
                 return due;
             }
-            let span = asked.peek().map(|next| next.at.since(now));
-            asked = self.sleep(asked, span);
+            let span = entries.peek().map(|next| next.at.since(now));
+            entries = self.sleep(entries, span);
         }
     }
 
-    fn sleep<'a>(&self, asked: Waiting<'a>, span: Option<Duration>) -> Waiting<'a> {
+    fn sleep<'a>(&self, entries: EntryGuard<'a>, span: Option<Duration>) -> EntryGuard<'a> {
         let Some(span) = span else {
-            let woken = self.sooner.wait(asked);
+            let woken = self.earlier.wait(entries);
             return woken.unwrap_or_else(PoisonError::into_inner);
         };
-        let woken = self.sooner.wait_timeout(asked, span);
+        let woken = self.earlier.wait_timeout(entries, span);
         woken.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn lock(&self) -> Waiting<'_> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> EntryGuard<'_> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Rings, and lets go of an alarm that nobody else may know any more. Whatever goes wrong in there was
-/// told there; this thread serves others too.
-fn ring(alarm: Arc<dyn TimerCallback>) {
-    let _rung = catch_unwind(AssertUnwindSafe(|| alarm.fire()));
-    let _ended = catch_unwind(AssertUnwindSafe(move || drop(alarm)));
+/// Runs and drops a callback, of which this may be the last reference. The panic hook reports its panics;
+/// the thread serves other callbacks too.
+fn run_callback(callback: Arc<dyn TimerCallback>) {
+    let _fired = catch_unwind(AssertUnwindSafe(|| callback.fire()));
+    let _dropped = catch_unwind(AssertUnwindSafe(move || drop(callback)));
 }
 
-/// Takes out those whose time has come and who are still there.
-fn due(asked: &mut BinaryHeap<TimerEntry>, now: Nanos) -> Vec<Arc<dyn TimerCallback>> {
+/// Removes the due entries and returns the callbacks that still exist.
+fn take_due(entries: &mut BinaryHeap<TimerEntry>, now: Nanos) -> Vec<Arc<dyn TimerCallback>> {
     let mut due = Vec::new();
-    while asked.peek().is_some_and(|next| next.at <= now) {
-        due.extend(asked.pop().and_then(|next| next.alarm.upgrade()));
+    while entries.peek().is_some_and(|next| next.at <= now) {
+        let next = entries.pop();
+        due.extend(next.and_then(|next| next.callback.upgrade()));
     }
     due
 }
 
-/// The soonest is the greatest, for a heap gives out its greatest.
+/// The earliest entry is the greatest, because the heap pops its greatest.
 impl Ord for TimerEntry {
     fn cmp(&self, other: &Self) -> Ordering {
         other.at.cmp(&self.at)
@@ -118,24 +117,24 @@ impl Eq for TimerEntry {}
 mod tests {
     use super::*;
 
-    /// Goes wrong when it is rung, and when it ends.
-    struct Fragile;
+    /// Panics when it fires and when it is dropped.
+    struct PanickingCallback;
 
-    impl TimerCallback for Fragile {
+    impl TimerCallback for PanickingCallback {
         fn fire(&self) {
-            panic!("rung badly");
+            panic!("panic in fire");
         }
     }
 
-    impl Drop for Fragile {
+    impl Drop for PanickingCallback {
         fn drop(&mut self) {
-            panic!("ended badly");
+            panic!("panic in drop");
         }
     }
 
-    // The last who knows a door may be the thread that rings it, and with the door its observers end.
+    // The timer thread may hold the last reference to an upstream, and drop its observers with it.
     #[test]
-    fn an_alarm_that_rings_and_ends_badly_takes_nobody_down() {
-        ring(Arc::new(Fragile));
+    fn a_callback_that_panics_does_not_end_the_thread() {
+        run_callback(Arc::new(PanickingCallback));
     }
 }

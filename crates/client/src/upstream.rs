@@ -1,24 +1,33 @@
-//! The one door to an API: admit, send, settle.
+//! Admission for one API: acquire, send, settle.
 //!
-//! Everything that Outflow knows about an API stands behind two calls: [`Upstream::admit`] answers a
-//! permit or a refusal, [`Permit::settle`] takes back what became of the call. The HTTP client, the
-//! tower layer and programs that send by other means all use these two and nothing else, so there is
-//! no second way on which a limit could be missed.
+//! [`Upstream::acquire`] returns a permit or a refusal, and [`Permit::settle`] takes the result of the
+//! call. The HTTP client, the tower layer and programs with their own client use these two alone, so no
+//! path bypasses a limit.
 
 mod acquire;
+mod admission_check;
 mod circuit;
+mod effects;
+mod explain;
 mod fleet_share;
 mod group;
+mod in_flight;
+mod learning;
 mod limits;
+mod options;
 mod permit;
-mod priority_aging;
+mod permit_pool;
+mod reconfigure;
 mod report;
 mod routing;
 mod shared;
-mod slow_start;
 mod state;
+#[cfg(test)]
+mod tests;
 mod throughput;
+mod timer;
 mod wait_queue;
+mod wall_clock;
 
 use std::fmt;
 use std::future::Future;
@@ -27,139 +36,157 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use http::Method;
-use outflow_core::{Cost, Decision, HealthOverride, HealthState, Nanos, Priority};
+use outflow_core::{Decision, HealthOverride, HealthState, Nanos};
 use smol_str::SmolStr;
 
 pub use acquire::Acquire;
+pub use explain::{WaitEstimate, WaitReason};
 pub use fleet_share::FleetShare;
+pub use options::{AcquireOptions, Target};
 pub use permit::{AttemptResult, LimitFeedback, PendingBody, Permit, Verdict};
 pub use report::{
-    Alerted, EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
+    EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
     UpstreamReport, UsageHistory,
 };
 pub use routing::InvalidRules;
 pub use shared::SharedTimer;
 
-use routing::{GroupIndex, RouteTable};
 use shared::SharedState;
-use state::{AcquireRequest, AdmissionState, QueueStanding, WaitDeadline};
+use state::AdmissionState;
+use wait_queue::{AcquireRequest, WaitDeadline};
 
 use crate::event::Events;
-use crate::refusal::{Refusal, RefusalReason, WaitEstimate};
+use crate::refusal::{Refusal, RefusalReason};
 use crate::rules::{HealthScope, Rules, WaitMode};
 
-/// The door to one API. Clones are the same door.
+/// Admission for one API. Clones share it.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use outflow::{Answer, Ask, Events, Rules, SystemClock, Upstream};
+/// use outflow::{AttemptResult, Events, Rules, SystemClock, Upstream};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let rules = Rules::limited_to("10/s".parse()?);
-/// let door = Upstream::new("github", rules, Arc::new(SystemClock::new()), Events::new())?;
+/// let rules = Rules::with_limit("10/s".parse()?);
+/// let github = Upstream::new("github", rules, Arc::new(SystemClock::new()), Events::new())?;
 ///
-/// let ask = Ask::new(door.route(&http::Method::GET, "/repos/rust-lang/rust"));
-/// let mut permit = door.admit(ask).await?;
+/// let target = github.route(&http::Method::GET, "/repos/rust-lang/rust");
+/// let mut permit = github.acquire(target).await?;
 /// permit.sending();
-/// // ... send it, by whatever means ...
-/// let verdict = permit.settle(Answer::status(200));
+/// // ... send it with your own client ...
+/// let verdict = permit.settle(AttemptResult::status(200));
 /// assert!(!verdict.is_worth_a_retry());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct Upstream {
-    door: Arc<SharedState>,
+    shared: Arc<SharedState>,
 }
 
 impl Upstream {
-    /// Opens a door that keeps to these rules.
+    /// Creates an upstream with these rules.
     ///
     /// # Errors
-    /// If the rules contradict each other; the error says how.
+    /// If the rules contradict each other.
     pub fn new(
         name: &str,
         rules: Rules,
         timer: SharedTimer,
         events: Events,
     ) -> Result<Self, InvalidRules> {
-        let known = RouteTable::new(&rules, GroupIndex::first(&rules))?;
-        let gate = AdmissionState::new(&routing::groups(&rules), &rules, timer.moment());
         Ok(Self {
-            door: SharedState::new(SmolStr::new(name), (known, gate), timer, events),
+            shared: SharedState::new(SmolStr::new(name), &rules, timer, events)?,
         })
     }
 
-    /// Keeps to other rules from now on, in one step: no call sees half of them. Everything that was
-    /// used stays used, the state of health stays, whoever waits goes on waiting under the new rules,
-    /// and what is in flight is settled under them. A limit that grew lets calls go at once.
+    /// Replaces the rules in one step: no call sees a part of them. Usage and health stay, waiters wait
+    /// under the new rules, and attempts in flight are settled under them. A raised limit lets waiters
+    /// start at once.
     ///
-    /// A limit is the same if its window is: it keeps what counts against it. One that is new begins
-    /// with what the others know of its window, so no change ever makes room that was not there. A
-    /// group keeps what it used under its name, an alias, or another name with the same limits; what
-    /// a group that is gone had used counts in the one that takes its calls. Whether groups fall ill
-    /// together ([`HealthScope`](crate::HealthScope)) stays as it is.
+    /// A limit with the window of an old one keeps its usage. A new limit starts with the usage that
+    /// other limits know of its window, so no change adds quota. A group keeps its usage under its name,
+    /// an alias, or another name with the same limits; the usage of a dropped group counts in the one
+    /// that takes its calls. The [`HealthScope`](crate::HealthScope) does not change.
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use outflow::{Ask, Events, Rules, SystemClock, Upstream};
+    /// use outflow::{Events, Rules, SystemClock, Upstream};
     ///
-    /// let rules = |rate: &str| Ok::<_, outflow::core::InvalidRate>(Rules::limited_to(rate.parse()?));
-    /// let door = Upstream::new("github", rules("1/h")?, Arc::new(SystemClock::new()), Events::new())?;
-    /// let ask = Ask::new(door.route(&http::Method::GET, "/"));
-    /// let first = door.try_admit(ask)?;
-    /// assert!(door.try_admit(ask).is_err());
-    /// door.reconfigure(&rules("2/h")?)?;
-    /// let second = door.try_admit(ask)?;
-    /// assert!(door.try_admit(ask).is_err(), "two in all, not two more");
+    /// let rules = |rate: &str| Ok::<_, outflow::core::InvalidRate>(Rules::with_limit(rate.parse()?));
+    /// let github = Upstream::new("github", rules("1/h")?, Arc::new(SystemClock::new()), Events::new())?;
+    /// let target = github.route(&http::Method::GET, "/");
+    /// let first = github.try_acquire(target)?;
+    /// assert!(github.try_acquire(target).is_err());
+    /// github.reconfigure(&rules("2/h")?)?;
+    /// let second = github.try_acquire(target)?;
+    /// assert!(github.try_acquire(target).is_err(), "two in all, not two more");
     /// # drop((first, second));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// If the rules contradict each other; nothing was changed then.
+    /// If the rules contradict each other; nothing is changed then.
     pub fn reconfigure(&self, rules: &Rules) -> Result<(), InvalidRules> {
-        routing::check(rules)?;
-        self.door.reconfigure(rules);
+        routing::check_rules(rules)?;
+        self.shared.reconfigure(rules);
         Ok(())
     }
 
-    /// The API's name.
+    /// Returns the API's name.
     pub fn name(&self) -> &SmolStr {
-        &self.door.name
+        &self.shared.name
     }
 
-    /// Which group a call is of, and what it costs.
+    /// Returns the group and the cost of a call.
     pub fn route(&self, method: &Method, path: &str) -> Target {
-        self.door.known.load().route(method, path)
+        self.shared.routes.load().route(method, path)
     }
 
-    /// The group of this name or alias.
+    /// Returns the group of this name or alias.
     pub fn group(&self, name: &str) -> Option<Target> {
-        self.door.known.load().group(name)
+        self.shared.routes.load().group(name)
     }
 
-    /// The name of a target's group.
+    /// Returns the name of a target's group.
     pub fn group_name(&self, target: Target) -> SmolStr {
-        self.door.known.load().group_name(target)
+        self.shared.routes.load().group_name(target)
     }
 
-    /// Asks for leave to send one call, and waits for it as the rules and the caller allow. Nothing
-    /// happens before the future is first polled, and dropping it gives everything back.
+    /// Acquires a permit for one call and waits for it as the rules allow. Nothing happens before the
+    /// first poll, and dropping the future refunds everything.
     #[inline]
-    pub fn admit(&self, ask: AcquireOptions) -> Acquire {
-        Acquire::new(Arc::clone(&self.door), self.caller(ask))
+    pub fn acquire(&self, target: Target) -> Acquire {
+        self.acquire_with(target, AcquireOptions::new())
     }
 
-    /// The same without waiting.
+    /// Acquires a permit with a priority, a deadline or a wait mode.
+    #[inline]
+    pub fn acquire_with(&self, target: Target, options: AcquireOptions) -> Acquire {
+        Acquire::new(Arc::clone(&self.shared), self.request(target, options))
+    }
+
+    /// Acquires a permit without waiting.
     ///
     /// # Errors
-    /// If the call cannot go now; the refusal says why and when.
-    pub fn try_acquire(&self, ask: AcquireOptions) -> Result<Permit, Refusal> {
-        let admit = self.admit(ask.mode(WaitMode::Reject));
+    /// If the call cannot start now; the refusal has the reason and, if known, the wait.
+    #[inline]
+    pub fn try_acquire(&self, target: Target) -> Result<Permit, Refusal> {
+        self.try_acquire_with(target, AcquireOptions::new())
+    }
+
+    /// Acquires a permit without waiting, with options. Their wait mode has no effect.
+    ///
+    /// # Errors
+    /// If the call cannot start now; the refusal has the reason and, if known, the wait.
+    pub fn try_acquire_with(
+        &self,
+        target: Target,
+        options: AcquireOptions,
+    ) -> Result<Permit, Refusal> {
+        let acquire = self.acquire_with(target, options.with_mode(WaitMode::Reject));
         let mut context = Context::from_waker(Waker::noop());
-        match pin!(admit).poll(&mut context) {
-            Poll::Ready(answer) => answer,
+        match pin!(acquire).poll(&mut context) {
+            Poll::Ready(result) => result,
             Poll::Pending => Err(Refusal {
                 cause: RefusalReason::QueueFull,
                 retry_after: None,
@@ -167,131 +194,144 @@ impl Upstream {
         }
     }
 
-    /// Whether such a call could go now, and otherwise when, those who wait already included. Takes
-    /// nothing and promises nothing: somebody else may be faster.
-    pub fn check(&self, ask: AcquireOptions) -> Decision {
-        let caller = self.caller(ask);
-        self.door.with(|gate, now| gate.check(caller, now))
+    /// Decides whether a call could start now, or when, behind the current waiters. It takes nothing,
+    /// and other calls may start first.
+    pub fn check(&self, target: Target) -> Decision {
+        self.check_with(target, AcquireOptions::new())
     }
 
-    /// What such a call would wait for, how many are before it and when its turn would come; `None`
-    /// if it could go now. As with [`check`](Self::check), nothing is taken and nothing promised.
-    pub fn explain(&self, ask: AcquireOptions) -> Option<WaitEstimate> {
-        let caller = self.caller(ask);
-        self.door.with(|gate, now| gate.estimate_wait(caller, now))
+    /// Decides whether a call with options could start now, or when.
+    pub fn check_with(&self, target: Target, options: AcquireOptions) -> Decision {
+        let request = self.request(target, options);
+        self.shared.with(|state, now| state.check(request, now))
     }
 
-    /// The time by which deadlines are meant.
+    /// Estimates the wait of a call: its cause, the calls ahead and the start. Returns `None` if the
+    /// call could start now. Like [`check`](Self::check) it takes nothing.
+    pub fn explain(&self, target: Target) -> Option<WaitEstimate> {
+        self.explain_with(target, AcquireOptions::new())
+    }
+
+    /// Estimates the wait of a call with options.
+    pub fn explain_with(&self, target: Target, options: AcquireOptions) -> Option<WaitEstimate> {
+        let request = self.request(target, options);
+        self.shared
+            .with(|state, now| state.explain_request(request, now))
+    }
+
+    /// Returns the time on the timeline of deadlines.
     pub fn now(&self) -> Nanos {
-        self.door.now()
+        self.shared.now()
     }
 
-    /// The clock behind it.
+    /// Returns its clock.
     pub fn timer(&self) -> &SharedTimer {
-        &self.door.timer
+        &self.shared.timer
     }
 
-    /// Where it tells what happens.
+    /// Returns its event stream.
     pub fn events(&self) -> &Events {
-        &self.door.events
+        &self.shared.events
     }
 
-    /// The state that a call of this target meets.
+    /// Returns the health of a target's circuit.
     pub fn state(&self, target: Target) -> HealthState {
-        let lane = self.door.known.load().lane(target);
-        self.door.with(|gate, _| gate.state(lane))
+        let group = self.shared.routes.load().resolve(target);
+        self.shared.with(|state, _| state.health_state(group))
     }
 
-    /// How the fullest of the limits of a target stands; nothing if it has no limits.
+    /// Returns the quota of a target's fullest limit, if it has limits.
     pub fn remaining(&self, target: Target) -> Option<RemainingQuota> {
-        let lane = self.door.known.load().lane(target);
-        self.door.with(|gate, now| gate.remaining(lane, now))
+        let group = self.shared.routes.load().resolve(target);
+        self.shared.with(|state, now| state.remaining(group, now))
     }
 
-    /// The limits that are in effect for a target, those of the whole API first: for whoever shares them
-    /// with other machines.
+    /// Returns the limits in effect for a target, those of the whole API first.
     pub fn effective_limits(&self, target: Target) -> Vec<EffectiveLimit> {
-        let lane = self.door.known.load().lane(target);
-        self.door.with(|gate, now| gate.ceilings(lane, now))
+        let group = self.shared.routes.load().resolve(target);
+        self.shared
+            .with(|state, now| state.effective_limits(group, now))
     }
 
-    /// Says which part of the calls that use these limits passes this door, where the rest passes doors of
-    /// other machines: a refusal is then judged by what all of them sent. It is believed for ten seconds.
-    pub fn set_fleet_share(&self, part: FleetShare) {
-        self.door.with(|gate, now| gate.sees(part, now));
+    /// Sets this process's share of the calls that count against the limits, where other machines send
+    /// the rest. Throttle responses are then judged by the calls of all. The share is valid for ten
+    /// seconds.
+    pub fn set_fleet_share(&self, share: FleetShare) {
+        self.shared
+            .with(|state, now| state.set_fleet_share(share, now));
     }
 
-    /// Holds the API, or one group with a health of its own, in a state until it is released.
-    pub fn force_health(&self, group: Option<Target>, hold: HealthOverride) {
-        let lane = group.map(|target| self.door.known.load().lane(target));
-        self.door.with(|gate, now| gate.force(lane, hold, now));
+    /// Forces the health of the API, or of one group with its own health, until it is released.
+    pub fn force_health(&self, group: Option<Target>, health: HealthOverride) {
+        let group = group.map(|target| self.shared.routes.load().resolve(target));
+        self.shared
+            .with(|state, now| state.force_health(group, health, now));
     }
 
-    /// Lets go of what was held.
+    /// Ends an override.
     pub fn release_health(&self, group: Option<Target>) {
-        let lane = group.map(|target| self.door.known.load().lane(target));
-        self.door.with(|gate, now| gate.release(lane, now));
+        let group = group.map(|target| self.shared.routes.load().resolve(target));
+        self.shared
+            .with(|state, now| state.release_health(group, now));
     }
 
-    /// Everything that can be told about it now.
+    /// Reports its health, limits and groups.
     pub fn report(&self) -> UpstreamReport {
-        self.door.with(AdmissionState::report)
+        self.shared.with(AdmissionState::report)
     }
 
-    /// Looks at how full the limits are, tells alerts and gives unused memory back. Housekeeping:
-    /// once a second is a good rhythm, and no decision depends on it.
+    /// Checks usage alerts and returns unused memory. Call it about once a second; no decision depends
+    /// on it.
     pub fn prune(&self) {
-        self.door.with(AdmissionState::tidy);
+        self.shared.with(AdmissionState::prune);
     }
 
-    /// What those who wait and those in flight take up, in bytes on the heap, beside the meters, which
-    /// tell of themselves in the report.
+    /// Returns the heap memory of waiters and attempts in bytes. Reports include the memory of meters.
     pub fn memory_bytes(&self) -> usize {
-        self.door.with(|gate, _| gate.memory())
+        self.shared.with(|state, _| state.memory())
     }
 
-    /// Lets nobody in any more; those who wait are refused and those in flight go on.
+    /// Refuses all waiters and all new calls; attempts in flight continue.
     pub fn close(&self) {
-        self.door.with(AdmissionState::close);
+        self.shared.with(AdmissionState::close);
     }
 
-    /// The same, for an API that the configuration no longer knows.
+    /// Closes an API that the configuration no longer has.
     pub(crate) fn remove(&self) {
-        self.door.with(AdmissionState::remove);
+        self.shared.with(AdmissionState::remove);
     }
 
-    /// Lets callers in again, if the API had only been removed.
+    /// Accepts calls again after a removal.
     pub(crate) fn restore(&self) {
-        self.door.with(|gate, _| gate.restore());
+        self.shared.with(|state, _| state.restore());
     }
 
-    /// Whether its groups fall ill together.
     pub(crate) fn health_scope(&self) -> HealthScope {
-        self.door.with(|gate, _| gate.health_scope())
+        self.shared.with(|state, _| state.health_scope())
     }
 
-    /// Looks whether rules fit together.
+    /// Checks that rules are consistent.
     pub(crate) fn check_rules(rules: &Rules) -> Result<(), InvalidRules> {
-        routing::check(rules)
+        routing::check_rules(rules)
     }
 
-    /// True if no call is in flight.
+    /// Returns true if no call is in flight.
     pub fn is_idle(&self) -> bool {
-        self.door.with(|gate, _| gate.is_idle())
+        self.shared.with(|state, _| state.is_idle())
     }
 
     #[inline]
-    fn caller(&self, ask: AcquireOptions) -> AcquireRequest {
-        let known = self.door.known.load();
+    fn request(&self, target: Target, options: AcquireOptions) -> AcquireRequest {
+        let routes = self.shared.routes.load();
         AcquireRequest {
-            lane: known.lane(ask.target),
-            cost: ask.target.cost,
-            class: ask.priority,
-            term: ask
+            group: routes.resolve(target),
+            cost: target.cost,
+            class: options.priority,
+            deadline: options
                 .deadline
-                .map_or(WaitDeadline::Within(known.max_wait), WaitDeadline::By),
-            mode: ask.mode.unwrap_or(known.mode),
-            standing: ask.standing,
+                .map_or(WaitDeadline::Within(routes.max_wait), WaitDeadline::At),
+            mode: options.mode.unwrap_or(routes.mode),
+            standing: options.standing,
         }
     }
 }
@@ -299,80 +339,13 @@ impl Upstream {
 impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upstream")
-            .field("name", &self.door.name)
+            .field("name", &self.shared.name)
             .finish_non_exhaustive()
     }
 }
 
-/// What a call is: its group and its cost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Target {
-    lane: u32,
-    cost: Cost,
-}
-
-impl Target {
-    /// The same call at another cost.
-    #[must_use]
-    pub const fn costing(mut self, cost: Cost) -> Self {
-        self.cost = cost;
-        self
-    }
-
-    /// What it costs.
-    pub const fn cost(self) -> Cost {
-        self.cost
-    }
-}
-
-/// What a caller wants: a call, and how long it is ready to wait.
-#[derive(Clone, Copy, Debug)]
-pub struct AcquireOptions {
-    target: Target,
-    priority: Priority,
-    deadline: Option<Nanos>,
-    mode: Option<WaitMode>,
-    standing: QueueStanding,
-}
-
-impl AcquireOptions {
-    /// Leave for this call, on the usual terms.
-    pub const fn new(target: Target) -> Self {
-        Self {
-            target,
-            priority: Priority::Normal,
-            deadline: None,
-            mode: None,
-            standing: QueueStanding::New,
-        }
-    }
-
-    /// The same before or after others of its group.
-    #[must_use]
-    pub const fn priority(mut self, priority: Priority) -> Self {
-        self.priority = priority;
-        self
-    }
-
-    /// The same, to have gone by this instant.
-    #[must_use]
-    pub const fn deadline(mut self, deadline: Nanos) -> Self {
-        self.deadline = Some(deadline);
-        self
-    }
-
-    /// The same, waiting or not, whatever the rules say.
-    #[must_use]
-    pub const fn mode(mut self, mode: WaitMode) -> Self {
-        self.mode = Some(mode);
-        self
-    }
-
-    /// The same by one who had its turn and was sent under a limit that was too high: it stands before
-    /// all who have not had theirs.
-    #[must_use]
-    pub(crate) const fn returning(mut self) -> Self {
-        self.standing = QueueStanding::Returning;
-        self
-    }
+/// Returns the index of a group in a list by number.
+#[inline]
+fn group_slot(group: u32) -> usize {
+    usize::try_from(group).unwrap_or(usize::MAX)
 }

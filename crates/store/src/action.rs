@@ -1,4 +1,4 @@
-//! A bulk action: jobs that are begun, watched and finished together.
+//! Bulk action: jobs that start, progress and finish together.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use outflow_core::WallTime;
 
 use crate::name::Name;
 
-/// What an action is to be, said before its first job or with it.
+/// The specification of an action, set before its first job or with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ActionSpec {
-    /// Its name. One that is over may be used again.
+    /// Its name. A finished action's name may be used again.
     pub id: Name,
-    /// It fails if it is not complete after so long.
+    /// The action fails if it is not complete after this span.
     pub timeout: Duration,
-    /// How long it is remembered after its end, with its results.
+    /// The store keeps the action and its results for this span after its end.
     pub keep: Duration,
-    /// Words for whoever is told of its end: where to, and what about. The engine reads them.
+    /// Target and text of the completion notice. Only the engine reads it.
     pub note: Option<String>,
 }
 
 impl ActionSpec {
-    /// An action that may take an hour and is remembered for a day.
+    /// Creates an action with a timeout of an hour that is kept for a day.
     pub const fn new(id: Name) -> Self {
         Self {
             id,
@@ -31,7 +31,7 @@ impl ActionSpec {
     }
 }
 
-/// How far an action is. It only moves to the right.
+/// Stage of an action. It only moves to the right.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ActionStage {
     /// Jobs may still be added.
@@ -40,18 +40,18 @@ pub enum ActionStage {
     Dispatched,
     /// A job has started.
     Running,
-    /// It is closed and every job is over; its end has not been told yet.
+    /// It is closed and every job is over; its completion notice was not sent yet.
     Aggregating,
-    /// Its end was told.
+    /// Its completion notice was sent.
     Completed,
-    /// It took too long. Jobs that had not begun were cancelled; those under way end as they end.
+    /// It timed out. Unstarted jobs were cancelled; jobs in flight end with their own outcome.
     Failed,
-    /// It was cancelled, in the same way.
+    /// It was cancelled. Unstarted jobs were cancelled; jobs in flight end with their own outcome.
     Cancelled,
 }
 
 impl ActionStage {
-    /// The stage as answers and logs spell it.
+    /// Returns the stage as responses and logs spell it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Created => "CREATED",
@@ -64,97 +64,95 @@ impl ActionStage {
         }
     }
 
-    /// Whether it takes no more jobs and begins none, and its name may be used again. Of one that took too
-    /// long or was cancelled jobs may still be under way: see [`ActionReport::is_over`].
+    /// Returns true if it accepts and starts no more jobs, and its name may be used again. A failed or
+    /// cancelled action may still have jobs in flight: see [`ActionReport::is_over`].
     pub const fn is_over(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 }
 
-/// An action as it stands.
+/// Report of an action.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ActionReport {
     /// Its name, timeout and note.
     pub spec: ActionSpec,
-    /// How far it is.
+    /// Its stage.
     pub stage: ActionStage,
-    /// Whether an operator stopped it.
+    /// An operator paused it.
     pub paused: bool,
-    /// How many tenants that an operator stopped have jobs of it waiting: it does not end before they go
-    /// on. Of a tenant with a long line the first few thousand jobs are looked at, and a shared store
-    /// takes it that a tenant of the action which has jobs waiting has jobs of the action waiting.
+    /// The number of paused tenants with waiting jobs of it: it cannot end before they are resumed. The
+    /// store searches the first few thousand jobs of a long queue. A shared store counts every tenant of
+    /// the action that has waiting jobs.
     pub held: u64,
     /// Its jobs.
     pub tally: JobCounts,
-    /// When it was opened.
+    /// The instant at which it was opened.
     pub opened: WallTime,
-    /// When its first job started.
+    /// The instant at which its first job started.
     pub started: Option<WallTime>,
-    /// When it was over.
+    /// The instant at which it was over.
     pub ended: Option<WallTime>,
 }
 
 impl ActionReport {
-    /// Whether it is over to its last job: one that took too long or was cancelled has those under way until
-    /// they end.
+    /// Returns true if its last job is over: a failed or cancelled action may have jobs in flight.
     pub const fn is_over(&self) -> bool {
         self.stage.is_over() && self.tally.open() == 0
     }
 
-    /// Whether it cannot end before an operator lets something go on.
+    /// Returns true if it cannot end before an operator resumes something.
     pub const fn is_stopped(&self) -> bool {
         self.tally.queued > 0 && (self.paused || self.held > 0)
     }
 }
 
-/// What somebody asks who tells the ends of actions.
+/// A query for finished actions that need a completion notice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FinishedQuery<'a> {
-    /// So many at most that are new to him.
+    /// The number of further actions at most.
     pub most: usize,
-    /// For how long nobody else gets what he has: longer than between two of his questions, and as long as it
-    /// may take until another tells what he left when he died.
+    /// The span for which no other caller gets them: longer than the interval between two queries. After
+    /// a crash of the notifier, another one waits this long.
     pub lease: Duration,
-    /// Those that he was given before and is still telling.
-    pub telling: &'a [Name],
+    /// Actions that the caller got before and still notifies about.
+    pub notifying: &'a [Name],
 }
 
 impl FinishedQuery<'_> {
-    /// What somebody asks who only looks, and leaves all of it to whoever tells it.
+    /// Creates a query that only looks, and leaves the actions to other callers.
     pub const fn peek(most: usize) -> Self {
         Self {
             most,
             lease: Duration::ZERO,
-            telling: &[],
+            notifying: &[],
         }
     }
 }
 
-/// What those jobs of an action still want that wait. Told for an estimate, and never too low: a store that
-/// does not know which of a tenant's jobs in a lane are the action's takes it that all may be, up to as many
-/// as the action has waiting, and one that has not looked at all takes the rest to be like those it has.
+/// Estimate of the work that an action's waiting jobs need. It is never too low. A store that does not
+/// know which jobs of a tenant belong to the action counts all, up to the action's waiting jobs. A store
+/// that searched only a part scales the result up.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RemainingWork {
     /// By lane and tenant, in no order.
     pub places: Vec<RemainingInLane>,
-    /// When the last of those may go that wait for an instant which their submitter named, as far as that is
-    /// soon found.
+    /// The last start that a submitter set, if a short search finds it.
     pub latest: Option<WallTime>,
 }
 
 impl RemainingWork {
-    /// The same for all of so many jobs: those that were not found are like the others, or evenly at all places
-    /// if none was.
-    pub(crate) fn of_all(mut self, queued: u64) -> Self {
-        let many = u64::try_from(self.places.len()).unwrap_or(u64::MAX);
+    /// Scales the estimate up to this number of jobs. If none was found, the jobs are spread evenly over
+    /// all places.
+    pub(crate) fn scaled_to(mut self, queued: u64) -> Self {
+        let count = u64::try_from(self.places.len()).unwrap_or(u64::MAX);
         let found: u64 = self.places.iter().map(|place| place.jobs).sum();
         for place in &mut self.places {
             if found == 0 {
-                place.jobs = queued.div_ceil(many);
+                place.jobs = queued.div_ceil(count);
                 place.units = place.units.max(1).saturating_mul(place.jobs);
             } else {
-                place.jobs = part(place.jobs, queued.max(found), found);
-                place.units = part(place.units, queued.max(found), found);
+                place.jobs = scale(place.jobs, queued.max(found), found);
+                place.units = scale(place.units, queued.max(found), found);
             }
         }
         self.places.retain(|place| place.jobs > 0);
@@ -162,74 +160,75 @@ impl RemainingWork {
     }
 }
 
-/// So much of a number, rounded up.
-fn part(number: u64, times: u64, of: u64) -> u64 {
+/// Returns `number * times / of`, rounded up.
+fn scale(number: u64, times: u64, of: u64) -> u64 {
     let all = u128::from(number) * u128::from(times);
     u64::try_from(all.div_ceil(u128::from(of))).unwrap_or(u64::MAX)
 }
 
-/// What jobs of an action want of one lane for one tenant.
+/// Waiting jobs of an action in one lane, for one tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RemainingInLane {
     /// The lane.
     pub lane: Name,
-    /// For whom.
+    /// The tenant.
     pub tenant: Name,
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: u64,
-    /// What they cost together.
+    /// Their total cost.
     pub units: u64,
 }
 
-/// Jobs by what became of them. Every job that was ever taken is in exactly one of the six parts.
+/// Counts of jobs. Every job that was ever accepted is in exactly one of six counts: queued, in flight,
+/// done, dead, failed or cancelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JobCounts {
-    /// Waiting for their turn or their time.
+    /// Jobs that wait.
     pub queued: u64,
-    /// Of those, put off because there was no room for them.
+    /// Queued jobs that are deferred.
     pub non_ready: u64,
-    /// Of those that are queued, waiting for an instant: a retry, or a start that was asked for.
+    /// Queued jobs that wait for an instant: a retry, or a start that the submitter set.
     pub delayed: u64,
-    /// Claimed.
+    /// Claimed jobs.
     pub in_flight: u64,
-    /// Done.
+    /// Finished jobs.
     pub done: u64,
-    /// Buried: failed for good or too often, and still among the dead letters.
+    /// Dead letters: jobs that failed for good or too often.
     pub dead: u64,
-    /// Failed, and gone from the dead letters: purged, or too old.
+    /// Failed jobs whose dead letters were purged or are too old.
     pub failed: u64,
-    /// Cancelled, or too late to begin.
+    /// Jobs that were cancelled or expired.
     pub cancelled: u64,
-    /// How often jobs were refused or put off, in all, whatever became of them.
+    /// Throttles and deferrals of all jobs.
     pub throttles: u64,
-    /// How long those that are done took, in all.
+    /// The total duration of finished jobs.
     pub busy: Duration,
 }
 
 impl JobCounts {
-    /// All jobs that were ever taken.
+    /// Returns the number of jobs that were ever accepted.
     pub const fn submitted(&self) -> u64 {
         self.queued + self.in_flight + self.over()
     }
 
-    /// All that are over.
+    /// Returns the number of jobs that are over.
     pub const fn over(&self) -> u64 {
         self.done + self.dead + self.failed + self.cancelled
     }
 
-    /// All that throttles can be of, as far as they are told apart: done, failed, under way or put off. One
-    /// that a refusal sent back to its line is among those that were never tried.
+    /// Returns the number of jobs that may have been throttled: done, failed, in flight or deferred. A
+    /// throttled job that returned to its queue counts as untried.
     pub const fn tried(&self) -> u64 {
         self.done + self.dead + self.failed + self.in_flight + self.non_ready
     }
 
-    /// How long one that is done took, on an average; nothing before the first is.
+    /// Returns the mean duration of finished jobs, or nothing before the first.
     pub fn mean(&self) -> Option<Duration> {
         let nanos = self.busy.as_nanos().checked_div(u128::from(self.done))?;
         u64::try_from(nanos).ok().map(Duration::from_nanos)
     }
 
-    /// Those that wait and those under way.
+    /// Returns the number of jobs that wait or are in flight.
     pub const fn open(&self) -> u64 {
         self.queued + self.in_flight
     }

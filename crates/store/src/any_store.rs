@@ -11,11 +11,11 @@ use std::time::Duration;
 use outflow_core::{Clock, WallTime};
 
 use crate::{
-    ActionReport, ActionSpec, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample,
-    ControlScope, DeadLetter, DeadLetterFilter, EmbeddedStore, FencingToken, FinishedQuery,
-    HeartbeatResult, JobCounts, JobOutcome, JobStore, Name, PageRequest, ReapResult, RedisStore,
-    RemainingWork, SettleResult, Settlement, StartDebit, StoreResult, SubmitBatch, SubmitResult,
-    TenantReport, TenantRule,
+    ActionReport, ActionSpec, ActionStore, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample,
+    ControlScope, DeadLetter, DeadLetterFilter, DeadLetterStore, EmbeddedStore, FencingToken,
+    FinishedQuery, HeartbeatResult, JobCounts, JobOutcome, JobQueue, Name, PageRequest, ReapResult,
+    RedisStore, RemainingWork, SettleResult, Settlement, StartDebit, StoreControl, StoreResult,
+    SubmitBatch, SubmitResult, TenantReport, TenantRule, TenantStore,
 };
 
 /// A store of either kind.
@@ -42,7 +42,7 @@ macro_rules! either {
     };
 }
 
-impl JobStore for AnyStore {
+impl JobQueue for AnyStore {
     async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
         either!(self, submit(batch))
     }
@@ -102,7 +102,9 @@ impl JobStore for AnyStore {
     async fn lanes(&self) -> StoreResult<Vec<Name>> {
         either!(self, lanes())
     }
+}
 
+impl TenantStore for AnyStore {
     async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
         either!(self, set_default_rule(rule))
     }
@@ -115,22 +117,40 @@ impl JobStore for AnyStore {
         either!(self, remove_rule(tenant))
     }
 
-    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
-        either!(self, pause(scope))
-    }
-
-    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
-        either!(self, resume(scope))
-    }
-
-    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
-        either!(self, cancel(scope))
-    }
-
     async fn release_deferred(&self, tenant: &Name, most: u64) -> StoreResult<u64> {
         either!(self, release_deferred(tenant, most))
     }
 
+    async fn active_tenants(&self) -> StoreResult<u64> {
+        either!(self, active_tenants())
+    }
+
+    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
+        either!(self, tenant(name))
+    }
+
+    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
+        either!(self, tenants(page))
+    }
+
+    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
+        either!(self, sample_congestion(keep))
+    }
+
+    async fn congestion_history(
+        &self,
+        tenant: &Name,
+        most: usize,
+    ) -> StoreResult<Vec<CongestionSample>> {
+        either!(self, congestion_history(tenant, most))
+    }
+
+    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
+        either!(self, reset_congestion(tenant))
+    }
+}
+
+impl ActionStore for AnyStore {
     async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
         either!(self, open(spec))
     }
@@ -167,39 +187,9 @@ impl JobStore for AnyStore {
     ) -> StoreResult<Vec<JobOutcome>> {
         either!(self, outcomes(action, after, most))
     }
+}
 
-    async fn job_counts(&self) -> StoreResult<JobCounts> {
-        either!(self, job_counts())
-    }
-
-    async fn active_tenants(&self) -> StoreResult<u64> {
-        either!(self, active_tenants())
-    }
-
-    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        either!(self, tenant(name))
-    }
-
-    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
-        either!(self, tenants(page))
-    }
-
-    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        either!(self, sample_congestion(keep))
-    }
-
-    async fn congestion_history(
-        &self,
-        tenant: &Name,
-        most: usize,
-    ) -> StoreResult<Vec<CongestionSample>> {
-        either!(self, congestion_history(tenant, most))
-    }
-
-    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
-        either!(self, reset_congestion(tenant))
-    }
-
+impl DeadLetterStore for AnyStore {
     async fn dead_letters(&self, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
         either!(self, dead_letters(after, most))
     }
@@ -210,6 +200,24 @@ impl JobStore for AnyStore {
 
     async fn purge(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
         either!(self, purge(pick))
+    }
+}
+
+impl StoreControl for AnyStore {
+    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
+        either!(self, pause(scope))
+    }
+
+    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
+        either!(self, resume(scope))
+    }
+
+    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
+        either!(self, cancel(scope))
+    }
+
+    async fn job_counts(&self) -> StoreResult<JobCounts> {
+        either!(self, job_counts())
     }
 
     async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {

@@ -1,10 +1,9 @@
-//! Jobs that somebody works on: taken in fair order, under a lease, with a token that fences.
+//! Claims: jobs handed out in fair order, under a lease, with a fencing token.
 //!
-//! Whoever works holds a *session*: a name that no other process ever had, and a lease on it that
-//! beats. All jobs that a session claimed are its own until they settle or its lease runs out; then they
-//! go back to their lines, and whatever the old session says of them is refused. One lease for a whole
-//! session instead of one for each job: a beat costs the same whether ten jobs are under way or ten
-//! thousand.
+//! A worker process holds a *session*: a unique name with a lease that heartbeats renew. All jobs that a
+//! session claimed belong to it until they settle or its lease expires. Then they return to their
+//! queues, and the store refuses later settlements of the old session. One lease covers a session
+//! instead of a job: a heartbeat costs the same for ten jobs in flight and for ten thousand.
 
 use std::time::Duration;
 
@@ -14,141 +13,141 @@ use outflow_core::{Cost, Nanos, Priority, WallTime};
 use crate::name::Name;
 use crate::shared_limits::SharedLimits;
 
-/// What is wanted.
+/// A request for jobs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimRequest {
-    /// Of which line.
+    /// The lane.
     pub lane: Name,
-    /// For whom.
+    /// The session.
     pub session: Name,
-    /// At most so many.
+    /// The number of jobs at most.
     pub most: usize,
-    /// How long the session is believed to live without a word of it.
+    /// The span for which the session counts as alive without a heartbeat.
     pub lease: Duration,
-    /// How often a job may be taken back before it is buried, as [`reap`](crate::JobStore::reap) is told. One
-    /// whose next loss is its last may be what its workers die of: a store of one process gives it out while
-    /// nothing else is under way, and nothing beside it. Where several machines share one, such jobs come back
-    /// one after the other instead.
+    /// The number of recoveries before a job is dead-lettered, as for [`reap`](crate::JobQueue::reap). A
+    /// job on its last chance may kill its workers. A store of one process hands it out while nothing
+    /// else is in flight. In a shared store such jobs return one after the other instead.
     pub recoveries: u32,
-    /// What a store that several machines use debits for each job that it gives out. A store of one
-    /// process does not look at it: there the [`ClaimFilter`] asks the door itself.
+    /// The limits that a shared store debits for each job. A store of one process ignores them: there
+    /// the [`ClaimFilter`] acquires the permits.
     pub plan: Option<SharedLimits>,
 }
 
-/// Who says whether the job whose turn it is may go. Asked in fair order, with the store locked: it
-/// answers at once and does not wait.
+/// Decides whether the next job may go. The store calls it in fair order under its lock, so it must not
+/// block.
 pub trait ClaimFilter: Send {
-    /// Whether this one may go.
-    fn decide(&mut self, head: &NextJob<'_>) -> ClaimDecision;
+    /// Decides about the next job.
+    fn decide(&mut self, job: &NextJob<'_>) -> ClaimDecision;
 }
 
-/// The job whose turn it is.
+/// The job that is next in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NextJob<'a> {
     /// Its tenant.
     pub tenant: &'a Name,
-    /// What it uses of a limit.
+    /// Its cost.
     pub cost: Cost,
     /// Its class.
     pub priority: Priority,
 }
 
-/// What a [`ClaimFilter`] says.
+/// Decision of a [`ClaimFilter`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClaimDecision {
-    /// It goes: its permit is in hand.
+    /// The job goes: the filter holds its permit.
     Take,
-    /// Its tenant may not, before this instant; others may.
+    /// Its tenant must wait until this instant; others may go.
     Park(Nanos),
-    /// Nobody may now.
+    /// No job of the lane may go now.
     Stop,
 }
 
-/// Lets everything go.
+/// A filter that allows every job.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllowAll;
 
 impl ClaimFilter for AllowAll {
-    fn decide(&mut self, _head: &NextJob<'_>) -> ClaimDecision {
+    fn decide(&mut self, _job: &NextJob<'_>) -> ClaimDecision {
         ClaimDecision::Take
     }
 }
 
-/// What a claim brought.
+/// Result of a claim.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClaimBatch {
-    /// The jobs, in the order in which they are to start.
+    /// The jobs, in the order of their starts.
     pub jobs: Vec<ClaimedJob>,
-    /// How long until there may be more, if that is known: a tenant returns, a job is due, a limit has
-    /// room. Whatever else happens rings [`changed`](crate::JobStore::changed).
+    /// The time until there may be more, if it is known: the end of a cooldown or a delay, or new quota.
+    /// Any other reason wakes [`changed`](crate::JobQueue::changed).
     pub next: Option<Duration>,
-    /// Jobs whose deadline had passed: they ended as expired and were not given out.
+    /// Jobs past their deadline, which ended as expired.
     pub expired: u64,
-    /// When this was decided, by the clock of a server that machines share. Starts are counted from it.
+    /// The instant of the decision by the clock of a shared server. Scheduled starts count from it.
     pub decided: Option<Duration>,
-    /// How many a server that machines share has given to anybody by now, about: told with jobs only. What is
-    /// beyond one's own was others'.
+    /// The approximate number of jobs that a shared server handed out to all sessions. Set only together
+    /// with jobs.
     pub given: Option<u64>,
 }
 
-/// One job, to be worked on.
+/// One claimed job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimedJob {
-    /// Proves the claim.
+    /// The proof of the claim.
     pub token: FencingToken,
     /// Its name.
     pub id: Name,
-    /// For whom.
+    /// Its tenant.
     pub tenant: Name,
-    /// The action it belongs to.
+    /// Its action.
     pub action: Option<Name>,
-    /// What it uses of a limit.
+    /// Its cost.
     pub cost: Cost,
     /// Its class.
     pub priority: Priority,
-    /// It does not begin after.
+    /// It does not start after this instant.
     pub deadline: Option<WallTime>,
-    /// How often it was claimed, this time included.
+    /// The number of its claims, including this one.
     pub attempt: u32,
-    /// How often it failed and was tried again.
+    /// The number of its retries.
     pub retries: u32,
-    /// How often the API refused it, or the scheduler put it off.
+    /// The number of its throttles and deferrals.
     pub throttles: u32,
-    /// How often its worker was lost with it.
+    /// The number of workers that were lost with it.
     pub recoveries: u32,
-    /// How long from the claim until it is to start.
+    /// The time from the claim to its scheduled start.
     pub starts_in: Duration,
-    /// What it is.
+    /// Its content, which only the engine reads.
     pub payload: Bytes,
 }
 
-/// Proof of one claim. Once the job has settled, or its lease ran out, it proves nothing.
+/// Proof of one claim. It is invalid once the job settled or the lease expired.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FencingToken {
     /// The number of the job in its store.
     pub job: u64,
-    /// The number of the claim: no two claims of a store have the same.
+    /// The number of the claim, unique in its store.
     pub claim: u64,
 }
 
-/// What a beat found.
+/// Result of a heartbeat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeartbeatResult {
-    /// The session lives, and so do all of its claims.
+    /// The session is alive with all of its claims.
     Alive,
-    /// The lease had run out, or nothing was ever claimed under it: the claims are somebody else's.
+    /// The lease had expired, or the session never claimed: its jobs may have another session.
     Lost,
 }
 
-/// What a sweep over the dead brought.
+/// Result of a reap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReapResult {
-    /// Jobs that went back to their lines.
+    /// Jobs that returned to their queues.
     pub returned: u64,
-    /// Jobs that had been returned too often, and were buried.
+    /// Jobs that were dead-lettered after too many recoveries.
     pub buried: u64,
-    /// Jobs at the heads of their lines whose deadline had passed: they end though nothing of their lines goes.
+    /// Jobs past their deadline at the heads of their queues. They end even if their queues hand out
+    /// nothing.
     pub expired: u64,
-    /// How long until the next lease can run out.
+    /// The time until the next lease can expire.
     pub next: Option<Duration>,
 }

@@ -1,4 +1,4 @@
-//! Dead letters: jobs that failed for good or too often, with everything that is known of why.
+//! Dead letters: jobs that failed for good or too often, with their errors.
 
 use bytes::Bytes;
 use outflow_core::WallTime;
@@ -9,29 +9,29 @@ use crate::name::Name;
 /// One dead letter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeadLetter {
-    /// Its place in the list: ask for those after it.
+    /// Its place in the list, for the next page.
     pub place: u64,
     /// Its name.
     pub id: Name,
-    /// For whom it was.
+    /// Its tenant.
     pub tenant: Name,
-    /// Which line it stood in.
+    /// Its lane.
     pub lane: Name,
-    /// The action it belongs to.
+    /// Its action.
     pub action: Option<Name>,
-    /// When it was buried.
+    /// The instant at which it was dead-lettered.
     pub at: WallTime,
-    /// How often it was claimed.
+    /// The number of its claims.
     pub attempts: u32,
-    /// How often a worker died over it.
+    /// The number of workers that were lost with it.
     pub recoveries: u32,
-    /// What happened, the oldest first; of many, the last.
+    /// Its last errors, the oldest first.
     pub history: Vec<AttemptError>,
-    /// What it was.
+    /// Its content.
     pub payload: Bytes,
 }
 
-/// Which dead letters are meant.
+/// A selection of dead letters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeadLetterFilter {
     /// All.
@@ -40,6 +40,6 @@ pub enum DeadLetterFilter {
     Tenant(Name),
     /// Those of an action.
     Action(Name),
-    /// These.
+    /// Those with these names.
     Jobs(Vec<Name>),
 }

@@ -1,56 +1,20 @@
-//! The embedded store: one process, one directory, no server.
+//! Embedded store: one process, one directory, no server.
 //!
-//! The order of jobs and the claims on them are in memory, under one lock; `SQLite` is the record that
-//! outlives the process. It could be asked for every turn instead, but then a turn would cost a query,
-//! and fairness among a hundred thousand tenants would be an index that every job rewrites. Memory holds
-//! counts, the jobs that are next and those that something befell, and not the payloads of the rest.
+//! Memory holds the order of jobs and their claims, under one lock; `SQLite` is the record that survives
+//! the process. A query for each claim instead would cost time, and fairness among a hundred thousand
+//! tenants would be an index that every job rewrites. Memory holds counts, marked jobs and the jobs that
+//! are next, and not the payloads of the rest.
 //!
-//! Nothing is answered before it is written. Submissions and whatever an operator asks for are on the
-//! disk by then; claims and settlements are with the operating system, which a killed process cannot take
-//! back. After a power cut at most the last of those are unknown, and their work is done again under the
-//! same key.
+//! Every response follows its write. Submissions and operator commands are on the disk by then. Claims
+//! and settlements are in the operating system, so they survive a killed process. A power cut may lose
+//! the last of those, and their work is done again under the same key.
 
-mod action;
-mod actions;
-mod audit;
-mod cancel;
-mod checksum;
-mod claim;
-mod claims;
-mod class_queue;
-mod coalesce;
-mod collect_garbage;
 mod contract;
-mod counters;
-mod dead_letters;
-mod directory;
-mod durability;
+mod disk;
 mod failpoints;
-mod id_ranges;
-mod int_codec;
-mod job_entry;
-mod load;
-mod outcome_rows;
-mod paused_tenants;
-mod poison_isolation;
-mod prefetch;
-mod priority_classes;
-mod publish;
-mod reap;
-mod remaining;
-mod rows;
-mod settle;
+mod ops;
 mod shared;
-mod skip;
-mod sql_writer;
 mod state;
-mod store_id;
-mod submit;
-mod tenant;
-mod tenants;
-mod transitions;
-mod wal_check;
-mod write_op;
 mod writer;
 
 use std::fmt;
@@ -62,26 +26,26 @@ use rusqlite::{Connection, params};
 use tokio::sync::Notify;
 
 use crate::error::StoreError;
-use directory::StoreFiles;
+use disk::directory::StoreFiles;
+use disk::load::load_state;
 use shared::StoreShared;
-use state::StoreState;
 pub use writer::Writer;
 
-/// A job store in a directory of this process. Clones are the same store.
+/// A job store in a directory of this process. Clones share one store.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use outflow_core::ManualClock;
-/// use outflow_store::{Batch, Embedded, JobStore, NewJob};
+/// use outflow_store::{EmbeddedStore, JobQueue, NewJob, SubmitBatch};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let dir = tempfile::tempdir()?;
-/// let (store, writer) = Embedded::open(dir.path(), Arc::new(ManualClock::default()))?;
+/// let (store, writer) = EmbeddedStore::open(dir.path(), Arc::new(ManualClock::default()))?;
 /// std::thread::scope(|threads| {
 ///     threads.spawn(|| writer.run());
 ///     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 ///     let job = NewJob::new("customer-A".parse()?, "mail".parse()?, "hello".into());
-///     let submitted = runtime.block_on(store.submit(Batch::of(vec![job])))?;
+///     let submitted = runtime.block_on(store.submit(SubmitBatch::from_jobs(vec![job])))?;
 ///     assert_eq!(submitted.queued, 1);
 ///     store.end();
 ///     Ok(())
@@ -91,10 +55,10 @@ pub use writer::Writer;
 #[derive(Clone)]
 pub struct EmbeddedStore {
     shared: Arc<StoreShared>,
-    _last: Arc<StoreGuard>,
+    _guard: Arc<StoreGuard>,
 }
 
-/// Ends the store with its last handle.
+/// Closes the store with its last handle.
 struct StoreGuard(Arc<StoreShared>);
 
 impl Drop for StoreGuard {
@@ -104,43 +68,43 @@ impl Drop for StoreGuard {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in a directory, which is made if there is none. Nothing is answered until
-    /// somebody lets the [`Writer`] run, on a thread of its own.
+    /// Opens the store in a directory, and creates a missing one. Calls get no response until the
+    /// [`Writer`] runs, on its own thread.
     ///
     /// # Errors
-    /// If another process has it, or it cannot be read or written, or a store was made there and its
-    /// database is empty or gone.
+    /// If another process uses the directory, if it cannot be read or written, or if the database of an
+    /// earlier store in it is empty or missing.
     pub fn open(
         dir: &Path,
         clock: Arc<dyn Clock + Send + Sync>,
     ) -> Result<(Self, Writer), StoreError> {
-        let files = StoreFiles::hold(dir)?;
-        let disk = files.writing()?;
-        files.identify(&disk)?;
-        begin_epoch(&disk, clock.wall()).map_err(|error| files.broken(&error))?;
-        let memory = StoreState::load(files.reading()?, clock.moment());
-        let memory = memory.map_err(|error| files.broken(&error))?;
-        files.take_over(&disk)?;
-        files.seal(&memory.mint)?;
+        let files = StoreFiles::open(dir)?;
+        let disk = files.open_writer()?;
+        files.check_id(&disk)?;
+        begin_epoch(&disk, clock.wall()).map_err(|error| files.error(&error))?;
+        let state = load_state(files.open_reader()?, clock.moment());
+        let state = state.map_err(|error| files.error(&error))?;
+        files.accept(&disk)?;
+        files.write_id(&state.ids.name_prefix)?;
         let shared = Arc::new(StoreShared {
-            memory: Mutex::new(memory),
+            state: Mutex::new(state),
             work: Condvar::new(),
-            call: Notify::new(),
-            bell: Notify::new(),
+            work_async: Notify::new(),
+            changed: Notify::new(),
             letters: tokio::sync::Mutex::new(()),
             clock,
             files,
         });
         let writer = Writer::new(Arc::clone(&shared), disk)?;
-        let last = Arc::new(StoreGuard(Arc::clone(&shared)));
+        let guard = Arc::new(StoreGuard(Arc::clone(&shared)));
         let store = Self {
             shared,
-            _last: last,
+            _guard: guard,
         };
         Ok((store, writer))
     }
 
-    /// Lets the writer finish what was asked for, and stop. Whatever is asked for afterwards is refused.
+    /// Closes the store: the writer finishes earlier calls and stops, and later calls fail.
     pub fn end(&self) {
         self.shared.end();
     }
@@ -148,18 +112,18 @@ impl EmbeddedStore {
 
 impl fmt::Debug for EmbeddedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Embedded")
+        f.debug_struct("EmbeddedStore")
             .field("files", &self.shared.files)
             .finish_non_exhaustive()
     }
 }
 
-/// Counts one more opening, and makes the one row of a new store.
+/// Counts one more opening, and inserts the row of a new store.
 fn begin_epoch(disk: &Connection, at: WallTime) -> rusqlite::Result<()> {
-    let mint = format!("{:x}", at.as_duration().as_nanos());
+    let name_prefix = format!("{:x}", at.as_duration().as_nanos());
     let sql = "INSERT INTO total (id, seq, place, epoch, mint) VALUES (1, 0, 0, 1, ?1) \
                ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1";
-    disk.execute(sql, params![mint]).map(drop)
+    disk.execute(sql, params![name_prefix]).map(drop)
 }
 
 #[cfg(test)]

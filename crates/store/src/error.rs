@@ -1,13 +1,13 @@
-//! Why a store could not do what it was asked.
+//! Errors of a store.
 
 use std::fmt;
 
-/// Why a store could not do what it was asked. Nothing was half done: either all of a step happened or
-/// none of it, and after [`is_doubtful`](Self::is_doubtful) nobody knows which.
+/// An error of a store. A step happens completely or not at all; after
+/// [`is_doubtful`](Self::is_doubtful) it is unknown which.
 #[derive(Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
-    words: String,
+    message: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,59 +23,59 @@ enum StoreErrorKind {
 }
 
 impl StoreError {
-    /// It cannot be reached; nothing was changed.
-    pub fn unreachable(words: impl fmt::Display) -> Self {
-        Self::new(StoreErrorKind::Unreachable, words)
+    /// The store cannot be reached; nothing was changed.
+    pub fn unreachable(message: impl fmt::Display) -> Self {
+        Self::new(StoreErrorKind::Unreachable, message)
     }
 
-    /// It did not answer in time, and may or may not have done it.
-    pub fn doubtful(words: impl fmt::Display) -> Self {
-        Self::new(StoreErrorKind::Doubtful, words)
+    /// The store did not respond in time, and may or may not have done the step.
+    pub fn doubtful(message: impl fmt::Display) -> Self {
+        Self::new(StoreErrorKind::Doubtful, message)
     }
 
-    /// There is no room left: on the disk, or in the server's memory.
-    pub fn full(words: impl fmt::Display) -> Self {
-        Self::new(StoreErrorKind::Full, words)
+    /// The disk or the server's memory is full.
+    pub fn full(message: impl fmt::Display) -> Self {
+        Self::new(StoreErrorKind::Full, message)
     }
 
-    /// What it keeps cannot be read: damaged, of a later version, or somebody else's.
-    pub fn damaged(words: impl fmt::Display) -> Self {
-        Self::new(StoreErrorKind::Damaged, words)
+    /// The data cannot be read: damaged, of a later version, or not a job store.
+    pub fn damaged(message: impl fmt::Display) -> Self {
+        Self::new(StoreErrorKind::Damaged, message)
     }
 
-    /// What it kept is gone.
-    pub fn lost(words: impl fmt::Display) -> Self {
-        Self::new(StoreErrorKind::Lost, words)
+    /// The data is gone.
+    pub fn lost(message: impl fmt::Display) -> Self {
+        Self::new(StoreErrorKind::Lost, message)
     }
 
-    /// Somebody else has it.
-    pub fn in_use(words: impl fmt::Display) -> Self {
-        Self::new(StoreErrorKind::InUse, words)
+    /// Another process uses the store.
+    pub fn in_use(message: impl fmt::Display) -> Self {
+        Self::new(StoreErrorKind::InUse, message)
     }
 
-    /// It was closed.
+    /// The store was closed.
     pub fn closed() -> Self {
         Self::new(StoreErrorKind::Closed, "the job store is closed")
     }
 
-    /// It cannot do this as things are.
-    pub fn refused(words: impl fmt::Display) -> Self {
-        Self::new(StoreErrorKind::Refused, words)
+    /// The store cannot do this in its present state.
+    pub fn refused(message: impl fmt::Display) -> Self {
+        Self::new(StoreErrorKind::Refused, message)
     }
 
-    /// The same for somebody else who waited for the same step.
-    pub(crate) fn again(&self) -> Self {
-        Self::new(self.kind, &self.words)
+    /// Copies the error for another caller of the same step.
+    pub(crate) fn copy(&self) -> Self {
+        Self::new(self.kind, &self.message)
     }
 
-    fn new(kind: StoreErrorKind, words: impl fmt::Display) -> Self {
+    fn new(kind: StoreErrorKind, message: impl fmt::Display) -> Self {
         Self {
             kind,
-            words: words.to_string(),
+            message: message.to_string(),
         }
     }
 
-    /// Whether the same may succeed later without anybody's help.
+    /// Returns true if the same step may succeed later without an operator.
     pub const fn is_passing(&self) -> bool {
         matches!(
             self.kind,
@@ -83,40 +83,40 @@ impl StoreError {
         )
     }
 
-    /// Whether it may have happened all the same. Every step can be asked for again: a submission is
-    /// known by the names of its jobs, a settlement by its token.
+    /// Returns true if the step may have happened. Every step can be repeated: a submission is known by
+    /// the names of its jobs, a settlement by its token.
     pub const fn is_doubtful(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Doubtful)
     }
 
-    /// Whether there was no room left.
+    /// Returns true if the store was full.
     pub const fn is_full(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Full)
     }
 
-    /// Whether what is kept cannot be read, or is gone.
+    /// Returns true if the data cannot be read, or is gone.
     pub const fn is_damaged(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Damaged | StoreErrorKind::Lost)
     }
 
-    /// Whether all that was kept is gone. The store goes on with nothing in a moment; whoever told it
-    /// something, jobs or rules, has to tell it again.
+    /// Returns true if all data is gone. The store continues empty after a moment; jobs and rules must
+    /// be submitted again.
     pub const fn is_lost(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Lost)
     }
 
-    /// Whether the store is there and cannot do this very step, while it may do others: something stands in its
-    /// way, such as a key of somebody else's.
+    /// Returns true if the store responds and cannot do this step, while it may do others: for example
+    /// because of a foreign key.
     pub const fn is_stuck(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Damaged | StoreErrorKind::Refused)
     }
 
-    /// Whether somebody else has it.
+    /// Returns true if another process uses the store.
     pub const fn is_in_use(&self) -> bool {
         matches!(self.kind, StoreErrorKind::InUse)
     }
 
-    /// Whether the request itself was at fault.
+    /// Returns true if the request itself was at fault.
     pub const fn is_refused(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Refused)
     }
@@ -124,7 +124,7 @@ impl StoreError {
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
+        f.write_str(&self.message)
     }
 }
 

@@ -1,7 +1,7 @@
-//! A job: what is kept of a call, or of a piece of somebody's own work, until it is done.
+//! Jobs: calls, or tasks of a handler, that the store keeps until they are over.
 //!
-//! What the work is stays closed to the store: the payload is bytes that only the engine reads. The
-//! store knows who it is for, which line it stands in, and when it may go.
+//! The payload is opaque to the store; only the engine reads it. The store knows the tenant, the lane,
+//! and when a job may start.
 
 use std::time::Duration;
 
@@ -11,32 +11,32 @@ use outflow_core::{Cost, Priority, WallTime};
 use crate::action::ActionSpec;
 use crate::name::Name;
 
-/// A job that somebody wants done.
+/// A job to submit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewJob {
-    /// What its submitter calls it. A second job of the same name, within [`SubmitBatch::remember`] of the
-    /// first's end, is the first. Without a name it gets one that no other has.
+    /// The name that its submitter sets. A second job with this name, within [`SubmitBatch::remember`]
+    /// after the end of the first, is a duplicate. A job without a name gets a unique one.
     pub id: Option<Name>,
-    /// For whom: tenants share a lane fairly.
+    /// Its tenant. Tenants share a lane fairly.
     pub tenant: Name,
-    /// Which line it stands in: jobs that meet the same limits share one.
+    /// Its lane. Jobs under the same limits share one.
     pub lane: Name,
-    /// How much of a limit it uses.
+    /// The units that it uses of a limit.
     pub cost: Cost,
-    /// Its class among the jobs of its tenant, and its tenant's claim while it is first.
+    /// Its class among the jobs of its tenant. While it is first, it multiplies its tenant's share.
     pub priority: Priority,
-    /// It does not begin before.
+    /// It does not start before this instant.
     pub not_before: Option<WallTime>,
-    /// It does not begin after, and ends as expired instead.
+    /// It does not start after this instant, and ends as expired instead.
     pub deadline: Option<WallTime>,
-    /// How often it may fail and be tried again.
+    /// The number of retries after failures.
     pub max_retries: u32,
-    /// What it is.
+    /// Its content.
     pub payload: Bytes,
 }
 
 impl NewJob {
-    /// A job of cost 1 and normal priority that may be tried again three times.
+    /// Creates a job of cost 1 and normal priority with three retries.
     pub fn new(tenant: Name, lane: Name, payload: Bytes) -> Self {
         Self {
             id: None,
@@ -46,98 +46,97 @@ impl NewJob {
             priority: Priority::Normal,
             not_before: None,
             deadline: None,
-            max_retries: USUAL_RETRIES,
+            max_retries: DEFAULT_RETRIES,
             payload,
         }
     }
 }
 
-/// Jobs that are submitted together: one atomic step, whether one or a thousand.
+/// Jobs that are submitted together, in one atomic step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubmitBatch {
-    /// The action that all of them belong to. One that is open stays as it was opened. One that nobody
-    /// opened, or that is over, is opened with the first job that is taken into it: a batch of which
-    /// nothing is new, or that finds no room, leaves what is known of it as it is. A batch without any job
-    /// opens it as well, unless it only says once more that one that is over gets no more.
+    /// The action of all jobs. An open action keeps its spec. The first accepted job opens a new or
+    /// finished action. A batch without new jobs, or without free capacity, leaves the action as it is.
+    /// An empty batch opens it, too, unless it only closes a finished action again.
     pub action: Option<ActionSpec>,
-    /// Whether more will come.
+    /// Says if more batches follow.
     pub rest: BatchPosition,
-    /// The jobs, in the order in which each tenant's are to go.
+    /// The jobs, in the order of each tenant.
     pub jobs: Vec<NewJob>,
-    /// No job is taken beyond this many that wait.
+    /// The store accepts no job beyond this number of waiting jobs.
     pub queue_max: u64,
-    /// How long the name of a finished job is remembered.
+    /// The store keeps the name of a finished job for this span.
     pub remember: Duration,
 }
 
 impl SubmitBatch {
-    /// A batch of no action, into a queue of ten million, whose names are remembered for a day.
+    /// Creates a batch without an action, for a queue of ten million, whose names are kept for a day.
     pub fn from_jobs(jobs: Vec<NewJob>) -> Self {
         Self {
             action: None,
             rest: BatchPosition::More,
             jobs,
-            queue_max: USUAL_QUEUE,
-            remember: A_DAY,
+            queue_max: DEFAULT_QUEUE_MAX,
+            remember: DEFAULT_REMEMBER,
         }
     }
 }
 
-/// Whether an action will get more jobs.
+/// Position of a batch in its action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BatchPosition {
-    /// More may come.
+    /// More batches may follow.
     More,
-    /// This was the last batch: the action is closed with it, unless a job of it found no room.
+    /// The last batch: it closes the action, unless the queue was full for one of its jobs.
     Last,
 }
 
-/// What became of a batch. It is on the disk, or wherever the store keeps things, before this is seen.
+/// Result of a submission. The jobs are durable before the caller sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SubmitResult {
-    /// One for each job, in their order.
+    /// One receipt for each job, in their order.
     pub receipts: Vec<SubmitReceipt>,
-    /// How many jobs wait now in all.
+    /// The number of all waiting jobs.
     pub queued: u64,
-    /// How many tenants have work now.
+    /// The number of tenants that have work.
     pub active: u64,
 }
 
-/// What became of one job of a batch.
+/// Receipt of one submitted job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SubmitReceipt {
-    /// It was taken.
+    /// It was accepted.
     Accepted {
         /// Its name.
         id: Name,
-        /// How many of its tenant wait in its lane, itself included.
+        /// The number of its tenant's waiting jobs in its lane, itself included.
         place: u64,
     },
-    /// A job of this name is known, so nothing was changed.
+    /// A job with this name exists: nothing was changed.
     Duplicate {
         /// The name.
         id: Name,
     },
-    /// As many jobs wait as may; it was not taken.
+    /// The queue is full: it was not accepted.
     Full,
-    /// Its action was closed and is not over yet. It was not taken.
+    /// Its action is closed and not over: it was not accepted.
     Closed,
 }
 
-/// One attempt's end, as it is remembered.
+/// The error of one attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AttemptError {
-    /// When.
+    /// The instant of the error.
     pub at: WallTime,
-    /// What happened, without a secret.
+    /// The error, without secrets.
     pub words: String,
 }
 
-/// As the seeds' users are used to.
-const USUAL_RETRIES: u32 = 3;
+/// The default of the systems that users come from.
+const DEFAULT_RETRIES: u32 = 3;
 
-/// More than the worst day brings, and what a disk of a few gigabytes holds.
-const USUAL_QUEUE: u64 = 10_000_000;
+/// More than the worst day brings, and it fits a disk of a few gigabytes.
+const DEFAULT_QUEUE_MAX: u64 = 10_000_000;
 
-/// Long enough for a submitter to come back after an outage and send everything again.
-const A_DAY: Duration = Duration::from_hours(24);
+/// Long enough for a submitter that resends everything after an outage.
+const DEFAULT_REMEMBER: Duration = Duration::from_hours(24);

@@ -1,9 +1,8 @@
-//! Keeps what must outlive a call or be seen by others: jobs in a queue.
+//! Job stores: keep jobs until they are over, across crashes and machines.
 //!
-//! One contract, [`JobStore`], and two stores that keep it: an embedded one, in a directory of this
-//! process, and Redis, a server that many machines share. Files, `SQLite` and Redis are known here and
-//! nowhere else. What a limit allows is decided by the core, whose turn it is as well; what a job
-//! means is known to the engine alone.
+//! One contract, [`JobStore`], and two stores that implement it: an embedded one in a directory of this
+//! process, and Redis, which many machines share. Only this crate knows files, `SQLite` and Redis. The
+//! core decides about limits and fair order; the engine gives jobs their meaning.
 
 mod action;
 mod any_store;
@@ -13,6 +12,7 @@ mod dead_letter;
 mod embedded;
 mod error;
 mod job;
+mod lock;
 mod name;
 mod redis;
 mod settle;
@@ -27,11 +27,14 @@ pub use claim::{
     AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken,
     HeartbeatResult, NextJob, ReapResult,
 };
-pub use contract::{JobStore, StoreResult};
+pub use contract::{
+    ActionStore, DeadLetterStore, JobQueue, JobStore, StoreControl, StoreResult, TenantStore,
+};
 pub use dead_letter::{DeadLetter, DeadLetterFilter};
 pub use embedded::{EmbeddedStore, Writer};
 pub use error::StoreError;
 pub use job::{AttemptError, BatchPosition, NewJob, SubmitBatch, SubmitReceipt, SubmitResult};
+pub use lock::Lock;
 pub use name::{InvalidName, Name};
 pub use redis::{RedisOptions, RedisStore, ReplicaWait};
 pub use settle::{

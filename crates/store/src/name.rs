@@ -1,7 +1,7 @@
-//! What tenants, lanes, actions and jobs are called.
+//! Names of tenants, lanes, actions and jobs.
 //!
-//! One type for all four: they are chosen by the same people, go into the same keys, file names, log
-//! lines and metric labels, and so must keep to the same rule.
+//! One type for all four: they go into the same keys, file names, log lines and metric labels, so they
+//! follow the same rule.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -24,22 +24,22 @@ use smol_str::SmolStr;
 pub struct Name(SmolStr);
 
 impl Name {
-    /// A name of this text.
+    /// Creates a name.
     ///
     /// # Errors
-    /// If it is empty, longer than 128 bytes, or holds a space or a control character.
+    /// If the text is empty, longer than 128 bytes, or holds a space or a control character.
     pub fn new(text: &str) -> Result<Self, InvalidName> {
-        if text.is_empty() || text.len() > MOST_BYTES {
+        if text.is_empty() || text.len() > MAX_BYTES {
             return Err(InvalidName::Length(text.len()));
         }
-        let odd = |letter: char| letter.is_whitespace() || letter.is_control();
-        if text.contains(odd) {
+        let is_invalid = |character: char| character.is_whitespace() || character.is_control();
+        if text.contains(is_invalid) {
             return Err(InvalidName::Letter);
         }
         Ok(Self(SmolStr::new(text)))
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -65,10 +65,10 @@ impl Borrow<str> for Name {
     }
 }
 
-/// Why a text cannot be a name.
+/// Reason why a text is not a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InvalidName {
-    /// It has this many bytes.
+    /// It has this number of bytes.
     Length(usize),
     /// It holds a space or a control character.
     Letter,
@@ -80,7 +80,7 @@ impl fmt::Display for InvalidName {
             Self::Length(0) => f.write_str("a name is empty: give it at least one letter"),
             Self::Length(bytes) => write!(
                 f,
-                "a name has {bytes} bytes: use at most {MOST_BYTES}, a hash of it for example"
+                "a name has {bytes} bytes: use at most {MAX_BYTES}, a hash of it for example"
             ),
             Self::Letter => f.write_str(
                 "a name holds a space or a control character: use letters, digits and - _ . : /",
@@ -92,14 +92,14 @@ impl fmt::Display for InvalidName {
 impl std::error::Error for InvalidName {}
 
 /// Long enough for two UUIDs and a word, short enough for a metric label.
-const MOST_BYTES: usize = 128;
+const MAX_BYTES: usize = 128;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_what_fits_a_key_and_a_label() {
+    fn a_name_fits_a_key_and_a_label() {
         for good in ["a", "customer-A", "고객사", "urn:x/1", &"x".repeat(128)] {
             assert_eq!(
                 Name::new(good).map(|name| name.to_string()),

@@ -1,19 +1,19 @@
 //! Jobs in Redis or Valkey, for many machines.
 //!
-//! Every step is one script: it happens entirely or not at all, by the server's own clock, and costs one
-//! round trip however many jobs it moves; small submissions that come together share one. The order of tenants, the counts and the slots of limits are
-//! kept beside the jobs and change with them.
+//! Every operation is one script. It applies completely or not at all, uses the server's clock, and
+//! costs one round trip for any number of jobs. Concurrent small submissions share one script call.
+//! The tenant order, the counters and the scheduled starts of limits are stored with the jobs and
+//! change with them.
 //!
-//! # What is kept where
-//! All keys begin with the queue's name in braces, so a cluster keeps them on one node. A job that waits
-//! is an element of a list of its lane, tenant and class, and nothing else: what is not a number is not
-//! copied. A job that is claimed lies in a hash of its session; one that waits for its time, in a sorted
-//! set of its lane.
+//! # Layout
+//! All keys begin with the queue's name in braces, so a cluster keeps them on one node. A waiting
+//! job is only an element of a list of its lane, tenant and class: no second copy exists. A claimed
+//! job is in a hash of its session; a delayed job is in a sorted set of its lane.
 //!
-//! # What it refuses
-//! It does not run on a server that may throw keys away (`maxmemory-policy` other than `noeviction`), does
-//! not trust the machines' clocks, does not send anything twice by itself, and does not take an emptied
-//! server for one whose work is done.
+//! # Limits of use
+//! The store refuses a server that may evict keys (`maxmemory-policy` other than `noeviction`). It
+//! does not trust the machines' clocks and never sends a command twice by itself. It does not take
+//! an emptied server for a finished queue.
 
 mod action_epoch;
 mod actions;
@@ -56,7 +56,9 @@ use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, Remainin
 use crate::claim::{
     ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult,
 };
-use crate::contract::{JobStore, StoreResult};
+use crate::contract::{
+    ActionStore, DeadLetterStore, JobQueue, StoreControl, StoreResult, TenantStore,
+};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
@@ -64,16 +66,16 @@ use crate::settle::{JobOutcome, SettleResult, Settlement};
 use crate::shared_limits::StartDebit;
 use crate::tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
 
-/// A job store that many machines share.
+/// Job store that many machines share.
 ///
 /// ```no_run
 /// use bytes::Bytes;
-/// use outflow_store::{Batch, JobStore, NewJob, Redis, RedisOptions};
+/// use outflow_store::{JobStore, NewJob, RedisOptions, RedisStore, SubmitBatch};
 ///
 /// # async fn submit() -> Result<(), Box<dyn std::error::Error>> {
-/// let store = Redis::connect(RedisOptions::new("redis://127.0.0.1:6379/")).await?;
+/// let store = RedisStore::connect(RedisOptions::new("redis://127.0.0.1:6379/")).await?;
 /// let job = NewJob::new("customer-A".parse()?, "api".parse()?, Bytes::from("GET /"));
-/// let submitted = store.submit(Batch::of(vec![job])).await?;
+/// let submitted = store.submit(SubmitBatch::from_jobs(vec![job])).await?;
 /// println!("{} jobs wait", submitted.queued);
 /// # Ok(())
 /// # }
@@ -86,18 +88,19 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// Connects, looks whether the server can be trusted with jobs, and makes the queue if there is none.
+    /// Connects, checks that the server is safe for jobs, and creates the queue if it does not
+    /// exist.
     ///
     /// # Errors
-    /// If it cannot be reached, does not take the password, is older than 6.2, may throw keys away, is
-    /// another node of its cluster, or holds something else under the queue's name.
+    /// Fails if the server cannot be reached, rejects the password, is older than 6.2, may evict
+    /// keys, is another node of its cluster, or holds other data under the queue's name.
     pub async fn connect(options: RedisOptions) -> StoreResult<Self> {
         options.check()?;
         let client = options.client()?;
         let channel = format!("{{{}}}:bell", options.queue);
         let ear = Subscriber::new(&client, channel, options.timeout)?;
         let caller = Arc::new(ScriptRunner::new(client, &options));
-        caller.reach().await?;
+        caller.ensure_connected().await?;
         Ok(Self {
             counter: Arc::new(SubmitBatcher::new(Arc::clone(&caller))),
             lives: action_epoch::ActionEpochs::default(),
@@ -106,19 +109,21 @@ impl RedisStore {
         })
     }
 
-    /// Whether the queue was lost while it was in use: the server was emptied, or replaced by one that
-    /// does not know it. Every call fails for two seconds, so that nobody takes it for the end of the work;
-    /// the first call after that [begins anew](Self::reinitialize), and is the last one to fail.
+    /// Returns `true` if the queue was lost while in use: the server was emptied, or replaced by
+    /// one without the queue. Every call fails for two seconds, so that no caller takes the loss
+    /// for the end of the work. The first call after that [reinitializes](Self::reinitialize) the
+    /// queue, and is the last one to fail.
     pub fn lost(&self) -> bool {
         self.caller.lost()
     }
 
-    /// Goes on with an empty queue after a loss, without waiting any longer. Claims of the lost queue are
-    /// fenced in the new one, and its actions are unknown. Jobs under a [plan](crate::SharedLimits) are not given out
-    /// before the longest of its windows is over: what was used of it is not known any more.
+    /// Continues with an empty queue after a loss, without waiting any longer. Claims of the lost
+    /// queue are fenced in the new one, and its actions are unknown. Jobs under [shared
+    /// limits](crate::SharedLimits) stay unclaimed until the longest window has passed, because the
+    /// earlier usage is unknown.
     ///
     /// # Errors
-    /// If the server cannot be reached.
+    /// Fails if the server cannot be reached.
     pub async fn reinitialize(&self) -> StoreResult<()> {
         self.caller.reinitialize().await
     }
@@ -133,7 +138,7 @@ impl fmt::Debug for RedisStore {
     }
 }
 
-impl JobStore for RedisStore {
+impl JobQueue for RedisStore {
     async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
         self.counter.submit(batch).await
     }
@@ -181,7 +186,9 @@ impl JobStore for RedisStore {
     async fn lanes(&self) -> StoreResult<Vec<Name>> {
         tenants::lanes(&self.caller).await
     }
+}
 
+impl TenantStore for RedisStore {
     async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
         tenants::set_usual(&self.caller, &rule).await
     }
@@ -194,22 +201,40 @@ impl JobStore for RedisStore {
         tenants::unset_rule(&self.caller, tenant).await
     }
 
-    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
-        scope_ops::pause(&self.caller, scope).await
-    }
-
-    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
-        scope_ops::resume(&self.caller, scope).await
-    }
-
-    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
-        scope_ops::cancel(&self.caller, scope).await
-    }
-
     async fn release_deferred(&self, tenant: &Name, most: u64) -> StoreResult<u64> {
         scope_ops::release(&self.caller, tenant, most).await
     }
 
+    async fn active_tenants(&self) -> StoreResult<u64> {
+        tenants::active(&self.caller).await
+    }
+
+    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
+        tenants::tenant(&self.caller, name).await
+    }
+
+    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
+        tenants::tenants(&self.caller, &page).await
+    }
+
+    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
+        tenants::snapshot(&self.caller, keep).await
+    }
+
+    async fn congestion_history(
+        &self,
+        tenant: &Name,
+        most: usize,
+    ) -> StoreResult<Vec<CongestionSample>> {
+        tenants::history(&self.caller, tenant, most).await
+    }
+
+    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
+        tenants::reset(&self.caller, tenant).await
+    }
+}
+
+impl ActionStore for RedisStore {
     async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
         actions::open(&self.caller, spec).await
     }
@@ -248,39 +273,9 @@ impl JobStore for RedisStore {
     ) -> StoreResult<Vec<JobOutcome>> {
         actions::outcomes(&self.caller, action, after, most).await
     }
+}
 
-    async fn job_counts(&self) -> StoreResult<JobCounts> {
-        tenants::tally(&self.caller).await
-    }
-
-    async fn active_tenants(&self) -> StoreResult<u64> {
-        tenants::active(&self.caller).await
-    }
-
-    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        tenants::tenant(&self.caller, name).await
-    }
-
-    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
-        tenants::tenants(&self.caller, &page).await
-    }
-
-    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        tenants::snapshot(&self.caller, keep).await
-    }
-
-    async fn congestion_history(
-        &self,
-        tenant: &Name,
-        most: usize,
-    ) -> StoreResult<Vec<CongestionSample>> {
-        tenants::history(&self.caller, tenant, most).await
-    }
-
-    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
-        tenants::reset(&self.caller, tenant).await
-    }
-
+impl DeadLetterStore for RedisStore {
     async fn dead_letters(&self, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
         dead_letters::list(&self.caller, after, most).await
     }
@@ -291,6 +286,24 @@ impl JobStore for RedisStore {
 
     async fn purge(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
         dead_letters::each(&self.caller, dead_letters::DeadLetterOp::Purge, pick).await
+    }
+}
+
+impl StoreControl for RedisStore {
+    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
+        scope_ops::pause(&self.caller, scope).await
+    }
+
+    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
+        scope_ops::resume(&self.caller, scope).await
+    }
+
+    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
+        scope_ops::cancel(&self.caller, scope).await
+    }
+
+    async fn job_counts(&self) -> StoreResult<JobCounts> {
+        tenants::tally(&self.caller).await
     }
 
     async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {

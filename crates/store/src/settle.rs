@@ -1,11 +1,10 @@
-//! How a claim ends.
+//! Settlement: the end of a claim.
 //!
-//! Result, counts and the job's own end are one atomic step, so a crash leaves either a job that is
-//! still claimed or one that is entirely over.
+//! Result, counts and the job's end change in one atomic step. A crash leaves a job that is either still
+//! claimed or completely over.
 //!
-//! A job that was cancelled while it was under way, or whose action took too long, is settled as it ended: a
-//! call that was made is not unmade, and whoever asks later wants what came of it. It only does not begin
-//! again.
+//! A job in flight keeps its own outcome if it is cancelled or its action times out, because the call
+//! was made. It only does not start again.
 
 use std::time::Duration;
 
@@ -15,161 +14,161 @@ use outflow_core::{CongestionRule, WallTime};
 use crate::claim::FencingToken;
 use crate::name::Name;
 
-/// The end of one claim.
+/// The settlement of one claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settlement {
-    /// Which claim.
+    /// The claim.
     pub token: FencingToken,
-    /// How it ended.
+    /// Its end.
     pub end: JobEnd,
 }
 
-/// How a claim ended.
+/// End of a claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JobEnd {
     /// The work is done.
     Done {
-        /// How long it took.
+        /// Its duration.
         took: Duration,
-        /// What came of it, if that is kept.
+        /// Its result, if the store keeps it.
         result: Option<StoredResult>,
     },
-    /// It failed, and may be tried again after a while if it has retries left; otherwise it is buried.
-    /// Its tenant goes on meanwhile.
+    /// It failed, and retries after a span if it has retries left; otherwise it is dead-lettered. Its
+    /// tenant continues meanwhile.
     Retry {
-        /// After how long.
+        /// The delay.
         after: Duration,
-        /// What happened.
+        /// The error.
         words: String,
-        /// What came of it, kept if it was the last time.
+        /// Its result, kept after the last attempt.
         result: Option<StoredResult>,
     },
-    /// The same under a scheduler that puts off: it waits among those that found no room, as long as the rule
-    /// says. That is a failure and no refusal.
+    /// It failed under a scheduler that defers: it waits among the deferred jobs, as the rule says. It
+    /// counts as a failure and not as a throttle.
     RetryPutOff {
-        /// By what.
+        /// The rule of the delay.
         by: Defer,
-        /// What happened.
+        /// The error.
         words: String,
-        /// What came of it, kept if it was the last time.
+        /// Its result, kept after the last attempt.
         result: Option<StoredResult>,
     },
-    /// It failed for good, and is buried.
+    /// It failed for good, and is dead-lettered.
     Failed {
-        /// What happened.
+        /// The error.
         words: String,
-        /// What came of it, if that is kept.
+        /// Its result, if the store keeps it.
         result: Option<StoredResult>,
     },
-    /// The API refused it. It goes back to the head of its line, uses no retry, and its turn is given
-    /// back to its tenant; nobody named by `park` goes before the time is over.
+    /// The API throttled it. It returns to the head of its queue, uses no retry, and its tenant gets the
+    /// turn back. The tenant or lane waits for the cooldown.
     Throttled {
-        /// For how long.
+        /// The cooldown.
         after: Duration,
-        /// Who has to wait.
+        /// The scope of the cooldown.
         park: CooldownScope,
     },
-    /// It did not begin: it goes back to the head of its line as if it had not been claimed.
+    /// It did not start: it returns to the head of its queue as if it had not been claimed.
     Returned,
-    /// It had begun, and whoever did it was told to stop: it goes back to the head of its line and uses no
-    /// retry. The attempt counts, since the API may have seen it.
+    /// It had started and was interrupted: it returns to the head of its queue and uses no retry. The
+    /// attempt counts, since the API may have seen it.
     Interrupted,
-    /// The scheduler found no room for it and puts it off by what the rule says.
+    /// The scheduler found no quota, and defers it as the rule says.
     PutOff(Defer),
 }
 
-/// Who waits after a refusal.
+/// Scope of a cooldown after a throttle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CooldownScope {
     /// The tenant, in this lane.
     Tenant,
-    /// Everybody in this lane.
+    /// All tenants of this lane.
     Lane,
 }
 
-/// How long a job that found no room is put off.
+/// Rule for the delay of a deferred job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defer {
-    /// Always as long.
+    /// A constant delay.
     Fixed(Duration),
-    /// By how many of its tenant are put off already, at an even part of a rate among the tenants that
-    /// have work.
+    /// A delay by the number of the tenant's deferred jobs, at an equal part of a rate among all tenants
+    /// with work.
     Formula {
-        /// The shortest and the longest time.
+        /// The shortest and the longest delay.
         rule: CongestionRule,
-        /// The rate of all tenants together, a second.
+        /// The rate of all tenants together, per second.
         global: u64,
     },
 }
 
-/// What is kept of an attempt for whoever asks later.
+/// The stored result of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredResult {
-    /// What the work says of itself in a number: a status of HTTP.
+    /// The status of the work: an HTTP status.
     pub status: u16,
-    /// The body, or whatever a handler made.
+    /// The body, or the output of a handler.
     pub body: Bytes,
-    /// For how long.
+    /// The store keeps it for this span.
     pub keep: Duration,
 }
 
-/// What a settlement did.
+/// Result of a settlement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SettleResult {
     /// The job is over, and its work done.
     Done,
-    /// It is over and buried.
+    /// The job is over and dead-lettered.
     Buried,
-    /// It waits again.
+    /// The job waits again.
     Waits,
-    /// It was put off: for this long, with so many of its tenant, itself included, at this speed.
+    /// The job was deferred.
     PutOff {
-        /// How long.
+        /// The delay.
         backoff: Duration,
-        /// How many are put off.
+        /// The number of its tenant's deferred jobs, itself included.
         non_ready: u64,
-        /// The speed that was reckoned with.
+        /// The speed of its tenant in the formula.
         speed: u64,
     },
-    /// It was cancelled while it was under way, and would have begun again: it is over instead.
+    /// The job was cancelled in flight, and would have started again: it is over instead.
     Cancelled,
-    /// The claim was not theirs any more: nothing was changed.
+    /// The session no longer holds the claim: nothing was changed.
     Fenced,
 }
 
-/// One finished job, as it is handed out afterwards.
+/// Outcome of one finished job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobOutcome {
-    /// Where it stands among the outcomes: ask for those after it.
+    /// Its place among the outcomes, for the next page.
     pub place: u64,
     /// Its name.
     pub id: Name,
-    /// For whom.
+    /// Its tenant.
     pub tenant: Name,
-    /// Whether the work was done.
+    /// Its end.
     pub ended: JobStatus,
-    /// When.
+    /// The instant of its end.
     pub at: WallTime,
-    /// How often it was tried.
+    /// The number of its attempts.
     pub attempts: u32,
-    /// How often it was refused or put off.
+    /// The number of its throttles and deferrals.
     pub throttles: u32,
-    /// What was kept of it.
+    /// The status of its stored result.
     pub status: Option<u16>,
-    /// What was kept of it.
+    /// The body of its stored result.
     pub body: Option<Bytes>,
-    /// What happened last, if it failed: as long as the outcome is known, whatever became of its letter.
+    /// The last error of a failed job, independent of its dead letter.
     pub error: Option<String>,
 }
 
-/// How a job was over.
+/// Final status of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JobStatus {
     /// Done.
     Done,
     /// Failed for good, or too often.
     Failed,
-    /// Too late to begin.
+    /// Expired before its start.
     Expired,
     /// Cancelled.
     Cancelled,

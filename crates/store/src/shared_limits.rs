@@ -1,9 +1,9 @@
-//! Limits that machines share through a store.
+//! Limits that several machines share through a store.
 //!
-//! A store that several machines use debits limits itself, in the step that gives a job out: only there are
-//! all starts known. It sets an instant for each start and keeps them apart, so that no window holds more
-//! than it may, whichever machines they are on. A store of one process looks at none of this: there the
-//! [`ClaimFilter`](crate::ClaimFilter) asks the door.
+//! A shared store debits limits itself, in the step that hands out a job, because only there all starts
+//! are known. It schedules an instant for each start, so that no window holds more than its limit, on
+//! whichever machines they run. A store of one process ignores them: there the
+//! [`ClaimFilter`](crate::ClaimFilter) acquires permits.
 
 use std::time::Duration;
 
@@ -11,37 +11,37 @@ use outflow_core::{Cost, CountBy, Rate};
 
 use crate::name::Name;
 
-/// The limits of a lane's jobs, and how far ahead jobs are given out. What a tenant may use is in its
-/// [rule](crate::TenantRule), and holds under any plan.
+/// The limits of a lane's jobs, and the horizon of scheduled starts. A tenant's own rate is in its
+/// [rule](crate::TenantRule), and always applies, too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SharedLimits {
-    /// All of them hold.
+    /// All of them apply.
     pub limits: Vec<SharedLimit>,
-    /// By how much every window is widened, for starts that are early or late.
+    /// The margin that widens every window, for early or late starts.
     pub guard: Duration,
-    /// How far ahead a job's start may lie.
+    /// The longest time from a claim to a scheduled start.
     pub horizon: Duration,
 }
 
-/// One limit.
+/// One shared limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SharedLimit {
-    /// What it is known by: whoever debits the same name shares the limit, of whatever lane. What was used under a
-    /// name stays used when its rate changes.
+    /// Its name. All debits under this name share the limit, in any lane. Used units stay used when the
+    /// rate changes.
     pub name: String,
-    /// How much, and in which window.
+    /// Its rate.
     pub rate: Rate,
-    /// What of a job counts.
+    /// The units that a job counts.
     pub measure: CountBy,
 }
 
-/// A start that a store debits, or has debited, outside of a claim.
+/// A start that a store debits outside of a claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StartDebit {
-    /// Of whose job.
+    /// The tenant of the job.
     pub tenant: Name,
-    /// What the job uses.
+    /// The cost of the job.
     pub cost: Cost,
-    /// Of which limits; the tenant's own belongs to them.
+    /// The limits, in addition to the tenant's own.
     pub plan: SharedLimits,
 }

@@ -1,4 +1,4 @@
-//! A tenant: its claim, and how it stands.
+//! Tenants: their rules and reports.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use outflow_core::{Priority, Rate, WallTime, Weight};
 use crate::action::JobCounts;
 use crate::name::Name;
 
-/// What a tenant is entitled to.
+/// The rule of a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TenantRule {
-    /// Its part of every lane, against the other tenants' weights.
+    /// Its share of every lane, relative to the weights of other tenants.
     pub weight: Weight,
     /// Its class among tenants; the class of its first job multiplies it.
     pub priority: Priority,
-    /// What it may use at most, if less than everybody. A store of one process keeps it and leaves it
-    /// to the [`ClaimFilter`](crate::ClaimFilter).
+    /// Its own rate limit. A store of one process only keeps it: the [`ClaimFilter`](crate::ClaimFilter)
+    /// enforces it.
     pub rate: Option<Rate>,
-    /// How many of its jobs may be under way at once.
+    /// The number of its jobs in flight at most.
     pub in_flight: Option<u32>,
 }
 
@@ -32,42 +32,42 @@ impl Default for TenantRule {
     }
 }
 
-/// A tenant as it stands. One without work and without a rule of its own is forgotten after a while, with
-/// all that is told here.
+/// Report of a tenant. Garbage collection removes a tenant without work and without its own rule, with
+/// all of these statistics.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TenantReport {
     /// Its name.
     pub name: Name,
-    /// Its claim.
+    /// Its rule.
     pub rule: TenantRule,
-    /// Whether that is its own, and not what all others have.
+    /// The rule is its own, and not the default rule.
     pub ruled: bool,
-    /// Whether an operator stopped it.
+    /// An operator paused it.
     pub paused: bool,
     /// Its jobs, since it last had none.
     pub tally: JobCounts,
-    /// The last time that a job of it was put off by.
+    /// The last delay of a deferred job.
     pub last_backoff: Duration,
-    /// The speed that was reckoned with then, a second.
+    /// The speed in the last formula, per second.
     pub speed: u64,
-    /// When that was.
+    /// The instant of the last deferral.
     pub last_update: Option<WallTime>,
 }
 
-/// How congested a tenant was at one instant.
+/// Congestion of a tenant at one instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CongestionSample {
-    /// When.
+    /// The instant.
     pub at: WallTime,
-    /// How many of its jobs were put off.
+    /// The number of its deferred jobs.
     pub non_ready: u64,
-    /// At which speed, a second.
+    /// Its speed, per second.
     pub speed: u64,
-    /// The last time that a job was put off by.
+    /// The last delay of a deferred job.
     pub backoff: Duration,
 }
 
-/// Whom an operator means.
+/// Scope of an operator's command.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ControlScope {
     /// All jobs of a tenant.
@@ -76,11 +76,11 @@ pub enum ControlScope {
     Action(Name),
 }
 
-/// A part of a long list: what comes after, and how many.
+/// A page of a long list.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PageRequest {
     /// Names after this one.
     pub after: Option<Name>,
-    /// At most so many; 0 means as many as the store gives at once.
+    /// The number of entries at most; 0 means the store's default.
     pub most: usize,
 }

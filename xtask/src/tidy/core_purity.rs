@@ -1,36 +1,34 @@
-//! The core stays pure: no standard library, no `unsafe`, the workspace's lints in every crate.
+//! The core has no standard library and no `unsafe`, and every crate inherits the workspace's lints.
 //!
-//! The compiler enforces each of these as long as one line is there and no other undoes it; this
-//! sees to both.
+//! The compiler enforces each of these as long as one line exists and no other line undoes it.
 
-use super::Finding;
-use super::tree::{File, Tree};
+use super::TidyFinding;
+use super::tree::{SourceFile, SourceTree};
 
-/// Finds a line that is missing, or one too many.
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let mut findings = no_std(tree);
-    findings.extend(no_unsafe(tree));
-    findings.extend(lints_inherited(tree));
+/// Reports missing lines, and lines that undo them.
+pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
+    let mut findings = check_no_std(tree);
+    findings.extend(check_no_unsafe(tree));
+    findings.extend(check_inherited_lints(tree));
     findings
 }
 
-fn no_std(tree: &Tree) -> Vec<Finding> {
-    let declared = tree
+fn check_no_std(tree: &SourceTree) -> Vec<TidyFinding> {
+    let is_declared = tree
         .text(CORE)
         .is_some_and(|text| text.lines().any(|line| line == "#![no_std]"));
-    let missing = (!declared).then(|| Finding::fault(CORE, "needs the line `#![no_std]`"));
+    let missing = (!is_declared).then(|| TidyFinding::error(CORE, "needs the line `#![no_std]`"));
     let sources = tree
-        .ending(".rs")
+        .with_suffix(".rs")
         .filter(|file| file.path.starts_with(CORE_SOURCES));
     missing
         .into_iter()
-        .chain(sources.flat_map(outside_crates))
+        .chain(sources.flat_map(linked_crates))
         .collect()
 }
 
-/// The crates that a file links by hand, beside `alloc`: a module can do it as well as the root, and
-/// would bring `std` back for everybody.
-fn outside_crates(file: &File) -> Vec<Finding> {
+/// Reports `extern crate` of anything but `alloc`. Any module can link `std` for the whole crate.
+fn linked_crates(file: &SourceFile) -> Vec<TidyFinding> {
     let words: Vec<_> = file
         .lines()
         .flat_map(|(number, line)| line.split_whitespace().map(move |word| (number, word)))
@@ -40,79 +38,75 @@ fn outside_crates(file: &File) -> Vec<Finding> {
         let [(number, first), (_, "crate"), (_, name)] = three else {
             continue;
         };
-        let links = first.ends_with("extern") && *name != "alloc;";
-        if links && !is_root_for_tests(file, *number) {
-            let message = "links a crate beside alloc: std is for tests only, and only the root \
-                           asks for it, below `#[cfg(test)]`";
-            findings.push(Finding::fault(&file.path, message).at(*number));
+        let is_foreign = first.ends_with("extern") && *name != "alloc;";
+        if is_foreign && !is_std_for_tests(file, *number) {
+            let message = "links a crate other than alloc: only lib.rs links std, for tests, below \
+                           `#[cfg(test)]`";
+            findings.push(TidyFinding::error(&file.path, message).at(*number));
         }
     }
     findings
 }
 
-fn is_root_for_tests(file: &File, number: usize) -> bool {
-    let line = |at: usize| file.text.lines().nth(at).unwrap_or_default().trim();
-    let below = number.checked_sub(2).map(line);
-    file.path == CORE && line(number - 1) == "extern crate std;" && below.is_some_and(is_for_tests)
+fn is_std_for_tests(file: &SourceFile, number: usize) -> bool {
+    let line = |index: usize| file.text.lines().nth(index).unwrap_or_default().trim();
+    let attribute = number.checked_sub(2).map(line);
+    file.path == CORE
+        && line(number - 1) == "extern crate std;"
+        && attribute.is_some_and(|attribute| TEST_CONDITIONS.contains(&attribute))
 }
 
-fn is_for_tests(attribute: &str) -> bool {
-    TEST_ONLY.contains(&attribute)
-}
-
-fn no_unsafe(tree: &Tree) -> Option<Finding> {
-    let forbidden = tree
-        .text(ROOT)
+fn check_no_unsafe(tree: &SourceTree) -> Option<TidyFinding> {
+    let is_forbidden = tree
+        .text(WORKSPACE)
         .unwrap_or_default()
         .lines()
         .any(|line| line == "unsafe_code = \"forbid\"");
-    let message = "needs `unsafe_code = \"forbid\"` among the workspace's lints";
-    (!forbidden).then(|| Finding::fault(ROOT, message))
+    let message = "needs `unsafe_code = \"forbid\"` in the workspace's lints";
+    (!is_forbidden).then(|| TidyFinding::error(WORKSPACE, message))
 }
 
-fn lints_inherited(tree: &Tree) -> impl Iterator<Item = Finding> {
-    tree.ending("/Cargo.toml")
+fn check_inherited_lints(tree: &SourceTree) -> impl Iterator<Item = TidyFinding> {
+    tree.with_suffix("/Cargo.toml")
         .filter(|file| file.path.starts_with("crates/") || file.path.starts_with("xtask/"))
         .filter(|file| !file.text.contains("[lints]\nworkspace = true\n"))
-        .map(|file| Finding::fault(&file.path, "needs `[lints]` with `workspace = true`"))
+        .map(|file| TidyFinding::error(&file.path, "needs `[lints]` with `workspace = true`"))
 }
 
 const CORE: &str = "crates/core/src/lib.rs";
 const CORE_SOURCES: &str = "crates/core/src/";
-const ROOT: &str = "Cargo.toml";
-const TEST_ONLY: [&str; 3] = ["#[cfg(test)]", "#[cfg(loom)]", "#[cfg(any(test, loom))]"];
+const WORKSPACE: &str = "Cargo.toml";
+const TEST_CONDITIONS: [&str; 3] = ["#[cfg(test)]", "#[cfg(loom)]", "#[cfg(any(test, loom))]"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const FORBIDS: (&str, &str) = (ROOT, "unsafe_code = \"forbid\"\n");
+    const FORBIDS: (&str, &str) = (WORKSPACE, "unsafe_code = \"forbid\"\n");
 
-    #[test]
-    fn a_core_without_no_std_is_found() {
-        let tree = Tree::of([FORBIDS, (CORE, "//! Decides.\n")]);
-        assert_eq!(check(&tree).len(), 1);
-        let tree = Tree::of([FORBIDS, (CORE, "//! Decides.\n#![no_std]\n")]);
-        assert!(check(&tree).is_empty());
+    fn count<const N: usize>(files: [(&str, &str); N]) -> usize {
+        check(&SourceTree::from_files(files)).len()
     }
 
     #[test]
-    fn std_outside_the_tests_is_found() {
+    fn a_core_without_no_std_is_an_error() {
+        assert_eq!(count([FORBIDS, (CORE, "//! Decides.\n")]), 1);
+        assert_eq!(count([FORBIDS, (CORE, "//! Decides.\n#![no_std]\n")]), 0);
+    }
+
+    #[test]
+    fn std_outside_tests_is_an_error() {
         let tests_only = "#![no_std]\n#[cfg(any(test, loom))]\nextern crate std;\n";
-        assert!(check(&Tree::of([FORBIDS, (CORE, tests_only)])).is_empty());
-        for always in ["", "#[cfg(not(test))]\n", "#[cfg(feature = \"test\")]\n"] {
-            let text = format!("#![no_std]\n{always}extern crate std;\n");
-            assert_eq!(
-                check(&Tree::of([FORBIDS, (CORE, &text)])).len(),
-                1,
-                "{always}"
-            );
+        assert_eq!(count([FORBIDS, (CORE, tests_only)]), 0);
+        for condition in ["", "#[cfg(not(test))]\n", "#[cfg(feature = \"test\")]\n"] {
+            let text = format!("#![no_std]\n{condition}extern crate std;\n");
+            assert_eq!(count([FORBIDS, (CORE, &text)]), 1, "{condition}");
         }
     }
 
-    // A module links a crate as well as the root does, however it is written.
+    // One case for each notation that the compiler accepts.
     #[test]
-    fn std_in_any_file_of_the_core_is_found() {
+    fn std_in_any_file_of_the_core_is_an_error() {
         let root = (CORE, "#![no_std]\nextern crate alloc;\n");
         for text in [
             "extern crate std;\n",
@@ -121,23 +115,24 @@ mod tests {
             "#[cfg(all())]extern\n    crate  std ;\n",
             "macro_rules! link { ($name:ident) => { extern crate $name; } }\n",
         ] {
-            let tree = Tree::of([FORBIDS, root, ("crates/core/src/meter/log.rs", text)]);
-            assert_eq!(check(&tree).len(), 1, "{text}");
+            let module = ("crates/core/src/meter/log.rs", text);
+            assert_eq!(count([FORBIDS, root, module]), 1, "{text}");
         }
         let elsewhere = ("crates/client/src/lib.rs", "extern crate std;\n");
-        assert!(check(&Tree::of([FORBIDS, root, elsewhere])).is_empty());
+        assert_eq!(count([FORBIDS, root, elsewhere]), 0);
     }
 
     #[test]
-    fn a_workspace_that_permits_unsafe_is_found() {
-        let tree = Tree::of([(ROOT, "unsafe_code = \"warn\"\n"), (CORE, "#![no_std]\n")]);
-        assert_eq!(check(&tree).len(), 1);
+    fn a_workspace_that_permits_unsafe_is_an_error() {
+        let permits = (WORKSPACE, "unsafe_code = \"warn\"\n");
+        assert_eq!(count([permits, (CORE, "#![no_std]\n")]), 1);
     }
 
     #[test]
-    fn a_crate_without_the_lints_is_found() {
+    fn a_crate_without_the_lints_is_an_error() {
         let core = (CORE, "#![no_std]\n");
-        let tree = Tree::of([FORBIDS, core, ("crates/store/Cargo.toml", "[package]\n")]);
-        assert_eq!(check(&tree)[0].path, "crates/store/Cargo.toml");
+        let store = ("crates/store/Cargo.toml", "[package]\n");
+        let findings = check(&SourceTree::from_files([FORBIDS, core, store]));
+        assert_eq!(findings[0].path, "crates/store/Cargo.toml");
     }
 }

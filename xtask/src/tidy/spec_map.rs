@@ -1,37 +1,35 @@
-//! Every requirement has a test that exists, or says honestly which part will bring it.
+//! Every requirement has an active test, or a row that names the part that will bring it.
 //!
-//! The map is checked against itself and the tree, nothing else, so that the check works in a plain
-//! clone: its `Ids:` line lists the requirements there are, its tables have one row for each, and a
-//! test named in a row must be one that runs with every change.
+//! The rule compares the map with itself and with the tree, so that it works in a plain clone. The
+//! `Ids:` line lists the requirements, and the tables have one row for each.
 
 use std::collections::BTreeSet;
 
-use super::Finding;
-use super::running::RunningTests;
-use super::tree::{File, Tree};
+use super::TidyFinding;
+use super::active_tests::ActiveTests;
+use super::tree::{SourceFile, SourceTree};
 
-/// Finds rows that are missing, doubled or not kept.
-pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let Some(map) = tree.files().find(|file| file.path == MAP) else {
-        return vec![Finding::fault(
-            MAP,
-            "is missing: every requirement needs its row",
-        )];
+/// Reports missing and duplicate rows, and rows without valid modules and tests.
+pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
+    let Some(map) = tree.file(MAP) else {
+        let message = "is missing: every requirement needs a row";
+        return vec![TidyFinding::error(MAP, message)];
     };
-    let rows = match rows(map) {
+    let rows = match parse_rows(map) {
         Ok(rows) => rows,
         Err(findings) => return findings,
     };
-    let tests = RunningTests::of(tree);
-    let mut findings = completeness(map, &rows);
+    let tests = ActiveTests::collect(tree);
+    let mut findings = check_ids(map, &rows);
     for row in &rows {
         let problems = row.problems(tree, &tests).into_iter();
-        findings.extend(problems.map(|problem| Finding::fault(MAP, problem).at(row.line)));
+        findings.extend(problems.map(|problem| TidyFinding::error(MAP, problem).at(row.line)));
     }
     findings
 }
 
-struct Row<'a> {
+/// One requirement.
+struct SpecRow<'a> {
     line: usize,
     id: &'a str,
     requirement: &'a str,
@@ -40,31 +38,31 @@ struct Row<'a> {
     tests: Vec<&'a str>,
 }
 
-impl Row<'_> {
-    fn problems(&self, tree: &Tree, tests: &RunningTests<'_>) -> Vec<String> {
+impl SpecRow<'_> {
+    fn problems(&self, tree: &SourceTree, tests: &ActiveTests<'_>) -> Vec<String> {
         let id = self.id;
         let mut problems = Vec::new();
         if self.requirement.is_empty() {
-            problems.push(format!("{id} does not say what is required"));
+            problems.push(format!("{id} has no requirement"));
         }
-        match status(self.status) {
+        match parse_status(self.status) {
             None => problems.push(format!(
                 "{id} has status {:?}: write done, begun: PART or later: PART, where PART is one of {}",
                 self.status,
                 PARTS.join(", ")
             )),
-            Some(Status::Kept) => problems.extend(self.unkept(tree)),
-            Some(Status::Planned) => {}
+            Some(RowStatus::Tested) => problems.extend(self.missing_proof(tree)),
+            Some(RowStatus::Planned) => {}
         }
-        let absent = self
+        let unknown = self
             .tests
             .iter()
-            .filter(|name| !tests.speak_for(&self.modules, name));
-        problems.extend(absent.map(|name| format!("{id} names {name}, and no such test runs")));
+            .filter(|name| !tests.proves(name, &self.modules));
+        problems.extend(unknown.map(|name| format!("{id} names {name}, and no such test runs")));
         problems
     }
 
-    fn unkept(&self, tree: &Tree) -> Vec<String> {
+    fn missing_proof(&self, tree: &SourceTree) -> Vec<String> {
         let id = self.id;
         let mut problems = Vec::new();
         if self.modules.is_empty() {
@@ -73,73 +71,66 @@ impl Row<'_> {
         if self.tests.is_empty() {
             problems.push(format!("{id} names no test"));
         }
-        let absent = self
+        let unknown = self
             .modules
             .iter()
             .filter(|module| !module_exists(tree, module));
-        problems
-            .extend(absent.map(|module| format!("{id} names {module}, and no such module exists")));
+        problems.extend(
+            unknown.map(|module| format!("{id} names {module}, and no such module exists")),
+        );
         problems
     }
 }
 
-enum Status {
-    /// Tested, all of it or what one part decides.
-    Kept,
-    /// To come.
+enum RowStatus {
+    /// Tests cover the requirement, or the part of it that exists.
+    Tested,
     Planned,
 }
 
-fn status(text: &str) -> Option<Status> {
+fn parse_status(text: &str) -> Option<RowStatus> {
     if text == "done" {
-        return Some(Status::Kept);
+        return Some(RowStatus::Tested);
     }
     let (word, part) = text.split_once(": ")?;
     match word {
         _ if !PARTS.contains(&part) => None,
-        "begun" => Some(Status::Kept),
-        "later" => Some(Status::Planned),
+        "begun" => Some(RowStatus::Tested),
+        "later" => Some(RowStatus::Planned),
         _ => None,
     }
 }
 
-/// `core/meter` is `crates/core/src/meter.rs` or the `mod.rs` of that folder; `core` is its
-/// `lib.rs`.
-fn module_exists(tree: &Tree, module: &str) -> bool {
-    let (room, rest) = module.split_once('/').unwrap_or((module, "lib"));
-    let folder = match room {
+/// Resolves `core/meter` to `crates/core/src/meter.rs` or its `mod.rs`, and `core` to its `lib.rs`.
+fn module_exists(tree: &SourceTree, module: &str) -> bool {
+    let (package, rest) = module.split_once('/').unwrap_or((module, "lib"));
+    let folder = match package {
         "xtask" => "xtask/src".to_owned(),
-        _ => format!("crates/{room}/src"),
+        _ => format!("crates/{package}/src"),
     };
     ["", "/mod"]
         .iter()
-        .any(|end| tree.text(&format!("{folder}/{rest}{end}.rs")).is_some())
+        .any(|suffix| tree.file(&format!("{folder}/{rest}{suffix}.rs")).is_some())
 }
 
-fn rows(map: &File) -> Result<Vec<Row<'_>>, Vec<Finding>> {
+fn parse_rows(map: &SourceFile) -> Result<Vec<SpecRow<'_>>, Vec<TidyFinding>> {
     let mut rows = Vec::new();
     let mut findings = Vec::new();
     for (line, text) in map.lines().filter(|(_, text)| text.starts_with('|')) {
-        let cells: Vec<_> = text
-            .trim()
-            .trim_matches('|')
-            .split('|')
-            .map(str::trim)
-            .collect();
-        let [id, requirement, status, modules, tests] = cells[..] else {
+        let cells = text.trim().trim_matches('|').split('|').map(str::trim);
+        let [id, requirement, status, modules, tests] = cells.collect::<Vec<_>>()[..] else {
             let message = "a row is: id, requirement, status, module, tests";
-            findings.push(Finding::fault(MAP, message).at(line));
+            findings.push(TidyFinding::error(MAP, message).at(line));
             continue;
         };
         if id != "id" && !id.starts_with('-') {
-            let (modules, tests) = (names(modules), names(tests));
-            rows.push(Row {
+            rows.push(SpecRow {
                 line,
                 id,
                 requirement,
                 status,
-                modules,
-                tests,
+                modules: split_names(modules),
+                tests: split_names(tests),
             });
         }
     }
@@ -150,45 +141,49 @@ fn rows(map: &File) -> Result<Vec<Row<'_>>, Vec<Finding>> {
     }
 }
 
-/// The names in a cell, with or without code marks; a dash is none.
-fn names(cell: &str) -> Vec<&str> {
+/// Splits the names of a cell, with or without backticks; a dash is no name.
+fn split_names(cell: &str) -> Vec<&str> {
     cell.split([',', ' ', '`'])
         .filter(|name| !name.is_empty() && *name != "–")
         .collect()
 }
 
-fn completeness(map: &File, rows: &[Row<'_>]) -> Vec<Finding> {
+/// Compares the rows with the list of ids.
+fn check_ids(map: &SourceFile, rows: &[SpecRow<'_>]) -> Vec<TidyFinding> {
     let Some((line, listed)) = listed_ids(map) else {
-        let message = "needs a line `Ids: W1–W14, …` with every requirement there is";
-        return vec![Finding::fault(MAP, message)];
+        let message = "needs a line `Ids: W1–W14, …` with every requirement";
+        return vec![TidyFinding::error(MAP, message)];
     };
     let mut findings = Vec::new();
     let mut seen = BTreeSet::new();
     for row in rows {
         if !seen.insert(row.id.to_owned()) {
-            let message = format!("{} has a row already", row.id);
-            findings.push(Finding::fault(MAP, message).at(row.line));
+            let message = format!("{} has two rows", row.id);
+            findings.push(TidyFinding::error(MAP, message).at(row.line));
         }
         if !listed.contains(row.id) {
-            let message = format!("{} is not among the ids listed above", row.id);
-            findings.push(Finding::fault(MAP, message).at(row.line));
+            let message = format!("{} is not in the list of ids above", row.id);
+            findings.push(TidyFinding::error(MAP, message).at(row.line));
         }
     }
     for id in listed.difference(&seen) {
-        findings.push(Finding::fault(MAP, format!("{id} has no row")).at(line));
+        findings.push(TidyFinding::error(MAP, format!("{id} has no row")).at(line));
     }
     findings
 }
 
-fn listed_ids(map: &File) -> Option<(usize, BTreeSet<String>)> {
+fn listed_ids(map: &SourceFile) -> Option<(usize, BTreeSet<String>)> {
     let (line, text) = map.lines().find(|(_, text)| text.starts_with("Ids: "))?;
     let list = text.trim_start_matches("Ids: ").trim_end_matches('.');
-    let ids = list.split(", ").map(range).collect::<Option<Vec<_>>>()?;
+    let ids = list
+        .split(", ")
+        .map(expand_range)
+        .collect::<Option<Vec<_>>>()?;
     Some((line, ids.into_iter().flatten().collect()))
 }
 
-/// The ids of `W1–W14`, or of `C4b` alone.
-fn range(text: &str) -> Option<Vec<String>> {
+/// Expands `W1–W14`; a single id such as `C4b` stays as it is.
+fn expand_range(text: &str) -> Option<Vec<String>> {
     let Some((first, last)) = text.split_once('–') else {
         return Some(vec![text.to_owned()]);
     };
@@ -200,7 +195,7 @@ fn range(text: &str) -> Option<Vec<String>> {
 
 const MAP: &str = "docs/spec-map.md";
 
-/// The parts of the product that requirements come with.
+/// Parts of the product that bring requirements.
 const PARTS: [&str; 5] = ["core", "client", "program", "bulk", "shared"];
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
 use outflow_bulk::{Webhook, views};
-use outflow_store::{ActionReport, ActionSpec, JobStore, Name};
+use outflow_store::{ActionReport, ActionSpec, ActionStore, Name};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
-use outflow_store::{ControlScope, JobStore};
+use outflow_store::{ControlScope, StoreControl, TenantStore};
 use serde_json::Value;
 
 use super::tenants::unknown;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use outflow_bulk::views;
-use outflow_store::{DeadLetterFilter, JobStore};
+use outflow_store::{DeadLetterFilter, DeadLetterStore};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};

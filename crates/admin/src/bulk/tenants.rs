@@ -6,7 +6,7 @@ use axum::extract::{Query, State};
 use axum::{Extension, Json};
 use http::StatusCode;
 use outflow_bulk::views;
-use outflow_store::{JobStore, Name};
+use outflow_store::{Name, TenantStore};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;

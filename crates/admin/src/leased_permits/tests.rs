@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{AcquireOptions, Events, Rules, Tasks, Upstream};
+use outflow::{Events, Rules, Tasks, Upstream};
 use outflow_core::{Clock, HealthConfig, HealthSettings};
 use outflow_testkit::VirtualTime;
 
@@ -32,9 +32,7 @@ impl Room {
 
     fn permit(&self) -> Permit {
         let target = self.door.route(&http::Method::GET, "/");
-        self.door
-            .try_acquire(AcquireOptions::new(target))
-            .expect("there is room")
+        self.door.try_acquire(target).expect("there is room")
     }
 
     fn hand_out(&self, lease: Duration) -> PermitNumber {

@@ -1,7 +1,7 @@
 //! Limits and their groups, as JSON.
 
 use outflow::core::{Limit, LimitDrift, Nanos};
-use outflow::{Alerted, Group, GroupReport, LimitReport};
+use outflow::{Group, GroupReport, LimitReport};
 use serde::Serialize;
 use smol_str::SmolStr;
 
@@ -67,7 +67,7 @@ impl LimitView {
             memory_bytes: usage.memory_bytes,
             pattern: labels::pattern(history.pattern),
             prediction: history.prediction,
-            alert: history.alert == Alerted::Yes,
+            alert: history.alert,
             drift: report.drift.map(DriftView::from_drift),
         }
     }

@@ -17,9 +17,10 @@ use outflow_bulk::{
     JobSpec, JobSubmission,
 };
 use outflow_store::{
-    ActionSpec, AllowAll, BatchPosition, ClaimRequest, ControlScope, DeadLetterFilter, JobEnd,
-    JobStore, Name, NewJob, PageRequest, Settlement, SharedLimit, SharedLimits, StartDebit,
-    SubmitBatch, SubmitReceipt, TenantRule,
+    ActionSpec, ActionStore, AllowAll, BatchPosition, ClaimRequest, ControlScope, DeadLetterFilter,
+    DeadLetterStore, JobEnd, JobQueue, JobStore, Name, NewJob, PageRequest, Settlement,
+    SharedLimit, SharedLimits, StartDebit, StoreControl, SubmitBatch, SubmitReceipt, TenantRule,
+    TenantStore,
 };
 
 use super::peril::Peril;

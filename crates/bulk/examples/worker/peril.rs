@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use outflow::core::WallTime;
 use outflow_store::{
-    ActionReport, ActionSpec, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample,
-    ControlScope, DeadLetter, DeadLetterFilter, FencingToken, FinishedQuery, HeartbeatResult,
-    JobCounts, JobOutcome, JobStore, Name, PageRequest, ReapResult, RemainingWork, SettleResult,
-    Settlement, StartDebit, StoreResult, SubmitBatch, SubmitResult, TenantReport, TenantRule,
+    ActionReport, ActionSpec, ActionStore, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample,
+    ControlScope, DeadLetter, DeadLetterFilter, DeadLetterStore, FencingToken, FinishedQuery,
+    HeartbeatResult, JobCounts, JobOutcome, JobQueue, JobStore, Name, PageRequest, ReapResult,
+    RemainingWork, SettleResult, Settlement, StartDebit, StoreControl, StoreResult, SubmitBatch,
+    SubmitResult, TenantReport, TenantRule, TenantStore,
 };
 
 /// A store, and where to die.
@@ -110,7 +111,7 @@ impl Plan {
     }
 }
 
-impl<S: JobStore> JobStore for Peril<S> {
+impl<S: JobStore> JobQueue for Peril<S> {
     async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
         self.pass("submit", self.store.submit(batch)).await
     }
@@ -160,7 +161,9 @@ impl<S: JobStore> JobStore for Peril<S> {
     async fn lanes(&self) -> StoreResult<Vec<Name>> {
         self.pass("lanes", self.store.lanes()).await
     }
+}
 
+impl<S: JobStore> TenantStore for Peril<S> {
     async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
         self.pass("set_usual", self.store.set_default_rule(rule))
             .await
@@ -176,23 +179,44 @@ impl<S: JobStore> JobStore for Peril<S> {
             .await
     }
 
-    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
-        self.pass("pause", self.store.pause(scope)).await
-    }
-
-    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
-        self.pass("resume", self.store.resume(scope)).await
-    }
-
-    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
-        self.pass("cancel", self.store.cancel(scope)).await
-    }
-
     async fn release_deferred(&self, tenant: &Name, most: u64) -> StoreResult<u64> {
         self.pass("release", self.store.release_deferred(tenant, most))
             .await
     }
 
+    async fn active_tenants(&self) -> StoreResult<u64> {
+        self.pass("active", self.store.active_tenants()).await
+    }
+
+    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
+        self.pass("tenant", self.store.tenant(name)).await
+    }
+
+    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
+        self.pass("tenants", self.store.tenants(page)).await
+    }
+
+    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
+        self.pass("snapshot", self.store.sample_congestion(keep))
+            .await
+    }
+
+    async fn congestion_history(
+        &self,
+        tenant: &Name,
+        most: usize,
+    ) -> StoreResult<Vec<CongestionSample>> {
+        self.pass("history", self.store.congestion_history(tenant, most))
+            .await
+    }
+
+    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
+        self.pass("reset", self.store.reset_congestion(tenant))
+            .await
+    }
+}
+
+impl<S: JobStore> ActionStore for Peril<S> {
     async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
         self.pass("open", self.store.open(spec)).await
     }
@@ -230,42 +254,9 @@ impl<S: JobStore> JobStore for Peril<S> {
         let outcomes = self.store.outcomes(action, after, most);
         self.pass("outcomes", outcomes).await
     }
+}
 
-    async fn job_counts(&self) -> StoreResult<JobCounts> {
-        self.pass("tally", self.store.job_counts()).await
-    }
-
-    async fn active_tenants(&self) -> StoreResult<u64> {
-        self.pass("active", self.store.active_tenants()).await
-    }
-
-    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        self.pass("tenant", self.store.tenant(name)).await
-    }
-
-    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
-        self.pass("tenants", self.store.tenants(page)).await
-    }
-
-    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        self.pass("snapshot", self.store.sample_congestion(keep))
-            .await
-    }
-
-    async fn congestion_history(
-        &self,
-        tenant: &Name,
-        most: usize,
-    ) -> StoreResult<Vec<CongestionSample>> {
-        self.pass("history", self.store.congestion_history(tenant, most))
-            .await
-    }
-
-    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
-        self.pass("reset", self.store.reset_congestion(tenant))
-            .await
-    }
-
+impl<S: JobStore> DeadLetterStore for Peril<S> {
     async fn dead_letters(&self, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
         self.pass("dead", self.store.dead_letters(after, most))
             .await
@@ -277,6 +268,24 @@ impl<S: JobStore> JobStore for Peril<S> {
 
     async fn purge(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
         self.pass("purge", self.store.purge(pick)).await
+    }
+}
+
+impl<S: JobStore> StoreControl for Peril<S> {
+    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
+        self.pass("pause", self.store.pause(scope)).await
+    }
+
+    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
+        self.pass("resume", self.store.resume(scope)).await
+    }
+
+    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
+        self.pass("cancel", self.store.cancel(scope)).await
+    }
+
+    async fn job_counts(&self) -> StoreResult<JobCounts> {
+        self.pass("tally", self.store.job_counts()).await
     }
 
     async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {

@@ -50,7 +50,7 @@ impl<S: JobStore> NotifierState<S> {
             let query = FinishedQuery {
                 most: MAX_BATCH,
                 lease: self.context.settings.load().lease.saturating_mul(LEASES),
-                telling: &in_progress,
+                notifying: &in_progress,
             };
             match self.context.store.take_finished(query).await {
                 Ok(finished) => {

@@ -156,9 +156,7 @@ impl StartCheck<'_> {
         };
         match self.reserved.take() {
             Some(kept) if kept.cost == cost && !kept.permit.is_revoked() => Ok(Some(kept.permit)),
-            _ => upstream
-                .try_acquire(AcquireOptions::new(target.costing(cost)))
-                .map(Some),
+            _ => upstream.try_acquire(target.with_cost(cost)).map(Some),
         }
     }
 
@@ -185,10 +183,10 @@ pub(crate) async fn acquire_within(
         return Ok(HeldPermits::default());
     };
     let deadline = upstream.now().saturating_add(span);
-    let options = AcquireOptions::new(target)
-        .mode(WaitMode::Wait)
-        .deadline(deadline);
-    match upstream.admit(options).await {
+    let options = AcquireOptions::new()
+        .with_mode(WaitMode::Wait)
+        .with_deadline(deadline);
+    match upstream.acquire_with(target, options).await {
         Ok(permit) => Ok(HeldPermits {
             api: Some(permit.expire_after(deadline.since(upstream.now()))),
             tenant: None,
@@ -205,7 +203,7 @@ pub(crate) fn blocked_for(
     (upstream, target): &(Upstream, Target),
     horizon: Duration,
 ) -> Option<Duration> {
-    let estimate = upstream.explain(AcquireOptions::new(*target))?;
+    let estimate = upstream.explain(*target)?;
     let asleep = matches!(estimate.why, WaitReason::Cooldown | WaitReason::State(_));
     let wait = estimate.eta;
     let wait = wait.map_or(POLL_INTERVAL, |at| at.since(upstream.now()));
@@ -217,7 +215,7 @@ pub(crate) fn find_upstream(client: &Outflow, job: &ClaimedJob) -> Option<(Upstr
     let call = HttpCall::decode(job.payload.clone()).ok()?;
     let upstream = client.upstream(&call.api)?;
     let path = call.path.split('?').next().unwrap_or_default();
-    let target = upstream.route(&call.method, path).costing(job.cost);
+    let target = upstream.route(&call.method, path).with_cost(job.cost);
     Some((upstream, target))
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outflow::{AcquireOptions, Events, Permit, Refusal, Rules, SharedTimer, Upstream};
+use outflow::{Events, Permit, Refusal, Rules, SharedTimer, Upstream};
 use outflow_core::{AdaptiveMode, Cost, HealthConfig, HealthSettings, Nanos, Rate};
 use outflow_store::Name;
 
@@ -45,8 +45,8 @@ impl TenantLimiters {
         let Some(upstream) = rate.and_then(|rate| self.limiter(tenant, rate)) else {
             return Ok(None);
         };
-        let target = upstream.route(&http::Method::GET, "/").costing(cost);
-        upstream.try_acquire(AcquireOptions::new(target)).map(Some)
+        let target = upstream.route(&http::Method::GET, "/").with_cost(cost);
+        upstream.try_acquire(target).map(Some)
     }
 
     /// Returns the earliest instant of the tenant's next start, if it is not now.

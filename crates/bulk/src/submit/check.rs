@@ -1,8 +1,8 @@
 //! Checks of submitted jobs.
 
 use bytes::Bytes;
+use outflow::Outflow;
 use outflow::core::{Cost, Decision};
-use outflow::{AcquireOptions, Outflow};
 use outflow_store::{Name, NewJob};
 
 use super::job_payload::HttpCall;
@@ -136,7 +136,7 @@ pub(super) fn check_call(
     let path = call.path.split('?').next().unwrap_or_default();
     let target = upstream.route(&call.method, path);
     let cost = cost.unwrap_or(target.cost());
-    if upstream.check(AcquireOptions::new(target.costing(cost))) == Decision::Never {
+    if upstream.check(target.with_cost(cost)) == Decision::Never {
         return Err(BulkError::invalid(format!(
             "it costs {}, more than a limit of {:?} ever allows: split it, or lower its cost",
             cost.units(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_store::JobStore;
+use outflow_store::StoreControl;
 use outflow_testkit::{Direction, FaultProxy, NetConditions};
 use tokio::time::{sleep, timeout};
 

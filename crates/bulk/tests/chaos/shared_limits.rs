@@ -10,7 +10,9 @@ use outflow_bulk::{
 };
 use outflow_core::{CongestionRule, Cost};
 use outflow_mock::{MockApi, Quota};
-use outflow_store::{BatchPosition, JobStore, RedisOptions as StoreOptions, RedisStore};
+use outflow_store::{
+    BatchPosition, JobQueue, RedisOptions as StoreOptions, RedisStore, StoreControl,
+};
 use outflow_testkit::{RedisOptions, RedisServer};
 use tokio::time::{Instant, timeout};
 

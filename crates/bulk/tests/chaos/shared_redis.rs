@@ -13,8 +13,9 @@ use outflow_bulk::{
 };
 use outflow_core::{Cost, Weight};
 use outflow_store::{
-    ActionSpec, BatchPosition, ControlScope, JobStore, RedisOptions as StoreOptions, RedisStore,
-    SettleResult, StoreError, TenantRule,
+    ActionSpec, BatchPosition, ControlScope, DeadLetterStore, JobQueue,
+    RedisOptions as StoreOptions, RedisStore, SettleResult, StoreControl, StoreError, TenantRule,
+    TenantStore,
 };
 use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
 use tokio::sync::broadcast::Receiver;

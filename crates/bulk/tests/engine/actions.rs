@@ -7,7 +7,8 @@ use outflow_bulk::{BulkEvent, JobSpec, JobSubmission, Webhook};
 use outflow_core::{Clock, HealthOverride};
 use outflow_mock::{Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
 use outflow_store::{
-    ActionReport, ActionSpec, ActionStage, BatchPosition, ControlScope, JobStore, Name,
+    ActionReport, ActionSpec, ActionStage, ActionStore, BatchPosition, ControlScope,
+    DeadLetterStore, JobQueue, Name, StoreControl,
 };
 use secrecy::SecretString;
 use tokio::sync::broadcast::Receiver;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use outflow::core::{CongestionLevel, CongestionRule};
 use outflow_bulk::SchedulerKind;
 use outflow_store::{
-    AllowAll, ClaimRequest, ClaimedJob, JobStore, NewJob, PageRequest, SubmitBatch,
+    AllowAll, ClaimRequest, ClaimedJob, JobQueue, NewJob, PageRequest, SubmitBatch,
 };
 
 use super::support::{Plan, World, gets, name};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outflow_bulk::JobWork;
 use outflow_core::Clock;
 use outflow_mock::{Fault, MockResponse, Script, ScriptMatch, ScriptedFault};
-use outflow_store::{ActionStage, JobStatus, JobStore};
+use outflow_store::{ActionStage, ActionStore, DeadLetterStore, JobQueue, JobStatus, TenantStore};
 
 use super::support::{Plan, get, gets, limited_to, name};
 

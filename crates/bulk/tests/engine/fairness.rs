@@ -7,7 +7,7 @@ use std::time::Duration;
 use outflow::core::{Priority, Weight};
 use outflow_bulk::{HandlerTask, JobSpec};
 use outflow_mock::Script;
-use outflow_store::{JobStore, TenantRule};
+use outflow_store::{TenantRule, TenantStore};
 
 use super::support::{Plan, World, arrivals, get, gets, name};
 

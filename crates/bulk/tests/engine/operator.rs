@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::HeaderName;
 use outflow_bulk::{BulkEvent, JobSubmission, Webhook};
 use outflow_mock::{Fault, MockApi, Script, ScriptMatch, ScriptedFault};
-use outflow_store::{ActionSpec, ActionStage, BatchPosition, ControlScope, JobStore};
+use outflow_store::{ActionSpec, ActionStage, BatchPosition, ControlScope, StoreControl};
 
 use super::support::{Plan, by_caller, gets, name};
 

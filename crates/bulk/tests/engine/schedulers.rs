@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow_bulk::SchedulerKind;
 use outflow_mock::{Latency, MockResponse, Script, ScriptMatch};
-use outflow_store::JobStore;
+use outflow_store::{StoreControl, TenantStore};
 
 use super::support::{Plan, gets, in_flight, name};
 

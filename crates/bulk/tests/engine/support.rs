@@ -11,7 +11,8 @@ use outflow::{Api, IoStream, Outflow, Rules};
 use outflow_bulk::{Engine, EngineBuilder, EngineSettings, HttpCall, JobSpec, JobSubmission};
 use outflow_mock::{CallerKey, Dialect, MockApi, Quota, Script};
 use outflow_store::{
-    ActionReport, ActionSpec, BatchPosition, EmbeddedStore, JobCounts, JobStore, Name, TenantRule,
+    ActionReport, ActionSpec, BatchPosition, EmbeddedStore, JobCounts, Name, StoreControl,
+    TenantRule,
 };
 use outflow_testkit::{Background, VirtualTime};
 use tempfile::TempDir;

@@ -243,7 +243,7 @@ impl CallArgs {
         };
         let target = self
             .cost
-            .map_or(target, |cost| target.costing(Cost::new(cost)));
+            .map_or(target, |cost| target.with_cost(Cost::new(cost)));
         Ok(Some(CallExplanation::from_upstream(&door, target)))
     }
 

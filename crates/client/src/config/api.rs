@@ -222,10 +222,10 @@ fn read_trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
         item,
         &[
             ("system", &TlsTrust::System),
-            ("anybody", &TlsTrust::Anybody),
+            ("anybody", &TlsTrust::AnyCertificate),
         ],
     )?;
-    if *trusted == TlsTrust::Anybody {
+    if *trusted == TlsTrust::AnyCertificate {
         item.report(
             ValueError::warning(
                 "anyone on the network path can read the keys and answer in the API's name",

@@ -31,7 +31,7 @@ impl TrustStore {
         match trust {
             TlsTrust::System => self.system().ok_or(TrustError::NoSystem),
             TlsTrust::File(path) => from_file(path),
-            TlsTrust::Anybody => without_verification(),
+            TlsTrust::AnyCertificate => without_verification(),
         }
     }
 

@@ -249,7 +249,7 @@ fn trust(
     api: &Api,
     trust_store: &TrustStore,
 ) -> Result<Arc<rustls::ClientConfig>, InvalidTransport> {
-    if api.trust == TlsTrust::Anybody {
+    if api.trust == TlsTrust::AnyCertificate {
         tracing::warn!(
             api = %api.name,
             "certificates are not checked: anyone on the network path can read the keys"

@@ -1,4 +1,4 @@
-//! A body that holds its call's place at the API until it ends.
+//! A response body that keeps its call in flight until it ends.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,22 +11,22 @@ use crate::send::StreamLiveness;
 use crate::upstream::PendingBody;
 
 pin_project! {
-    /// The body of a governed response.
+    /// The body of a response behind the layer.
     #[derive(Debug)]
     pub struct UpstreamBody<B> {
         #[pin]
         body: B,
-        tail: Option<PendingBody>,
-        steady: StreamLiveness,
+        pending: Option<PendingBody>,
+        liveness: StreamLiveness,
     }
 }
 
 impl<B> UpstreamBody<B> {
-    pub(super) fn new(body: B, tail: Option<PendingBody>) -> Self {
+    pub(super) fn new(body: B, pending: Option<PendingBody>) -> Self {
         Self {
             body,
-            tail,
-            steady: StreamLiveness::new(),
+            pending,
+            liveness: StreamLiveness::new(),
         }
     }
 }
@@ -42,15 +42,15 @@ impl<B: Body> Body for UpstreamBody<B> {
         let this = self.project();
         let frame = ready!(this.body.poll_frame(cx));
         match &frame {
-            Some(Ok(_)) => this.steady.on_data(this.tail.as_mut()),
+            Some(Ok(_)) => this.liveness.on_data(this.pending.as_mut()),
             Some(Err(_)) => {
-                if let Some(tail) = this.tail.take() {
-                    tail.fail(Fault::TruncatedBody);
+                if let Some(pending) = this.pending.take() {
+                    pending.fail(Fault::TruncatedBody);
                 }
             }
             None => {
-                if let Some(tail) = this.tail.take() {
-                    tail.finished();
+                if let Some(pending) = this.pending.take() {
+                    pending.finished();
                 }
             }
         }

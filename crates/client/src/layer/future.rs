@@ -1,6 +1,6 @@
-//! One request on its way through the layer.
+//! The future of one request behind the layer.
 //!
-//! A future by hand, so that a governed request costs no allocation more than the one below it.
+//! It is written by hand, so that the layer adds no allocation to a request.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,17 +13,24 @@ use tower_service::Service;
 
 use super::LayerError;
 use super::body::UpstreamBody;
-use crate::upstream::{Acquire, AcquireOptions, AttemptResult, Permit, Upstream};
+use crate::upstream::{Acquire, AcquireOptions, AttemptResult, Permit, Target, Upstream};
+
+/// Target and options of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LayerCall {
+    pub(super) target: Target,
+    pub(super) options: AcquireOptions,
+}
 
 pin_project! {
-    /// A request that waits for its permit, or is under way. Dropping it gives back what was not used.
+    /// A request that waits for its permit or is in flight. Dropping it refunds an unused permit.
     #[must_use = "futures do nothing unless polled"]
     pub struct UpstreamFuture<S, B>
     where
         S: Service<Request<B>>,
     {
         upstream: Upstream,
-        ask: AcquireOptions,
+        call: LayerCall,
         inner: S,
         request: Option<Request<B>>,
         permit: Option<Permit>,
@@ -35,27 +42,22 @@ pin_project! {
 pin_project! {
     #[project = StepNow]
     enum FutureStep<F> {
-        Admitting { #[pin] admit: Acquire },
+        Acquiring { #[pin] acquire: Acquire },
         Ready,
         Sending { #[pin] future: F },
     }
 }
 
 impl<S: Service<Request<B>>, B> UpstreamFuture<S, B> {
-    pub(super) fn new(
-        upstream: Upstream,
-        ask: AcquireOptions,
-        inner: S,
-        request: Request<B>,
-    ) -> Self {
-        let admit = upstream.admit(ask);
+    pub(super) fn new(upstream: Upstream, call: LayerCall, inner: S, request: Request<B>) -> Self {
+        let acquire = upstream.acquire_with(call.target, call.options);
         Self {
             upstream,
-            ask,
+            call,
             inner,
             request: Some(request),
             permit: None,
-            step: FutureStep::Admitting { admit },
+            step: FutureStep::Acquiring { acquire },
         }
     }
 }
@@ -70,18 +72,19 @@ where
         let mut this = self.project();
         loop {
             match this.step.as_mut().project() {
-                StepNow::Admitting { admit } => match ready!(admit.poll(cx)) {
+                StepNow::Acquiring { acquire } => match ready!(acquire.poll(cx)) {
                     Ok(permit) => *this.permit = Some(permit),
                     Err(refusal) => return Poll::Ready(Err(LayerError::Refused(refusal))),
                 },
                 StepNow::Ready => {
-                    // An error here drops the permit unsent, which gives it back.
+                    // An error here drops the unsent permit, which refunds it.
                     ready!(this.inner.poll_ready(cx)).map_err(LayerError::Failed)?;
                     if this.permit.as_ref().is_some_and(Permit::is_revoked) {
-                        // Getting ready took so long that nobody is to go any more.
+                        // The permit was revoked while the service got ready.
                         *this.permit = None;
-                        let admit = this.upstream.admit(*this.ask);
-                        this.step.set(FutureStep::Admitting { admit });
+                        let LayerCall { target, options } = *this.call;
+                        let acquire = this.upstream.acquire_with(target, options);
+                        this.step.set(FutureStep::Acquiring { acquire });
                         continue;
                     }
                     let Some(request) = this.request.take() else {
@@ -96,7 +99,7 @@ where
                 }
                 StepNow::Sending { future } => {
                     let ended = ready!(future.poll(cx));
-                    return Poll::Ready(settled(this.permit.take(), ended));
+                    return Poll::Ready(settle(this.permit.take(), ended));
                 }
             }
             this.step.set(FutureStep::Ready);
@@ -104,17 +107,17 @@ where
     }
 }
 
-/// Tells the door how a request ended. What the service below calls an error is taken for a broken
-/// connection: its type is its own, and a break is what all of them have in common.
-fn settled<R, E>(
+/// Settles the permit of a request. An error of the inner service counts as a reset connection: its type
+/// is unknown, and a reset is common to all of them.
+fn settle<R, E>(
     permit: Option<Permit>,
     ended: Result<Response<R>, E>,
 ) -> Result<Response<UpstreamBody<R>>, LayerError<E>> {
     match ended {
         Ok(response) => {
-            let answer = AttemptResult::response(response.status().as_u16(), response.headers());
-            let tail = permit.map(|permit| permit.settle_head(answer).1);
-            Ok(response.map(|body| UpstreamBody::new(body, tail)))
+            let result = AttemptResult::response(response.status().as_u16(), response.headers());
+            let pending = permit.map(|permit| permit.settle_head(result).1);
+            Ok(response.map(|body| UpstreamBody::new(body, pending)))
         }
         Err(error) => {
             if let Some(permit) = permit {

@@ -1,7 +1,7 @@
 //! A hash table whose slots are filled once and read without a lock.
 //!
-//! Open addressing with linear probing, at most half full. It cannot grow and cannot forget; a larger
-//! one takes its place. Only one thread may insert at a time.
+//! It uses open addressing with linear probing and is at most half full. It cannot grow or forget; a
+//! larger one replaces it. Only one thread may insert at a time.
 
 use std::sync::OnceLock;
 
@@ -12,18 +12,18 @@ pub(super) struct LimiterTable {
 }
 
 struct TableSlot {
-    /// Kept here so that a name is compared only where it almost certainly matches.
+    /// Compared first, so that names are compared only for an almost certain match.
     hash: u64,
     handle: LimiterHandle,
 }
 
 impl LimiterTable {
-    /// A small one, to begin with.
+    /// Creates the first, small table.
     pub(super) fn first() -> Self {
         Self::from_slots(FIRST_SLOTS)
     }
 
-    /// Twice the slots, with all that this one holds.
+    /// Returns a table with twice the slots and all entries of this one.
     pub(super) fn doubled(&self) -> Self {
         let larger = Self::from_slots(self.slots.len() * 2);
         for slot in self.slots.iter().filter_map(OnceLock::get) {
@@ -32,8 +32,8 @@ impl LimiterTable {
         larger
     }
 
-    /// Whether it stays at most half full: longer runs of full slots would have to be searched.
-    pub(super) fn has_room_for(&self, names: usize) -> bool {
+    /// Returns true if it stays at most half full with this number of names, which keeps probes short.
+    pub(super) fn has_space_for(&self, names: usize) -> bool {
         names <= self.slots.len() / 2
     }
 
@@ -45,11 +45,11 @@ impl LimiterTable {
             .map(|slot| &slot.handle)
     }
 
-    /// Puts a name into the first empty slot of its run. It must be new and have room.
+    /// Inserts a new name into the first empty slot of its run. There must be space for it.
     pub(super) fn insert(&self, hash: u64, handle: LimiterHandle) {
         let mut slot = TableSlot { hash, handle };
-        for place in self.probe(hash) {
-            match place.set(slot) {
+        for target in self.probe(hash) {
+            match target.set(slot) {
                 Ok(()) => return,
                 Err(taken) => slot = taken,
             }
@@ -62,7 +62,7 @@ impl LimiterTable {
         }
     }
 
-    /// All slots, beginning where the hash points.
+    /// Returns all slots, beginning with that of the hash.
     #[inline]
     fn probe(&self, hash: u64) -> impl Iterator<Item = &OnceLock<TableSlot>> {
         let mask = self.slots.len() - 1;
@@ -72,5 +72,5 @@ impl LimiterTable {
     }
 }
 
-/// A power of two, as all that follow: enough for a program that talks to a few APIs.
+/// A power of two, like all sizes: enough for a program with a few APIs.
 const FIRST_SLOTS: usize = 64;

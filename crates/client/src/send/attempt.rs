@@ -45,7 +45,7 @@ impl CallState<'_> {
     pub(super) async fn attempt(&mut self, now: Nanos) -> Result<FinishedAttempt, Refusal> {
         let mut options = self.request.acquire_options(self.acquire_deadline(now));
         if self.stats.keeps_position {
-            options = options.returning();
+            options = options.with_return();
         }
         loop {
             let permit = match self.request.origin {
@@ -104,7 +104,7 @@ impl CallState<'_> {
     /// or it has a single attempt and its caller waits.
     fn revoked_refusal(&self, options: AcquireOptions) -> Refusal {
         let upstream = &self.client.upstream;
-        let retry_after = match upstream.check(options) {
+        let retry_after = match upstream.check_with(self.request.target, options) {
             Decision::WaitUntil(at) => Some(at.since(upstream.now())),
             Decision::Allow(()) | Decision::Never => None,
         };
@@ -115,7 +115,8 @@ impl CallState<'_> {
     }
 
     async fn acquire(&mut self, options: AcquireOptions) -> Result<Permit, Refusal> {
-        let permit = self.client.upstream.admit(options).await?;
+        let target = self.request.target;
+        let permit = self.client.upstream.acquire_with(target, options).await?;
         self.stats.waited = self.stats.waited.saturating_add(permit.waited());
         if let Some(lead) = &self.lead {
             lead.mark_sent();
@@ -203,7 +204,7 @@ impl SendHook for Option<Permit> {
 
     fn on_unsent(&mut self) {
         if let Some(permit) = self {
-            permit.stayed();
+            permit.undo_sending();
         }
     }
 }

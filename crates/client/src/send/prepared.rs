@@ -113,10 +113,11 @@ impl PreparedRequest {
 
     /// Returns the options for acquiring a permit.
     pub(super) fn acquire_options(&self, until: Nanos) -> AcquireOptions {
-        let options = AcquireOptions::new(self.target)
-            .priority(self.spec.priority)
-            .deadline(until);
-        self.spec.mode.map_or(options, |mode| options.mode(mode))
+        let options = AcquireOptions::new()
+            .with_priority(self.spec.priority)
+            .with_deadline(until);
+        let mode = self.spec.mode;
+        mode.map_or(options, |mode| options.with_mode(mode))
     }
 
     /// Builds the request of one attempt.
@@ -193,7 +194,7 @@ impl PreparedRequest {
                 .upstream
                 .route(&self.spec.method, relative_path(client, &to));
             let cost = self.spec.cost;
-            self.target = cost.map_or(target, |cost| target.costing(cost));
+            self.target = cost.map_or(target, |cost| target.with_cost(cost));
         }
         self.visited.push(std::mem::replace(&mut self.uri, to));
     }
@@ -223,7 +224,7 @@ fn target(client: &ApiClient, spec: &CallSpec) -> Result<Target, Error> {
             }))
         })?,
     };
-    Ok(spec.cost.map_or(target, |cost| target.costing(cost)))
+    Ok(spec.cost.map_or(target, |cost| target.with_cost(cost)))
 }
 
 fn uri(client: &ApiClient, path: &str) -> Result<Uri, Error> {

@@ -1,24 +1,25 @@
-//! Waiting for a permit.
+//! The future of a permit.
 //!
-//! A future by hand rather than an `async fn`: its drop has to know whether it stands in line, was
-//! called, or has nothing, and a hundred thousand of them should be small.
+//! It is written by hand instead of an `async fn`: its drop depends on its position in the queue, and a
+//! hundred thousand of them should be small.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::explain::WaitEstimate;
 use super::permit::Permit;
 use super::shared::SharedState;
-use super::state::{AcquireRequest, AcquireResult};
-use crate::refusal::{Refusal, WaitEstimate};
+use super::wait_queue::{AcquireRequest, AcquireResult};
+use crate::refusal::Refusal;
 
-/// A call that waits for its permit. Dropping it at any point gives everything back.
+/// Future of a permit. Dropping it at any point refunds everything.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquire {
-    /// Handed on to the permit, and gone from here then.
-    door: Option<Arc<SharedState>>,
+    /// Moves to the permit.
+    shared: Option<Arc<SharedState>>,
     step: AcquireStep,
 }
 
@@ -29,18 +30,17 @@ enum AcquireStep {
 }
 
 impl Acquire {
-    pub(super) const fn new(door: Arc<SharedState>, caller: AcquireRequest) -> Self {
+    pub(super) const fn new(shared: Arc<SharedState>, request: AcquireRequest) -> Self {
         Self {
-            door: Some(door),
-            step: AcquireStep::First(caller),
+            shared: Some(shared),
+            step: AcquireStep::First(request),
         }
     }
 
-    /// What it waits for, how many are before it and when its turn will come; `None` before it was
-    /// first polled and after it was called.
+    /// Estimates the remaining wait. There is none before the first poll and after the permit is ready.
     pub fn explain(&self) -> Option<WaitEstimate> {
-        match (&self.door, &self.step) {
-            (Some(door), AcquireStep::Waiting(key)) => door.explain(*key),
+        match (&self.shared, &self.step) {
+            (Some(shared), AcquireStep::Waiting(key)) => shared.explain_waiter(*key),
             _ => None,
         }
     }
@@ -50,21 +50,23 @@ impl Future for Acquire {
     type Output = Result<Permit, Refusal>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(door) = &self.door else {
+        let Some(shared) = &self.shared else {
             return Poll::Pending;
         };
-        let reply = match self.step {
-            AcquireStep::First(caller) => door.enqueue(caller, context.waker()),
-            AcquireStep::Waiting(key) => door.poll(key, context.waker()),
+        let result = match self.step {
+            AcquireStep::First(request) => shared.enqueue(request, context.waker()),
+            AcquireStep::Waiting(key) => shared.poll(key, context.waker()),
         };
-        match reply {
+        match result {
             AcquireResult::Wait(key) => {
                 self.step = AcquireStep::Waiting(key);
                 Poll::Pending
             }
-            AcquireResult::Go(pass) => Poll::Ready(Ok(Permit::new(self.door.take(), pass))),
-            AcquireResult::No(refusal) => {
-                self.door = None;
+            AcquireResult::Granted(parts) => {
+                Poll::Ready(Ok(Permit::new(self.shared.take(), parts)))
+            }
+            AcquireResult::Refused(refusal) => {
+                self.shared = None;
                 Poll::Ready(Err(refusal))
             }
         }
@@ -73,8 +75,8 @@ impl Future for Acquire {
 
 impl Drop for Acquire {
     fn drop(&mut self) {
-        if let (Some(door), AcquireStep::Waiting(key)) = (&self.door, &self.step) {
-            door.forget(*key);
+        if let (Some(shared), AcquireStep::Waiting(key)) = (&self.shared, &self.step) {
+            shared.forget(*key);
         }
     }
 }

@@ -1,37 +1,169 @@
-//! What falls ill together: a state of health, what is in flight under it, and how callers are let
-//! back after the server asked all of them to wait.
+//! Circuits: the health of an API or group, its calls in flight, and the recovery after a cooldown.
 //!
-//! Usually one for the whole API; one for each group where the rules say so.
+//! An API has one circuit, or one for each group if the rules say so.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod slow_start;
+mod transitions;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outflow_core::{
     Accounting, ClockPair, Cost, Decision, Health, HealthConfig, HealthDecision, HealthState,
-    HealthTicket, Limit, Meter, Nanos,
+    HealthTicket, HealthTransition, Limit, Meter, Nanos,
 };
 
-use super::slow_start::SlowStart;
-use crate::rules::Rules;
+use super::group_slot;
+use crate::rules::{HealthScope, Rules};
+use slow_start::SlowStart;
 
-/// One state of health and those under it.
+/// All circuits of an API.
+#[derive(Debug)]
+pub(super) struct Circuits {
+    all: Vec<Circuit>,
+    scope: HealthScope,
+    /// The highest `revoked_below` of all circuits, for permits to read without the lock.
+    revoked_below: Arc<AtomicU64>,
+    random: fastrand::Rng,
+}
+
+impl Circuits {
+    pub(super) fn new(groups: usize, rules: &Rules, moment: ClockPair) -> Self {
+        let count = match rules.health_scope {
+            HealthScope::Api => 1,
+            HealthScope::Group => groups,
+        };
+        Self {
+            all: (0..count).map(|_| Circuit::new(rules, moment)).collect(),
+            scope: rules.health_scope,
+            revoked_below: Arc::default(),
+            random: fastrand::Rng::new(),
+        }
+    }
+
+    /// Gives a new group its circuit, which a former group of this number may have had.
+    pub(super) fn add_group(&mut self, group: u32, rules: &Rules, moment: ClockPair) {
+        if self.scope == HealthScope::Group {
+            let circuit = Circuit::new(rules, moment);
+            match self.all.get_mut(group_slot(group)) {
+                Some(slot) => *slot = circuit,
+                None => self.all.push(circuit),
+            }
+        }
+    }
+
+    pub(super) const fn scope(&self) -> HealthScope {
+        self.scope
+    }
+
+    pub(super) fn indexes(&self) -> std::ops::Range<usize> {
+        0..self.all.len()
+    }
+
+    /// Returns the index of a group's circuit.
+    #[inline]
+    pub(super) fn index_for(&self, group: u32) -> usize {
+        circuit_index(self.scope, group)
+    }
+
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "this state assigned the circuit's index"
+    )]
+    pub(super) fn get(&self, circuit: usize) -> &Circuit {
+        &self.all[circuit]
+    }
+
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "this state assigned the circuit's index"
+    )]
+    pub(super) fn get_mut(&mut self, circuit: usize) -> &mut Circuit {
+        &mut self.all[circuit]
+    }
+
+    pub(super) fn get_for(&mut self, group: u32) -> &mut Circuit {
+        self.get_mut(self.index_for(group))
+    }
+
+    pub(super) fn entropy(&mut self) -> u64 {
+        self.random.u64(..)
+    }
+
+    /// Returns true if no call is in flight.
+    pub(super) fn is_idle(&self) -> bool {
+        self.all.iter().all(|circuit| circuit.in_flight == 0)
+    }
+
+    /// Returns true if the timer of this circuit's health is due.
+    #[inline]
+    pub(super) fn is_due(&self, circuit: usize, now: Nanos) -> bool {
+        let due = self.get(circuit).health.next_wakeup();
+        due.is_some_and(|due| due <= now)
+    }
+
+    /// Serves the due timer of a circuit's health.
+    fn wake(&mut self, circuit: usize, now: Nanos) -> Option<HealthTransition> {
+        let entropy = self.entropy();
+        self.get_mut(circuit).health.wake(now, entropy)
+    }
+
+    /// Starts a cooldown: no call starts before `until`, and then one after the other.
+    fn cool(&mut self, circuit: usize, until: Nanos) {
+        let entropy = self.entropy();
+        self.get_mut(circuit).cool(until, entropy);
+    }
+
+    /// Delays the next start after a cooldown by a random part of the remaining recovery.
+    pub(super) fn space_starts(&mut self, circuit: usize, waiting: usize, now: Nanos) {
+        if self.get(circuit).is_recovering(now) {
+            let (entropy, waiting) = (self.entropy(), u64::try_from(waiting).unwrap_or(u64::MAX));
+            self.get_mut(circuit).space_starts(now, waiting, entropy);
+        }
+    }
+
+    /// Revokes the unsent permits of a circuit, all of which have numbers below `permit`.
+    fn revoke(&mut self, circuit: usize, permit: u64) {
+        self.get_mut(circuit).revoked_below = permit;
+        self.revoked_below.fetch_max(permit, Ordering::Release);
+    }
+
+    pub(super) fn is_revoked(&self, circuit: usize, permit: u64) -> bool {
+        permit < self.get(circuit).revoked_below
+    }
+
+    /// Returns the number below which permits may be revoked, as it changes.
+    pub(super) fn revoked_below(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.revoked_below)
+    }
+}
+
+/// Returns the index of a group's circuit: with one circuit per group, they share their numbers.
+#[inline]
+pub(super) fn circuit_index(scope: HealthScope, group: u32) -> usize {
+    match scope {
+        HealthScope::Api => 0,
+        HealthScope::Group => group_slot(group),
+    }
+}
+
+/// One health and the calls in flight under it.
 #[derive(Debug)]
 pub(super) struct Circuit {
     pub(super) health: Health,
     pub(super) in_flight: u32,
-    pub(super) waiting: usize,
-    /// Permits below this number were given before nobody was to go any more.
-    pub(super) called_off: u64,
-    /// When those who wait must have gone, earliest first; some have gone already.
-    deadlines: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
-    release: Recovery,
-    pub(super) caution: SlowStart,
-    /// Probes keep to a rate of their own, also where nothing else is limited.
+    /// Permits below this number are revoked unless they were sent.
+    revoked_below: u64,
+    recovery: Recovery,
+    pub(super) slow_start: SlowStart,
+    /// Probes have a rate of their own, even where nothing else is limited.
     probes: Meter,
 }
 
-/// How callers are let back after a wait that the server asked for: one after the other.
+/// Spaced starts after a cooldown.
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
     next: Nanos,
@@ -39,59 +171,57 @@ struct Recovery {
 }
 
 impl Circuit {
-    pub(super) fn new(rules: &Rules, moment: ClockPair) -> Self {
+    fn new(rules: &Rules, moment: ClockPair) -> Self {
         let config = &rules.health;
         Self {
-            caution: SlowStart::with(rules),
+            slow_start: SlowStart::from_rules(rules),
             health: Health::new(*config, moment.now),
-            probes: Meter::new(&probing(config), moment),
+            probes: Meter::new(&probe_limit(config), moment),
             in_flight: 0,
-            waiting: 0,
-            called_off: 0,
-            deadlines: BinaryHeap::new(),
-            release: Recovery {
+            revoked_below: 0,
+            recovery: Recovery {
                 next: Nanos::ZERO,
                 end: Nanos::ZERO,
             },
         }
     }
 
-    /// Goes on with other variables, in the state that it is in.
-    pub(super) fn configure(&mut self, config: &HealthConfig, moment: ClockPair) {
+    /// Continues in its state under another configuration.
+    pub(super) fn reconfigure(&mut self, config: &HealthConfig, moment: ClockPair) {
         if self.health.config() != config {
             self.health.configure(moment.now, *config);
-            self.probes.reconfigure(moment, &probing(config));
+            self.probes.reconfigure(moment, &probe_limit(config));
         }
     }
 
-    /// Whether one more may go, as far as health and concurrency say.
+    /// Decides whether health, cooldown and concurrency allow one more call.
     #[inline]
-    pub(super) fn admission(&mut self, now: Nanos) -> Result<HealthTicket, BlockReason> {
+    pub(super) fn check(&mut self, now: Nanos) -> Result<HealthTicket, BlockReason> {
         match self.health.admission(now) {
-            HealthDecision::Go(ticket) if ticket.is_probe() => self.probing(now, ticket),
-            HealthDecision::Go(ticket) if now < self.release.next => {
+            HealthDecision::Go(ticket) if ticket.is_probe() => self.check_probe(now, ticket),
+            HealthDecision::Go(ticket) if now < self.recovery.next => {
                 self.health.abandon(now, ticket);
                 Err(BlockReason::Cooling {
-                    until: self.release.next,
+                    until: self.recovery.next,
                 })
             }
             HealthDecision::Go(ticket) if self.in_flight >= self.health.concurrency() => {
                 self.health.abandon(now, ticket);
                 Err(BlockReason::Full {
-                    most: self.health.concurrency(),
+                    max: self.health.concurrency(),
                     until: Nanos::MAX,
                 })
             }
-            HealthDecision::Go(ticket) if self.in_flight >= self.caution.max_in_flight(now) => {
+            HealthDecision::Go(ticket) if self.in_flight >= self.slow_start.max_in_flight(now) => {
                 self.health.abandon(now, ticket);
                 Err(BlockReason::Full {
-                    most: self.caution.max_in_flight(now),
-                    until: self.caution.ends,
+                    max: self.slow_start.max_in_flight(now),
+                    until: self.slow_start.ends,
                 })
             }
             HealthDecision::Go(ticket) => Ok(ticket),
             HealthDecision::Cooling { until } => Err(BlockReason::Cooling {
-                until: until.max(self.release.next),
+                until: until.max(self.recovery.next),
             }),
             HealthDecision::Blocked {
                 state: HealthState::HalfOpen,
@@ -102,7 +232,11 @@ impl Circuit {
         }
     }
 
-    fn probing(&mut self, now: Nanos, ticket: HealthTicket) -> Result<HealthTicket, BlockReason> {
+    fn check_probe(
+        &mut self,
+        now: Nanos,
+        ticket: HealthTicket,
+    ) -> Result<HealthTicket, BlockReason> {
         match self.probes.check(now, Cost::ONE) {
             Decision::WaitUntil(at) => {
                 self.health.abandon(now, ticket);
@@ -112,20 +246,20 @@ impl Circuit {
         }
     }
 
-    /// One more is in flight.
+    /// Counts a call that starts now.
     #[inline]
-    pub(super) fn sets_out(&mut self, now: Nanos, ticket: &HealthTicket) {
+    pub(super) fn start(&mut self, now: Nanos, ticket: &HealthTicket) {
         self.in_flight += 1;
-        self.caution.sets_out(now);
+        self.slow_start.start(now);
         if ticket.is_probe() {
-            // It was checked a moment ago, under the same lock.
+            // `check` allowed it under the same lock.
             let _receipt = self.probes.take(now, Cost::ONE);
         }
     }
 
-    /// One that set out at `from` is only sent now. A probe counts when it is sent, even where so many
-    /// others have set out meanwhile that there is no room for it.
-    pub(super) fn sets_out_again(&mut self, ticket: &HealthTicket, from: Nanos, now: Nanos) {
+    /// Counts a call that started at `from` from its sending. A probe counts when it is sent, even if
+    /// other probes used up the rate in between.
+    pub(super) fn restart(&mut self, ticket: &HealthTicket, from: Nanos, now: Nanos) {
         if !ticket.is_probe() {
             return;
         }
@@ -135,121 +269,70 @@ impl Circuit {
         }
     }
 
-    /// One that was to set out at `granted` never did.
-    pub(super) fn stays(&mut self, now: Nanos, ticket: HealthTicket, granted: Nanos) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+    /// Undoes the start of a call that was granted at `granted` and never sent.
+    pub(super) fn undo_start(&mut self, now: Nanos, ticket: HealthTicket, granted: Nanos) {
+        self.end_call();
         if ticket.is_probe() {
             self.probes.refund_at(granted, Cost::ONE);
         }
         self.health.abandon(now, ticket);
     }
 
-    /// Nobody goes before `until`, and then one after the other.
-    pub(super) fn cool(&mut self, until: Nanos, entropy: u64) {
+    pub(super) fn end_call(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    fn cool(&mut self, until: Nanos, entropy: u64) {
         let end = until.saturating_add(self.health.config().settings().release_jitter);
-        if end <= self.release.end {
+        if end <= self.recovery.end {
             return;
         }
-        self.release = Recovery { next: until, end };
-        self.space_out(until, BEHIND_THE_FIRST, entropy);
+        self.recovery = Recovery { next: until, end };
+        self.space_starts(until, BEHIND_THE_FIRST, entropy);
     }
 
-    /// A limit was lowered: whether far enough is tried with care, once callers are let back.
-    pub(super) fn lowered(&mut self, now: Nanos) {
-        self.caution.begin_again(self.release.next.max(now));
+    /// Restarts the slow start after a limit was lowered: the new limit is unproven.
+    pub(super) fn restart_slowly(&mut self, now: Nanos) {
+        self.slow_start.restart(self.recovery.next.max(now));
     }
 
-    /// Whether callers are being let back one after the other.
-    #[inline]
-    pub(super) fn is_releasing(&self, now: Nanos) -> bool {
-        now < self.release.end
+    fn is_recovering(&self, now: Nanos) -> bool {
+        now < self.recovery.end
     }
 
-    /// One has gone: the next of those who wait follows after a random part of the time that is left.
-    pub(super) fn gone(&mut self, now: Nanos, entropy: u64) {
-        let crowd = u64::try_from(self.waiting).unwrap_or(u64::MAX);
-        self.space_out(now, crowd, entropy);
-    }
-
-    fn space_out(&mut self, from: Nanos, crowd: u64, entropy: u64) {
-        let left = u64::try_from(self.release.end.since(from).as_nanos()).unwrap_or(u64::MAX);
-        let most = (left / crowd.max(1)).saturating_mul(2).min(left);
-        let gap = if most == 0 { 0 } else { entropy % most };
-        self.release.next = from.saturating_add(Duration::from_nanos(gap));
-    }
-
-    pub(super) fn expect_by(&mut self, deadline: Nanos, number: u64, key: usize) {
-        if deadline < Nanos::MAX {
-            self.deadlines.push(Reverse((deadline, number, key)));
-        }
-    }
-
-    pub(super) fn first_deadline(&self) -> Nanos {
-        self.deadlines
-            .peek()
-            .map_or(Nanos::MAX, |Reverse((at, ..))| *at)
-    }
-
-    /// The next whose deadline is before `end`, if any is left.
-    pub(super) fn late(&mut self, end: Nanos) -> Option<(u64, usize)> {
-        if self.first_deadline() >= end {
-            return None;
-        }
-        self.deadlines
-            .pop()
-            .map(|Reverse((_, number, key))| (number, key))
-    }
-
-    /// Forgets deadlines of those who have gone, once they are most of what is kept.
-    pub(super) fn tidy_deadlines(&mut self, waits: impl Fn(u64, usize) -> bool) {
-        if self.deadlines.len() > FEW && self.deadlines.len() / 2 > self.waiting {
-            self.deadlines
-                .retain(|Reverse((_, number, key))| waits(*number, *key));
-        }
-    }
-
-    /// What is kept on the heap, in bytes.
-    pub(super) fn memory(&self) -> usize {
-        self.deadlines.capacity() * size_of::<Reverse<(Nanos, u64, usize)>>()
-    }
-
-    /// Gives unused memory back.
-    pub(super) fn tidy(&mut self) {
-        self.deadlines.shrink_to_fit();
-    }
-
-    /// When something is due that nobody asks for.
-    pub(super) fn next_wakeup(&self) -> Nanos {
-        let health = self.health.next_wakeup().unwrap_or(Nanos::MAX);
-        health.min(self.first_deadline())
+    fn space_starts(&mut self, from: Nanos, waiting: u64, entropy: u64) {
+        let left = u64::try_from(self.recovery.end.since(from).as_nanos()).unwrap_or(u64::MAX);
+        let max = (left / waiting.max(1)).saturating_mul(2).min(left);
+        let gap = if max == 0 { 0 } else { entropy % max };
+        self.recovery.next = from.saturating_add(Duration::from_nanos(gap));
     }
 }
 
-fn probing(config: &HealthConfig) -> Limit {
+fn probe_limit(config: &HealthConfig) -> Limit {
     Limit::sliding(config.settings().probe_rate).counted(Accounting::Send)
 }
 
-/// Why a ward lets nobody go.
+/// Reason why a circuit allows no start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BlockReason {
-    /// The server asked to wait, or others are being let back.
+    /// The API asked for a cooldown, or recovery from one spaces the starts.
     Cooling { until: Nanos },
-    /// The state lets nothing go.
+    /// The health state allows no call.
     Asleep {
         state: HealthState,
         until: Option<Nanos>,
     },
-    /// All probes are out.
+    /// All probes are in flight.
     Probing { until: Option<Nanos> },
-    /// As many as may be are in flight, and no more may be before this instant.
-    Full { most: u32, until: Nanos },
-    /// A timer is due that nobody served.
+    /// The allowed number of calls is in flight, until this instant at least.
+    Full { max: u32, until: Nanos },
+    /// A timer is due and was not served.
     Overdue,
 }
 
 impl BlockReason {
-    /// When it opens by itself, if that is known. A probe that is out comes back when it likes.
-    pub(super) const fn opens(self) -> Option<Nanos> {
+    /// Returns the instant at which the circuit opens by itself. A probe in flight has none.
+    pub(super) const fn opens_at(self) -> Option<Nanos> {
         match self {
             Self::Cooling { until } => Some(until),
             Self::Asleep { until, .. } => until,
@@ -258,10 +341,7 @@ impl BlockReason {
     }
 }
 
-/// As if so many waited when the first is let back, whoever comes until then: it goes within an eighth
-/// of the time, and those behind it have the rest. A first one that took any instant would now and
-/// then take the last, and all others would follow at once.
+/// Assumed number of waiters when a cooldown ends: the first call starts within an eighth of the
+/// recovery and leaves the rest to those behind it. A uniform draw could take the last instant, and all
+/// others would follow at once.
 const BEHIND_THE_FIRST: u64 = 16;
-
-/// Below this many, keeping a deadline too long costs nothing.
-const FEW: usize = 64;

@@ -1,22 +1,22 @@
-//! Which part of the calls that a limit counts pass this door.
+//! This process's share of the calls that count against a limit.
 //!
-//! Where machines share a limit, each sees its own calls only. What the server let through before it refused
-//! was more than one of them saw, and a machine that took its own count for all of it would slow everybody
-//! down to its part. So the count is reckoned up to all machines. Who has the next start is chance, and one
-//! window holds few of them: the most that can well have been is taken, and a limit that really is far lower
-//! takes some refusals more to be found.
+//! Machines that share a limit see only their own calls. The API let more calls pass before it throttled
+//! than one of them saw; a machine that took its own count for the total would slow all of them down.
+//! The count is therefore scaled up to the fleet. Starts are spread by chance and a window holds few, so
+//! the largest likely total is used. A limit that is far lower takes a few more throttle responses to be
+//! found.
 
 use std::time::Duration;
 
 use outflow_core::Nanos;
 
-/// So many of so many.
+/// Share of this process in all calls of a fleet.
 ///
 /// ```
-/// use outflow::Part;
+/// use outflow::FleetShare;
 ///
-/// assert_eq!(Part::new(50, 50), Part::ALL);
-/// assert_eq!(Part::new(7, 0), Part::ALL);
+/// assert_eq!(FleetShare::new(50, 50), FleetShare::ALL);
+/// assert_eq!(FleetShare::new(7, 0), FleetShare::ALL);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FleetShare {
@@ -25,22 +25,22 @@ pub struct FleetShare {
 }
 
 impl FleetShare {
-    /// Nobody else uses these limits.
+    /// No other process uses these limits.
     pub const ALL: Self = Self { ours: 1, all: 1 };
 
-    /// Of `all` calls `ours` passed this door. Without any call nothing is known of others.
+    /// Creates the share of `ours` in `all` calls. Without any calls the share is [`ALL`](Self::ALL).
     pub const fn new(ours: u64, all: u64) -> Self {
         if all == 0 || ours >= all {
             return Self::ALL;
         }
-        // Whoever had none yet is about to have its first.
+        // A process without calls is about to have its first.
         let ours = if ours == 0 { 1 } else { ours };
         Self { ours, all }
     }
 
-    /// The most that all doors together can well have seen if so much was seen at this one: two standard
-    /// deviations more than that, which chance passes in two of a hundred.
-    pub(super) fn at_most(self, units: u64) -> u64 {
+    /// Returns the largest likely count of the fleet for a local count: two standard deviations more,
+    /// which chance exceeds in two of a hundred windows.
+    pub(super) fn scale_up(self, units: u64) -> u64 {
         if self.ours == self.all {
             return units;
         }
@@ -50,33 +50,35 @@ impl FleetShare {
     }
 }
 
-/// A part as it was told last. Machines come and go, so it is believed for a while only: after that, who calls
-/// through this door is taken to be alone again.
+/// The last reported share. Machines come and go, so it expires, and the process counts as alone again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShareEstimate {
-    part: FleetShare,
-    told: Nanos,
+    share: FleetShare,
+    reported_at: Nanos,
 }
 
 impl ShareEstimate {
-    /// Nobody has told anything.
+    /// No report yet.
     pub(super) const NOTHING: Self = Self::new(FleetShare::ALL, Nanos::ZERO);
 
-    pub(super) const fn new(part: FleetShare, now: Nanos) -> Self {
-        Self { part, told: now }
+    pub(super) const fn new(share: FleetShare, now: Nanos) -> Self {
+        Self {
+            share,
+            reported_at: now,
+        }
     }
 
-    /// What holds at this instant.
+    /// Returns the share at this instant.
     pub(super) fn current(self, now: Nanos) -> FleetShare {
-        if now.since(self.told) > BELIEVED {
+        if now.since(self.reported_at) > VALID_FOR {
             return FleetShare::ALL;
         }
-        self.part
+        self.share
     }
 }
 
-/// Whoever tells does so with every claim, and reckons over ten seconds.
-const BELIEVED: Duration = Duration::from_secs(10);
+/// Reports come with every claim and cover ten seconds.
+const VALID_FOR: Duration = Duration::from_secs(10);
 
 impl PartialEq for FleetShare {
     fn eq(&self, other: &Self) -> bool {
@@ -91,31 +93,31 @@ impl Eq for FleetShare {}
 mod tests {
     use super::*;
 
-    // Ten of thirty: seven or fourteen in one window are chance, and no reason to believe in 21.
+    // Ten of thirty: seven or fourteen in one window are chance, and no evidence of 21 in all.
     #[test]
-    fn what_one_of_three_saw_is_reckoned_up_to_all() {
+    fn the_count_of_one_in_three_is_scaled_up_to_the_fleet() {
         let third = FleetShare::new(100, 300);
-        assert_eq!(third.at_most(0), 3);
-        assert!(third.at_most(7) >= 30, "{}", third.at_most(7));
-        assert!(third.at_most(1) < 15, "{}", third.at_most(1));
-        assert_eq!(third.at_most(u64::MAX), u64::MAX);
+        assert_eq!(third.scale_up(0), 3);
+        assert!(third.scale_up(7) >= 30, "{}", third.scale_up(7));
+        assert!(third.scale_up(1) < 15, "{}", third.scale_up(1));
+        assert_eq!(third.scale_up(u64::MAX), u64::MAX);
     }
 
     #[test]
-    fn what_nobody_repeats_is_not_believed_for_long() {
+    fn a_share_that_is_not_repeated_expires() {
         let seen = ShareEstimate::new(FleetShare::new(1, 3), Nanos::from_secs(5));
         assert_eq!(seen.current(Nanos::from_secs(15)), FleetShare::new(1, 3));
         assert_eq!(seen.current(Nanos::from_secs(16)), FleetShare::ALL);
     }
 
     #[test]
-    fn who_is_alone_counts_what_it_saw() {
+    fn a_process_alone_counts_its_own_calls() {
         for alone in [
             FleetShare::ALL,
             FleetShare::new(9, 9),
             FleetShare::new(0, 0),
         ] {
-            assert_eq!(alone.at_most(7), 7);
+            assert_eq!(alone.scale_up(7), 7);
         }
     }
 }

@@ -1,8 +1,7 @@
-//! The limits of one scope, live: what is configured, what is in effect, and what counts against it.
+//! The live limits of one scope: configured rates, rates in effect, and usage.
 //!
-//! Three things move a limit away from its configuration, and this is where they meet: the health of
-//! the API scales it, evidence lowers it, and a server's headers tell of strangers who use the same
-//! key. Whoever asks sees one set of meters.
+//! Health scales a limit, evidence lowers it, and response headers report usage by other clients of the
+//! same key. Callers see one set of meters.
 
 mod earliest_fit;
 mod feedback;
@@ -10,6 +9,7 @@ mod hints;
 mod limit_state;
 mod overdraft;
 mod reconfigure;
+mod scopes;
 
 use std::time::Duration;
 
@@ -19,73 +19,84 @@ use outflow_core::{
 };
 
 pub(super) use earliest_fit::{EarliestFit, FitTime};
-pub(super) use feedback::{ArrivalCount, HintResult, Refused, ThrottleEvidence};
+pub(super) use feedback::{ArrivalCount, HintResult, ThrottleEvidence};
 pub(super) use overdraft::Overdraft;
 pub(super) use reconfigure::{ForeignUsage, LimitTerms, NextLimits, RetiredUsage, are_all_known};
+pub(super) use scopes::{FreedBy, LimitScopes};
 
 use super::fleet_share::FleetShare;
 use super::report::{EffectiveLimit, LimitScope, RemainingQuota, UsageHistory};
 use limit_state::LimitState;
 
-/// The live limits of a group, or of all calls of an API.
+/// The live limits of a group, or the shared limits of an API.
 #[derive(Debug)]
 pub(super) struct ScopeLimits {
     configured: Vec<Limit>,
     meters: MeterSet,
-    moving: Vec<LimitState>,
+    states: Vec<LimitState>,
     /// The largest cost that can ever pass, where costs are counted.
-    most: u64,
-    /// The largest cost that fits while limits are lowered; a heavier call takes all there is.
-    largest: u64,
-    /// Nothing goes before this instant: the server said that nothing is left.
-    parked: Nanos,
-    /// Of which limit.
-    parked_by: Option<Rate>,
-    /// What calls in flight come to beyond what they could take.
-    overhang: Overdraft,
-    /// Limits that are gone, with what still counts should they come back; the latest last.
-    gone: Vec<(Limit, Meter)>,
-    /// Whether entries count from their sending, and so have to be stamped when that happens.
-    stamped_at_send: bool,
-    /// Whether entries count from their arrival.
+    max_cost: u64,
+    /// The largest cost that fits while limits are lowered; a heavier call takes the full capacity.
+    max_fitting: u64,
+    cooldown: ScopeCooldown,
+    /// Cost of calls in flight beyond their receipts.
+    overdraft: Overdraft,
+    /// Dropped limits with their meters, in case they return; the latest last.
+    dropped: Vec<(Limit, Meter)>,
+    /// True if entries count from their sending and have to be stamped then.
+    counts_sends: bool,
+    /// True if entries count from their arrival.
     counts_arrivals: bool,
 }
 
+/// Wait because the API said that a limit has nothing left.
+#[derive(Clone, Copy, Debug)]
+struct ScopeCooldown {
+    until: Nanos,
+    limit: Option<Rate>,
+}
+
+impl ScopeCooldown {
+    const NONE: Self = Self {
+        until: Nanos::ZERO,
+        limit: None,
+    };
+}
+
 impl ScopeLimits {
-    /// Limits of which nothing was used, no more of them than a set can hold.
+    /// Creates limits without usage, no more of them than a set can hold.
     pub(super) fn new(configured: &[Limit], terms: LimitTerms, moment: ClockPair) -> Self {
-        let moving = configured
+        let states = configured
             .iter()
             .map(|limit| LimitState::new(limit, terms, moment));
         let mut meters = MeterSet::default();
-        // How many there may be was looked at when the rules were.
+        // The check of the rules bounds their number.
         let _few = meters.reconfigure(moment, configured);
         let mut limits = Self {
             configured: configured.to_vec(),
             meters,
-            moving: moving.collect(),
-            most: 0,
-            largest: 0,
-            parked: Nanos::ZERO,
-            parked_by: None,
-            overhang: Overdraft::default(),
-            gone: Vec::new(),
-            stamped_at_send: false,
+            states: states.collect(),
+            max_cost: 0,
+            max_fitting: 0,
+            cooldown: ScopeCooldown::NONE,
+            overdraft: Overdraft::default(),
+            dropped: Vec::new(),
+            counts_sends: false,
             counts_arrivals: false,
         };
         limits.refresh_limits();
         limits
     }
 
-    /// Works out what follows from the configured limits alone.
+    /// Derives the fields that depend on the configured limits alone.
     fn refresh_limits(&mut self) {
-        let counts_sending = |limit: &Limit| limit.accounting() == Accounting::Send;
-        self.most = smallest_capacity(&self.configured);
-        self.largest = self.most;
-        self.stamped_at_send = self.configured.iter().any(counts_sending);
-        self.counts_arrivals = !self.configured.iter().all(counts_sending);
+        let counts_sends = |limit: &Limit| limit.accounting() == Accounting::Send;
+        self.max_cost = smallest_capacity(&self.configured);
+        self.max_fitting = self.max_cost;
+        self.counts_sends = self.configured.iter().any(counts_sends);
+        self.counts_arrivals = !self.configured.iter().all(counts_sends);
         if !self.counts_arrivals {
-            self.overhang = Overdraft::default();
+            self.overdraft = Overdraft::default();
         }
     }
 
@@ -93,59 +104,58 @@ impl ScopeLimits {
         self.configured.is_empty()
     }
 
-    pub(super) const fn is_stamped_at_send(&self) -> bool {
-        self.stamped_at_send
+    pub(super) const fn counts_sends(&self) -> bool {
+        self.counts_sends
     }
 
-    /// The limit that a cost can never pass, as configured.
+    /// Returns the configured limit that is smaller than a cost.
     #[inline]
-    pub(super) fn impossible(&self, cost: Cost) -> Option<Rate> {
-        if cost.units() <= self.most {
+    pub(super) fn find_too_small(&self, cost: Cost) -> Option<Rate> {
+        if cost.units() <= self.max_cost {
             return None;
         }
-        impossible(&self.configured, cost)
+        find_too_small(&self.configured, cost)
     }
 
-    /// Takes from all limits or from none; `None` if there are no limits.
+    /// Debits all limits or none; without limits there are no receipts.
     #[inline]
     pub(super) fn take(&mut self, now: Nanos, cost: Cost) -> Decision<Option<ReceiptSet>> {
         if self.is_empty() {
             return Decision::Allow(None);
         }
-        if now < self.parked {
-            return Decision::WaitUntil(self.parked);
+        if now < self.cooldown.until {
+            return Decision::WaitUntil(self.cooldown.until);
         }
-        if (!self.overhang.is_nothing() || cost.units() > self.largest)
-            && let Some(until) = self.heavy_until(now, cost)
+        if (!self.overdraft.is_nothing() || cost.units() > self.max_fitting)
+            && let Some(until) = self.find_heavy_start(now, cost)
         {
             return Decision::WaitUntil(until);
         }
-        let cost = self.fitting(cost);
+        let cost = self.fitting_cost(cost);
         let decision = self.meters.take(now, cost);
         if decision.is_allow() {
-            for moving in &mut self.moving {
-                moving.ledger.taken(moving.toll.units(cost));
+            for state in &mut self.states {
+                state.ledger.taken(state.unit_cost.units(cost));
             }
         }
         decision.map(Some)
     }
 
-    /// When a call can go, if not now, where one costs more than a lowered limit holds: each limit
-    /// must have room for all of it, or have all of its room. `Nanos::MAX` is when others have landed.
-    fn heavy_until(&mut self, now: Nanos, cost: Cost) -> Option<Nanos> {
+    /// Returns when a call can start, if not now, while one costs more than a lowered limit holds. Each
+    /// limit needs quota for the full cost, or its full capacity. `Nanos::MAX` waits for arrivals.
+    fn find_heavy_start(&mut self, now: Nanos, cost: Cost) -> Option<Nanos> {
         let limits = self.meters.standings(now);
         let wanted = limits.map(|(limit, _)| {
-            let toll = limit.measure().toll();
-            match toll.units(cost) {
+            let unit_cost = limit.measure().toll();
+            match unit_cost.units(cost) {
                 Cost::ZERO => 0,
-                all => {
-                    (all.units().min(limit.capacity())).saturating_add(self.overhang.units(toll))
-                }
+                all => (all.units().min(limit.capacity()))
+                    .saturating_add(self.overdraft.units(unit_cost)),
             }
         });
         let wanted: Vec<u64> = wanted.collect();
-        let waits = wanted.iter().enumerate().filter_map(|(place, units)| {
-            match self.meters.check_units(now, place, *units) {
+        let waits = wanted.iter().enumerate().filter_map(|(index, units)| {
+            match self.meters.check_units(now, index, *units) {
                 Decision::WaitUntil(at) => Some(at),
                 Decision::Never => Some(Nanos::MAX),
                 Decision::Allow(()) => None,
@@ -154,35 +164,36 @@ impl ScopeLimits {
         waits.max()
     }
 
-    /// A call goes that comes to so much more than it could take: limits were lowered below it.
-    pub(super) fn overhang(&mut self, now: Nanos, more: Overdraft) {
-        if self.stamped_at_send {
+    /// Adds the cost of a call beyond its receipts: limits were lowered below its cost.
+    pub(super) fn add_overdraft(&mut self, now: Nanos, more: Overdraft) {
+        if self.counts_sends {
             self.charge(now, more);
         }
         if self.counts_arrivals {
-            self.overhang = self.overhang.and(more);
+            self.overdraft = self.overdraft.and(more);
         }
     }
 
-    /// It has landed, or never left.
-    pub(super) fn overhang_landed(&mut self, now: Nanos, less: Overdraft, sent: ArrivalCount) {
+    /// Removes the overdraft of a call that arrived or was never sent.
+    pub(super) fn settle_overdraft(&mut self, now: Nanos, less: Overdraft, sent: ArrivalCount) {
         if less.is_nothing() || !self.counts_arrivals {
             return;
         }
-        self.overhang = self.overhang.without(less);
+        self.overdraft = self.overdraft.without(less);
         if sent == ArrivalCount::Counts {
             self.charge(now, less);
         }
     }
 
-    fn charge(&mut self, now: Nanos, overhang: Overdraft) {
-        for (place, moving) in self.moving.iter().enumerate() {
-            self.meters.charge(now, place, overhang.units(moving.toll));
+    fn charge(&mut self, now: Nanos, overdraft: Overdraft) {
+        for (index, state) in self.states.iter().enumerate() {
+            let units = overdraft.units(state.unit_cost);
+            self.meters.charge(now, index, units);
         }
     }
 
-    /// The limits in effect, which count these calls.
-    pub(super) fn ceilings(
+    /// Returns the limits in effect with their scope.
+    pub(super) fn effective_limits(
         &mut self,
         extent: LimitScope,
         now: Nanos,
@@ -195,100 +206,95 @@ impl ScopeLimits {
         })
     }
 
-    /// How the fullest of them stands.
+    /// Returns the quota of the fullest limit.
     pub(super) fn remaining(&mut self, now: Nanos) -> Option<RemainingQuota> {
-        let rooms = self.meters.standings(now).map(|(limit, standing)| {
-            let expiry = standing
+        let quotas = self.meters.standings(now).map(|(limit, status)| {
+            let expiry = status
                 .oldest
                 .map(|oldest| oldest.saturating_add(limit.rate().per()));
-            let reset = Some(standing.window_end).filter(|end| *end > now);
+            let reset = Some(status.window_end).filter(|end| *end > now);
             RemainingQuota {
                 rate: limit.rate(),
-                capacity: standing.capacity,
-                left: standing.remaining(),
+                capacity: status.capacity,
+                left: status.remaining(),
                 more_in: reset.or(expiry).map(|at| at.since(now)),
             }
         });
-        rooms.reduce(RemainingQuota::fuller)
+        quotas.reduce(RemainingQuota::fuller)
     }
 
-    pub(super) fn refund(&mut self, now: Nanos, grant: Option<ReceiptSet>) {
-        if let Some(grant) = grant {
-            self.meters.refund(now, grant);
+    pub(super) fn refund(&mut self, now: Nanos, receipts: Option<ReceiptSet>) {
+        if let Some(receipts) = receipts {
+            self.meters.refund(now, receipts);
         }
     }
 
     pub(super) fn settle(
         &mut self,
         now: Nanos,
-        grant: Option<ReceiptSet>,
-        journey: RequestTiming,
-        floor: Option<Duration>,
+        receipts: Option<ReceiptSet>,
+        timing: RequestTiming,
+        min_rtt: Option<Duration>,
     ) {
-        if let Some(grant) = grant {
-            self.meters.settle(now, grant, journey, floor);
+        if let Some(receipts) = receipts {
+            self.meters.settle(now, receipts, timing, min_rtt);
         }
     }
 
-    /// Puts into effect what health and evidence leave of the configured limits.
+    /// Puts the rates into effect that health and evidence leave of the configured limits.
     pub(super) fn retune(&mut self, moment: ClockPair, health: Option<&Health>) {
-        let scaled = |(limit, moving): (&Limit, &LimitState)| {
-            let learned = moving.learned.effective();
-            limit.with_rate(health.map_or(learned, |health| health.effective(learned)))
+        let scaled = |(limit, state): (&Limit, &LimitState)| {
+            let adapted = state.adaptive.effective();
+            limit.with_rate(health.map_or(adapted, |health| health.effective(adapted)))
         };
-        let effective: Vec<Limit> = self
-            .configured
-            .iter()
-            .zip(&self.moving)
-            .map(scaled)
-            .collect();
-        self.largest = smallest_capacity(&effective);
-        // There are as many as before, so there cannot be too many.
+        let limits = self.configured.iter().zip(&self.states);
+        let effective: Vec<Limit> = limits.map(scaled).collect();
+        self.max_fitting = smallest_capacity(&effective);
+        // The number of limits is unchanged and therefore valid.
         let _same_number = self.meters.reconfigure(moment, &effective);
     }
 
-    /// The server refused or banned: the fullest limit was too high.
-    pub(super) fn accused(
+    /// Lowers the fullest limit after the API throttled or banned.
+    pub(super) fn record_throttle(
         &mut self,
         now: Nanos,
-        charge: &ThrottleEvidence,
-        part: FleetShare,
+        evidence: &ThrottleEvidence,
+        share: FleetShare,
     ) -> LimitChange {
-        let Some(place) = self.fullest(now) else {
+        let fullest = self.fullest(now);
+        let Some(state) = fullest.and_then(|index| self.states.get_mut(index)) else {
             return LimitChange::Unmoved;
         };
-        let Some(moving) = self.moving.get_mut(place) else {
-            return LimitChange::Unmoved;
-        };
-        let admitted = part.at_most(moving.admitted(now));
-        moving.learned.evidence(now, charge.evidence(admitted))
+        let admitted = share.scale_up(state.admitted(now));
+        state.adaptive.evidence(now, evidence.evidence(admitted))
     }
 
-    /// How full the fullest limit is, of a million.
+    /// Returns the usage of the fullest limit in parts per million.
     pub(super) fn fullness(&mut self, now: Nanos) -> u64 {
         self.meters
             .standings(now)
-            .map(|(_, standing)| fullness(standing.used, standing.capacity))
+            .map(|(_, status)| fullness(status.used, status.capacity))
             .max()
             .unwrap_or(0)
     }
 
     fn fullest(&mut self, now: Nanos) -> Option<usize> {
-        let standings = self.meters.standings(now).enumerate();
-        standings
-            .max_by_key(|(_, (_, standing))| fullness(standing.used, standing.capacity))
-            .map(|(place, _)| place)
+        let limits = self.meters.standings(now).enumerate();
+        limits
+            .max_by_key(|(_, (_, status))| fullness(status.used, status.capacity))
+            .map(|(index, _)| index)
     }
 
-    /// The server let a call pass. Answers whether a limit grew.
-    pub(super) fn passed(&mut self, now: Nanos, cost: Cost, part: FleetShare) -> bool {
+    /// Records a call that the API let pass. Returns true if a limit grew.
+    pub(super) fn record_success(&mut self, now: Nanos, cost: Cost, share: FleetShare) -> bool {
         let mut grew = false;
-        for moving in &mut self.moving {
-            moving.passed.add(now, moving.toll.units(cost).units());
-            let before = moving.learned.effective();
-            let seen = part.at_most(moving.passed.surely_within(now));
-            moving.learned.clean(now, seen);
-            grew |= moving.learned.effective() != before;
+        for state in &mut self.states {
+            let units = state.unit_cost.units(cost).units();
+            state.throughput.add(now, units);
+            let before = state.adaptive.effective();
+            let seen = share.scale_up(state.throughput.surely_within(now));
+            state.adaptive.clean(now, seen);
+            grew |= state.adaptive.effective() != before;
         }
         grew
     }
@@ -301,7 +307,7 @@ impl ScopeLimits {
         self.meters.usage(now, waiting).collect()
     }
 
-    /// The limits in effect.
+    /// Returns the limits in effect.
     pub(super) fn effective(&mut self, now: Nanos) -> Vec<Limit> {
         self.meters
             .standings(now)
@@ -309,72 +315,70 @@ impl ScopeLimits {
             .collect()
     }
 
-    pub(super) fn drift_of_each(&self, now: Nanos) -> Vec<Option<LimitDrift>> {
-        self.moving
-            .iter()
-            .map(|moving| moving.learned.drift(now))
-            .collect()
+    pub(super) fn drifts(&self, now: Nanos) -> Vec<Option<LimitDrift>> {
+        let states = self.states.iter();
+        states.map(|state| state.adaptive.drift(now)).collect()
     }
 
-    /// What there is to tell of how the limits differ from what is configured.
-    pub(super) fn drift_news(&mut self, now: Nanos) -> impl Iterator<Item = Option<LimitDrift>> {
-        let drifts = self.moving.iter_mut().map(move |moving| {
-            let drift = moving.learned.drift(now);
-            (moving.is_news(drift), drift)
+    /// Returns the drifts that changed since the last call.
+    pub(super) fn take_drift(&mut self, now: Nanos) -> impl Iterator<Item = Option<LimitDrift>> {
+        let drifts = self.states.iter_mut().map(move |state| {
+            let drift = state.adaptive.drift(now);
+            (state.update_drift(drift), drift)
         });
-        drifts.filter_map(|(news, drift)| news.then_some(drift))
+        drifts.filter_map(|(changed, drift)| changed.then_some(drift))
     }
 
-    /// The slowest rate in effect.
-    pub(super) fn slowest(&mut self, now: Nanos) -> Option<Rate> {
-        slowest(self.meters.standings(now).map(|(limit, _)| limit.rate()))
+    /// Returns the slowest rate in effect.
+    pub(super) fn slowest_rate(&mut self, now: Nanos) -> Option<Rate> {
+        slowest_rate(self.meters.standings(now).map(|(limit, _)| limit.rate()))
     }
 
-    /// Looks at how full each limit is: what its alert has to tell, with the share in use.
-    pub(super) fn watch(&mut self, now: Nanos, waiting: u64) -> Vec<(AlertChange, u32)> {
-        let mut told = Vec::new();
+    /// Records the usage of each limit and returns changed alerts, with the usage in parts per million.
+    pub(super) fn check_alerts(&mut self, now: Nanos, waiting: u64) -> Vec<(AlertChange, u32)> {
+        let mut changes = Vec::new();
         let usages: Vec<_> = self.meters.usage(now, waiting).collect();
-        for ((usage, moving), limit) in usages.iter().zip(&mut self.moving).zip(&self.configured) {
-            moving.record(now, usage.weight, limit.rate().per());
-            if let Some(change) = moving.alert.observe(now, usage) {
+        for ((usage, state), limit) in usages.iter().zip(&mut self.states).zip(&self.configured) {
+            state.record_usage(now, usage.weight, limit.rate().per());
+            if let Some(change) = state.alert.observe(now, usage) {
                 let used = fullness(u128::from(usage.weight), usage.limit);
-                told.push((change, u32::try_from(used).unwrap_or(u32::MAX)));
+                changes.push((change, u32::try_from(used).unwrap_or(u32::MAX)));
             }
         }
-        told
+        changes
     }
 
     pub(super) fn histories(&self) -> Vec<UsageHistory> {
-        self.moving.iter().map(LimitState::history).collect()
+        self.states.iter().map(LimitState::history).collect()
     }
 
-    /// What the meters keep on the heap, in bytes.
+    /// Returns the heap memory of the meters in bytes.
     pub(super) fn memory(&mut self, now: Nanos) -> u64 {
-        let each = self.meters.standings(now);
-        let bytes: usize = each.map(|(_, standing)| standing.memory).sum();
+        let limits = self.meters.standings(now);
+        let bytes: usize = limits.map(|(_, status)| status.memory).sum();
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn tidy(&mut self, now: Nanos) {
+    pub(super) fn prune(&mut self, now: Nanos) {
         self.meters.tidy(now);
-        self.forget_the_gone(now);
+        self.prune_dropped(now);
     }
 
-    const fn fitting(&self, cost: Cost) -> Cost {
-        if cost.units() > self.largest {
-            return Cost::new(self.largest);
+    const fn fitting_cost(&self, cost: Cost) -> Cost {
+        if cost.units() > self.max_fitting {
+            return Cost::new(self.max_fitting);
         }
         cost
     }
 }
 
-/// The slowest of some rates.
-pub(super) fn slowest(rates: impl Iterator<Item = Rate>) -> Option<Rate> {
+/// Returns the slowest of some rates.
+pub(super) fn slowest_rate(rates: impl Iterator<Item = Rate>) -> Option<Rate> {
     rates.min_by(|one, other| one.cmp_speed(*other))
 }
 
-/// The first of these limits that a cost can never pass.
-pub(super) fn impossible(limits: &[Limit], cost: Cost) -> Option<Rate> {
+/// Returns the first of these limits that is smaller than a cost.
+pub(super) fn find_too_small(limits: &[Limit], cost: Cost) -> Option<Rate> {
     let too_small = |limit: &&Limit| limit.capacity() < limit.measure().toll().units(cost).units();
     limits.iter().find(too_small).map(Limit::rate)
 }
@@ -384,7 +388,7 @@ fn fullness(used: u128, capacity: u64) -> u64 {
     u64::try_from(parts).unwrap_or(u64::MAX)
 }
 
-/// Of the limits that count costs: to the others every call is the same.
+/// Returns the smallest capacity of the limits that count costs.
 fn smallest_capacity(limits: &[Limit]) -> u64 {
     let by_cost = |limit: &&Limit| limit.measure().toll().counts_cost();
     let smallest = limits.iter().filter(by_cost).map(Limit::capacity).min();

@@ -1,8 +1,8 @@
-//! Leave to send once, and what comes back of it.
+//! Permits, and the results of their attempts.
 //!
-//! A permit is settled with what became of the call, or given back if the call never left. Dropped, it
-//! does whichever is safe: unsent it is given back, sent it counts as if it arrived as late as it
-//! could. So no path of a program, a cancelled one included, leaks a place or forgets a call that a
+//! A permit is settled with the result of its attempt, or refunded if the attempt was never sent. A
+//! dropped permit does the safe one of both: unsent it is refunded, sent it counts as arrived as late as
+//! possible. So no path of a program, cancellation included, leaks a permit or forgets a call that a
 //! server may have counted.
 
 use std::sync::Arc;
@@ -11,106 +11,105 @@ use std::time::Duration;
 use http::HeaderMap;
 use outflow_core::{AttemptEnd, AttemptReport, Fault, Nanos, OutcomeClass, Retryability};
 
+use super::in_flight::ResponseInProgress;
 use super::shared::SharedState;
-use super::state::{CountsFrom, PermitParts, ResponseInProgress};
+use super::wait_queue::PermitParts;
 
-/// Leave to send one request.
+/// The right to send one request.
 #[derive(Debug)]
-#[must_use = "a permit that is dropped unsent is given back at once"]
+#[must_use = "an unsent permit that is dropped is refunded at once"]
 pub struct Permit {
-    door: Option<Arc<SharedState>>,
-    flight: usize,
+    shared: Option<Arc<SharedState>>,
+    attempt: usize,
     id: u64,
     waited: Duration,
-    stamped: CountsFrom,
+    counts_sends: bool,
     sent: Option<Nanos>,
-    /// It is called off after this instant.
-    by: Option<Nanos>,
+    /// The permit is revoked after this instant.
+    expires: Option<Nanos>,
 }
 
 impl Permit {
-    pub(super) fn new(door: Option<Arc<SharedState>>, pass: PermitParts) -> Self {
+    pub(super) fn new(shared: Option<Arc<SharedState>>, parts: PermitParts) -> Self {
         Self {
-            door,
-            flight: pass.flight,
-            id: pass.id,
-            waited: pass.waited,
-            stamped: pass.stamped,
+            shared,
+            attempt: parts.attempt,
+            id: parts.id,
+            waited: parts.waited,
+            counts_sends: parts.counts_sends,
             sent: None,
-            by: None,
+            expires: None,
         }
     }
 
-    /// Is to be used within this time from now: a moment later it is called off. For whoever has leave of
-    /// somebody else too, for an instant and not for ever.
+    /// Revokes the permit after this time. Use it if another permission for the same call expires.
     pub fn expire_after(mut self, span: Duration) -> Self {
-        let door = self.door.as_ref();
-        self.by = door.map(|door| door.now().saturating_add(span));
+        let shared = self.shared.as_ref();
+        self.expires = shared.map(|shared| shared.now().saturating_add(span));
         self
     }
 
-    /// Its number, which events name.
+    /// Returns its number, which events name.
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// How long it was waited for.
+    /// Returns the time that the call waited for it.
     pub const fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// Whether, after it was given, the server asked everybody to wait, the state began to let nobody
-    /// go, or the [time](Self::expire_after) for it passed. Whoever took long to get ready, with a connection
-    /// perhaps, looks at this before the first byte leaves, drops the permit if so and asks again. What
-    /// was sent cannot be called off.
+    /// Returns true if the permit must not be used any more: the API asked for a cooldown, the health
+    /// state began to block calls, or its [time](Self::expire_after) passed. A sender that took long to
+    /// get ready checks this before the first byte, drops a revoked permit and acquires another. A sent
+    /// permit is never revoked.
     pub fn is_revoked(&self) -> bool {
-        let door = self.door.as_ref().filter(|_| self.sent.is_none());
-        door.is_some_and(|door| {
-            let late = self.by.is_some_and(|by| door.now() > by);
-            late || door.is_called_off(self.id, self.flight)
+        let shared = self.shared.as_ref().filter(|_| self.sent.is_none());
+        shared.is_some_and(|shared| {
+            let expired = self.expires.is_some_and(|expires| shared.now() > expires);
+            expired || shared.is_revoked(self.id, self.attempt)
         })
     }
 
-    /// The first byte is about to leave. From here on the call counts, whatever becomes of it; where
-    /// calls count from their sending, that is now.
+    /// Marks the attempt as sent, right before its first byte. From here on the call counts, regardless
+    /// of its result; limits that count from the sending count it now.
     pub fn sending(&mut self) {
-        if let (Some(door), None) = (&self.door, self.sent) {
-            self.sent = Some(match self.stamped {
-                CountsFrom::AtSending => door.sending(self.flight),
-                // The gate has nothing to change: it need not be asked.
-                CountsFrom::AtGrant => door.now(),
+        if let (Some(shared), None) = (&self.shared, self.sent) {
+            self.sent = Some(if self.counts_sends {
+                shared.mark_sent(self.attempt)
+            } else {
+                shared.now()
             });
         }
     }
 
-    /// Nothing left after all: the connection had been closed. It is as it was before
-    /// [`sending`](Self::sending), and may be called off again.
-    pub(crate) const fn stayed(&mut self) {
+    /// Undoes [`sending`](Self::sending): the connection was closed, and no byte was sent.
+    pub(crate) const fn undo_sending(&mut self) {
         self.sent = None;
     }
 
-    /// Tells how the whole attempt ended.
-    pub fn settle(mut self, answer: AttemptResult<'_>) -> Verdict {
-        let door = self.door.take();
-        let settled = door.and_then(|door| door.settled(self.flight, self.sent, &answer));
+    /// Settles the permit with the result of the whole attempt.
+    pub fn settle(mut self, result: AttemptResult<'_>) -> Verdict {
+        let shared = self.shared.take();
+        let settled = shared.and_then(|shared| shared.settle(self.attempt, self.sent, &result));
         settled.unwrap_or(Verdict::NOTHING)
     }
 
-    /// Tells how the attempt was answered, when its body is still to come. The call stays in flight
-    /// until the [`PendingBody`] is over.
-    pub fn settle_head(mut self, answer: AttemptResult<'_>) -> (Verdict, PendingBody) {
-        let door = self.door.take();
-        let settled = door
+    /// Settles the permit with a response whose body is still to come. The call stays in flight until
+    /// the [`PendingBody`] ends.
+    pub fn settle_head(mut self, result: AttemptResult<'_>) -> (Verdict, PendingBody) {
+        let shared = self.shared.take();
+        let settled = shared
             .as_ref()
-            .and_then(|door| door.answered(self.flight, self.sent, &answer));
-        let (verdict, open) = settled.unzip();
+            .and_then(|shared| shared.settle_head(self.attempt, self.sent, &result));
+        let (verdict, response) = settled.unzip();
         (
             verdict.unwrap_or(Verdict::NOTHING),
-            PendingBody { door, open },
+            PendingBody { shared, response },
         )
     }
 
-    /// Gives the permit back: the call provably never left.
+    /// Refunds the permit: the call was provably never sent.
     pub fn refund(mut self) {
         self.sent = None;
     }
@@ -118,50 +117,52 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let Some(door) = self.door.take() else {
+        let Some(shared) = self.shared.take() else {
             return;
         };
         if self.sent.is_none() {
-            return door.refund(self.flight);
+            return shared.refund(self.attempt);
         }
-        door.settled(self.flight, self.sent, &AttemptResult::cancelled());
+        shared.settle(self.attempt, self.sent, &AttemptResult::cancelled());
     }
 }
 
-/// A response whose body is still coming in. Dropped, its reader has left, which says nothing bad of
-/// the API.
+/// The body of a response that is still in progress. Dropping it means that its reader left, which is no
+/// failure of the API.
 #[derive(Debug)]
-#[must_use = "the call is in flight until its tail is over"]
+#[must_use = "the call is in flight until its body ends"]
 pub struct PendingBody {
-    door: Option<Arc<SharedState>>,
-    open: Option<ResponseInProgress>,
+    shared: Option<Arc<SharedState>>,
+    response: Option<ResponseInProgress>,
 }
 
 impl PendingBody {
-    /// The body ended as it should.
+    /// Completes the body.
     pub fn finished(mut self) {
         self.end();
     }
 
-    /// The body broke off.
+    /// Fails the body: it broke off.
     pub fn fail(mut self, fault: Fault) -> Verdict {
-        match (&self.door, self.open.take()) {
-            (Some(door), Some(open)) => door.broke(open, &AttemptResult::fault(fault)),
+        match (&self.shared, self.response.take()) {
+            (Some(shared), Some(response)) => {
+                shared.fail_body(response, &AttemptResult::fault(fault))
+            }
             _ => Verdict::NOTHING,
         }
     }
 
-    /// A body without an end, such as a stream of events, has begun to flow. Without this word a
-    /// probe that reads such a stream would time out.
+    /// Records that a body without an end, such as an event stream, has begun. Without this a probe that
+    /// reads such a stream would time out.
     pub fn mark_alive(&mut self) {
-        if let (Some(door), Some(open)) = (&self.door, &mut self.open) {
-            door.flowing(open);
+        if let (Some(shared), Some(response)) = (&self.shared, &mut self.response) {
+            shared.mark_alive(response);
         }
     }
 
     fn end(&mut self) {
-        if let (Some(door), Some(open)) = (&self.door, self.open.take()) {
-            door.ended(open);
+        if let (Some(shared), Some(response)) = (&self.shared, self.response.take()) {
+            shared.finish_body(response);
         }
     }
 }
@@ -172,60 +173,48 @@ impl Drop for PendingBody {
     }
 }
 
-/// What became of an attempt, as its sender tells it.
+/// Result of an attempt, as its sender reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptResult<'a> {
     attempt: AttemptReport,
     headers: Option<&'a HeaderMap>,
-    sent: SendState,
-    signs: LimitSigns,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum SendState {
-    Maybe,
-    Never,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum LimitSigns {
-    None,
-    Limit,
+    unsent: bool,
+    names_limit: bool,
 }
 
 impl<'a> AttemptResult<'a> {
-    /// A response of this status and these headers, which are read for what they say of limits.
+    /// Reports a response with its headers, which are read for rate-limit hints.
     pub const fn response(status: u16, headers: &'a HeaderMap) -> Self {
         Self::new(AttemptReport::status(status), Some(headers))
     }
 
-    /// A response of which only the status is known.
+    /// Reports a response of which only the status is known.
     pub const fn status(status: u16) -> Self {
         Self::new(AttemptReport::status(status), None)
     }
 
-    /// No complete response.
+    /// Reports that there was no complete response.
     pub const fn fault(fault: Fault) -> Self {
         Self::new(AttemptReport::fault(fault), None)
     }
 
-    /// The caller gave up.
+    /// Reports that the caller cancelled.
     pub const fn cancelled() -> Self {
         Self::new(AttemptReport::cancelled(), None)
     }
 
-    /// The same, of a call that provably never left: a connection that was refused, a name that does
-    /// not resolve. It takes nothing from the limits.
+    /// Adds that the call was provably never sent: a refused connection, a name that does not resolve.
+    /// Its quota is refunded.
     #[must_use]
     pub const fn unsent(mut self) -> Self {
-        self.sent = SendState::Never;
+        self.unsent = true;
         self
     }
 
-    /// The same, whose body says that a limit was passed, whatever its status.
+    /// Adds that the body of the response names an exceeded limit, regardless of its status.
     #[must_use]
     pub const fn with_limit_signal(mut self) -> Self {
-        self.signs = LimitSigns::Limit;
+        self.names_limit = true;
         self
     }
 
@@ -233,8 +222,8 @@ impl<'a> AttemptResult<'a> {
         Self {
             attempt,
             headers,
-            sent: SendState::Maybe,
-            signs: LimitSigns::None,
+            unsent: false,
+            names_limit: false,
         }
     }
 
@@ -250,47 +239,45 @@ impl<'a> AttemptResult<'a> {
         self.headers
     }
 
-    pub(super) fn is_unsent(&self) -> bool {
-        self.sent == SendState::Never
+    pub(super) const fn is_unsent(&self) -> bool {
+        self.unsent
     }
 
-    pub(super) fn shows_a_limit(&self) -> bool {
-        self.signs == LimitSigns::Limit
+    pub(super) const fn names_limit(&self) -> bool {
+        self.names_limit
     }
 }
 
-/// What the one table makes of an attempt.
+/// Judgement of an attempt by the policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
-    /// What it counts as.
+    /// The class of its outcome.
     pub effect: OutcomeClass,
-    /// Whether another attempt could end better. Whether one may be made is for the caller to decide:
-    /// it knows if the call can be repeated.
+    /// The chance of another attempt. The caller decides on a retry: it knows if the call is idempotent.
     pub retry: Retryability,
-    /// How long the server wants us away, if it said so.
+    /// The wait that the server asked for.
     pub retry_after: Option<Duration>,
-    /// What it taught about the limits.
+    /// The effect on the limits.
     pub lesson: LimitFeedback,
 }
 
-/// What a refusal taught about the limits.
+/// Effect of an attempt on the limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitFeedback {
-    /// Nothing.
+    /// None.
     None,
-    /// A limit of ours was too high: it was lowered because of this call, or of another that was sent
-    /// before it was. The same call can go again as soon as the limits let it, and nothing is wrong
-    /// with the API.
+    /// A local limit was too high and is lower now, because of this call or one sent with it. The call
+    /// can be repeated as soon as the limits allow it; the API is not at fault.
     Lowered,
 }
 
 impl Verdict {
-    /// True if the table says that another attempt could end better.
+    /// Returns true if the policy says that another attempt could succeed.
     pub fn is_worth_a_retry(&self) -> bool {
         self.retry == Retryability::Worthwhile
     }
 
-    /// Of a call that the gate does not know.
+    /// The verdict of an unknown attempt.
     const NOTHING: Self = Self {
         effect: OutcomeClass::Neutral,
         retry: Retryability::Pointless,

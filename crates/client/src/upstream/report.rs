@@ -1,126 +1,121 @@
-//! Everything that can be told about a door at one instant, as plain data.
+//! Report of an upstream at one instant, as plain data.
+
+mod collect;
 
 use std::time::Duration;
 
 use outflow_core::{CountBy, HealthSnapshot, Limit, LimitDrift, Nanos, Rate, TrendShape, Usage};
 use smol_str::SmolStr;
 
+pub(super) use collect::ReportCollector;
+
 /// One API at one instant.
 #[derive(Clone, Debug)]
 pub struct UpstreamReport {
-    /// When.
+    /// The instant.
     pub at: Nanos,
-    /// How many wait.
+    /// The number of waiting calls.
     pub waiting: usize,
-    /// The state of the whole API, or of each group.
+    /// The health of the API, or of each group.
     pub health: Vec<HealthReport>,
-    /// The limits that every call counts against.
+    /// The limits that count all calls.
     pub limits: Vec<LimitReport>,
     /// The groups.
     pub groups: Vec<GroupReport>,
 }
 
-/// One state of health.
+/// One circuit.
 #[derive(Clone, Debug)]
 pub struct HealthReport {
-    /// The group it is of, if not of the whole API.
+    /// The group, if each group has its own health.
     pub group: Option<SmolStr>,
-    /// The machine.
+    /// The health.
     pub snapshot: HealthSnapshot,
-    /// How many calls are in flight.
+    /// The number of calls in flight.
     pub in_flight: u32,
-    /// How many may be.
+    /// The allowed number of calls in flight.
     pub concurrency: u32,
 }
 
 /// One limit.
 #[derive(Clone, Debug)]
 pub struct LimitReport {
-    /// As it is in effect.
+    /// The limit in effect.
     pub limit: Limit,
-    /// How much of it is used.
+    /// Its usage.
     pub usage: Usage,
-    /// How far that is from what was configured.
+    /// Its distance from the configured limit.
     pub drift: Option<LimitDrift>,
-    /// How it was used of late.
+    /// Its usage in recent windows.
     pub history: UsageHistory,
 }
 
-/// How a limit was used of late.
+/// Usage of a limit in recent windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UsageHistory {
-    /// The most that was ever used at once.
+    /// The highest usage so far.
     pub peak: u64,
-    /// What the next window will probably use, if that can be said.
+    /// The probable usage of the next window, if it can be predicted.
     pub prediction: Option<u64>,
-    /// Which way it goes.
+    /// The direction of the usage.
     pub pattern: TrendShape,
-    /// Whether use has been near the limit for long.
-    pub alert: Alerted,
-}
-
-/// Whether use has been near the limit for long.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Alerted {
-    /// It is not, or not for long.
-    No,
-    /// It is.
-    Yes,
+    /// True if the usage has been near the limit for long.
+    pub alert: bool,
 }
 
 /// One group.
 #[derive(Clone, Debug)]
 pub struct GroupReport {
-    /// Its name.
+    /// The name.
     pub name: SmolStr,
-    /// How many wait.
+    /// The number of waiting calls.
     pub waiting: u64,
-    /// How many were let through so far.
+    /// The number of permits granted so far.
     pub admitted: u64,
-    /// How many were refused so far.
+    /// The number of refusals so far.
     pub refused: u64,
-    /// Its own limits.
+    /// The group's own limits.
     pub limits: Vec<LimitReport>,
 }
 
-/// A limit in effect, for whoever shares it with other machines or keeps calls apart by it.
+/// A limit in effect, for a store that shares it or a scheduler that paces by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EffectiveLimit {
-    /// Which calls count against it.
+    /// The calls that it counts.
     pub extent: LimitScope,
     /// The rate in effect.
     pub rate: Rate,
-    /// What of a call counts.
+    /// The part of a call that it counts.
     pub measure: CountBy,
 }
 
-/// Which calls count against a limit.
+/// Calls that a limit counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitScope {
-    /// All of the API.
+    /// All calls of the API.
     Api,
-    /// Those of one group.
+    /// The calls of one group.
     Group,
 }
 
-/// How a limit stands, for those who are told with every answer.
+/// Quota of a limit, for response headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemainingQuota {
     /// The rate in effect.
     pub rate: Rate,
-    /// The most that it lets through at once.
+    /// The units that it allows at once.
     pub capacity: u64,
-    /// How much of that is left.
+    /// The units left.
     pub left: u64,
-    /// How long until there is more, if that is known and any of it is used.
+    /// The time until quota returns, if it is known and any is used.
     pub more_in: Option<Duration>,
 }
 
 impl RemainingQuota {
-    /// The one of which less is left, in parts of the whole.
+    /// Returns the quota of which the smaller fraction is left.
     pub(super) fn fuller(self, other: Self) -> Self {
-        let part = |room: Self, whole: Self| u128::from(room.left) * u128::from(whole.capacity);
-        if part(other, self) < part(self, other) {
+        let scaled = |one: Self, by: Self| u128::from(one.left) * u128::from(by.capacity);
+        if scaled(other, self) < scaled(self, other) {
             other
         } else {
             self

@@ -1,7 +1,7 @@
-//! What callers need to know of the rules before they ask: which call is of which group.
+//! Routing: the group and the cost of a call.
 //!
-//! Replaced as a whole when the rules change. A group is known here by the number of its lane, which it
-//! keeps for as long as the door is open.
+//! The table is replaced as a whole when the rules change. Groups have numbers, which they keep for the
+//! life of the upstream.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,24 +11,24 @@ use http::Method;
 use outflow_core::{Cost, MAX_LIMITS, TooManyLimits};
 use smol_str::SmolStr;
 
-use super::Target;
+use super::{Target, group_slot};
 use crate::rules::{DEFAULT_GROUP, Group, Route, Rules, WaitMode};
 
-/// The rules, as far as they are about finding a call's group.
+/// The rules that callers need before they acquire.
 #[derive(Debug)]
 pub(super) struct RouteTable {
     names: HashMap<SmolStr, u32>,
-    /// Of each lane, its group, if it has one.
+    /// Groups by number; dropped groups have no entry.
     groups: Vec<Option<GroupInfo>>,
-    /// Of each lane, where its calls go.
-    leads: Vec<u32>,
+    /// The group that takes the calls of each number.
+    successors: Vec<u32>,
     routes: Vec<(Route, u32)>,
     default: u32,
     pub(super) mode: WaitMode,
     pub(super) max_wait: Duration,
 }
 
-/// What callers need to know of a group.
+/// A group's name and default cost.
 #[derive(Clone, Debug)]
 struct GroupInfo {
     name: SmolStr,
@@ -36,37 +36,37 @@ struct GroupInfo {
 }
 
 impl RouteTable {
-    /// The rules, with the lane of each of their groups.
-    pub(super) fn new(rules: &Rules, seats: GroupIndex) -> Result<Self, InvalidRules> {
-        few_enough(rules)?;
+    /// Creates the table of rules whose groups have these numbers.
+    pub(super) fn new(rules: &Rules, index: GroupIndex) -> Result<Self, InvalidRules> {
+        check_limit_count(rules)?;
         let groups = groups(rules);
         let mut names = HashMap::with_capacity(groups.len());
-        let mut by_lane: Vec<Option<GroupInfo>> = vec![None; seats.leads.len()];
-        for (lane, group) in seats.groups.iter().zip(groups) {
+        let mut infos: Vec<Option<GroupInfo>> = vec![None; index.successors.len()];
+        for (number, group) in index.groups.iter().zip(groups) {
             for name in std::iter::once(&group.name).chain(&group.aliases) {
-                if names.insert(name.clone(), *lane).is_some() {
+                if names.insert(name.clone(), *number).is_some() {
                     return Err(InvalidRules::SameName(name.clone()));
                 }
             }
-            if let Some(place) = by_lane.get_mut(place(*lane)) {
+            if let Some(info) = infos.get_mut(group_slot(*number)) {
                 let Group { name, cost, .. } = group;
-                *place = Some(GroupInfo { name, cost });
+                *info = Some(GroupInfo { name, cost });
             }
         }
-        let known = |route: &Route| {
-            let lane = names.get(&route.group).copied();
-            lane.ok_or_else(|| InvalidRules::UnknownGroup(route.group.clone()))
+        let find = |route: &Route| {
+            let group = names.get(&route.group).copied();
+            group.ok_or_else(|| InvalidRules::UnknownGroup(route.group.clone()))
         };
         let routes = rules
             .routes
             .iter()
-            .map(|route| Ok::<_, InvalidRules>((route.clone(), known(route)?)));
+            .map(|route| Ok::<_, InvalidRules>((route.clone(), find(route)?)));
         Ok(Self {
             routes: routes.collect::<Result<_, _>>()?,
             default: names.get(DEFAULT_GROUP).copied().unwrap_or(0),
             names,
-            groups: by_lane,
-            leads: seats.leads,
+            groups: infos,
+            successors: index.successors,
             mode: rules.mode,
             max_wait: rules.max_wait,
         })
@@ -78,65 +78,66 @@ impl RouteTable {
             (methods.is_empty() || methods.contains(method)) && route.pattern.matches(path)
         };
         match self.routes.iter().find(matching) {
-            Some((route, lane)) => {
-                let target = self.target(*lane);
-                route.cost.map_or(target, |cost| target.costing(cost))
+            Some((route, group)) => {
+                let target = self.target(*group);
+                route.cost.map_or(target, |cost| target.with_cost(cost))
             }
             None => self.target(self.default),
         }
     }
 
     pub(super) fn group(&self, name: &str) -> Option<Target> {
-        self.names.get(name).map(|lane| self.target(*lane))
+        self.names.get(name).map(|group| self.target(*group))
     }
 
     pub(super) fn group_name(&self, target: Target) -> SmolStr {
-        let group = self.group_info(self.lane(target));
+        let group = self.group_info(self.resolve(target));
         group.map_or(SmolStr::new_static(DEFAULT_GROUP), |group| {
             group.name.clone()
         })
     }
 
-    /// The lane of a target. One that another door gave may be of a group that there is not here: it
-    /// is treated like a call that no route names.
+    /// Returns the group of a target. A target of another upstream may name an unknown group; it is
+    /// treated like a call without a route.
     #[inline]
-    pub(super) fn lane(&self, target: Target) -> u32 {
-        let lead = self.leads.get(place(target.lane)).copied();
-        lead.unwrap_or(self.default)
+    pub(super) fn resolve(&self, target: Target) -> u32 {
+        let successor = self.successors.get(group_slot(target.group));
+        successor.copied().unwrap_or(self.default)
     }
 
-    fn target(&self, lane: u32) -> Target {
-        let cost = self.group_info(lane).map_or(Cost::ONE, |group| group.cost);
-        Target { lane, cost }
+    fn target(&self, group: u32) -> Target {
+        let info = self.group_info(group);
+        let cost = info.map_or(Cost::ONE, |info| info.cost);
+        Target { group, cost }
     }
 
     #[inline]
-    fn group_info(&self, lane: u32) -> Option<&GroupInfo> {
-        self.groups.get(place(lane))?.as_ref()
+    fn group_info(&self, group: u32) -> Option<&GroupInfo> {
+        self.groups.get(group_slot(group))?.as_ref()
     }
 }
 
-/// Where groups are seated.
+/// Numbers of the groups.
 #[derive(Debug)]
 pub(super) struct GroupIndex {
-    /// The lane of each group.
+    /// The number of each group of the rules.
     pub(super) groups: Vec<u32>,
-    /// Of each lane, where its calls go.
-    pub(super) leads: Vec<u32>,
+    /// The group that takes the calls of each number.
+    pub(super) successors: Vec<u32>,
 }
 
 impl GroupIndex {
-    /// Those of a new door: one after the other.
-    pub(super) fn first(rules: &Rules) -> Self {
-        let lanes: Vec<u32> = (0_u32..).take(groups(rules).len()).collect();
+    /// Numbers the groups of a new upstream in their order.
+    pub(super) fn from_rules(rules: &Rules) -> Self {
+        let numbers: Vec<u32> = (0_u32..).take(groups(rules).len()).collect();
         Self {
-            groups: lanes.clone(),
-            leads: lanes,
+            groups: numbers.clone(),
+            successors: numbers,
         }
     }
 }
 
-/// The groups of these rules, the one for what no route names included.
+/// Returns the groups of rules, the default group included.
 pub(super) fn groups(rules: &Rules) -> Vec<Group> {
     let mut groups = rules.groups.clone();
     if !groups.iter().any(|group| group.name == DEFAULT_GROUP) {
@@ -145,13 +146,13 @@ pub(super) fn groups(rules: &Rules) -> Vec<Group> {
     groups
 }
 
-/// Looks whether rules fit together, whatever door they are for.
-pub(super) fn check(rules: &Rules) -> Result<(), InvalidRules> {
-    RouteTable::new(rules, GroupIndex::first(rules)).map(drop)
+/// Checks that rules are consistent.
+pub(super) fn check_rules(rules: &Rules) -> Result<(), InvalidRules> {
+    RouteTable::new(rules, GroupIndex::from_rules(rules)).map(drop)
 }
 
-/// Looks whether each list of limits fits into one set of meters.
-fn few_enough(rules: &Rules) -> Result<(), TooManyLimits> {
+/// Checks that each list of limits fits into one set of meters.
+fn check_limit_count(rules: &Rules) -> Result<(), TooManyLimits> {
     let lists = rules.groups.iter().map(|group| group.limits.len());
     let mut lists = lists.chain([rules.limits.len()]);
     if lists.any(|count| count > MAX_LIMITS) {
@@ -160,17 +161,13 @@ fn few_enough(rules: &Rules) -> Result<(), TooManyLimits> {
     Ok(())
 }
 
-fn place(lane: u32) -> usize {
-    usize::try_from(lane).unwrap_or(usize::MAX)
-}
-
-/// Why rules do not fit together.
+/// Contradiction in the rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidRules {
     /// Two groups have this name or alias.
     SameName(SmolStr),
-    /// A route names a group that there is not.
+    /// A route names an unknown group.
     UnknownGroup(SmolStr),
     /// A group, or the API, has too many limits.
     TooManyLimits(TooManyLimits),
@@ -187,10 +184,7 @@ impl fmt::Display for InvalidRules {
         match self {
             Self::SameName(name) => write!(f, "two groups are called `{name}`: rename one"),
             Self::UnknownGroup(name) => {
-                write!(
-                    f,
-                    "a route leads to the group `{name}`, which there is not: define it"
-                )
+                write!(f, "a route names the unknown group `{name}`: define it")
             }
             Self::TooManyLimits(why) => why.fmt(f),
         }

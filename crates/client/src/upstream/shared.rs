@@ -1,4 +1,4 @@
-//! The gate with its lock, and what is done once the lock is free.
+//! The admission state behind its lock, and the effects that run once the lock is free.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,52 +10,54 @@ use arc_swap::ArcSwap;
 use outflow_core::{ClockPair, Nanos, Timer, TimerCallback};
 use smol_str::SmolStr;
 
+use super::effects::PendingEffects;
+use super::explain::WaitEstimate;
+use super::in_flight::ResponseInProgress;
 use super::permit::{AttemptResult, Verdict};
-use super::routing::{self, RouteTable};
-use super::state::{
-    AcquireRequest, AcquireResult, AdmissionState, PendingEffects, ResponseInProgress,
-};
+use super::routing::{self, GroupIndex, InvalidRules, RouteTable};
+use super::state::AdmissionState;
+use super::wait_queue::{AcquireRequest, AcquireResult};
 use crate::event::{Event, Events};
-use crate::refusal::WaitEstimate;
 use crate::rules::Rules;
 
-/// A timer that every thread may use.
+/// A timer that all threads share.
 pub type SharedTimer = Arc<dyn Timer + Send + Sync>;
 
-/// One API's gate behind its lock.
+/// Admission of one API, shared by all callers.
 pub(super) struct SharedState {
     pub(super) name: SmolStr,
     pub(super) timer: SharedTimer,
     pub(super) events: Events,
-    /// What callers need before they ask. A new one is laid here after the gate has changed: all the
-    /// lanes that it names are there then.
-    pub(super) known: ArcSwap<RouteTable>,
-    /// Held by whoever changes the rules, so that two changes do not cross.
-    pub(super) changing: Mutex<()>,
-    gate: Mutex<AdmissionState>,
-    /// Permits below this number may have been called off, and no others.
-    called_off: Arc<AtomicU64>,
-    /// Itself, for the timer to find and to let go.
-    me: Weak<Self>,
+    /// Replaced after the state changed, so that the state knows all groups that it names.
+    pub(super) routes: ArcSwap<RouteTable>,
+    /// Held during a reconfiguration, so that two do not interleave.
+    reconfiguring: Mutex<()>,
+    state: Mutex<AdmissionState>,
+    /// Only permits below this number may be revoked.
+    revoked_below: Arc<AtomicU64>,
+    /// A reference to itself for the timer.
+    weak: Weak<Self>,
 }
 
 impl SharedState {
     pub(super) fn new(
         name: SmolStr,
-        (known, gate): (RouteTable, AdmissionState),
+        rules: &Rules,
         timer: SharedTimer,
         events: Events,
-    ) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self {
+    ) -> Result<Arc<Self>, InvalidRules> {
+        let routes = RouteTable::new(rules, GroupIndex::from_rules(rules))?;
+        let state = AdmissionState::new(&routing::groups(rules), rules, timer.moment());
+        Ok(Arc::new_cyclic(|weak| Self {
             name,
             timer,
             events,
-            known: ArcSwap::from_pointee(known),
-            changing: Mutex::new(()),
-            called_off: gate.called_off(),
-            gate: Mutex::new(gate),
-            me: Weak::clone(me),
-        })
+            routes: ArcSwap::from_pointee(routes),
+            reconfiguring: Mutex::new(()),
+            revoked_below: state.revoked_below(),
+            state: Mutex::new(state),
+            weak: Weak::clone(weak),
+        }))
     }
 
     #[inline]
@@ -64,158 +66,162 @@ impl SharedState {
     }
 
     #[inline]
-    pub(super) fn enqueue(&self, caller: AcquireRequest, waker: &Waker) -> AcquireResult {
-        self.with(|gate, now| gate.enqueue(caller, now, waker))
+    pub(super) fn enqueue(&self, request: AcquireRequest, waker: &Waker) -> AcquireResult {
+        self.with(|state, now| state.enqueue(request, now, waker))
     }
 
     pub(super) fn poll(&self, key: usize, waker: &Waker) -> AcquireResult {
-        self.with(|gate, now| gate.poll(key, now, waker))
+        self.with(|state, now| state.poll(key, now, waker))
     }
 
     pub(super) fn forget(&self, key: usize) {
-        self.with(|gate, now| gate.forget(key, now));
+        self.with(|state, now| state.forget(key, now));
     }
 
-    /// Whether a permit was called off. Nearly none ever is, so the gate is asked only about one that
-    /// could be.
-    pub(super) fn is_called_off(&self, id: u64, flight: usize) -> bool {
-        id < self.called_off.load(Ordering::Acquire)
-            && self.with(|gate, _| gate.is_called_off(flight))
+    /// Returns true if a permit was revoked. Few ever are, so the lock is taken only for candidates.
+    pub(super) fn is_revoked(&self, id: u64, attempt: usize) -> bool {
+        id < self.revoked_below.load(Ordering::Acquire)
+            && self.with(|state, _| state.is_revoked(attempt))
     }
 
-    /// A call is being sent: when that is.
+    /// Counts an attempt as sent and returns the instant.
     #[inline]
-    pub(super) fn sending(&self, flight: usize) -> Nanos {
-        self.with(|gate, now| {
-            gate.sending(flight, now);
+    pub(super) fn mark_sent(&self, attempt: usize) -> Nanos {
+        self.with(|state, now| {
+            state.mark_sent(attempt, now);
             now
         })
     }
 
-    pub(super) fn refund(&self, flight: usize) {
-        self.with(|gate, now| gate.refund(flight, now));
+    pub(super) fn refund(&self, attempt: usize) {
+        self.with(|state, now| state.refund(attempt, now));
     }
 
-    pub(super) fn explain(&self, key: usize) -> Option<WaitEstimate> {
-        self.with(|gate, now| gate.explain(key, now))
+    pub(super) fn explain_waiter(&self, key: usize) -> Option<WaitEstimate> {
+        self.with(|state, now| state.explain_waiter(key, now))
     }
 
-    pub(super) fn answered(
+    pub(super) fn settle_head(
         &self,
-        flight: usize,
+        attempt: usize,
         sent: Option<Nanos>,
-        answer: &AttemptResult<'_>,
+        result: &AttemptResult<'_>,
     ) -> Option<(Verdict, ResponseInProgress)> {
-        self.with(|gate, now| {
-            if let Some(headers) = answer.headers() {
-                gate.read_wall_clock(&*self.timer, headers, now);
+        self.with(|state, now| {
+            if let Some(headers) = result.headers() {
+                state.update_wall_clock(&*self.timer, headers, now);
             }
-            gate.answered(flight, sent, answer, now)
+            state.settle_head(attempt, sent, result, now)
         })
     }
 
-    /// Answered and over, in one turn.
-    pub(super) fn settled(
+    /// Settles the head and finishes the body in one turn.
+    pub(super) fn settle(
         &self,
-        flight: usize,
+        attempt: usize,
         sent: Option<Nanos>,
-        answer: &AttemptResult<'_>,
+        result: &AttemptResult<'_>,
     ) -> Option<Verdict> {
-        self.with(|gate, now| {
-            if let Some(headers) = answer.headers() {
-                gate.read_wall_clock(&*self.timer, headers, now);
+        self.with(|state, now| {
+            if let Some(headers) = result.headers() {
+                state.update_wall_clock(&*self.timer, headers, now);
             }
-            let (verdict, open) = gate.answered(flight, sent, answer, now)?;
-            gate.ended(open, now);
+            let (verdict, response) = state.settle_head(attempt, sent, result, now)?;
+            state.finish_body(response, now);
             Some(verdict)
         })
     }
 
-    pub(super) fn ended(&self, open: ResponseInProgress) {
-        self.with(|gate, now| gate.ended(open, now));
+    pub(super) fn finish_body(&self, response: ResponseInProgress) {
+        self.with(|state, now| state.finish_body(response, now));
     }
 
-    pub(super) fn broke(&self, open: ResponseInProgress, answer: &AttemptResult<'_>) -> Verdict {
-        self.with(|gate, now| gate.broke(open, answer, now))
+    pub(super) fn fail_body(
+        &self,
+        response: ResponseInProgress,
+        result: &AttemptResult<'_>,
+    ) -> Verdict {
+        self.with(|state, now| state.fail_body(response, result, now))
     }
 
-    pub(super) fn flowing(&self, open: &mut ResponseInProgress) {
-        self.with(|gate, now| gate.flowing(open, now));
+    pub(super) fn mark_alive(&self, response: &mut ResponseInProgress) {
+        self.with(|state, now| state.mark_alive(response, now));
     }
 
-    /// Keeps to other rules from now on, which fit together.
+    /// Applies other rules, which were checked.
     pub(super) fn reconfigure(&self, rules: &Rules) {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = self.reconfiguring.lock();
+        let _alone = lock.unwrap_or_else(PoisonError::into_inner);
         let (groups, moment) = (routing::groups(rules), self.timer.moment());
-        let seats =
-            self.with(|gate, now| gate.reconfigure(&groups, rules, ClockPair { now, ..moment }));
-        // Rules that fit together name each group once, and all of them were just seated.
-        if let Ok(known) = RouteTable::new(rules, seats) {
-            self.known.store(Arc::new(known));
+        let index =
+            self.with(|state, now| state.reconfigure(&groups, rules, ClockPair { now, ..moment }));
+        // Checked rules name each group once, and all of them have numbers now.
+        if let Ok(routes) = RouteTable::new(rules, index) {
+            self.routes.store(Arc::new(routes));
         }
     }
 
-    /// Does something under the lock, and what follows from it outside.
+    /// Runs a turn under the lock, and its effects outside.
     #[inline]
     pub(super) fn with<T>(&self, turn: impl FnOnce(&mut AdmissionState, Nanos) -> T) -> T {
-        let heard = self.events.has_observers();
-        let mut gate = self.lock();
-        gate.begin(heard);
+        let observed = self.events.has_observers();
+        let mut state = self.lock();
+        state.begin(observed);
         let now = self.timer.now();
-        let answer = turn(&mut gate, now);
-        let after = gate.finish();
-        drop(gate);
-        if let Some(after) = after {
-            self.follow(after, now);
+        let result = turn(&mut state, now);
+        let effects = state.finish();
+        drop(state);
+        if let Some(effects) = effects {
+            self.run_effects(effects, now);
         }
-        answer
+        result
     }
 
     #[cold]
-    fn follow(&self, after: PendingEffects, now: Nanos) {
-        if let Some(at) = after.ring_at {
-            let me: Weak<dyn TimerCallback> = Weak::<Self>::clone(&self.me);
-            self.timer.ring_at(at, me);
+    fn run_effects(&self, effects: PendingEffects, now: Nanos) {
+        if let Some(at) = effects.fire_at {
+            let callback: Weak<dyn TimerCallback> = Weak::<Self>::clone(&self.weak);
+            self.timer.ring_at(at, callback);
         }
-        for waker in after.wakes {
-            alone(|| waker.wake());
+        for waker in effects.wakes {
+            catch_panic(|| waker.wake());
         }
-        for waker in after.retired {
-            alone(|| drop(waker));
+        for waker in effects.retired {
+            catch_panic(|| drop(waker));
         }
-        for what in after.told {
+        for what in effects.events {
             let event = Event {
                 api: self.name.clone(),
                 at: now,
                 what,
             };
-            alone(|| self.events.notify(&event));
+            catch_panic(|| self.events.notify(&event));
         }
     }
 
-    /// Nothing under the lock leaves it half changed, so a panic elsewhere is no reason to stop.
+    /// Locks the state. No turn leaves it half changed, so a panic elsewhere does not poison it.
     fn lock(&self) -> MutexGuard<'_, AdmissionState> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Runs code of others, whose panic is its own affair: whoever else is to be woken still is, and the
-/// caller whose turn this was still gets its answer.
-fn alone(run: impl FnOnce()) {
+/// Runs code of callers and observers. Its panic must not keep other waiters from being woken, nor the
+/// caller of this turn from its result.
+fn catch_panic(run: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(run)).is_err() {
-        tracing::error!("a waker or an observer panicked: the door goes on without it");
+        tracing::error!("a waker or an observer panicked: the upstream goes on without it");
     }
 }
 
 impl TimerCallback for SharedState {
     fn fire(&self) {
-        self.with(AdmissionState::ring);
+        self.with(AdmissionState::fire_timer);
     }
 }
 
 impl fmt::Debug for SharedState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door")
+        f.debug_struct("SharedState")
             .field("name", &self.name)
             .finish_non_exhaustive()
     }

@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::event::EventKind;
-use outflow::{
-    AcquireOptions, Config, Event, Events, Observer, Outflow, Rules, SystemClock, Upstream,
-};
+use outflow::{Config, Event, Events, Observer, Outflow, Rules, SystemClock, Upstream};
 use outflow_mock::{MockApi, MockResponse, Quota, Script, ScriptMatch, Server};
 use tokio::sync::Notify;
 
@@ -162,9 +160,9 @@ fn meters_above_the_memory_threshold_raise_one_alert() {
     events.subscribe(alerts.clone());
     let upstream =
         Upstream::new("small", rules, Arc::new(SystemClock::new()), events).expect("valid");
-    let options = AcquireOptions::new(upstream.group("default").expect("always there"));
+    let target = upstream.group("default").expect("always there");
     for _ in 0..3 {
-        let mut permit = upstream.try_acquire(options).expect("room");
+        let mut permit = upstream.try_acquire(target).expect("room");
         permit.sending();
         permit.settle(outflow::AttemptResult::status(200));
         upstream.prune();

@@ -119,9 +119,9 @@ async fn a_refused_request_does_not_reach_the_service() {
         .expect("the first");
     let mut request = Request::new(());
     let route = upstream.route(request.method(), "/");
-    request
-        .extensions_mut()
-        .insert(AcquireOptions::new(route).mode(WaitMode::Reject));
+    let extensions = request.extensions_mut();
+    extensions.insert(route);
+    extensions.insert(AcquireOptions::new().with_mode(WaitMode::Reject));
     let refused = call_service(&service, request).await.err();
     assert!(
         matches!(refused, Some(LayerError::Refused(_))),
@@ -296,9 +296,7 @@ async fn a_request_delayed_by_its_service_still_respects_retry_after() {
     assert!(!poll_once(request.as_mut()), "its service is not ready");
 
     let mut other = upstream
-        .try_acquire(AcquireOptions::new(
-            upstream.group("default").expect("known"),
-        ))
+        .try_acquire(upstream.group("default").expect("known"))
         .expect("room");
     other.sending();
     let mut headers = http::HeaderMap::new();

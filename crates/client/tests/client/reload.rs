@@ -11,8 +11,8 @@ use std::time::Duration;
 use outflow::config::{Environment, Source};
 use outflow::core::{Backoff, HealthState, RetryBudgetSettings, Share};
 use outflow::{
-    AcquireOptions, Api, Config, Credential, CredentialPlacement, Outflow, RefusalReason,
-    ReloadChanges, Rules, TlsTrust,
+    Api, Config, Credential, CredentialPlacement, Outflow, RefusalReason, ReloadChanges, Rules,
+    TlsTrust,
 };
 use outflow_mock::{Latency, MockApi, MockResponse, Server};
 
@@ -61,7 +61,7 @@ async fn a_raised_limit_releases_a_waiting_call_and_counts_earlier_use() {
     let (code, changes) = tokio::join!(waits, reload);
     assert_eq!((code, changes.changed), (200, names(&["one"])));
     let upstream = client.upstream("one").expect("there");
-    let third = upstream.try_acquire(AcquireOptions::new(upstream.route(&http::Method::GET, "/")));
+    let third = upstream.try_acquire(upstream.route(&http::Method::GET, "/"));
     assert!(third.is_err(), "two in all");
     assert_eq!(server.api().audit().count(), 2);
 }
@@ -107,8 +107,8 @@ async fn a_returning_api_keeps_its_used_quota() {
     let changes = client.reload([api("one", &server, "1/h")]).expect("valid");
     assert_eq!(changes.added, names(&["one"]));
     let upstream = client.upstream("one").expect("there");
-    let options = AcquireOptions::new(upstream.route(&http::Method::GET, "/"));
-    let refusal = upstream.try_acquire(options).expect_err("one an hour");
+    let target = upstream.route(&http::Method::GET, "/");
+    let refusal = upstream.try_acquire(target).expect_err("one an hour");
     assert!(
         matches!(refusal.cause, RefusalReason::Busy(_)),
         "{refusal:?}"
@@ -187,8 +187,8 @@ async fn an_error_in_one_api_changes_no_other() {
         assert_eq!(refused.expect_err("wrong").count(), 1);
         assert!(client.upstream("two").is_none());
         let upstream = client.upstream("one").expect("there");
-        let options = AcquireOptions::new(upstream.route(&http::Method::GET, "/"));
-        assert!(upstream.try_acquire(options).is_err(), "one an hour, still");
+        let target = upstream.route(&http::Method::GET, "/");
+        assert!(upstream.try_acquire(target).is_err(), "one an hour, still");
     }
     let page = client.metrics().expect("metrics").render();
     assert!(

@@ -2,9 +2,9 @@
 
 use http::HeaderMap;
 use outflow::core::{HealthOverride, Priority};
-use outflow::{AcquireOptions, AttemptResult, Group};
+use outflow::{AttemptResult, Group};
 
-use crate::support::{TestBed, TestCaller, by_sending, ms, rules, secs};
+use crate::support::{CallRequest, TestBed, TestCaller, by_sending, ms, rules, secs};
 
 // One a second. A call sent 990 ms after its permit counts from then. The next waits a full second
 // from there, not the 10 ms left of the first.
@@ -74,8 +74,8 @@ fn a_blocked_call_takes_no_share_from_its_class() {
     ];
     all.max_wait = secs(1_000_000);
     let bed = TestBed::silent(all);
-    bed.caller(AcquireOptions::new(bed.group("daily"))).goes();
-    let options = |group, class| AcquireOptions::new(bed.group(group)).priority(class);
+    bed.caller(CallRequest::new(bed.group("daily"))).goes();
+    let options = |group, class| CallRequest::new(bed.group(group)).priority(class);
     let _stuck = bed.waiting(options("daily", Priority::Low));
     let mut low = bed.waiting(options("lowly", Priority::Low));
     let high = || bed.waiting(options("busy", Priority::High));

@@ -7,14 +7,12 @@ use http::HeaderMap;
 use outflow::core::{
     Accounting, AdaptiveMode, Cost, Fault, HealthOverride, HealthState, Limit, Nanos, Priority,
 };
-use outflow::{
-    AcquireOptions, AttemptResult, Group, HealthScope, PendingBody, Permit, Rules, WhenAsleep,
-};
+use outflow::{AttemptResult, Group, HealthScope, PendingBody, Permit, Rules, WhenAsleep};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use crate::support::oracle::{CountedSpan, CountedSpans};
-use crate::support::{TestBed, TestCaller, health, ms, parsed, rules, secs};
+use crate::support::{CallRequest, TestBed, TestCaller, health, ms, parsed, rules, secs};
 
 #[derive(Debug, Clone)]
 enum ChaosStep {
@@ -223,13 +221,14 @@ impl ChaosRun {
 
     fn join(&mut self, group: usize, class: Priority, cost: u64, ready: Duration) -> CheckResult {
         let cost = cost.min(self.shape.own[group]).min(self.shape.shared);
-        let target = self.bed.group(&group.to_string()).costing(Cost::new(cost));
+        let target = self
+            .bed
+            .group(&group.to_string())
+            .with_cost(Cost::new(cost));
         let deadline = self.bed.now().saturating_add(ready);
-        let mut caller = self.bed.caller(
-            AcquireOptions::new(target)
-                .priority(class)
-                .deadline(deadline),
-        );
+        let mut caller = self
+            .bed
+            .caller(CallRequest::new(target).priority(class).deadline(deadline));
         match caller.poll() {
             Some(Ok(permit)) => return self.goes(group, cost, permit),
             Some(Err(_)) => {}

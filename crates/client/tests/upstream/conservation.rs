@@ -7,13 +7,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use outflow::core::{Accounting, Cost, Fault, Limit, Pacing};
-use outflow::{
-    AcquireOptions, AttemptResult, Events, Group, HealthScope, Rules, SystemClock, Upstream,
-};
+use outflow::{AttemptResult, Events, Group, HealthScope, Rules, SystemClock, Upstream};
 use proptest::prelude::*;
 
 use crate::support::{
-    INSTANT, TestBed, TestCaller, by_arrival, by_sending, health, ms, parsed, rules, secs,
+    CallRequest, INSTANT, TestBed, TestCaller, by_arrival, by_sending, health, ms, parsed, rules,
+    secs,
 };
 
 // A call can be dropped before the first poll, in the queue, after dispatch and while paced. All
@@ -140,7 +139,7 @@ fn a_waker_may_drop_another_call_of_its_upstream() {
     let waker = Waker::from(Arc::new(HoldingWaker {
         _other: Mutex::new(other),
     }));
-    let mut acquire = Box::pin(bed.upstream.admit(bed.options()));
+    let mut acquire = Box::pin(bed.acquire(bed.options()));
     let first = acquire.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(first.is_pending());
     drop(waker);
@@ -173,7 +172,7 @@ fn a_panicking_waker_affects_no_other_call() {
     let bed = TestBed::new(rules(vec![by_sending("2/s")]));
     bed.sends(2, bed.options());
     let waker = Waker::from(Arc::new(PanickingWaker));
-    let mut acquire = Box::pin(bed.upstream.admit(bed.options()));
+    let mut acquire = Box::pin(bed.acquire(bed.options()));
     drop(acquire.as_mut().poll(&mut Context::from_waker(&waker)));
     let mut second = bed.waiting(bed.options());
     bed.pass(secs(1));
@@ -194,7 +193,7 @@ fn without_its_timer_the_upstream_is_late_and_never_early() {
     bed.sends(2, bed.options());
     let mut waits = bed.waiting(bed.options());
     bed.pass(ms(999));
-    assert!(bed.upstream.try_acquire(bed.options()).is_err() && waits.poll().is_none());
+    assert!(bed.try_acquire(bed.options()).is_err() && waits.poll().is_none());
     bed.pass(ms(1));
     let mut next = bed.caller(bed.options());
     assert!(next.poll().is_some_and(|result| result.is_ok()));
@@ -220,8 +219,8 @@ fn timers_do_not_multiply() {
         ..rules(Vec::new())
     });
     let (slow, full) = (
-        AcquireOptions::new(bed.group("slow")),
-        AcquireOptions::new(bed.group("full")),
+        CallRequest::new(bed.group("slow")),
+        CallRequest::new(bed.group("full")),
     );
     bed.caller(slow).goes();
     let _held = bed.caller(full).admitted();
@@ -306,10 +305,10 @@ impl Wake for ThreadWaker {
     }
 }
 
-fn block_on(upstream: &Upstream, options: AcquireOptions, give_up_after: u32) -> bool {
+fn block_on(upstream: &Upstream, options: CallRequest, give_up_after: u32) -> bool {
     let unpark = Arc::new(ThreadWaker(std::thread::current(), AtomicU32::new(0)));
     let waker = Waker::from(Arc::clone(&unpark));
-    let mut acquire = Box::pin(upstream.admit(options));
+    let mut acquire = Box::pin(upstream.acquire_with(options.target, options.options));
     for _ in 0..=give_up_after {
         if let Poll::Ready(result) = acquire.as_mut().poll(&mut Context::from_waker(&waker)) {
             let Ok(mut permit) = result else { return false };
@@ -339,7 +338,7 @@ fn threads_on_the_real_clock_leave_nothing_behind() {
         Events::new(),
     );
     let upstream = upstream.expect("the rules fit together");
-    let options = AcquireOptions::new(upstream.group("default").expect("there is one"));
+    let options = CallRequest::new(upstream.group("default").expect("there is one"));
     let went = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for thread in 0..4_u32 {
@@ -363,7 +362,7 @@ fn threads_on_the_real_clock_leave_nothing_behind() {
 #[test]
 fn a_cost_of_zero_takes_nothing() {
     let bed = TestBed::new(rules(vec![by_sending("1/s")]));
-    let free = AcquireOptions::new(bed.group("default").costing(Cost::ZERO));
+    let free = CallRequest::new(bed.group("default").with_cost(Cost::ZERO));
     bed.sends(100, free);
     bed.caller(bed.options()).goes();
 }

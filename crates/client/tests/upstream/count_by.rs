@@ -4,9 +4,11 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use outflow::core::{AdaptiveMode, Cost, CountBy, Decision, Limit};
 use outflow::event::EventKind;
-use outflow::{AcquireOptions, AttemptResult, Group, Permit, RefusalReason, Rules, WaitReason};
+use outflow::{AttemptResult, Group, Permit, RefusalReason, Rules, WaitReason};
 
-use crate::support::{INSTANT, TestBed, by_arrival, by_sending, health, ms, parsed, rules, secs};
+use crate::support::{
+    CallRequest, INSTANT, TestBed, by_arrival, by_sending, health, ms, parsed, rules, secs,
+};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let pairs = pairs.iter().map(|(name, value)| {
@@ -24,8 +26,8 @@ fn calls_and_tokens(calls: &str, tokens: &str, counted: fn(&str) -> Limit) -> Ve
     ]
 }
 
-fn costing(bed: &TestBed, cost: u64) -> AcquireOptions {
-    AcquireOptions::new(bed.group("default").costing(Cost::new(cost)))
+fn costing(bed: &TestBed, cost: u64) -> CallRequest {
+    CallRequest::new(bed.group("default").with_cost(Cost::new(cost)))
 }
 
 fn sent(bed: &TestBed, cost: u64) -> Permit {
@@ -103,7 +105,7 @@ fn calls_ahead_count_as_calls_and_with_their_costs() {
         ..rules(calls)
     });
     bed.sends(2, costing(&bed, 1));
-    let other = AcquireOptions::new(bed.group("other").costing(Cost::new(100)));
+    let other = CallRequest::new(bed.group("other").with_cost(Cost::new(100)));
     let mut ahead = [(); 2]
         .map(|()| bed.waiting(other))
         .into_iter()
@@ -112,7 +114,7 @@ fn calls_ahead_count_as_calls_and_with_their_costs() {
     let last = bed.waiting(costing(&bed, 100));
     let eta = last.explain().and_then(|estimate| estimate.eta);
     assert_eq!(eta, Some(bed.now().saturating_add(secs(3))));
-    let check = bed.upstream.check(costing(&bed, 100));
+    let check = bed.check(costing(&bed, 100));
     assert_eq!(
         check,
         Decision::WaitUntil(bed.now().saturating_add(secs(3)))

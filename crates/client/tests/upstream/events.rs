@@ -5,12 +5,9 @@ use std::time::Duration;
 
 use outflow::core::{HealthState, MeterEvent, OutcomeClass, Share};
 use outflow::event::EventKind;
-use outflow::{
-    AcquireOptions, Alerted, AttemptResult, Event, Group, Observer, RefusalReason, Rules, Upstream,
-    WaitReason,
-};
+use outflow::{AttemptResult, Event, Group, Observer, RefusalReason, Rules, Upstream, WaitReason};
 
-use crate::support::{TestBed, by_arrival, by_sending, ms, rules, secs};
+use crate::support::{CallRequest, TestBed, by_arrival, by_sending, ms, rules, secs};
 
 fn names(bed: &TestBed) -> Vec<&'static str> {
     let name = |what: &EventKind| {
@@ -36,7 +33,7 @@ fn every_step_of_a_call_is_reported_in_order() {
         groups: vec![Group::new("orders", vec![by_sending("1/s")])],
         ..rules(Vec::new())
     });
-    let orders = AcquireOptions::new(bed.group("orders"));
+    let orders = CallRequest::new(bed.group("orders"));
     let mut permit = bed.caller(orders).admitted();
     permit.sending();
     bed.pass(ms(250));
@@ -63,7 +60,7 @@ fn every_step_of_a_call_is_reported_in_order() {
     let permit = waits.admitted();
     assert!(permit.id() > id);
     permit.refund();
-    let refused = bed.upstream.try_acquire(orders).map(drop);
+    let refused = bed.try_acquire(orders).map(drop);
     assert!(refused.is_ok());
     assert_eq!(
         names(&bed),
@@ -152,7 +149,7 @@ fn long_use_near_the_limit_raises_an_alert_and_its_end_is_reported() {
             _ => None,
         }));
         if raised.len() == 1 {
-            assert_eq!(bed.upstream.report().limits[0].history.alert, Alerted::Yes);
+            assert!(bed.upstream.report().limits[0].history.alert);
         }
         bed.pass(secs(1));
     }
@@ -174,9 +171,9 @@ impl Observer for MeddlingObserver {
         };
         let target = upstream.group("default").expect("there is one");
         let _report = upstream.report();
-        let _decision = upstream.check(AcquireOptions::new(target));
+        let _decision = upstream.check(target);
         if matches!(event.what, EventKind::Settled { .. }) {
-            drop(upstream.try_acquire(AcquireOptions::new(target)));
+            drop(upstream.try_acquire(target));
         }
     }
 }
@@ -227,8 +224,8 @@ fn admitted_and_refused_calls_are_counted_once_by_group() {
         ..rules(Vec::new())
     });
     let (a, b) = (
-        AcquireOptions::new(bed.group("a")),
-        AcquireOptions::new(bed.group("b")),
+        CallRequest::new(bed.group("a")),
+        CallRequest::new(bed.group("b")),
     );
     let mut slow = bed.caller(b).admitted();
     slow.sending();
@@ -241,9 +238,9 @@ fn admitted_and_refused_calls_are_counted_once_by_group() {
     assert!(called.poll().is_none());
     bed.pass(secs(4));
     called.goes();
-    (0..2).for_each(|_| drop(bed.upstream.try_acquire(a)));
+    (0..2).for_each(|_| drop(bed.try_acquire(a)));
     bed.caller(a).goes();
-    drop(bed.upstream.try_acquire(a));
+    drop(bed.try_acquire(a));
     let report = bed.upstream.report();
     let counts: Vec<(&str, u64, u64)> = report
         .groups

@@ -5,11 +5,11 @@ use std::time::Duration;
 use http::HeaderMap;
 use outflow::core::{Cost, Decision, Fault, HealthOverride, HealthState, OutcomeClass};
 use outflow::event::EventKind;
-use outflow::{
-    AcquireOptions, AttemptResult, Group, HealthScope, RefusalReason, Rules, WaitReason, WhenAsleep,
-};
+use outflow::{AttemptResult, Group, HealthScope, RefusalReason, Rules, WaitReason, WhenAsleep};
 
-use crate::support::{INSTANT, TestBed, TestCaller, by_sending, health, ms, parsed, rules, secs};
+use crate::support::{
+    CallRequest, INSTANT, TestBed, TestCaller, by_sending, health, ms, parsed, rules, secs,
+};
 
 fn unlimited() -> Rules {
     rules(Vec::new())
@@ -18,7 +18,7 @@ fn unlimited() -> Rules {
 /// Settles a call with this status and a Retry-After of this many seconds.
 pub(crate) fn settle_with_retry_after(
     bed: &TestBed,
-    options: AcquireOptions,
+    options: CallRequest,
     status: u16,
     seconds: &str,
 ) {
@@ -78,7 +78,7 @@ fn a_sleep_releases_none_of_a_hundred_waiting_callers() {
     let late = bed.caller(bed.options()).refused();
     assert_eq!(late.retry_after, Some(secs(60)));
     let at = bed.now().saturating_add(secs(60));
-    assert_eq!(bed.upstream.check(bed.options()), Decision::WaitUntil(at));
+    assert_eq!(bed.check(bed.options()), Decision::WaitUntil(at));
 }
 
 // With mode `wait`: a deadline of 30 s is too short for 60, and long enough for 10.
@@ -378,8 +378,8 @@ fn a_ban_of_one_group_does_not_stop_another() {
         ..rules(vec![by_sending("20/s")])
     });
     let (order, quote) = (
-        AcquireOptions::new(bed.group("order")),
-        AcquireOptions::new(bed.group("quote")),
+        CallRequest::new(bed.group("order")),
+        CallRequest::new(bed.group("quote")),
     );
     settle_with_retry_after(&bed, order, 418, "60");
     assert_eq!(bed.caller(order).refused().retry_after, Some(secs(60)));
@@ -389,7 +389,7 @@ fn a_ban_of_one_group_does_not_stop_another() {
     assert_eq!(bed.upstream.report().limits[0].limit.capacity(), 20);
     bed.upstream
         .force_health(Some(bed.group("quote")), HealthOverride::Sleep);
-    assert!(bed.upstream.try_acquire(quote).is_err());
+    assert!(bed.try_acquire(quote).is_err());
     bed.upstream.release_health(Some(bed.group("quote")));
     bed.caller(quote).goes();
 }
@@ -507,7 +507,7 @@ fn an_operators_override_lets_nothing_go_for_an_hour() {
         bed.pass(Duration::from_mins(1));
     }
     assert_eq!(
-        bed.upstream.check(bed.options()),
+        bed.check(bed.options()),
         Decision::WaitUntil(outflow::core::Nanos::MAX)
     );
     bed.upstream.release_health(None);
@@ -520,7 +520,7 @@ fn an_operators_override_lets_nothing_go_for_an_hour() {
 fn a_cost_above_a_lowered_limit_goes_and_counts_in_full() {
     let bed = TestBed::new(rules(vec![by_sending("10/s"), by_sending("100/min")]));
     bed.upstream.force_health(None, HealthOverride::Throttle);
-    let heavy = AcquireOptions::new(bed.group("default").costing(Cost::new(8)));
+    let heavy = CallRequest::new(bed.group("default").with_cost(Cost::new(8)));
     bed.caller(bed.options()).goes();
     let mut waits = bed.waiting(heavy);
     bed.pass(secs(1));
@@ -536,7 +536,7 @@ fn a_cost_above_a_lowered_limit_goes_and_counts_in_full() {
     bed.upstream.force_health(None, HealthOverride::Normal);
     let left = (0..20)
         .filter(|_| {
-            bed.upstream.try_acquire(bed.options()).is_ok_and(|permit| {
+            bed.try_acquire(bed.options()).is_ok_and(|permit| {
                 std::mem::forget(permit);
                 true
             })

@@ -1,15 +1,12 @@
 //! Rules that change while calls wait and are in flight.
 
 use outflow::core::{Accounting, Cost, HealthOverride, HealthState, Limit, Nanos, Rate};
-use outflow::{
-    AcquireOptions, AttemptResult, Group, HealthScope, Permit, Refusal, RefusalReason, Rules,
-    WaitMode,
-};
+use outflow::{AttemptResult, Group, HealthScope, Permit, Refusal, RefusalReason, Rules, WaitMode};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use crate::support::{
-    TestBed, TestCaller, by_arrival, by_sending, health, ms, parsed, rules, secs,
+    CallRequest, TestBed, TestCaller, by_arrival, by_sending, health, ms, parsed, rules, secs,
 };
 
 /// One step of a run.
@@ -123,9 +120,7 @@ impl ReconfigureRun {
                 self.sent[call].settled = Some(self.bed.now());
             }
             RuleStep::Settle(_) => {}
-            RuleStep::Return { group } => {
-                drop(self.bed.upstream.try_acquire(self.options(group, 1)))
-            }
+            RuleStep::Return { group } => drop(self.bed.try_acquire(self.options(group, 1))),
             RuleStep::Change(nth) => {
                 self.list = LISTS[nth];
                 let rules = listed(self.list, self.accounting);
@@ -141,12 +136,12 @@ impl ReconfigureRun {
     }
 
     /// Builds the options of a call; an unknown group becomes the default group.
-    fn options(&self, group: usize, cost: u64) -> AcquireOptions {
+    fn options(&self, group: usize, cost: u64) -> CallRequest {
         let upstream = &self.bed.upstream;
         let target = upstream
             .group(NAMES[group])
             .or_else(|| upstream.group(NAMES[0]));
-        AcquireOptions::new(target.expect("there").costing(Cost::new(cost)))
+        CallRequest::new(target.expect("there").with_cost(Cost::new(cost)))
     }
 
     fn join(&mut self, group: usize, cost: u64) -> Result<(), TestCaseError> {
@@ -389,16 +384,14 @@ fn a_renamed_group_keeps_its_used_quota() {
     };
     for (renamed, left) in [(aliased, 1), (grouped("order", "2/h"), 0)] {
         let bed = TestBed::new(grouped("orders", "2/h"));
-        let old = AcquireOptions::new(bed.group("orders"));
+        let old = CallRequest::new(bed.group("orders"));
         bed.sends(2, old);
         let mut before = bed.waiting(old);
         bed.upstream.reconfigure(&renamed).expect("they fit");
         let result = before.poll();
         assert_eq!(result.is_some(), left == 1);
-        let options = AcquireOptions::new(bed.group("order"));
-        assert!(
-            bed.upstream.try_acquire(options).is_err() && bed.upstream.try_acquire(old).is_err()
-        );
+        let options = CallRequest::new(bed.group("order"));
+        assert!(bed.try_acquire(options).is_err() && bed.try_acquire(old).is_err());
         assert_eq!(bed.upstream.group_name(bed.group("order")), "order");
     }
 }
@@ -416,7 +409,7 @@ fn calls_of_a_removed_group_join_the_default_group() {
         rules
     };
     let bed = TestBed::new(with_orders());
-    let orders = AcquireOptions::new(bed.group("orders"));
+    let orders = CallRequest::new(bed.group("orders"));
     bed.sends(2, orders);
     let mut waiting = [bed.waiting(orders), bed.waiting(orders)];
     bed.upstream
@@ -424,10 +417,7 @@ fn calls_of_a_removed_group_join_the_default_group() {
         .expect("they fit");
     assert!(waiting[0].is_woken() && !waiting[1].is_woken());
     waiting[0].goes();
-    assert!(
-        bed.upstream.try_acquire(orders).is_err()
-            && bed.upstream.try_acquire(bed.options()).is_err()
-    );
+    assert!(bed.try_acquire(orders).is_err() && bed.try_acquire(bed.options()).is_err());
     let names: Vec<_> = bed
         .upstream
         .report()
@@ -441,8 +431,7 @@ fn calls_of_a_removed_group_join_the_default_group() {
     waiting[1].goes();
     bed.upstream.reconfigure(&with_orders()).expect("they fit");
     assert_eq!(bed.upstream.group_name(bed.group("orders")), "orders");
-    bed.upstream
-        .try_acquire(orders)
+    bed.try_acquire(orders)
         .expect("an hour has passed")
         .refund();
     assert!(bed.is_at_rest());
@@ -465,7 +454,7 @@ fn a_returning_limit_keeps_its_used_quota() {
         let bed = TestBed::new(with.clone());
         let options = || {
             let orders = bed.upstream.group("orders");
-            orders.map_or_else(|| bed.options(), AcquireOptions::new)
+            orders.map_or_else(|| bed.options(), CallRequest::new)
         };
         bed.sends(1, options());
         let mut permit = bed.caller(options()).admitted();
@@ -475,15 +464,9 @@ fn a_returning_limit_keeps_its_used_quota() {
         bed.pass(secs(2));
         bed.upstream.prune();
         bed.upstream.reconfigure(&with).expect("they fit");
-        assert!(
-            bed.upstream.try_acquire(options()).is_err(),
-            "two an hour: {with:?}"
-        );
+        assert!(bed.try_acquire(options()).is_err(), "two an hour: {with:?}");
         bed.pass(secs(3_602));
-        bed.upstream
-            .try_acquire(options())
-            .expect("an hour later")
-            .refund();
+        bed.try_acquire(options()).expect("an hour later").refund();
         assert!(bed.is_at_rest());
     }
 }
@@ -496,9 +479,7 @@ fn a_call_settles_in_the_health_it_started_under() {
         ..rules
     };
     let bed = TestBed::new(scoped(grouped("orders", "2/s")));
-    let mut permit = bed
-        .caller(AcquireOptions::new(bed.group("orders")))
-        .admitted();
+    let mut permit = bed.caller(CallRequest::new(bed.group("orders"))).admitted();
     permit.sending();
     bed.upstream
         .reconfigure(&scoped(rules(Vec::new())))
@@ -536,7 +517,7 @@ fn a_state_stays_while_its_settings_change() {
 fn a_waiter_that_can_never_go_is_refused_at_once() {
     let bed = TestBed::new(rules(vec![by_sending("3/s")]));
     bed.sends(1, bed.options());
-    let heavy = AcquireOptions::new(bed.group("default").costing(Cost::new(3)));
+    let heavy = CallRequest::new(bed.group("default").with_cost(Cost::new(3)));
     let mut waits = bed.waiting(heavy);
     bed.upstream
         .reconfigure(&rules(vec![by_sending("2/s")]))
@@ -573,15 +554,12 @@ fn a_new_wait_mode_applies_to_later_calls_only() {
 #[test]
 fn contradictory_rules_change_nothing() {
     let bed = TestBed::new(grouped("orders", "2/h"));
-    bed.sends(2, AcquireOptions::new(bed.group("orders")));
+    bed.sends(2, CallRequest::new(bed.group("orders")));
     let mut twice = grouped("orders", "9/h");
     twice.groups.push(Group::new("orders", Vec::new()));
     assert!(bed.upstream.reconfigure(&twice).is_err());
     let many = rules(vec![by_sending("9/h"); 9]);
     assert!(bed.upstream.reconfigure(&many).is_err());
-    let options = AcquireOptions::new(bed.group("orders"));
-    assert!(
-        bed.upstream.try_acquire(options).is_err(),
-        "two an hour, both used"
-    );
+    let options = CallRequest::new(bed.group("orders"));
+    assert!(bed.try_acquire(options).is_err(), "two an hour, both used");
 }

@@ -6,9 +6,11 @@ use outflow::core::{
     Accounting, AdaptiveMode, Cost, HealthOverride, HealthState, Limit, OutcomeClass,
 };
 use outflow::event::EventKind;
-use outflow::{AcquireOptions, AttemptResult, FleetShare, Permit, RefusalReason, Rules};
+use outflow::{AttemptResult, FleetShare, Permit, RefusalReason, Rules};
 
-use crate::support::{INSTANT, TestBed, by_arrival, by_sending, health, ms, parsed, rules, secs};
+use crate::support::{
+    CallRequest, INSTANT, TestBed, by_arrival, by_sending, health, ms, parsed, rules, secs,
+};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let pairs = pairs.iter().map(|(name, value)| {
@@ -140,7 +142,7 @@ fn a_403_with_an_empty_quota_is_a_ban_until_the_reset() {
             "{left} left"
         );
         if state == HealthState::Sleep {
-            let refused = bed.upstream.try_acquire(bed.options()).expect_err("banned");
+            let refused = bed.try_acquire(bed.options()).expect_err("banned");
             assert_eq!(refused.retry_after, Some(secs(1_800)));
         }
     }
@@ -228,7 +230,7 @@ fn a_burst_of_throttles_lowers_the_limit_once_and_it_grows_back() {
     let mut last = 30;
     for second in 0..600 {
         bed.pass(secs(1));
-        while let Ok(mut permit) = bed.upstream.try_acquire(bed.options()) {
+        while let Ok(mut permit) = bed.try_acquire(bed.options()) {
             permit.sending();
             permit.settle(AttemptResult::status(200));
         }
@@ -316,11 +318,11 @@ fn a_cost_above_a_lowered_limit_still_goes() {
         permit.settle(AttemptResult::status(if n < 5 { 200 } else { 429 }));
     }
     assert!(effective(&bed) < 40);
-    let heavy = AcquireOptions::new(bed.group("default").costing(Cost::new(40)));
+    let heavy = CallRequest::new(bed.group("default").with_cost(Cost::new(40)));
     let mut waits = bed.waiting(heavy);
     bed.pass(secs(3));
     waits.goes();
-    let too_heavy = AcquireOptions::new(bed.group("default").costing(Cost::new(51)));
+    let too_heavy = CallRequest::new(bed.group("default").with_cost(Cost::new(51)));
     assert!(matches!(
         bed.caller(too_heavy).refused().cause,
         RefusalReason::Never { .. }
@@ -336,7 +338,7 @@ fn an_aligned_window_stays_aligned_when_limits_change() {
     bed.pass(secs(60 * 61 + 37));
     bed.upstream.force_health(None, HealthOverride::Throttle);
     bed.upstream.force_health(None, HealthOverride::Normal);
-    let all = AcquireOptions::new(bed.group("default").costing(Cost::new(1_200)));
+    let all = CallRequest::new(bed.group("default").with_cost(Cost::new(1_200)));
     bed.caller(all).goes();
     let waits = bed.waiting(bed.options());
     bed.pass_until_just_before(secs(23));

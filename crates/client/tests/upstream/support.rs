@@ -12,7 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::core::{Accounting, Limit, Nanos, Rate};
-use outflow::{AcquireOptions, Events, Rules, Target, Upstream};
+use outflow::core::{Decision, Priority};
+use outflow::{
+    Acquire, AcquireOptions, Events, Permit, Refusal, Rules, Target, Upstream, WaitMode,
+};
 use outflow_testkit::EventRecorder;
 
 pub(crate) use caller::TestCaller;
@@ -23,6 +26,37 @@ pub(crate) struct TestBed {
     pub(crate) timer: Arc<ManualTimer>,
     pub(crate) upstream: Upstream,
     pub(crate) recorder: EventRecorder,
+}
+
+/// A target and the options of its acquisition.
+#[derive(Clone, Copy)]
+pub(crate) struct CallRequest {
+    pub(crate) target: Target,
+    pub(crate) options: AcquireOptions,
+}
+
+impl CallRequest {
+    pub(crate) fn new(target: Target) -> Self {
+        Self {
+            target,
+            options: AcquireOptions::new(),
+        }
+    }
+
+    pub(crate) fn priority(mut self, priority: Priority) -> Self {
+        self.options = self.options.with_priority(priority);
+        self
+    }
+
+    pub(crate) fn deadline(mut self, deadline: Nanos) -> Self {
+        self.options = self.options.with_deadline(deadline);
+        self
+    }
+
+    pub(crate) fn mode(mut self, mode: WaitMode) -> Self {
+        self.options = self.options.with_mode(mode);
+        self
+    }
 }
 
 impl TestBed {
@@ -71,24 +105,36 @@ impl TestBed {
     }
 
     /// Returns the options of an ordinary call of the default group.
-    pub(crate) fn options(&self) -> AcquireOptions {
-        AcquireOptions::new(self.group("default"))
+    pub(crate) fn options(&self) -> CallRequest {
+        CallRequest::new(self.group("default"))
+    }
+
+    pub(crate) fn acquire(&self, call: CallRequest) -> Acquire {
+        self.upstream.acquire_with(call.target, call.options)
+    }
+
+    pub(crate) fn try_acquire(&self, call: CallRequest) -> Result<Permit, Refusal> {
+        self.upstream.try_acquire_with(call.target, call.options)
+    }
+
+    pub(crate) fn check(&self, call: CallRequest) -> Decision {
+        self.upstream.check_with(call.target, call.options)
     }
 
     /// Returns a caller that has not been polled.
-    pub(crate) fn caller(&self, options: AcquireOptions) -> TestCaller {
-        TestCaller::new(self.upstream.admit(options), Arc::clone(&self.timer))
+    pub(crate) fn caller(&self, options: CallRequest) -> TestCaller {
+        TestCaller::new(self.acquire(options), Arc::clone(&self.timer))
     }
 
     /// Sends this many calls at once, all successful.
-    pub(crate) fn sends(&self, calls: usize, options: AcquireOptions) {
+    pub(crate) fn sends(&self, calls: usize, options: CallRequest) {
         for _ in 0..calls {
             self.caller(options).goes();
         }
     }
 
     /// Returns a caller that was polled once and waits.
-    pub(crate) fn waiting(&self, options: AcquireOptions) -> TestCaller {
+    pub(crate) fn waiting(&self, options: CallRequest) -> TestCaller {
         let mut caller = self.caller(options);
         let result = caller.poll();
         assert!(result.is_none(), "it should wait: {result:?}");
@@ -96,7 +142,7 @@ impl TestBed {
     }
 
     /// Returns a caller that waited behind a held permit and was dispatched, but not resumed.
-    pub(crate) fn waiting_behind(&self, options: AcquireOptions) -> TestCaller {
+    pub(crate) fn waiting_behind(&self, options: CallRequest) -> TestCaller {
         let held = self.caller(options).admitted();
         let caller = self.waiting(options);
         drop(held);

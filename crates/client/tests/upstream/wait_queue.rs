@@ -1,13 +1,15 @@
 //! Order, deadlines, refusals and wait estimates.
 
 use outflow::core::{Accounting, Cost, Decision, Limit, Nanos, Pacing, Priority};
-use outflow::{AcquireOptions, Group, RefusalReason, Rules, WaitMode, WaitReason};
+use outflow::{Group, RefusalReason, Rules, WaitMode, WaitReason};
 use proptest::prelude::*;
 
-use crate::support::{INSTANT, TestBed, TestCaller, by_sending, ms, parsed, rules, secs};
+use crate::support::{
+    CallRequest, INSTANT, TestBed, TestCaller, by_sending, ms, parsed, rules, secs,
+};
 
-fn costing(bed: &TestBed, units: u64) -> AcquireOptions {
-    AcquireOptions::new(bed.group("default").costing(Cost::new(units)))
+fn costing(bed: &TestBed, units: u64) -> CallRequest {
+    CallRequest::new(bed.group("default").with_cost(Cost::new(units)))
 }
 
 // Two a second: the third waits until the first is a second old, to the nanosecond.
@@ -28,12 +30,12 @@ fn the_next_call_goes_when_the_oldest_leaves_the_window() {
 fn a_cost_above_the_limit_is_refused_for_good() {
     let bed = TestBed::new(rules(vec![by_sending("10/s")]));
     let heavy = costing(&bed, 11);
-    let refusal = bed.upstream.try_acquire(heavy).expect_err("never");
+    let refusal = bed.try_acquire(heavy).expect_err("never");
     assert!(
         matches!(refusal.cause, RefusalReason::Never { .. }),
         "{refusal:?}"
     );
-    assert_eq!(bed.upstream.check(heavy), Decision::Never);
+    assert_eq!(bed.check(heavy), Decision::Never);
     let _all = bed.caller(costing(&bed, 10)).admitted();
     let _waits = bed.waiting(bed.options());
     let refusal = bed.caller(heavy).refused();
@@ -134,7 +136,7 @@ fn reject_mode_refuses_at_once_with_a_retry_time() {
     bed.caller(bed.options()).goes();
     let now_or_never = bed.options().mode(WaitMode::Reject);
     for refusal in [
-        bed.upstream.try_acquire(bed.options()).expect_err("full"),
+        bed.try_acquire(bed.options()).expect_err("full"),
         bed.caller(now_or_never).refused(),
     ] {
         assert!(
@@ -144,7 +146,7 @@ fn reject_mode_refuses_at_once_with_a_retry_time() {
         assert_eq!(refusal.retry_after, Some(ms(700)));
     }
     bed.pass(ms(700));
-    assert!(bed.upstream.try_acquire(bed.options()).is_ok());
+    assert!(bed.try_acquire(bed.options()).is_ok());
     assert_eq!(bed.upstream.report().groups[0].refused, 2);
 }
 
@@ -153,20 +155,20 @@ fn reject_mode_refuses_at_once_with_a_retry_time() {
 fn check_takes_nothing_and_returns_the_exact_delay() {
     let bed = TestBed::new(rules(vec![by_sending("2/s")]));
     for _ in 0..1_000_000 {
-        assert!(bed.upstream.check(bed.options()).is_allow());
+        assert!(bed.check(bed.options()).is_allow());
     }
     bed.sends(2, bed.options());
     let at = bed.now().saturating_add(secs(1));
-    assert_eq!(bed.upstream.check(bed.options()), Decision::WaitUntil(at));
+    assert_eq!(bed.check(bed.options()), Decision::WaitUntil(at));
     let _waits = bed.waiting(bed.options());
     assert_eq!(
-        bed.upstream.check(bed.options()),
+        bed.check(bed.options()),
         Decision::WaitUntil(at),
         "both places of that instant"
     );
     let _too = bed.waiting(bed.options());
     let next = at.saturating_add(secs(1));
-    assert_eq!(bed.upstream.check(bed.options()), Decision::WaitUntil(next));
+    assert_eq!(bed.check(bed.options()), Decision::WaitUntil(next));
 }
 
 fn two_groups() -> Rules {
@@ -185,19 +187,19 @@ fn two_groups() -> Rules {
 fn a_group_blocked_by_its_own_limit_does_not_block_another() {
     let bed = TestBed::new(two_groups());
     let (slow, quick) = (
-        AcquireOptions::new(bed.group("slow")),
-        AcquireOptions::new(bed.group("quick")),
+        CallRequest::new(bed.group("slow")),
+        CallRequest::new(bed.group("quick")),
     );
     let slow = slow.deadline(bed.now().saturating_add(secs(1_000)));
     bed.caller(slow).goes();
     let _line: Vec<TestCaller> = (0..100).map(|_| bed.waiting(slow)).collect();
-    assert!(bed.upstream.check(quick).is_allow());
-    assert!(bed.upstream.try_acquire(quick).is_ok());
+    assert!(bed.check(quick).is_allow());
+    assert!(bed.try_acquire(quick).is_ok());
     let soon = quick.deadline(bed.now().saturating_add(ms(1)));
     let _gone: Vec<_> = (0..49).map(|_| bed.caller(soon).admitted()).collect();
     let at = bed.now().saturating_add(secs(1));
     assert_eq!(
-        bed.upstream.check(quick),
+        bed.check(quick),
         Decision::WaitUntil(at),
         "one slow one and 50 quick ones"
     );
@@ -211,11 +213,11 @@ fn a_head_blocked_by_the_shared_limit_is_not_overtaken() {
         ..rules(vec![by_sending("10/s")])
     });
     let (a, b) = (bed.group("a"), bed.group("b"));
-    let _one = bed.caller(AcquireOptions::new(a)).admitted();
-    let mut heavy = bed.waiting(AcquireOptions::new(a.costing(Cost::new(10))));
-    let mut light = bed.waiting(AcquireOptions::new(b));
+    let _one = bed.caller(CallRequest::new(a)).admitted();
+    let mut heavy = bed.waiting(CallRequest::new(a.with_cost(Cost::new(10))));
+    let mut light = bed.waiting(CallRequest::new(b));
     assert!(
-        bed.upstream.try_acquire(AcquireOptions::new(b)).is_err(),
+        bed.try_acquire(CallRequest::new(b)).is_err(),
         "heavy is first"
     );
     bed.pass(secs(1));
@@ -262,8 +264,7 @@ fn under_full_load(
         max_wait: secs(1_000_000),
         ..rules(vec![by_sending("1/s")])
     });
-    let options =
-        |group: usize, class| AcquireOptions::new(bed.group(groups[group])).priority(class);
+    let options = |group: usize, class| CallRequest::new(bed.group(groups[group])).priority(class);
     let mut waiters: Vec<(usize, Priority, TestCaller)> = Vec::new();
     bed.caller(options(0, Priority::High)).goes();
     for group in 0..groups.len() {
@@ -337,9 +338,9 @@ fn permits_of_a_busy_group_do_not_count_in_a_slow_one() {
         max_wait: secs(1_000_000),
         ..rules(vec![by_sending("2/s")])
     });
-    let slow = AcquireOptions::new(bed.group("slow"));
+    let slow = CallRequest::new(bed.group("slow"));
     let (high, low) = (slow.priority(Priority::High), slow.priority(Priority::Low));
-    let busy = AcquireOptions::new(bed.group("busy")).priority(Priority::High);
+    let busy = CallRequest::new(bed.group("busy")).priority(Priority::High);
     bed.sends(1, slow);
     bed.sends(1, busy);
     let mut waiters = vec![(true, bed.waiting(high)), (false, bed.waiting(low))];
@@ -432,7 +433,7 @@ fn paced_calls_go_at_their_instant_and_can_be_dropped_before() {
     let third = bed.waiting(bed.options());
     drop(third);
     assert!(bed.is_at_rest());
-    let refusal = bed.upstream.try_acquire(bed.options()).expect_err("paced");
+    let refusal = bed.try_acquire(bed.options()).expect_err("paced");
     assert!(
         matches!(refusal.cause, RefusalReason::Busy(WaitReason::Turn)),
         "{refusal:?}"
@@ -461,7 +462,7 @@ fn a_closed_upstream_refuses_all_waiting_and_new_calls() {
         bed.caller(bed.options()).refused().cause,
         RefusalReason::ShuttingDown
     );
-    assert_eq!(bed.upstream.check(bed.options()), Decision::Never);
+    assert_eq!(bed.check(bed.options()), Decision::Never);
     assert!(!bed.upstream.is_idle());
     permit.settle(outflow::AttemptResult::status(200));
     assert!(bed.is_at_rest());
@@ -471,8 +472,8 @@ fn a_closed_upstream_refuses_all_waiting_and_new_calls() {
 fn a_target_of_another_upstream_falls_to_the_default_group() {
     let many = TestBed::new(two_groups());
     let few = TestBed::new(rules(vec![by_sending("1/s")]));
-    let stranger = AcquireOptions::new(many.group("default"));
-    assert!(few.upstream.try_acquire(stranger).is_ok());
+    let stranger = CallRequest::new(many.group("default"));
+    assert!(few.try_acquire(stranger).is_ok());
     assert_eq!(few.upstream.report().groups[0].admitted, 1);
 }
 
@@ -513,7 +514,7 @@ outflow_testkit::laws! {
                 ahead.push(caller);
             }
         }
-        let predicted = bed.upstream.check(bed.options());
+        let predicted = bed.check(bed.options());
         let mut last = bed.caller(bed.options());
         if let Some(result) = last.poll() {
             prop_assert!(predicted.is_allow(), "{result:?} but {predicted:?}");
@@ -544,7 +545,7 @@ outflow_testkit::laws! {
             ..rules(shared.clone())
         });
         let options = |bed: &TestBed, group: usize, cost: u64| {
-            AcquireOptions::new(bed.group(&group.to_string()).costing(Cost::new(cost.min(most))))
+            CallRequest::new(bed.group(&group.to_string()).with_cost(Cost::new(cost.min(most))))
         };
         let join = |bed: &TestBed| -> Vec<TestCaller> {
             let all = waiters.iter().map(|(group, cost)| bed.caller(options(bed, *group, *cost)));

@@ -1,4 +1,4 @@
-//! What the contract asks for, done to memory and answered when it is written.
+//! The store's contract: each step changes the state and returns when the change is written.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,19 +7,26 @@ use outflow_core::{ClockPair, WallTime};
 use tokio::sync::oneshot;
 
 use super::EmbeddedStore;
-use super::audit::RecountAsk;
-use super::cancel::PendingCancel;
-use super::dead_letters::{LetterPage, LetterPick};
-use super::directory::failed;
-use super::int_codec;
+use super::disk::database_error::failed;
+use super::disk::int_codec::to_count;
+use super::disk::wal_check::BROKEN;
+use super::disk::write_op::{LetterOp, LetterWrite, PauseWrite, PendingSubmission, WriteOp};
+use super::ops::audit::AuditRequest;
+use super::ops::cancel::PendingCancel;
+use super::ops::dead_letters::{LetterFilter, LetterPage};
+use super::ops::{
+    actions, cancel, claim, collect_garbage, dead_letters, reap, remaining, settle, tenants,
+    transitions,
+};
 use super::state::StoreState;
-use super::wal_check::BROKEN;
-use super::write_op::{LetterOp, PauseWrite, PendingSubmission, WriteOp};
+use super::state::tenant::TenantState;
 use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, RemainingWork};
 use crate::claim::{
     ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult,
 };
-use crate::contract::{JobStore, StoreResult};
+use crate::contract::{
+    ActionStore, DeadLetterStore, JobQueue, StoreControl, StoreResult, TenantStore,
+};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::error::StoreError;
 use crate::job::{SubmitBatch, SubmitResult};
@@ -28,34 +35,34 @@ use crate::settle::{JobOutcome, SettleResult, Settlement};
 use crate::shared_limits::StartDebit;
 use crate::tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
 
-impl JobStore for EmbeddedStore {
+impl JobQueue for EmbeddedStore {
     async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
-        let (reply, answer) = oneshot::channel();
-        drop(self.change(|memory, _| {
+        let (reply, response) = oneshot::channel();
+        drop(self.change(|state, _| {
             let submission = Box::new(PendingSubmission { batch, reply });
-            memory.record_synced(WriteOp::Submit(submission));
+            state.log.record_synced(WriteOp::Submit(submission));
             Ok(())
         })?);
-        answer.await.unwrap_or_else(|_| Err(StoreError::closed()))
+        response.await.unwrap_or_else(|_| Err(StoreError::closed()))
     }
 
     async fn claim(
         &self,
-        ask: ClaimRequest,
-        gate: &mut dyn ClaimFilter,
+        request: ClaimRequest,
+        filter: &mut dyn ClaimFilter,
     ) -> StoreResult<ClaimBatch> {
-        written(self.change(|memory, moment| memory.claim(&ask, gate, moment))).await
+        written(self.change(|state, moment| claim::claim(state, &request, filter, moment))).await
     }
 
     async fn settle(
         &self,
         session: &Name,
-        ends: Vec<Settlement>,
+        settlements: Vec<Settlement>,
     ) -> StoreResult<Vec<SettleResult>> {
-        let settled = self.change(|memory, moment| {
-            memory.catch_up(moment);
-            let settle = |end| memory.settle(session, end, moment);
-            Ok(ends.into_iter().map(settle).collect())
+        let settled = self.change(|state, moment| {
+            transitions::catch_up(state, moment);
+            let settle = |settlement| settle::settle(state, session, settlement, moment);
+            Ok(settlements.into_iter().map(settle).collect())
         });
         written(settled).await
     }
@@ -69,145 +76,83 @@ impl JobStore for EmbeddedStore {
     }
 
     async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
-        written(self.change(|memory, moment| Ok(memory.beat(session, lease, moment.now)))).await
+        let beat = |state: &mut StoreState, moment: ClockPair| {
+            Ok(reap::heartbeat(state, session, lease, moment.now))
+        };
+        written(self.change(beat)).await
     }
 
-    async fn reap(&self, most: usize, recoveries: u32) -> StoreResult<ReapResult> {
-        written(self.change(|memory, moment| Ok(memory.reap(most, recoveries, moment)))).await
+    async fn reap(&self, limit: usize, recoveries: u32) -> StoreResult<ReapResult> {
+        written(self.change(|state, moment| Ok(reap::reap(state, limit, recoveries, moment)))).await
     }
 
     async fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
-        written(self.change(|memory, moment| Ok(memory.disown(session, known, moment)))).await
+        let release = |state: &mut StoreState, moment| {
+            Ok(reap::release_unknown(state, session, known, moment))
+        };
+        written(self.change(release)).await
     }
 
     fn changed(&self) -> impl Future<Output = ()> + Send {
-        self.shared.bell.notified()
+        self.shared.changed.notified()
     }
 
     async fn lanes(&self) -> StoreResult<Vec<Name>> {
-        self.read(|memory| Ok(memory.busy_lanes()))
+        self.read(|state| Ok(state.lanes.busy_names()))
     }
+}
 
+impl TenantStore for EmbeddedStore {
     async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
-        written(self.change(|memory, _| {
-            memory.set_usual(rule);
+        written(self.change(|state, _| {
+            tenants::set_default_rule(state, rule);
             Ok(())
         }))
         .await
     }
 
     async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> StoreResult<()> {
-        written(self.change(|memory, _| {
-            memory.set_rule(tenant, rule);
+        written(self.change(|state, _| {
+            tenants::set_rule(state, tenant, rule);
             Ok(())
         }))
         .await
     }
 
     async fn remove_rule(&self, tenant: &Name) -> StoreResult<()> {
-        written(self.change(|memory, _| {
-            memory.unset_rule(tenant);
+        written(self.change(|state, _| {
+            tenants::remove_rule(state, tenant);
             Ok(())
         }))
         .await
     }
 
-    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
-        written(self.change(|memory, _| memory.set_pause(scope, PauseWrite::Stopped))).await
-    }
-
-    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
-        written(self.change(|memory, _| memory.set_pause(scope, PauseWrite::Running))).await
-    }
-
-    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
-        let begun = self.change(|memory, moment| memory.begin_cancel(scope, moment));
-        match written(begun).await? {
-            Some(cancel) => self.cancel_all(cancel).await,
-            None => Ok(0),
-        }
-    }
-
-    async fn release_deferred(&self, tenant: &Name, most: u64) -> StoreResult<u64> {
-        written(self.change(|memory, moment| Ok(memory.release(tenant, most, moment)))).await
-    }
-
-    async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
-        written(self.change(|memory, moment| {
-            memory.open(spec, moment);
-            Ok(())
-        }))
-        .await
-    }
-
-    async fn close(&self, action: &Name) -> StoreResult<()> {
-        written(self.change(|memory, moment| memory.close(action, moment))).await
-    }
-
-    async fn action(&self, id: &Name) -> StoreResult<Option<ActionReport>> {
-        self.read(|memory| memory.action_report(id).map_err(failed))
-    }
-
-    async fn remaining(&self, action: &Name) -> StoreResult<RemainingWork> {
-        self.read(|memory| memory.remaining(action).map_err(failed))
-    }
-
-    async fn actions(&self, page: PageRequest) -> StoreResult<Vec<ActionReport>> {
-        self.read(|memory| memory.action_reports(&page).map_err(failed))
-    }
-
-    async fn take_finished(&self, ask: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
-        let overdue = self.change(|memory, moment| {
-            memory.catch_up(moment);
-            memory.overdue(ask.most, moment);
-            let left = memory.left_over(ask.most);
-            Ok(left
-                .into_iter()
-                .map(|id| memory.cancel_rest(id))
-                .collect::<Vec<_>>())
-        });
-        for cancel in written(overdue).await? {
-            self.cancel_all(cancel).await?;
-        }
-        written(self.change(|memory, moment| {
-            memory.catch_up(moment);
-            Ok(memory.ripe(ask, moment.now))
-        }))
-        .await
-    }
-
-    async fn mark_notified(&self, action: &Name) -> StoreResult<()> {
-        written(self.change(|memory, _| memory.mark_notified(action))).await
-    }
-
-    async fn outcomes(
-        &self,
-        action: &Name,
-        after: u64,
-        most: usize,
-    ) -> StoreResult<Vec<JobOutcome>> {
-        self.read(|memory| memory.outcomes(action, after, most).map_err(failed))
-    }
-
-    async fn job_counts(&self) -> StoreResult<JobCounts> {
-        self.read(|memory| Ok(memory.total))
+    async fn release_deferred(&self, tenant: &Name, limit: u64) -> StoreResult<u64> {
+        let release = |state: &mut StoreState, moment| {
+            Ok(tenants::release_deferred(state, tenant, limit, moment))
+        };
+        written(self.change(release)).await
     }
 
     async fn active_tenants(&self) -> StoreResult<u64> {
-        self.read(|memory| Ok(memory.active))
+        self.read(|state| Ok(state.tenants.active))
     }
 
     async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        self.read(|memory| Ok(memory.tenant_report(name)))
+        self.read(|state| Ok(state.tenants.by_name(name).map(TenantState::report)))
     }
 
     async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
-        self.read(|memory| Ok(memory.tenant_reports(&page)))
+        self.read(|state| {
+            let tenants = state.tenants.page(&page);
+            let known = tenants.filter_map(|id| state.tenants.get(id));
+            Ok(known.map(TenantState::report).collect())
+        })
     }
 
     async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        written(self.change(|memory, moment| {
-            memory.snapshot(keep, moment);
+        written(self.change(|state, moment| {
+            tenants::sample_congestion(state, keep, moment);
             Ok(())
         }))
         .await
@@ -216,57 +161,139 @@ impl JobStore for EmbeddedStore {
     async fn congestion_history(
         &self,
         tenant: &Name,
-        most: usize,
+        limit: usize,
     ) -> StoreResult<Vec<CongestionSample>> {
-        self.read(|memory| Ok(memory.history(tenant, most)))
+        self.read(|state| Ok(tenants::congestion_history(state, tenant, limit)))
     }
 
     async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
-        written(self.change(|memory, moment| memory.reset(tenant, moment))).await
+        written(self.change(|state, moment| tenants::reset_congestion(state, tenant, moment))).await
+    }
+}
+
+impl ActionStore for EmbeddedStore {
+    async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
+        written(self.change(|state, moment| {
+            actions::open(state, spec, moment);
+            Ok(())
+        }))
+        .await
     }
 
-    async fn dead_letters(&self, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
-        self.read(|memory| memory.dead(after, most).map_err(failed))
+    async fn close(&self, action: &Name) -> StoreResult<()> {
+        written(self.change(|state, moment| actions::close(state, action, moment))).await
     }
 
-    async fn requeue(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
-        let _turn = self.shared.letters.lock().await;
-        self.caught_up().await?;
-        let pick = self.read(|memory| Ok(memory.pick_of(pick)))?;
-        self.each_letter(&pick, LetterAction::Revive, u64::MAX)
+    async fn action(&self, id: &Name) -> StoreResult<Option<ActionReport>> {
+        self.read(|state| actions::action_report(state, id).map_err(failed))
+    }
+
+    async fn remaining(&self, action: &Name) -> StoreResult<RemainingWork> {
+        self.read(|state| remaining::remaining(state, action).map_err(failed))
+    }
+
+    async fn actions(&self, page: PageRequest) -> StoreResult<Vec<ActionReport>> {
+        self.read(|state| actions::action_reports(state, &page).map_err(failed))
+    }
+
+    async fn take_finished(&self, query: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
+        let overdue = self.change(|state, moment| {
+            transitions::catch_up(state, moment);
+            actions::fail_overdue(state, query.most, moment);
+            let unfinished = actions::unfinished_cancels(state, query.most);
+            let rest = unfinished
+                .into_iter()
+                .map(|id| cancel::cancel_rest(state, id));
+            Ok(rest.collect::<Vec<_>>())
+        });
+        for cancel in written(overdue).await? {
+            self.cancel_all(cancel).await?;
+        }
+        written(self.change(|state, moment| {
+            transitions::catch_up(state, moment);
+            Ok(actions::take_finished(state, query, moment.now))
+        }))
+        .await
+    }
+
+    async fn mark_notified(&self, action: &Name) -> StoreResult<()> {
+        written(self.change(|state, _| actions::mark_notified(state, action))).await
+    }
+
+    async fn outcomes(
+        &self,
+        action: &Name,
+        after: u64,
+        limit: usize,
+    ) -> StoreResult<Vec<JobOutcome>> {
+        self.read(|state| actions::outcomes(state, action, after, limit).map_err(failed))
+    }
+}
+
+impl DeadLetterStore for EmbeddedStore {
+    async fn dead_letters(&self, after: u64, limit: usize) -> StoreResult<Vec<DeadLetter>> {
+        self.read(|state| dead_letters::list_dead_letters(state, after, limit).map_err(failed))
+    }
+
+    async fn requeue(&self, filter: &DeadLetterFilter) -> StoreResult<u64> {
+        self.change_letters(filter, |state, letters| {
+            let op = WriteOp::Letters(LetterOp::Requeued(letters));
+            state.log.record_synced(op);
+        })
+        .await
+    }
+
+    async fn purge(&self, filter: &DeadLetterFilter) -> StoreResult<u64> {
+        self.change_letters(filter, dead_letters::purge_letters)
             .await
     }
+}
 
-    async fn purge(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
-        let _turn = self.shared.letters.lock().await;
-        self.caught_up().await?;
-        let pick = self.read(|memory| Ok(memory.pick_of(pick)))?;
-        self.each_letter(&pick, LetterAction::Purge, u64::MAX).await
+impl StoreControl for EmbeddedStore {
+    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
+        written(self.change(|state, _| tenants::set_pause(state, scope, PauseWrite::Paused))).await
+    }
+
+    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
+        written(self.change(|state, _| tenants::set_pause(state, scope, PauseWrite::Running))).await
+    }
+
+    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
+        let begun = self.change(|state, moment| cancel::begin_cancel(state, scope, moment));
+        match written(begun).await? {
+            Some(cancel) => self.cancel_all(cancel).await,
+            None => Ok(0),
+        }
+    }
+
+    async fn job_counts(&self) -> StoreResult<JobCounts> {
+        self.read(|state| Ok(state.counts))
     }
 
     async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {
-        let _turn = self.shared.letters.lock().await;
-        self.caught_up().await?;
-        let old = LetterPick::Before(dead_before);
-        let letters = self.each_letter(&old, LetterAction::Purge, 1).await?;
-        let swept = written(self.change(|memory, moment| Ok(memory.tidy(moment)))).await?;
-        let mut memory = self.shared.enter()?;
-        for action in swept.actions() {
-            memory.forget_action(action);
+        let _guard = self.shared.letters.lock().await;
+        self.flush().await?;
+        let old = LetterFilter::Before(dead_before);
+        let letters = self.each_page(&old, dead_letters::purge_letters, 1).await?;
+        let sweep = self.change(|state, moment| Ok(collect_garbage::begin_sweep(state, moment)));
+        let swept = written(sweep).await?;
+        let mut state = self.shared.enter()?;
+        for action in swept.take_actions() {
+            state.actions.remove(action);
         }
-        Ok(letters + swept.gone())
+        Ok(letters + swept.removed())
     }
 
     async fn audit(&self) -> StoreResult<u64> {
-        let reader = self.shared.files.reading()?;
-        let (reply, answer) = oneshot::channel();
-        let ask = RecountAsk { reader, reply };
-        self.shared.enter()?.recounts.push(ask);
-        self.shared.call_the_writer();
-        let answer = answer.await.unwrap_or_else(|_| Err(StoreError::closed()));
-        let mut recount = answer?;
+        let reader = self.shared.files.open_reader()?;
+        let (reply, response) = oneshot::channel();
+        let request = AuditRequest { reader, reply };
+        self.shared.enter()?.log.audits.push(request);
+        self.shared.wake_writer();
+        let started = response.await.unwrap_or_else(|_| Err(StoreError::closed()));
+        let mut audit = started?;
         loop {
-            if let Some(difference) = recount.step().map_err(failed)? {
+            if let Some(difference) = audit.step().map_err(failed)? {
                 return Ok(difference);
             }
             tokio::task::yield_now().await;
@@ -274,110 +301,111 @@ impl JobStore for EmbeddedStore {
     }
 
     fn take_warning(&self) -> Option<String> {
-        let broken = self.shared.files.was_broken();
-        broken.then(|| BROKEN.to_owned())
+        let is_broken = self.shared.files.take_broken();
+        is_broken.then(|| BROKEN.to_owned())
     }
 }
 
 impl EmbeddedStore {
-    /// Does something to memory, and answers when what it changed is written.
+    /// Changes the state, and returns a receiver that resolves when the change is written.
     fn change<T>(
         &self,
-        act: impl FnOnce(&mut StoreState, ClockPair) -> Result<T, StoreError>,
-    ) -> Answered<T> {
-        let mut memory = self.shared.enter()?;
+        change: impl FnOnce(&mut StoreState, ClockPair) -> Result<T, StoreError>,
+    ) -> Changed<T> {
+        let mut state = self.shared.enter()?;
         let moment = self.shared.clock.moment();
-        let before = memory.pending.len();
-        let done = act(&mut memory, moment);
-        let rings = std::mem::take(&mut memory.rings);
-        let written = (memory.pending.len() > before).then(|| {
-            let (tell, written) = oneshot::channel();
-            memory.waiters.push(tell);
-            self.shared.call_the_writer();
+        let before = state.log.len();
+        let result = change(&mut state, moment);
+        let has_news = std::mem::take(&mut state.has_news);
+        let written = (state.log.len() > before).then(|| {
+            let (waiter, written) = oneshot::channel();
+            state.log.waiters.push(waiter);
+            self.shared.wake_writer();
             written
         });
-        drop(memory);
-        if rings {
-            self.shared.bell.notify_waiters();
+        drop(state);
+        if has_news {
+            self.shared.changed.notify_waiters();
         }
-        Ok((done?, written))
+        Ok((result?, written))
     }
 
-    /// Looks at memory after its time has caught up.
-    fn read<T>(&self, see: impl FnOnce(&StoreState) -> Result<T, StoreError>) -> StoreResult<T> {
-        let mut memory = self.shared.enter()?;
-        memory.catch_up(self.shared.clock.moment());
-        see(&memory)
+    /// Reads the state after it caught up with the clock.
+    fn read<T>(&self, read: impl FnOnce(&StoreState) -> Result<T, StoreError>) -> StoreResult<T> {
+        let mut state = self.shared.enter()?;
+        transitions::catch_up(&mut state, self.shared.clock.moment());
+        read(&state)
     }
 
-    /// Waits until the disk knows what memory does: letters are read there, and one that is counted already may
-    /// still be on its way.
-    async fn caught_up(&self) -> StoreResult<()> {
-        let (tell, told) = oneshot::channel();
-        self.shared.enter()?.waiters.push(tell);
-        self.shared.call_the_writer();
-        told.await.unwrap_or_else(|_| Err(StoreError::closed()))
+    /// Waits until the disk has all changes so far. Dead letters are read from the disk, and a counted
+    /// letter may not be there yet.
+    async fn flush(&self) -> StoreResult<()> {
+        let (waiter, written) = oneshot::channel();
+        self.shared.enter()?.log.waiters.push(waiter);
+        self.shared.wake_writer();
+        written.await.unwrap_or_else(|_| Err(StoreError::closed()))
     }
 
     /// Cancels piece by piece.
     async fn cancel_all(&self, mut cancel: PendingCancel) -> StoreResult<u64> {
         loop {
-            let piece = self.change(|memory, moment| memory.cancel_piece(&mut cancel, moment));
+            let piece =
+                self.change(|state, moment| cancel::cancel_piece(state, &mut cancel, moment));
             if !written(piece).await? {
                 return Ok(cancel.count);
             }
         }
     }
 
-    /// Does something to all letters that are meant, piece by piece.
-    async fn each_letter(
+    async fn change_letters(
         &self,
-        pick: &LetterPick,
-        what: LetterAction,
-        most: u64,
+        filter: &DeadLetterFilter,
+        change: impl Fn(&mut StoreState, Vec<LetterWrite>),
+    ) -> StoreResult<u64> {
+        let _guard = self.shared.letters.lock().await;
+        self.flush().await?;
+        let filter = self.read(|state| Ok(dead_letters::resolve_filter(state, filter)))?;
+        self.each_page(&filter, change, u64::MAX).await
+    }
+
+    /// Changes selected dead letters page by page, until at least `enough` are changed.
+    async fn each_page(
+        &self,
+        filter: &LetterFilter,
+        change: impl Fn(&mut StoreState, Vec<LetterWrite>),
+        enough: u64,
     ) -> StoreResult<u64> {
         let (mut count, mut after) = (0, 0);
         loop {
-            let piece = self.change(|memory, _| {
-                let LetterPage { letters, next } = memory.pick(pick, after).map_err(failed)?;
-                let picked = int_codec::many(letters.len());
-                if picked > 0 {
-                    match what {
-                        LetterAction::Revive => {
-                            memory.record_synced(WriteOp::Letters(LetterOp::Revived(letters)));
-                        }
-                        LetterAction::Purge => memory.purge(letters),
-                    }
+            let page = self.change(|state, _| {
+                let page = dead_letters::read_page(state, filter, after);
+                let LetterPage { letters, next } = page.map_err(failed)?;
+                let selected = to_count(letters.len());
+                if selected > 0 {
+                    change(state, letters);
                 }
-                Ok((picked, next))
+                Ok((selected, next))
             });
-            let (picked, next) = written(piece).await?;
-            count += picked;
+            let (selected, next) = written(page).await?;
+            count += selected;
             match next {
-                Some(next) if count < most => after = next,
+                Some(next) if count < enough => after = next,
                 _ => return Ok(count),
             }
         }
     }
 }
 
-/// What is done to dead letters.
-#[derive(Clone, Copy)]
-enum LetterAction {
-    Revive,
-    Purge,
-}
+/// The result of a change, and a receiver that resolves when it is written.
+type Changed<T> = Result<(T, Option<oneshot::Receiver<Result<(), StoreError>>>), StoreError>;
 
-/// What was done, and who says when it is written.
-type Answered<T> = Result<(T, Option<oneshot::Receiver<Result<(), StoreError>>>), StoreError>;
-
-/// Waits until it is written.
-async fn written<T>(answered: Answered<T>) -> StoreResult<T> {
-    let (done, written) = answered?;
+/// Waits until a change is written.
+async fn written<T>(changed: Changed<T>) -> StoreResult<T> {
+    let (result, written) = changed?;
     if let Some(written) = written {
         written
             .await
             .unwrap_or_else(|_| Err(StoreError::closed()))?;
     }
-    Ok(done)
+    Ok(result)
 }

@@ -1,20 +1,20 @@
-//! Where a process can be made to die, for tests of what a crash leaves.
+//! Points at which a test can kill the process.
 //!
-//! With the feature `failpoints`, the variable `OUTFLOW_FAILPOINT=name:count` ends the process at the
-//! `count`th passing of a point: `commit`, or `submitted`, `claimed`, `settled` or `changed` for a commit
-//! that holds such a change, before it, or after it with `+` behind the name (`submitted+:3`). With
-//! `OUTFLOW_FAILPOINT=record` a line is printed for each point that is passed, so that a test knows how
-//! many there are. Without the feature there is nothing here.
+//! With the feature `failpoints`, the variable `OUTFLOW_FAILPOINT=name:count` ends the process when it
+//! passes a point for the `count`th time. A point is `commit`, or `submitted`, `claimed`, `settled` or
+//! `changed` for a commit with such a change. The process ends before the commit, or after it with `+`
+//! after the name (`submitted+:3`). `OUTFLOW_FAILPOINT=record` prints a line for each passed point, so
+//! that a test can count them. Without the feature the points do nothing.
 
-use super::write_op::{MarkState, WriteOp, WriteStep};
+use super::disk::write_op::{MarkState, WriteOp, WriteStep};
 
-/// The kinds of change that a transaction holds.
+/// The points of a transaction.
 pub(super) type Points = Vec<&'static str>;
 
-/// What a transaction is about to hold.
+/// Returns the points of a transaction.
 pub(super) fn points(steps: &[WriteStep]) -> Points {
     if cfg!(feature = "failpoints") {
-        let mut points: Points = steps.iter().map(|step| point(&step.change)).collect();
+        let mut points: Points = steps.iter().map(|step| point(&step.op)).collect();
         points.push("commit");
         points.sort_unstable();
         points.dedup();
@@ -24,8 +24,8 @@ pub(super) fn points(steps: &[WriteStep]) -> Points {
     }
 }
 
-fn point(change: &WriteOp) -> &'static str {
-    match change {
+fn point(op: &WriteOp) -> &'static str {
+    match op {
         WriteOp::Submit(_) => "submitted",
         WriteOp::Mark(mark) if mark.state == MarkState::Claimed => "claimed",
         WriteOp::Over(_) | WriteOp::Mark(_) | WriteOp::Unmark(_) => "settled",
@@ -33,12 +33,12 @@ fn point(change: &WriteOp) -> &'static str {
     }
 }
 
-/// A transaction begins.
+/// Passes the points before a commit.
 pub(super) fn before(points: &[&str]) {
     pass(points, "");
 }
 
-/// A transaction was committed, and nobody was told.
+/// Passes the points after a commit, before any response.
 pub(super) fn after(points: &[&str]) {
     pass(points, "+");
 }
@@ -51,16 +51,16 @@ fn pass(points: &[&str], side: &str) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    static ASKED: OnceLock<PointQuery> = OnceLock::new();
+    static REQUEST: OnceLock<PointRequest> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
-    let asked = ASKED.get_or_init(|| {
+    let request = REQUEST.get_or_init(|| {
         let text = std::env::var("OUTFLOW_FAILPOINT").unwrap_or_default();
-        PointQuery::read(&text)
+        PointRequest::parse(&text)
     });
-    match asked {
-        PointQuery::Record if side.is_empty() => record(points),
-        PointQuery::Nothing | PointQuery::Record => {}
-        PointQuery::Die { name, count } => {
+    match request {
+        PointRequest::Record if side.is_empty() => record(points),
+        PointRequest::Nothing | PointRequest::Record => {}
+        PointRequest::Die { name, count } => {
             let here = points.iter().any(|point| format!("{point}{side}") == *name);
             if here && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *count {
                 std::process::abort();
@@ -69,17 +69,17 @@ fn pass(points: &[&str], side: &str) {
     }
 }
 
-/// What is asked of the points.
+/// The request of the environment.
 #[cfg(feature = "failpoints")]
-enum PointQuery {
+enum PointRequest {
     Nothing,
     Record,
     Die { name: String, count: u64 },
 }
 
 #[cfg(feature = "failpoints")]
-impl PointQuery {
-    fn read(text: &str) -> Self {
+impl PointRequest {
+    fn parse(text: &str) -> Self {
         let point = text.split_once(':');
         let point = point.and_then(|(name, count)| Some((name.to_owned(), count.parse().ok()?)));
         match point {
@@ -90,13 +90,13 @@ impl PointQuery {
     }
 }
 
-/// Whole lines in one write, so that they do not mix with those of others.
+/// Prints all lines in one write, so that they do not mix with other output.
 #[cfg(feature = "failpoints")]
 fn record(points: &[&str]) {
     use std::io::Write;
 
     let lines = points.iter().map(|point| format!("passed {point}\n"));
     let lines = lines.collect::<Vec<_>>().concat();
-    // Whoever records reads it; nobody else does.
-    let _unheard = std::io::stderr().write_all(lines.as_bytes());
+    // Only a recording test reads it.
+    let _written = std::io::stderr().write_all(lines.as_bytes());
 }

@@ -1,9 +1,8 @@
-//! What meets in the writer, from inside. A store whose futures are polled by hand does one thing after the
-//! other, and its clock, which the writer reads between a commit and its publication, lets something else
-//! happen right there.
+//! Interleavings inside of the writer. The tests poll the futures of a store by hand, one after the other.
+//! The writer reads the clock between a commit and its publication, and the clock of these tests runs
+//! another step at that point.
 
 use std::pin::Pin;
-use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -11,8 +10,8 @@ use outflow_core::{ClockPair, ManualClock, Nanos};
 
 use super::*;
 use crate::{
-    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, DeadLetterFilter, JobCounts, JobEnd, JobStore,
-    Name, NewJob, Settlement, SubmitBatch,
+    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, DeadLetterFilter, DeadLetterStore, JobCounts,
+    JobEnd, JobQueue, Lock, Name, NewJob, Settlement, StoreControl, SubmitBatch, TenantStore,
 };
 
 type Act<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -26,39 +25,35 @@ fn poll<T>(act: &mut Act<T>) -> Option<T> {
     }
 }
 
-/// A time that moves when it is told to, and whose reader may meet somebody.
+/// A manual clock that may run a step when it is read.
 #[derive(Default)]
 struct SteppedClock {
     time: ManualClock,
-    guest: Mutex<Option<ScriptedStep>>,
+    step: Lock<Option<ScriptedStep>>,
 }
 
-/// What goes one step on, and no further, when the clock is read for the last of so many times.
+/// A future that is polled once, when the clock is read for the last of these times.
 struct ScriptedStep {
     readings: u32,
     act: Act<()>,
 }
 
 impl SteppedClock {
-    fn invite(&self, readings: u32, act: Act<()>) {
-        *self.guest.lock().expect("a guest") = Some(ScriptedStep { readings, act });
+    fn schedule(&self, readings: u32, act: Act<()>) {
+        *self.step.lock() = Some(ScriptedStep { readings, act });
     }
 
-    fn meet(&self) {
-        let guest = self
-            .guest
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let Some(mut guest) = guest else {
+    fn run_step(&self) {
+        let step = self.step.lock().take();
+        let Some(mut step) = step else {
             return;
         };
-        guest.readings -= 1;
-        if guest.readings > 0 {
-            *self.guest.lock().unwrap_or_else(PoisonError::into_inner) = Some(guest);
+        step.readings -= 1;
+        if step.readings > 0 {
+            *self.step.lock() = Some(step);
         } else {
-            // With the lock free: whoever goes on reads the clock, too.
-            assert!(poll(&mut guest.act).is_none(), "it is to be written");
+            // With the lock free: the step reads the clock, too.
+            assert!(poll(&mut step.act).is_none(), "it is to be written");
         }
     }
 }
@@ -73,12 +68,12 @@ impl Clock for SteppedClock {
     }
 
     fn moment(&self) -> ClockPair {
-        self.meet();
+        self.run_step();
         self.time.moment()
     }
 }
 
-/// A store and its writer, each of which goes on when it is polled.
+/// A store and its writer, both polled by the test.
 struct StoreUnderTest {
     store: EmbeddedStore,
     writer: Act<()>,
@@ -97,13 +92,13 @@ impl StoreUnderTest {
         }
     }
 
-    /// Writes what is pending.
+    /// Writes all pending changes.
     fn write(&mut self) {
         assert!(poll(&mut self.writer).is_none(), "the store was ended");
     }
 
     fn finish<T>(&mut self, mut act: Act<T>) -> T {
-        // A few cycles of the writer are all that anything takes.
+        // Every step takes a few cycles of the writer.
         for _ in 0..100 {
             if let Some(done) = poll(&mut act) {
                 return done;
@@ -120,16 +115,16 @@ impl StoreUnderTest {
         })
     }
 
-    fn tidy(&self, dead_before: WallTime) -> Act<()> {
+    fn sweep(&self, dead_before: WallTime) -> Act<()> {
         let store = self.store.clone();
         Box::pin(async move {
-            store.collect_garbage(dead_before).await.expect("tidied");
+            store.collect_garbage(dead_before).await.expect("collected");
         })
     }
 
     fn claim(&mut self, most: usize) -> ClaimBatch {
         let store = self.store.clone();
-        let ask = ClaimRequest {
+        let request = ClaimRequest {
             lane: name("mail"),
             session: name("w"),
             most,
@@ -137,9 +132,9 @@ impl StoreUnderTest {
             recoveries: 2,
             plan: None,
         };
-        let claims = self.finish(Box::pin(
-            async move { store.claim(ask, &mut AllowAll).await },
-        ));
+        let claims = self.finish(Box::pin(async move {
+            store.claim(request, &mut AllowAll).await
+        }));
         claims.expect("claimed")
     }
 
@@ -156,32 +151,32 @@ impl StoreUnderTest {
         settled.expect("settled");
     }
 
-    fn tally(&mut self) -> JobCounts {
+    fn counts(&mut self) -> JobCounts {
         let store = self.store.clone();
-        let tally = self.finish(Box::pin(async move { store.job_counts().await }));
-        tally.expect("counted")
+        let counts = self.finish(Box::pin(async move { store.job_counts().await }));
+        counts.expect("counted")
     }
 
-    fn is_balanced(&mut self) {
+    fn assert_balanced(&mut self) {
         let store = self.store.clone();
-        let recount = self.finish(Box::pin(async move { store.audit().await }));
-        assert_eq!(recount.expect("counted"), 0);
+        let audit = self.finish(Box::pin(async move { store.audit().await }));
+        assert_eq!(audit.expect("counted"), 0);
     }
 
-    /// A tenant that had a job and has had none for longer than it is remembered, and a tidying that is
-    /// about to look for such.
+    /// Makes a tenant that is idle for longer than the store keeps it, and starts a collection that is
+    /// about to find it.
     fn idle_tenant(&mut self) -> Act<()> {
         let submitted = self.submit(batch(1));
         self.finish(submitted);
         let jobs = self.claim(1).jobs;
         self.settle(&jobs, &done());
-        let noticed = self.tidy(LONG_AGO);
+        let noticed = self.sweep(LONG_AGO);
         self.finish(noticed);
         self.clock.time.advance(Duration::from_hours(2));
-        let mut tidy = self.tidy(LONG_AGO);
-        assert!(poll(&mut tidy).is_none(), "it waits for the writer");
+        let mut sweep = self.sweep(LONG_AGO);
+        assert!(poll(&mut sweep).is_none(), "it waits for the writer");
         self.write();
-        tidy
+        sweep
     }
 }
 
@@ -201,113 +196,113 @@ fn done() -> JobEnd {
     }
 }
 
-/// No letter is as old.
+/// Older than any dead letter.
 const LONG_AGO: WallTime = WallTime::from_unix_secs(0);
 
-// The clock is read once when the batch is decided and once when it is on the disk: the tidying looks for idle
-// tenants in between, and the tenant is none any more.
+// The writer reads the clock when it decides about the batch and when the batch is on the disk. The collection
+// looks for idle tenants in between, and the tenant is not idle any more.
 #[test]
-fn a_tenant_whose_jobs_are_being_written_is_not_forgotten() {
+fn garbage_collection_keeps_a_tenant_whose_jobs_are_being_written() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut room = StoreUnderTest::open(dir.path());
-    let tidy = room.idle_tenant();
-    let mut submit = room.submit(batch(3));
+    let mut test = StoreUnderTest::open(dir.path());
+    let sweep = test.idle_tenant();
+    let mut submit = test.submit(batch(3));
     assert!(poll(&mut submit).is_none());
-    room.clock.invite(2, tidy);
-    room.write();
+    test.clock.schedule(2, sweep);
+    test.write();
     assert!(poll(&mut submit).is_some(), "it is on the disk");
-    room.write();
-    assert_eq!(room.claim(1).jobs.len(), 1, "acknowledged");
-    room.is_balanced();
-    drop(room);
-    let mut room = StoreUnderTest::open(dir.path());
-    assert_eq!(room.tally().open(), 3, "and after a restart");
-    room.is_balanced();
+    test.write();
+    assert_eq!(test.claim(1).jobs.len(), 1, "acknowledged");
+    test.assert_balanced();
+    drop(test);
+    let mut test = StoreUnderTest::open(dir.path());
+    assert_eq!(test.counts().open(), 3, "and after a restart");
+    test.assert_balanced();
 }
 
-// The batch is written first, and what was idle before it is looked for in the same transaction.
+// One transaction writes the batch and removes idle tenants.
 #[test]
-fn a_tenant_that_comes_back_while_it_is_forgotten_is_taken() {
-    for tidies_first in [false, true] {
+fn a_batch_of_a_tenant_that_is_being_removed_is_accepted() {
+    for sweeps_first in [false, true] {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut room = StoreUnderTest::open(dir.path());
-        let mut tidy = room.idle_tenant();
-        let mut submit = room.submit(batch(3));
-        let mut acts = [&mut submit, &mut tidy];
-        if tidies_first {
+        let mut test = StoreUnderTest::open(dir.path());
+        let mut sweep = test.idle_tenant();
+        let mut submit = test.submit(batch(3));
+        let mut acts = [&mut submit, &mut sweep];
+        if sweeps_first {
             acts.reverse();
         }
         for act in acts {
             assert!(poll(act).is_none(), "it is to be written");
         }
-        room.write();
-        assert!(poll(&mut submit).is_some() && poll(&mut tidy).is_some());
-        assert_eq!(room.claim(1).jobs.len(), 1);
-        room.is_balanced();
-        drop(room);
-        let mut room = StoreUnderTest::open(dir.path());
-        assert_eq!(room.tally().open(), 3);
-        room.is_balanced();
+        test.write();
+        assert!(poll(&mut submit).is_some() && poll(&mut sweep).is_some());
+        assert_eq!(test.claim(1).jobs.len(), 1);
+        test.assert_balanced();
+        drop(test);
+        let mut test = StoreUnderTest::open(dir.path());
+        assert_eq!(test.counts().open(), 3);
+        test.assert_balanced();
     }
 }
 
-// Whoever asked for the purge went away before it was written: the letter is counted as failed and is still on
-// the disk when the tidying begins.
+// The caller of the purge leaves before it is written: the letter is counted as failed and is still on the disk
+// when the collection starts.
 #[test]
-fn a_letter_that_is_on_its_way_out_is_not_tidied_away_once_more() {
+fn garbage_collection_does_not_count_a_purged_letter_again() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut room = StoreUnderTest::open(dir.path());
-    let submitted = room.submit(batch(1));
-    room.finish(submitted);
-    let jobs = room.claim(1).jobs;
+    let mut test = StoreUnderTest::open(dir.path());
+    let submitted = test.submit(batch(1));
+    test.finish(submitted);
+    let jobs = test.claim(1).jobs;
     let failed = JobEnd::Failed {
         words: "no".to_owned(),
         result: None,
     };
-    room.settle(&jobs, &failed);
-    let store = room.store.clone();
+    test.settle(&jobs, &failed);
+    let store = test.store.clone();
     let mut purge: Act<_> = Box::pin(async move { store.purge(&DeadLetterFilter::All).await });
     assert!(poll(&mut purge).is_none(), "it waits for the writer");
-    room.write();
+    test.write();
     assert!(poll(&mut purge).is_none(), "it is to be written");
     drop(purge);
-    let tidy = room.tidy(WallTime::from_unix_secs(u32::MAX.into()));
-    room.finish(tidy);
-    let tally = room.tally();
-    assert_eq!((tally.dead, tally.failed), (0, 1));
-    room.is_balanced();
+    let sweep = test.sweep(WallTime::from_unix_secs(u32::MAX.into()));
+    test.finish(sweep);
+    let counts = test.counts();
+    assert_eq!((counts.dead, counts.failed), (0, 1));
+    test.assert_balanced();
 }
 
-// 9,000 are too late: a claim looks at some four thousand at most, and says that there is more to look at.
+// 9,000 jobs expired: a claim ends some four thousand at most, and reports that there is more to do.
 #[test]
-fn a_claim_ends_no_more_late_jobs_than_it_passes_over() {
+fn a_claim_expires_at_most_the_jobs_that_it_may_skip() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut room = StoreUnderTest::open(dir.path());
+    let mut test = StoreUnderTest::open(dir.path());
     let mut late = batch(9_000);
-    let deadline = room.clock.wall().saturating_add(Duration::from_secs(1));
+    let deadline = test.clock.wall().saturating_add(Duration::from_secs(1));
     for job in &mut late.jobs {
         job.deadline = Some(deadline);
     }
-    let submitted = room.submit(late);
-    room.finish(submitted);
-    room.clock.time.advance(Duration::from_secs(2));
-    let first = room.claim(1);
+    let submitted = test.submit(late);
+    test.finish(submitted);
+    test.clock.time.advance(Duration::from_secs(2));
+    let first = test.claim(1);
     assert!(first.expired < 5_000, "{}", first.expired);
     assert_eq!(first.next, Some(Duration::from_millis(1)));
-    let rest = room.claim(1).expired + room.claim(1).expired;
+    let rest = test.claim(1).expired + test.claim(1).expired;
     assert_eq!(first.expired + rest, 9_000);
-    room.is_balanced();
+    test.assert_balanced();
 }
 
-// A job ends, and its tenant's counts begin anew before that is written: both are in one transaction.
+// A job ends, and a reset clears its tenant's counts before that is written: one transaction has both.
 #[test]
-fn what_a_reset_forgot_is_not_back_after_a_restart() {
+fn counts_that_a_reset_cleared_stay_cleared_after_a_restart() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut room = StoreUnderTest::open(dir.path());
-    let submitted = room.submit(batch(2));
-    room.finish(submitted);
-    let jobs = room.claim(2).jobs;
-    let (store, end) = (room.store.clone(), done());
+    let mut test = StoreUnderTest::open(dir.path());
+    let submitted = test.submit(batch(2));
+    test.finish(submitted);
+    let jobs = test.claim(2).jobs;
+    let (store, end) = (test.store.clone(), done());
     let ends = jobs.iter().take(1).map(|job| Settlement {
         token: job.token,
         end: end.clone(),
@@ -315,58 +310,59 @@ fn what_a_reset_forgot_is_not_back_after_a_restart() {
     let ends = ends.collect();
     let mut settle: Act<_> = Box::pin(async move { store.settle(&name("w"), ends).await });
     assert!(poll(&mut settle).is_none(), "it is to be written");
-    let store = room.store.clone();
+    let store = test.store.clone();
     let mut reset: Act<_> = Box::pin(async move { store.reset_congestion(&name("a")).await });
     assert!(poll(&mut reset).is_none(), "with it");
-    room.write();
+    test.write();
     assert!(poll(&mut settle).is_some() && poll(&mut reset).is_some());
-    drop(room);
-    let mut room = StoreUnderTest::open(dir.path());
-    let store = room.store.clone();
-    let report = room.finish(Box::pin(async move { store.tenant(&name("a")).await }));
-    let tally = report.expect("read").expect("known").tally;
-    assert_eq!((tally.done, tally.open()), (0, 1));
-    room.is_balanced();
+    drop(test);
+    let mut test = StoreUnderTest::open(dir.path());
+    let store = test.store.clone();
+    let report = test.finish(Box::pin(async move { store.tenant(&name("a")).await }));
+    let counts = report.expect("read").expect("known").tally;
+    assert_eq!((counts.done, counts.open()), (0, 1));
+    test.assert_balanced();
 }
 
-// Five thousand rows are counted in pieces: what happens between two of them is not counted, and does not wait.
+// The audit counts five thousand rows in pieces: changes between two pieces do not count, and do not wait.
 #[test]
-fn a_recount_holds_nobody_up_and_counts_one_instant() {
+fn an_audit_blocks_no_caller_and_counts_one_instant() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut room = StoreUnderTest::open(dir.path());
-    let submitted = room.submit(batch(5_000));
-    room.finish(submitted);
-    let store = room.store.clone();
-    let mut recount: Act<_> = Box::pin(async move { store.audit().await });
-    assert!(poll(&mut recount).is_none(), "it waits for the writer");
-    room.write();
-    assert!(poll(&mut recount).is_none(), "a first piece");
-    let jobs = room.claim(3).jobs;
-    room.settle(&jobs, &done());
-    let submitted = room.submit(batch(7));
-    room.finish(submitted);
-    let difference = room.finish(recount);
+    let mut test = StoreUnderTest::open(dir.path());
+    let submitted = test.submit(batch(5_000));
+    test.finish(submitted);
+    let store = test.store.clone();
+    let mut audit: Act<_> = Box::pin(async move { store.audit().await });
+    assert!(poll(&mut audit).is_none(), "it waits for the writer");
+    test.write();
+    assert!(poll(&mut audit).is_none(), "a first piece");
+    let jobs = test.claim(3).jobs;
+    test.settle(&jobs, &done());
+    let submitted = test.submit(batch(7));
+    test.finish(submitted);
+    let difference = test.finish(audit);
     assert_eq!(difference.expect("counted"), 0);
-    room.is_balanced();
+    test.assert_balanced();
 }
 
-// One tenant was idle for long and one has work: the line of the first goes from memory and from the disk.
+// One tenant is idle for long and one has work: memory and disk lose the queue of the first.
 #[test]
-fn tenants_that_are_forgotten_take_their_lines_with_them() {
+fn removing_a_tenant_removes_its_queues() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut room = StoreUnderTest::open(dir.path());
-    let tidy = room.idle_tenant();
+    let mut test = StoreUnderTest::open(dir.path());
+    let sweep = test.idle_tenant();
     let mut other = batch(1);
     other.jobs[0].tenant = name("b");
-    let submitted = room.submit(other);
-    room.finish(submitted);
-    room.finish(tidy);
-    let memory = room.store.shared.lock();
-    assert_eq!((memory.tenants.len(), memory.places.len()), (1, 1));
-    let lines = memory
+    let submitted = test.submit(other);
+    test.finish(submitted);
+    test.finish(sweep);
+    let state = test.store.shared.lock();
+    assert_eq!(state.tenants.iter().count(), 1);
+    assert_eq!(state.lanes.queue_count(), 1);
+    let queues = state
         .reader
         .query_row("SELECT count(*) FROM line", [], |row| row.get(0));
-    assert_eq!(lines, Ok(1));
-    drop(memory);
-    room.is_balanced();
+    assert_eq!(queues, Ok(1));
+    drop(state);
+    test.assert_balanced();
 }

@@ -1,4 +1,4 @@
-//! What the handles of a store and its writer share.
+//! State that the handles of a store and its writer share.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,57 +6,59 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use outflow_core::Clock;
 use tokio::sync::Notify;
 
-use super::claims::ClaimState;
-use super::directory::StoreFiles;
+use super::disk::directory::StoreFiles;
+use super::disk::load::{inherit, load_state};
+use super::state::claims::ClaimState;
 use super::state::{StorePhase, StoreState};
 use crate::error::StoreError;
 
-/// What the handles and the writer share.
-pub(super) struct StoreShared {
-    pub(super) memory: Mutex<StoreState>,
+/// State that the handles and the writer share.
+pub(crate) struct StoreShared {
+    pub(super) state: Mutex<StoreState>,
+    /// Wakes a writer that has a thread.
     pub(super) work: Condvar,
-    /// Rings with it, for a writer without a thread.
-    pub(super) call: Notify,
-    pub(super) bell: Notify,
-    /// Dead letters are picked by one at a time: what is picked is still on the disk.
+    /// Wakes a writer without a thread.
+    pub(super) work_async: Notify,
+    /// Wakes callers that wait for jobs to claim.
+    pub(super) changed: Notify,
+    /// Serialises selections of dead letters: a selected letter stays on the disk until it is written.
     pub(super) letters: tokio::sync::Mutex<()>,
     pub(super) clock: Arc<dyn Clock + Send + Sync>,
-    pub(super) files: StoreFiles,
+    pub(crate) files: StoreFiles,
 }
 
 impl StoreShared {
-    /// A thread that panicked with the lock in hand left a step undone in memory, and none on the disk.
+    /// Locks the state. After a panic of another holder the state is incomplete and the disk is not, so
+    /// the next caller loads it again.
     pub(super) fn lock(&self) -> MutexGuard<'_, StoreState> {
-        self.memory.lock().unwrap_or_else(|poisoned| {
-            let mut memory = PoisonError::into_inner(poisoned);
-            memory.phase = memory.phase.max(StorePhase::Astray);
-            self.memory.clear_poison();
-            memory
+        self.state.lock().unwrap_or_else(|poisoned| {
+            let mut state = PoisonError::into_inner(poisoned);
+            state.phase = state.phase.max(StorePhase::OutOfSync);
+            self.state.clear_poison();
+            state
         })
     }
 
-    pub(super) fn call_the_writer(&self) {
+    pub(super) fn wake_writer(&self) {
         self.work.notify_one();
-        self.call.notify_one();
+        self.work_async.notify_one();
     }
 
-    pub(super) fn wait<'a>(
-        &self,
-        memory: MutexGuard<'a, StoreState>,
-    ) -> MutexGuard<'a, StoreState> {
-        let woken = self.work.wait(memory);
+    /// Waits for work, with the state unlocked meanwhile.
+    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, StoreState>) -> MutexGuard<'a, StoreState> {
+        let woken = self.work.wait(state);
         woken.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Memory that is in step with the disk.
+    /// Locks a state that agrees with the disk.
     pub(super) fn enter(&self) -> Result<MutexGuard<'_, StoreState>, StoreError> {
-        let mut memory = self.lock();
-        if memory.phase == StorePhase::Astray {
-            self.reload(&mut memory, Vec::new());
+        let mut state = self.lock();
+        if state.phase == StorePhase::OutOfSync {
+            self.reload(&mut state, Vec::new());
         }
-        match memory.phase {
-            StorePhase::Open => Ok(memory),
-            StorePhase::Astray => Err(StoreError::unreachable(
+        match state.phase {
+            StorePhase::Open => Ok(state),
+            StorePhase::OutOfSync => Err(StoreError::unreachable(
                 "the job store could not be read after its disk failed: it is tried again",
             )),
             StorePhase::Closed => Err(StoreError::closed()),
@@ -65,25 +67,25 @@ impl StoreShared {
 
     pub(super) fn end(&self) {
         self.lock().phase = StorePhase::Closed;
-        self.call_the_writer();
-        self.bell.notify_waiters();
+        self.wake_writer();
+        self.changed.notify_waiters();
     }
 
-    /// Reads everything from the disk again, and keeps what only memory knows: who holds which claim.
-    pub(super) fn reload(&self, memory: &mut StoreState, undo: Vec<ClaimState>) {
-        let Ok(reader) = self.files.reading() else {
+    /// Loads the state again, and keeps the sessions and their claims, which only memory has.
+    pub(super) fn reload(&self, state: &mut StoreState, undo: Vec<ClaimState>) {
+        let Ok(reader) = self.files.open_reader() else {
             return;
         };
-        if let Ok(mut fresh) = StoreState::load(reader, self.clock.moment()) {
-            fresh.inherit(memory, undo);
-            *memory = fresh;
+        if let Ok(mut fresh) = load_state(reader, self.clock.moment()) {
+            inherit(&mut fresh, state, undo);
+            *state = fresh;
         }
     }
 }
 
 impl fmt::Debug for StoreShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
+        f.debug_struct("StoreShared")
             .field("files", &self.files)
             .finish_non_exhaustive()
     }

@@ -1,282 +1,200 @@
-//! What the embedded store knows without reading: whose turn it is, who works on what, and all counts.
+//! State of the embedded store in memory: order, claims and counts.
 //!
-//! The order and the claims live here under one lock; the disk has the same in a form that is small to
-//! write. Whatever changes here is told in [`StoreState::pending`], in the same order, and nothing is told
-//! that did not happen. Every job is counted three times, for all, for its tenant and for its action,
-//! always by the same function.
+//! The state lives under one lock; the disk has the same data in a form that is small to write. Every
+//! change is recorded in [`WriteLog`], in the order in which it happens. Each table owns the data that
+//! changes together. The operations of [`ops`](super::ops) change several tables in one step.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+pub(crate) mod action;
+pub(crate) mod claims;
+pub(crate) mod class_queue;
+pub(crate) mod delayed;
+pub(crate) mod id_allocator;
+pub(crate) mod id_ranges;
+pub(crate) mod job_entry;
+pub(crate) mod lane;
+pub(crate) mod priority_classes;
+pub(crate) mod tenant;
+pub(crate) mod write_log;
 
-use outflow_core::{FairQueue, Nanos, Priority, WallTime, Weight};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use outflow_core::Priority;
 use rusqlite::Connection;
-use tokio::sync::oneshot;
 
-use super::action::ActionEntry;
-use super::audit::RecountAsk;
-use super::claims::ClaimTable;
-use super::class_queue::{ClassQueue, LaneTenant};
-use super::id_ranges::OpenRuns;
-use super::job_entry::JobPosition;
-use super::poison_isolation::IsolationDrain;
-use super::tenant::TenantState;
-use super::transitions::DelayedJob;
-use super::write_op::{WriteOp, WriteStep};
+use super::disk::write_op::WriteOp;
+use super::ops::poison_isolation::IsolationDrain;
 use crate::action::JobCounts;
-use crate::error::StoreError;
 use crate::name::Name;
-use crate::tenant::TenantRule;
+use crate::tenant::PageRequest;
+use action::ActionTable;
+use claims::ClaimTable;
+use delayed::DelayedJobs;
+use id_allocator::IdAllocator;
+use id_ranges::OpenRuns;
+use job_entry::JobPosition;
+use lane::{LaneTable, fair_weight};
+use tenant::{TenantState, TenantTable};
+use write_log::WriteLog;
 
-/// Everything, under one lock.
+/// The state under the store's lock.
 #[derive(Debug)]
-pub(super) struct StoreState {
-    /// Reads what is not in memory. Others wait meanwhile, which is shorter than handing it over.
-    pub(super) reader: Connection,
-    pub(super) lanes: BTreeMap<u32, LaneState>,
-    pub(super) lane_ids: HashMap<Name, u32>,
-    pub(super) tenants: HashMap<u32, TenantState>,
-    pub(super) tenant_ids: BTreeMap<Name, u32>,
-    /// What a tenant is served by that has no rule of its own.
-    pub(super) usual: TenantRule,
-    pub(super) places: HashMap<u32, JobPosition>,
-    pub(super) actions: HashMap<u32, ActionEntry>,
-    pub(super) action_ids: BTreeMap<Name, u32>,
-    pub(super) claims: ClaimTable,
-    /// Somebody is to go alone, and others wait for it.
-    pub(super) drain: Option<IsolationDrain>,
-    pub(super) waiting: HashMap<u64, DelayedJob>,
-    /// Jobs that wait for a span to pass.
-    pub(super) due: BTreeSet<(Nanos, u64)>,
-    /// Jobs that wait for a civil time.
-    pub(super) starts: BTreeSet<(WallTime, u64)>,
-    pub(super) runs: OpenRuns,
-    pub(super) total: JobCounts,
-    /// How many tenants have work.
-    pub(super) active: u64,
-    /// Where it was last looked for jobs that are too late: a lane, and a place in it.
-    pub(super) looked_at: (u32, usize),
-    /// Bytes of payloads that are here.
-    pub(super) weight: usize,
-    /// How often this store was opened.
-    pub(super) epoch: u64,
-    /// What the names begin with that nobody gave.
-    pub(super) mint: String,
-    /// The last job that memory heard of.
-    pub(super) last_seq: u64,
-    /// The last number that was given to a lane, tenant, line or action.
-    pub(super) last_id: u32,
-    pub(super) pending: Vec<WriteStep>,
-    pub(super) waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
-    pub(super) recounts: Vec<RecountAsk>,
-    /// Whether anything pending must be on the disk before its answer.
-    pub(super) urgent: bool,
-    /// Whether a claim may find something that it did not find before.
-    pub(super) rings: bool,
-    pub(super) phase: StorePhase,
+pub(crate) struct StoreState {
+    /// Reads rows that are not in memory. Callers wait meanwhile, which is shorter than a handover.
+    pub(crate) reader: Connection,
+    pub(crate) lanes: LaneTable,
+    pub(crate) tenants: TenantTable,
+    pub(crate) actions: ActionTable,
+    pub(crate) claims: ClaimTable,
+    pub(crate) delayed: DelayedJobs,
+    pub(crate) runs: OpenRuns,
+    pub(crate) ids: IdAllocator,
+    pub(crate) log: WriteLog,
+    /// Counts of all jobs.
+    pub(crate) counts: JobCounts,
+    /// Lanes wait until this job can run alone.
+    pub(crate) drain: Option<IsolationDrain>,
+    /// Bytes of the payloads in memory.
+    pub(crate) payload_bytes: usize,
+    /// A claim may now find a job that it did not find before.
+    pub(crate) has_news: bool,
+    pub(crate) phase: StorePhase,
 }
 
+/// Life of the state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum StorePhase {
+pub(crate) enum StorePhase {
     Open,
-    /// The disk refused, and what is here may be ahead of it: it has to be read anew.
-    Astray,
+    /// The disk failed and the state may be ahead of it: it must be loaded again.
+    OutOfSync,
     Closed,
 }
 
-/// One lane: its tenants in fair order.
-#[derive(Debug)]
-pub(super) struct LaneState {
-    pub(super) name: Name,
-    pub(super) order: FairQueue,
-    pub(super) seats: HashMap<u32, LaneTenant>,
-    /// Whose place in the order a slot is.
-    pub(super) slots: Vec<u32>,
-    /// Nobody goes before.
-    pub(super) shut_until: Nanos,
-    /// Jobs that wait or are under way.
-    pub(super) open: u64,
-}
-
-impl LaneState {
-    pub(super) fn new(name: Name) -> Self {
-        Self {
-            name,
-            order: FairQueue::new(),
-            seats: HashMap::new(),
-            slots: Vec::new(),
-            shut_until: Nanos::ZERO,
-            open: 0,
-        }
-    }
-}
-
 impl StoreState {
-    /// Whether there is nothing to write and nothing to count.
-    pub(super) fn is_idle(&self) -> bool {
-        self.pending.is_empty() && self.waiters.is_empty() && self.recounts.is_empty()
-    }
-
-    /// Tells what happened.
-    pub(super) fn record(&mut self, change: WriteOp) {
-        self.pending.push(WriteStep::from(change));
-    }
-
-    /// Something that is to be on the disk before the answer.
-    pub(super) fn record_synced(&mut self, change: WriteOp) {
-        self.urgent = true;
-        self.record(change);
-    }
-
-    /// A number for a lane, a tenant, a line or an action.
-    pub(super) const fn fresh_id(&mut self) -> u32 {
-        self.last_id += 1;
-        self.last_id
-    }
-
-    pub(super) fn lane_of(&mut self, name: &Name) -> u32 {
-        if let Some(id) = self.lane_ids.get(name) {
-            return *id;
+    pub(crate) fn new(reader: Connection) -> Self {
+        Self {
+            reader,
+            lanes: LaneTable::default(),
+            tenants: TenantTable::default(),
+            actions: ActionTable::default(),
+            claims: ClaimTable::default(),
+            delayed: DelayedJobs::default(),
+            runs: OpenRuns::default(),
+            ids: IdAllocator::default(),
+            log: WriteLog::default(),
+            counts: JobCounts::default(),
+            drain: None,
+            payload_bytes: 0,
+            has_news: false,
+            phase: StorePhase::Open,
         }
-        let id = self.fresh_id();
-        self.lane_ids.insert(name.clone(), id);
-        self.lanes.insert(id, LaneState::new(name.clone()));
-        self.record(WriteOp::Lane(id, name.clone()));
-        id
     }
 
-    pub(super) fn tenant_of(&mut self, name: &Name) -> u32 {
-        if let Some(id) = self.tenant_ids.get(name) {
-            return *id;
-        }
-        let id = self.fresh_id();
-        self.tenant_ids.insert(name.clone(), id);
-        let tenant = TenantState::new(name.clone(), self.usual.clone());
-        self.tenants.insert(id, tenant);
-        self.record(WriteOp::Tenant(id, name.clone()));
-        id
+    /// Returns the id of a lane, and adds an unknown lane.
+    pub(crate) fn lane_id(&mut self, name: &Name) -> u32 {
+        self.lanes.find(name).unwrap_or_else(|| {
+            let id = self.ids.next_id();
+            self.lanes.insert(id, name.clone());
+            self.log.record(WriteOp::Lane(id, name.clone()));
+            id
+        })
     }
 
-    /// The line of a class of a tenant in a lane.
-    pub(super) fn place_of(&mut self, lane: u32, tenant: u32, class: Priority) -> JobPosition {
-        let seat = self.lane_tenant_mut(lane, tenant);
-        let known = seat.map_or(0, |seat| seat.lines.get(class).id);
-        let mut place = JobPosition {
-            line: known,
+    /// Returns the id of a tenant, and adds an unknown tenant.
+    pub(crate) fn tenant_id(&mut self, name: &Name) -> u32 {
+        self.tenants.find(name).unwrap_or_else(|| {
+            let id = self.ids.next_id();
+            let rule = self.tenants.default_rule.clone();
+            self.tenants
+                .insert(id, TenantState::new(name.clone(), rule));
+            self.log.record(WriteOp::Tenant(id, name.clone()));
+            id
+        })
+    }
+
+    /// Returns the queue of a class of a tenant in a lane, and adds a missing queue.
+    pub(crate) fn position(&mut self, lane: u32, tenant: u32, class: Priority) -> JobPosition {
+        let known = self.lanes.tenant(lane, tenant);
+        let mut position = JobPosition {
+            queue: known.map_or(0, |known| known.queues.get(class).id),
             lane,
             tenant,
             class,
         };
-        if known != 0 {
-            return place;
+        if position.queue == 0 {
+            position.queue = self.ids.next_id();
+            self.add_queue(position);
+            self.log.record(WriteOp::Queue(position));
         }
-        place.line = self.fresh_id();
-        self.add_place(place);
-        self.record(WriteOp::Line(place));
-        place
+        position
     }
 
-    /// Makes room for a line, and for its tenant in its lane.
-    pub(super) fn add_place(&mut self, place: JobPosition) {
-        self.places.insert(place.line, place);
-        let (Some(lane), Some(tenant)) = (
-            self.lanes.get_mut(&place.lane),
-            self.tenants.get_mut(&place.tenant),
-        ) else {
-            return;
-        };
-        tenant.idle_since = None;
-        let seat = lane.seats.entry(place.tenant).or_insert_with(|| {
-            let handle = lane.order.join(claim_of(&tenant.rule), Priority::Normal);
-            let slot = usize::try_from(handle.slot()).unwrap_or(usize::MAX);
-            if lane.slots.len() <= slot {
-                lane.slots.resize(slot + 1, 0);
-            }
-            if let Some(of) = lane.slots.get_mut(slot) {
-                *of = place.tenant;
-            }
-            tenant.lanes.push(place.lane);
-            LaneTenant::new(handle)
-        });
-        seat.lines.get_mut(place.class).id = place.line;
-        self.arrange(place.tenant);
+    /// Adds a queue, and its tenant to its lane.
+    pub(crate) fn add_queue(&mut self, position: JobPosition) {
+        let tenant = self.tenants.get_mut(position.tenant);
+        self.lanes.add_queue(position, tenant);
+        self.update_hold(position.tenant);
     }
 
-    pub(super) fn lane_tenant_mut(&mut self, lane: u32, tenant: u32) -> Option<&mut LaneTenant> {
-        self.lanes.get_mut(&lane)?.seats.get_mut(&tenant)
-    }
-
-    pub(super) fn line(&self, place: JobPosition) -> Option<&ClassQueue> {
-        let seat = self.lanes.get(&place.lane)?.seats.get(&place.tenant)?;
-        Some(seat.lines.get(place.class))
-    }
-
-    pub(super) fn line_mut(&mut self, place: JobPosition) -> Option<&mut ClassQueue> {
-        let seat = self.lane_tenant_mut(place.lane, place.tenant)?;
-        Some(seat.lines.get_mut(place.class))
-    }
-
-    /// Puts a tenant aside in a lane until an instant.
-    pub(super) fn park(&mut self, lane: u32, tenant: u32, until: Nanos) {
-        let lane = self.lanes.get_mut(&lane);
-        let seat = lane.and_then(|lane| Some((lane.seats.get(&tenant)?.handle, lane)));
-        if let Some((handle, lane)) = seat {
-            lane.order.block_until(handle, until);
-        }
-    }
-
-    /// Stops or lets go a tenant in all lanes, by what holds it.
-    pub(super) fn arrange(&mut self, tenant: u32) {
-        let Some(state) = self.tenants.get(&tenant) else {
+    /// Pauses or resumes a tenant in the order of all its lanes, as its state demands.
+    pub(crate) fn update_hold(&mut self, tenant: u32) {
+        let Some(state) = self.tenants.get(tenant) else {
             return;
         };
         let held = state.is_held();
         for id in &state.lanes {
-            let Some(lane) = self.lanes.get_mut(id) else {
+            let Some(lane) = self.lanes.get_mut(*id) else {
                 continue;
             };
-            let Some(seat) = lane.seats.get(&tenant) else {
+            let Some(member) = lane.tenants.get(&tenant) else {
                 continue;
             };
             if held {
-                lane.order.pause(seat.handle);
+                lane.order.pause(member.handle);
             } else {
-                lane.order.resume(seat.handle);
-                self.rings = true;
+                lane.order.resume(member.handle);
+                self.has_news = true;
             }
         }
     }
 
-    /// Puts a tenant's seat in a lane in order after its lines changed: whether it has work, and with
-    /// which claim.
-    pub(super) fn update_lane_tenant(&mut self, lane: u32, tenant: u32) {
-        let Some(lane) = self.lanes.get_mut(&lane) else {
+    /// Updates a tenant's place in the order of a lane after a change of its queues.
+    pub(crate) fn update_order(&mut self, lane: u32, tenant: u32) {
+        let Some(lane) = self.lanes.get_mut(lane) else {
             return;
         };
-        let Some(seat) = lane.seats.get_mut(&tenant) else {
+        let Some(member) = lane.tenants.get_mut(&tenant) else {
             return;
         };
-        match seat.best_waiting() {
-            Some(best) => {
-                if best != seat.best
-                    && let Some(tenant) = self.tenants.get(&tenant)
-                {
-                    seat.best = best;
-                    lane.order
-                        .reweight(seat.handle, claim_of(&tenant.rule), best);
-                }
-                lane.order.enter(seat.handle);
-            }
-            None => lane.order.set_idle(seat.handle),
+        let Some(best) = member.best_waiting() else {
+            lane.order.set_idle(member.handle);
+            return;
+        };
+        if best != member.best
+            && let Some(tenant) = self.tenants.get(tenant)
+        {
+            member.best = best;
+            let weight = fair_weight(&tenant.rule);
+            lane.order.reweight(member.handle, weight, best);
         }
+        lane.order.enter(member.handle);
     }
 }
 
-/// A tenant's weight times its priority; the class of its best job multiplies it once more, by the order
-/// itself.
-pub(super) fn claim_of(rule: &TenantRule) -> Weight {
-    let factor = match rule.priority {
-        Priority::Low => 1,
-        Priority::Normal => 4,
-        Priority::High => 16,
+/// Returns the values of a page, in the order of names.
+fn names_after<'a>(
+    ids: &'a BTreeMap<Name, u32>,
+    page: &PageRequest,
+) -> impl Iterator<Item = u32> + use<'a> {
+    let after = page.after.clone();
+    let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let limit = match page.most {
+        0 => DEFAULT_PAGE,
+        limit => limit,
     };
-    Weight::new(rule.weight.as_u32().saturating_mul(factor)).unwrap_or(Weight::ONE)
+    let names = ids.range::<Name, _>((after, Bound::Unbounded));
+    names.map(|(_, id)| *id).take(limit)
 }
+
+/// The size of a page without a limit: enough for a screen, and read in a moment.
+const DEFAULT_PAGE: usize = 1_000;

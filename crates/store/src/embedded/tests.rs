@@ -1,4 +1,4 @@
-//! A disk that is full, from inside: only the writer's own connection can be told to find no more room.
+//! A full disk, from inside: only the writer's own connection can limit the pages of the database.
 
 use std::sync::Arc;
 use std::thread;
@@ -9,7 +9,8 @@ use tokio::runtime::Builder;
 
 use super::*;
 use crate::{
-    AllowAll, ClaimRequest, JobEnd, JobStore, Name, NewJob, SettleResult, Settlement, SubmitBatch,
+    AllowAll, ClaimRequest, JobEnd, JobQueue, Name, NewJob, SettleResult, Settlement, StoreControl,
+    SubmitBatch,
 };
 
 fn name(text: &str) -> Name {
@@ -21,7 +22,7 @@ fn batch(jobs: usize) -> SubmitBatch {
     SubmitBatch::from_jobs(vec![job; jobs])
 }
 
-fn ask(most: usize) -> ClaimRequest {
+fn request(most: usize) -> ClaimRequest {
     ClaimRequest {
         lane: name("mail"),
         session: name("w"),
@@ -32,7 +33,7 @@ fn ask(most: usize) -> ClaimRequest {
     }
 }
 
-/// Runs something in a store whose database has this many pages at most.
+/// Runs a test in a store whose database has a limited number of pages.
 fn within_pages(pages: u32, act: impl AsyncFnOnce(&EmbeddedStore)) {
     let dir = tempfile::tempdir().expect("a directory");
     let clock = Arc::new(ManualClock::default());
@@ -48,22 +49,22 @@ fn within_pages(pages: u32, act: impl AsyncFnOnce(&EmbeddedStore)) {
 
 // 100 pages of 2 kB hold some 400 jobs of 400 bytes: the disk is full after a few batches of 50.
 #[test]
-fn a_full_disk_refuses_whole_batches_and_works_again_when_there_is_room() {
+fn a_full_disk_refuses_whole_batches_and_accepts_them_when_it_has_space() {
     within_pages(100, async |store| {
-        let claimed = store.claim(ask(1), &mut AllowAll).await.expect("none");
+        let claimed = store.claim(request(1), &mut AllowAll).await.expect("none");
         assert!(claimed.jobs.is_empty());
-        let mut taken = 0;
+        let mut accepted = 0;
         let error = loop {
             match store.submit(batch(50)).await {
-                Ok(_) => taken += 50,
+                Ok(_) => accepted += 50,
                 Err(error) => break error,
             }
         };
         assert!(error.is_full() && error.is_passing(), "{error:?}");
-        assert!((50..1_000).contains(&taken), "{taken}");
-        assert_eq!(store.job_counts().await.expect("counted").queued, taken);
+        assert!((50..1_000).contains(&accepted), "{accepted}");
+        assert_eq!(store.job_counts().await.expect("counted").queued, accepted);
         assert_eq!(store.audit().await.expect("counted"), 0);
-        let jobs = store.claim(ask(50), &mut AllowAll).await;
+        let jobs = store.claim(request(50), &mut AllowAll).await;
         let jobs = jobs.expect("a claim fits").jobs;
         let ends = jobs.iter().map(|job| Settlement {
             token: job.token,
@@ -75,21 +76,24 @@ fn a_full_disk_refuses_whole_batches_and_works_again_when_there_is_room() {
         let settled = store.settle(&name("w"), ends.collect()).await;
         assert_eq!(settled.expect("settled").len(), 50);
         store.submit(batch(20)).await.expect("there is room again");
-        let tally = store.job_counts().await.expect("counted");
-        assert_eq!((tally.queued, tally.done), (taken - 30, 50));
+        let counts = store.job_counts().await.expect("counted");
+        assert_eq!((counts.queued, counts.done), (accepted - 30, 50));
         assert_eq!(store.audit().await.expect("counted"), 0);
     });
 }
 
-// A settlement that needs room, for its result, fails; the claim is still its session's, and the same
-// settlement without a result goes through.
+// A settlement that needs space for its result fails; its session still holds the claim, and a settlement without
+// a result succeeds.
 #[test]
 fn a_claim_whose_settlement_failed_is_still_held() {
     within_pages(60, async |store| {
         let mut batch = batch(1);
         batch.action = Some(crate::ActionSpec::new(name("act")));
         store.submit(batch).await.expect("submitted");
-        let claims = store.claim(ask(1), &mut AllowAll).await.expect("claimed");
+        let claims = store
+            .claim(request(1), &mut AllowAll)
+            .await
+            .expect("claimed");
         let token = claims.jobs[0].token;
         let settle = |result| {
             let end = JobEnd::Done {
@@ -105,8 +109,8 @@ fn a_claim_whose_settlement_failed_is_still_held() {
         };
         let error = settle(Some(large)).await.expect_err("no room");
         assert!(error.is_full(), "{error:?}");
-        let tally = store.job_counts().await.expect("counted");
-        assert_eq!((tally.in_flight, tally.done), (1, 0));
+        let counts = store.job_counts().await.expect("counted");
+        assert_eq!((counts.in_flight, counts.done), (1, 0));
         let again = settle(None).await.expect("settled");
         assert_eq!(again, [SettleResult::Done]);
         assert_eq!(store.audit().await.expect("counted"), 0);

@@ -1,8 +1,8 @@
-//! The one that writes: takes whatever came while it was busy, and makes it durable in one transaction.
+//! Writer of the embedded store: commits all changes that arrived meanwhile in one transaction.
 //!
-//! A lone submission is written at once; a thousand that come while the disk is busy share the next
-//! transaction. What must outlive a power cut is synced, what only must outlive the process is not: a
-//! claim or a settlement that is lost with the power merely repeats work under the same key.
+//! A lone submission is written at once; a thousand that arrive while the disk is busy share the next
+//! transaction. Changes that must survive a power cut are synced. A claim or settlement that is lost with
+//! the power only repeats work under the same key, so it is not synced.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,133 +11,137 @@ use std::{mem, vec};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::audit::RecountAsk;
-use super::claims::ClaimState;
-use super::directory::failed;
-use super::durability::{JournalState, SyncLevel};
+use super::disk::database_error::failed;
+use super::disk::durability::{JournalState, SyncLevel};
+use super::disk::int_codec::to_u64;
+use super::disk::rows::rows;
+use super::disk::sql_writer::SqlWriter;
+use super::disk::write_op::{LetterOp, LetterWrite, PendingSubmission, WriteOp, WriteStep};
 use super::failpoints;
-use super::int_codec::counted;
-use super::rows::rows;
+use super::ops::audit::{AuditRequest, begin_audit};
+use super::ops::collect_garbage::remove_idle;
+use super::ops::dead_letters::restore_letter;
+use super::ops::publish::publish;
+use super::ops::submit::{self, AcceptedBatch, JobNumbering};
 use super::shared::StoreShared;
-use super::sql_writer::SqlWriter;
+use super::state::claims::ClaimState;
+use super::state::write_log::WriteLog;
 use super::state::{StorePhase, StoreState};
-use super::submit::{self, AcceptedBatch, JobNumbering};
-use super::write_op::{LetterOp, LetterWrite, PendingSubmission, WriteOp, WriteStep};
 use crate::error::StoreError;
 use crate::job::{SubmitBatch, SubmitResult};
 
-/// Writes for an [`EmbeddedStore`](crate::EmbeddedStore). Somebody gives it a thread.
+/// The writer of an [`EmbeddedStore`](crate::EmbeddedStore), which needs a thread.
 #[derive(Debug)]
 pub struct Writer {
     pub(super) shared: Arc<StoreShared>,
     pub(super) disk: Connection,
-    /// The number of the last job, and the place of the last outcome.
-    seq: u64,
-    place: u64,
-    mint: String,
+    last_seq: u64,
+    /// The place of the last outcome or dead letter.
+    last_place: u64,
+    name_prefix: String,
     pub(super) sync: Option<SyncLevel>,
     pub(super) journal: JournalState,
-    /// Steps since the last that was synced.
-    pub(super) handed: usize,
+    /// Steps since the last sync.
+    pub(super) unsynced: usize,
 }
 
-/// What came in since the last time.
-struct PendingWork {
-    steps: Vec<WriteStep>,
-    waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
-    recounts: Vec<RecountAsk>,
-    sync: SyncLevel,
-}
-
-/// What a writer finds when it looks.
+/// The state of the log when the writer looks.
 enum WriterPoll {
-    Work(PendingWork),
-    Nothing,
-    End,
+    Work(WriteLog),
+    Idle,
+    Closed,
 }
 
-/// What a transaction brought, and what it takes to undo it in memory if it did not.
+/// The effects of a transaction on memory: to publish after its commit, or to undo after a failure.
 #[derive(Default)]
 struct WriteCycle {
-    taken: Vec<(AcceptedBatch, Reply)>,
-    revived: Vec<LetterWrite>,
+    accepted: Vec<(AcceptedBatch, SubmitReply)>,
+    requeued: Vec<LetterWrite>,
     undo: Vec<ClaimState>,
-    /// Submissions that were not answered yet when something failed.
-    unanswered: Vec<Reply>,
+    /// Submissions that a failure left without a response.
+    unanswered: Vec<SubmitReply>,
 }
+
+type SubmitReply = oneshot::Sender<Result<SubmitResult, StoreError>>;
 
 impl WriteCycle {
-    /// How many jobs were taken.
-    fn count(&self) -> u64 {
-        self.taken.iter().map(|(taken, _)| taken.count()).sum()
+    /// Counts accepted jobs, which the state does not know yet.
+    fn unpublished(&self) -> u64 {
+        let batches = self.accepted.iter();
+        batches.map(|(batch, _)| batch.job_count()).sum()
     }
 
-    /// Whose they are. Memory does not know of the jobs yet.
+    /// Lists the tenants of accepted jobs.
     fn tenants(&self) -> HashSet<u32> {
-        let jobs = self.taken.iter().flat_map(|(taken, _)| &taken.jobs);
-        jobs.map(|job| job.place.tenant).collect()
+        let jobs = self.accepted.iter().flat_map(|(batch, _)| &batch.jobs);
+        jobs.map(|job| job.position.tenant).collect()
+    }
+
+    /// Notes a step that was not written.
+    fn abandon(&mut self, step: WriteStep) {
+        self.undo.extend(step.undo);
+        if let WriteOp::Submit(submission) = step.op {
+            self.unanswered.push(submission.reply);
+        }
     }
 }
-
-type Reply = oneshot::Sender<Result<SubmitResult, StoreError>>;
 
 impl Writer {
     pub(super) fn new(shared: Arc<StoreShared>, disk: Connection) -> Result<Self, StoreError> {
         let mut writer = Self {
             shared,
             disk,
-            seq: 0,
-            place: 0,
-            mint: String::new(),
+            last_seq: 0,
+            last_place: 0,
+            name_prefix: String::new(),
             sync: None,
             journal: JournalState::Sound,
-            handed: 0,
+            unsynced: 0,
         };
         writer.read_numbers()?;
         Ok(writer)
     }
 
-    /// Writes until every handle of the store is gone, or it was ended. Blocks: it wants a thread of its
-    /// own.
+    /// Writes until the store is closed or its last handle is dropped. Blocks: it needs its own thread.
     pub fn run(mut self) {
-        while let Some(work) = self.next_work() {
-            self.cycle(work);
+        while let Some(log) = self.wait_for_work() {
+            self.cycle(log);
         }
         self.merge_journal();
     }
 
-    /// The same without a thread: it writes wherever it is polled, and holds that up. For a store that
-    /// lives in a runtime's paused time, which would run on while a thread writes.
+    /// Writes without a thread, inside of the task that polls it. For a store in a runtime's paused time,
+    /// which would advance while a thread writes.
     pub async fn run_here(mut self) {
         let shared = Arc::clone(&self.shared);
         loop {
-            // Made before looking: what comes in between is not missed.
-            let called = shared.call.notified();
-            match self.waiting_work() {
-                WriterPoll::Work(work) => self.cycle(work),
-                WriterPoll::Nothing => called.await,
-                WriterPoll::End => return self.merge_journal(),
+            // Created before the check, so that it misses no event in between.
+            let work = shared.work_async.notified();
+            match self.poll_work() {
+                WriterPoll::Work(log) => self.cycle(log),
+                WriterPoll::Idle => work.await,
+                WriterPoll::Closed => return self.merge_journal(),
             }
         }
     }
 
-    /// So that nobody has to who opens it next. It happens with the last handle that is closed, unless two
-    /// are closed at the same time, and the reader's is.
+    /// Moves the journal into the database, so that the next start need not. `SQLite` does that with the
+    /// last connection, except if two close at the same time, and the reader's does.
     fn merge_journal(&self) {
-        // What is in the journal is as safe as in the database.
+        // A failure does no harm: the journal is as safe as the database.
         let _merged = self.disk.pragma_update(None, "wal_checkpoint", "TRUNCATE");
     }
 
-    fn waiting_work(&self) -> WriterPoll {
-        let mut memory = self.shared.lock();
-        match memory.is_idle() {
-            false => WriterPoll::Work(PendingWork::take(&mut memory)),
-            true if memory.phase == StorePhase::Closed => WriterPoll::End,
-            true => WriterPoll::Nothing,
+    fn poll_work(&self) -> WriterPoll {
+        let mut state = self.shared.lock();
+        match state.log.is_idle() {
+            false => WriterPoll::Work(state.log.take()),
+            true if state.phase == StorePhase::Closed => WriterPoll::Closed,
+            true => WriterPoll::Idle,
         }
     }
 
-    /// Lets the database have so many pages and no more, as a full disk does.
+    /// Limits the pages of the database, as a full disk does.
     #[cfg(test)]
     pub(super) fn limit(&self, pages: u32) {
         self.disk
@@ -147,83 +151,67 @@ impl Writer {
 
     fn read_numbers(&mut self) -> Result<(), StoreError> {
         let read = rows(&self.disk, "SELECT seq, place, mint FROM total", |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            Ok((to_u64(row.get(0)?), to_u64(row.get(1)?), row.get(2)?))
         });
-        for (seq, place, mint) in read.map_err(failed)? {
-            (self.seq, self.place, self.mint) = (counted(seq), counted(place), mint);
+        for numbers in read.map_err(failed)? {
+            (self.last_seq, self.last_place, self.name_prefix) = numbers;
         }
         Ok(())
     }
 
-    /// Waits for something to write. Nothing once the store is ended and all is written.
-    fn next_work(&self) -> Option<PendingWork> {
-        let mut memory = self.shared.lock();
-        while memory.is_idle() {
-            if memory.phase == StorePhase::Closed {
+    /// Waits for work, and returns nothing once the store is closed and all is written.
+    fn wait_for_work(&self) -> Option<WriteLog> {
+        let mut state = self.shared.lock();
+        while state.log.is_idle() {
+            if state.phase == StorePhase::Closed {
                 return None;
             }
-            memory = self.shared.wait(memory);
+            state = self.shared.wait(state);
         }
-        Some(PendingWork::take(&mut memory))
+        Some(state.log.take())
     }
 
-    fn cycle(&mut self, work: PendingWork) {
-        let PendingWork {
-            steps,
-            waiters,
-            recounts,
-            sync,
-        } = work;
+    fn cycle(&mut self, mut log: WriteLog) {
+        let sync = if log.needs_sync {
+            SyncLevel::Disk
+        } else {
+            SyncLevel::Process
+        };
         let mut cycle = WriteCycle::default();
-        match self.commit(steps, sync, &mut cycle) {
-            Ok(()) => self.succeed(cycle, waiters, recounts),
-            Err(error) => self.fail(cycle, waiters, recounts, &error),
+        let mut steps = mem::take(&mut log.steps).into_iter();
+        let committed = self.commit(&mut steps, sync, &mut cycle);
+        steps.for_each(|step| cycle.abandon(step));
+        match committed {
+            Ok(()) => self.succeed(cycle, log),
+            Err(error) => self.fail(cycle, log, &error),
         }
     }
 
     fn commit(
-        &mut self,
-        steps: Vec<WriteStep>,
-        sync: SyncLevel,
-        cycle: &mut WriteCycle,
-    ) -> Result<(), StoreError> {
-        let mut steps = steps.into_iter();
-        let committed = self.commit_all(&mut steps, sync, cycle);
-        // What was not reached when something failed is undone and answered, too.
-        for step in steps {
-            cycle.undo.extend(step.undo);
-            if let WriteOp::Submit(submission) = step.change {
-                cycle.unanswered.push(submission.reply);
-            }
-        }
-        committed
-    }
-
-    fn commit_all(
         &mut self,
         steps: &mut vec::IntoIter<WriteStep>,
         sync: SyncLevel,
         cycle: &mut WriteCycle,
     ) -> Result<(), StoreError> {
         let points = failpoints::points(steps.as_slice());
-        let is_sweep = |step: &WriteStep| matches!(step.change, WriteOp::Tidy(_));
-        let sweeps = steps.as_slice().iter().any(is_sweep);
-        let sync = self.reaches(sync, steps.len());
-        self.reach(sync).map_err(failed)?;
-        self.settle_doubts()?;
+        let is_sweep = |step: &WriteStep| matches!(step.op, WriteOp::Sweep(_));
+        let has_sweep = steps.as_slice().iter().any(is_sweep);
+        let sync = self.choose_sync(sync, steps.len());
+        self.set_sync(sync).map_err(failed)?;
+        self.repair_journal()?;
         failpoints::before(&points);
         let transaction = self.disk.unchecked_transaction().map_err(failed)?;
-        let mut ledger = SqlWriter::new(&transaction, self.place);
-        let mut seq = self.seq;
+        let mut sql = SqlWriter::new(&transaction, self.last_place);
+        let mut seq = self.last_seq;
         for step in steps {
-            let written = self.write(&mut ledger, step, &mut seq, cycle);
+            let written = self.write(&mut sql, step, &mut seq, cycle);
             written.map_err(failed)?;
         }
-        let place = ledger.close(self.seq, seq).map_err(failed)?;
+        let place = sql.close(self.last_seq, seq).map_err(failed)?;
         transaction.commit().map_err(failed)?;
-        (self.seq, self.place) = (seq, place);
+        (self.last_seq, self.last_place) = (seq, place);
         failpoints::after(&points);
-        if sweeps {
+        if has_sweep {
             self.shrink();
         }
         Ok(())
@@ -231,170 +219,138 @@ impl Writer {
 
     fn write(
         &self,
-        ledger: &mut SqlWriter<'_>,
+        sql: &mut SqlWriter<'_>,
         step: WriteStep,
         seq: &mut u64,
         cycle: &mut WriteCycle,
     ) -> rusqlite::Result<()> {
         cycle.undo.extend(step.undo);
-        match step.change {
+        match step.op {
             WriteOp::Submit(submission) => {
                 let PendingSubmission { batch, reply } = *submission;
-                match self.take(ledger, batch, seq, cycle.count()) {
-                    Ok(taken) => cycle.taken.push((taken, reply)),
+                match self.accept(sql, batch, seq, cycle.unpublished()) {
+                    Ok(batch) => cycle.accepted.push((batch, reply)),
                     Err(error) => {
                         cycle.unanswered.push(reply);
                         return Err(error);
                     }
                 }
             }
-            WriteOp::Tidy(sweep) => {
-                let mut memory = self.shared.lock();
-                let idle = memory.forget_idle(&sweep, &cycle.tenants());
-                drop(memory);
-                ledger.tidy(&sweep, &idle)?;
+            WriteOp::Sweep(sweep) => {
+                let idle = remove_idle(&mut self.shared.lock(), &sweep, &cycle.tenants());
+                sql.sweep(&sweep, &idle)?;
             }
-            change => {
-                ledger.write(&change)?;
-                if let WriteOp::Letters(LetterOp::Revived(letters)) = change {
-                    cycle.revived.extend(letters);
+            op => {
+                sql.write(&op)?;
+                if let WriteOp::Letters(LetterOp::Requeued(letters)) = op {
+                    cycle.requeued.extend(letters);
                 }
             }
         }
         Ok(())
     }
 
-    /// Decides about a batch and writes it; `taken` jobs were taken before it in this transaction.
-    fn take(
+    /// Decides about a batch and writes it; `unpublished` jobs precede it in this transaction.
+    fn accept(
         &self,
-        ledger: &mut SqlWriter<'_>,
+        sql: &mut SqlWriter<'_>,
         batch: SubmitBatch,
         seq: &mut u64,
-        taken: u64,
+        unpublished: u64,
     ) -> rusqlite::Result<AcceptedBatch> {
         let moment = self.shared.clock.moment();
         let known = submit::known_names(&self.disk, &batch, moment.wall)?;
-        let mut memory = self.shared.lock();
-        let mut decision = memory.decide(&batch, &known, taken, moment);
-        let closed = memory.closed_row(&decision);
-        drop(memory);
-        for step in mem::take(&mut decision.before) {
-            ledger.write(&step.change)?;
+        let mut state = self.shared.lock();
+        let mut decision = submit::decide(&mut state, &batch, &known, unpublished, moment);
+        let closed = submit::closed_action(&state, &decision);
+        drop(state);
+        for step in mem::take(&mut decision.new_rows) {
+            sql.write(&step.op)?;
         }
-        closed.map_or(Ok(()), |row| ledger.write(&row))?;
+        closed.map_or(Ok(()), |row| sql.write(&row))?;
         let mut numbering = JobNumbering {
             seq,
-            mint: &self.mint,
+            name_prefix: &self.name_prefix,
             at: moment.wall,
         };
-        submit::write(ledger, batch, decision, &mut numbering)
+        submit::write(sql, batch, decision, &mut numbering)
     }
 
-    fn succeed(
-        &mut self,
-        cycle: WriteCycle,
-        waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
-        recounts: Vec<RecountAsk>,
-    ) {
+    /// Publishes the effects of a committed transaction, and answers its callers.
+    fn succeed(&self, cycle: WriteCycle, log: WriteLog) {
         let moment = self.shared.clock.moment();
-        let mut memory = self.shared.lock();
-        let rings = !cycle.taken.is_empty() || !cycle.revived.is_empty();
-        for letter in cycle.revived {
-            memory.revived(letter);
+        let mut state = self.shared.lock();
+        let has_news = !cycle.accepted.is_empty() || !cycle.requeued.is_empty();
+        for letter in cycle.requeued {
+            restore_letter(&mut state, letter);
         }
-        for (taken, reply) in cycle.taken {
-            let submitted = memory.publish(taken, moment);
-            // Whoever does not wait any more can ask again by name.
-            let _ = reply.send(Ok(submitted));
+        for (batch, reply) in cycle.accepted {
+            let result = publish(&mut state, batch, moment);
+            // A caller that left can submit again by name.
+            let _ = reply.send(Ok(result));
         }
-        memory.recounts.extend(recounts);
-        recount_if_asked(&mut memory);
-        drop(memory);
-        for waiter in waiters {
-            // The same.
+        state.log.audits.extend(log.audits);
+        start_audits(&mut state);
+        drop(state);
+        for waiter in log.waiters {
+            // A caller that left needs no response.
             let _ = waiter.send(Ok(()));
         }
-        if rings {
-            self.shared.bell.notify_waiters();
+        if has_news {
+            self.shared.changed.notify_waiters();
         }
     }
 
-    /// Nothing of this was done: says so to everybody, and reads the truth from the disk.
-    fn fail(
-        &mut self,
-        cycle: WriteCycle,
-        waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
-        recounts: Vec<RecountAsk>,
-        error: &StoreError,
-    ) {
+    /// Reports the failure of a transaction to its callers, and loads the state from the disk.
+    fn fail(&mut self, mut cycle: WriteCycle, log: WriteLog, error: &StoreError) {
         if error.is_doubtful() {
             self.journal = JournalState::Doubtful;
-            // At once, while the system still has in memory what it could not write. If that fails it is
-            // tried again before the next commit.
-            let _ = self.settle_doubts();
+            // At once, while the system still has the unwritten pages. The next commit tries again.
+            let _ = self.repair_journal();
         }
-        let mut memory = self.shared.lock();
-        // What was changed in memory meanwhile stands on what failed.
-        let since = PendingWork::take(&mut memory);
-        let mut undo = cycle.undo;
-        let mut unanswered = cycle.unanswered;
-        unanswered.extend(cycle.taken.into_iter().map(|(_, reply)| reply));
-        for step in since.steps {
-            undo.extend(step.undo);
-            if let WriteOp::Submit(submission) = step.change {
-                unanswered.push(submission.reply);
+        let mut state = self.shared.lock();
+        // Changes since then build on the failed ones.
+        let mut later = state.log.take();
+        for step in mem::take(&mut later.steps) {
+            cycle.abandon(step);
+        }
+        state.phase = state.phase.max(StorePhase::OutOfSync);
+        self.shared.reload(&mut state, cycle.undo);
+        drop(state);
+        let accepted = cycle.accepted.into_iter().map(|(_, reply)| reply);
+        for reply in cycle.unanswered.into_iter().chain(accepted) {
+            let _ = reply.send(Err(error.copy()));
+        }
+        for log in [log, later] {
+            for waiter in log.waiters {
+                let _ = waiter.send(Err(error.copy()));
+            }
+            for audit in log.audits {
+                let _ = audit.reply.send(Err(error.copy()));
             }
         }
-        memory.phase = memory.phase.max(StorePhase::Astray);
-        self.shared.reload(&mut memory, undo);
-        drop(memory);
-        for reply in unanswered {
-            let _ = reply.send(Err(error.again()));
-        }
-        for waiter in waiters.into_iter().chain(since.waiters) {
-            let _ = waiter.send(Err(error.again()));
-        }
-        for asked in recounts.into_iter().chain(since.recounts) {
-            let _ = asked.reply.send(Err(error.again()));
-        }
-        self.shared.bell.notify_waiters();
+        self.shared.changed.notify_waiters();
     }
 }
 
-/// Lets those count who want to, as soon as disk and memory agree.
-fn recount_if_asked(memory: &mut StoreState) {
-    if memory.pending.is_empty() {
-        for RecountAsk { reader, reply } in mem::take(&mut memory.recounts) {
-            let recount = memory.begin_recount(reader).map_err(failed);
-            // Whoever does not wait any more can ask again.
-            let _ = reply.send(recount);
+/// Starts requested audits as soon as disk and memory agree.
+fn start_audits(state: &mut StoreState) {
+    if state.log.steps.is_empty() {
+        for AuditRequest { reader, reply } in mem::take(&mut state.log.audits) {
+            let audit = begin_audit(state, reader).map_err(failed);
+            // A caller that left can ask again.
+            let _ = reply.send(audit);
         }
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        let mut memory = self.shared.lock();
-        memory.phase = StorePhase::Closed;
-        // Whoever still waits hears that it is closed when his half is dropped.
-        drop(PendingWork::take(&mut memory));
-        drop(memory);
-        self.shared.bell.notify_waiters();
-    }
-}
-
-impl PendingWork {
-    fn take(memory: &mut StoreState) -> Self {
-        let urgent = mem::take(&mut memory.urgent);
-        Self {
-            steps: mem::take(&mut memory.pending),
-            waiters: mem::take(&mut memory.waiters),
-            recounts: mem::take(&mut memory.recounts),
-            sync: if urgent {
-                SyncLevel::Kept
-            } else {
-                SyncLevel::Handed
-            },
-        }
+        let mut state = self.shared.lock();
+        state.phase = StorePhase::Closed;
+        // Waiting callers see that the store is closed when their channels are dropped.
+        drop(state.log.take());
+        drop(state);
+        self.shared.changed.notify_waiters();
     }
 }

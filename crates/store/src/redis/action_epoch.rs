@@ -1,7 +1,7 @@
-//! When the actions began whose ends were given out to be told.
+//! Opening times of the actions whose ends this process took for notification.
 //!
-//! A name may have begun anew by the time at which somebody is done with telling, and the end of that life is yet to be
-//! told.
+//! A name may belong to a new action by the time the notification of the old one is done, and the
+//! end of the new action must still be notified.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,26 +10,30 @@ use super::job_codec::micros;
 use crate::action::ActionReport;
 use crate::name::Name;
 
-/// When each began.
+/// Opening time of each action, by name.
 #[derive(Default)]
 pub(super) struct ActionEpochs {
-    begun: Mutex<HashMap<Name, u64>>,
+    opened_at: Mutex<HashMap<Name, u64>>,
 }
 
 impl ActionEpochs {
-    /// These were given out.
-    pub(super) fn note(&self, ripe: &[ActionReport]) {
-        let begun = |report: &ActionReport| micros(report.opened.as_duration());
-        let each = ripe.iter().map(|one| (one.spec.id.clone(), begun(one)));
-        self.begun().extend(each);
+    /// Remembers the actions that were taken for notification.
+    pub(super) fn note(&self, finished: &[ActionReport]) {
+        let opened_at = |report: &ActionReport| micros(report.opened.as_duration());
+        let entries = finished
+            .iter()
+            .map(|report| (report.spec.id.clone(), opened_at(report)));
+        self.opened_at().extend(entries);
     }
 
-    /// That of one that is told now, if it was given out here.
-    pub(super) fn end(&self, action: &Name) -> Option<u64> {
-        self.begun().remove(action)
+    /// Removes and returns the opening time of a notified action, if this process took it.
+    pub(super) fn take(&self, action: &Name) -> Option<u64> {
+        self.opened_at().remove(action)
     }
 
-    fn begun(&self) -> MutexGuard<'_, HashMap<Name, u64>> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    fn opened_at(&self) -> MutexGuard<'_, HashMap<Name, u64>> {
+        self.opened_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,12 +1,14 @@
-//! Actions: opened, watched, told, and their outcomes.
+//! Actions: opening, reports, notification and outcomes.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::action_epoch::ActionEpochs;
-use super::error_map::strange;
-use super::job_codec::{byte, instant, micros, name, number, part, small, wall, words};
+use super::error_map::unexpected_reply;
+use super::job_codec::{
+    micros, read_byte, read_bytes, read_name, read_text, read_time, read_u32, read_uint, wall_time,
+};
 use super::paging::{self, PAGE, query_call, reports};
 use super::reply::{self, ScriptReply};
 use super::scope_ops::{forget, places, resume_held, sweep_action};
@@ -18,146 +20,150 @@ use crate::name::Name;
 use crate::settle::{JobOutcome, JobStatus};
 use crate::tenant::PageRequest;
 
-pub(super) async fn open(caller: &ScriptRunner, spec: ActionSpec) -> StoreResult<()> {
-    for _ in 0..MOST_CLEANINGS {
-        let call = step(caller, &spec.id, "open")
+pub(super) async fn open(runner: &ScriptRunner, spec: ActionSpec) -> StoreResult<()> {
+    for _ in 0..MAX_CLEANINGS {
+        let call = action_call(runner, &spec.id, "open")
             .arg(micros(spec.timeout))
             .arg(micros(spec.keep))
-            .arg(note(&spec));
-        match caller.run(call).await {
-            Err(error) if is_cleaning(&error) => drop(finish_cleaning(caller, &spec.id).await?),
+            .arg(encode_note(&spec));
+        match runner.run(call).await {
+            Err(error) if is_cleaning(&error) => drop(finish_cleaning(runner, &spec.id).await?),
             answer => return answer.map(drop),
         }
     }
-    Err(not_clean(&spec.id))
+    Err(still_cleaning(&spec.id))
 }
 
-pub(super) async fn close(caller: &ScriptRunner, action: &Name) -> StoreResult<()> {
-    let known = caller.run(step(caller, action, "close")).await?;
+pub(super) async fn close(runner: &ScriptRunner, action: &Name) -> StoreResult<()> {
+    let known = runner.run(action_call(runner, action, "close")).await?;
     if reply::number(&known)? == 0 {
-        return Err(unknown(action));
+        return Err(unknown_action(action));
     }
     Ok(())
 }
 
-/// The note as the script takes it: one that is there and empty is not the same as none.
-pub(super) fn note(spec: &ActionSpec) -> String {
+/// Encodes the note for the script: a present but empty note differs from none.
+pub(super) fn encode_note(spec: &ActionSpec) -> String {
     let note = spec.note.as_ref().map(|note| format!("={note}"));
     note.unwrap_or_default()
 }
 
-/// The name was used before, and jobs of that time are still being cancelled.
+/// Returns `true` if the name was used before and its old jobs are still being cancelled.
 pub(super) fn is_cleaning(error: &StoreError) -> bool {
     error.is_refused() && error.to_string().contains("CLEANING")
 }
 
-/// It was cleaned again and again, and something was left each time.
-pub(super) fn not_clean(action: &Name) -> StoreError {
+/// Reports that jobs remain after repeated cleaning.
+pub(super) fn still_cleaning(action: &Name) -> StoreError {
     StoreError::refused(format_args!(
         "jobs of an earlier action {action} are still being cancelled: try again, or use another name"
     ))
 }
 
-fn unknown(action: &Name) -> StoreError {
+fn unknown_action(action: &Name) -> StoreError {
     StoreError::refused(format_args!(
         "no action is called {action}: open it first, or submit a job of it"
     ))
 }
 
 pub(super) async fn mark_notified(
-    caller: &ScriptRunner,
-    lives: &ActionEpochs,
+    runner: &ScriptRunner,
+    epochs: &ActionEpochs,
     action: &Name,
 ) -> StoreResult<()> {
-    let mut call = step(caller, action, "told");
-    if let Some(begun) = lives.end(action) {
-        call.push(begun);
+    let mut call = action_call(runner, action, "notified");
+    if let Some(opened_at) = epochs.take(action) {
+        call.push(opened_at);
     }
-    let answer = caller.run(call).await?;
+    let answer = runner.run(call).await?;
     match reply::number(&answer)? {
-        0 => Err(unknown(action)),
+        0 => Err(unknown_action(action)),
         1 => Ok(()),
         _ => Err(StoreError::refused(format_args!(
-            "the action {action} is not over: wait until it is ripe"
+            "the action {action} is not over: wait until it ends"
         ))),
     }
 }
 
-pub(super) fn step<'a>(caller: &'a ScriptRunner, action: &Name, what: &str) -> ScriptCall<'a> {
-    let call = caller.call(&caller.scripts.action);
+pub(super) fn action_call<'a>(
+    runner: &'a ScriptRunner,
+    action: &Name,
+    what: &str,
+) -> ScriptCall<'a> {
+    let call = runner.call(&runner.scripts.action);
     call.arg(action.as_str()).arg(what)
 }
 
-/// Ends what is left of an action that is over; answers how many jobs that were.
-pub(super) async fn finish_cleaning(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
+/// Ends the remaining jobs of a finished action and returns their number.
+pub(super) async fn finish_cleaning(runner: &ScriptRunner, action: &Name) -> StoreResult<u64> {
     let (mut ended, mut cursor) = (0, 0);
     loop {
-        let found = places(caller, action, cursor).await?;
-        ended += sweep_action(caller, action, &found.places).await?;
-        // Somebody else had finished, and its name is in use again: what it has now is not ours to end.
-        if !forget(caller, action, &found.places).await? {
+        let page = places(runner, action, cursor).await?;
+        ended += sweep_action(runner, action, &page.places).await?;
+        // Another process finished it and the name is in use again: the new jobs must stay.
+        if !forget(runner, action, &page.places).await? {
             return Ok(ended);
         }
-        // A page may be empty without being the last: what was forgotten leaves gaps behind.
-        cursor = found.next;
+        // An empty page need not be the last: forgotten entries leave gaps.
+        cursor = page.next;
         if cursor == 0 {
             return Ok(ended);
         }
     }
 }
 
-/// Ends what is left of an action that ended early, and says that there is nothing more to end.
-pub(super) async fn clean(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
-    let ended = finish_cleaning(caller, action).await?;
-    caller.run(step(caller, action, "cleaned")).await?;
+/// Ends the remaining jobs of an action that ended early, and marks it as cleaned.
+pub(super) async fn clean(runner: &ScriptRunner, action: &Name) -> StoreResult<u64> {
+    let ended = finish_cleaning(runner, action).await?;
+    runner.run(action_call(runner, action, "cleaned")).await?;
     Ok(ended)
 }
 
-pub(super) async fn action(caller: &ScriptRunner, id: &Name) -> StoreResult<Option<ActionReport>> {
-    let call = query_call(caller, "action").arg(id.as_str());
-    let reply = ScriptReply::maybe(caller.run(call).await?)?;
-    reply.map_or(Ok(None), report)
+pub(super) async fn action(runner: &ScriptRunner, id: &Name) -> StoreResult<Option<ActionReport>> {
+    let call = query_call(runner, "action").arg(id.as_str());
+    let reply = ScriptReply::from_optional(runner.run(call).await?)?;
+    reply.map_or(Ok(None), read_report)
 }
 
 pub(super) async fn actions(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     page: &PageRequest,
 ) -> StoreResult<Vec<ActionReport>> {
-    paging::page(caller, "actions", page, report).await
+    paging::page(runner, "actions", page, read_report).await
 }
 
 pub(super) async fn ripe(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     asked: FinishedQuery<'_>,
 ) -> StoreResult<Vec<ActionReport>> {
-    let most = asked.most.clamp(1, PAGE);
-    let finished = finish_begun(caller, most).await;
-    let mut taken = ScriptReply::new(caller.run(take(caller, asked, most)).await?)?;
+    let limit = asked.most.clamp(1, PAGE);
+    let finished = finish_interrupted(runner, limit).await;
+    let mut taken = ScriptReply::new(runner.run(take_call(runner, asked, limit)).await?)?;
     if taken.is_empty() {
         return finished.map(|()| Vec::new());
     }
-    let mut call = query_call(caller, "these");
+    let mut call = query_call(runner, "these");
     while !taken.is_empty() {
         call.push(taken.name()?.as_str());
     }
-    reports(ScriptReply::new(caller.run(call).await?)?, report)
+    reports(ScriptReply::new(runner.run(call).await?)?, read_report)
 }
 
-/// Ends what is out of time, and what somebody died over who had begun to cancel or to resume it. One that cannot be
-/// finished keeps none of the others from it, and is told last.
-async fn finish_begun(caller: &ScriptRunner, most: usize) -> StoreResult<()> {
+/// Finishes overdue actions, and cancellations and resumptions that a dead process left. A failure
+/// of one does not stop the others and is returned at the end.
+async fn finish_interrupted(runner: &ScriptRunner, limit: usize) -> StoreResult<()> {
     let mut answer = Ok(());
-    for action in standing(caller, "overdue", most).await? {
-        answer = answer.and(end_overdue(caller, &action).await);
+    for action in list_actions(runner, "overdue", limit).await? {
+        answer = answer.and(end_overdue(runner, &action).await);
     }
-    for action in standing(caller, "resuming", most).await? {
-        answer = answer.and(resume_held(caller, &action).await);
+    for action in list_actions(runner, "resuming", limit).await? {
+        answer = answer.and(resume_held(runner, &action).await);
     }
     answer
 }
 
-async fn standing(caller: &ScriptRunner, what: &str, most: usize) -> StoreResult<Vec<Name>> {
-    let mut reply = ScriptReply::new(caller.run(query_call(caller, what).arg(most)).await?)?;
+async fn list_actions(runner: &ScriptRunner, what: &str, limit: usize) -> StoreResult<Vec<Name>> {
+    let mut reply = ScriptReply::new(runner.run(query_call(runner, what).arg(limit)).await?)?;
     let mut names = Vec::with_capacity(reply.len());
     while !reply.is_empty() {
         names.push(reply.name()?);
@@ -165,44 +171,48 @@ async fn standing(caller: &ScriptRunner, what: &str, most: usize) -> StoreResult
     Ok(names)
 }
 
-async fn end_overdue(caller: &ScriptRunner, action: &Name) -> StoreResult<()> {
-    caller.run(step(caller, action, "fail")).await?;
-    clean_if_over(caller, action).await
+async fn end_overdue(runner: &ScriptRunner, action: &Name) -> StoreResult<()> {
+    runner.run(action_call(runner, action, "fail")).await?;
+    clean_if_over(runner, action).await
 }
 
-fn take<'a>(caller: &'a ScriptRunner, asked: FinishedQuery<'_>, most: usize) -> ScriptCall<'a> {
-    let call = caller.call(&caller.scripts.ripe);
-    let mut call = call.arg(most).arg(micros(asked.lease));
-    for action in asked.telling {
+fn take_call<'a>(
+    runner: &'a ScriptRunner,
+    asked: FinishedQuery<'_>,
+    limit: usize,
+) -> ScriptCall<'a> {
+    let call = runner.call(&runner.scripts.finished);
+    let mut call = call.arg(limit).arg(micros(asked.lease));
+    for action in asked.notifying {
         call.push(action.as_str());
     }
     call
 }
 
-/// One that took too long just now, and one that somebody died over who had begun to cancel it.
-async fn clean_if_over(caller: &ScriptRunner, id: &Name) -> StoreResult<()> {
-    match action(caller, id).await? {
+/// Cleans an action that just timed out, or whose cancelling process died.
+async fn clean_if_over(runner: &ScriptRunner, id: &Name) -> StoreResult<()> {
+    match action(runner, id).await? {
         Some(report) if matches!(report.stage, ActionStage::Failed | ActionStage::Cancelled) => {
-            clean(caller, id).await.map(drop)
+            clean(runner, id).await.map(drop)
         }
         _ => Ok(()),
     }
 }
 
 pub(super) async fn outcomes(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     action: &Name,
     after: u64,
-    most: usize,
+    limit: usize,
 ) -> StoreResult<Vec<JobOutcome>> {
     let (mut outcomes, mut place) = (Vec::new(), after);
-    // A page may hold nothing but places of jobs that were tried anew.
+    // A page may hold nothing but places of requeued jobs.
     while outcomes.is_empty() {
-        let call = query_call(caller, "outcomes")
+        let call = query_call(runner, "outcomes")
             .arg(action.as_str())
             .arg(place)
-            .arg(most.clamp(1, PAGE));
-        let mut reply = ScriptReply::new(caller.run(call).await?)?;
+            .arg(limit.clamp(1, PAGE));
+        let mut reply = ScriptReply::new(runner.run(call).await?)?;
         let now = reply.number()?;
         let mut lines = reply.list()?;
         if lines.is_empty() {
@@ -212,55 +222,53 @@ pub(super) async fn outcomes(
             place += 1;
             let line = lines.bytes()?;
             if !line.is_empty() {
-                outcomes.push(outcome(line, place, now)?);
+                outcomes.push(decode_outcome(line, place, now)?);
             }
         }
     }
     Ok(outcomes)
 }
 
-fn outcome(mut bytes: Bytes, place: u64, now: u64) -> StoreResult<JobOutcome> {
-    let how = byte(&mut bytes)?;
-    let at = instant(&mut bytes)?;
-    let (attempts, throttles) = (small(&mut bytes)?, small(&mut bytes)?);
-    let status = u16::try_from(number(&mut bytes, 2)?).map_err(|_| strange())?;
-    let expiry = number(&mut bytes, 7)?;
-    let (id, tenant) = (byte(&mut bytes)?, byte(&mut bytes)?);
-    let (id, tenant) = (name(&mut bytes, id)?, name(&mut bytes, tenant)?);
-    let error = (how >= SPOKEN).then(|| words(&mut bytes)).transpose()?;
-    let kept = expiry > now;
+fn decode_outcome(mut bytes: Bytes, place: u64, now: u64) -> StoreResult<JobOutcome> {
+    let how = read_byte(&mut bytes)?;
+    let at = read_time(&mut bytes)?;
+    let (attempts, throttles) = (read_u32(&mut bytes)?, read_u32(&mut bytes)?);
+    let status = u16::try_from(read_uint(&mut bytes, 2)?).map_err(|_| unexpected_reply())?;
+    let expiry = read_uint(&mut bytes, 7)?;
+    let (id, tenant) = (read_byte(&mut bytes)?, read_byte(&mut bytes)?);
+    let (id, tenant) = (read_name(&mut bytes, id)?, read_name(&mut bytes, tenant)?);
+    let error = (how >= HAS_TEXT)
+        .then(|| read_text(&mut bytes))
+        .transpose()?;
+    let is_stored = expiry > now;
     let length = bytes.len();
-    let body = part(&mut bytes, length)?;
+    let body = read_bytes(&mut bytes, length)?;
     Ok(JobOutcome {
         place,
         id,
         tenant,
-        ended: ended(how % SPOKEN)?,
+        ended: decode_status(how % HAS_TEXT)?,
         at,
         attempts,
         throttles,
-        status: kept.then_some(status),
-        body: kept.then_some(body),
+        status: is_stored.then_some(status),
+        body: is_stored.then_some(body),
         error,
     })
 }
 
-const fn ended_of(number: u8) -> Option<JobStatus> {
+fn decode_status(number: u8) -> StoreResult<JobStatus> {
     match number {
-        1 => Some(JobStatus::Done),
-        2 => Some(JobStatus::Failed),
-        3 => Some(JobStatus::Expired),
-        4 => Some(JobStatus::Cancelled),
-        _ => None,
+        1 => Ok(JobStatus::Done),
+        2 => Ok(JobStatus::Failed),
+        3 => Ok(JobStatus::Expired),
+        4 => Ok(JobStatus::Cancelled),
+        _ => Err(unexpected_reply()),
     }
 }
 
-fn ended(number: u8) -> StoreResult<JobStatus> {
-    ended_of(number).ok_or_else(strange)
-}
-
-/// A report, or nothing where only the name is left.
-fn report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
+/// Reads a report; `None` if only the name is left.
+fn read_report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
     let id = reply.name()?;
     if reply.is_empty() {
         return Ok(None);
@@ -269,7 +277,7 @@ fn report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
     let (stage, closed, paused) = (reply.number()?, reply.number()? == 1, reply.number()? == 1);
     let (opened, started, ended) = (reply.number()?, reply.number()?, reply.number()?);
     let (timeout, keep) = (reply.span()?, reply.span()?);
-    let (_floor, _told) = (reply.number()?, reply.number()?);
+    let (_floor, _notified) = (reply.number()?, reply.number()?);
     let (queued, non_ready, delayed) = (reply.number()?, reply.number()?, reply.number()?);
     let _set_aside = reply.number()?;
     let tally = JobCounts {
@@ -285,7 +293,7 @@ fn report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
         busy: reply.span()?,
     };
     let note = reply.maybe_bytes()?;
-    let at = |micros: u64| (micros > 0).then(|| wall(micros));
+    let at = |micros: u64| (micros > 0).then(|| wall_time(micros));
     let progress = ActionCounts {
         stage,
         closed,
@@ -297,7 +305,7 @@ fn report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
         paused: paused && tally.queued > 0,
         held,
         tally,
-        opened: wall(opened),
+        opened: wall_time(opened),
         started: at(started),
         ended: at(ended),
     }))
@@ -332,8 +340,8 @@ impl ActionCounts {
     }
 }
 
-/// Added to how a job ended, if words about it stand before what is kept.
-const SPOKEN: u8 = 16;
+/// Flag of an outcome whose error text precedes the stored result.
+const HAS_TEXT: u8 = 16;
 
-/// Once is enough, unless somebody cancels what another has opened under the same name meanwhile.
-pub(super) const MOST_CLEANINGS: u32 = 8;
+/// Once is enough unless another process opens and cancels an action of the same name meanwhile.
+pub(super) const MAX_CLEANINGS: u32 = 8;

@@ -1,12 +1,11 @@
-//! Counts all jobs anew, from the jobs themselves, and compares every count that was kept as they moved: of
-//! all jobs, of each lane, each tenant and each action.
+//! Recounts all jobs from the jobs themselves and compares every stored counter: in total, per
+//! lane, per tenant and per action.
 //!
-//! It walks over lists and sets in pieces, with plain commands and no script, so that a mistake of the
-//! scripts is not made twice. While it walks others may move jobs; then it begins again.
+//! The audit reads lists and sets in pieces with plain commands and no script, so it does not
+//! repeat an error of the scripts. If jobs move during the scan, it starts again.
 //!
-//! Two counts are not of what is there and can only be too high: a tenant's dead letters, which are forgotten
-//! with its other statistics while the letters stay, and the ends of an action that must have been told,
-//! since a revived job is told twice.
+//! Two stored counters may be too low without being wrong. A tenant's dead letters outlive its statistics. The
+//! outcomes of an action may outnumber its jobs, since a requeued job reports twice.
 
 mod expected;
 mod scan;
@@ -22,41 +21,41 @@ use crate::contract::StoreResult;
 use crate::error::StoreError;
 use crate::name::Name;
 
-pub(super) async fn recount(caller: &ScriptRunner) -> StoreResult<u64> {
-    for _ in 0..MOST_WALKS {
-        let before = version(caller).await?;
-        let books = StoredCounts::read(caller).await?;
-        let found = scan::walk(caller, &books).await?;
-        if version(caller).await? == before {
-            return Ok(found.difference(&books));
+pub(super) async fn recount(runner: &ScriptRunner) -> StoreResult<u64> {
+    for _ in 0..MAX_SCANS {
+        let before = read_version(runner).await?;
+        let stored = StoredCounts::read(runner).await?;
+        let found = scan::scan_jobs(runner, &stored).await?;
+        if read_version(runner).await? == before {
+            return Ok(found.difference(&stored));
         }
     }
     Err(StoreError::unreachable(
-        "jobs moved while they were counted: count again when it is quieter",
+        "jobs moved while they were counted: repeat the audit when fewer jobs move",
     ))
 }
 
-async fn version(caller: &ScriptRunner) -> StoreResult<Value> {
+async fn read_version(runner: &ScriptRunner) -> StoreResult<Value> {
     let mut command = cmd("HGET");
-    command.arg(caller.key("epoch")).arg("g");
-    caller.send(&command).await
+    command.arg(runner.key("epoch")).arg("g");
+    runner.send(&command).await
 }
 
-/// Where a job was found.
+/// State in which the scan found a job.
 #[derive(Clone, Copy)]
 enum JobPart {
     Waiting,
-    PutOff,
+    Deferred,
     Delayed,
     Claimed,
     Dead,
 }
 
-/// What was found of some jobs.
+/// Counts of scanned jobs by state.
 #[derive(Default)]
 struct ScannedCounts {
     queued: u64,
-    put_off: u64,
+    deferred: u64,
     delayed: u64,
     claimed: u64,
     dead: u64,
@@ -66,9 +65,9 @@ impl ScannedCounts {
     const fn add(&mut self, part: JobPart) {
         match part {
             JobPart::Waiting => self.queued += 1,
-            JobPart::PutOff => {
+            JobPart::Deferred => {
                 self.queued += 1;
-                self.put_off += 1;
+                self.deferred += 1;
             }
             JobPart::Delayed => {
                 self.queued += 1;
@@ -79,10 +78,10 @@ impl ScannedCounts {
         }
     }
 
-    /// How far a tally is from it, but for the dead.
+    /// Returns the distance to stored counts, without dead letters.
     const fn difference(&self, tally: &JobCounts) -> u64 {
         self.queued.abs_diff(tally.queued)
-            + self.put_off.abs_diff(tally.non_ready)
+            + self.deferred.abs_diff(tally.non_ready)
             + self.delayed.abs_diff(tally.delayed)
             + self.claimed.abs_diff(tally.in_flight)
     }
@@ -92,66 +91,66 @@ impl ScannedCounts {
     }
 }
 
-/// What was found of all.
+/// Counts of the whole scan.
 #[derive(Default)]
 struct ScanTotals {
     all: ScannedCounts,
     lanes: HashMap<Name, u64>,
     tenants: HashMap<Name, ScannedCounts>,
     actions: HashMap<Name, ScannedCounts>,
-    /// Told ends by action.
-    told: HashMap<Name, u64>,
-    /// What stands where a job should, and is none.
+    /// Stored outcomes by action.
+    outcomes: HashMap<Name, u64>,
+    /// Entries in a job's place that are not jobs.
     unreadable: u64,
 }
 
 impl ScanTotals {
-    fn difference(&self, books: &StoredCounts) -> u64 {
+    fn difference(&self, stored: &StoredCounts) -> u64 {
         let active = self.tenants.values().filter(|tenant| tenant.has_work());
         let active = u64::try_from(active.count()).unwrap_or(u64::MAX);
         self.unreadable
-            + self.all.difference(&books.all)
-            + self.all.dead.abs_diff(books.all.dead)
-            + active.abs_diff(books.active)
-            + self.of_lanes(books)
-            + self.of_tenants(books)
-            + self.of_actions(books)
+            + self.all.difference(&stored.all)
+            + self.all.dead.abs_diff(stored.all.dead)
+            + active.abs_diff(stored.active)
+            + self.lane_difference(stored)
+            + self.tenant_difference(stored)
+            + self.action_difference(stored)
     }
 
-    fn of_lanes(&self, books: &StoredCounts) -> u64 {
+    fn lane_difference(&self, stored: &StoredCounts) -> u64 {
         let found = |lane| self.lanes.get(lane).copied().unwrap_or(0);
-        let lanes = books.lanes.iter();
+        let lanes = stored.lanes.iter();
         lanes
             .map(|(lane, queued)| found(lane).abs_diff(*queued))
             .sum()
     }
 
-    fn of_tenants(&self, books: &StoredCounts) -> u64 {
+    fn tenant_difference(&self, stored: &StoredCounts) -> u64 {
         let none = ScannedCounts::default();
-        let known = books.tenants.iter().map(|(name, tally)| {
+        let known = stored.tenants.iter().map(|(name, tally)| {
             let found = self.tenants.get(name).unwrap_or(&none);
             found.difference(tally) + tally.dead.saturating_sub(found.dead)
         });
         let work = self.tenants.iter().filter(|(_, found)| found.has_work());
-        let unknown = work.filter(|(name, _)| !books.tenants.contains_key(*name));
+        let unknown = work.filter(|(name, _)| !stored.tenants.contains_key(*name));
         known.sum::<u64>()
             + unknown
                 .map(|(_, found)| found.queued + found.claimed)
                 .sum::<u64>()
     }
 
-    fn of_actions(&self, books: &StoredCounts) -> u64 {
+    fn action_difference(&self, stored: &StoredCounts) -> u64 {
         let none = ScannedCounts::default();
-        let actions = books.actions.iter().map(|(name, kept)| {
+        let actions = stored.actions.iter().map(|(name, counts)| {
             let found = self.actions.get(name).unwrap_or(&none);
-            let told = self.told.get(name).copied().unwrap_or(0);
-            found.difference(&kept.tally)
-                + found.dead.abs_diff(kept.tally.dead)
-                + kept.tally.over().saturating_sub(told)
+            let outcomes = self.outcomes.get(name).copied().unwrap_or(0);
+            found.difference(&counts.tally)
+                + found.dead.abs_diff(counts.tally.dead)
+                + counts.tally.over().saturating_sub(outcomes)
         });
         actions.sum()
     }
 }
 
-/// A busy queue is not counted; one that pauses for a moment is.
-const MOST_WALKS: u32 = 5;
+/// A busy queue cannot be counted; one that pauses for a moment can.
+const MAX_SCANS: u32 = 5;

@@ -1,12 +1,12 @@
-//! Claims, beats and the return of what dead sessions held.
+//! Claims, heartbeats and the recovery of jobs from dead sessions.
 
 use std::time::Duration;
 
-use super::job_codec::{self, ListedJob, micros, read_entry, six};
+use super::job_codec::{self, ListedJob, decode_entry, micros, six_bytes};
 use super::reply::{ScriptReply, number};
 use super::script_call::ScriptRunner;
 use super::settle::settle;
-use super::shared_limits::push_plan;
+use super::shared_limits::push_limits;
 use crate::claim::{
     ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken,
     HeartbeatResult, NextJob, ReapResult,
@@ -16,16 +16,16 @@ use crate::error::StoreError;
 use crate::name::Name;
 use crate::settle::{JobEnd, Settlement};
 
-/// Claims, and asks the gate about each job in its order. The server cannot ask it, so this is done
-/// afterwards: what may not go is returned as if it had not been claimed, which costs a second round trip.
-/// A gate that lets everything go costs nothing; limits belong into the plan.
+/// Claims jobs and asks the filter about each in order. The server cannot call the filter, so this
+/// happens after the claim: a refused job is returned as if unclaimed, at the cost of a second
+/// round trip. A filter that allows everything costs nothing; limits belong into the shared limits.
 pub(super) async fn claim(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     ask: ClaimRequest,
     gate: &mut dyn ClaimFilter,
 ) -> StoreResult<ClaimBatch> {
     let session = ask.session.clone();
-    let mut claims = take(caller, ask).await?;
+    let mut claims = take(runner, ask).await?;
     let mut back = Vec::new();
     let mut barrier = ClaimBarrier::default();
     claims.jobs.retain(|job| match barrier.judge(job, gate) {
@@ -38,8 +38,8 @@ pub(super) async fn claim(
     });
     if !back.is_empty() {
         claims.next = Some(claims.next.map_or(LOOK_AGAIN, |next| next.min(LOOK_AGAIN)));
-        let returned = settle(caller, &session, back).await;
-        // Whatever became of it, jobs were claimed.
+        let returned = settle(runner, &session, back).await;
+        // The jobs were claimed even if returning some of them failed.
         returned.map_err(|error| {
             if error.is_lost() {
                 error
@@ -51,7 +51,7 @@ pub(super) async fn claim(
     Ok(claims)
 }
 
-/// What a gate has said so far.
+/// Decisions of the filter so far.
 #[derive(Default)]
 struct ClaimBarrier {
     stopped: bool,
@@ -59,7 +59,7 @@ struct ClaimBarrier {
 }
 
 impl ClaimBarrier {
-    /// How the claim ends at once, unless it may go.
+    /// Returns how the claim ends at once, or `None` if the job may start.
     fn judge(&mut self, job: &ClaimedJob, gate: &mut dyn ClaimFilter) -> Option<JobEnd> {
         if self.stopped {
             return Some(JobEnd::Returned);
@@ -80,17 +80,17 @@ impl ClaimBarrier {
     }
 }
 
-async fn take(caller: &ScriptRunner, ask: ClaimRequest) -> StoreResult<ClaimBatch> {
+async fn take(runner: &ScriptRunner, ask: ClaimRequest) -> StoreResult<ClaimBatch> {
     let plan = ask.plan.as_ref();
-    let mut call = caller
-        .call(&caller.scripts.claim)
+    let mut call = runner
+        .call(&runner.scripts.claim)
         .arg(ask.lane.as_str())
         .arg(ask.session.as_str())
-        .arg(ask.most.clamp(1, MOST_JOBS))
+        .arg(ask.most.clamp(1, MAX_JOBS))
         .arg(micros(ask.lease))
         .arg(u8::from(plan.is_some()));
-    push_plan(&mut call, plan);
-    claims(ScriptReply::new(caller.run(call).await?)?)
+    push_limits(&mut call, plan);
+    claims(ScriptReply::new(runner.run(call).await?)?)
 }
 
 fn claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
@@ -104,16 +104,16 @@ fn claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
         let starts_in = if starts.is_empty() {
             Duration::ZERO
         } else {
-            Duration::from_micros(job_codec::number(&mut starts, 7)?)
+            Duration::from_micros(job_codec::read_uint(&mut starts, 7)?)
         };
-        // What is no job stays where it is until its session ends, and keeps none of the others from going.
-        if let Ok(entry) = read_entry(entries.bytes()?) {
+        // An unreadable entry stays until its session ends, and does not stop the others.
+        if let Ok(entry) = decode_entry(entries.bytes()?) {
             jobs.push(claimed(entry, claim, starts_in));
         }
     }
     jobs.sort_by_key(|job| job.starts_in);
     let decided = Some(Duration::from_micros(reply.number()?));
-    // Claims are numbered one after the other.
+    // Claim numbers are consecutive.
     let given = jobs.iter().map(|job| job.token.claim).max();
     Ok(ClaimBatch {
         jobs,
@@ -147,30 +147,30 @@ fn claimed(entry: ListedJob, claim: u64, starts_in: Duration) -> ClaimedJob {
 }
 
 pub(super) async fn beat(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     session: &Name,
     lease: Duration,
 ) -> StoreResult<HeartbeatResult> {
-    let call = caller
-        .call(&caller.scripts.beat)
+    let call = runner
+        .call(&runner.scripts.heartbeat)
         .arg(session.as_str())
         .arg(micros(lease));
-    Ok(match number(&caller.run(call).await?)? {
+    Ok(match number(&runner.run(call).await?)? {
         0 => HeartbeatResult::Lost,
         _ => HeartbeatResult::Alive,
     })
 }
 
 pub(super) async fn reap(
-    caller: &ScriptRunner,
-    most: usize,
+    runner: &ScriptRunner,
+    limit: usize,
     recoveries: u32,
 ) -> StoreResult<ReapResult> {
-    let call = caller
-        .call(&caller.scripts.reap)
-        .arg(most.clamp(1, MOST_JOBS))
+    let call = runner
+        .call(&runner.scripts.reap)
+        .arg(limit.clamp(1, MAX_JOBS))
         .arg(recoveries);
-    let mut reply = ScriptReply::new(caller.run(call).await?)?;
+    let mut reply = ScriptReply::new(runner.run(call).await?)?;
     Ok(ReapResult {
         returned: reply.number()?,
         buried: reply.number()?,
@@ -180,19 +180,22 @@ pub(super) async fn reap(
 }
 
 pub(super) async fn disown(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     session: &Name,
     known: &[FencingToken],
 ) -> StoreResult<u64> {
-    let known: Vec<u8> = known.iter().flat_map(|token| six(token.claim)).collect();
+    let known: Vec<u8> = known
+        .iter()
+        .flat_map(|token| six_bytes(token.claim))
+        .collect();
     let mut given = 0;
     loop {
-        let call = caller
-            .call(&caller.scripts.disown)
+        let call = runner
+            .call(&runner.scripts.release_unknown)
             .arg(session.as_str())
             .arg(known.as_slice())
-            .arg(MOST_JOBS);
-        let mut reply = ScriptReply::new(caller.run(call).await?)?;
+            .arg(MAX_JOBS);
+        let mut reply = ScriptReply::new(runner.run(call).await?)?;
         given += reply.number()?;
         if reply.number()? == 0 {
             return Ok(given);
@@ -200,8 +203,8 @@ pub(super) async fn disown(
     }
 }
 
-/// The gate's clock is not the server's, so whoever was stopped by it comes again after a moment.
+/// The filter's clock is not the server's, so a refused claim is repeated after a moment.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A few milliseconds of the server's time.
-const MOST_JOBS: usize = 1_000;
+const MAX_JOBS: usize = 1_000;

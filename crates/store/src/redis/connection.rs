@@ -1,10 +1,10 @@
-//! One connection to the server, which comes back by itself, and calls that end in time.
+//! One connection to the server that reconnects by itself, with a deadline for every call.
 //!
-//! The client library has a manager that reconnects; calls wait for it as long as it tries, whatever
-//! their own deadline. So this keeps the connection itself: every call has one deadline for everything,
-//! a call that finds no connection makes one, and one that fails throws it away. Nothing is sent a
-//! second time: whether a call that was cut off has happened is for the caller to find out, and every
-//! step of the store can be asked for again.
+//! The client library has a reconnecting manager, but its calls wait beyond their own deadline
+//! while it retries. So this module owns the connection: each call has one deadline for everything,
+//! opens a connection if there is none, and drops it on failure. It sends nothing twice: the caller
+//! must find out if an interrupted call was applied, and every operation of the store can be
+//! repeated.
 
 use std::future::Future;
 use std::time::Duration;
@@ -33,16 +33,16 @@ struct ConnectionState {
     not_before: Option<Instant>,
 }
 
-/// A connection, and its number: who finds it broken throws away this one and no later one.
+/// Connection with its number: a caller that finds it broken drops this one and no later one.
 #[derive(Clone)]
 pub(super) struct OpenConnection {
     pub(super) wire: MultiplexedConnection,
     number: u64,
 }
 
-/// What is said to a server as soon as it is reached, before anybody else may speak.
+/// Handshake on a new connection, before any other command.
 pub(super) trait ConnectionSetup: Sync {
-    fn greet(
+    fn set_up(
         &self,
         wire: &mut MultiplexedConnection,
     ) -> impl Future<Output = StoreResult<()>> + Send;
@@ -50,7 +50,7 @@ pub(super) trait ConnectionSetup: Sync {
 
 impl RedisConnection {
     pub(super) fn new(client: Client, config: AsyncConnectionConfig, timeout: Duration) -> Self {
-        // The deadline of a call holds for all of it; the library's own would cut in before.
+        // One deadline covers the whole call; the library's own timeout would cut in before.
         let config = config
             .set_response_timeout(None)
             .set_connection_timeout(Some(timeout));
@@ -62,23 +62,23 @@ impl RedisConnection {
         }
     }
 
-    /// Sends one command and waits for its answer.
+    /// Sends one command and waits for its reply.
     pub(super) async fn send(
         &self,
-        greeting: &impl ConnectionSetup,
+        setup: &impl ConnectionSetup,
         command: &Cmd,
     ) -> StoreResult<Value> {
         let deadline = Instant::now() + self.timeout;
-        let mut open = match timeout_at(deadline, self.ready(greeting)).await {
+        let mut open = match timeout_at(deadline, self.ensure_open(setup)).await {
             Ok(open) => open?,
-            Err(_) => return Err(silent(self.timeout)),
+            Err(_) => return Err(connect_timeout(self.timeout)),
         };
         match timeout_at(deadline, open.wire.send_packed_command(command)).await {
-            Ok(Ok(Value::ServerError(error))) => self.failed(&open, error.into()).await,
+            Ok(Ok(Value::ServerError(error))) => self.map_failure(&open, error.into()).await,
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => self.failed(&open, error).await,
+            Ok(Err(error)) => self.map_failure(&open, error).await,
             Err(_) => {
-                self.drop_if(&open).await;
+                self.drop_connection(&open).await;
                 Err(StoreError::doubtful(format_args!(
                     "redis did not answer within {:?}: it may or may not have happened",
                     self.timeout
@@ -87,26 +87,30 @@ impl RedisConnection {
         }
     }
 
-    /// The number of a connection that is open now, or is made.
-    pub(super) async fn opened(&self, greeting: &impl ConnectionSetup) -> StoreResult<u64> {
-        let ready = tokio::time::timeout(self.timeout, self.ready(greeting));
+    /// Returns the number of the open connection, opening one if necessary.
+    pub(super) async fn ensure_open_number(
+        &self,
+        setup: &impl ConnectionSetup,
+    ) -> StoreResult<u64> {
+        let ready = tokio::time::timeout(self.timeout, self.ensure_open(setup));
         ready
             .await
-            .unwrap_or_else(|_| Err(silent(self.timeout)))
+            .unwrap_or_else(|_| Err(connect_timeout(self.timeout)))
             .map(|open| open.number)
     }
 
-    /// The number of the connection that is open, if one is. Numbers only grow: where it is the same twice, all that
-    /// was sent in between went the same way.
-    pub(super) async fn number(&self) -> Option<u64> {
+    /// Returns the number of the open connection, if one is open. Numbers only grow: two equal
+    /// numbers prove that every command in between used the same connection.
+    pub(super) async fn open_number(&self) -> Option<u64> {
         let state = self.state.lock().await;
         state.open.as_ref().map(|open| open.number)
     }
 
-    /// A connection that was greeted. Whoever comes while one is made waits for it.
-    pub(super) async fn ready(
+    /// Returns a connection after its handshake. Concurrent callers wait for one connection
+    /// attempt.
+    pub(super) async fn ensure_open(
         &self,
-        greeting: &impl ConnectionSetup,
+        setup: &impl ConnectionSetup,
     ) -> StoreResult<OpenConnection> {
         let mut state = self.state.lock().await;
         if let Some(open) = &state.open {
@@ -115,7 +119,7 @@ impl RedisConnection {
         if let Some(at) = state.not_before {
             sleep_until(at).await;
         }
-        match self.open(greeting).await {
+        match self.open(setup).await {
             Ok(wire) => {
                 state.opened += 1;
                 state.failures = 0;
@@ -124,7 +128,7 @@ impl RedisConnection {
                 Ok(state.open.insert(OpenConnection { wire, number }).clone())
             }
             Err(error) => {
-                let pause = FIRST_PAUSE * 2_u32.pow(state.failures.min(MOST_DOUBLINGS));
+                let pause = FIRST_PAUSE * 2_u32.pow(state.failures.min(MAX_DOUBLINGS));
                 state.failures += 1;
                 state.not_before = Some(Instant::now() + pause);
                 Err(error)
@@ -132,26 +136,26 @@ impl RedisConnection {
         }
     }
 
-    async fn open(&self, greeting: &impl ConnectionSetup) -> StoreResult<MultiplexedConnection> {
+    async fn open(&self, setup: &impl ConnectionSetup) -> StoreResult<MultiplexedConnection> {
         let reached = self
             .client
             .get_multiplexed_async_connection_with_config(&self.config)
             .await;
-        let mut wire = reached.map_err(|error| error_map::before(&error))?;
-        match tokio::time::timeout(self.timeout, greeting.greet(&mut wire)).await {
+        let mut wire = reached.map_err(|error| error_map::map_connect_error(&error))?;
+        match tokio::time::timeout(self.timeout, setup.set_up(&mut wire)).await {
             Ok(greeted) => greeted.map(|()| wire),
-            Err(_) => Err(silent(self.timeout)),
+            Err(_) => Err(connect_timeout(self.timeout)),
         }
     }
 
-    async fn failed<T>(&self, open: &OpenConnection, error: RedisError) -> StoreResult<T> {
-        if error_map::breaks(&error) {
-            self.drop_if(open).await;
+    async fn map_failure<T>(&self, open: &OpenConnection, error: RedisError) -> StoreResult<T> {
+        if error_map::breaks_connection(&error) {
+            self.drop_connection(open).await;
         }
-        Err(error_map::after(&error))
+        Err(error_map::map_reply_error(&error))
     }
 
-    pub(super) async fn drop_if(&self, open: &OpenConnection) {
+    pub(super) async fn drop_connection(&self, open: &OpenConnection) {
         let mut state = self.state.lock().await;
         if state
             .open
@@ -163,15 +167,15 @@ impl RedisConnection {
     }
 }
 
-fn silent(timeout: Duration) -> StoreError {
+fn connect_timeout(timeout: Duration) -> StoreError {
     StoreError::unreachable(format_args!(
-        "redis cannot be reached within {timeout:?}: look whether it runs, and whether it speaks TLS there \
-         as its address says"
+        "redis cannot be reached within {timeout:?}: check that it runs, and that the port speaks TLS \
+         if its address says so"
     ))
 }
 
-/// A server that restarts is back after some hundred milliseconds.
+/// A restarting server is back after some hundred milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
 
-/// At most 25 ms × 2⁵: somebody who waits for the server notices within a second that it is back.
-const MOST_DOUBLINGS: u32 = 5;
+/// At most 25 ms × 2⁵, so a waiting caller notices the returning server within a second.
+const MAX_DOUBLINGS: u32 = 5;

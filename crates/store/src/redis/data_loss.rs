@@ -1,9 +1,9 @@
-//! A queue that was lost while it was in use: told to everybody, then begun anew.
+//! Loss of a queue that was in use: reported to every caller, then reinitialized.
 //!
-//! Begun anew at once, one caller would hear of the loss, and all others would find an empty queue and take
-//! it for work that is done. Begun anew by somebody's hand, everything would stand still until somebody is
-//! there. So every call fails for longer than anybody pauses between two looks, and the first one after
-//! that begins the queue by itself.
+//! If the first failing call reinitialized the queue, all other callers would find an empty queue
+//! and take the work for done. If only an operator could reinitialize it, everything would stop
+//! until one is present. So every call fails for longer than any caller pauses between two polls,
+//! and the first call after that reinitializes the queue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,59 +13,61 @@ use tokio::time::Instant;
 
 #[derive(Default)]
 pub(super) struct DataLoss {
-    noticed: Mutex<Option<Instant>>,
-    /// Whether the next greeting begins anew what it does not find.
-    anew: AtomicBool,
-    /// One begins it; the others wait for that one.
-    pub(super) beginning: tokio::sync::Mutex<()>,
+    lost_since: Mutex<Option<Instant>>,
+    /// Allows the next handshake to create a queue that it does not find.
+    may_create: AtomicBool,
+    /// One caller reinitializes; the others wait for it.
+    pub(super) reinitializing: tokio::sync::Mutex<()>,
 }
 
-/// How it stands with a queue.
+/// State of the queue, as this process knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QueueState {
-    /// It is there, as far as is known.
-    Whole,
-    /// It is gone, and not everybody has heard of it.
-    Mourned,
-    /// It is gone, everybody knows, and it may begin anew.
-    Over,
+    /// No loss is known.
+    Intact,
+    /// The queue is lost, and some callers may not have seen it.
+    LossReported,
+    /// The queue is lost, every caller has seen it, and it may be reinitialized.
+    Recoverable,
 }
 
 impl DataLoss {
-    pub(super) fn standing(&self) -> QueueState {
-        match *self.noticed() {
-            None => QueueState::Whole,
-            Some(at) if at.elapsed() < MOURNING => QueueState::Mourned,
-            Some(_) => QueueState::Over,
+    pub(super) fn queue_state(&self) -> QueueState {
+        match *self.lost_since() {
+            None => QueueState::Intact,
+            Some(at) if at.elapsed() < LOSS_GRACE => QueueState::LossReported,
+            Some(_) => QueueState::Recoverable,
         }
     }
 
-    /// It is gone. The first who says so counts.
-    pub(super) fn notice(&self) {
-        self.noticed().get_or_insert_with(Instant::now);
+    /// Records the loss. The first report counts.
+    pub(super) fn record(&self) {
+        self.lost_since().get_or_insert_with(Instant::now);
     }
 
-    /// The next greeting may begin it anew.
-    pub(super) fn allow(&self) {
-        self.anew.store(true, Ordering::Relaxed);
+    /// Allows the next handshake to reinitialize the queue.
+    pub(super) fn allow_reinitialize(&self) {
+        self.may_create.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_allowed(&self) -> bool {
-        self.anew.load(Ordering::Relaxed)
+    pub(super) fn may_reinitialize(&self) -> bool {
+        self.may_create.load(Ordering::Relaxed)
     }
 
-    /// It is there again.
-    pub(super) fn end(&self) {
-        self.anew.store(false, Ordering::Relaxed);
-        *self.noticed() = None;
+    /// Ends the loss: the queue exists again.
+    pub(super) fn clear(&self) {
+        self.may_create.store(false, Ordering::Relaxed);
+        *self.lost_since() = None;
     }
 
-    fn noticed(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.noticed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lost_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.lost_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whoever waits for jobs, or for their end, looks at least every second; twice that leaves room for a slow
-/// call, and for a queue that works again within five seconds. Starts that were promised before the loss
-/// lie no further ahead, as a rule.
-const MOURNING: Duration = Duration::from_secs(2);
+/// Callers that wait for jobs or ends poll at least every second. Twice that allows for a slow
+/// call, and for a queue that works again within five seconds. Starts scheduled before the loss are
+/// rarely further ahead.
+const LOSS_GRACE: Duration = Duration::from_secs(2);

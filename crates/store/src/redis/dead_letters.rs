@@ -1,9 +1,9 @@
-//! Dead letters, and what is too old.
+//! Dead letters, and the removal of old data.
 
 use bytes::Bytes;
 use outflow_core::WallTime;
 
-use super::job_codec::{instant, micros, read_entry};
+use super::job_codec::{decode_entry, micros, read_time};
 use super::paging::query_call;
 use super::reply::{self, ScriptReply};
 use super::script_call::ScriptRunner;
@@ -12,7 +12,7 @@ use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::name::Name;
 use std::time::Duration;
 
-/// What becomes of dead letters.
+/// Operation on dead letters.
 #[derive(Clone, Copy)]
 pub(super) enum DeadLetterOp {
     Revive,
@@ -20,26 +20,26 @@ pub(super) enum DeadLetterOp {
 }
 
 pub(super) async fn list(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     after: u64,
-    most: usize,
+    limit: usize,
 ) -> StoreResult<Vec<DeadLetter>> {
-    let call = query_call(caller, "dead")
+    let call = query_call(runner, "dead")
         .arg(after)
-        .arg(most.clamp(1, MOST_LETTERS));
-    let mut reply = ScriptReply::new(caller.run(call).await?)?;
+        .arg(limit.clamp(1, MAX_LETTERS));
+    let mut reply = ScriptReply::new(runner.run(call).await?)?;
     let mut letters = Vec::with_capacity(reply.len() / 2);
     while !reply.is_empty() {
-        let (bytes, place) = (reply.bytes()?, reply.written_number()?);
-        // What is no letter is somebody else's; the next revival or purge sets it aside.
-        letters.extend(letter(bytes, place).ok());
+        let (bytes, place) = (reply.bytes()?, reply.text_number()?);
+        // A malformed letter is skipped; the next requeue or purge sets it aside.
+        letters.extend(decode_letter(bytes, place).ok());
     }
     Ok(letters)
 }
 
-fn letter(mut bytes: Bytes, place: u64) -> StoreResult<DeadLetter> {
-    let at = instant(&mut bytes)?;
-    let entry = read_entry(bytes)?;
+fn decode_letter(mut bytes: Bytes, place: u64) -> StoreResult<DeadLetter> {
+    let at = read_time(&mut bytes)?;
+    let entry = decode_entry(bytes)?;
     let record = entry.record;
     Ok(DeadLetter {
         place,
@@ -56,68 +56,74 @@ fn letter(mut bytes: Bytes, place: u64) -> StoreResult<DeadLetter> {
 }
 
 pub(super) async fn each(
-    caller: &ScriptRunner,
-    deed: DeadLetterOp,
+    runner: &ScriptRunner,
+    operation: DeadLetterOp,
     pick: &DeadLetterFilter,
 ) -> StoreResult<u64> {
     match pick {
-        DeadLetterFilter::All => walk(caller, deed, "all", &[]).await,
-        DeadLetterFilter::Tenant(tenant) => walk(caller, deed, "tenant", &[tenant.as_str()]).await,
-        DeadLetterFilter::Action(action) => walk(caller, deed, "action", &[action.as_str()]).await,
+        DeadLetterFilter::All => run_in_pieces(runner, operation, "all", &[]).await,
+        DeadLetterFilter::Tenant(tenant) => {
+            run_in_pieces(runner, operation, "tenant", &[tenant.as_str()]).await
+        }
+        DeadLetterFilter::Action(action) => {
+            run_in_pieces(runner, operation, "action", &[action.as_str()]).await
+        }
         DeadLetterFilter::Jobs(jobs) => {
-            let mut many = 0;
-            for some in jobs.chunks(MOST_LETTERS) {
-                let names: Vec<&str> = some.iter().map(Name::as_str).collect();
-                many += walk(caller, deed, "jobs", &names).await?;
+            let mut count = 0;
+            for chunk in jobs.chunks(MAX_LETTERS) {
+                let names: Vec<&str> = chunk.iter().map(Name::as_str).collect();
+                count += run_in_pieces(runner, operation, "jobs", &names).await?;
             }
-            Ok(many)
+            Ok(count)
         }
     }
 }
 
-pub(super) async fn tidy(caller: &ScriptRunner, dead_before: WallTime) -> StoreResult<u64> {
-    let call = caller.call(&caller.scripts.tidy).arg(micros(IDLE));
-    let went = reply::number(&caller.run(call).await?)?;
+pub(super) async fn tidy(runner: &ScriptRunner, dead_before: WallTime) -> StoreResult<u64> {
+    let call = runner
+        .call(&runner.scripts.collect_garbage)
+        .arg(micros(IDLE_RETENTION));
+    let removed = reply::number(&runner.run(call).await?)?;
     let before = micros(dead_before.as_duration()).to_string();
-    let letters = walk(caller, DeadLetterOp::Purge, "before", &[&before]).await?;
-    Ok(went + letters)
+    let letters = run_in_pieces(runner, DeadLetterOp::Purge, "before", &[&before]).await?;
+    Ok(removed + letters)
 }
 
-async fn walk(
-    caller: &ScriptRunner,
-    deed: DeadLetterOp,
+async fn run_in_pieces(
+    runner: &ScriptRunner,
+    operation: DeadLetterOp,
     which: &str,
-    whom: &[&str],
+    names: &[&str],
 ) -> StoreResult<u64> {
-    let (mut many, mut after) = (0, 0);
-    let deed = match deed {
+    let (mut count, mut after) = (0, 0);
+    let operation = match operation {
         DeadLetterOp::Revive => "revive",
         DeadLetterOp::Purge => "purge",
     };
     loop {
-        let mut call = caller
-            .call(&caller.scripts.dead)
-            .arg(deed)
+        let mut call = runner
+            .call(&runner.scripts.dead_letters)
+            .arg(operation)
             .arg(which)
             .arg(after)
             .arg(PIECE);
-        for one in whom {
-            call.push(*one);
+        for name in names {
+            call.push(*name);
         }
-        let mut reply = ScriptReply::new(caller.run(call).await?)?;
-        many += reply.number()?;
+        let mut reply = ScriptReply::new(runner.run(call).await?)?;
+        count += reply.number()?;
         after = reply.number()?;
         if reply.number()? == 0 {
-            return Ok(many);
+            return Ok(count);
         }
     }
 }
 
-/// An answer of a few hundred kilobytes.
-const MOST_LETTERS: usize = 1_000;
+/// A reply of a few hundred kilobytes.
+const MAX_LETTERS: usize = 1_000;
 
 /// A few milliseconds of the server's time.
 const PIECE: u64 = 500;
 
-/// How long a tenant without work is remembered: as long as its history.
-const IDLE: Duration = Duration::from_hours(1);
+/// Retention of an idle tenant: as long as its congestion history.
+const IDLE_RETENTION: Duration = Duration::from_hours(1);

@@ -1,50 +1,51 @@
-//! What the server's complaints mean to a store.
+//! Errors of the server as errors of the store.
 //!
-//! A server says what is wrong with the first word of its answer, also in the middle of a script's own
-//! message. Nothing of a command or an address is repeated: they may hold a secret.
+//! A server names the error with the first word of its reply, also inside a script's own message.
+//! No command or address is repeated: they may hold a secret.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::tls;
 use crate::error::StoreError;
 
-/// It happened before anything was sent.
-pub(super) fn before(error: &RedisError) -> StoreError {
-    if let Some(words) = tls::fault(error) {
-        return words;
+/// Maps an error that occurred before a command was sent.
+pub(super) fn map_connect_error(error: &RedisError) -> StoreError {
+    if let Some(fault) = tls::map_handshake_error(error) {
+        return fault;
     }
-    if error.kind() == ErrorKind::AuthenticationFailed || said(error, &["NOAUTH", "WRONGPASS"]) {
+    if error.kind() == ErrorKind::AuthenticationFailed || has_code(error, &["NOAUTH", "WRONGPASS"])
+    {
         return StoreError::refused(
-            "redis does not take the password: give user and password in its address",
+            "redis rejects the password: set user and password in its address",
         );
     }
     if error.is_connection_dropped() && !error.is_connection_refusal() {
         return StoreError::unreachable(
-            "redis hung up before it said anything: look whether it runs, and write rediss:// in its \
-             address if it wants TLS there",
+            "redis closed the connection before its first reply: check that it runs, and write rediss:// in its \
+             address if its port expects TLS",
         );
     }
     if error.is_timeout() {
         return StoreError::unreachable(
-            "redis does not answer: look whether it runs, and whether it speaks TLS there as its \
-             address says",
+            "redis does not answer: check that it runs, and that the port speaks TLS if its \
+             address says so",
         );
     }
     if error.kind() == ErrorKind::Parse {
         return StoreError::unreachable(
-            "what answers in the place of redis does not speak as it does: look what listens there",
+            "the server at this address does not speak the Redis protocol: check host and port",
         );
     }
-    if error.is_io_error() || said(error, PASSING) {
+    if error.is_io_error() || has_code(error, TRANSIENT) {
         return StoreError::unreachable(
-            "redis cannot be reached: look whether it runs and listens there",
+            "redis cannot be reached: check that it runs, and its host and port",
         );
     }
-    after(error)
+    map_reply_error(error)
 }
 
-/// It happened after a command was sent.
-pub(super) fn after(error: &RedisError) -> StoreError {
+/// Maps an error that occurred after a command was sent.
+pub(super) fn map_reply_error(error: &RedisError) -> StoreError {
     let words = error.to_string();
     if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) {
         return StoreError::refused(NO_SCRIPT);
@@ -52,88 +53,89 @@ pub(super) fn after(error: &RedisError) -> StoreError {
     if words.contains("Function not found") {
         return StoreError::refused(NO_SCRIPT);
     }
-    if words.contains("NOBELL") {
-        return StoreError::refused(NO_BELL);
+    if words.contains("NOCHANNEL") {
+        return StoreError::refused(NO_CHANNEL);
     }
-    if said(error, &["NOPERM"]) || words.contains("unknown command") {
+    if has_code(error, &["NOPERM"]) || words.contains("unknown command") {
         return StoreError::refused(FORBIDDEN);
     }
     if words.contains("OTHERFORM") {
         return StoreError::refused(OTHER_FORM);
     }
     if words.contains("LOSTQUEUE") {
-        return lost();
+        return queue_lost();
     }
-    if said(error, &["OOM"]) || words.contains("OOM ") || words.contains("MISCONF") {
+    if has_code(error, &["OOM"]) || words.contains("OOM ") || words.contains("MISCONF") {
         return StoreError::full(
-            "redis has no room left: raise its maxmemory, or free its disk; nothing was changed",
+            "redis has no memory or disk space left: raise maxmemory or free its disk; nothing was changed",
         );
     }
-    if said(error, PASSING) {
+    if has_code(error, TRANSIENT) {
         return StoreError::unreachable(
-            "redis does not take commands now: it loads, is busy, or is a replica; nothing was changed",
+            "redis takes no commands now: it is loading, busy, or a replica; nothing was changed",
         );
     }
-    if said(error, &["MOVED", "ASK", "CROSSSLOT"]) {
+    if has_code(error, &["MOVED", "ASK", "CROSSSLOT"]) {
         return StoreError::refused(
-            "this node of the cluster does not keep the queue: give the address of the one that does",
+            "this cluster node does not hold the queue: set the address of the node that does",
         );
     }
     if let Some((_, key)) = words.split_once("BADKEY ") {
         let key = key.split(' ').next().unwrap_or_default();
         return StoreError::damaged(format_args!(
-            "the key {key} of redis is not what it should be: somebody else writes there, or it was \
+            "the key {key} of redis has unexpected content: another program writes there, or it was \
              lost; nothing was changed"
         ));
     }
     if error.kind() == ErrorKind::Parse {
         return StoreError::doubtful(
-            "the answer of redis cannot be read: it may or may not have happened",
+            "the reply of redis cannot be read: the call may or may not have been applied",
         );
     }
     if error.is_io_error() || error.is_connection_dropped() {
         return StoreError::doubtful(
-            "the connection to redis was lost: it may or may not have happened",
+            "the connection to redis was lost: the call may or may not have been applied",
         );
     }
     StoreError::refused(format_args!("redis refused: {}", first_line(&words)))
 }
 
-/// Whether the connection is of no use any more. A replica is not what was connected to.
-pub(super) fn breaks(error: &RedisError) -> bool {
+/// Returns `true` if the connection is unusable, also because its server became a replica.
+pub(super) fn breaks_connection(error: &RedisError) -> bool {
     error.is_io_error()
         || error.is_connection_dropped()
         || error.is_unrecoverable_error()
-        || said(error, &["READONLY", "MASTERDOWN"])
+        || has_code(error, &["READONLY", "MASTERDOWN"])
 }
 
-/// Whether the server does not know a script any more: it was restarted, or somebody flushed them.
+/// Returns `true` if the server no longer knows a script: it was restarted, or its scripts were
+/// flushed.
 pub(super) fn is_unknown_script(error: &StoreError) -> bool {
     error.is_refused() && error.to_string() == NO_SCRIPT
 }
 
-/// Whether the server does not let this user have a command.
+/// Returns `true` if the server denies this user a command.
 pub(super) fn is_forbidden(error: &StoreError) -> bool {
     error.is_refused() && error.to_string() == FORBIDDEN
 }
 
-/// Everything was lost, which is not the same as everything being done.
-pub(super) fn lost() -> StoreError {
+/// Reports that all data was lost, which differs from all work being done.
+pub(super) fn queue_lost() -> StoreError {
     StoreError::lost(
-        "the queue was lost: redis was emptied or replaced while it was in use; it begins anew by \
-         itself in a moment, without its jobs: submit again what is not done",
+        "the queue was lost: redis was emptied or replaced while it was in use; it restarts by \
+         itself in a moment, without its jobs: submit unfinished jobs again",
     )
 }
 
-/// An answer that no script of ours gives.
-pub(super) fn strange() -> StoreError {
-    StoreError::damaged("redis gave an answer that is not ours: use one version on all machines")
+/// Reports a reply that no script of this version gives.
+pub(super) fn unexpected_reply() -> StoreError {
+    StoreError::damaged("redis gave an unexpected reply: use one version on all machines")
 }
 
-fn said(error: &RedisError, codes: &[&str]) -> bool {
+fn has_code(error: &RedisError, codes: &[&str]) -> bool {
     let words = error.to_string();
     let code = error.code().unwrap_or_default();
-    // Redis 6.2 tells the error of a command in a script with the sign that errors begin with.
+    // Redis 6.2 repeats the leading sign of an error that a command in a script raised.
     let within = |known: &str| [" ", "-"].map(|sign| format!("{sign}{known} "));
     codes
         .iter()
@@ -144,19 +146,19 @@ fn first_line(words: &str) -> &str {
     words.lines().next().unwrap_or_default()
 }
 
-const NO_SCRIPT: &str = "redis does not know the script: send it anew";
+const NO_SCRIPT: &str = "redis does not know the script: send it again";
 
-const OTHER_FORM: &str = "redis holds this queue as another version wrote it: finish its jobs with that one, or give another name";
+const OTHER_FORM: &str = "redis holds this queue in the layout of another version: finish its jobs with that version, or set another queue name";
 
-/// The braces stand around the queue's name; `outflow` is the usual one.
-const FORBIDDEN: &str = "this user of redis has too few rights: give it the keys and channels of the queue \
-     (~{outflow}:* &{outflow}:*), scripts, INFO, and all commands that are not for operators";
+/// The braces surround the queue's name; `outflow` is the default.
+const FORBIDDEN: &str = "this redis user lacks permissions: allow it the keys and channels of the queue \
+     (~{outflow}:* &{outflow}:*), scripts, INFO, and all commands that are not administrative";
 
-const NO_BELL: &str = "this user of redis has too few rights: give it the channel by which machines wake each other \
+const NO_CHANNEL: &str = "this redis user lacks permissions: allow it the notification channel \
      (&{outflow}:bell, with the queue's name in the braces)";
 
-/// It may work again without anybody's help, and nothing was changed.
-const PASSING: &[&str] = &[
+/// Errors that may pass without intervention; nothing was changed.
+const TRANSIENT: &[&str] = &[
     "LOADING",
     "BUSY",
     "READONLY",

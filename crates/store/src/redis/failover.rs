@@ -1,73 +1,75 @@
-//! Another server than the last time: noticed at every greeting, and told once.
+//! Detection of another server: checked at every handshake, reported once.
 //!
-//! A copy that was promoted, and a server that came back with what was on its disk, know the queue, so
-//! nothing fails there; but they may know less of it than was answered. Nobody can say how much that is: who
-//! knew is gone. So it is no [loss](super::loss), which stops everything, and it is not passed over
-//! either, because jobs that nobody misses are never done.
+//! A promoted replica, or a server that restarted from its disk, knows the queue, so no call fails
+//! there. But it may miss acknowledged writes, and their number is unknown. This is no [data
+//! loss](super::data_loss), which stops everything. It is still reported, because missing jobs
+//! would never be done.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Which server was met, and what is still to be told of that.
+/// Server of the last handshake, and a pending notice.
 #[derive(Default)]
 pub(super) struct Failover {
-    met: Mutex<PrimaryCheck>,
+    check: Mutex<ServerCheck>,
 }
 
 #[derive(Default)]
-struct PrimaryCheck {
-    /// What the server calls itself since it started.
-    run: String,
-    untold: bool,
+struct ServerCheck {
+    /// Identifier that the server chose when it started.
+    run_id: String,
+    unreported: bool,
 }
 
 impl Failover {
-    /// This server answers now, and that one was the last to be used by anybody, as this one remembers it.
+    /// Compares this server with the last one used, as the server itself remembers it and as this
+    /// process does.
     ///
-    /// Both are compared, its memory and ours: of many machines only the first to come finds another's name
-    /// there, and a copy that was promoted twice finds its own.
-    pub(super) fn meet(&self, run: String, last: &str) {
-        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        let another = |known: &str| !known.is_empty() && known != run;
-        met.untold |= another(&met.run) || another(last);
-        met.run = run;
+    /// Both are compared. Of many machines only the first finds another server's name there, and a
+    /// replica that was promoted twice finds its own.
+    pub(super) fn observe_server(&self, run_id: String, last: &str) {
+        let mut check = self.check.lock().unwrap_or_else(PoisonError::into_inner);
+        let another = |known: &str| !known.is_empty() && known != run_id;
+        check.unreported |= another(&check.run_id) || another(last);
+        check.run_id = run_id;
     }
 
-    /// Whether there is something to tell, once.
+    /// Returns `true` once if a failover is to be reported.
     pub(super) fn take_notice(&self) -> bool {
-        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut met.untold)
+        let mut check = self.check.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut check.unreported)
     }
 }
 
-/// What is told where no copy was waited for.
-pub(super) const UNCONFIRMED: &str = "another redis took over, or it was restarted: jobs that it took in the last \
-     moments before may be missing, and work that ended then may be done again; submit again what is not done, and \
-     set wait_replicas so that nothing is answered before a copy has it";
+/// Notice without replica confirmation.
+pub(super) const UNCONFIRMED: &str = "another redis took over, or it was restarted: the last jobs \
+     submitted before may be missing, and the last finished jobs may run again; submit missing jobs \
+     again, and set wait_replicas so that a replica confirms each write";
 
-/// What is told where copies were waited for.
-pub(super) const CONFIRMED: &str = "another redis took over, or it was restarted: what its replicas had confirmed is \
-     there if it was one of them; look which one it is";
+/// Notice with replica confirmation.
+pub(super) const CONFIRMED: &str = "another redis took over, or it was restarted: writes that its \
+     replicas confirmed are there if it was one of them; check which server it is";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // The same again, another, the same, and one of before which does not know that there was another.
+    // The cases: no change, a failover, no change, and an old server that does not know of the
+    // failover.
     #[test]
-    fn another_server_is_told_once_to_everybody() {
-        let takeover = Failover::default();
-        let told = |run: &str, last: &str| {
-            takeover.meet(run.to_owned(), last);
-            takeover.take_notice()
+    fn each_process_reports_a_failover_once() {
+        let failover = Failover::default();
+        let reported = |run_id: &str, last: &str| {
+            failover.observe_server(run_id.to_owned(), last);
+            failover.take_notice()
         };
-        assert!(!told("a", "a"), "a queue that was made here");
-        assert!(told("b", "a"), "the first to come");
-        assert!(!told("b", "b"));
-        assert!(told("c", "c"), "somebody else was there before");
-        assert!(told("b", "b"), "one of before");
-        assert!(!takeover.take_notice(), "once");
-        let newcomer = Failover::default();
-        newcomer.meet("b".to_owned(), "a");
-        assert!(newcomer.take_notice(), "nobody used it since");
+        assert!(!reported("a", "a"), "the queue was created here");
+        assert!(reported("b", "a"), "first handshake after the failover");
+        assert!(!reported("b", "b"));
+        assert!(reported("c", "c"), "another process reported it first");
+        assert!(reported("b", "b"), "an earlier server returned");
+        assert!(!failover.take_notice(), "once");
+        let second = Failover::default();
+        second.observe_server("b".to_owned(), "a");
+        assert!(second.take_notice(), "a new process reports it too");
     }
 }

@@ -1,4 +1,4 @@
-//! Where the server is, and how it is talked to.
+//! Connection options: server, queue and timeouts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use redis::{Client, IntoConnectionInfo};
 use super::tls;
 use crate::error::StoreError;
 
-/// Which server keeps the jobs, under which name, and how long an answer may take.
+/// Server, queue name and timeouts of a Redis store.
 ///
 /// ```
 /// use outflow_store::RedisOptions;
@@ -20,39 +20,38 @@ use crate::error::StoreError;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisOptions {
-    /// Where it is: `redis://user:password@host:port/db`, the same with `rediss://` for TLS, or
-    /// `redis+unix://path`.
+    /// Address: `redis://user:password@host:port/db`, `rediss://` for TLS, or `redis+unix://path`.
     pub url: String,
-    /// The certificates of the authorities, as PEM, of which one vouches for the server: the only ones
-    /// that are trusted. Nothing if the server's certificate is one that this machine trusts anyway.
+    /// PEM file with the only certificate authorities to trust. Without it, the authorities of this
+    /// machine are trusted.
     pub ca_file: Option<PathBuf>,
-    /// What all keys begin with, in braces, so that a cluster keeps them in one place. Machines that
-    /// share limits and jobs use the same.
+    /// Prefix of all keys, in braces, so that a cluster keeps them on one node. Machines that share
+    /// limits and jobs use one name.
     pub queue: String,
-    /// How long a call may take in all. Longer than a pause of the server that is worth waiting for, and
-    /// shorter than a lease.
+    /// Timeout of a whole call. Choose it longer than a tolerable pause of the server, and shorter
+    /// than a lease.
     pub timeout: Duration,
-    /// How many replicas must have what was submitted or settled before that is answered.
+    /// Replicas that must confirm a submission or settlement before the store answers.
     pub wait_replicas: Option<ReplicaWait>,
 }
 
-/// Copies that are waited for.
+/// Number of replicas to wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplicaWait {
-    /// So many.
+    /// Replicas that must confirm.
     pub count: u32,
-    /// For so long. What is not confirmed by then is doubtful.
+    /// Time limit; the result of a write without confirmation is doubtful.
     pub timeout: Duration,
 }
 
 impl RedisOptions {
-    /// The queue `outflow` on the server at this address, with two seconds for a call.
+    /// Creates options for the queue `outflow` at this address, with a timeout of two seconds.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             ca_file: None,
-            queue: USUAL_QUEUE.to_owned(),
-            timeout: USUAL_TIMEOUT,
+            queue: DEFAULT_QUEUE.to_owned(),
+            timeout: DEFAULT_TIMEOUT,
             wait_replicas: None,
         }
     }
@@ -60,7 +59,7 @@ impl RedisOptions {
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let odd =
             |letter: char| letter.is_whitespace() || letter.is_control() || "{}".contains(letter);
-        if self.queue.is_empty() || self.queue.len() > MOST_QUEUE || self.queue.contains(odd) {
+        if self.queue.is_empty() || self.queue.len() > MAX_QUEUE_NAME || self.queue.contains(odd) {
             return Err(StoreError::refused(
                 "the queue's name goes into every key: use 1 to 64 letters, digits and - _ .",
             ));
@@ -81,7 +80,8 @@ impl RedisOptions {
         Ok(())
     }
 
-    /// The client's own words about a bad address may repeat it, with the password.
+    /// Opens the client. The library's error about a bad address may repeat the password, so it is
+    /// replaced.
     pub(super) fn client(&self) -> Result<Client, StoreError> {
         let info = self.url.as_str().into_connection_info();
         let info = info.map_err(|_| StoreError::refused(tls::UNREADABLE))?;
@@ -101,10 +101,10 @@ impl fmt::Debug for RedisOptions {
     }
 }
 
-const USUAL_QUEUE: &str = "outflow";
+const DEFAULT_QUEUE: &str = "outflow";
 
-/// A server that answers within a millisecond and is silent for two seconds is ill.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// A server that usually answers within a millisecond is broken after two seconds.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// It is repeated in every key.
-const MOST_QUEUE: usize = 64;
+/// The name is repeated in every key.
+const MAX_QUEUE_NAME: usize = 64;

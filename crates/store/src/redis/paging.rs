@@ -1,4 +1,4 @@
-//! Questions about what stands, and answers by the page.
+//! Queries and paged replies.
 
 use super::reply::ScriptReply;
 use super::script_call::{ScriptCall, ScriptRunner};
@@ -6,26 +6,26 @@ use crate::contract::StoreResult;
 use crate::name::Name;
 use crate::tenant::PageRequest;
 
-/// A question, to which arguments may be added.
-pub(super) fn query_call<'a>(caller: &'a ScriptRunner, what: &str) -> ScriptCall<'a> {
-    caller.call(&caller.scripts.tell).arg(what)
+/// Starts a query call, to which arguments may be added.
+pub(super) fn query_call<'a>(runner: &'a ScriptRunner, what: &str) -> ScriptCall<'a> {
+    runner.call(&runner.scripts.query).arg(what)
 }
 
-/// The reports of one page, by name.
+/// Returns the reports of one page, by name.
 pub(super) async fn page<T>(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     what: &str,
     page: &PageRequest,
     read: Read<T>,
 ) -> StoreResult<Vec<T>> {
-    let most = if page.most == 0 { PAGE } else { page.most };
-    let call = query_call(caller, what)
+    let limit = if page.most == 0 { PAGE } else { page.most };
+    let call = query_call(runner, what)
         .arg(page.after.as_ref().map_or("", Name::as_str))
-        .arg(most.min(PAGE));
-    reports(ScriptReply::new(caller.run(call).await?)?, read)
+        .arg(limit.min(PAGE));
+    reports(ScriptReply::new(runner.run(call).await?)?, read)
 }
 
-/// All reports of an answer, without those of which only a name is left.
+/// Reads all reports of a reply, without those of which only a name is left.
 pub(super) fn reports<T>(mut reply: ScriptReply, read: Read<T>) -> StoreResult<Vec<T>> {
     let mut reports = Vec::with_capacity(reply.len());
     while !reply.is_empty() {
@@ -34,8 +34,8 @@ pub(super) fn reports<T>(mut reply: ScriptReply, read: Read<T>) -> StoreResult<V
     Ok(reports)
 }
 
-/// Reads a report, or nothing where only the name is left.
+/// Reader of one report; `None` if only the name is left.
 pub(super) type Read<T> = fn(ScriptReply) -> StoreResult<Option<T>>;
 
-/// An answer of a few hundred kilobytes.
+/// A reply of a few hundred kilobytes.
 pub(super) const PAGE: usize = 1_000;

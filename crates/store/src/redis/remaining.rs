@@ -1,6 +1,6 @@
-//! What an action has left: the places where it put jobs, and how many wait there.
+//! Remaining work of an action: its places, and the jobs that wait there.
 
-use super::job_codec::wall;
+use super::job_codec::wall_time;
 use super::paging::query_call;
 use super::reply::ScriptReply;
 use super::script_call::ScriptRunner;
@@ -8,9 +8,9 @@ use crate::action::{RemainingInLane, RemainingWork};
 use crate::contract::StoreResult;
 use crate::name::Name;
 
-pub(super) async fn remaining(caller: &ScriptRunner, action: &Name) -> StoreResult<RemainingWork> {
-    let call = query_call(caller, "left").arg(action.as_str());
-    let mut reply = ScriptReply::new(caller.run(call).await?)?;
+pub(super) async fn remaining(runner: &ScriptRunner, action: &Name) -> StoreResult<RemainingWork> {
+    let call = query_call(runner, "remaining").arg(action.as_str());
+    let mut reply = ScriptReply::new(runner.run(call).await?)?;
     let (queued, latest) = (reply.number()?, reply.number()?);
     let mut places = Vec::with_capacity(reply.len());
     while !reply.is_empty() {
@@ -26,7 +26,7 @@ pub(super) async fn remaining(caller: &ScriptRunner, action: &Name) -> StoreResu
     }
     let left = RemainingWork {
         places,
-        latest: (latest > 0).then(|| wall(latest)),
+        latest: (latest > 0).then(|| wall_time(latest)),
     };
-    Ok(left.of_all(queued))
+    Ok(left.scaled_to(queued))
 }

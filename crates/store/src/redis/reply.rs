@@ -1,4 +1,4 @@
-//! Answers of scripts, taken apart one value after the other.
+//! Replies of scripts, read value by value.
 
 use std::time::Duration;
 use std::vec;
@@ -6,24 +6,24 @@ use std::vec;
 use bytes::Bytes;
 use redis::Value;
 
-use super::error_map::strange;
+use super::error_map::unexpected_reply;
 use crate::contract::StoreResult;
 use crate::name::Name;
 
-/// The values of one answer.
+/// Values of one reply.
 pub(super) struct ScriptReply(vec::IntoIter<Value>);
 
 impl ScriptReply {
-    /// The parts of a list.
+    /// Reads the parts of a list.
     pub(super) fn new(value: Value) -> StoreResult<Self> {
         match value {
             Value::Array(values) => Ok(Self(values.into_iter())),
-            _ => Err(strange()),
+            _ => Err(unexpected_reply()),
         }
     }
 
-    /// The parts of a list, or none where there is no list.
-    pub(super) fn maybe(value: Value) -> StoreResult<Option<Self>> {
+    /// Reads the parts of a list, or `None` if there is no list.
+    pub(super) fn from_optional(value: Value) -> StoreResult<Option<Self>> {
         match value {
             Value::Nil => Ok(None),
             value => Self::new(value).map(Some),
@@ -39,43 +39,43 @@ impl ScriptReply {
     }
 
     pub(super) fn value(&mut self) -> StoreResult<Value> {
-        self.0.next().ok_or_else(strange)
+        self.0.next().ok_or_else(unexpected_reply)
     }
 
     pub(super) fn signed(&mut self) -> StoreResult<i64> {
         match self.value()? {
             Value::Int(number) => Ok(number),
-            _ => Err(strange()),
+            _ => Err(unexpected_reply()),
         }
     }
 
     pub(super) fn number(&mut self) -> StoreResult<u64> {
-        u64::try_from(self.signed()?).map_err(|_| strange())
+        u64::try_from(self.signed()?).map_err(|_| unexpected_reply())
     }
 
     pub(super) fn small(&mut self) -> StoreResult<u32> {
-        u32::try_from(self.number()?).map_err(|_| strange())
+        u32::try_from(self.number()?).map_err(|_| unexpected_reply())
     }
 
-    /// A number that comes as text: a cursor, or a score.
-    pub(super) fn written_number(&mut self) -> StoreResult<u64> {
+    /// Reads a number in text form: a cursor, or a score.
+    pub(super) fn text_number(&mut self) -> StoreResult<u64> {
         let bytes = self.bytes()?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| strange())?;
-        text.parse().map_err(|_| strange())
+        let text = std::str::from_utf8(&bytes).map_err(|_| unexpected_reply())?;
+        text.parse().map_err(|_| unexpected_reply())
     }
 
     pub(super) fn span(&mut self) -> StoreResult<Duration> {
         self.number().map(Duration::from_micros)
     }
 
-    /// A span, or nothing where there is a negative number.
+    /// Reads a span, or `None` from a negative number.
     pub(super) fn maybe_span(&mut self) -> StoreResult<Option<Duration>> {
         let number = self.signed()?;
         Ok(u64::try_from(number).ok().map(Duration::from_micros))
     }
 
     pub(super) fn bytes(&mut self) -> StoreResult<Bytes> {
-        self.maybe_bytes()?.ok_or_else(strange)
+        self.maybe_bytes()?.ok_or_else(unexpected_reply)
     }
 
     pub(super) fn maybe_bytes(&mut self) -> StoreResult<Option<Bytes>> {
@@ -84,8 +84,8 @@ impl ScriptReply {
 
     pub(super) fn name(&mut self) -> StoreResult<Name> {
         let bytes = self.bytes()?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| strange())?;
-        Name::new(text).map_err(|_| strange())
+        let text = std::str::from_utf8(&bytes).map_err(|_| unexpected_reply())?;
+        Name::new(text).map_err(|_| unexpected_reply())
     }
 
     pub(super) fn list(&mut self) -> StoreResult<Self> {
@@ -93,19 +93,19 @@ impl ScriptReply {
     }
 }
 
-/// A number that an answer consists of.
+/// Reads a reply that is one number.
 pub(super) fn number(value: &Value) -> StoreResult<u64> {
     match value {
-        Value::Int(number) => u64::try_from(*number).map_err(|_| strange()),
-        _ => Err(strange()),
+        Value::Int(number) => u64::try_from(*number).map_err(|_| unexpected_reply()),
+        _ => Err(unexpected_reply()),
     }
 }
 
-/// A text that an answer consists of, if there is one.
+/// Reads a reply that is one text, if present.
 pub(super) fn maybe_bytes(value: Value) -> StoreResult<Option<Bytes>> {
     match value {
         Value::BulkString(bytes) => Ok(Some(bytes.into())),
         Value::Nil => Ok(None),
-        _ => Err(strange()),
+        _ => Err(unexpected_reply()),
     }
 }

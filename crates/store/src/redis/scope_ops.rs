@@ -1,7 +1,7 @@
-//! Whatever concerns many jobs at once, done in pieces that do not hold the server up.
+//! Operations on many jobs, in pieces that do not block the server.
 
-use super::actions::{clean, step};
-use super::error_map::strange;
+use super::actions::{action_call, clean};
+use super::error_map::unexpected_reply;
 use super::paging::query_call;
 use super::reply::{ScriptReply, number};
 use super::script_call::ScriptRunner;
@@ -10,91 +10,99 @@ use crate::contract::StoreResult;
 use crate::name::Name;
 use crate::tenant::ControlScope;
 
-pub(super) async fn pause(caller: &ScriptRunner, scope: &ControlScope) -> StoreResult<()> {
+pub(super) async fn pause(runner: &ScriptRunner, scope: &ControlScope) -> StoreResult<()> {
     match scope {
-        ControlScope::Tenant(tenant) => set_paused(caller, tenant, PAUSED).await,
-        ControlScope::Action(action) => caller.run(step(caller, action, "pause")).await.map(drop),
+        ControlScope::Tenant(tenant) => set_paused(runner, tenant, PAUSED).await,
+        ControlScope::Action(action) => runner
+            .run(action_call(runner, action, "pause"))
+            .await
+            .map(drop),
     }
 }
 
-pub(super) async fn resume(caller: &ScriptRunner, scope: &ControlScope) -> StoreResult<()> {
+pub(super) async fn resume(runner: &ScriptRunner, scope: &ControlScope) -> StoreResult<()> {
     let action = match scope {
-        ControlScope::Tenant(tenant) => return set_paused(caller, tenant, GOES).await,
+        ControlScope::Tenant(tenant) => return set_paused(runner, tenant, RUNNING).await,
         ControlScope::Action(action) => action,
     };
-    caller.run(step(caller, action, "resume")).await?;
-    resume_held(caller, action).await
+    runner.run(action_call(runner, action, "resume")).await?;
+    resume_held(runner, action).await
 }
 
-/// Lets go what a pause of the action held, and says that there is nothing more of it.
-pub(super) async fn resume_held(caller: &ScriptRunner, action: &Name) -> StoreResult<()> {
+/// Releases the jobs that a pause of the action held, and marks the resumption as complete.
+pub(super) async fn resume_held(runner: &ScriptRunner, action: &Name) -> StoreResult<()> {
     let mut cursor = 0;
     loop {
-        let found = places(caller, action, cursor).await?;
+        let found = places(runner, action, cursor).await?;
         for place in &found.places {
             let piece = SweepPiece::new(&place.tenant, "resume").with_action(action);
-            piece.to_the_end(caller).await?;
+            piece.run_to_end(runner).await?;
         }
         cursor = found.next;
         if cursor == 0 {
-            return caller.run(step(caller, action, "resumed")).await.map(drop);
+            return runner
+                .run(action_call(runner, action, "resumed"))
+                .await
+                .map(drop);
         }
     }
 }
 
-pub(super) async fn cancel(caller: &ScriptRunner, scope: &ControlScope) -> StoreResult<u64> {
+pub(super) async fn cancel(runner: &ScriptRunner, scope: &ControlScope) -> StoreResult<u64> {
     match scope {
-        ControlScope::Action(action) => cancel_action(caller, action).await,
-        ControlScope::Tenant(tenant) => cancel_tenant(caller, tenant).await,
+        ControlScope::Action(action) => cancel_action(runner, action).await,
+        ControlScope::Tenant(tenant) => cancel_tenant(runner, tenant).await,
     }
 }
 
-/// Counted by the action itself: as soon as it is over every machine helps to end its jobs.
-async fn cancel_action(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
-    let before = cancelled(caller, action).await?;
-    caller.run(step(caller, action, "cancel")).await?;
-    clean(caller, action).await?;
-    Ok(cancelled(caller, action).await?.saturating_sub(before))
+/// Cancels an action. The action counts the jobs itself: once it is over, every machine helps to
+/// end them.
+async fn cancel_action(runner: &ScriptRunner, action: &Name) -> StoreResult<u64> {
+    let before = cancelled(runner, action).await?;
+    runner.run(action_call(runner, action, "cancel")).await?;
+    clean(runner, action).await?;
+    Ok(cancelled(runner, action).await?.saturating_sub(before))
 }
 
-async fn cancelled(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
-    let report = super::actions::action(caller, action).await?;
+async fn cancelled(runner: &ScriptRunner, action: &Name) -> StoreResult<u64> {
+    let report = super::actions::action(runner, action).await?;
     Ok(report.map_or(0, |report| report.tally.cancelled))
 }
 
-/// Looks for jobs in the order in which they move while it does, so that none is missed; see the script.
-async fn cancel_tenant(caller: &ScriptRunner, tenant: &Name) -> StoreResult<u64> {
-    if super::tenants::tenant(caller, tenant).await?.is_none() {
+/// Cancels a tenant. The search follows the order in which jobs move, so that none is missed; see
+/// the script.
+async fn cancel_tenant(runner: &ScriptRunner, tenant: &Name) -> StoreResult<u64> {
+    if super::tenants::tenant(runner, tenant).await?.is_none() {
         return Ok(0);
     }
-    let piece = |what| SweepPiece::new(tenant, what);
-    piece("doom").run(caller, (0, 0)).await?;
+    let piece = |operation| SweepPiece::new(tenant, operation);
+    piece("doom").run(runner, SweepCursor::default()).await?;
     let mut ended = 0;
-    for lane in lanes(caller).await? {
-        ended += piece("delayed").in_lane(&lane).to_the_end(caller).await?;
-        ended += piece("cancel").in_lane(&lane).to_the_end(caller).await?;
+    for lane in lanes(runner).await? {
+        ended += piece("delayed").with_lane(&lane).run_to_end(runner).await?;
+        ended += piece("cancel").with_lane(&lane).run_to_end(runner).await?;
     }
-    ended += piece("held").to_the_end(caller).await?;
-    piece("mark").run(caller, (0, 0)).await?;
+    ended += piece("held").run_to_end(runner).await?;
+    piece("mark").run(runner, SweepCursor::default()).await?;
     Ok(ended)
 }
 
-pub(super) async fn release(caller: &ScriptRunner, tenant: &Name, most: u64) -> StoreResult<u64> {
-    let mut left = most;
+pub(super) async fn release(runner: &ScriptRunner, tenant: &Name, limit: u64) -> StoreResult<u64> {
+    let mut remaining = limit;
     loop {
         let piece = SweepPiece {
-            most: left.min(PIECE),
+            limit: remaining.min(PIECE),
             ..SweepPiece::new(tenant, "release")
         };
-        let swept = piece.run(caller, (0, 0)).await?;
-        left = left.saturating_sub(swept.many);
-        if left == 0 || swept.many == 0 || swept.left == 0 {
-            return Ok(swept.left);
+        let swept = piece.run(runner, SweepCursor::default()).await?;
+        remaining = remaining.saturating_sub(swept.count);
+        if remaining == 0 || swept.count == 0 || swept.remaining == 0 {
+            return Ok(swept.remaining);
         }
     }
 }
 
-/// Where jobs of an action may be.
+/// Page of places where jobs of an action may be.
 pub(super) struct JobPlaces {
     pub(super) places: Vec<JobPlace>,
     pub(super) next: u64,
@@ -106,22 +114,22 @@ pub(super) struct JobPlace {
 }
 
 pub(super) async fn places(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     action: &Name,
     cursor: u64,
 ) -> StoreResult<JobPlaces> {
-    let call = query_call(caller, "places")
+    let call = query_call(runner, "places")
         .arg(action.as_str())
         .arg(cursor);
-    let mut reply = ScriptReply::new(caller.run(call).await?)?;
-    let next = reply.written_number()?;
+    let mut reply = ScriptReply::new(runner.run(call).await?)?;
+    let next = reply.text_number()?;
     let mut found = reply.list()?;
     let mut places = Vec::with_capacity(found.len());
     while !found.is_empty() {
         let bytes = found.bytes()?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| strange())?;
-        let (lane, tenant) = text.split_once(' ').ok_or_else(strange)?;
-        let name = |text| Name::new(text).map_err(|_| strange());
+        let text = std::str::from_utf8(&bytes).map_err(|_| unexpected_reply())?;
+        let (lane, tenant) = text.split_once(' ').ok_or_else(unexpected_reply)?;
+        let name = |text| Name::new(text).map_err(|_| unexpected_reply());
         places.push(JobPlace {
             lane: name(lane)?,
             tenant: name(tenant)?,
@@ -130,9 +138,9 @@ pub(super) async fn places(
     Ok(JobPlaces { places, next })
 }
 
-/// Ends what an action that is over has at these places.
+/// Ends the jobs of a finished action at these places.
 pub(super) async fn sweep_action(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     action: &Name,
     places: &[JobPlace],
 ) -> StoreResult<u64> {
@@ -141,71 +149,78 @@ pub(super) async fn sweep_action(
     for JobPlace { lane, tenant } in places {
         ended += SweepPiece::new(tenant, "held")
             .with_action(action)
-            .to_the_end(caller)
+            .run_to_end(runner)
             .await?;
         let piece = SweepPiece::new(tenant, "cancel")
             .with_action(action)
-            .in_lane(lane);
-        ended += piece.to_the_end(caller).await?;
+            .with_lane(lane);
+        ended += piece.run_to_end(runner).await?;
         if !lanes.contains(&lane) {
             lanes.push(lane);
         }
     }
     for lane in lanes {
-        ended += SweepPiece::everybody("delayed")
+        ended += SweepPiece::all_tenants("delayed")
             .with_action(action)
-            .in_lane(lane)
-            .to_the_end(caller)
+            .with_lane(lane)
+            .run_to_end(runner)
             .await?;
     }
     Ok(ended)
 }
 
-/// Forgets the places of an action that is over; says whether it still is.
+/// Forgets places of a finished action; returns `false` if the action is open again.
 pub(super) async fn forget(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     action: &Name,
     places: &[JobPlace],
 ) -> StoreResult<bool> {
-    let mut call = step(caller, action, "forget");
+    let mut call = action_call(runner, action, "forget");
     for JobPlace { lane, tenant } in places {
         call.push(format!("{lane} {tenant}"));
     }
-    Ok(number(&caller.run(call).await?)? == 1)
+    Ok(number(&runner.run(call).await?)? == 1)
 }
 
-/// One kind of walk.
+/// Arguments of one sweep.
 #[derive(Clone, Copy)]
 struct SweepPiece<'a> {
     tenant: &'a str,
-    what: &'static str,
+    operation: &'static str,
     action: &'a str,
     lane: &'a str,
-    most: u64,
+    limit: u64,
 }
 
-/// What a piece of it brought.
+/// Position where a sweep continues: its phase, and the jobs that it left in place.
+#[derive(Clone, Copy, Default)]
+struct SweepCursor {
+    phase: u64,
+    skipped: u64,
+}
+
+/// Result of one piece of a sweep.
 struct SweptJobs {
-    many: u64,
-    left: u64,
-    at: (u64, u64),
+    count: u64,
+    remaining: u64,
+    next: SweepCursor,
 }
 
 impl<'a> SweepPiece<'a> {
-    fn new(tenant: &'a Name, what: &'static str) -> Self {
+    fn new(tenant: &'a Name, operation: &'static str) -> Self {
         Self {
             tenant: tenant.as_str(),
-            ..Self::everybody(what)
+            ..Self::all_tenants(operation)
         }
     }
 
-    const fn everybody(what: &'static str) -> Self {
+    const fn all_tenants(operation: &'static str) -> Self {
         Self {
             tenant: "",
-            what,
+            operation,
             action: "",
             lane: "",
-            most: PIECE,
+            limit: PIECE,
         }
     }
 
@@ -214,44 +229,47 @@ impl<'a> SweepPiece<'a> {
         Self { action, ..self }
     }
 
-    fn in_lane(self, lane: &'a Name) -> Self {
+    fn with_lane(self, lane: &'a Name) -> Self {
         let lane = lane.as_str();
         Self { lane, ..self }
     }
 
-    async fn to_the_end(self, caller: &ScriptRunner) -> StoreResult<u64> {
-        let (mut many, mut at) = (0, (0, 0));
+    async fn run_to_end(self, runner: &ScriptRunner) -> StoreResult<u64> {
+        let (mut count, mut cursor) = (0, SweepCursor::default());
         loop {
-            let swept = self.run(caller, at).await?;
-            many += swept.many;
-            at = swept.at;
-            if swept.left == 0 {
-                return Ok(many);
+            let swept = self.run(runner, cursor).await?;
+            count += swept.count;
+            cursor = swept.next;
+            if swept.remaining == 0 {
+                return Ok(count);
             }
         }
     }
 
-    async fn run(self, caller: &ScriptRunner, (phase, at): (u64, u64)) -> StoreResult<SweptJobs> {
-        let call = caller
-            .call(&caller.scripts.sweep)
+    async fn run(self, runner: &ScriptRunner, cursor: SweepCursor) -> StoreResult<SweptJobs> {
+        let call = runner
+            .call(&runner.scripts.scope_ops)
             .arg(self.tenant)
-            .arg(self.what)
+            .arg(self.operation)
             .arg(self.action)
             .arg(self.lane)
-            .arg(self.most)
-            .arg(phase)
-            .arg(at);
-        let mut reply = ScriptReply::new(caller.run(call).await?)?;
+            .arg(self.limit)
+            .arg(cursor.phase)
+            .arg(cursor.skipped);
+        let mut reply = ScriptReply::new(runner.run(call).await?)?;
         Ok(SweptJobs {
-            many: reply.number()?,
-            left: reply.number()?,
-            at: (reply.number()?, reply.number()?),
+            count: reply.number()?,
+            remaining: reply.number()?,
+            next: SweepCursor {
+                phase: reply.number()?,
+                skipped: reply.number()?,
+            },
         })
     }
 }
 
 const PAUSED: u8 = 1;
-const GOES: u8 = 0;
+const RUNNING: u8 = 0;
 
 /// About ten milliseconds of the server's time.
 const PIECE: u64 = 1_000;

@@ -1,5 +1,5 @@
-//! Calls of steps: functions where the server has them, scripts elsewhere, sent in full once the server has
-//! forgotten them.
+//! Script calls: functions where the server has them, scripts elsewhere. A script that the server
+//! forgot is sent again in full.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, ToRedisArgs, Value, cmd};
 
 use super::connection::{ConnectionSetup, RedisConnection};
 use super::data_loss::{DataLoss, QueueState};
-use super::error_map::{self, strange};
+use super::error_map::{self, unexpected_reply};
 use super::failover::{CONFIRMED, Failover, UNCONFIRMED};
 use super::job_codec::micros;
 use super::options::{RedisOptions, ReplicaWait};
@@ -22,28 +22,28 @@ use super::submit::random_word;
 use crate::contract::StoreResult;
 use crate::error::StoreError;
 
-/// Whoever calls steps.
+/// Runner of the store's scripts on one server.
 pub(super) struct ScriptRunner {
     connection: RedisConnection,
-    /// The way of what copies are waited for: a server that waits takes nothing else that comes the same way, and
-    /// beats and claims must not stand behind that.
-    confirming: RedisConnection,
+    /// Connection of calls that wait for replicas. A waiting server takes nothing else on that
+    /// connection, and heartbeats and claims must not queue behind it.
+    replicated: RedisConnection,
     pub(super) scripts: Scripts,
     prefix: String,
-    wait: Option<ReplicaWait>,
+    replica_wait: Option<ReplicaWait>,
     epoch: Mutex<String>,
-    loss: DataLoss,
-    takeover: Failover,
-    /// Whether the server has functions, as far as is known.
+    data_loss: DataLoss,
+    failover: Failover,
+    /// Set if the server is known to have functions.
     functions: AtomicBool,
-    /// Whether it does not let this user have any.
-    forbidden: AtomicBool,
+    /// Set if the server denies functions to this user.
+    functions_denied: AtomicBool,
 }
 
-/// What is passed to a step.
+/// Call of one script with its arguments.
 pub(super) struct ScriptCall<'a> {
     step: &'a ScriptStep,
-    /// The queue that it is meant for.
+    /// Queue for which the call is meant.
     epoch: String,
     arguments: Cmd,
 }
@@ -58,10 +58,10 @@ impl ScriptCall<'_> {
         self.arguments.arg(argument);
     }
 
-    /// The command that passes them.
-    fn command(&self, name: &str, of: &str) -> Cmd {
+    /// Builds the command that passes the arguments.
+    fn command(&self, name: &str, target: &str) -> Cmd {
         let mut command = cmd(name);
-        command.arg(of);
+        command.arg(target);
         for argument in self.arguments.args_iter() {
             if let redis::Arg::Simple(bytes) = argument {
                 command.arg(bytes);
@@ -75,16 +75,16 @@ impl ScriptRunner {
     pub(super) fn new(client: Client, options: &RedisOptions) -> Self {
         let config = AsyncConnectionConfig::new();
         Self {
-            confirming: RedisConnection::new(client.clone(), config.clone(), options.timeout),
+            replicated: RedisConnection::new(client.clone(), config.clone(), options.timeout),
             connection: RedisConnection::new(client, config, options.timeout),
             scripts: Scripts::new(),
             prefix: format!("{{{}}}:", options.queue),
-            wait: options.wait_replicas,
+            replica_wait: options.wait_replicas,
             epoch: Mutex::default(),
-            loss: DataLoss::default(),
-            takeover: Failover::default(),
+            data_loss: DataLoss::default(),
+            failover: Failover::default(),
             functions: AtomicBool::new(false),
-            forbidden: AtomicBool::new(false),
+            functions_denied: AtomicBool::new(false),
         }
     }
 
@@ -97,25 +97,25 @@ impl ScriptRunner {
     }
 
     pub(super) fn lost(&self) -> bool {
-        self.loss.standing() != QueueState::Whole
+        self.data_loss.queue_state() != QueueState::Intact
     }
 
-    /// What befell the queue without anybody's call failing, once.
+    /// Takes the warning about a failover that made no call fail.
     pub(super) fn warning(&self) -> Option<String> {
-        let words = self.wait.map_or(UNCONFIRMED, |_| CONFIRMED);
-        self.takeover.take_notice().then(|| words.to_owned())
+        let words = self.replica_wait.map_or(UNCONFIRMED, |_| CONFIRMED);
+        self.failover.take_notice().then(|| words.to_owned())
     }
 
-    /// Connects, if there is no connection.
-    pub(super) async fn reach(&self) -> StoreResult<()> {
+    /// Connects, if no connection is open.
+    pub(super) async fn ensure_connected(&self) -> StoreResult<()> {
         self.send(&cmd("PING")).await.map(drop)
     }
 
     pub(super) async fn reinitialize(&self) -> StoreResult<()> {
-        self.loss.allow();
-        let open = self.connection.ready(self).await?;
-        self.connection.drop_if(&open).await;
-        self.reach().await
+        self.data_loss.allow_reinitialize();
+        let open = self.connection.ensure_open(self).await?;
+        self.connection.drop_connection(&open).await;
+        self.ensure_connected().await
     }
 
     pub(super) fn call<'a>(&self, step: &'a ScriptStep) -> ScriptCall<'a> {
@@ -129,100 +129,110 @@ impl ScriptRunner {
         }
     }
 
-    /// Runs a step.
+    /// Runs a script.
     pub(super) async fn run(&self, call: ScriptCall<'_>) -> StoreResult<Value> {
-        self.run_over(&self.connection, &call).await
+        self.run_on(&self.connection, &call).await
     }
 
-    async fn run_over(&self, way: &RedisConnection, call: &ScriptCall<'_>) -> StoreResult<Value> {
-        match self.loss.standing() {
-            QueueState::Whole => {}
-            QueueState::Mourned => return Err(error_map::lost()),
-            QueueState::Over => {
-                self.begin_by_itself().await?;
-                // This one was meant for the queue that is gone.
-                return Err(error_map::lost());
+    async fn run_on(
+        &self,
+        connection: &RedisConnection,
+        call: &ScriptCall<'_>,
+    ) -> StoreResult<Value> {
+        match self.data_loss.queue_state() {
+            QueueState::Intact => {}
+            QueueState::LossReported => return Err(error_map::queue_lost()),
+            QueueState::Recoverable => {
+                self.reinitialize_once().await?;
+                // This call was meant for the lost queue.
+                return Err(error_map::queue_lost());
             }
         }
-        let answer = match self.try_function(way, call).await {
+        let answer = match self.try_function(connection, call).await {
             Some(answer) => answer,
-            None => self.run_script(way, call).await,
+            None => self.run_script(connection, call).await,
         };
         answer.inspect_err(|error| {
-            // One that was under way as the queue began anew says nothing about the new one.
+            // A call that began before the reinitialization says nothing about the new queue.
             if error.is_lost() && call.epoch == self.epoch() {
-                self.loss.notice();
+                self.data_loss.record();
             }
         })
     }
 
-    async fn begin_by_itself(&self) -> StoreResult<()> {
-        let _alone = self.loss.beginning.lock().await;
-        match self.loss.standing() {
-            QueueState::Over => self.reinitialize().await,
-            QueueState::Whole | QueueState::Mourned => Ok(()),
+    async fn reinitialize_once(&self) -> StoreResult<()> {
+        let _alone = self.data_loss.reinitializing.lock().await;
+        match self.data_loss.queue_state() {
+            QueueState::Recoverable => self.reinitialize().await,
+            QueueState::Intact | QueueState::LossReported => Ok(()),
         }
     }
 
-    /// Runs the function of a step, unless the server has none.
+    /// Runs the function of a step, or returns `None` if functions are unavailable.
     async fn try_function(
         &self,
-        way: &RedisConnection,
+        connection: &RedisConnection,
         call: &ScriptCall<'_>,
     ) -> Option<StoreResult<Value>> {
-        if !self.functions.load(Ordering::Relaxed) || self.forbidden.load(Ordering::Relaxed) {
+        if !self.functions.load(Ordering::Relaxed) || self.functions_denied.load(Ordering::Relaxed)
+        {
             return None;
         }
         let command = call.command("FCALL", &call.step.function);
-        let mut answer = way.send(self, &command).await;
+        let mut answer = connection.send(self, &command).await;
         if answer.as_ref().is_err_and(error_map::is_unknown_script) {
             let mut load = cmd("FUNCTION");
             load.arg("LOAD").arg(&self.scripts.library);
-            // Somebody else may have been quicker; whether it is there shows the call itself.
-            answer = match way.send(self, &load).await {
+            // Another process may have loaded it first; the call itself shows if it exists.
+            answer = match connection.send(self, &load).await {
                 Err(error) if error_map::is_forbidden(&error) => Err(error),
                 // A full server takes no library, but scripts.
                 Err(error) if error.is_full() => return None,
-                _ => way.send(self, &command).await,
+                _ => connection.send(self, &command).await,
             };
         }
         if answer.as_ref().is_err_and(error_map::is_forbidden) {
-            self.forbidden.store(true, Ordering::Relaxed);
+            self.functions_denied.store(true, Ordering::Relaxed);
             return None;
         }
         Some(answer)
     }
 
-    async fn run_script(&self, way: &RedisConnection, call: &ScriptCall<'_>) -> StoreResult<Value> {
+    async fn run_script(
+        &self,
+        connection: &RedisConnection,
+        call: &ScriptCall<'_>,
+    ) -> StoreResult<Value> {
         let command = call.command("EVALSHA", &call.step.hash);
-        match way.send(self, &command).await {
+        match connection.send(self, &command).await {
             Err(error) if error_map::is_unknown_script(&error) => {
                 let mut load = cmd("SCRIPT");
                 load.arg("LOAD").arg(&call.step.text);
-                way.send(self, &load).await?;
-                way.send(self, &command).await
+                connection.send(self, &load).await?;
+                connection.send(self, &command).await
             }
             answer => answer,
         }
     }
 
-    /// Runs a step, and waits for the copies of what it wrote if that was asked for.
-    pub(super) async fn run_safely(&self, call: ScriptCall<'_>) -> StoreResult<Value> {
-        let Some(wait) = self.wait else {
+    /// Runs a script, and waits for replicas of its writes if the options ask for it.
+    pub(super) async fn run_replicated(&self, call: ScriptCall<'_>) -> StoreResult<Value> {
+        let Some(wait) = self.replica_wait else {
             return self.run(call).await;
         };
-        let way = &self.confirming;
-        let number = way.opened(self).await?;
-        let answer = self.run_over(way, &call).await?;
+        let connection = &self.replicated;
+        let number = connection.ensure_open_number(self).await?;
+        let answer = self.run_on(connection, &call).await?;
         let mut command = cmd("WAIT");
-        let patience = micros(wait.timeout).div_ceil(1_000).max(1);
-        command.arg(wait.count).arg(patience);
-        let copies = way
+        let timeout = micros(wait.timeout).div_ceil(1_000).max(1);
+        command.arg(wait.count).arg(timeout);
+        let copies = connection
             .send(self, &command)
             .await
             .map_err(|_| unconfirmed(wait.timeout))?;
-        // The server waits for what came the same way; of another way it says that all is well.
-        let same = way.number().await == Some(number);
+        // The server only waits for writes of this connection; on another one the confirmation is
+        // void.
+        let same = connection.open_number().await == Some(number);
         if !same || reply::number(&copies)? < u64::from(wait.count) {
             return Err(unconfirmed(wait.timeout));
         }
@@ -246,59 +256,61 @@ impl ScriptRunner {
         *epoch = id;
     }
 
-    fn greeting(&self, server: &ServerInfo) -> Cmd {
+    fn init_command(&self, server: &ServerInfo) -> Cmd {
         let mut command = cmd("EVAL");
-        command.arg(self.scripts.greet).arg(KEYS.len());
+        command.arg(self.scripts.init).arg(KEYS.len());
         for key in KEYS {
             command.arg(self.key(key));
         }
-        let anew = u8::from(self.loss.is_allowed());
+        let may_create = u8::from(self.data_loss.may_reinitialize());
         command
             .arg(&self.prefix)
             .arg(random_word(20))
             .arg(self.epoch())
-            .arg(&server.run)
-            .arg(anew)
-            .arg(u8::from(server.was_used));
+            .arg(&server.run_id)
+            .arg(may_create)
+            .arg(u8::from(server.has_libraries));
         command
     }
 }
 
 impl ConnectionSetup for ScriptRunner {
-    async fn greet(&self, wire: &mut MultiplexedConnection) -> StoreResult<()> {
+    async fn set_up(&self, wire: &mut MultiplexedConnection) -> StoreResult<()> {
         let info: String = cmd("INFO")
             .query_async(wire)
             .await
-            .map_err(|error| error_map::before(&error))?;
-        let server = ServerInfo::read(&info)?;
-        self.functions.store(server.functions, Ordering::Relaxed);
+            .map_err(|error| error_map::map_connect_error(&error))?;
+        let server = ServerInfo::parse(&info)?;
+        self.functions
+            .store(server.has_functions, Ordering::Relaxed);
         let answer: Value = self
-            .greeting(&server)
+            .init_command(&server)
             .query_async(wire)
             .await
-            .map_err(|error| error_map::after(&error))?;
+            .map_err(|error| error_map::map_reply_error(&error))?;
         let mut reply = ScriptReply::new(answer)?;
-        let (id, last) = (words(reply.bytes()?)?, words(reply.bytes()?)?);
-        self.takeover.meet(server.run, &last);
-        // Reached, but not what it was: the connection stays, and every call says so.
+        let (id, last) = (text(reply.bytes()?)?, text(reply.bytes()?)?);
+        self.failover.observe_server(server.run_id, &last);
+        // The server was reached but lost the queue: the connection stays, and every call reports
+        // the loss.
         if id == "LOST" {
-            self.loss.notice();
-            // Next to that it is nothing.
-            self.takeover.take_notice();
+            self.data_loss.record();
+            // The loss makes the notice of a failover redundant.
+            self.failover.take_notice();
             return Ok(());
         }
         self.set_epoch(id);
-        self.loss.end();
+        self.data_loss.clear();
         Ok(())
     }
 }
 
-fn words(bytes: Bytes) -> StoreResult<String> {
-    String::from_utf8(bytes.into()).map_err(|_| strange())
+fn text(bytes: Bytes) -> StoreResult<String> {
+    String::from_utf8(bytes.into()).map_err(|_| unexpected_reply())
 }
 
-fn unconfirmed(patience: Duration) -> StoreError {
+fn unconfirmed(timeout: Duration) -> StoreError {
     StoreError::doubtful(format_args!(
-        "too few replicas confirmed within {patience:?}: it happened, and may be lost with the primary"
+        "too few replicas confirmed within {timeout:?}: the call was applied, and may be lost with the primary"
     ))
 }

@@ -1,123 +1,126 @@
-//! The steps of the store, as functions of the server or as scripts.
+//! Steps of the store, as server functions or as scripts.
 //!
-//! A step happens entirely or not at all. On a server that has functions, all of them are one library,
-//! which is made once; on one that has none, or does not let this user have any, each is a script that
-//! makes what it needs every time, for some tens of microseconds.
+//! A step applies completely or not at all. On a server with functions, one library holds all steps
+//! and is set up once. Without functions, or where this user may not load any, each step is a
+//! script that sets up its helpers on each call, in some tens of microseconds.
 //!
-//! The one key that is declared is the queue's identity. The others are made from the prefix, which holds
+//! The queue's identity is the only declared key. Other keys are built from the prefix, which holds
 //! the queue's name in braces: a cluster keeps all of them on one node.
 
 use redis::Script;
 
-/// One step, as it is sent.
+/// One step as it is sent.
 pub(super) struct ScriptStep {
-    /// The function of the library.
+    /// Function name in the library.
     pub(super) function: String,
-    /// The script, where there is no library.
+    /// Script text for servers without the library.
     pub(super) text: String,
     pub(super) hash: String,
 }
 
-/// All of them.
+/// All steps.
 pub(super) struct Scripts {
-    /// What the server is given once.
+    /// Library text, which the server is given once.
     pub(super) library: String,
-    /// Makes the queue, and notices a server that was replaced.
-    pub(super) greet: &'static str,
+    /// Creates the queue, and detects a replaced server.
+    pub(super) init: &'static str,
     pub(super) submit: ScriptStep,
     pub(super) claim: ScriptStep,
-    /// Debits a start outside of a claim, or gives one back.
-    pub(super) limit: ScriptStep,
+    /// Debits a start outside of a claim, or refunds one.
+    pub(super) shared_limits: ScriptStep,
     pub(super) settle: ScriptStep,
-    pub(super) beat: ScriptStep,
+    pub(super) heartbeat: ScriptStep,
     pub(super) reap: ScriptStep,
-    pub(super) disown: ScriptStep,
+    pub(super) release_unknown: ScriptStep,
     pub(super) rule: ScriptStep,
     pub(super) action: ScriptStep,
-    /// Gives out ends of actions to be told.
-    pub(super) ripe: ScriptStep,
-    pub(super) sweep: ScriptStep,
-    pub(super) tell: ScriptStep,
-    pub(super) dead: ScriptStep,
-    pub(super) tidy: ScriptStep,
+    /// Hands out ends of actions for notification.
+    pub(super) finished: ScriptStep,
+    pub(super) scope_ops: ScriptStep,
+    pub(super) query: ScriptStep,
+    pub(super) dead_letters: ScriptStep,
+    pub(super) collect_garbage: ScriptStep,
     pub(super) snapshot: ScriptStep,
 }
 
 impl Scripts {
     pub(super) fn new() -> Self {
-        let parts: Vec<String> = SOURCES.iter().map(ScriptSource::part).collect();
+        let parts: Vec<String> = SOURCES.iter().map(ScriptSource::body).collect();
         let name = library_name(&parts);
         let step = |wanted: &str| {
             let at = SOURCES.iter().position(|source| source.name == wanted);
-            let part = at.and_then(|at| parts.get(at));
+            let body = at.and_then(|at| parts.get(at));
             let source = at.and_then(|at| SOURCES.get(at));
-            let begin = source.map_or("", ScriptSource::beginning);
-            step(&name, wanted, (begin, part.map_or("", String::as_str)))
+            let preamble = source.map_or("", ScriptSource::preamble);
+            step(&name, wanted, preamble, body.map_or("", String::as_str))
         };
         Self {
             library: library(&name, &parts),
-            greet: include_str!("lua/init.lua"),
+            init: include_str!("lua/init.lua"),
             submit: step("submit"),
             claim: step("claim"),
-            limit: step("limit"),
+            shared_limits: step("shared_limits"),
             settle: step("settle"),
-            beat: step("beat"),
+            heartbeat: step("heartbeat"),
             reap: step("reap"),
-            disown: step("disown"),
+            release_unknown: step("release_unknown"),
             rule: step("rule"),
             action: step("action"),
-            ripe: step("ripe"),
-            sweep: step("sweep"),
-            tell: step("tell"),
-            dead: step("dead"),
-            tidy: step("tidy"),
+            finished: step("finished"),
+            scope_ops: step("scope_ops"),
+            query: step("query"),
+            dead_letters: step("dead_letters"),
+            collect_garbage: step("collect_garbage"),
             snapshot: step("snapshot"),
         }
     }
 }
 
-/// What a step is made of.
+/// Lua sources of a step.
 struct ScriptSource {
     name: &'static str,
-    /// The short way, which says itself what the step is; nothing where there is one way.
-    plain: &'static str,
-    any: &'static str,
+    /// Fast path, which registers the step itself; empty if there is only the general path.
+    fast: &'static str,
+    general: &'static str,
     flags: &'static str,
 }
 
 impl ScriptSource {
-    const fn new(name: &'static str, any: &'static str) -> Self {
+    const fn new(name: &'static str, general: &'static str) -> Self {
         Self {
             name,
-            plain: "",
-            any,
-            flags: EVEN_IF_FULL,
+            fast: "",
+            general,
+            flags: WHEN_FULL,
         }
     }
 
-    const fn flags(self, flags: &'static str) -> Self {
+    const fn with_flags(self, flags: &'static str) -> Self {
         Self { flags, ..self }
     }
 
-    /// With a short way before it.
-    const fn after(self, plain: &'static str) -> Self {
-        Self { plain, ..self }
+    /// Adds a fast path in front.
+    const fn with_fast_path(self, fast: &'static str) -> Self {
+        Self { fast, ..self }
     }
 
-    fn part(&self) -> String {
+    fn body(&self) -> String {
         let Self {
-            name, plain, any, ..
+            name,
+            fast,
+            general,
+            ..
         } = self;
-        if plain.is_empty() {
-            return format!("steps.{name} = function()\n{any}\nend\n");
+        if fast.is_empty() {
+            return format!("steps.{name} = function()\n{general}\nend\n");
         }
-        format!("do\n{plain}\nany = function()\n{any}\nend\nend\n")
+        format!("do\n{fast}\ngeneral = function()\n{general}\nend\nend\n")
     }
 
-    /// What its script begins with. A script has no flags, but a full server lets it write more once it has written
-    /// something that needs no room.
-    fn beginning(&self) -> &'static str {
-        if self.flags == EVEN_IF_FULL {
+    /// Returns the first line of the script. A script has no flags, but a full server allows
+    /// further writes after one that needs no memory.
+    fn preamble(&self) -> &'static str {
+        if self.flags == WHEN_FULL {
             "redis.pcall('HDEL', KEYS[1], '')\n"
         } else {
             ""
@@ -133,16 +136,16 @@ impl ScriptSource {
     }
 }
 
-/// Every version has a library of its own name, so that machines of two versions do not take each
-/// other's away while one is replaced by the other.
+/// Derives the library's name from its content, so that machines of two versions do not remove each
+/// other's library during an upgrade.
 fn library_name(parts: &[String]) -> String {
     let all = [COMMON.concat(), parts.concat()].concat();
     let hash: String = Script::new(&all).get_hash().chars().take(12).collect();
     format!("outflow_{hash}")
 }
 
-/// All steps. While a server loads a library it lets it see nothing of the language but functions of its
-/// own, so everything is made by the first call.
+/// Builds the library of all steps. While a server loads a library it hides most of the language,
+/// so the first call sets everything up.
 fn library(name: &str, parts: &[String]) -> String {
     let functions = SOURCES.iter().map(|source| source.registration(name));
     let functions: String = functions.collect();
@@ -156,17 +159,17 @@ fn library(name: &str, parts: &[String]) -> String {
     )
 }
 
-/// One step as a script.
+/// Builds one step as a script.
 ///
-/// Common parts are functions within each other, which costs nothing to read and much less to run: what a
-/// function needs of its own level is looked for along the whole stack, what it needs of the levels around
-/// it is at hand, though at most 60 names of them. All parts on one level took 100 µs to set up before any
-/// of them did a thing. In the library, which is set up once, they are on one level.
-fn step(library: &str, name: &str, (begin, part): (&str, &str)) -> ScriptStep {
-    let [base, seats, jobs] = COMMON;
+/// Common parts are nested functions, which parse at no cost and run much faster: a name of the own
+/// level is searched along the whole stack, a name of an outer level is direct, up to 60 names. All
+/// parts on one level took 100 µs to set up. The library is set up once, so there they are on one
+/// level.
+fn step(library: &str, name: &str, preamble: &str, body: &str) -> ScriptStep {
+    let [common, tenants, jobs] = COMMON;
     let text = format!(
-        "{begin}local steps, given = {{}}, ARGV\n{base}\nreturn (function()\n{seats}\nreturn (function()\n\
-         {jobs}\n{part}\nreturn run(steps.{name}, given)\nend)()\nend)()"
+        "{preamble}local steps, given = {{}}, ARGV\n{common}\nreturn (function()\n{tenants}\nreturn (function()\n\
+         {jobs}\n{body}\nreturn run(steps.{name}, given)\nend)()\nend)()"
     );
     ScriptStep {
         function: format!("{library}_{name}"),
@@ -175,7 +178,7 @@ fn step(library: &str, name: &str, (begin, part): (&str, &str)) -> ScriptStep {
     }
 }
 
-/// What all steps share.
+/// Parts that all steps share.
 const COMMON: [&str; 3] = [
     concat!(
         include_str!("lua/common.lua"),
@@ -185,16 +188,16 @@ const COMMON: [&str; 3] = [
     include_str!("lua/jobs.lua"),
 ];
 
-/// Flags of functions. A server that is full takes no new jobs, but gives out what it has, lets it end, and lets an
-/// operator stop it.
-const EVEN_IF_FULL: &str = "'allow-oom'";
-const ONLY_WITH_ROOM: &str = "";
-const READS: &str = "'no-writes'";
+/// Flags of functions. A full server takes no new jobs, but hands out and settles those it has, and
+/// lets an operator pause them.
+const WHEN_FULL: &str = "'allow-oom'";
+const NOT_WHEN_FULL: &str = "";
+const READ_ONLY: &str = "'no-writes'";
 
 const SOURCES: [ScriptSource; 15] = [
     ScriptSource::new("submit", include_str!("lua/submit/general.lua"))
-        .after(include_str!("lua/submit/fast.lua"))
-        .flags(ONLY_WITH_ROOM),
+        .with_fast_path(include_str!("lua/submit/fast.lua"))
+        .with_flags(NOT_WHEN_FULL),
     ScriptSource::new(
         "claim",
         concat!(
@@ -204,34 +207,33 @@ const SOURCES: [ScriptSource; 15] = [
             include_str!("lua/claim/dispense.lua")
         ),
     )
-    .after(include_str!("lua/claim/fast.lua")),
+    .with_fast_path(include_str!("lua/claim/fast.lua")),
     ScriptSource::new(
-        "limit",
+        "shared_limits",
         concat!(
             include_str!("lua/claim/limits.lua"),
             include_str!("lua/shared_limits.lua")
         ),
     ),
     ScriptSource::new("settle", include_str!("lua/settle/general.lua"))
-        .after(include_str!("lua/settle/fast.lua")),
-    ScriptSource::new("beat", include_str!("lua/heartbeat.lua")),
+        .with_fast_path(include_str!("lua/settle/fast.lua")),
+    ScriptSource::new("heartbeat", include_str!("lua/heartbeat.lua")),
     ScriptSource::new("reap", include_str!("lua/reap.lua")),
-    ScriptSource::new("disown", include_str!("lua/release_unknown.lua")),
+    ScriptSource::new("release_unknown", include_str!("lua/release_unknown.lua")),
     ScriptSource::new("rule", include_str!("lua/rule.lua")),
     ScriptSource::new("action", include_str!("lua/action.lua")),
-    ScriptSource::new("ripe", include_str!("lua/finished.lua")),
-    ScriptSource::new("sweep", include_str!("lua/scope_ops.lua")),
-    ScriptSource::new("tell", include_str!("lua/query.lua")).flags(READS),
-    ScriptSource::new("dead", include_str!("lua/dead_letters.lua")),
-    ScriptSource::new("tidy", include_str!("lua/collect_garbage.lua")),
+    ScriptSource::new("finished", include_str!("lua/finished.lua")),
+    ScriptSource::new("scope_ops", include_str!("lua/scope_ops.lua")),
+    ScriptSource::new("query", include_str!("lua/query.lua")).with_flags(READ_ONLY),
+    ScriptSource::new("dead_letters", include_str!("lua/dead_letters.lua")),
+    ScriptSource::new("collect_garbage", include_str!("lua/collect_garbage.lua")),
     ScriptSource::new("snapshot", include_str!("lua/snapshot.lua")),
 ];
 
-/// What each is: the queue's identity and counts; tenants; leases of sessions; names that are taken; lanes
-/// that have work; tenants without work, by when it ended; all tenants by name; dead letters by place;
-/// actions by name, by when they are out of time, by when they are forgotten, and those whose end is to be
-/// told; slots of limits; what was found damaged; rules of tenants; what few tenants have to be remembered
-/// for.
+/// Fixed keys of a queue, in order: identity and counters; tenants; leases of sessions; used job
+/// names; lanes with work; idle tenants by the end of their work; all tenants by name; dead letters
+/// by place; actions by name, by timeout, by removal time, and those whose end is to be notified;
+/// scheduled starts of limits; damaged entries; rules of tenants; rarely used fields of tenants.
 pub(super) const KEYS: [&str; 16] = [
     "epoch", "t", "sessions", "names", "lanes", "idle", "who", "dead", "actions", "adue", "aend",
     "ripe", "slots", "broken", "rules", "rest",

@@ -1,56 +1,56 @@
-//! What the server says of itself, and whether jobs are safe there.
+//! Facts about the server, and the check that jobs are safe there.
 
 use crate::contract::StoreResult;
 use crate::error::StoreError;
 
-/// What the server says of itself.
+/// Facts from the `INFO` reply.
 pub(super) struct ServerInfo {
-    /// A name that it made up when it started.
-    pub(super) run: String,
-    /// Whether it has functions.
-    pub(super) functions: bool,
-    /// Whether somebody has left functions there. They outlive whatever empties it.
-    pub(super) was_used: bool,
+    /// Identifier that the server chose when it started.
+    pub(super) run_id: String,
+    /// Set if the server supports functions.
+    pub(super) has_functions: bool,
+    /// Set if the server holds function libraries. They survive a flush of its data.
+    pub(super) has_libraries: bool,
 }
 
 impl ServerInfo {
-    /// Reads what `INFO` answers.
-    pub(super) fn read(info: &str) -> StoreResult<Self> {
+    /// Parses and checks the `INFO` reply.
+    pub(super) fn parse(info: &str) -> StoreResult<Self> {
         let value = |name: &str| {
             let line = info
                 .lines()
                 .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             line.unwrap_or_default().trim()
         };
-        let version = version(value("redis_version"));
-        old_enough(version, value("redis_version"))?;
+        let version = parse_version(value("redis_version"));
+        check_version(version, value("redis_version"))?;
         let policy = value("maxmemory_policy");
         if policy != "noeviction" {
             return Err(StoreError::refused(format_args!(
-                "redis may throw jobs away (maxmemory-policy {policy}): set it to noeviction"
+                "redis may evict jobs (maxmemory-policy {policy}): set it to noeviction"
             )));
         }
         if value("role") != "master" {
             return Err(StoreError::unreachable(
-                "this redis is a replica: give the address of the primary, or wait for its promotion",
+                "this redis is a replica: set the address of the primary, or wait for its promotion",
             ));
         }
         Ok(Self {
-            run: value("run_id").to_owned(),
-            functions: version >= FUNCTIONS,
-            was_used: !matches!(value("number_of_libraries"), "" | "0"),
+            run_id: value("run_id").to_owned(),
+            has_functions: version >= FUNCTIONS_SINCE,
+            has_libraries: !matches!(value("number_of_libraries"), "" | "0"),
         })
     }
 }
 
-/// Valkey answers with the version of Redis whose commands it has.
-fn version(text: &str) -> (u32, u32) {
+/// Parses a version. Valkey reports the version of Redis whose commands it supports.
+fn parse_version(text: &str) -> (u32, u32) {
     let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
 }
 
-fn old_enough(known: (u32, u32), version: &str) -> StoreResult<()> {
-    if known < OLDEST {
+fn check_version(known: (u32, u32), version: &str) -> StoreResult<()> {
+    if known < MIN_VERSION {
         return Err(StoreError::refused(format_args!(
             "redis {version} is too old: use 6.2 or later, or Valkey"
         )));
@@ -58,11 +58,11 @@ fn old_enough(known: (u32, u32), version: &str) -> StoreResult<()> {
     Ok(())
 }
 
-/// The first that takes several elements from a list at once.
-const OLDEST: (u32, u32) = (6, 2);
+/// The first version that takes several elements from a list at once.
+const MIN_VERSION: (u32, u32) = (6, 2);
 
-/// The first that keeps functions.
-const FUNCTIONS: (u32, u32) = (7, 0);
+/// The first version with functions.
+const FUNCTIONS_SINCE: (u32, u32) = (7, 0);
 
 #[cfg(test)]
 mod tests {
@@ -75,14 +75,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_old_or_throws_keys_away_is_refused() {
+    fn an_old_or_evicting_server_is_refused() {
         for good in ["6.2.0", "7.0.15", "10.1.0"] {
-            let server = ServerInfo::read(&info(good, "noeviction", "master")).expect(good);
-            assert_eq!(server.run, "abc");
-            assert_eq!(server.functions, good != "6.2.0");
+            let server = ServerInfo::parse(&info(good, "noeviction", "master")).expect(good);
+            assert_eq!(server.run_id, "abc");
+            assert_eq!(server.has_functions, good != "6.2.0");
         }
         for bad in ["6.0.16", "5.0.7", ""] {
-            let error = ServerInfo::read(&info(bad, "noeviction", "master"))
+            let error = ServerInfo::parse(&info(bad, "noeviction", "master"))
                 .err()
                 .expect(bad);
             assert!(
@@ -90,11 +90,11 @@ mod tests {
                 "{error}"
             );
         }
-        let error = ServerInfo::read(&info("7.0.0", "allkeys-lru", "master"))
+        let error = ServerInfo::parse(&info("7.0.0", "allkeys-lru", "master"))
             .err()
             .expect("policy");
         assert!(error.to_string().contains("noeviction"), "{error}");
-        let error = ServerInfo::read(&info("7.0.0", "noeviction", "slave"))
+        let error = ServerInfo::parse(&info("7.0.0", "noeviction", "slave"))
             .err()
             .expect("role");
         assert!(error.is_passing(), "{error}");

@@ -1,7 +1,7 @@
-//! Ends of claims, as the script takes them.
+//! Settlements, as the script takes them.
 
-use super::error_map::strange;
-use super::job_codec::{micros, seven, six};
+use super::error_map::unexpected_reply;
+use super::job_codec::{micros, seven_bytes, six_bytes};
 use super::reply::ScriptReply;
 use super::script_call::ScriptRunner;
 use crate::contract::StoreResult;
@@ -11,54 +11,58 @@ use crate::settle::{CooldownScope, Defer, JobEnd, SettleResult, Settlement, Stor
 use redis::Value;
 
 pub(super) async fn settle(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     session: &Name,
     ends: Vec<Settlement>,
 ) -> StoreResult<Vec<SettleResult>> {
-    if ends.len() > MOST_ENDS {
+    if ends.len() > MAX_SETTLEMENTS {
         return Err(StoreError::refused(format_args!(
-            "{} ends would keep redis from everybody else: settle at most {MOST_ENDS} at once",
+            "{} settlements would block redis for too long: settle at most {MAX_SETTLEMENTS} at once",
             ends.len()
         )));
     }
-    let claims: Vec<u8> = ends.iter().flat_map(|end| six(end.token.claim)).collect();
-    let mut call = caller
-        .call(&caller.scripts.settle)
+    let claims: Vec<u8> = ends
+        .iter()
+        .flat_map(|end| six_bytes(end.token.claim))
+        .collect();
+    let mut call = runner
+        .call(&runner.scripts.settle)
         .arg(session.as_str())
         .arg(claims);
-    if let Some(tooks) = tooks(&ends) {
-        call.push(tooks);
+    if let Some(durations) = encode_durations(&ends) {
+        call.push(durations);
     } else {
         call.push("");
         for end in &ends {
-            call.push(form(&end.end));
+            call.push(encode_end(&end.end));
         }
     }
-    match caller.run_safely(call).await? {
+    match runner.run_replicated(call).await? {
         Value::Int(1) => Ok(vec![SettleResult::Done; ends.len()]),
-        answers => {
-            let mut reply = ScriptReply::new(answers)?;
-            ends.iter().map(|_| settled(reply.value()?)).collect()
+        results => {
+            let mut reply = ScriptReply::new(results)?;
+            ends.iter().map(|_| decode_result(reply.value()?)).collect()
         }
     }
 }
 
-/// How long each took, if all are simply done and none comes twice: the script has a shorter way for them.
-fn tooks(ends: &[Settlement]) -> Option<Vec<u8>> {
-    if has_twins(ends) {
+/// Returns the durations if all claims are simply done and none comes twice: the script has a fast
+/// path for them.
+fn encode_durations(ends: &[Settlement]) -> Option<Vec<u8>> {
+    if has_duplicates(ends) {
         return None;
     }
-    let mut tooks = Vec::with_capacity(7 * ends.len());
+    let mut durations = Vec::with_capacity(7 * ends.len());
     for end in ends {
         let JobEnd::Done { took, result: None } = &end.end else {
             return None;
         };
-        tooks.extend(seven(micros(*took)));
+        durations.extend(seven_bytes(micros(*took)));
     }
-    Some(tooks)
+    Some(durations)
 }
 
-fn has_twins(ends: &[Settlement]) -> bool {
+fn has_duplicates(ends: &[Settlement]) -> bool {
     let mut claims: Vec<_> = ends.iter().map(|end| end.token.claim).collect();
     claims.sort_unstable();
     claims
@@ -66,19 +70,19 @@ fn has_twins(ends: &[Settlement]) -> bool {
         .any(|two| matches!(two, [one, other] if one == other))
 }
 
-/// How it ended, three numbers, and what belongs to it.
+/// Encoded settlement: kind, three numbers, and the rest.
 struct SettleForm {
     kind: u8,
     numbers: [u64; 3],
     rest: Vec<u8>,
 }
 
-fn form(end: &JobEnd) -> Vec<u8> {
+fn encode_end(end: &JobEnd) -> Vec<u8> {
     let form = SettleForm::from_end(end);
     let mut bytes = Vec::with_capacity(22 + form.rest.len());
     bytes.push(form.kind);
     for number in form.numbers {
-        bytes.extend(seven(number));
+        bytes.extend(seven_bytes(number));
     }
     bytes.extend(form.rest);
     bytes
@@ -99,10 +103,10 @@ impl SettleForm {
                 Self::new(2, [length, micros(*after), 0], rest)
             }
             JobEnd::RetryPutOff { by, words, result } => {
-                let (length, told) = encode_outcome(words, result.as_ref());
-                let mut rest = seven(length).to_vec();
-                rest.extend(told);
-                Self::new(8, put_off(*by), rest)
+                let (length, outcome) = encode_outcome(words, result.as_ref());
+                let mut rest = seven_bytes(length).to_vec();
+                rest.extend(outcome);
+                Self::new(8, encode_defer(*by), rest)
             }
             JobEnd::Failed { words, result } => {
                 let (length, rest) = encode_outcome(words, result.as_ref());
@@ -114,8 +118,10 @@ impl SettleForm {
             }
             JobEnd::Returned => Self::new(5, [0; 3], Vec::new()),
             JobEnd::Interrupted => Self::new(5, [1, 0, 0], Vec::new()),
-            JobEnd::PutOff(by @ Defer::Fixed(_)) => Self::new(6, put_off(*by), Vec::new()),
-            JobEnd::PutOff(by @ Defer::Formula { .. }) => Self::new(7, put_off(*by), Vec::new()),
+            JobEnd::PutOff(by @ Defer::Fixed(_)) => Self::new(6, encode_defer(*by), Vec::new()),
+            JobEnd::PutOff(by @ Defer::Formula { .. }) => {
+                Self::new(7, encode_defer(*by), Vec::new())
+            }
         }
     }
 
@@ -128,27 +134,27 @@ impl SettleForm {
     }
 }
 
-/// The shortest and the longest wait, and the rate of all.
-fn put_off(by: Defer) -> [u64; 3] {
+/// Encodes the shortest and the longest wait, and the rate of all.
+fn encode_defer(by: Defer) -> [u64; 3] {
     match by {
         Defer::Fixed(span) => [micros(span), micros(span), 0],
         Defer::Formula { rule, global } => [micros(rule.base()), micros(rule.max()), global],
     }
 }
 
-/// What is kept: its number, for how long, and the body.
+/// Encodes the stored result: its number, its retention, and the body.
 fn encode_result(result: Option<&StoredResult>) -> Vec<u8> {
-    let Some(kept) = result else {
+    let Some(stored) = result else {
         return Vec::new();
     };
-    let mut bytes = Vec::with_capacity(9 + kept.body.len());
-    bytes.extend(kept.status.to_be_bytes());
-    bytes.extend(seven(micros(kept.keep)));
-    bytes.extend_from_slice(&kept.body);
+    let mut bytes = Vec::with_capacity(9 + stored.body.len());
+    bytes.extend(stored.status.to_be_bytes());
+    bytes.extend(seven_bytes(micros(stored.keep)));
+    bytes.extend_from_slice(&stored.body);
     bytes
 }
 
-/// Words about a failure and how long they are, then what is kept.
+/// Encodes the error text and the stored result, and returns the text's length.
 fn encode_outcome(words: &str, result: Option<&StoredResult>) -> (u64, Vec<u8>) {
     let mut rest = encode_error(words);
     let length = u64::try_from(rest.len()).unwrap_or(0);
@@ -156,23 +162,23 @@ fn encode_outcome(words: &str, result: Option<&StoredResult>) -> (u64, Vec<u8>) 
     (length, rest)
 }
 
-/// Words about a failure, as many as are worth keeping.
+/// Encodes an error text, cut to the stored length.
 fn encode_error(words: &str) -> Vec<u8> {
-    let mut end = words.len().min(MOST_WORDS);
+    let mut end = words.len().min(MAX_ERROR_TEXT);
     while !words.is_char_boundary(end) {
         end -= 1;
     }
     words.as_bytes().iter().take(end).copied().collect()
 }
 
-fn settled(value: Value) -> StoreResult<SettleResult> {
+fn decode_result(value: Value) -> StoreResult<SettleResult> {
     match value {
         Value::Int(1) => Ok(SettleResult::Done),
         Value::Int(2) => Ok(SettleResult::Buried),
         Value::Int(3) => Ok(SettleResult::Waits),
         Value::Int(5) => Ok(SettleResult::Cancelled),
         Value::Int(6) => Ok(SettleResult::Fenced),
-        Value::Int(_) => Err(strange()),
+        Value::Int(_) => Err(unexpected_reply()),
         value => {
             let mut parts = ScriptReply::new(value)?;
             Ok(SettleResult::PutOff {
@@ -184,8 +190,8 @@ fn settled(value: Value) -> StoreResult<SettleResult> {
     }
 }
 
-/// A message and a little more; ten of them are kept with each job.
-const MOST_WORDS: usize = 1_000;
+/// A message and a little more; each job stores ten of them.
+const MAX_ERROR_TEXT: usize = 1_000;
 
 /// Some milliseconds of the server's time.
-const MOST_ENDS: usize = 5_000;
+const MAX_SETTLEMENTS: usize = 5_000;

@@ -8,8 +8,9 @@ use super::script_call::{ScriptCall, ScriptRunner};
 use crate::contract::StoreResult;
 use crate::shared_limits::{SharedLimits, StartDebit};
 
-/// Adds a plan to a call: guard, horizon, then name, units, window and measure of each limit.
-pub(super) fn push_plan(call: &mut ScriptCall<'_>, plan: Option<&SharedLimits>) {
+/// Adds shared limits to a call: guard, horizon, then name, units, window and measure of each
+/// limit.
+pub(super) fn push_limits(call: &mut ScriptCall<'_>, plan: Option<&SharedLimits>) {
     call.push(plan.map_or(0, |plan| micros(plan.guard)));
     call.push(plan.map_or(0, |plan| micros(plan.horizon)));
     for limit in plan.into_iter().flat_map(|plan| &plan.limits) {
@@ -20,30 +21,34 @@ pub(super) fn push_plan(call: &mut ScriptCall<'_>, plan: Option<&SharedLimits>) 
     }
 }
 
-/// Debits a start now; how long it would have to wait, if there is no room.
+/// Debits a start now; returns the wait if no quota remains.
 pub(super) async fn debit(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     start: &StartDebit,
 ) -> StoreResult<Option<Duration>> {
-    ScriptReply::new(caller.run(call(caller, start, None)).await?)?.maybe_span()
+    ScriptReply::new(runner.run(debit_call(runner, start, None)).await?)?.maybe_span()
 }
 
-/// Gives a start back that was not used.
+/// Refunds an unused start.
 pub(super) async fn refund(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     start: &StartDebit,
     at: Duration,
 ) -> StoreResult<()> {
-    caller.run(call(caller, start, Some(at))).await?;
+    runner.run(debit_call(runner, start, Some(at))).await?;
     Ok(())
 }
 
-fn call<'a>(caller: &'a ScriptRunner, start: &StartDebit, at: Option<Duration>) -> ScriptCall<'a> {
-    let mut call = caller
-        .call(&caller.scripts.limit)
+fn debit_call<'a>(
+    runner: &'a ScriptRunner,
+    start: &StartDebit,
+    at: Option<Duration>,
+) -> ScriptCall<'a> {
+    let mut call = runner
+        .call(&runner.scripts.shared_limits)
         .arg(start.tenant.as_str())
         .arg(start.cost.units())
         .arg(at.map_or(0, micros));
-    push_plan(&mut call, Some(&start.plan));
+    push_limits(&mut call, Some(&start.plan));
     call
 }

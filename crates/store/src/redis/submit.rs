@@ -1,7 +1,7 @@
-//! A batch on its way into the lists.
+//! Submission of a batch.
 //!
-//! Jobs are sent in groups of one lane, tenant and class, so that the script moves each group with one
-//! command and looks at single jobs only where it must: for names that somebody gave, for start times, and
+//! Jobs are sent in groups of one lane, tenant and class, so that the script moves each group with
+//! one command. It checks single jobs only for names that the submitter gave, for start times, and
 //! when the queue is almost full.
 
 use std::collections::HashMap;
@@ -9,9 +9,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::actions::{MOST_CLEANINGS, finish_cleaning, is_cleaning, not_clean, note};
-use super::error_map::strange;
-use super::job_codec::{self, BatchHeader, class, micros, seven};
+use super::actions::{MAX_CLEANINGS, encode_note, finish_cleaning, is_cleaning, still_cleaning};
+use super::error_map::unexpected_reply;
+use super::job_codec::{self, BatchHeader, class_number, micros, seven_bytes};
 use super::reply::ScriptReply;
 use super::script_call::{ScriptCall, ScriptRunner};
 use crate::action::ActionSpec;
@@ -21,8 +21,8 @@ use crate::job::{BatchPosition, NewJob, SubmitBatch, SubmitReceipt, SubmitResult
 use crate::name::Name;
 use redis::Value;
 
-/// Makes names for jobs whose submitter gave none. They begin with a word of this process that no other
-/// has, because they are sent to APIs as idempotency keys and must not repeat even after a queue was lost.
+/// Generator of names for jobs without one. Names start with a word that is unique to this process:
+/// they are sent to APIs as idempotency keys and must not repeat even after a queue was lost.
 pub(super) struct JobNames {
     word: String,
     next: AtomicU64,
@@ -38,7 +38,7 @@ impl JobNames {
 
     fn next(&self) -> StoreResult<Name> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        Name::new(&format!("{}-{}", self.word, in_letters(number))).map_err(StoreError::refused)
+        Name::new(&format!("{}-{}", self.word, to_base36(number))).map_err(StoreError::refused)
     }
 }
 
@@ -47,59 +47,63 @@ struct JobGroup {
     lane: Name,
     tenant: Name,
     class: u8,
-    mark: u8,
+    flags: u8,
     places: Vec<usize>,
     starts: Vec<u64>,
     records: Vec<Vec<u8>>,
 }
 
-/// Submits a batch as a step of its own.
+/// Submits a batch in a script call of its own.
 pub(super) async fn submit_alone(
-    caller: &ScriptRunner,
+    runner: &ScriptRunner,
     names: &JobNames,
     batch: SubmitBatch,
 ) -> StoreResult<SubmitResult> {
-    check(&batch)?;
+    check_size(&batch)?;
     let ids: Vec<Name> = batch
         .jobs
         .iter()
         .map(|job| job.id.clone().map_or_else(|| names.next(), Ok))
         .collect::<StoreResult<_>>()?;
-    let groups = group(&batch, &ids);
-    let answer = sent(caller, &batch, &groups).await?;
-    receipts(ScriptReply::new(answer)?, &groups, ids)
+    let groups = group_jobs(&batch, &ids);
+    let answer = send_batch(runner, &batch, &groups).await?;
+    decode_receipts(ScriptReply::new(answer)?, &groups, ids)
 }
 
-/// Sends a batch, after what was left under the name of its action if that is to begin anew.
-async fn sent(
-    caller: &ScriptRunner,
+/// Sends a batch; first cleans up an earlier action of the same name if it must.
+async fn send_batch(
+    runner: &ScriptRunner,
     batch: &SubmitBatch,
     groups: &[JobGroup],
 ) -> StoreResult<Value> {
-    let mut left = MOST_CLEANINGS;
+    let mut left = MAX_CLEANINGS;
     loop {
-        let answer = caller.run_safely(call(caller, batch, groups)).await;
+        let answer = runner
+            .run_replicated(submit_call(runner, batch, groups))
+            .await;
         match (answer, &batch.action) {
             (Err(error), Some(spec)) if is_cleaning(&error) => {
-                left = left.checked_sub(1).ok_or_else(|| not_clean(&spec.id))?;
-                finish_cleaning(caller, &spec.id).await?;
+                left = left
+                    .checked_sub(1)
+                    .ok_or_else(|| still_cleaning(&spec.id))?;
+                finish_cleaning(runner, &spec.id).await?;
             }
             (answer, _) => return answer,
         }
     }
 }
 
-fn check(batch: &SubmitBatch) -> StoreResult<()> {
-    if batch.jobs.len() > MOST_JOBS {
+fn check_size(batch: &SubmitBatch) -> StoreResult<()> {
+    if batch.jobs.len() > MAX_JOBS {
         return Err(StoreError::refused(format_args!(
-            "a batch of {} jobs would keep redis from everybody else: submit at most {MOST_JOBS} at once",
+            "a batch of {} jobs would block redis for too long: submit at most {MAX_JOBS} at once",
             batch.jobs.len()
         )));
     }
     Ok(())
 }
 
-fn group(batch: &SubmitBatch, ids: &[Name]) -> Vec<JobGroup> {
+fn group_jobs(batch: &SubmitBatch, ids: &[Name]) -> Vec<JobGroup> {
     let common = BatchHeader {
         action: batch.action.as_ref().map(|spec| &spec.id),
         remember: batch.remember,
@@ -107,13 +111,13 @@ fn group(batch: &SubmitBatch, ids: &[Name]) -> Vec<JobGroup> {
     let mut groups: Vec<JobGroup> = Vec::new();
     let mut known = HashMap::new();
     for (place, (job, id)) in batch.jobs.iter().zip(ids).enumerate() {
-        let key = (&job.lane, &job.tenant, class(job.priority));
+        let key = (&job.lane, &job.tenant, class_number(job.priority));
         let at = *known.entry(key).or_insert_with(|| {
             groups.push(JobGroup::from_job(job));
             groups.len() - 1
         });
         if let Some(group) = groups.get_mut(at) {
-            group.add(job, place, job_codec::write(job, id, &common));
+            group.add(job, place, job_codec::encode_record(job, id, &common));
         }
     }
     groups
@@ -124,8 +128,8 @@ impl JobGroup {
         Self {
             lane: job.lane.clone(),
             tenant: job.tenant.clone(),
-            class: class(job.priority),
-            mark: 0,
+            class: class_number(job.priority),
+            flags: 0,
             places: Vec::new(),
             starts: Vec::new(),
             records: Vec::new(),
@@ -134,10 +138,10 @@ impl JobGroup {
 
     fn add(&mut self, job: &NewJob, place: usize, record: Vec<u8>) {
         if job.cost.units() != 1 {
-            self.mark |= COSTS_DIFFER;
+            self.flags |= COSTS_DIFFER;
         }
-        if job_codec::is_more_than_plain(&record) {
-            self.mark |= MORE;
+        if job_codec::needs_checks(&record) {
+            self.flags |= NEEDS_CHECKS;
         }
         self.places.push(place);
         let start = job.not_before.map_or(0, |at| micros(at.as_duration()));
@@ -145,59 +149,63 @@ impl JobGroup {
         self.records.push(record);
     }
 
-    /// What the script is told of it before the jobs themselves.
-    fn head(&self) -> Vec<u8> {
-        let mut head = Vec::with_capacity(64);
-        job_codec::put_name(&mut head, &self.lane);
-        job_codec::put_name(&mut head, &self.tenant);
-        head.extend([self.class, self.mark]);
+    /// Encodes the group header: names, class, flags and size.
+    fn encode_header(&self) -> Vec<u8> {
+        let mut header = Vec::with_capacity(64);
+        job_codec::write_name(&mut header, &self.lane);
+        job_codec::write_name(&mut header, &self.tenant);
+        header.extend([self.class, self.flags]);
         let size = u32::try_from(self.records.len()).unwrap_or(u32::MAX);
-        head.extend(size.to_be_bytes());
-        head
+        header.extend(size.to_be_bytes());
+        header
     }
 }
 
-/// The places of all jobs in their batch, group by group.
-fn ordinals(groups: &[JobGroup]) -> Vec<u8> {
+/// Encodes the positions of all jobs in their batch, group by group.
+fn encode_positions(groups: &[JobGroup]) -> Vec<u8> {
     let ordinal = |place: &usize| u32::try_from(place + 1).unwrap_or(u32::MAX).to_be_bytes();
     let places = groups.iter().flat_map(|group| &group.places);
     places.flat_map(ordinal).collect()
 }
 
-/// The start times, if any job has one.
-fn start_times(groups: &[JobGroup]) -> Vec<u8> {
+/// Encodes the start times, if any job has one.
+fn encode_start_times(groups: &[JobGroup]) -> Vec<u8> {
     let starts = || groups.iter().flat_map(|group| &group.starts);
     if starts().all(|start| *start == 0) {
         return Vec::new();
     }
-    starts().flat_map(|start| seven(*start)).collect()
+    starts().flat_map(|start| seven_bytes(*start)).collect()
 }
 
-fn call<'a>(caller: &'a ScriptRunner, batch: &SubmitBatch, groups: &[JobGroup]) -> ScriptCall<'a> {
-    let careful = |job: &NewJob| job.id.is_some() || job.not_before.is_some();
+fn submit_call<'a>(
+    runner: &'a ScriptRunner,
+    batch: &SubmitBatch,
+    groups: &[JobGroup],
+) -> ScriptCall<'a> {
+    let needs_lookup = |job: &NewJob| job.id.is_some() || job.not_before.is_some();
     let spec = batch.action.as_ref();
     let span = |of: fn(&ActionSpec) -> Duration| spec.map_or(0, |spec| micros(of(spec)));
-    let heads: Vec<u8> = groups.iter().flat_map(JobGroup::head).collect();
-    let mut call = caller
-        .call(&caller.scripts.submit)
+    let headers: Vec<u8> = groups.iter().flat_map(JobGroup::encode_header).collect();
+    let mut call = runner
+        .call(&runner.scripts.submit)
         .arg(batch.queue_max)
         .arg(spec.map_or("", |spec| spec.id.as_str()))
         .arg(u8::from(batch.rest == BatchPosition::Last))
         .arg(span(|spec| spec.timeout))
         .arg(span(|spec| spec.keep))
         .arg(batch.jobs.len())
-        .arg(u8::from(batch.jobs.iter().any(careful)))
-        .arg(heads)
-        .arg(ordinals(groups))
-        .arg(start_times(groups))
-        .arg(spec.map_or_else(String::new, note));
+        .arg(u8::from(batch.jobs.iter().any(needs_lookup)))
+        .arg(headers)
+        .arg(encode_positions(groups))
+        .arg(encode_start_times(groups))
+        .arg(spec.map_or_else(String::new, encode_note));
     for record in groups.iter().flat_map(|group| &group.records) {
         call.push(record.as_slice());
     }
     call
 }
 
-fn receipts(
+fn decode_receipts(
     mut reply: ScriptReply,
     groups: &[JobGroup],
     ids: Vec<Name>,
@@ -211,11 +219,11 @@ fn receipts(
         }
     } else {
         for group in groups {
-            // How many waited before the group; each job is one more.
-            let mut waits = reply.signed()?;
+            // Jobs that waited before the group; each job adds one.
+            let mut waiting = reply.signed()?;
             for place in &group.places {
-                waits += 1;
-                *verdicts.get_mut(*place).ok_or_else(strange)? = waits;
+                waiting += 1;
+                *verdicts.get_mut(*place).ok_or_else(unexpected_reply)? = waiting;
             }
         }
     }
@@ -234,18 +242,18 @@ fn receipts(
     })
 }
 
-/// So many letters and digits by chance, which the system seeds the hasher's keys with.
+/// Returns a random word of letters and digits, from the hasher's system-seeded keys.
 pub(super) fn random_word(length: usize) -> String {
     let mut word = String::new();
     while word.len() < length {
-        word.push_str(&in_letters(RandomState::new().build_hasher().finish()));
+        word.push_str(&to_base36(RandomState::new().build_hasher().finish()));
     }
     word.truncate(length);
     word
 }
 
-/// A number in digits and letters, which is shorter.
-fn in_letters(mut number: u64) -> String {
+/// Writes a number in digits and letters, which is shorter.
+fn to_base36(mut number: u64) -> String {
     let mut digits = Vec::new();
     loop {
         let digit = u32::try_from(number % 36).unwrap_or(0);
@@ -257,12 +265,12 @@ fn in_letters(mut number: u64) -> String {
     }
 }
 
-/// Marks of a group: a job has an action or a deadline; costs differ from 1.
-const MORE: u8 = 1;
+/// Flags of a group: a job has an action or a deadline; costs differ from 1.
+const NEEDS_CHECKS: u8 = 1;
 const COSTS_DIFFER: u8 = 2;
 
 const DUPLICATE: i64 = -1;
 const CLOSED: i64 = -2;
 
-/// Some tens of milliseconds of the server's time; others wait as long.
-const MOST_JOBS: usize = 10_000;
+/// Some tens of milliseconds of the server's time; other callers wait as long.
+const MAX_JOBS: usize = 10_000;

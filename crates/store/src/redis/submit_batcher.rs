@@ -1,13 +1,13 @@
-//! Small submissions that come at the same time go as one step.
+//! Batches concurrent small submissions into one script call.
 //!
-//! A step of one job costs the server as much as some twenty jobs of a larger one, and many tasks that submit
-//! a job each would make it run as many. So while such a step is under way, whoever comes gathers for the next.
-//! Nobody waits for others to come: without a step under way, a submission goes at once and alone.
+//! A script call for one job costs the server as much as about twenty jobs of a larger call. So
+//! while such a call is in flight, further submissions collect for the next one. No submission
+//! waits for others: if no call is in flight, it is sent at once and alone.
 //!
-//! Only plain jobs without an action are gathered, under the same bound of the queue, because then it makes no
-//! difference to a job whether it came alone. A step that fails for what was in it is taken apart, and each
-//! submission goes by itself: nobody hears of what was wrong with another's. Everybody who waits for a step drives
-//! it, so whoever gives up leaves the others alone.
+//! Only plain jobs without an action are batched, under one bound of the queue, because then the
+//! result of a job does not depend on the batch. If a call fails because of its content, each
+//! submission is sent alone, so no caller sees an error of another. All waiting callers drive the
+//! shared call, so one that gives up does not stop the others.
 
 use std::future::Future;
 use std::ops::Range;
@@ -20,138 +20,144 @@ use futures_util::future::{Shared, WeakShared};
 use outflow_core::Cost;
 use tokio::time::timeout;
 
-use super::error_map::strange;
+use super::error_map::unexpected_reply;
 use super::script_call::ScriptRunner;
 use super::submit::{JobNames, submit_alone};
 use crate::contract::StoreResult;
 use crate::job::{NewJob, SubmitBatch, SubmitResult};
 
-/// Takes submissions.
+/// Batcher of submissions.
 pub(super) struct SubmitBatcher {
-    caller: Arc<ScriptRunner>,
+    runner: Arc<ScriptRunner>,
     names: JobNames,
-    /// Whoever has a step of gathered jobs under way.
-    turn: tokio::sync::Mutex<()>,
-    /// Those that gather now.
-    next: Mutex<Option<OpenBatch>>,
+    /// Held while a call of batched jobs is in flight.
+    in_flight: tokio::sync::Mutex<()>,
+    /// Batch that collects now.
+    open: Mutex<Option<OpenBatch>>,
 }
 
-/// Submissions that will be one step.
+/// Submissions that will be one call.
 struct OpenBatch {
     queue_max: u64,
-    basket: Arc<PendingBatch>,
-    step: WeakShared<Work>,
+    pending: Arc<PendingBatch>,
+    call: WeakShared<BatchCall>,
 }
 
-/// Their jobs, until the step is on its way.
+/// Collected jobs, until the call is sent.
 type PendingBatch = Mutex<Option<Vec<NewJob>>>;
 
-type Work = Pin<Box<dyn Future<Output = Arc<StoreResult<SubmitResult>>> + Send>>;
+type BatchCall = Pin<Box<dyn Future<Output = Arc<StoreResult<SubmitResult>>> + Send>>;
 
 impl SubmitBatcher {
-    pub(super) fn new(caller: Arc<ScriptRunner>) -> Self {
+    pub(super) fn new(runner: Arc<ScriptRunner>) -> Self {
         Self {
-            caller,
+            runner,
             names: JobNames::new(),
-            turn: tokio::sync::Mutex::default(),
-            next: Mutex::default(),
+            in_flight: tokio::sync::Mutex::default(),
+            open: Mutex::default(),
         }
     }
 
     pub(super) async fn submit(self: &Arc<Self>, batch: SubmitBatch) -> StoreResult<SubmitResult> {
-        if !may_be_gathered(&batch) {
-            return self.alone(batch).await;
+        if !is_batchable(&batch) {
+            return self.submit_alone(batch).await;
         }
-        let (step, part) = self.join(&batch);
-        match step.await.as_ref() {
-            Ok(all) => part_of(all, part),
-            Err(error) if error.is_passing() || error.is_lost() => Err(error.again()),
-            Err(_) => self.alone(batch).await,
+        let (call, part) = self.join(&batch);
+        match call.await.as_ref() {
+            Ok(all) => extract_part(all, part),
+            Err(error) if error.is_passing() || error.is_lost() => Err(error.copy()),
+            Err(_) => self.submit_alone(batch).await,
         }
     }
 
-    async fn alone(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
-        submit_alone(&self.caller, &self.names, batch).await
+    async fn submit_alone(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
+        submit_alone(&self.runner, &self.names, batch).await
     }
 
-    /// Puts jobs into the basket that is open, or opens one; which part of it they are.
-    fn join(self: &Arc<Self>, batch: &SubmitBatch) -> (Shared<Work>, Range<usize>) {
-        let mut next = held(&self.next);
-        let open = next.as_ref().and_then(|gathering| gathering.take(batch));
-        open.unwrap_or_else(|| {
-            let basket = Arc::new(Mutex::new(Some(batch.jobs.clone())));
-            let work: Work =
-                Box::pin(Arc::clone(self).together(Arc::clone(&basket), batch.queue_max));
-            let step = work.shared();
-            *next = step.downgrade().map(|step| OpenBatch {
+    /// Adds jobs to the open batch, or opens one; returns the shared call and their range in it.
+    fn join(self: &Arc<Self>, batch: &SubmitBatch) -> (Shared<BatchCall>, Range<usize>) {
+        let mut open_batch = lock(&self.open);
+        let joined = open_batch.as_ref().and_then(|open| open.take(batch));
+        joined.unwrap_or_else(|| {
+            let pending = Arc::new(Mutex::new(Some(batch.jobs.clone())));
+            let work: BatchCall =
+                Box::pin(Arc::clone(self).submit_pending(Arc::clone(&pending), batch.queue_max));
+            let call = work.shared();
+            *open_batch = call.downgrade().map(|call| OpenBatch {
                 queue_max: batch.queue_max,
-                basket,
-                step,
+                pending,
+                call,
             });
-            (step, 0..batch.jobs.len())
+            (call, 0..batch.jobs.len())
         })
     }
 
-    /// Submits what is in the basket when its turn has come.
-    async fn together(
+    /// Submits the collected jobs after the previous call.
+    async fn submit_pending(
         self: Arc<Self>,
-        basket: Arc<PendingBatch>,
+        pending: Arc<PendingBatch>,
         queue_max: u64,
     ) -> Arc<StoreResult<SubmitResult>> {
-        let _turn = timeout(PATIENCE, self.turn.lock()).await;
-        let jobs = held(&basket).take().unwrap_or_default();
+        let _in_flight = timeout(MAX_WAIT, self.in_flight.lock()).await;
+        let jobs = lock(&pending).take().unwrap_or_default();
         let batch = SubmitBatch {
             queue_max,
             ..SubmitBatch::from_jobs(jobs)
         };
-        Arc::new(self.alone(batch).await)
+        Arc::new(self.submit_alone(batch).await)
     }
 }
 
 impl OpenBatch {
-    /// Takes the jobs of a batch, unless its step is on its way, is full, or nobody waits for it any more.
-    fn take(&self, batch: &SubmitBatch) -> Option<(Shared<Work>, Range<usize>)> {
-        let step = self.step.upgrade()?;
-        let mut basket = held(&self.basket);
-        let jobs = basket.as_mut()?;
+    /// Takes the jobs of a batch, unless its call was sent, is full, or has no waiting caller left.
+    fn take(&self, batch: &SubmitBatch) -> Option<(Shared<BatchCall>, Range<usize>)> {
+        let call = self.call.upgrade()?;
+        let mut pending = lock(&self.pending);
+        let jobs = pending.as_mut()?;
         let first = jobs.len();
-        if self.queue_max != batch.queue_max || first + batch.jobs.len() > MOST_GATHERED {
+        if self.queue_max != batch.queue_max || first + batch.jobs.len() > MAX_BATCHED {
             return None;
         }
         jobs.extend_from_slice(&batch.jobs);
-        Some((step, first..jobs.len()))
+        Some((call, first..jobs.len()))
     }
 }
 
-fn may_be_gathered(batch: &SubmitBatch) -> bool {
+fn is_batchable(batch: &SubmitBatch) -> bool {
     let plain = |job: &NewJob| {
         job.id.is_none()
             && job.not_before.is_none()
             && job.deadline.is_none()
             && job.cost == Cost::ONE
     };
-    batch.action.is_none() && (1..=FEW).contains(&batch.jobs.len()) && batch.jobs.iter().all(plain)
+    batch.action.is_none()
+        && (1..=MAX_SMALL).contains(&batch.jobs.len())
+        && batch.jobs.iter().all(plain)
 }
 
-/// What one of them is told of what all were told.
-fn part_of(all: &SubmitResult, part: Range<usize>) -> StoreResult<SubmitResult> {
+/// Extracts the results of one submission from those of the whole call.
+fn extract_part(all: &SubmitResult, part: Range<usize>) -> StoreResult<SubmitResult> {
     Ok(SubmitResult {
-        receipts: all.receipts.get(part).ok_or_else(strange)?.to_vec(),
+        receipts: all
+            .receipts
+            .get(part)
+            .ok_or_else(unexpected_reply)?
+            .to_vec(),
         queued: all.queued,
         active: all.active,
     })
 }
 
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A batch of more jobs than this has little to gain from company.
-const FEW: usize = 10;
+/// A batch of more jobs than this gains little.
+const MAX_SMALL: usize = 10;
 
-/// Half of what a claim may take at once: others wait as long as the server has it.
-const MOST_GATHERED: usize = 500;
+/// Half of a claim's limit: other callers wait while the server runs the call.
+const MAX_BATCHED: usize = 500;
 
-/// Whoever gathered goes after this even if the step before has no answer: a server that is far away or stands
-/// still is not helped by waiting, and a call has to end in time.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// A batch is sent after this even if the previous call has no reply: waiting does not help a
+/// distant or stalled server, and a call must end in time.
+const MAX_WAIT: Duration = Duration::from_millis(20);

@@ -1,9 +1,9 @@
-//! Hears that something changed, without asking again and again.
+//! Subscription to change notices, instead of polling.
 //!
-//! Scripts ring a bell that is a channel of the server; a connection of its own listens, because a
-//! subscriber on the connection of the calls would wait behind their answers. It is kept alive by whoever
-//! waits: there is no task of its own that could be forgotten. Each time it was made anew something may
-//! have been missed, so everybody is woken once.
+//! Scripts publish to a channel of the server. A separate connection subscribes, because on the
+//! connection of the calls it would wait behind their replies. The waiting callers keep it alive:
+//! no background task can be forgotten. A notice may be missed before each reconnect, so every
+//! waiter is woken once after it.
 
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ use crate::contract::StoreResult;
 pub(super) struct Subscriber {
     connection: RedisConnection,
     channel: String,
-    bell: watch::Sender<u64>,
+    notices: watch::Sender<u64>,
     timeout: Duration,
 }
 
 impl Subscriber {
     pub(super) fn new(client: &Client, channel: String, timeout: Duration) -> StoreResult<Self> {
-        let (bell, _) = watch::channel(0);
-        let ringer = bell.clone();
+        let (notices, _) = watch::channel(0);
+        let sender = notices.clone();
         let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
-            // A connection that ended rings as well: whoever waits then makes it anew.
+            // A closed connection also notifies: the woken waiter reconnects.
             if matches!(push.kind, PushKind::Message | PushKind::Disconnection) {
-                ring(&ringer);
+                notify(&sender);
             }
             Ok::<(), ()>(())
         });
@@ -40,29 +40,29 @@ impl Subscriber {
             .clone()
             .set_protocol(ProtocolVersion::RESP3);
         let client = Client::open(info.set_redis_settings(settings))
-            .map_err(|error| error_map::before(&error))?;
+            .map_err(|error| error_map::map_connect_error(&error))?;
         Ok(Self {
             connection: RedisConnection::new(client, config, timeout),
             channel,
-            bell,
+            notices,
             timeout,
         })
     }
 
-    /// What a wait that begins now has heard already.
+    /// Marks the notices that a wait starting now has already seen.
     pub(super) fn listen(&self) -> watch::Receiver<u64> {
-        self.bell.subscribe()
+        self.notices.subscribe()
     }
 
-    /// Waits for the next ring.
-    pub(super) async fn wait(&self, mut heard: watch::Receiver<u64>) {
+    /// Waits for the next notice.
+    pub(super) async fn wait(&self, mut seen: watch::Receiver<u64>) {
         loop {
-            let open = self.connection.ready(self).await;
-            let patience = if open.is_ok() { SILENCE } else { PAUSE };
-            if timeout(patience, heard.changed()).await.is_ok() {
+            let open = self.connection.ensure_open(self).await;
+            let span = if open.is_ok() { SILENCE } else { PAUSE };
+            if timeout(span, seen.changed()).await.is_ok() {
                 return;
             }
-            // Nothing for a while: either nothing happens, or nobody is there any more.
+            // After silence, a ping tells an idle server from a dead connection.
             if let Ok(open) = open {
                 self.ping(open).await;
             }
@@ -73,27 +73,27 @@ impl Subscriber {
         let ping = cmd("PING");
         let alive = timeout(self.timeout, open.wire.send_packed_command(&ping)).await;
         if !matches!(alive, Ok(Ok(_))) {
-            self.connection.drop_if(&open).await;
+            self.connection.drop_connection(&open).await;
         }
     }
 }
 
 impl ConnectionSetup for Subscriber {
-    async fn greet(&self, wire: &mut MultiplexedConnection) -> StoreResult<()> {
+    async fn set_up(&self, wire: &mut MultiplexedConnection) -> StoreResult<()> {
         wire.subscribe(self.channel.as_str())
             .await
-            .map_err(|error| error_map::before(&error))?;
-        ring(&self.bell);
+            .map_err(|error| error_map::map_connect_error(&error))?;
+        notify(&self.notices);
         Ok(())
     }
 }
 
-fn ring(bell: &watch::Sender<u64>) {
-    bell.send_modify(|rings| *rings = rings.wrapping_add(1));
+fn notify(notices: &watch::Sender<u64>) {
+    notices.send_modify(|count| *count = count.wrapping_add(1));
 }
 
-/// A connection that died without a word is noticed within this and a call's timeout.
+/// A connection that died silently is noticed within this and a call's timeout.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Between two attempts to reach a server that is away.
+/// Pause between two connection attempts.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,8 +1,8 @@
-//! TLS on the way to the server: who is believed to be it, and what a failed handshake means.
+//! TLS to the server: trusted authorities, and the meaning of a failed handshake.
 //!
-//! Elsewhere in the house the provider of the cryptography is passed along. The client library takes the
-//! process's own and cannot be given one, so ours becomes that, unless the program chose another before.
-//! There is no way to talk to a server that proves nothing: a private authority is named instead.
+//! The rest of Outflow passes the cryptography provider along. The client library only uses the
+//! process default, so Outflow installs its own unless the program chose one before. An unverified
+//! server is never accepted: the options name a private authority instead.
 
 use std::error::Error;
 use std::io;
@@ -17,7 +17,7 @@ use rustls::{AlertDescription, CertificateError};
 
 use crate::error::StoreError;
 
-/// A client for this address. Over TLS it trusts the authorities of the file, or those of the machine.
+/// Opens a client. Over TLS it trusts the authorities of the file, or those of the machine.
 pub(super) fn client(info: ConnectionInfo, ca_file: Option<&Path>) -> Result<Client, StoreError> {
     let unreadable = |_| StoreError::refused(UNREADABLE);
     let ConnectionAddr::TcpTls { insecure, .. } = info.addr() else {
@@ -29,73 +29,73 @@ pub(super) fn client(info: ConnectionInfo, ca_file: Option<&Path>) -> Result<Cli
     if *insecure {
         return Err(StoreError::refused(INSECURE));
     }
-    // Somebody who was here before has chosen; that one is used.
+    // If the program installed a provider before, that one is used.
     let _chosen = aws_lc_rs::default_provider().install_default();
     let Some(path) = ca_file else {
         return Client::open(info).map_err(unreadable);
     };
     let certificates = TlsCertificates {
         client_tls: None,
-        root_cert: Some(authorities(path)?),
+        root_cert: Some(read_authorities(path)?),
     };
-    Client::build_with_tls(info, certificates).map_err(|_| no_authority(path))
+    Client::build_with_tls(info, certificates).map_err(|_| invalid_authority(path))
 }
 
-/// What is in the file, once it is known to hold a certificate.
-fn authorities(path: &Path) -> Result<Vec<u8>, StoreError> {
-    let pem = std::fs::read(path).map_err(|_| no_authority(path))?;
+/// Reads the file and checks that it holds a certificate.
+fn read_authorities(path: &Path) -> Result<Vec<u8>, StoreError> {
+    let pem = std::fs::read(path).map_err(|_| invalid_authority(path))?;
     match CertificateDer::from_pem_slice(&pem) {
         Ok(_) => Ok(pem),
-        Err(_) => Err(no_authority(path)),
+        Err(_) => Err(invalid_authority(path)),
     }
 }
 
-fn no_authority(path: &Path) -> StoreError {
+fn invalid_authority(path: &Path) -> StoreError {
     StoreError::refused(format_args!(
-        "{} cannot be read as the certificate of an authority: give it as PEM",
+        "{} is no readable PEM certificate of an authority: check the file",
         path.display()
     ))
 }
 
-/// What is wrong with the handshake, if that is what failed. Only somebody can help.
-pub(super) fn fault(error: &RedisError) -> Option<StoreError> {
-    let words = match cause(error)? {
-        rustls::Error::InvalidCertificate(why) => certificate(why),
+/// Maps a failed handshake to an error that only an operator can fix, or returns `None`.
+pub(super) fn map_handshake_error(error: &RedisError) -> Option<StoreError> {
+    let words = match tls_error(error)? {
+        rustls::Error::InvalidCertificate(why) => certificate_error(why),
         rustls::Error::InvalidMessage(_) => {
-            "redis does not speak TLS there: give its port for TLS, or write redis:// in its address"
+            "redis does not speak TLS on this port: set its TLS port, or write redis:// in its address"
         }
         rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
-            "redis wants a certificate of its clients, and this one has none: set its \
-             tls-auth-clients to no, and give a user and a password instead"
+            "redis requires a client certificate, which is not supported: set its \
+             tls-auth-clients to no, and use a user and a password instead"
         }
-        _ => "redis and this program find no common way to speak TLS: allow it TLS 1.2 or 1.3",
+        _ => "the TLS handshake with redis failed: allow TLS 1.2 or 1.3 on the server",
     };
     Some(StoreError::refused(words))
 }
 
-const fn certificate(why: &CertificateError) -> &'static str {
+const fn certificate_error(why: &CertificateError) -> &'static str {
     match why {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "redis shows a certificate that is made for another name: write the name that it is made \
-             for in the address"
+            "the certificate of redis is for another name: write the name of the certificate \
+             in the address"
         }
-        // Another authority of the same name shows itself by its signature.
+        // Another authority of the same name shows up as a bad signature.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            "redis shows a certificate that nobody vouches for whom this machine trusts: name the file \
-             of its authority as ca_file"
+            "no trusted authority signed the certificate of redis: set ca_file to the file \
+             of its authority"
         }
         CertificateError::Expired
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => {
-            "redis shows a certificate that does not hold at this time: renew it, or set the clock"
+            "the certificate of redis is not valid at this time: renew it, or set the clock"
         }
-        _ => "redis shows a certificate that is not good: make it a new one, for servers",
+        _ => "the certificate of redis is invalid: issue a new server certificate",
     }
 }
 
-/// The library keeps what went wrong below it twice wrapped.
-fn cause(error: &RedisError) -> Option<&rustls::Error> {
+/// Returns the TLS error, which the library wraps twice.
+fn tls_error(error: &RedisError) -> Option<&rustls::Error> {
     let shared = error.source()?;
     let below = match shared.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
         Some(shared) => shared.downcast_ref::<io::Error>(),
@@ -104,11 +104,11 @@ fn cause(error: &RedisError) -> Option<&rustls::Error> {
     below?.get_ref()?.downcast_ref()
 }
 
-pub(super) const UNREADABLE: &str = "the address of Redis cannot be read: use \
+pub(super) const UNREADABLE: &str = "the address of Redis is invalid: use \
      redis://user:password@host:port/, or rediss:// for TLS";
 
-const NO_TLS: &str = "an authority is named for a Redis that is spoken to without TLS: write rediss:// in its \
+const NO_TLS: &str = "ca_file is set for a Redis address without TLS: write rediss:// in its \
      address, or leave ca_file out";
 
-const INSECURE: &str = "a Redis that proves nothing is not spoken to: leave #insecure out of its address, and name \
-     the file of its authority as ca_file";
+const INSECURE: &str = "an unverified Redis is not accepted: remove #insecure from its address, and set \
+     ca_file to the file of its authority";

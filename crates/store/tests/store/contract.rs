@@ -1,11 +1,11 @@
-//! What every job store keeps to: one test for each law.
+//! Contract of every job store: one test for each law.
 //!
-//! A store is tested in a [`World`]: it says how its time passes, virtual or real, and how long a *unit*
-//! is, the shortest span that it tells apart reliably. Laws speak of units where time matters and of
-//! nothing else, so the same law holds for a store with a clock of its own in another process.
+//! A store is tested in a [`StoreWorld`]: it defines how time passes, virtual or real, and the
+//! *unit*, the shortest span that the store measures reliably. Laws express time in units only, so
+//! they also hold for a store whose clock runs in another process.
 //!
-//! `contract!(run)` makes a test of every law; `run` takes an async closure over a world and lets it
-//! happen in a fresh store.
+//! `contract!(run)` makes a test of every law; `run` takes an async closure over a world and runs
+//! it on a fresh store.
 
 use std::future::Future;
 use std::time::Duration;
@@ -20,51 +20,51 @@ use outflow_store::{
 pub(crate) mod actions;
 pub(crate) mod cancel;
 pub(crate) mod claim;
+pub(crate) mod job_counts;
 pub(crate) mod lease;
 pub(crate) mod operator;
 pub(crate) mod settle;
 pub(crate) mod submit;
-pub(crate) mod tally;
 pub(crate) mod tenant_rules;
 
-/// A fresh store, and its time.
+/// Fresh store and its time.
 pub(crate) trait World {
-    /// The store.
+    /// Type of the store.
     type Store: JobStore;
 
-    /// The store.
+    /// Returns the store.
     fn store(&self) -> &Self::Store;
 
-    /// The shortest span that the store tells apart reliably.
+    /// Returns the shortest span that the store measures reliably.
     fn unit(&self) -> Duration;
 
-    /// The civil time of the store.
+    /// Returns the wall time of the store.
     fn wall(&self) -> WallTime;
 
     /// Lets time pass.
     fn pass(&self, span: Duration) -> impl Future<Output = ()>;
 }
 
-/// A name that is one.
+/// Makes a valid name.
 pub(crate) fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
 
-/// A job of a tenant in the lane `mail`, whose payload is its own name.
+/// Makes a job of a tenant in the lane `mail`, with its name as payload.
 pub(crate) fn job(tenant: &str, id: &str) -> NewJob {
     let mut job = NewJob::new(name(tenant), name("mail"), Bytes::from(id.to_owned()));
     job.id = Some(name(id));
     job
 }
 
-/// Jobs of a tenant, named `tenant-0` and so on.
+/// Makes jobs of a tenant, named `tenant-0` and so on.
 pub(crate) fn jobs(tenant: &str, count: u32) -> Vec<NewJob> {
     (0..count)
         .map(|number| job(tenant, &format!("{tenant}-{number}")))
         .collect()
 }
 
-/// A batch of an action.
+/// Makes a batch of an action.
 pub(crate) fn batch(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
     SubmitBatch {
         action: Some(ActionSpec::new(name(action))),
@@ -72,7 +72,7 @@ pub(crate) fn batch(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
     }
 }
 
-/// Jobs of an action that gets no more.
+/// Makes the last batch of an action.
 pub(crate) fn last(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
     SubmitBatch {
         rest: BatchPosition::Last,
@@ -80,7 +80,7 @@ pub(crate) fn last(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
     }
 }
 
-/// Submits jobs that belong to no action, all of which must be taken.
+/// Submits jobs without an action, all of which must be accepted.
 pub(crate) async fn submit(store: &impl JobStore, jobs: Vec<NewJob>) -> SubmitResult {
     let submitted = store
         .submit(SubmitBatch::from_jobs(jobs))
@@ -91,12 +91,12 @@ pub(crate) async fn submit(store: &impl JobStore, jobs: Vec<NewJob>) -> SubmitRe
     submitted
 }
 
-/// What the session `worker` asks for, under a lease that outlives the test.
+/// Makes a request of the session `worker`, under a lease that outlives the test.
 pub(crate) fn ask(most: usize) -> ClaimRequest {
     ask_as("worker", most, Duration::from_hours(1))
 }
 
-/// What a session asks for.
+/// Makes a request of a session.
 pub(crate) fn ask_as(session: &str, most: usize, lease: Duration) -> ClaimRequest {
     ClaimRequest {
         lane: name("mail"),
@@ -121,7 +121,7 @@ pub(crate) async fn claim_one(store: &impl JobStore) -> ClaimedJob {
     jobs.remove(0)
 }
 
-/// Ends claims of the session `worker` alike.
+/// Settles claims of the session `worker` with one kind of end.
 pub(crate) async fn settle_all(
     store: &impl JobStore,
     jobs: &[ClaimedJob],
@@ -135,12 +135,12 @@ pub(crate) async fn settle_all(
     settled.expect("settled")
 }
 
-/// Ends one claim of the session `worker`.
+/// Settles one claim of the session `worker`.
 pub(crate) async fn settle(store: &impl JobStore, job: &ClaimedJob, end: JobEnd) -> SettleResult {
     settle_all(store, std::slice::from_ref(job), end).await[0]
 }
 
-/// Done in a millisecond, and nothing kept.
+/// Makes an end: done in a millisecond, without a stored result.
 pub(crate) fn done() -> JobEnd {
     JobEnd::Done {
         took: Duration::from_millis(1),
@@ -148,7 +148,7 @@ pub(crate) fn done() -> JobEnd {
     }
 }
 
-/// The names of claimed jobs.
+/// Returns the names of claimed jobs.
 pub(crate) fn ids(jobs: &[ClaimedJob]) -> Vec<String> {
     jobs.iter().map(|job| job.id.to_string()).collect()
 }
@@ -271,7 +271,7 @@ macro_rules! contract {
             a_rule_that_was_taken_away_gives_way_to_the_usual
             a_rule_is_kept_for_a_tenant_without_jobs
         );
-        contract!(@laws $run, tally:
+        contract!(@laws $run, job_counts:
             every_job_is_in_exactly_one_part
             a_tenant_is_active_while_it_has_work
             a_tenant_begins_its_counts_anew_when_it_has_work_again
@@ -279,12 +279,12 @@ macro_rules! contract {
             tenants_are_listed_by_name
         );
     };
-    (@laws $run:ident, $room:ident: $($law:ident)+) => {
-        mod $room {
+    (@laws $run:ident, $suite:ident: $($law:ident)+) => {
+        mod $suite {
             $(
                 #[test]
                 fn $law() {
-                    super::$run(async |world| crate::contract::$room::$law(world).await);
+                    super::$run(async |world| crate::contract::$suite::$law(world).await);
                 }
             )+
         }

@@ -1,4 +1,4 @@
-//! The embedded store: its contract, its files, and what a crash leaves of them.
+//! Embedded store: its contract, its files, and its state after a crash.
 
 mod contract;
 mod crash;

@@ -1,4 +1,4 @@
-//! Both stores: the contract of a job store, random histories, and what each store promises alone.
+//! Both stores: the contract of a job store, random histories, and the promises of each store.
 
 #[cfg(test)]
 #[macro_use]

@@ -9,12 +9,12 @@ use crate::contract::World;
 use crate::support::store_dir::{clock, within};
 use history::{Event, Naive, event, happen};
 use outflow_core::WallTime;
-use outflow_store::{JobStore, RedisOptions, RedisStore};
+use outflow_store::{JobQueue, RedisOptions, RedisStore, StoreControl};
 use outflow_testkit::{Keep, RedisOptions as ServerOptions, RedisServer};
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::Builder;
 
-/// Lets so many histories of up to 60 events happen.
+/// Runs random histories of up to 60 events.
 fn histories(cases: u32, happens: impl Fn(&[Event])) {
     let config = Config {
         cases,
@@ -52,7 +52,7 @@ fn a_store_is_a_list_that_is_slower_to_lose() {
     });
 }
 
-/// A store in a server whose time is moved by hand: what waits for its time is brought nearer.
+/// Store on a server whose time the test moves: delayed jobs are brought nearer.
 struct Far {
     server: RedisServer,
     store: RedisStore,
@@ -65,7 +65,7 @@ impl World for Far {
         &self.store
     }
 
-    // So long that nothing of a history is due by itself while it happens.
+    // Long enough that no job of a history becomes due by itself.
     fn unit(&self) -> Duration {
         Duration::from_hours(1)
     }
@@ -74,7 +74,7 @@ impl World for Far {
         unreachable!("no event of a history has a civil time")
     }
 
-    // The fourth number of a lane is when it looks next for what is due.
+    // The fourth number of a lane is the time of its next check for due jobs.
     async fn pass(&self, span: Duration) {
         let script = "local by = tonumber(ARGV[1])
             for _, key in ipairs({ '{outflow}:d:mail', '{outflow}:o:t0', '{outflow}:o:t1', '{outflow}:o:t2' }) do
@@ -95,7 +95,8 @@ impl World for Far {
 }
 
 impl Far {
-    /// Lets a history happen, with restarts of the server. Claims outlive those: their session lives elsewhere.
+    /// Runs a history with restarts of the server. Claims survive them: their session lives
+    /// elsewhere.
     async fn happen(&mut self, mut rest: &[Event]) {
         let mut naive = Naive::default();
         loop {
@@ -112,7 +113,7 @@ impl Far {
     }
 }
 
-// As many as take some seconds, each on a server of its own.
+// The number takes some seconds, each history on a server of its own.
 #[test]
 fn a_shared_store_is_a_list_that_is_slower_to_lose() {
     histories(16, far);

@@ -1,5 +1,6 @@
-//! The store in Redis, on a real server that each test has for itself.
+//! Redis store, on a real server for each test.
 
+mod audit;
 mod chunks;
 mod claim_order;
 mod cleanup;
@@ -11,7 +12,6 @@ mod lifecycle;
 mod malformed_jobs;
 mod many_jobs;
 mod mixed_costs;
-mod recount;
 mod scheduled_starts;
 mod script_calls;
 mod server_faults;
@@ -22,12 +22,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_store::{
-    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, RedisOptions,
-    RedisStore, SettleResult, Settlement, SharedLimits, SubmitBatch,
+    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, JobEnd, JobQueue, Name, NewJob, RedisOptions,
+    RedisStore, SettleResult, Settlement, SharedLimits, StoreControl, SubmitBatch,
 };
 use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
 
-/// A server and a store on it.
+/// Server with a store on it.
 struct Room {
     server: RedisServer,
     store: RedisStore,
@@ -146,7 +146,7 @@ fn payloads(jobs: &[ClaimedJob]) -> Vec<String> {
     jobs.iter().map(text).collect()
 }
 
-/// The server's clock, in microseconds.
+/// Returns the server's clock in microseconds.
 fn server_time(server: &RedisServer) -> u64 {
     let ask = "local t = redis.call('TIME') return string.format('%.0f', t[1] * 1000000 + t[2])";
     let answer = server.command(&["EVAL", ask, "0"]).expect("a time");

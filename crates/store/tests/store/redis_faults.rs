@@ -1,7 +1,8 @@
-//! The store in Redis through everything that can befall its server and the way there.
+//! Redis store through faults of its server and of the network.
 //!
-//! Each time: what was acknowledged is there, nothing is counted twice, the books balance, and the store
-//! works again within five seconds of the fault's end without being made anew.
+//! Each time acknowledged jobs are there, nothing counts twice, the audit finds no difference, and
+//! the store works again within five seconds of the fault's end without a new connection by the
+//! caller.
 
 mod acl;
 mod failover;

@@ -1,4 +1,4 @@
-//! What several suites need.
+//! Support of several suites.
 
 pub(crate) mod job_ends;
 pub(crate) mod store_dir;

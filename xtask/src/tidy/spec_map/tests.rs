@@ -6,10 +6,10 @@ const METER: (&str, &str) = (
 );
 const LIB: (&str, &str) = ("crates/core/src/lib.rs", "mod meter;\n");
 
-fn found(ids: &str, rows: &[&str]) -> Vec<String> {
+fn check_map(ids: &str, rows: &[&str]) -> Vec<String> {
     let head = "| id | requirement | status | module | tests |\n|---|---|---|---|---|\n";
     let map = format!("Ids: {ids}.\n\n{head}{}\n", rows.join("\n"));
-    let tree = Tree::of([
+    let tree = SourceTree::from_files([
         LIB,
         METER,
         ("crates/core/src/lost.rs", "#[test]\nfn lost() {}\n"),
@@ -20,78 +20,60 @@ fn found(ids: &str, rows: &[&str]) -> Vec<String> {
     check(&tree).iter().map(ToString::to_string).collect()
 }
 
-const KEPT: &str = "| W1 | takes | done | `core/meter` | `takes_all_or_nothing` |";
+const TESTED: &str = "| W1 | takes | done | `core/meter` | `takes_all_or_nothing` |";
 
 #[test]
-fn a_kept_and_a_planned_requirement_pass() {
+fn tested_and_planned_requirements_pass() {
     let planned = "| W2 | waits | later: client | – | – |";
     let begun = "| W3 | sends | begun: client | core/meter | takes_all_or_nothing |";
-    let ours = "| W4 | checks | done | xtask/ci | helps, takes_all_or_nothing |";
-    let found = found("W1–W4", &[KEPT, planned, begun, ours]);
+    let of_xtask = "| W4 | checks | done | xtask/ci | helps, takes_all_or_nothing |";
+    let found = check_map("W1–W4", &[TESTED, planned, begun, of_xtask]);
     assert!(found.is_empty(), "{found:?}");
 }
 
-// Each row breaks one thing, and the message names it.
+// Each row has one fault, and the message names it.
 #[test]
-fn a_row_that_is_not_kept_is_found() {
-    for (row, message) in [
+fn a_row_without_proof_is_an_error() {
+    for (cells, message) in [
+        ("takes | done | core/meter | no_such", "no such test"),
+        ("takes | done | core/meter | not_a_test", "no such test"),
+        ("takes | done | core/meter | stress_takes", "no such test"),
+        ("takes | done | core/meter | lost", "no such test"),
+        ("takes | done | core/meter | helps", "no such test"),
+        ("takes | later: client | – | no_such", "no such test"),
+        ("takes | done | core/meter | –", "names no test"),
+        ("takes | begun: client | core/meter | –", "names no test"),
+        ("takes | done | – | takes_all_or_nothing", "names no module"),
         (
-            "| W1 | takes | done | core/meter | no_such |",
-            "no such test",
-        ),
-        (
-            "| W1 | takes | done | core/meter | not_a_test |",
-            "no such test",
-        ),
-        (
-            "| W1 | takes | done | core/meter | stress_takes |",
-            "no such test",
-        ),
-        ("| W1 | takes | done | core/meter | lost |", "no such test"),
-        ("| W1 | takes | done | core/meter | helps |", "no such test"),
-        (
-            "| W1 | takes | later: client | – | no_such |",
-            "no such test",
-        ),
-        ("| W1 | takes | done | core/meter | – |", "names no test"),
-        (
-            "| W1 | takes | begun: client | core/meter | – |",
-            "names no test",
-        ),
-        (
-            "| W1 | takes | done | – | takes_all_or_nothing |",
-            "names no module",
-        ),
-        (
-            "| W1 | takes | done | core/rate | takes_all_or_nothing |",
+            "takes | done | core/rate | takes_all_or_nothing",
             "no such module",
         ),
-        ("| W1 |  | later: client | – | – |", "what is required"),
-        ("| W1 | takes | later | – | – |", "has status"),
-        ("| W1 | takes | later: someday | – | – |", "has status"),
-        ("| W1 | takes |  | – | – |", "has status"),
-        ("| W1 | takes | done |", "a row is"),
+        (" | later: client | – | –", "has no requirement"),
+        ("takes | later | – | –", "has status"),
+        ("takes | later: someday | – | –", "has status"),
+        ("takes |  | – | –", "has status"),
+        ("takes | done", "a row is"),
     ] {
-        let found = found("W1", &[row]);
+        let found = check_map("W1", &[&format!("| W1 | {cells} |")]);
         assert!(
             found.len() == 1 && found[0].contains(message),
-            "{row}: {found:?}"
+            "{cells}: {found:?}"
         );
     }
 }
 
 #[test]
-fn missing_doubled_and_unknown_ids_are_found() {
-    assert!(found("W1–W2", &[KEPT])[0].contains("W2 has no row"));
-    assert!(found("W1, C4b", &[KEPT])[0].contains("C4b has no row"));
-    assert!(found("W1", &[KEPT, KEPT])[0].contains("has a row already"));
-    assert!(found("W2–W2", &[KEPT])[0].contains("not among the ids"));
+fn missing_duplicate_and_unknown_ids_are_errors() {
+    assert!(check_map("W1–W2", &[TESTED])[0].contains("W2 has no row"));
+    assert!(check_map("W1, C4b", &[TESTED])[0].contains("C4b has no row"));
+    assert!(check_map("W1", &[TESTED, TESTED])[0].contains("has two rows"));
+    assert!(check_map("W2–W2", &[TESTED])[0].contains("not in the list"));
 }
 
 #[test]
-fn a_map_without_its_list_or_no_map_at_all_is_found() {
-    assert!(found("", &[KEPT])[0].contains("not among the ids"));
-    let unlisted = Tree::of([METER, (MAP, KEPT)]);
+fn a_missing_map_or_list_is_an_error() {
+    assert!(check_map("", &[TESTED])[0].contains("not in the list"));
+    let unlisted = SourceTree::from_files([METER, (MAP, TESTED)]);
     assert!(check(&unlisted)[0].message.contains("needs a line"));
-    assert_eq!(check(&Tree::of([METER])).len(), 1);
+    assert_eq!(check(&SourceTree::from_files([METER])).len(), 1);
 }

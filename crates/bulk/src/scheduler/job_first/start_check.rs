@@ -77,12 +77,12 @@ async fn acquire_api(
     let Some((upstream, target)) = find_upstream(client, job) else {
         return Ok(None);
     };
-    let permit = match upstream.try_acquire(AcquireOptions::new(target)) {
+    let permit = match upstream.try_acquire(target) {
         Err(refusal) if lacks_concurrency(&refusal) => {
-            let options = AcquireOptions::new(target)
-                .mode(WaitMode::Wait)
-                .deadline(upstream.now().saturating_add(timeout));
-            upstream.admit(options).await
+            let options = AcquireOptions::new()
+                .with_mode(WaitMode::Wait)
+                .with_deadline(upstream.now().saturating_add(timeout));
+            upstream.acquire_with(target, options).await
         }
         decided => decided,
     };

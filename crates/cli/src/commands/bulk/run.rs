@@ -24,7 +24,7 @@ use outflow_bulk::{
     EngineSettings, OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, data_dir,
 };
 use outflow_core::{Clock, WallTime};
-use outflow_store::JobStore as _;
+use outflow_store::StoreControl as _;
 
 use self::checkpoint::Checkpoint;
 use self::results::ResultWriter;

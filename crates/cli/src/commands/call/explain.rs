@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use outflow::{AcquireOptions, LimitReport, Target, Upstream};
+use outflow::{LimitReport, Target, Upstream};
 use outflow_core::Decision;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ impl CallExplanation {
         let report = door.report();
         let own = report.groups.iter().find(|one| one.name == group);
         let own = own.map_or(&[][..], |own| &own.limits);
-        let wait_ms = match door.check(AcquireOptions::new(target)) {
+        let wait_ms = match door.check(target) {
             Decision::Allow(()) => Some(0),
             Decision::WaitUntil(at) => {
                 let nanos = at.since(door.now()).as_nanos();

@@ -1,6 +1,5 @@
 //! The live stream.
 
-use outflow::AcquireOptions;
 use outflow_cli::ListenAddr;
 use outflow_mock::MockApi;
 use serde_json::{Value, json};
@@ -98,10 +97,7 @@ fn pass(running: &Running, api: &str, calls: usize) {
         .expect("known");
     for _ in 0..calls {
         let target = door.route(&http::Method::GET, "/");
-        drop(
-            door.try_acquire(AcquireOptions::new(target))
-                .expect("nothing is limited"),
-        );
+        drop(door.try_acquire(target).expect("nothing is limited"));
     }
 }
 

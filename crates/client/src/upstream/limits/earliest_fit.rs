@@ -1,4 +1,4 @@
-//! When a cost would pass, if others go first and nothing else happens.
+//! The earliest instant at which a call fits the limits, after the calls ahead of it.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use outflow_core::{
     Accounting, Cost, Decision, Limit, LimitKind, MeterStatus, Nanos, Rate, UnitCost,
 };
 
-use super::super::group::QueueAhead;
+use super::super::wait_queue::QueueAhead;
 use super::ScopeLimits;
 
-/// When something could go, and which limit makes it so late.
+/// The earliest start of a call, and the limit that delays it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct EarliestFit {
     pub(in crate::upstream) at: Nanos,
     pub(in crate::upstream) rate: Option<Rate>,
 }
 
-/// Now, and the first instant at which anything goes at all.
+/// Now, and the first instant at which the circuit allows a start.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct FitTime {
     pub(in crate::upstream) now: Nanos,
@@ -24,116 +24,120 @@ pub(in crate::upstream) struct FitTime {
 }
 
 impl ScopeLimits {
-    /// When a cost would pass if `ahead` went first and nothing else happened.
-    pub(in crate::upstream) fn slot(
+    /// Returns the earliest fit of a cost behind the calls `ahead`.
+    pub(in crate::upstream) fn find_fit(
         &mut self,
-        when: FitTime,
+        time: FitTime,
         ahead: QueueAhead,
         cost: Cost,
     ) -> EarliestFit {
         let itself = QueueAhead {
             count: 1,
-            cost: self.fitting(cost).units(),
+            cost: self.fitting_cost(cost).units(),
         };
-        self.slot_of_the_last(when, ahead.and(itself))
+        self.find_last_fit(time, ahead.and(itself))
     }
 
-    /// When the last of so many would pass if nothing else happened.
-    fn slot_of_the_last(&mut self, when: FitTime, all: QueueAhead) -> EarliestFit {
-        let parked = self.parked > when.from;
-        let when = FitTime {
-            from: when.from.max(self.parked),
-            ..when
-        };
+    /// Returns the earliest fit of the last of some calls.
+    fn find_last_fit(&mut self, time: FitTime, all: QueueAhead) -> EarliestFit {
+        let cooldown = self.cooldown;
         let mut latest = EarliestFit {
-            at: when.from,
-            rate: self.parked_by.filter(|_| parked),
+            at: time.from.max(cooldown.until),
+            rate: cooldown.limit.filter(|_| cooldown.until > time.from),
         };
-        for place in 0..self.configured.len() {
-            let (at, rate) = self.passes_at(place, all, when);
-            if at > latest.at {
-                latest = EarliestFit { at, rate };
+        let time = FitTime {
+            from: latest.at,
+            ..time
+        };
+        for index in 0..self.configured.len() {
+            let fit = self.find_fit_in(index, all, time);
+            if fit.at > latest.at {
+                latest = fit;
             }
         }
         latest
     }
 
-    /// How many of `most` pass by an instant, if nobody else does.
-    pub(in crate::upstream) fn passing_by(
+    /// Returns the part of `all` that fits by an instant.
+    pub(in crate::upstream) fn count_fitting(
         &mut self,
         until: Nanos,
-        when: FitTime,
-        most: QueueAhead,
+        time: FitTime,
+        all: QueueAhead,
     ) -> QueueAhead {
-        let whole = most.cost.max(most.count);
-        let mut by_then =
-            |part: u64| self.slot_of_the_last(when, most.part(part, whole)).at <= until;
-        if by_then(whole) {
-            return most;
+        let total = all.cost.max(all.count);
+        let mut fits = |part: u64| self.find_last_fit(time, all.part(part, total)).at <= until;
+        if fits(total) {
+            return all;
         }
-        let (mut passes, mut fails) = (0, whole);
-        while fails - passes > 1 {
-            let middle = passes + (fails - passes) / 2;
-            if by_then(middle) {
-                passes = middle;
+        let (mut fitting, mut failing) = (0, total);
+        while failing - fitting > 1 {
+            let middle = fitting + (failing - fitting) / 2;
+            if fits(middle) {
+                fitting = middle;
             } else {
-                fails = middle;
+                failing = middle;
             }
         }
-        most.part(passes, whole)
+        all.part(fitting, total)
     }
 
-    /// When the last of so many passes one limit. In a sliding window every unit passes one
-    /// window after the one that many places before it; a bucket that was emptied refills evenly.
-    fn passes_at(&mut self, place: usize, all: QueueAhead, when: FitTime) -> (Nanos, Option<Rate>) {
-        let standing = self.meters.standings(when.now).nth(place);
-        let Some((limit, standing)) = standing.map(|(limit, standing)| (*limit, standing)) else {
-            return (when.from, None);
+    /// Returns the earliest fit of the last of some calls in one limit. In a sliding window each unit
+    /// fits one window after the unit a full capacity before it; an empty bucket refills evenly.
+    fn find_fit_in(&mut self, index: usize, all: QueueAhead, time: FitTime) -> EarliestFit {
+        let unlimited = EarliestFit {
+            at: time.from,
+            rate: None,
         };
+        let status = self.meters.standings(time.now).nth(index);
+        let Some((limit, status)) = status.map(|(limit, status)| (*limit, status)) else {
+            return unlimited;
+        };
+        let rate = Some(limit.rate());
         let total = all.units(limit.measure().toll());
         if total == 0 {
-            return (when.from, None);
+            return unlimited;
         }
         if has_windows(&limit) {
-            let at = window_of(total, &limit, &standing, when.from);
-            return (at, Some(limit.rate()));
+            let at = find_window(total, &limit, &status, time.from);
+            return EarliestFit { at, rate };
         }
         let capacity = limit.capacity().max(1);
         let rest = match limit.kind() {
             LimitKind::Bucket { .. } => total.min(capacity),
             _ => (total - 1) % capacity + 1,
         };
-        let first = match self.meters.check_units(when.now, place, rest) {
+        let first = match self.meters.check_units(time.now, index, rest) {
             Decision::WaitUntil(at) => at,
-            Decision::Allow(()) | Decision::Never => when.now,
+            Decision::Allow(()) | Decision::Never => time.now,
         };
-        let at = first.max(when.from);
+        let at = first.max(time.from);
         let at = at.saturating_add(time_for(total - rest, limit.rate()));
-        (at, Some(limit.rate()))
+        EarliestFit { at, rate }
     }
 }
 
 impl QueueAhead {
-    /// What they come to at a limit of this toll.
-    const fn units(self, toll: UnitCost) -> u64 {
-        toll.of_many(self.count, self.cost)
+    /// Returns their units in a limit.
+    const fn units(self, unit_cost: UnitCost) -> u64 {
+        unit_cost.of_many(self.count, self.cost)
     }
 
-    /// `part` of `whole` of them, rounded down: who has not quite passed has not passed.
-    fn part(self, part: u64, whole: u64) -> Self {
-        let of = |all: u64| {
-            let share = u128::from(all) * u128::from(part) / u128::from(whole.max(1));
+    /// Returns `part` of `total` of them, rounded down to calls that fit completely.
+    fn part(self, part: u64, total: u64) -> Self {
+        let scale = |all: u64| {
+            let share = u128::from(all) * u128::from(part) / u128::from(total.max(1));
             u64::try_from(share).unwrap_or(u64::MAX)
         };
         Self {
-            count: of(self.count),
-            cost: of(self.cost),
+            count: scale(self.count),
+            cost: scale(self.cost),
         }
     }
 }
 
-/// Whether all units return together. A window that begins with use is kept as a sliding one where
-/// arrivals count, for nobody knows with which arrival it began.
+/// Returns true if all units return together. A window that begins with use is metered as a sliding one
+/// where arrivals count, because the arrival that began it is unknown.
 fn has_windows(limit: &Limit) -> bool {
     match limit.kind() {
         LimitKind::Aligned => true,
@@ -142,19 +146,19 @@ fn has_windows(limit: &Limit) -> bool {
     }
 }
 
-/// The beginning of the window in which the last of `total` units passes.
-fn window_of(total: u64, limit: &Limit, standing: &MeterStatus, from: Nanos) -> Nanos {
+/// Returns the beginning of the window in which the last of `total` units fits.
+fn find_window(total: u64, limit: &Limit, status: &MeterStatus, from: Nanos) -> Nanos {
     let (capacity, window) = (limit.capacity().max(1), limit.rate().per());
-    let (left, end) = if from < standing.window_end {
-        (standing.remaining(), standing.window_end)
+    let (left, end) = if from < status.window_end {
+        (status.remaining(), status.window_end)
     } else {
         (capacity, from.saturating_add(window))
     };
     let Some(beyond) = total.checked_sub(left).filter(|beyond| *beyond > 0) else {
         return from;
     };
-    let whole = (beyond - 1) / capacity * capacity;
-    end.saturating_add(time_for(whole, limit.rate()))
+    let full_windows = (beyond - 1) / capacity * capacity;
+    end.saturating_add(time_for(full_windows, limit.rate()))
 }
 
 fn time_for(units: u64, rate: Rate) -> Duration {

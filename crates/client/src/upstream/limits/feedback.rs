@@ -1,8 +1,8 @@
-//! What an answer means to the limits: in words that they and the gate exchange.
+//! Evidence that limits and admission exchange about an attempt.
 
-use outflow_core::{Evidence, LimitChange, Nanos, OutcomeClass, UsageCorrection};
+use outflow_core::{Evidence, LimitChange, Nanos, UsageCorrection};
 
-/// What a refusal is evidence of.
+/// Evidence of a throttle response.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) enum ThrottleEvidence {
     Throttled { sent: Nanos },
@@ -18,30 +18,15 @@ impl ThrottleEvidence {
     }
 }
 
-/// Whether a call that is over reached the server, as far as anyone knows.
+/// Arrival of an ended attempt at the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::upstream) enum ArrivalCount {
+    /// It arrived, or may have.
     Counts,
     Never,
 }
 
-/// Whether the server refused the call that a hint came with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::upstream) enum Refused {
-    Yes,
-    No,
-}
-
-impl Refused {
-    pub(in crate::upstream) const fn by(effect: OutcomeClass) -> Self {
-        match effect {
-            OutcomeClass::Throttled | OutcomeClass::Banned => Self::Yes,
-            _ => Self::No,
-        }
-    }
-}
-
-/// What became of a hint.
+/// Effect of a hint on its limit.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct HintResult {
     pub(in crate::upstream) correction: UsageCorrection,

@@ -1,4 +1,4 @@
-//! What is known of one limit beside its meter: what was learned of it and how it is used.
+//! State of one limit in addition to its meter: adaptation, foreign usage, throughput, alerts.
 
 use std::time::Duration;
 
@@ -7,46 +7,48 @@ use outflow_core::{
     UsageLedger,
 };
 
-use super::super::report::{Alerted, UsageHistory};
+use super::super::report::UsageHistory;
 use super::super::throughput::Throughput;
 use super::reconfigure::{LimitTerms, NextLimits};
 
-/// The moving parts of one limit.
+/// The changing state of one limit.
 #[derive(Debug)]
 pub(super) struct LimitState {
-    /// What a call comes to here.
-    pub(super) toll: UnitCost,
-    pub(super) learned: AdaptiveLimit,
+    /// The part of a call's cost that it counts.
+    pub(super) unit_cost: UnitCost,
+    pub(super) adaptive: AdaptiveLimit,
     pub(super) ledger: UsageLedger,
-    pub(super) passed: Throughput,
+    pub(super) throughput: Throughput,
     pub(super) alert: UsageAlert,
     trend: Trend,
-    /// The most used in the window that is being recorded, and when that began.
-    recording: (u64, Nanos),
-    /// The rate that was last told to differ from the configured one.
-    told: Option<Rate>,
+    /// The peak of the window that is being recorded.
+    peak: u64,
+    recorded_since: Nanos,
+    /// The rate of the last drift event, if it differs from the configured one.
+    reported: Option<Rate>,
 }
 
 impl LimitState {
     pub(super) fn new(limit: &Limit, terms: LimitTerms, moment: ClockPair) -> Self {
         Self {
-            toll: limit.measure().toll(),
-            learned: AdaptiveLimit::new(terms.adaptive, limit.rate(), moment.now),
+            unit_cost: limit.measure().toll(),
+            adaptive: AdaptiveLimit::new(terms.adaptive, limit.rate(), moment.now),
             ledger: UsageLedger::default(),
-            passed: Throughput::over(limit.rate().per()),
+            throughput: Throughput::new(limit.rate().per()),
             alert: terms.thresholds.alert(),
             trend: Trend::new(Trend::DEFAULT_WINDOWS),
-            recording: (0, moment.now),
-            told: None,
+            peak: 0,
+            recorded_since: moment.now,
+            reported: None,
         }
     }
 
-    /// The same, of a limit with other numbers. What was learned is a speed and stays one.
-    pub(super) fn under(mut self, old: &Limit, limit: &Limit, next: NextLimits<'_>) -> Self {
+    /// Continues for a limit with other numbers. The adapted speed is kept.
+    pub(super) fn reconfigure(mut self, old: &Limit, limit: &Limit, next: NextLimits<'_>) -> Self {
         let (now, terms) = (next.moment.now, next.terms);
         if next.before.adaptive != terms.adaptive || old.rate() != limit.rate() {
-            let known = self.learned.snapshot(now);
-            self.learned = AdaptiveLimit::restore(terms.adaptive, limit.rate(), &known, now);
+            let known = self.adaptive.snapshot(now);
+            self.adaptive = AdaptiveLimit::restore(terms.adaptive, limit.rate(), &known, now);
         }
         if terms.thresholds.usage != next.before.thresholds.usage {
             self.alert = terms.thresholds.alert();
@@ -54,32 +56,30 @@ impl LimitState {
         self
     }
 
-    /// What the server let through in the window before it refused. Where that is enough to go by, only
-    /// what surely was in it; otherwise all that can have been, for a refusal in the middle of a burst
-    /// finds little of it and need not be about the rate at all.
+    /// Returns the units that the API let pass in the window before it throttled. A large count includes
+    /// only units that are surely in the window. A small one includes all that may be: a throttle
+    /// response in the middle of a burst need not be about the rate.
     pub(super) fn admitted(&mut self, now: Nanos) -> u64 {
-        let sure = self.passed.surely_within(now);
+        let sure = self.throughput.surely_within(now);
         if sure >= AdaptiveLimit::MIN_COUNTED {
             return sure;
         }
-        self.passed.within(now)
+        self.throughput.within(now)
     }
 
-    /// One entry for each window that has passed, with the most that was seen in it.
-    pub(super) fn record(&mut self, now: Nanos, used: u64, window: Duration) {
-        let (most, began) = self.recording;
-        if now.since(began) < window {
-            self.recording = (most.max(used), began);
-            return;
+    /// Records the peak of each window.
+    pub(super) fn record_usage(&mut self, now: Nanos, used: u64, window: Duration) {
+        self.peak = self.peak.max(used);
+        if now.since(self.recorded_since) >= window {
+            self.trend.record(self.peak);
+            (self.peak, self.recorded_since) = (0, now);
         }
-        self.trend.record(most.max(used));
-        self.recording = (0, now);
     }
 
-    /// Whether there is something new to tell of the drift: another rate, or that it is over.
-    pub(super) fn is_news(&mut self, drift: Option<LimitDrift>) -> bool {
+    /// Stores the drift for the next comparison. Returns true if its rate changed.
+    pub(super) fn update_drift(&mut self, drift: Option<LimitDrift>) -> bool {
         let rate = drift.map(|drift| drift.evidence);
-        std::mem::replace(&mut self.told, rate) != rate
+        std::mem::replace(&mut self.reported, rate) != rate
     }
 
     pub(super) fn history(&self) -> UsageHistory {
@@ -87,11 +87,7 @@ impl LimitState {
             peak: self.trend.peak(),
             prediction: self.trend.prediction(),
             pattern: self.trend.pattern(),
-            alert: if self.alert.is_raised() {
-                Alerted::Yes
-            } else {
-                Alerted::No
-            },
+            alert: self.alert.is_raised(),
         }
     }
 }

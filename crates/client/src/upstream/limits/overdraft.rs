@@ -1,9 +1,9 @@
-//! What calls in flight come to beyond what they could take from their limits.
+//! Cost of calls in flight beyond their receipts.
 
 use outflow_core::{Cost, UnitCost};
 
-/// Calls and costs that no grant stands for. A call that took less than it costs overhangs by the
-/// rest of its cost, one that took nothing by all of it and by itself.
+/// Calls and costs without a receipt. A call that took less than its cost owes the rest; one that took
+/// nothing owes its cost and itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::upstream) struct Overdraft {
     calls: u64,
@@ -11,7 +11,7 @@ pub(in crate::upstream) struct Overdraft {
 }
 
 impl Overdraft {
-    /// Of a call that took nothing.
+    /// Returns the overdraft of a call that took nothing.
     pub(in crate::upstream) const fn full(cost: Cost) -> Self {
         Self {
             calls: 1,
@@ -19,12 +19,12 @@ impl Overdraft {
         }
     }
 
-    /// So many calls that cost so much.
+    /// Returns the overdraft of some calls with a total cost.
     pub(super) const fn new(calls: u64, cost: u64) -> Self {
         Self { calls, cost }
     }
 
-    /// Of a call that was counted and took this much of its cost.
+    /// Returns the overdraft of a counted call that took a part of its cost.
     pub(in crate::upstream) const fn beyond(taken: Cost, cost: Cost) -> Self {
         Self {
             calls: 0,
@@ -50,8 +50,8 @@ impl Overdraft {
         }
     }
 
-    /// What it comes to at a limit of this toll.
-    pub(super) const fn units(self, toll: UnitCost) -> u64 {
-        toll.of_many(self.calls, self.cost)
+    /// Returns its units in a limit.
+    pub(super) const fn units(self, unit_cost: UnitCost) -> u64 {
+        unit_cost.of_many(self.calls, self.cost)
     }
 }

@@ -1,16 +1,14 @@
-//! Other limits for a scope that is in use.
+//! Reconfiguration of the limits of a scope in use.
 //!
-//! The law: a change never mints room. A limit that stays keeps every entry that still counts, and a
-//! limit is the same if it is equal, or of the same kind and window, or at least of the same window, and
-//! counts the same; each old one is continued once. A limit that is new begins with what is known: a copy of the old
-//! meter of the shortest window that looks back far enough, one of the whole API if the group has none,
-//! or else of the longest there is. What cannot be told apart in time counts as if it had been used
-//! just now. A limit that is gone is remembered for as long as it would have counted anything: who takes
-//! a change back finds what was used before it, also where nobody else had looked back as far. So whoever is let go fits every limit that is then in force, counting all that went before
-//! under whatever rules, as far back as any meter looked: no window since the change holds more than
-//! the new limit, and one around it no more than the largest that was in force in it.
+//! Changing limits never adds quota. A new limit continues an old one that is equal, or has its kind and
+//! window, or at least its window, and counts the same units; each old limit is continued once and keeps
+//! its entries. Any other new limit starts with a copy of a known meter: the one with the shortest window
+//! that is long enough, of the API if the group has none, or else the one with the longest window. Usage
+//! without a known time counts as used now. A dropped limit is remembered for as long as its entries
+//! would count, for a reconfiguration that is reverted. So no window after the change holds more than
+//! the new limit, and no window around it more than the largest limit in force.
 //!
-//! What was learned of a limit that stays is a speed and is kept as one.
+//! The adapted speed of a continued limit is kept.
 
 use std::time::Duration;
 
@@ -20,10 +18,10 @@ use outflow_core::{
 
 use super::limit_state::LimitState;
 use super::overdraft::Overdraft;
-use super::{Cost, Rate, ScopeLimits};
+use super::{Cost, ScopeCooldown, ScopeLimits};
 use crate::rules::{AlertThresholds, Rules};
 
-/// What others counted for a scope that had no limit of its own.
+/// Usage that other scopes counted for one without limits.
 #[derive(Debug, Default)]
 pub(in crate::upstream) struct ForeignUsage {
     meters: Vec<(Limit, Meter)>,
@@ -31,35 +29,35 @@ pub(in crate::upstream) struct ForeignUsage {
 }
 
 impl ForeignUsage {
-    /// So much, of which nobody knows when.
-    pub(in crate::upstream) const fn landed(landed: Overdraft) -> Self {
+    /// Returns usage without a known time.
+    pub(in crate::upstream) const fn from_landed(landed: Overdraft) -> Self {
         Self {
             meters: Vec::new(),
             landed,
         }
     }
 
-    /// Whether nobody counted anything, so that a scope without use has nothing to learn.
+    /// Returns true if there is no usage to carry over.
     pub(in crate::upstream) const fn is_nothing(&self) -> bool {
         self.meters.is_empty() && self.landed.is_nothing()
     }
 }
 
-/// What counted in a scope that is no more.
+/// Usage of a dropped scope.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct RetiredUsage {
     landed: Overdraft,
-    parked: (Nanos, Option<Rate>),
+    cooldown: ScopeCooldown,
 }
 
 impl RetiredUsage {
-    /// Whether nothing counted, and nobody has to wait.
+    /// Returns true if there is neither usage nor a cooldown.
     pub(in crate::upstream) fn is_nothing(&self) -> bool {
-        self.landed.is_nothing() && self.parked.0 == Nanos::ZERO
+        self.landed.is_nothing() && self.cooldown.until == Nanos::ZERO
     }
 }
 
-/// What of the rules a limit knows.
+/// Rules that apply to each limit.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct LimitTerms {
     pub(in crate::upstream) adaptive: AdaptiveMode,
@@ -75,7 +73,7 @@ impl LimitTerms {
     }
 }
 
-/// Under what limits a scope goes on.
+/// The next limits of a scope.
 #[derive(Clone, Copy)]
 pub(in crate::upstream) struct NextLimits<'a> {
     pub(in crate::upstream) limits: &'a [Limit],
@@ -85,161 +83,167 @@ pub(in crate::upstream) struct NextLimits<'a> {
 }
 
 impl ScopeLimits {
-    /// Goes on under other limits. Whoever is in flight has its grants renewed afterwards.
-    pub(in crate::upstream) fn change(&mut self, next: NextLimits<'_>, past: &ForeignUsage) {
-        let heirs = heirs(&self.configured, next.limits);
-        let gone = (0..self.configured.len()).filter(|place| !heirs.contains(&Some(*place)));
-        let gone: Vec<_> = gone.collect();
-        self.remember(&gone, next.moment.now);
-        let list = next.limits.iter().zip(&heirs);
+    /// Continues under other limits. The caller renews the receipts of attempts in flight afterwards.
+    pub(in crate::upstream) fn reconfigure(&mut self, next: NextLimits<'_>, past: &ForeignUsage) {
+        let continued = match_limits(&self.configured, next.limits);
+        let dropped = (0..self.configured.len()).filter(|old| !continued.contains(&Some(*old)));
+        let dropped: Vec<_> = dropped.collect();
+        self.remember(&dropped, next.moment.now);
+        let list = next.limits.iter().zip(&continued);
         let list: Vec<_> = list
-            .map(|(limit, heir)| (*limit, self.heritage(limit, *heir, past, next.moment.now)))
+            .map(|(limit, old)| (*limit, self.carry_over(limit, *old, past, next.moment.now)))
             .collect();
         let had_none = self.configured.is_empty();
-        // How many there may be was looked at before anything was changed.
+        // The check of the rules bounds their number.
         let _few = self.meters.succeed(next.moment, list);
-        self.moving = self.moved(next, &heirs);
+        self.states = self.continue_states(next, &continued);
         self.configured = next.limits.to_vec();
-        let back = |known: &Limit| next.limits.iter().any(|limit| same_window(known, limit));
-        self.gone.retain(|(limit, _)| !back(limit));
+        let is_back = |known: &Limit| next.limits.iter().any(|limit| same_window(known, limit));
+        self.dropped.retain(|(limit, _)| !is_back(limit));
         self.refresh_limits();
         if had_none {
             self.charge(next.moment.now, past.landed);
         }
     }
 
-    /// What it counts, for a scope that has counted nothing yet.
-    pub(in crate::upstream) fn past(&mut self, now: Nanos) -> ForeignUsage {
+    /// Returns its usage for a scope that has counted nothing yet.
+    pub(in crate::upstream) fn foreign_usage(&mut self, now: Nanos) -> ForeignUsage {
         let limits = self.configured.clone().into_iter().enumerate();
         let meters =
-            limits.filter_map(|(place, limit)| Some((limit, self.meters.landed(now, place)?)));
+            limits.filter_map(|(index, limit)| Some((limit, self.meters.landed(now, index)?)));
         ForeignUsage {
             meters: meters.collect(),
             landed: Overdraft::default(),
         }
     }
 
-    /// The most calls and the most cost that one of its limits counts, those in flight aside. Where only
-    /// one of the two is counted, it stands for both.
+    /// Returns the largest number of arrived calls, and the largest cost, that one of its limits counts.
+    /// If only one of the two is counted, it stands for both.
     pub(in crate::upstream) fn landed(&mut self, now: Nanos) -> Overdraft {
         let (mut calls, mut cost) = (None, None);
-        for (limit, standing) in self.meters.standings(now) {
-            let landed = standing.used.saturating_sub(standing.in_flight);
+        for (limit, status) in self.meters.standings(now) {
+            let landed = status.used.saturating_sub(status.in_flight);
             let landed = u64::try_from(landed).unwrap_or(u64::MAX);
-            let most = if limit.measure().toll().counts_cost() {
+            let max = if limit.measure().toll().counts_cost() {
                 &mut cost
             } else {
                 &mut calls
             };
-            *most = (*most).max(Some(landed));
+            *max = (*max).max(Some(landed));
         }
         let (calls, cost) = (calls.or(cost), cost.or(calls));
         Overdraft::new(calls.unwrap_or(0), cost.unwrap_or(0))
     }
 
-    /// Has no limits any more: its calls count elsewhere from now on. Answers what counted here.
-    pub(in crate::upstream) fn give_up(&mut self, moment: ClockPair) -> RetiredUsage {
+    /// Drops all limits and returns their usage: its calls count in another scope from now on.
+    pub(in crate::upstream) fn drop_limits(&mut self, moment: ClockPair) -> RetiredUsage {
         let all: Vec<_> = (0..self.configured.len()).collect();
         self.remember(&all, moment.now);
         let used = RetiredUsage {
             landed: self.landed(moment.now),
-            parked: (self.parked, self.parked_by),
+            cooldown: self.cooldown,
         };
         let _none = self.meters.succeed(moment, Vec::new());
-        self.moving.clear();
+        self.states.clear();
         self.configured.clear();
-        (self.parked, self.parked_by) = (Nanos::ZERO, None);
+        self.cooldown = ScopeCooldown::NONE;
         self.refresh_limits();
         used
     }
 
-    /// Counts what was used elsewhere as used here, just now.
-    pub(in crate::upstream) fn take_over(&mut self, now: Nanos, used: RetiredUsage) {
+    /// Adds the usage of a dropped scope, as used now.
+    pub(in crate::upstream) fn add_usage(&mut self, now: Nanos, used: RetiredUsage) {
         self.charge(now, used.landed);
-        if used.parked.0 > self.parked {
-            (self.parked, self.parked_by) = used.parked;
+        if used.cooldown.until > self.cooldown.until {
+            self.cooldown = used.cooldown;
         }
     }
 
-    /// What a call in flight holds of the limits that there are now.
+    /// Returns receipts of the current limits for an attempt in flight.
     pub(in crate::upstream) fn renew(
         &mut self,
         now: Nanos,
-        grant: Option<ReceiptSet>,
+        receipts: Option<ReceiptSet>,
         cost: Cost,
     ) -> Option<ReceiptSet> {
         if self.is_empty() {
             return None;
         }
-        Some(match grant {
-            Some(grant) => self.meters.renew(now, grant),
+        Some(match receipts {
+            Some(receipts) => self.meters.renew(now, receipts),
             None => self.meters.burden(now, cost),
         })
     }
 
-    /// Keeps what the limits at these places counted, should they come back. What is in flight counts
-    /// as landed now: nobody will tell a limit that is gone.
-    fn remember(&mut self, places: &[usize], now: Nanos) {
-        for place in places {
-            let in_flight = self.meters.standings(now).nth(*place);
-            let in_flight = in_flight.map_or(0, |(_, standing)| standing.in_flight);
-            let limit = self.configured.get(*place).copied();
-            if let (Some(limit), Some(mut meter)) = (limit, self.meters.landed(now, *place)) {
+    /// Remembers the usage of dropped limits, in case they return. Attempts in flight count as arrived
+    /// now, because a dropped limit is not settled.
+    fn remember(&mut self, dropped: &[usize], now: Nanos) {
+        for index in dropped {
+            let in_flight = self.meters.standings(now).nth(*index);
+            let in_flight = in_flight.map_or(0, |(_, status)| status.in_flight);
+            let limit = self.configured.get(*index).copied();
+            if let (Some(limit), Some(mut meter)) = (limit, self.meters.landed(now, *index)) {
                 meter.charge(now, u64::try_from(in_flight).unwrap_or(u64::MAX));
-                self.gone.retain(|(known, _)| !same_window(known, &limit));
-                self.gone.push((limit, meter));
+                self.dropped
+                    .retain(|(known, _)| !same_window(known, &limit));
+                self.dropped.push((limit, meter));
             }
         }
-        let many = self.gone.len().saturating_sub(MAX_LIMITS);
-        self.gone.drain(..many);
+        let excess = self.dropped.len().saturating_sub(MAX_LIMITS);
+        self.dropped.drain(..excess);
     }
 
-    /// Forgets limits of which nothing would count any more.
-    pub(super) fn forget_the_gone(&mut self, now: Nanos) {
-        self.gone.retain_mut(|(_, meter)| {
+    /// Forgets dropped limits without usage.
+    pub(super) fn prune_dropped(&mut self, now: Nanos) {
+        self.dropped.retain_mut(|(_, meter)| {
             meter.prune(now);
             meter.status(now).used > 0
         });
     }
 
-    fn heritage(
+    /// Returns the usage that a new limit starts with.
+    fn carry_over(
         &mut self,
         limit: &Limit,
-        heir: Option<usize>,
+        continued: Option<usize>,
         past: &ForeignUsage,
         now: Nanos,
     ) -> CarryOver {
-        if let Some(place) = heir {
-            return CarryOver::Keeps(place);
+        if let Some(index) = continued {
+            return CarryOver::Keeps(index);
         }
         let own = self.configured.iter().enumerate();
-        let own = own.map(|(place, known)| (rank(limit, known, 0), place));
+        let own = own.map(|(index, known)| (rank(limit, known, 0), index));
         let others = past.meters.iter().enumerate();
-        let others = others.map(|(place, (known, _))| (rank(limit, known, 1), place));
-        let gone = self.gone.iter().enumerate();
-        let gone = gone.map(|(place, (known, _))| (rank(limit, known, 2), place));
-        let copied = |meters: &[(Limit, Meter)], place: usize| {
-            let known = meters.get(place);
+        let others = others.map(|(index, (known, _))| (rank(limit, known, 1), index));
+        let dropped = self.dropped.iter().enumerate();
+        let dropped = dropped.map(|(index, (known, _))| (rank(limit, known, 2), index));
+        let copied = |meters: &[(Limit, Meter)], index: usize| {
+            let known = meters.get(index);
             known.map(|(_, meter)| meter.clone())
         };
-        let learned = match own.chain(others).chain(gone).min() {
-            Some(((_, _, 0, _), place)) => self.meters.landed(now, place),
-            Some(((_, _, 1, _), place)) => copied(&past.meters, place),
-            Some((_, place)) => copied(&self.gone, place),
+        let closest = match own.chain(others).chain(dropped).min() {
+            Some(((_, _, 0, _), index)) => self.meters.landed(now, index),
+            Some(((_, _, 1, _), index)) => copied(&past.meters, index),
+            Some((_, index)) => copied(&self.dropped, index),
             None => None,
         };
-        learned.map_or(CarryOver::Nothing, |meter| {
+        closest.map_or(CarryOver::Nothing, |meter| {
             CarryOver::Learns(Box::new(meter))
         })
     }
 
-    fn moved(&mut self, next: NextLimits<'_>, heirs: &[Option<usize>]) -> Vec<LimitState> {
+    fn continue_states(
+        &mut self,
+        next: NextLimits<'_>,
+        continued: &[Option<usize>],
+    ) -> Vec<LimitState> {
         let before = self.configured.iter().copied();
-        let mut before: Vec<_> = before.zip(self.moving.drain(..)).map(Some).collect();
-        let all = next.limits.iter().zip(heirs).map(|(limit, heir)| {
-            let known = heir.and_then(|place| before.get_mut(place)?.take());
+        let mut before: Vec<_> = before.zip(self.states.drain(..)).map(Some).collect();
+        let all = next.limits.iter().zip(continued).map(|(limit, old)| {
+            let known = old.and_then(|index| before.get_mut(index)?.take());
             match known {
-                Some((old, moving)) => moving.under(&old, limit, next),
+                Some((old, state)) => state.reconfigure(&old, limit, next),
                 None => LimitState::new(limit, next.terms, next.moment),
             }
         });
@@ -247,32 +251,32 @@ impl ScopeLimits {
     }
 }
 
-/// Whether each of the new limits is one of the old.
+/// Returns true if each new limit continues an old one.
 pub(in crate::upstream) fn are_all_known(old: &[Limit], new: &[Limit]) -> bool {
-    old == new || heirs(old, new).iter().all(Option::is_some)
+    old == new || match_limits(old, new).iter().all(Option::is_some)
 }
 
-/// Which of the old limits each new one is, if any.
-fn heirs(old: &[Limit], new: &[Limit]) -> Vec<Option<usize>> {
+/// Returns the old limit that each new one continues.
+fn match_limits(old: &[Limit], new: &[Limit]) -> Vec<Option<usize>> {
     let mut free: Vec<bool> = vec![true; old.len()];
-    let mut heirs = vec![None; new.len()];
+    let mut continued = vec![None; new.len()];
     for same in [equal, same_kind, same_window] {
-        for (limit, heir) in new.iter().zip(&mut heirs) {
-            if heir.is_none() {
+        for (limit, matched) in new.iter().zip(&mut continued) {
+            if matched.is_none() {
                 let mut known = old.iter().zip(&mut free).enumerate();
                 let found = known.find(|(_, (one, free))| **free && same(one, limit));
-                *heir = found.map(|(place, (_, free))| {
+                *matched = found.map(|(index, (_, free))| {
                     *free = false;
-                    place
+                    index
                 });
             }
         }
     }
-    heirs
+    continued
 }
 
-/// How much a meter knows of what a limit would have counted: the lower, the more. Of the same measure
-/// first, then far enough back, then of the same scope, then as near to its window as can be.
+/// Ranks the meters that a new limit may start from, the best first: those of its measure, then those
+/// with a window that is long enough, then those of its scope, then the closest window.
 fn rank(limit: &Limit, known: &Limit, scope: u8) -> (bool, bool, u8, Duration) {
     let (window, span) = (limit.rate().per(), known.rate().per());
     let foreign = limit.measure() != known.measure();
@@ -304,10 +308,10 @@ mod tests {
         Limit::bucket(rate.parse().expect("a rate"), 5).expect("a burst")
     }
 
-    // Reordered, one grown, one of another kind, one new: each old one is continued once, and an equal
+    // Reordered, one raised, one of another kind, one new: each old limit is continued once, and an equal
     // one is preferred to a similar one.
     #[test]
-    fn a_limit_is_known_by_its_window_and_kind_and_not_by_its_place() {
+    fn a_limit_is_matched_by_its_window_and_kind_and_not_by_its_position() {
         let old = [sliding("10/s"), bucket("10/s"), sliding("100/min")];
         let new = [
             sliding("90/min"),
@@ -315,15 +319,15 @@ mod tests {
             sliding("20/s"),
             sliding("5/h"),
         ];
-        assert_eq!(heirs(&old, &new), [Some(2), Some(1), Some(0), None]);
+        assert_eq!(match_limits(&old, &new), [Some(2), Some(1), Some(0), None]);
         let twice = [sliding("20/s"), sliding("10/s")];
-        assert_eq!(heirs(&old, &twice), [Some(1), Some(0)]);
+        assert_eq!(match_limits(&old, &twice), [Some(1), Some(0)]);
     }
 
-    // What looks back an hour knows of the last minute, if it counts the same; what looks back a second
-    // knows a little of it.
+    // A meter of an hour covers the last minute, if it counts the same units; a meter of a second covers a
+    // part of it.
     #[test]
-    fn a_new_limit_learns_from_whoever_looks_back_far_enough() {
+    fn a_new_limit_starts_from_the_meter_that_covers_its_window() {
         let minute = sliding("50/min");
         let calls = |rate: &str| sliding(rate).measured_in(outflow_core::CountBy::Calls);
         let order = [

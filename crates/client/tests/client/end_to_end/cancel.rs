@@ -239,7 +239,7 @@ async fn a_call_dropped_in_its_handshake_leaves_nothing_behind() {
     while let Some(point) = points.next_point() {
         let mut api = Api::new("strict", server.url().parse().expect("a URL"));
         api.rules = Rules::unlimited();
-        api.trust = outflow::TlsTrust::Anybody;
+        api.trust = outflow::TlsTrust::AnyCertificate;
         let client = Outflow::builder().api(api).build().expect("valid");
         let run = point.drive(boxed_call(&client)).await;
         assert_eq!(

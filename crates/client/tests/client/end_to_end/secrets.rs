@@ -349,7 +349,7 @@ async fn no_output_contains_a_secret_when_no_server_is_reached() {
         ));
     }
     let mut trusting = api_with_key(&good.url(), CredentialPlacement::Bearer);
-    trusting.trust = outflow::TlsTrust::Anybody;
+    trusting.trust = outflow::TlsTrust::AnyCertificate;
     apis.push(trusting.clone());
     trusting.rules = Rules::with_limit("1/day".parse().expect("valid"));
     apis.push(trusting.clone());

@@ -232,7 +232,7 @@ async fn invalid_calls_never_reach_the_network() {
         (client.get("unknown", "/"), "there is no API `unknown`"),
         (
             client.get("strict", "//evil.example"),
-            "two could be taken for a host",
+            "two could be read as a host",
         ),
         (
             client.delete("strict", "/"),
@@ -240,25 +240,25 @@ async fn invalid_calls_never_reach_the_network() {
         ),
         (
             client.get("strict", "/").header("x-bad\r\n", "v"),
-            "headers cannot",
+            "invalid character",
         ),
         (
             client.get("strict", "/").header("x", "v\r\nx-evil: 1"),
-            "headers cannot",
+            "invalid character",
         ),
         (
             client.get("strict", "/").header("host", "evil.example"),
-            "not the caller's",
+            "remove this header",
         ),
         (
             client.post("strict", "/").header("content-length", "3"),
-            "not the caller's",
+            "remove this header",
         ),
         (
             client
                 .post("strict", "/")
                 .header("transfer-encoding", "chunked"),
-            "not the caller's",
+            "remove this header",
         ),
         (
             client.get("strict", "/").group("unknown"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outflow::core::{HealthConfig, HealthSettings};
 use outflow::event::CacheLabel;
-use outflow::{AcquireOptions, Api, CacheMode, Call, Outflow, Permit, RefusalReason, Response};
+use outflow::{Api, CacheMode, Call, Outflow, Permit, RefusalReason, Response};
 use outflow_mock::{Latency, MockApi, MockResponse, Script};
 use tokio::time::Instant;
 
@@ -38,8 +38,8 @@ fn caching_server(body: &'static str) -> MockApi {
 /// Acquires the only permit.
 async fn hold_permit(client: &Outflow) -> Permit {
     let upstream = client.upstream("strict").expect("there");
-    let options = AcquireOptions::new(upstream.group("default").expect("always there"));
-    upstream.admit(options).await.expect("the first")
+    let target = upstream.group("default").expect("always there");
+    upstream.acquire(target).await.expect("the first")
 }
 
 /// Builds a call that waits this long for its permit.

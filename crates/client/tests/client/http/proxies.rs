@@ -79,7 +79,7 @@ fn tls_to_a_proxy_is_refused_at_the_start() {
     assert!(
         error
             .to_string()
-            .contains("a proxy is reached by `http://`"),
+            .contains("TLS to a proxy is not supported"),
         "{error}"
     );
 }

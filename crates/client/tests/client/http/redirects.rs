@@ -147,10 +147,10 @@ async fn redirect_chains_end() {
     );
     let client = over_sockets(&server, |api| api.redirects = 3);
     for (path, words, attempts) in [
-        ("/circle", "in a circle", 1),
-        ("/ping", "in a circle", 2),
-        ("/step/0", "more redirects than are followed", 4),
-        ("/nowhere", "no URL", 1),
+        ("/circle", "form a loop", 1),
+        ("/ping", "form a loop", 2),
+        ("/step/0", "too many redirects", 4),
+        ("/nowhere", "invalid URL", 1),
     ] {
         let error = client.get("strict", path).send().await.expect_err(path);
         assert!(error.is_redirect(), "{path}: {error:?}");

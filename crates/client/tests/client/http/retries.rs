@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use outflow::core::{Backoff, HealthOverride, Nanos, RetryBudgetSettings, Share};
 use outflow::event::{EventKind, FailureLabel};
-use outflow::{AcquireOptions, Connecting, IoStream, Outflow, Rules, WaitMode};
+use outflow::{Connecting, IoStream, Outflow, Rules, WaitMode};
 use outflow_mock::{
     Content, Fault, Latency, MockApi, MockResponse, Quota, Received, Script, ScriptMatch,
     ThrottleResponse,
@@ -381,13 +381,13 @@ async fn a_call_uses_the_permit_of_its_caller() {
         api.rules.mode = WaitMode::Reject;
     });
     let upstream = client.upstream("strict").expect("known");
-    let options = AcquireOptions::new(upstream.route(&http::Method::GET, "/"));
-    let permit = upstream.try_acquire(options).expect("the first");
+    let target = upstream.route(&http::Method::GET, "/");
+    let permit = upstream.try_acquire(target).expect("the first");
     assert!(client.get("strict", "/").send().await.is_err());
     let response = client.get("strict", "/").with_permit(permit).send().await;
     assert_eq!(response.expect("let through").status(), 200);
     assert!(
-        upstream.try_acquire(options).is_err(),
+        upstream.try_acquire(target).is_err(),
         "it was used, not given back"
     );
 }
@@ -399,7 +399,7 @@ async fn a_revoked_permit_sends_nothing() {
     let server = mock.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let upstream = client.upstream("strict").expect("known");
-    let permit = upstream.try_acquire(AcquireOptions::new(upstream.route(&http::Method::GET, "/")));
+    let permit = upstream.try_acquire(upstream.route(&http::Method::GET, "/"));
     upstream.force_health(None, HealthOverride::Sleep);
     let call = client.get("strict", "/").with_permit(permit.expect("well"));
     let error = call.send().await.expect_err("asleep");

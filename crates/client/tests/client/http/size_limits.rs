@@ -128,7 +128,7 @@ async fn decoding_is_no_part_of_the_call() {
     for (path, words) in [
         ("/none", "ends too early to be JSON (line 1, column 0)"),
         ("/bad", "ends too early to be JSON (line 1, column 10)"),
-        ("/other", "JSON of another shape"),
+        ("/other", "JSON of another type"),
         ("/bytes", "is not JSON"),
     ] {
         let response = client.get("strict", path).send().await.expect("a response");

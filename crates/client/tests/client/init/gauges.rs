@@ -4,9 +4,7 @@ use std::future::Future;
 use std::task::{Context, Waker};
 
 use outflow::core::{AdaptiveMode, HealthConfig, HealthOverride, HealthSettings, Limit};
-use outflow::{
-    AcquireOptions, Api, AttemptResult, Group, HealthScope, Outflow, Rules, Target, Upstream,
-};
+use outflow::{Api, AttemptResult, Group, HealthScope, Outflow, Rules, Target, Upstream};
 
 /// Builds a client for an uncalled API, with adapted rules.
 fn adapted_client(adapt: impl FnOnce(&mut Rules)) -> Outflow {
@@ -45,9 +43,7 @@ fn sliding(rate: &str) -> Limit {
 }
 
 fn settle_with(client: &Outflow, group: Target, status: u16) {
-    let mut permit = upstream(client)
-        .try_acquire(AcquireOptions::new(group))
-        .expect("room");
+    let mut permit = upstream(client).try_acquire(group).expect("room");
     permit.sending();
     permit.settle(AttemptResult::status(status));
 }
@@ -136,9 +132,9 @@ async fn the_page_shows_waiting_calls_and_calls_in_flight() {
         rules.health = HealthConfig::new(settings).expect("valid");
     });
     assert_eq!(metric_value(&client, "concurrency_current"), "2.0");
-    let options = AcquireOptions::new(group(&client, "default"));
-    let permits = [(); 2].map(|()| upstream(&client).try_acquire(options).expect("room"));
-    let mut third = Box::pin(upstream(&client).admit(options));
+    let target = group(&client, "default");
+    let permits = [(); 2].map(|()| upstream(&client).try_acquire(target).expect("room"));
+    let mut third = Box::pin(upstream(&client).acquire(target));
     assert!(
         third
             .as_mut()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::event::{CacheLabel, TaskState};
-use outflow::{AcquireOptions, Api, AttemptResult, Config, Outflow, Rules, SpawnError};
+use outflow::{Api, AttemptResult, Config, Outflow, Rules, SpawnError};
 use outflow_mock::{MockApi, MockResponse as Said, Quota};
 
 use super::{AlertRecorder, PATIENCE, caching_server, configured};
@@ -23,8 +23,8 @@ async fn maintenance_updates_statistics_without_calls() {
     let recorder = Arc::new(AlertRecorder::default());
     client.events().subscribe(recorder.clone());
     let upstream = client.upstream("strict").expect("there");
-    let options = AcquireOptions::new(upstream.group("default").expect("always there"));
-    let mut permit = upstream.try_acquire(options).expect("room");
+    let target = upstream.group("default").expect("always there");
+    let mut permit = upstream.try_acquire(target).expect("room");
     permit.sending();
     permit.settle(AttemptResult::status(200));
     assert!(recorder.0.lock().expect("sound").is_empty());

@@ -7,12 +7,12 @@
 use std::time::Duration;
 
 use outflow::core::{Accounting, Cost, CountBy, Limit, Nanos, Rate};
-use outflow::{AcquireOptions, AttemptResult, Group, Permit, Rules};
+use outflow::{AttemptResult, Group, Permit, Rules};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::oracle::{CountedSpan, CountedSpans};
-use super::{TestBed, TestCaller, rules};
+use super::{CallRequest, TestBed, TestCaller, rules};
 
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
@@ -270,10 +270,11 @@ impl CallHistory {
         self.joined += 1;
         let ready = TICK * u32::try_from(ready).expect("few") + TICK / 2 + APART * self.joined;
         let deadline = self.bed.now().saturating_add(ready);
-        let target = self.bed.group(&group.to_string()).costing(Cost::new(cost));
-        let mut caller = self
+        let target = self
             .bed
-            .caller(AcquireOptions::new(target).deadline(deadline));
+            .group(&group.to_string())
+            .with_cost(Cost::new(cost));
+        let mut caller = self.bed.caller(CallRequest::new(target).deadline(deadline));
         let now = self.bed.now();
         match caller.poll() {
             Some(Ok(mut permit)) => {

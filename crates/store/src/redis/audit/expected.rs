@@ -1,4 +1,4 @@
-//! What was counted as jobs moved.
+//! Stored counters, as the scripts updated them.
 
 use std::collections::HashMap;
 
@@ -6,70 +6,72 @@ use bytes::{Buf, Bytes};
 use redis::cmd;
 
 use super::super::actions::actions;
-use super::super::error_map::strange;
+use super::super::error_map::unexpected_reply;
 use super::super::reply::maybe_bytes;
 use super::super::script_call::ScriptRunner;
-use super::super::tenants::{active, books, lanes, tenants};
+use super::super::tenants::{active, lanes, stored_counts, tenants};
 use crate::action::JobCounts;
 use crate::contract::StoreResult;
 use crate::name::Name;
 use crate::tenant::PageRequest;
 
-/// All counts that were kept.
+/// All stored counters.
 pub(super) struct StoredCounts {
     pub(super) all: JobCounts,
     pub(super) active: u64,
-    /// Waiting, by lane.
+    /// Waiting jobs by lane.
     pub(super) lanes: HashMap<Name, u64>,
     pub(super) tenants: HashMap<Name, JobCounts>,
     pub(super) actions: HashMap<Name, StoredAction>,
 }
 
-/// What was kept of an action.
+/// Stored counters of an action.
 pub(super) struct StoredAction {
     pub(super) tally: JobCounts,
-    /// Claims up to this number were of another action of the same name.
+    /// Claims up to this number belong to an earlier action of the same name.
     pub(super) floor: u64,
 }
 
 impl StoredCounts {
-    pub(super) async fn read(caller: &ScriptRunner) -> StoreResult<Self> {
+    pub(super) async fn read(runner: &ScriptRunner) -> StoreResult<Self> {
         Ok(Self {
-            all: books(caller).await?,
-            active: active(caller).await?,
-            lanes: lanes_as_counted(caller).await?,
-            tenants: tenants_as_counted(caller).await?,
-            actions: actions_as_counted(caller).await?,
+            all: stored_counts(runner).await?,
+            active: active(runner).await?,
+            lanes: read_lanes(runner).await?,
+            tenants: read_tenants(runner).await?,
+            actions: read_actions(runner).await?,
         })
     }
 }
 
-async fn lanes_as_counted(caller: &ScriptRunner) -> StoreResult<HashMap<Name, u64>> {
+async fn read_lanes(runner: &ScriptRunner) -> StoreResult<HashMap<Name, u64>> {
     let mut counted = HashMap::new();
-    for lane in lanes(caller).await? {
+    for lane in lanes(runner).await? {
         let mut command = cmd("HGET");
-        command.arg(caller.key(&format!("w:{lane}"))).arg("");
-        let queued = waiting(maybe_bytes(caller.send(&command).await?)?)?;
+        command.arg(runner.key(&format!("w:{lane}"))).arg("");
+        let queued = decode_waiting(maybe_bytes(runner.send(&command).await?)?)?;
         counted.insert(lane, queued);
     }
     Ok(counted)
 }
 
-/// The second of a lane's numbers, which are doubles.
-fn waiting(lane: Option<Bytes>) -> StoreResult<u64> {
+/// Reads the second of a lane's numbers, which are doubles.
+fn decode_waiting(lane: Option<Bytes>) -> StoreResult<u64> {
     let Some(mut lane) = lane else {
         return Ok(0);
     };
-    let _clock = lane.try_get_f64().map_err(|_| strange())?;
-    let waiting = lane.try_get_f64().map_err(|_| strange())?;
-    format!("{waiting:.0}").parse().map_err(|_| strange())
+    let _clock = lane.try_get_f64().map_err(|_| unexpected_reply())?;
+    let waiting = lane.try_get_f64().map_err(|_| unexpected_reply())?;
+    format!("{waiting:.0}")
+        .parse()
+        .map_err(|_| unexpected_reply())
 }
 
-async fn tenants_as_counted(caller: &ScriptRunner) -> StoreResult<HashMap<Name, JobCounts>> {
+async fn read_tenants(runner: &ScriptRunner) -> StoreResult<HashMap<Name, JobCounts>> {
     let mut counted = HashMap::new();
     let mut page = PageRequest::default();
     loop {
-        let reports = tenants(caller, &page).await?;
+        let reports = tenants(runner, &page).await?;
         let Some(last) = reports.last() else {
             return Ok(counted);
         };
@@ -81,29 +83,29 @@ async fn tenants_as_counted(caller: &ScriptRunner) -> StoreResult<HashMap<Name, 
     }
 }
 
-async fn actions_as_counted(caller: &ScriptRunner) -> StoreResult<HashMap<Name, StoredAction>> {
+async fn read_actions(runner: &ScriptRunner) -> StoreResult<HashMap<Name, StoredAction>> {
     let mut counted = HashMap::new();
     let mut page = PageRequest::default();
     loop {
-        let reports = actions(caller, &page).await?;
+        let reports = actions(runner, &page).await?;
         let Some(last) = reports.last() else {
             return Ok(counted);
         };
         page.after = Some(last.spec.id.clone());
         for report in reports {
-            let floor = floor(caller, &report.spec.id).await?;
+            let floor = read_floor(runner, &report.spec.id).await?;
             let tally = report.tally;
             counted.insert(report.spec.id, StoredAction { tally, floor });
         }
     }
 }
 
-async fn floor(caller: &ScriptRunner, action: &Name) -> StoreResult<u64> {
+async fn read_floor(runner: &ScriptRunner, action: &Name) -> StoreResult<u64> {
     let mut command = cmd("HGET");
-    command.arg(caller.key(&format!("a:{action}"))).arg("floor");
-    let Some(text) = maybe_bytes(caller.send(&command).await?)? else {
+    command.arg(runner.key(&format!("a:{action}"))).arg("floor");
+    let Some(text) = maybe_bytes(runner.send(&command).await?)? else {
         return Ok(0);
     };
-    let text = std::str::from_utf8(&text).map_err(|_| strange())?;
-    text.parse().map_err(|_| strange())
+    let text = std::str::from_utf8(&text).map_err(|_| unexpected_reply())?;
+    text.parse().map_err(|_| unexpected_reply())
 }

@@ -1,10 +1,10 @@
-//! The walk over everything in which a job can stand.
+//! Scan of every key that can hold a job.
 
 use bytes::Bytes;
 use redis::{Cmd, cmd};
 
-use super::super::error_map::strange;
-use super::super::job_codec::{JobRecord, PUT_OFF, number, read, read_entry};
+use super::super::error_map::unexpected_reply;
+use super::super::job_codec::{DEFERRED, JobRecord, decode_entry, decode_record, read_uint};
 use super::super::reply::{self, ScriptReply};
 use super::super::script_call::ScriptRunner;
 use super::expected::StoredCounts;
@@ -12,80 +12,84 @@ use super::{JobPart, ScanTotals};
 use crate::contract::StoreResult;
 use crate::name::Name;
 
-pub(super) async fn walk(caller: &ScriptRunner, books: &StoredCounts) -> StoreResult<ScanTotals> {
-    let mut walk = KeyScan {
-        caller,
-        books,
+pub(super) async fn scan_jobs(
+    runner: &ScriptRunner,
+    stored: &StoredCounts,
+) -> StoreResult<ScanTotals> {
+    let mut scan = KeyScan {
+        runner,
+        stored,
         found: ScanTotals::default(),
     };
-    for lane in books.lanes.keys() {
-        walk.scan_tenants(lane).await?;
-        walk.delayed(lane).await?;
+    for lane in stored.lanes.keys() {
+        scan.scan_tenants(lane).await?;
+        scan.scan_delayed(lane).await?;
     }
-    for tenant in books.tenants.keys() {
-        walk.held(tenant).await?;
+    for tenant in stored.tenants.keys() {
+        scan.scan_held(tenant).await?;
     }
-    walk.sessions().await?;
-    walk.dead().await?;
-    walk.scan_notified().await?;
-    Ok(walk.found)
+    scan.scan_sessions().await?;
+    scan.scan_dead().await?;
+    scan.scan_outcomes().await?;
+    Ok(scan.found)
 }
 
 struct KeyScan<'a> {
-    caller: &'a ScriptRunner,
-    books: &'a StoredCounts,
+    runner: &'a ScriptRunner,
+    stored: &'a StoredCounts,
     found: ScanTotals,
 }
 
-/// A job at its place.
+/// Scanned job with its position.
 struct ScannedJob<'a> {
     lane: &'a Name,
     tenant: &'a Name,
     part: JobPart,
-    /// What an action of a name used twice is told apart by; nothing where it cannot be an old one's.
+    /// Claim number that separates actions of one name; `None` where the job cannot be of an
+    /// earlier one.
     number: Option<u64>,
 }
 
 impl KeyScan<'_> {
-    fn note(&mut self, seen: &ScannedJob<'_>, record: &JobRecord) {
+    fn count(&mut self, job: &ScannedJob<'_>, record: &JobRecord) {
         let found = &mut self.found;
-        found.all.add(seen.part);
-        let tenant = found.tenants.entry(seen.tenant.clone()).or_default();
-        tenant.add(seen.part);
-        if !matches!(seen.part, JobPart::Claimed | JobPart::Dead) {
-            *found.lanes.entry(seen.lane.clone()).or_default() += 1;
+        found.all.add(job.part);
+        let tenant = found.tenants.entry(job.tenant.clone()).or_default();
+        tenant.add(job.part);
+        if !matches!(job.part, JobPart::Claimed | JobPart::Dead) {
+            *found.lanes.entry(job.lane.clone()).or_default() += 1;
         }
         let Some(action) = &record.action else {
             return;
         };
-        let kept = self.books.actions.get(action);
-        let is_its_own = |floor| seen.number.is_none_or(|number| number > floor);
-        if kept.is_some_and(|kept| is_its_own(kept.floor)) {
+        let counts = self.stored.actions.get(action);
+        let is_current = |floor| job.number.is_none_or(|number| number > floor);
+        if counts.is_some_and(|counts| is_current(counts.floor)) {
             found
                 .actions
                 .entry(action.clone())
                 .or_default()
-                .add(seen.part);
+                .add(job.part);
         }
     }
 
-    /// A job that waits in its list, or came back to it.
-    fn note_record(&mut self, lane: &Name, tenant: &Name, record: Bytes) {
-        let Ok(record) = read(record) else {
+    /// Counts a job that waits in its list, or was returned to it.
+    fn count_record(&mut self, lane: &Name, tenant: &Name, record: Bytes) {
+        let Ok(record) = decode_record(record) else {
             self.found.unreadable += 1;
             return;
         };
-        let seen = ScannedJob {
+        let job = ScannedJob {
             lane,
             tenant,
             part: JobPart::Waiting,
             number: None,
         };
-        self.note(&seen, &record);
+        self.count(&job, &record);
     }
 
-    fn note_entry(&mut self, part: JobPart, claim: Option<u64>, entry: Bytes) {
-        let Ok(entry) = read_entry(entry) else {
+    fn count_entry(&mut self, part: JobPart, claim: Option<u64>, entry: Bytes) {
+        let Ok(entry) = decode_entry(entry) else {
             self.found.unreadable += 1;
             return;
         };
@@ -93,26 +97,26 @@ impl KeyScan<'_> {
             JobPart::Dead => Some(entry.first),
             _ => claim,
         };
-        let seen = ScannedJob {
+        let job = ScannedJob {
             lane: &entry.lane,
             tenant: &entry.tenant,
             part,
             number,
         };
-        self.note(&seen, &entry.record);
+        self.count(&job, &entry.record);
     }
 
     async fn scan_tenants(&mut self, lane: &Name) -> StoreResult<()> {
-        let key = self.caller.key(&format!("w:{lane}"));
+        let key = self.runner.key(&format!("w:{lane}"));
         let mut cursor = 0;
         loop {
-            let (next, mut fields) = self.scan(key.as_bytes(), cursor).await?;
+            let (next, mut fields) = self.read_fields(key.as_bytes(), cursor).await?;
             while !fields.is_empty() {
-                let (tenant, _seat) = (fields.bytes()?, fields.bytes()?);
+                let (tenant, _slot) = (fields.bytes()?, fields.bytes()?);
                 if !tenant.is_empty() {
-                    let tenant = std::str::from_utf8(&tenant).map_err(|_| strange())?;
-                    let tenant = Name::new(tenant).map_err(|_| strange())?;
-                    self.lists(lane, &tenant).await?;
+                    let tenant = std::str::from_utf8(&tenant).map_err(|_| unexpected_reply())?;
+                    let tenant = Name::new(tenant).map_err(|_| unexpected_reply())?;
+                    self.scan_lists(lane, &tenant).await?;
                 }
             }
             cursor = next;
@@ -122,77 +126,86 @@ impl KeyScan<'_> {
         }
     }
 
-    async fn lists(&mut self, lane: &Name, tenant: &Name) -> StoreResult<()> {
+    async fn scan_lists(&mut self, lane: &Name, tenant: &Name) -> StoreResult<()> {
         for class in 1..=3 {
             let join = format!("{class}:{}:{lane}:{tenant}", lane.as_str().len());
             let mut at = 0;
-            while let Some(records) = self.piece("LRANGE", &format!("l:{join}"), &mut at).await? {
+            while let Some(records) = self
+                .read_piece("LRANGE", &format!("l:{join}"), &mut at)
+                .await?
+            {
                 for record in records {
-                    self.note_record(lane, tenant, record);
+                    self.count_record(lane, tenant, record);
                 }
             }
             at = 0;
-            while let Some(members) = self.piece("ZRANGE", &format!("b:{join}"), &mut at).await? {
+            while let Some(members) = self
+                .read_piece("ZRANGE", &format!("b:{join}"), &mut at)
+                .await?
+            {
                 for mut member in members {
-                    let _first = number(&mut member, 6)?;
-                    self.note_record(lane, tenant, member);
+                    let _first = read_uint(&mut member, 6)?;
+                    self.count_record(lane, tenant, member);
                 }
             }
         }
         Ok(())
     }
 
-    async fn delayed(&mut self, lane: &Name) -> StoreResult<()> {
+    async fn scan_delayed(&mut self, lane: &Name) -> StoreResult<()> {
         let mut at = 0;
-        while let Some(entries) = self.piece("ZRANGE", &format!("d:{lane}"), &mut at).await? {
+        while let Some(entries) = self
+            .read_piece("ZRANGE", &format!("d:{lane}"), &mut at)
+            .await?
+        {
             for entry in entries {
-                let put_off = entry.first().is_some_and(|class| *class >= PUT_OFF);
-                let part = if put_off {
-                    JobPart::PutOff
+                let deferred = entry.first().is_some_and(|class| *class >= DEFERRED);
+                let part = if deferred {
+                    JobPart::Deferred
                 } else {
                     JobPart::Delayed
                 };
-                self.note_entry(part, None, entry);
+                self.count_entry(part, None, entry);
             }
         }
         Ok(())
     }
 
-    /// Jobs that the pause of their action holds: its name, a space, the entry.
-    async fn held(&mut self, tenant: &Name) -> StoreResult<()> {
+    /// Counts jobs that the pause of their action holds: its name, a space, the entry.
+    async fn scan_held(&mut self, tenant: &Name) -> StoreResult<()> {
         let mut at = 0;
         while let Some(members) = self
-            .piece("ZRANGE", &format!("h:{tenant}"), &mut at)
+            .read_piece("ZRANGE", &format!("h:{tenant}"), &mut at)
             .await?
         {
             for member in members {
                 let space = member.iter().position(|byte| *byte == b' ');
                 let entry = member.slice(space.map_or(0, |space| space + 1)..);
-                self.note_entry(JobPart::Waiting, None, entry);
+                self.count_entry(JobPart::Waiting, None, entry);
             }
         }
         Ok(())
     }
 
-    async fn sessions(&mut self) -> StoreResult<()> {
+    async fn scan_sessions(&mut self) -> StoreResult<()> {
         let mut at = 0;
-        while let Some(sessions) = self.piece("ZRANGE", "sessions", &mut at).await? {
+        while let Some(sessions) = self.read_piece("ZRANGE", "sessions", &mut at).await? {
             for session in sessions {
-                let key = [self.caller.key("s:").as_bytes(), &session].concat();
-                self.session(&key).await?;
+                let key = [self.runner.key("s:").as_bytes(), &session].concat();
+                self.scan_session(&key).await?;
             }
         }
         Ok(())
     }
 
-    async fn session(&mut self, key: &[u8]) -> StoreResult<()> {
+    async fn scan_session(&mut self, key: &[u8]) -> StoreResult<()> {
         let mut cursor = 0;
         loop {
-            let (next, mut fields) = self.scan(key, cursor).await?;
+            let (next, mut fields) = self.read_fields(key, cursor).await?;
             while !fields.is_empty() {
                 let (mut claim, entry) = (fields.bytes()?, fields.bytes()?);
-                let claim = number(&mut claim, 6).ok();
-                self.note_entry(JobPart::Claimed, claim, entry);
+                let claim = read_uint(&mut claim, 6).ok();
+                self.count_entry(JobPart::Claimed, claim, entry);
             }
             cursor = next;
             if cursor == 0 {
@@ -201,29 +214,29 @@ impl KeyScan<'_> {
         }
     }
 
-    async fn dead(&mut self) -> StoreResult<()> {
+    async fn scan_dead(&mut self) -> StoreResult<()> {
         let mut at = 0;
-        while let Some(letters) = self.piece("ZRANGE", "dead", &mut at).await? {
+        while let Some(letters) = self.read_piece("ZRANGE", "dead", &mut at).await? {
             for mut letter in letters {
-                let _time = number(&mut letter, 7)?;
-                self.note_entry(JobPart::Dead, None, letter);
+                let _time = read_uint(&mut letter, 7)?;
+                self.count_entry(JobPart::Dead, None, letter);
             }
         }
         Ok(())
     }
 
-    async fn scan_notified(&mut self) -> StoreResult<()> {
-        for action in self.books.actions.keys() {
+    async fn scan_outcomes(&mut self) -> StoreResult<()> {
+        for action in self.stored.actions.keys() {
             let mut command = cmd("LLEN");
-            command.arg(self.caller.key(&format!("r:{action}")));
-            let told = reply::number(&self.caller.send(&command).await?)?;
-            self.found.told.insert(action.clone(), told);
+            command.arg(self.runner.key(&format!("r:{action}")));
+            let outcomes = reply::number(&self.runner.send(&command).await?)?;
+            self.found.outcomes.insert(action.clone(), outcomes);
         }
         Ok(())
     }
 
-    /// The next piece of a list or a sorted set.
-    async fn piece(
+    /// Reads the next piece of a list or a sorted set.
+    async fn read_piece(
         &self,
         command: &str,
         key: &str,
@@ -231,8 +244,8 @@ impl KeyScan<'_> {
     ) -> StoreResult<Option<Vec<Bytes>>> {
         let mut command = cmd(command);
         let last = *at + PIECE - 1;
-        command.arg(self.caller.key(key)).arg(*at).arg(last);
-        let mut reply = ScriptReply::new(self.caller.send(&command).await?)?;
+        command.arg(self.runner.key(key)).arg(*at).arg(last);
+        let mut reply = ScriptReply::new(self.runner.send(&command).await?)?;
         *at += PIECE;
         let mut texts = Vec::with_capacity(reply.len());
         while !reply.is_empty() {
@@ -241,11 +254,11 @@ impl KeyScan<'_> {
         Ok((!texts.is_empty()).then_some(texts))
     }
 
-    async fn scan(&self, key: &[u8], cursor: u64) -> StoreResult<(u64, ScriptReply)> {
+    async fn read_fields(&self, key: &[u8], cursor: u64) -> StoreResult<(u64, ScriptReply)> {
         let mut command: Cmd = cmd("HSCAN");
         command.arg(key).arg(cursor).arg("COUNT").arg(PIECE);
-        let mut reply = ScriptReply::new(self.caller.send(&command).await?)?;
-        Ok((reply.written_number()?, reply.list()?))
+        let mut reply = ScriptReply::new(self.runner.send(&command).await?)?;
+        Ok((reply.text_number()?, reply.list()?))
     }
 }
 

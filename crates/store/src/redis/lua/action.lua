@@ -1,9 +1,9 @@
--- Opens, closes, stops and tells actions.
+-- Opens, closes, pauses and finishes actions.
 --
--- ARGV: prefix, epoch, action, what, then for `open` timeout, keep, note, for `told` when it was opened, and for
--- `forget` places.
+-- ARGV: prefix, epoch, action, operation, then for `open` timeout, keep, note, for `notified` the
+-- opening time, and for `forget` places.
 
-local name, what = ARGV[3], ARGV[4]
+local name, operation = ARGV[3], ARGV[4]
 local action = action_of(name)
 
 local function open()
@@ -15,8 +15,8 @@ local function open()
   specify(action, ARGV[5], ARGV[6], ARGV[7])
 end
 
--- It is over: from now on it has a lifetime. One that ended early is out of time until all of its jobs have
--- ended, so that somebody ends them whoever dies over it.
+-- Ends the action: from now on it has a lifetime. An action that ended early stays due until all of
+-- its jobs have ended, so that another process ends them if one dies.
 local function finish(stage)
   action.st, action.dirty = stage, true
   if action.ended == 0 then action.ended = now end
@@ -28,8 +28,8 @@ local function finish(stage)
   call('ZADD', K.aend, now + action.keep, name)
 end
 
--- What a pause held is let go in pieces. Until the last one the name is noted, with when whoever does it is taken
--- for dead and another goes on.
+-- Jobs held by a pause are released in pieces. Until the last piece the name is stored with an
+-- instant after which another process takes over.
 local A_WHILE = 30000000
 local function note_resuming()
   local key = P .. 'resuming'
@@ -37,27 +37,27 @@ local function note_resuming()
 end
 
 local result = 1
-if what == 'open' then
+if operation == 'open' then
   open()
-elseif what == 'forget' then
+elseif operation == 'forget' then
   if action and not is_over(action) then
     result = 0
   else
     for i = 5, #ARGV do call('SREM', P .. 'm:' .. name, ARGV[i]) end
   end
-elseif what == 'resumed' then
+elseif operation == 'resumed' then
   call('ZREM', P .. 'resuming', name)
 elseif not action then
   result = 0
-elseif what == 'close' then
+elseif operation == 'close' then
   if not is_over(action) then action.closed, action.dirty = 1, true end
-elseif what == 'pause' or what == 'resume' then
-  action.paused, action.dirty = what == 'pause' and 1 or 0, true
+elseif operation == 'pause' or operation == 'resume' then
+  action.paused, action.dirty = operation == 'pause' and 1 or 0, true
   note_resuming()
-  ring = true
-elseif what == 'cancel' then
+  must_notify = true
+elseif operation == 'cancel' then
   if not is_over(action) and not is_settled(action) then finish(CANCELLED) end
-elseif what == 'fail' then
+elseif operation == 'fail' then
   if action.st == 0 and now >= action.opened + action.timeout then
     if is_settled(action) then
       call('ZREM', K.adue, name)
@@ -65,12 +65,12 @@ elseif what == 'fail' then
       finish(FAILED)
     end
   end
-elseif what == 'cleaned' then
+elseif operation == 'cleaned' then
   if is_over(action) then call('ZREM', K.adue, name) end
-elseif what == 'told' and ARGV[5] and tonumber(ARGV[5]) ~= action.opened then
-  -- That was its last life, and somebody else has told it.
+elseif operation == 'notified' and ARGV[5] and tonumber(ARGV[5]) ~= action.opened then
+  -- That was an earlier action of the name, and another process has notified its end.
   result = 1
-elseif what == 'told' then
+elseif operation == 'notified' then
   if is_settled(action) then
     if action.st == 0 then
       finish(COMPLETED)

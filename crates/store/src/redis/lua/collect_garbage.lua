@@ -1,5 +1,5 @@
--- Forgets what is too old, a bounded piece at a time. ARGV: prefix, epoch, how long a tenant without work
--- is remembered.
+-- Removes old data, a bounded piece at a time. ARGV: prefix, epoch, retention of a tenant without
+-- work.
 
 local PIECE = 500
 local went = 0
@@ -17,7 +17,8 @@ local function forget_action(name)
   went = went + 1
 end
 
--- One whose jobs have not all ended is looked at again: nobody would know of whom they are, nor where they wait.
+-- An action with open jobs is checked again later: without it, their owner and places would be
+-- unknown.
 local LATER = 60000000
 for _, name in ipairs(call('ZRANGEBYSCORE', K.aend, '-inf', now, 'LIMIT', 0, PIECE)) do
   local action = action_of(name)
@@ -38,7 +39,7 @@ for _, name in ipairs(idle) do
   went = went + 1
 end
 
--- Lanes that had no jobs and only waited. Those that have some again go when they have none.
+-- Lanes that had no jobs and only waited. A lane that has jobs again goes when it has none.
 for _, name in ipairs(call('ZRANGEBYSCORE', P .. 'empty', '-inf', now, 'LIMIT', 0, PIECE)) do
   local lane = lane_of(name)
   call('ZREM', P .. 'empty', name)
@@ -49,7 +50,7 @@ for _, name in ipairs(call('ZRANGEBYSCORE', P .. 'empty', '-inf', now, 'LIMIT', 
   end
 end
 
-local slots = call('ZRANGEBYSCORE', K.slots, '-inf', now - origin - 60000000, 'LIMIT', 0, PIECE)
-if #slots > 0 then went = went + call('ZREM', K.slots, unpack(slots)) end
+local starts = call('ZRANGEBYSCORE', K.slots, '-inf', now - origin - 60000000, 'LIMIT', 0, PIECE)
+if #starts > 0 then went = went + call('ZREM', K.slots, unpack(starts)) end
 
 return went

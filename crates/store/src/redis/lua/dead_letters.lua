@@ -1,7 +1,7 @@
--- Lets dead letters stand in line again, or throws them away.
+-- Requeues dead letters, or removes them.
 --
--- ARGV: prefix, epoch, what (`revive`, `purge`), which (`all`, `tenant`, `action`, `jobs`, `before`), after which
--- place, how many to look at, then whom.
+-- ARGV: prefix, epoch, operation (`revive`, `purge`), filter (`all`, `tenant`, `action`, `jobs`,
+-- `before`), after which place, how many to check, then the filter's values.
 
 local revive, which, after, most = ARGV[3] == 'revive', ARGV[4], ARGV[5], tonumber(ARGV[6])
 local found = call('ZRANGEBYSCORE', K.dead, '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
@@ -17,7 +17,7 @@ local function is_meant(entry, job, at)
 end
 
 local function stand_again(entry, job, action)
-  job.attempts, job.retries, job.throttles, job.recoveries, job.mishaps, job.history = 0, 0, 0, 0, 0, ''
+  job.attempts, job.retries, job.throttles, job.recoveries, job.errors, job.history = 0, 0, 0, 0, 0, ''
   entry.record = write_record(job, entry.record)
   local lane = lane_of(entry.lane)
   count_waiting(lane, 1)
@@ -26,14 +26,14 @@ local function stand_again(entry, job, action)
   give_back(lane, entry.tenant, entry)
 end
 
--- In an action that goes on, what came of a job is what comes of it now. Its place stays, so that those of
--- others do.
+-- In an open action the requeued job replaces its earlier outcome. The place stays, so that those
+-- of other outcomes do.
 local function forget_failure(action, place)
   local key = P .. 'e:' .. action.name
-  local told_at = call('HGET', key, place)
-  if not told_at then return end
-  -- There may be somebody else's value instead: the job is on its way already, and goes on.
-  redis.pcall('LSET', P .. 'r:' .. action.name, told_at - 1, '')
+  local outcome_at = call('HGET', key, place)
+  if not outcome_at then return end
+  -- A foreign value may be in the key: the job is already requeued, and continues.
+  redis.pcall('LSET', P .. 'r:' .. action.name, outcome_at - 1, '')
   call('HDEL', key, place)
 end
 
@@ -51,8 +51,8 @@ local function deal(packed, entry, job, place)
     if action then count(action, 'fa', 1) end
     return
   end
-  -- An action whose jobs are over stays as it ended, told or not: for it the job has failed, and goes on
-  -- without it.
+  -- An action whose jobs are over stays as it ended, notified or not: for it the job has failed,
+  -- and continues without it.
   if action and (is_over(action) or is_settled(action)) then
     count(action, 'fa', 1)
     action = nil
@@ -80,7 +80,7 @@ for i = 1, #found, 2 do
   end
 end
 if many > 0 then
-  ring = true
+  must_notify = true
   save_actions()
   save_all()
 end

@@ -1,7 +1,8 @@
--- Gives ends of actions to whoever tells them.
+-- Hands out ends of actions for notification.
 --
--- ARGV: prefix, epoch, most, for how long nobody else gets them, then those that the caller tells already.
--- An end is scored by when it may be given out; whoever has it moves that on until it was told.
+-- ARGV: prefix, epoch, limit, lease of the ends, then the ends that the caller already has. The
+-- score of an end is the instant of its next handout; its holder moves that forward until it is
+-- notified.
 
 local most, until_then = tonumber(ARGV[3]), now + tonumber(ARGV[4])
 for i = 5, #ARGV do call('ZADD', K.ripe, 'XX', until_then, ARGV[i]) end

@@ -1,23 +1,24 @@
 -- Jobs, their actions, and their ends.
 --
--- A record is what the submitter's side made of a job, and stays as it is while nothing happens to the
--- job; see the layout in `record.rs`. An entry is a record with its lane, its tenant and its index in
--- the list that it was taken from, for when it has left the list.
+-- A record is the encoded job of the submitter, and stays unchanged until something happens to the
+-- job; see the layout in `job_codec.rs`. An entry is a record with its lane, its tenant and its
+-- index in the list it was taken from, for when it has left the list.
 
--- Of an entry: class, lengths of lane and tenant; after both, its index, as a number and what to add to it,
--- and the number of the first claim. Of jobs that are taken together all but the rest of it is the same.
+-- Entry: class, lengths of lane and tenant; after both, its index, as a number and an offset, and
+-- the number of the first claim. Jobs that are taken together differ only in the offset and the
+-- record.
 local ENTRY_HEAD, ENTRY_PLACE = '>BBB', '>I6HI6'
 local PLACE_SIZE = 14
--- The field of a claim in its session.
+-- Field of a claim in its session.
 local CLAIM_FORM, CLAIM_SIZE = '>I6', 6
--- Ends the name of a session under which lies what another did not hear of. No name holds a space.
+-- Suffix of a session name for claims that the session never received. No name holds a space.
 local NOT_BEGUN = ' -'
--- Added to the class of an entry that was put off.
+-- Added to the class of a deferred entry.
 local PUT_OFF = 8
 
 local HAS_ACTION, HAS_DEADLINE, HAS_COST, HAS_NAME, HAS_COUNTS, HAS_HISTORY = 1, 2, 4, 8, 16, 32
--- What is kept of a job's failures: the last.
-local MOST_MISHAPS = 10
+-- Number of a job's errors that are stored: the last ones.
+local MAX_ERRORS = 10
 
 local function has(flags, bit) return flags % (2 * bit) >= bit end
 
@@ -26,7 +27,7 @@ local function entry_of(lane, tenant, job)
     .. job.record
 end
 
--- Of whom an entry is, and where its record begins.
+-- Returns the owner of an entry, and where its record begins.
 local function owner_of(entry)
   local lane_len, tenant_len = byte(entry, 2, 3)
   local from = 4 + lane_len
@@ -46,7 +47,7 @@ end
 local function parse_record(record)
   local flags, retries, len = unpacked('>BHB', record)
   local job = { flags = flags, max_retries = retries, id = sub(record, 5, 4 + len), cost = 1,
-    attempts = 0, retries = 0, throttles = 0, recoveries = 0, mishaps = 0, history = '' }
+    attempts = 0, retries = 0, throttles = 0, recoveries = 0, errors = 0, history = '' }
   local at = 5 + len
   if has(flags, HAS_ACTION) then
     local size = byte(record, at)
@@ -70,43 +71,43 @@ local function parse_record(record)
     at = at + 16
   end
   if has(flags, HAS_HISTORY) then
-    job.mishaps = byte(record, at)
+    job.errors = byte(record, at)
     local from = at
     at = at + 1
-    for _ = 1, job.mishaps do at = at + 9 + unpacked('>H', record, at + 7) end
+    for _ = 1, job.errors do at = at + 9 + unpacked('>H', record, at + 7) end
     job.history = sub(record, from + 1, at - 1)
   end
   job.payload_at = at
   return job
 end
 
--- The job of a record, or nothing where something else was put.
+-- Returns the job of a record, or nothing if it is malformed.
 local function sound_record(record)
   local well, job = pcall(parse_record, record)
   if well and #job.id > 0 and job.payload_at <= #record + 1 then return job end
 end
 
--- An entry and its job, or nothing where something else was put.
+-- Returns an entry and its job, or nothing if it is malformed.
 local function sound_entry(packed)
   local well, entry = pcall(parse_entry, packed)
   local job = well and #entry.tenant > 0 and #entry.lane > 0 and sound_record(entry.record)
   if job then return entry, job end
 end
 
--- How far a job's turn moves its tenant on, before its claim is reckoned with. Costs above the bound are as good as each
--- other: places would leave the numbers that doubles are exact for with every job.
-local MOST_CHARGE = 2 ^ 24
-local function charge_of(cost) return max(1, min(cost, MOST_CHARGE)) end
+-- Advance of a tenant by one job, before its share is applied. Larger costs are capped: places
+-- would leave the exact range of doubles with every job.
+local MAX_CHARGE = 2 ^ 24
+local function charge_of(cost) return max(1, min(cost, MAX_CHARGE)) end
 
 local function flag_of(job, bit, present)
   if has(job.flags, bit) == present then return end
   job.flags = job.flags + (present and bit or -bit)
 end
 
--- The record of a job that something happened to.
+-- Encodes the record of a changed job.
 local function write_record(job, record)
   flag_of(job, HAS_COUNTS, job.attempts + job.retries + job.throttles + job.recoveries > 0)
-  flag_of(job, HAS_HISTORY, job.mishaps > 0)
+  flag_of(job, HAS_HISTORY, job.errors > 0)
   local parts = { pack('>BHB', job.flags, job.max_retries, #job.id), job.id }
   if job.action then parts[#parts + 1] = pack('>B', #job.action) .. job.action end
   if job.deadline then parts[#parts + 1] = pack('>I7', job.deadline) end
@@ -115,21 +116,21 @@ local function write_record(job, record)
   if has(job.flags, HAS_COUNTS) then
     parts[#parts + 1] = pack('>I4I4I4I4', job.attempts, job.retries, job.throttles, job.recoveries)
   end
-  if job.mishaps > 0 then parts[#parts + 1] = pack('>B', job.mishaps) .. job.history end
+  if job.errors > 0 then parts[#parts + 1] = pack('>B', job.errors) .. job.history end
   parts[#parts + 1] = sub(record, job.payload_at)
   return table.concat(parts)
 end
 
-local function add_mishap(job, words)
-  if job.mishaps >= MOST_MISHAPS then
+local function add_error(job, words)
+  if job.errors >= MAX_ERRORS then
     job.history = sub(job.history, 10 + unpacked('>H', job.history, 8))
-    job.mishaps = job.mishaps - 1
+    job.errors = job.errors - 1
   end
   job.history = job.history .. pack('>I7H', now, #words) .. words
-  job.mishaps = job.mishaps + 1
+  job.errors = job.errors + 1
 end
 
--- Actions: what is said of one, then what is counted.
+-- Fields of an action: its state, then its counters.
 local ACTION = { 'st', 'closed', 'paused', 'opened', 'started', 'ended', 'timeout', 'keep', 'floor', 'told',
   'q', 'nr', 'dl', 'hd', 'fl', 'dn', 'dd', 'fa', 'ca', 'th', 'bu' }
 local COMPLETED, FAILED, CANCELLED = 5, 6, 7
@@ -148,7 +149,7 @@ local function action_of(name)
   return action
 end
 
--- Opens an action under a name that is free, or was that of one that is over.
+-- Opens an action under an unused name, or under that of one that is over.
 local function open_action(name)
   call('DEL', P .. 'r:' .. name, P .. 'a:' .. name, P .. 'e:' .. name)
   local action = { name = name, key = P .. 'a:' .. name }
@@ -161,7 +162,7 @@ local function open_action(name)
   return action
 end
 
--- Says what an action is to be. A note that is there begins with a sign, since it may be empty.
+-- Sets the spec of an action. A present note begins with a sign, since it may be empty.
 local function specify(action, timeout, keep, note)
   action.timeout, action.keep, action.dirty = tonumber(timeout), tonumber(keep), true
   call('ZADD', K.adue, action.opened + action.timeout, action.name)
@@ -179,12 +180,12 @@ end
 
 local function is_over(action) return action.st >= COMPLETED end
 
--- Whether nothing of it is open and nothing comes any more.
+-- Returns true if it has no open jobs and is closed.
 local function is_settled(action)
   return (action.closed == 1 or is_over(action)) and action.q + action.fl == 0
 end
 
--- A name is not used again before all jobs have ended that it had.
+-- A name is not reused before all of its earlier jobs have ended.
 local function be_clean(name)
   if call('EXISTS', P .. 'm:' .. name) == 1 then error('CLEANING', 0) end
 end
@@ -201,7 +202,7 @@ local function save_actions()
       end
       call('HSET', action.key, unpack(set))
       if settled and action.told == 0 and action.st ~= COMPLETED then
-        -- Whoever tells it has moved its time on.
+        -- The holder of the end has moved its time forward.
         call('ZADD', K.ripe, 'NX', now, name)
       elseif action.st == 0 then
         call('ZREM', K.ripe, name)
@@ -210,23 +211,23 @@ local function save_actions()
   end
 end
 
--- The action of a job that is under way, if it is still the same: a name may be used again.
+-- Returns the action of a claimed job, if it is still the same one: a name may be reused.
 local function action_since(name, claim)
   local action = name and action_of(name)
   if action and claim > action.floor then return action end
 end
 
--- A job goes on without an action.
+-- Detaches a job from its action.
 local function leave_action(job)
   job.action = nil
   flag_of(job, HAS_ACTION, false)
 end
 
 local DONE, ENDED_FAILED, EXPIRED, ENDED_CANCELLED = 1, 2, 3, 4
--- Added to how a job ended, if words about it stand before what is kept.
+-- Flag of an outcome whose error text precedes the stored result.
 local SPOKEN = 16
 
-local function tell(action, ended, job, tenant, result, words)
+local function record_outcome(action, ended, job, tenant, result, words)
   local status, expiry, said, body = 0, 0, '', ''
   if words then
     ended, said = ended + SPOKEN, pack('>H', #words) .. words
@@ -244,7 +245,7 @@ local function forget_name(job)
   if job.remember then call('ZADD', K.names, now + job.remember, job.id) end
 end
 
--- A job that waited is over without having begun.
+-- Ends a waiting job that never started.
 local function drop(job, entry, ended)
   local tenant = tenant_of(entry.tenant)
   tenant[10] = tenant[10] + 1
@@ -254,23 +255,23 @@ local function drop(job, entry, ended)
   if action then
     count(action, 'q', -1)
     count(action, 'ca', 1)
-    tell(action, ended, job, entry.tenant)
+    record_outcome(action, ended, job, entry.tenant)
   end
   forget_name(job)
 end
 
--- Buries a job, whose outcome stands at this place of its action's, if it has one.
-local function bury(job, entry, words, told_at)
-  if words then add_mishap(job, words) end
+-- Dead-letters a job; its outcome is at this place of its action, if it has one.
+local function dead_letter(job, entry, words, outcome_at)
+  if words then add_error(job, words) end
   g[12] = g[12] + 1
-  if told_at then call('HSET', P .. 'e:' .. job.action, g[12], told_at) end
+  if outcome_at then call('HSET', P .. 'e:' .. job.action, g[12], outcome_at) end
   g[7] = g[7] + 1
   entry.record = write_record(job, entry.record)
   call('ZADD', K.dead, g[12], pack('>I7', now) .. entry_of(entry.lane, entry.tenant, entry))
   forget_name(job)
 end
 
--- A job that is claimed waits for an instant.
+-- Delays a claimed job until an instant.
 local function delay(entry, due, put_off)
   local class = entry.class
   entry.class = class + (put_off and PUT_OFF or 0)
@@ -282,7 +283,7 @@ local function delay(entry, due, put_off)
   wake_at(lane, due)
 end
 
--- Jobs whose time has come, or that are let go before it, stand in line again.
+-- Requeues jobs that are due, or released before.
 local function undelay(packed, entry)
   local lane, tenant = lane_of(entry.lane), tenant_of(entry.tenant)
   call('ZREM', lane.delayed, packed)

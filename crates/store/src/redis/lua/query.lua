@@ -1,18 +1,18 @@
--- Answers questions about what stands: changes nothing.
+-- Answers queries: changes nothing.
 --
--- ARGV: prefix, epoch, what, then what is asked for.
+-- ARGV: prefix, epoch, query, then its arguments.
 
-local what = ARGV[3]
+local query = ARGV[3]
 
--- Jobs of a tenant that has so many seats.
-local function waiting_of(name, seats)
+-- Waiting jobs of a tenant with these slots.
+local function waiting_of(name, slots)
   local waits = 0
   each_piece_of_lanes(function(names)
     for _, at in ipairs(names) do
       local packed = call('HGET', P .. 'w:' .. at, name)
       if packed then
-        waits, seats = waits + ready(read_seat(packed)), seats - 1
-        if seats == 0 then return true end
+        waits, slots = waits + ready(read_slot(packed)), slots - 1
+        if slots == 0 then return true end
       end
     end
   end)
@@ -37,7 +37,7 @@ local function tenant_report(name)
     t[9], t[10], t[14], t[15], t[16], t[17], t[18] }
 end
 
--- Tenants that an operator stopped and that have jobs waiting: read once for all actions of a page.
+-- Paused tenants with waiting jobs: read once for all actions of a page.
 local stopped
 local function stopped_tenants()
   if stopped then return stopped end
@@ -52,7 +52,7 @@ local function stopped_tenants()
   return stopped
 end
 
--- Whether an action has put jobs at a place of a tenant in one of these lanes.
+-- Returns true if an action has put jobs at a place of a tenant in one of these lanes.
 local function has_put(action, name, names)
   local places = {}
   for i, lane in ipairs(names) do places[i] = lane .. ' ' .. name end
@@ -62,7 +62,7 @@ local function has_put(action, name, names)
   return false
 end
 
--- How many of them hold an action up: those at whose places it has put jobs.
+-- Counts the paused tenants at whose places the action has put jobs.
 local function held_of(action)
   if action.q == 0 or #stopped_tenants() == 0 then return 0 end
   local held, left = 0, stopped_tenants()
@@ -86,7 +86,8 @@ local function action_report(name)
   return report
 end
 
--- The last of an action's jobs in a lane that waits for an instant. Others' may be later, but seldom so many.
+-- The last of an action's delayed jobs in a lane. Jobs of other actions may be later, but seldom
+-- this many.
 local LAST_ONES = 100
 local function last_due(lane, name)
   local last = call('ZREVRANGE', lane.delayed, 0, LAST_ONES - 1, 'WITHSCORES')
@@ -97,7 +98,7 @@ local function last_due(lane, name)
   return 0
 end
 
--- What the first job of a tenant in a lane costs: the others' costs are not read.
+-- Returns the cost of a tenant's first job in a lane: the costs of the others are not read.
 local function first_cost(lane, tenant)
   for class = 3, 1, -1 do
     local record = call('LINDEX', list_key(lane, tenant, class), 0)
@@ -107,8 +108,8 @@ local function first_cost(lane, tenant)
   return 1
 end
 
--- How many of an action's jobs wait, when the last of them may go, and its places: lane, tenant, how many could go
--- there, what one costs.
+-- Returns an action's waiting jobs, the start of the last, and its places: lane, tenant, jobs that
+-- could start there, cost of one.
 local function left_of(name)
   local action, out, seen = action_of(name), { 0, 0 }, {}
   if not action or action.q == 0 then return out end
@@ -118,7 +119,7 @@ local function left_of(name)
     local lane = at and lane_of(at)
     if lane then
       local packed = call('HGET', lane.key, tenant)
-      local waits = packed and min(action.q, ready(read_seat(packed))) or 0
+      local waits = packed and min(action.q, ready(read_slot(packed))) or 0
       out[#out + 1] = { at, tenant, waits, first_cost(lane, tenant) }
     end
     if lane and action.dl > 0 and not seen[at] then
@@ -132,13 +133,13 @@ local function page(key, report)
   local from = ARGV[4] == '' and '-' or '(' .. ARGV[4]
   local out = {}
   for _, name in ipairs(call('ZRANGEBYLEX', key, from, '+', 'LIMIT', 0, tonumber(ARGV[5]))) do
-    -- One whose lifetime ended and that was not tidied away yet is only its name.
+    -- An action past its lifetime that was not removed yet is only its name.
     out[#out + 1] = report(name) or { name }
   end
   return out
 end
 
--- Jobs whose time has come stand in line, whether or not anybody has looked.
+-- Due jobs count as queued, even before a step has moved them.
 local function due()
   local delayed, put_off = 0, 0
   if g[3] + g[4] == 0 then return 0, 0 end
@@ -152,39 +153,39 @@ local function due()
   return delayed, put_off
 end
 
-if what == 'tally' then
+if query == 'counts' then
   local delayed, put_off = due()
   return { g[2], g[4] - put_off, g[3] - delayed, g[5], g[6], g[7], g[8], g[9], g[10], g[11] }
-elseif what == 'books' then
+elseif query == 'stored' then
   return { g[2], g[4], g[3], g[5], g[6], g[7], g[8], g[9], g[10], g[11] }
-elseif what == 'active' then
+elseif query == 'active' then
   return g[15]
-elseif what == 'tenant' then
+elseif query == 'tenant' then
   return tenant_report(ARGV[4])
-elseif what == 'tenants' then
+elseif query == 'tenants' then
   return page(K.who, tenant_report)
-elseif what == 'action' then
+elseif query == 'action' then
   return action_report(ARGV[4])
-elseif what == 'left' then
+elseif query == 'remaining' then
   return left_of(ARGV[4])
-elseif what == 'actions' then
+elseif query == 'actions' then
   return page(K.actions, action_report)
-elseif what == 'lanes' then
+elseif query == 'lanes' then
   return call('ZRANGEBYLEX', K.lanes, ARGV[4] == '' and '-' or '(' .. ARGV[4], '+', 'LIMIT', 0, CHUNK)
-elseif what == 'overdue' then
+elseif query == 'overdue' then
   return call('ZRANGEBYSCORE', K.adue, '-inf', now, 'LIMIT', 0, tonumber(ARGV[4]))
-elseif what == 'resuming' then
+elseif query == 'resuming' then
   return call('ZRANGEBYSCORE', P .. 'resuming', '-inf', now, 'LIMIT', 0, tonumber(ARGV[4]))
-elseif what == 'these' then
+elseif query == 'these' then
   local out = {}
   for i = 4, #ARGV do out[#out + 1] = action_report(ARGV[i]) or { ARGV[i] } end
   return out
-elseif what == 'places' then
+elseif query == 'places' then
   return call('SSCAN', P .. 'm:' .. ARGV[4], ARGV[5], 'COUNT', 200)
-elseif what == 'outcomes' then
+elseif query == 'outcomes' then
   return { now, call('LRANGE', P .. 'r:' .. ARGV[4], ARGV[5], ARGV[5] + ARGV[6] - 1) }
-elseif what == 'history' then
+elseif query == 'history' then
   return call('LRANGE', P .. 'k:' .. ARGV[4], -tonumber(ARGV[5]), -1)
-elseif what == 'dead' then
+elseif query == 'dead' then
   return call('ZRANGEBYSCORE', K.dead, '(' .. ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', 0, tonumber(ARGV[5]))
 end

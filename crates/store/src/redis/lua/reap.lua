@@ -1,6 +1,7 @@
--- Takes back what sessions held whose lease ran out. A job that nobody began is as it was before its claim.
+-- Recovers the claims of sessions whose lease expired. A job that never started is as it was before
+-- its claim.
 --
--- ARGV: prefix, epoch, most, recoveries.
+-- ARGV: prefix, epoch, limit, recoveries.
 
 local most, bound = tonumber(ARGV[3]), tonumber(ARGV[4])
 local returned, buried = 0, 0
@@ -8,8 +9,8 @@ local lost = call('ZRANGEBYSCORE', K.sessions, '-inf', now, 'LIMIT', 0, 100)
 local freed = {}
 local LOST = 'its worker was lost before it said what came of it'
 
--- Nobody knows which of them it was that their worker died of: those whose next loss is the last begin one after
--- the other, so that they are not lost together once more.
+-- Any of these jobs may have killed the worker. Those at their last recovery start one after the
+-- other, so that they are not lost together once more.
 local APART, LONGEST_APART, suspects = 200000, 60000000, 0
 local function part(entry, tenant, action)
   tenant[11], g[3] = tenant[11] + 1, g[3] + 1
@@ -28,24 +29,24 @@ local function take_back(entry, job, claim, begun)
   g[5] = g[5] - 1
   if begun then
     job.attempts, job.recoveries = job.attempts + 1, job.recoveries + 1
-    add_mishap(job, LOST)
+    add_error(job, LOST)
   end
   if ours then count(action, 'fl', -1) end
   if cancelled then
     tenant[10], g[9] = tenant[10] + 1, g[9] + 1
     if ours then
       count(action, 'ca', 1)
-      tell(action, ENDED_CANCELLED, job, entry.tenant)
+      record_outcome(action, ENDED_CANCELLED, job, entry.tenant)
     end
     forget_name(job)
   elseif begun and job.recoveries > bound then
-    local told_at
+    local outcome_at
     tenant[8] = tenant[8] + 1
     if action then
       count(action, 'dd', 1)
-      told_at = tell(action, ENDED_FAILED, job, entry.tenant, nil, LOST)
+      outcome_at = record_outcome(action, ENDED_FAILED, job, entry.tenant, nil, LOST)
     end
-    bury(job, entry, nil, told_at)
+    dead_letter(job, entry, nil, outcome_at)
     buried = buried + 1
   else
     entry.record = write_record(job, entry.record)
@@ -61,19 +62,19 @@ local function take_back(entry, job, claim, begun)
   end
 end
 
--- Fields of a session, some of those that are left. What was taken leaves empty places behind, through which a
--- search from the beginning goes without finding any.
-local MOST_PAGES = 100
+-- Reads some of the remaining fields of a session. Removed fields leave gaps, through which a scan
+-- from the start finds nothing.
+local MAX_PAGES = 100
 local function some_of(key)
   local cursor, pages, found = '0', 0, nil
   repeat
     found, pages = call('HSCAN', key, cursor, 'COUNT', CHUNK), pages + 1
     cursor = found[1]
-  until #found[2] > 0 or cursor == '0' or pages == MOST_PAGES
+  until #found[2] > 0 or cursor == '0' or pages == MAX_PAGES
   return found[2]
 end
 
--- What is no job was counted as one when it was claimed.
+-- A malformed entry was counted as a job when it was claimed.
 local function throw_out(packed)
   local well, entry = pcall(parse_entry, packed)
   set_aside(packed)
@@ -108,15 +109,15 @@ for _, session in ipairs(lost) do
   left = left - #gone - #broken
   if call('EXISTS', key) == 0 then call('ZREM', K.sessions, session) end
 end
-for name in pairs(freed) do wake_seats(name) end
+for name in pairs(freed) do wake_slots(name) end
 if returned + buried > 0 or left < most then
-  ring = true
+  must_notify = true
   save_actions()
   save_all()
 end
 
--- Jobs at the heads of their lines that are too late to begin end, whether anything of their lines goes or not:
--- of some tenants each time, in turn. Only who has a job with something to it can have such.
+-- Ends expired jobs at the heads of their lists, even if no job of the list can start: of some
+-- tenants each time, in rotation. Only a tenant with jobs that need checks can have them.
 local LOOKED_AT_ONCE = 200
 local expired = 0
 
@@ -125,7 +126,8 @@ local function is_late(record)
   return job and job.deadline and job.deadline <= now
 end
 
--- What is late at the head of a class, and how it is taken away: from the list, or from what came back.
+-- Returns the expired job at the head of a class, and how to remove it: from the list, or from the
+-- returned jobs.
 local function late_head(lane, name, class)
   local list, back = list_key(lane, name, class), back_key(lane, name, class)
   local record = call('LINDEX', list, 0)
@@ -135,24 +137,24 @@ local function late_head(lane, name, class)
 end
 
 local function end_late(lane, name, class)
-  local seat = seat_of(lane, name)
+  local slot = slot_of(lane, name)
   local record, take, key, counted = late_head(lane, name, class)
   while record and expired < most do
     local job = parse_record(record)
     if job.action then action_of(job.action) end
     tenant_of(name)
     call(take, key)
-    -- A list that begins anew begins above all that were taken from it.
+    -- A new list begins above all indexes that were taken from it.
     g[1] = g[1] + 1
-    seat[counted], seat.dirty = seat[counted] - 1, true
-    if take == 'LPOP' then seat[2 + class] = seat[2 + class] + 1 end
+    slot[counted], slot.dirty = slot[counted] - 1, true
+    if take == 'LPOP' then slot[2 + class] = slot[2 + class] + 1 end
     drop(job, { lane = lane.name, tenant = name }, EXPIRED)
     expired = expired + 1
     record, take, key, counted = late_head(lane, name, class)
   end
 end
 
--- Where it goes on is written before anybody is looked at: whatever stops it here does not stop it again.
+-- The position is stored before any check, so that a failure here does not repeat.
 local function look_at_lane(lane, at, cursor)
   local found = call('HSCAN', lane.key, cursor, 'COUNT', LOOKED_AT_ONCE)
   cursor = found[1]
@@ -165,7 +167,7 @@ local function look_at_lane(lane, at, cursor)
   end
 end
 
--- Where it goes on: the place of a lane, and how far it was.
+-- Position of the scan: the place of a lane, and the cursor in it.
 local kept = call('GET', P .. 'late')
 local at, cursor = string.match(kept or '0 0', '(%d+) (%d+)')
 local name = call('ZRANGE', K.lanes, at, at)[1]

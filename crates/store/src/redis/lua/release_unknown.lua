@@ -1,16 +1,17 @@
--- Gives back what a session holds besides the claims that are said: nobody heard of it, so nobody began it.
+-- Returns the claims of a session that it does not know: it never received them, so no worker
+-- started them.
 --
--- ARGV: prefix, epoch, session, the numbers of the known claims in one text, most. Answers how many, and 1 if
--- there is more.
+-- ARGV: prefix, epoch, session, the numbers of the known claims in one text, limit. Returns the
+-- number, and 1 if there is more.
 --
--- What is given back is put under a name that nobody uses and whose lease is over: the reaper takes it from
--- there, and knows by the name that it did not begin.
+-- The claims move to an unused session name whose lease has expired: the reaper takes them from
+-- there, and knows by the name that they did not start.
 
 local key, known, most = P .. 's:' .. ARGV[3], ARGV[4], tonumber(ARGV[5])
 local is_known = {}
 for at = 1, #known, CLAIM_SIZE do is_known[sub(known, at, at + CLAIM_SIZE - 1)] = true end
 
--- As many fields as one process has jobs under way.
+-- About the number of a process's claims in flight.
 local unheard, more = {}, 0
 for _, field in ipairs(call('HKEYS', key)) do
   if not is_known[field] then

@@ -1,11 +1,11 @@
--- Sets what one tenant or all others are entitled to, or stops one and lets it go on.
+-- Sets the rule of one tenant or the default rule, or pauses and resumes a tenant.
 --
--- ARGV: prefix, epoch, tenant, what to change (`rule`, `unset`, `pause`), then claim, most in flight, units and
--- window of its rate, weight, priority; or 1 for a pause. Without a tenant: `usual` and the same numbers, which
--- answers the number of this change, or 0 if nothing is to be done; or `wake`, that number, after which name,
--- how many, which answers the last name.
+-- ARGV: prefix, epoch, tenant, operation (`rule`, `unset`, `pause`), then share, max in flight,
+-- units and window of its rate, weight, priority; or 1 for a pause. Without a tenant: `usual` and
+-- the numbers of a rule, which returns the number of this change, or 0 if nothing changes; or
+-- `wake`, that number, after which name, how many, which returns the last name.
 
-local name, what = ARGV[3], ARGV[4]
+local name, operation = ARGV[3], ARGV[4]
 
 local function numbers_of(rule)
   for i = 1, 4 do rule[i] = tonumber(ARGV[4 + i]) end
@@ -13,15 +13,15 @@ local function numbers_of(rule)
   return rule
 end
 
--- Whoever waits because of the old bound is woken piece by piece; until all were, the change is not complete,
--- and whoever sets the same again goes on with it.
-local function set_usual()
+-- Tenants that wait because of the old bound are woken in pieces. Until all are, the change is
+-- incomplete, and setting the same rule again continues it.
+local function set_default()
   local text = pack(RULE_FORM, unpack(numbers_of({ 0, 0, 0, 0, 0, 0, 0 })))
   local known = call('HMGET', K.epoch, 'usual', 'usuals', 'woken')
   if known[1] == text then return known[2] == known[3] and 0 or tonumber(known[2]) end
   call('HSET', K.epoch, 'usual', text)
   local number = call('HINCRBY', K.epoch, 'usuals', 1)
-  ring_bell()
+  notify()
   return number
 end
 
@@ -30,7 +30,7 @@ local function wake()
   local names = call('ZRANGEBYLEX', K.who, from, '+', 'LIMIT', 0, most)
   load_tenants(names)
   for _, one in ipairs(names) do
-    if tenants[one].usual and tenants[one][20] > 0 then wake_seats(one) end
+    if tenants[one].usual and tenants[one][20] > 0 then wake_slots(one) end
   end
   save_all()
   if #names == most then return names[most] end
@@ -41,9 +41,9 @@ end
 local function set_own()
   local known = call('HGET', K.rules, name)
   local rule = known and { unpacked(RULE_FORM, known) } or { 0, 0, 0, 0, 0, 0, 0 }
-  if what == 'rule' then
+  if operation == 'rule' then
     numbers_of(rule)
-  elseif what == 'unset' then
+  elseif operation == 'unset' then
     rule = { 0, 0, 0, 0, rule[5], 0, 0 }
   else
     rule[5] = tonumber(ARGV[5])
@@ -61,12 +61,12 @@ local function set_own()
   local tenant = tenant_of(name)
   entitle(tenant, rule[1], rule[2], rule[3], rule[4])
   tenant[5] = rule[5]
-  ring = true
-  wake_seats(name)
+  must_notify = true
+  wake_slots(name)
   save_all()
   return 1
 end
 
-if what == 'usual' then return set_usual() end
-if what == 'wake' then return wake() end
+if operation == 'usual' then return set_default() end
+if operation == 'wake' then return wake() end
 return set_own()

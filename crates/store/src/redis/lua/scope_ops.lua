@@ -1,23 +1,24 @@
--- Walks over waiting jobs of one tenant in bounded pieces, and ends or moves those that are meant.
+-- Walks over waiting jobs of one tenant in bounded pieces, and ends or moves the selected ones.
 --
--- ARGV: prefix, epoch, tenant, what, action or nothing, lane or nothing, most, where to go on: a phase and
--- how many were left where they are. What is `cancel` (what waits in a lane), `delayed` (what waits for
--- its time in a lane), `held`, `resume` (what a pause held), `release` (what was put off), `doom` (what is
--- under way, and what is claimed from now on, does not begin again) or `mark` (what is under way does not).
+-- ARGV: prefix, epoch, tenant, operation, action or nothing, lane or nothing, limit, position: a
+-- phase and the number of skipped jobs. The operation is `cancel` (jobs waiting in a lane),
+-- `delayed` (delayed jobs of a lane), `held`, `resume` (jobs held by a pause), `release` (deferred
+-- jobs), `doom` (claimed jobs, and those claimed from now on, do not start again) or `mark`
+-- (claimed jobs do not).
 --
--- Jobs move while they are looked for. While a whole tenant is cancelled nothing of it comes back: not from its
--- workers, and not from a pause. So a job goes from its time to its line and from there to a worker or a pause,
--- and whoever looks in that order meets it. Each piece says that it is still under way: if no more come, the
--- tenant goes on after a while.
+-- Jobs move during the search. While a whole tenant is cancelled none of its jobs returns from a
+-- worker or a pause. So a job moves from its delay to its queue and from there to a worker or a
+-- pause, and a search in that order finds it. Each piece renews the cancellation: without further
+-- pieces, the tenant continues after a while.
 --
--- To find the jobs of an action, a list is taken from its head: what is not meant goes to those that came
--- back, which are served first and in order of their index, so nothing changes for it.
+-- To find the jobs of an action, a list is taken from its head: unselected jobs join the returned
+-- ones, which are served first and by index, so nothing changes for them.
 
-local name, what, action_name, lane_name, most = ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+local name, operation, action_name, lane_name, most = ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 local phase, at = tonumber(ARGV[8]), tonumber(ARGV[9])
 local swept, looked = 0, 0
 
--- A piece takes milliseconds, and whoever asks for the next may be held up for longer.
+-- A piece takes milliseconds, but its caller may be delayed for longer.
 local A_WHILE = 30000000
 local function doom() tenant_of(name)[19] = ALL_CLAIMS + now + A_WHILE end
 
@@ -31,12 +32,12 @@ local function end_entry(entry, job)
 end
 
 local function sweep_list(lane, class)
-  local seat = seat_of(lane, name)
-  while seat[5 + class] > 0 and looked < most do
-    local many = min(seat[5 + class], most - looked, 500)
+  local slot = slot_of(lane, name)
+  while slot[5 + class] > 0 and looked < most do
+    local many = min(slot[5 + class], most - looked, 500)
     local records = call('LPOP', list_key(lane, name, class), many)
-    local index = seat[2 + class]
-    seat[2 + class], seat[5 + class], seat.dirty = index + many, seat[5 + class] - many, true
+    local index = slot[2 + class]
+    slot[2 + class], slot[5 + class], slot.dirty = index + many, slot[5 + class] - many, true
     g[1] = g[1] + many
     looked = looked + many
     if not records or #records < many then
@@ -51,14 +52,14 @@ local function sweep_list(lane, class)
         end_entry({ lane = lane.name }, job)
       else
         call('ZADD', back_key(lane, name, class), index + i - 1, pack('>I6', 0) .. record)
-        seat[8 + class] = seat[8 + class] + 1
+        slot[8 + class] = slot[8 + class] + 1
       end
     end
   end
 end
 
 local function sweep_back(lane, class)
-  local seat = seat_of(lane, name)
+  local slot = slot_of(lane, name)
   local key = back_key(lane, name, class)
   while looked < most do
     local members = call('ZRANGE', key, at, at + 499)
@@ -69,11 +70,11 @@ local function sweep_back(lane, class)
       if not job then
         call('ZREM', key, member)
         set_aside(member)
-        seat[8 + class], seat.dirty = max(0, seat[8 + class] - 1), true
+        slot[8 + class], slot.dirty = max(0, slot[8 + class] - 1), true
         count_waiting(lane, -1)
       elseif is_meant(job) then
         call('ZREM', key, member)
-        seat[8 + class], seat.dirty = seat[8 + class] - 1, true
+        slot[8 + class], slot.dirty = slot[8 + class] - 1, true
         end_entry({ lane = lane.name }, job)
       else
         at = at + 1
@@ -82,11 +83,11 @@ local function sweep_back(lane, class)
   end
 end
 
--- What came back first: what is left of the list joins it.
-local function sweep_seat(lane)
-  local seat = seat_of(lane, name)
-  if seat.fresh then
-    lane.seats[name] = nil
+-- Returned jobs come first: the rest of the list joins them.
+local function sweep_slot(lane)
+  local slot = slot_of(lane, name)
+  if slot.fresh then
+    lane.slots[name] = nil
     return
   end
   while phase < 6 and looked < most do
@@ -96,8 +97,8 @@ local function sweep_seat(lane)
   end
 end
 
--- By a cursor, which shows whatever is there all the time: others leave and join meanwhile, so that no place
--- among them stays the same. Answers whether there is more.
+-- Scans by cursor, which shows every permanent member: others leave and join meanwhile, so that no
+-- position stays the same. Returns true if there is more.
 local SCANNED = 500
 local function sweep_delayed(lane)
   local cursor = string.format('%.0f', at)
@@ -143,7 +144,7 @@ local function sweep_held()
         set_aside(member)
       else
         unhold(member, job)
-        if what == 'resume' and tenant_of(name)[19] < ALL_CLAIMS then
+        if operation == 'resume' and tenant_of(name)[19] < ALL_CLAIMS then
           give_back(lane_of(entry.lane), name, entry)
           swept = swept + 1
         else
@@ -167,34 +168,34 @@ local function release()
   end
 end
 
--- An action that was opened anew meanwhile keeps what it has now.
+-- An action that was opened again meanwhile keeps its jobs.
 local function is_spared()
-  local action = action_name ~= '' and what ~= 'resume' and action_of(action_name)
+  local action = action_name ~= '' and operation ~= 'resume' and action_of(action_name)
   return action and not is_over(action)
 end
 
 local left = 0
 if is_spared() then
   left = 0
-elseif what == 'release' then
+elseif operation == 'release' then
   release()
   left = tenant_of(name)[12]
-elseif what == 'mark' then
+elseif operation == 'mark' then
   tenant_of(name)[19] = g[1]
-elseif what == 'doom' then
+elseif operation == 'doom' then
   doom()
 else
   if name ~= '' and action_name == '' then doom() end
   local more
-  if what == 'delayed' then
+  if operation == 'delayed' then
     more = sweep_delayed(lane_of(lane_name))
   else
-    if what == 'cancel' then sweep_seat(lane_of(lane_name)) else sweep_held() end
+    if operation == 'cancel' then sweep_slot(lane_of(lane_name)) else sweep_held() end
     more = looked >= most
   end
   left = more and 1 or 0
 end
-if swept > 0 then ring = true end
+if swept > 0 then must_notify = true end
 save_actions()
 save_all()
 return { swept, left, phase, at }

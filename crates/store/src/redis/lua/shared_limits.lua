@@ -1,13 +1,13 @@
--- Debits a start outside of a claim, or gives one back that was not used.
+-- Debits a start outside of a claim, or refunds an unused one.
 --
--- ARGV: prefix, epoch, tenant, cost, the instant of the start or 0 to debit one now, then the plan.
+-- ARGV: prefix, epoch, tenant, cost, the instant of the start or 0 to debit one now, then the
+-- limits.
 --
--- Whoever tries outside of a claim has no instant to wait for, so it may go whenever the window has room: a
--- distance that it would have to meet by chance would let one go at a time.
+-- A caller outside of a claim has no instant to wait for, so it may start whenever the window has
+-- quota: with spacing only one such caller could start at a time.
 --
--- What is given back of a long window is taken out of the run that it was in, and of all later ones: then it was
--- never used. If that run is gone there is nothing to give back. A distance between starts that nobody used is
--- lost.
+-- A refund in a long window is taken out of its run and of all later ones: then it was never used.
+-- If that run is gone there is nothing to refund. Unused spacing between starts is lost.
 
 local tenant_name, cost, start = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local limits = read_plan(6, start == 0)
@@ -25,7 +25,7 @@ local function debit_now()
   return { -1 }
 end
 
--- The place of the run that the start is in; nothing if it is gone.
+-- Returns the place of the run that holds the start; nothing if it is gone.
 local function place_of(runs)
   for i = #runs, 1, -1 do
     if unpacked(RUN_FORM, runs[i]) <= start - origin + 1 then return i end

@@ -1,4 +1,4 @@
--- Remembers how congested tenants with work are, or forgets a tenant's statistics.
+-- Samples the congestion of tenants with work, or resets a tenant's statistics.
 --
 -- ARGV: prefix, epoch, `all`, keep, after which name, how many; or `reset`, tenant.
 
@@ -23,7 +23,7 @@ for _, name in ipairs(names) do
   if not tenant.idle then
     local key = P .. 'k:' .. name
     call('RPUSH', key, pack('>I7I7I7I7', now, tenant[12], tenant[17], tenant[16]))
-    -- A few at a time: what is too old goes as fast as it comes.
+    -- A few at a time: old samples go as fast as new ones come.
     for _ = 1, 4 do
       local first = call('LINDEX', key, 0)
       if not first or unpacked('>I7', first) >= now - keep then break end

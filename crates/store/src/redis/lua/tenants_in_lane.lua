@@ -1,10 +1,10 @@
--- Where tenants stand: their place in a lane's fair order, and what is counted of them.
+-- Position of tenants in a lane's fair order, and their counters.
 --
--- A tenant has a seat in a lane while it has jobs that could go. All seats of a lane are fields of one
--- hash, so that a script reads and writes those of a batch with one command each, however many tenants
--- the batch meets. The field without a name is the lane itself.
+-- A tenant has a slot in a lane while it has jobs that could start. All slots of a lane are fields
+-- of one hash, so that a script reads and writes those of a batch with one command each, for any
+-- number of tenants. The field without a name is the lane itself.
 
--- Keys of a lane are named when they are asked for: most steps need two of five.
+-- Keys of a lane are built on demand: most steps need two of five.
 local LETTERS = { key = 'w:', fair = 'f:', parked = 'p:', delayed = 'd:', owed = 'v:' }
 local LANE = {
   __index = function(lane, part)
@@ -18,12 +18,12 @@ local LANE = {
 local function lane_of(name)
   local lane = lanes[name]
   if lane then return lane end
-  lane = setmetatable({ name = name, seats = {}, join = #name .. ':' .. name .. ':' }, LANE)
+  lane = setmetatable({ name = name, slots = {}, join = #name .. ':' .. name .. ':' }, LANE)
   lanes[name] = lane
   return lane
 end
 
--- Where the names of all lists of a lane and class begin.
+-- Common prefix of all lists of a lane and class.
 local function lists_of(lane, class) return P .. 'l:' .. class .. ':' .. lane.join end
 
 local function list_key(lane, tenant, class) return lists_of(lane, class) .. tenant end
@@ -38,31 +38,31 @@ local function take_meta(lane, packed)
   end
 end
 
-local function take_seat(lane, name, packed)
-  local seat
+local function take_slot(lane, name, packed)
+  local slot
   if packed then
-    seat = read_seat(packed)
-    -- Where it stands in the order, if it does.
-    if seat[2] == 0 then seat.was = seat[1] end
+    slot = read_slot(packed)
+    -- Its place in the order, if it has one.
+    if slot[2] == 0 then slot.was = slot[1] end
   else
     local at = g[1]
-    seat = { 0, 2, at, at, at, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
-    seat.fresh = true
+    slot = { 0, 2, at, at, at, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    slot.fresh = true
   end
-  seat.name = name
-  lane.seats[name] = seat
-  return seat
+  slot.name = name
+  lane.slots[name] = slot
+  return slot
 end
 
-local function load_seats(lane, names)
+local function load_slots(lane, names)
   local ask = { '' }
   for _, name in ipairs(names) do
-    if not lane.seats[name] then ask[#ask + 1] = name end
+    if not lane.slots[name] then ask[#ask + 1] = name end
   end
   if #ask == 1 and lane.meta then return end
   local found = read_all(lane.key, ask)
   take_meta(lane, found[1])
-  for i = 2, #ask do take_seat(lane, ask[i], found[i]) end
+  for i = 2, #ask do take_slot(lane, ask[i], found[i]) end
 end
 
 local function meta_of(lane)
@@ -70,16 +70,16 @@ local function meta_of(lane)
   return lane.meta
 end
 
-local function seat_of(lane, name)
-  if not lane.seats[name] then load_seats(lane, { name }) end
-  return lane.seats[name]
+local function slot_of(lane, name)
+  if not lane.slots[name] then load_slots(lane, { name }) end
+  return lane.slots[name]
 end
 
 local function take_tenant(name, head, rest, rule)
   local tenant
   if head then
     tenant = read_tenant(head, rest)
-    -- Whoever cancelled it did not come to the end: what is claimed from now on goes.
+    -- Its cancellation was abandoned: jobs claimed from now on may start.
     if tenant[19] > ALL_CLAIMS and tenant[19] - ALL_CLAIMS <= now then tenant[19] = g[1] end
   else
     local claim, cap, units, window, paused = 0, 0, 0, 0, 0
@@ -93,7 +93,7 @@ local function take_tenant(name, head, rest, rule)
   return tenant
 end
 
--- Heads by their order, and the rests that there are by name.
+-- Heads in order, and existing rests by name.
 local function tenants_as_written(names)
   local heads, more, rests = read_all(K.t, names), {}, {}
   for i, name in ipairs(names) do
@@ -106,7 +106,7 @@ local function tenants_as_written(names)
   return heads, rests
 end
 
--- The rules of those that have no head yet.
+-- Rules of tenants without a head.
 local function rules_of_new(names, heads)
   local new, rules = {}, {}
   for i, name in ipairs(names) do
@@ -143,7 +143,7 @@ local function tenant_of(name)
   return tenant
 end
 
--- A tenant that had nothing to do begins its counts anew.
+-- An idle tenant starts its counts again.
 local function wake_tenant(tenant)
   if tenant.idle then
     for i = 7, 18 do
@@ -152,74 +152,74 @@ local function wake_tenant(tenant)
   end
 end
 
--- Two classes begin level; one that comes later begins with the one that is furthest behind.
-local function enter_class(seat, class)
+-- Two classes begin level; a later one begins with the one that is furthest behind.
+local function enter_class(slot, class)
   local least
   local others = 0
   for c = 1, 3 do
-    if c ~= class and seat[5 + c] + seat[8 + c] > 0 then
+    if c ~= class and slot[5 + c] + slot[8 + c] > 0 then
       others = others + 1
-      least = min(least or seat[11 + c], seat[11 + c])
+      least = min(least or slot[11 + c], slot[11 + c])
     end
   end
   if others == 1 then
-    for c = 1, 3 do seat[11 + c] = 0 end
+    for c = 1, 3 do slot[11 + c] = 0 end
   elseif others > 1 then
-    seat[11 + class] = max(seat[11 + class], least)
+    slot[11 + class] = max(slot[11 + class], least)
   end
 end
 
--- Whether a tenant was told to wait. That outlives the jobs that it was told with, and so their seat. Whoever is
--- parked has the lane wake for it, so most lanes need not be asked.
+-- Returns true if a tenant is in a cooldown. The cooldown outlives the jobs that caused it, and
+-- their slot. The lane's wake time covers parked tenants, so most lanes need no lookup.
 local function is_parked(lane, name)
   local till = meta_of(lane)[4] > 0 and call('ZSCORE', lane.parked, name)
   return till and tonumber(till) > now
 end
 
--- Puts a seat that has jobs where it belongs.
-local function arrange(lane, seat)
-  seat.dirty = true
-  if seat.fresh then
-    local tenant = tenant_of(seat.name)
+-- Puts a slot with jobs where it belongs.
+local function arrange(lane, slot)
+  slot.dirty = true
+  if slot.fresh then
+    local tenant = tenant_of(slot.name)
     wake_tenant(tenant)
-    seat.fresh, seat.born = nil, true
+    slot.fresh, slot.born = nil, true
     tenant[20] = tenant[20] + 1
     local meta = meta_of(lane)
-    local owed = meta[7] == 1 and call('ZSCORE', lane.owed, seat.name)
-    if owed then seat[1] = tonumber(owed) end
-    seat.owed = owed
-    if is_parked(lane, seat.name) then seat[2] = 1 end
+    local owed = meta[7] == 1 and call('ZSCORE', lane.owed, slot.name)
+    if owed then slot[1] = tonumber(owed) end
+    slot.owed = owed
+    if is_parked(lane, slot.name) then slot[2] = 1 end
   end
-  if seat[2] == 2 then
-    local tenant = tenants[seat.name]
-    if type(tenant) ~= 'table' then tenant = tenant_of(seat.name) end
+  if slot[2] == 2 then
+    local tenant = tenants[slot.name]
+    if type(tenant) ~= 'table' then tenant = tenant_of(slot.name) end
     if tenant[5] == 0 and (tenant[2] == 0 or tenant[6] < tenant[2]) then
-      seat[1] = max(seat[1], meta_of(lane)[1])
-      seat[2] = 0
-      ring = true
+      slot[1] = max(slot[1], meta_of(lane)[1])
+      slot[2] = 0
+      must_notify = true
     end
   end
 end
 
--- As `HAS_COST` says it, which is not known here yet.
+-- The bit of `HAS_COST`, which is not defined here yet.
 local function bears_cost(record) return byte(record) % 8 >= 4 end
 
--- A job comes back to its line, before all that came after it. The lane may have been empty meanwhile, and then
--- it does not know any more that costs differ.
+-- Returns a job to its list, before all later ones. An empty lane forgets that costs differ, so
+-- this restores it.
 local function give_back(lane, name, job)
-  local seat = seat_of(lane, name)
+  local slot = slot_of(lane, name)
   local class = job.class
   if bears_cost(job.record) then
     meta_of(lane)[6], lane.dirty = 1, true
   end
-  if seat[5 + class] + seat[8 + class] == 0 then enter_class(seat, class) end
+  if slot[5 + class] + slot[8 + class] == 0 then enter_class(slot, class) end
   call('ZADD', back_key(lane, name, class), job.index, pack('>I6', job.first) .. job.record)
-  seat[8 + class] = seat[8 + class] + 1
-  arrange(lane, seat)
+  slot[8 + class] = slot[8 + class] + 1
+  arrange(lane, slot)
 end
 
--- A place as the order takes it. Those of a batch are mostly the same, and to write a number with all its digits
--- takes longer than to keep it in order.
+-- A place in the form of the order. Places of a batch are mostly equal, and writing all digits of a
+-- number takes longer than sorting it.
 local last_place, last_score
 local function score(place)
   if place ~= last_place then last_place, last_score = place, string.format('%.17g', place) end
@@ -241,7 +241,7 @@ local function wake_at(lane, at)
   end
 end
 
--- Shows the names of all lanes, piece by piece, until enough were seen.
+-- Lists the names of all lanes in pieces, until enough were seen.
 local function each_piece_of_lanes(is_enough)
   local from, names = 0, nil
   repeat
@@ -250,18 +250,18 @@ local function each_piece_of_lanes(is_enough)
   until (#names > 0 and is_enough(names)) or #names < CHUNK
 end
 
--- A tenant may go again: in every lane in which it has a seat.
-local function wake_seats(name)
+-- Lets a tenant start again in every lane in which it has a slot.
+local function wake_slots(name)
   local left = tenant_of(name)[20]
   if left == 0 then return end
   each_piece_of_lanes(function(names)
     for _, at in ipairs(names) do
       local lane = lane_of(at)
-      local seat = seat_of(lane, name)
-      if seat.fresh then
-        lane.seats[name] = nil
+      local slot = slot_of(lane, name)
+      if slot.fresh then
+        lane.slots[name] = nil
       else
-        if seat[2] == 2 then arrange(lane, seat) end
+        if slot[2] == 2 then arrange(lane, slot) end
         left = left - 1
         if left == 0 then return true end
       end
@@ -269,35 +269,35 @@ local function wake_seats(name)
   end)
 end
 
-local function save_seats(lane)
+local function save_slots(lane)
   local set, gone, order, left, owes = {}, {}, {}, {}, {}
   local meta = meta_of(lane)
-  for name, seat in pairs(lane.seats) do
-    if seat.dirty and not (seat.fresh) then
-      if ready(seat) == 0 then
-        if not seat.born then gone[#gone + 1] = name end
-        if seat.was then left[#left + 1] = name end
+  for name, slot in pairs(lane.slots) do
+    if slot.dirty and not (slot.fresh) then
+      if ready(slot) == 0 then
+        if not slot.born then gone[#gone + 1] = name end
+        if slot.was then left[#left + 1] = name end
         tenant_of(name)[20] = tenants[name][20] - 1
-        seat.gone = true
-        if seat[1] > meta[1] and meta[2] > 0 then
-          owes[#owes + 1] = seat[1]
+        slot.gone = true
+        if slot[1] > meta[1] and meta[2] > 0 then
+          owes[#owes + 1] = slot[1]
           owes[#owes + 1] = name
         end
       else
         set[#set + 1] = name
-        set[#set + 1] = write_seat(seat)
-        if seat[2] ~= 0 then
-          if seat.was then left[#left + 1] = name end
-          seat.was = nil
-        elseif seat.was ~= seat[1] then
-          order[#order + 1] = seat[1]
+        set[#set + 1] = write_slot(slot)
+        if slot[2] ~= 0 then
+          if slot.was then left[#left + 1] = name end
+          slot.was = nil
+        elseif slot.was ~= slot[1] then
+          order[#order + 1] = slot[1]
           order[#order + 1] = name
-          seat.was = seat[1]
+          slot.was = slot[1]
         end
       end
-      if seat.owed then call('ZREM', lane.owed, name) end
-      seat.dirty, seat.born, seat.owed = nil, nil, nil
-      if seat.gone then lane.seats[name] = nil end
+      if slot.owed then call('ZREM', lane.owed, name) end
+      slot.dirty, slot.born, slot.owed = nil, nil, nil
+      if slot.gone then lane.slots[name] = nil end
     end
   end
   if #owes > 0 then
@@ -310,26 +310,27 @@ local function save_seats(lane)
   return set
 end
 
--- Ends debts that the clock has passed, a piece at a time: one that stays a while longer changes nothing.
+-- Removes debts that the clock has passed, a piece at a time: a leftover one changes nothing.
 local function end_debts(lane)
   local paid = call('ZRANGEBYSCORE', lane.owed, '-inf', score(lane.meta[1]), 'LIMIT', 0, CHUNK)
   if #paid > 0 then call('ZREM', lane.owed, unpack(paid)) end
 end
 
--- Until when a lane that has no jobs is needed: it was told to wait, or somebody in it was.
+-- Returns the instant until which a lane without jobs is needed: a cooldown of the lane or of a
+-- tenant in it.
 local function needed_until(lane)
   local meta = lane.meta
   local last = meta[4] > 0 and call('ZREVRANGE', lane.parked, 0, 0, 'WITHSCORES') or {}
   return max(meta[3], tonumber(last[2]) or 0)
 end
 
--- Writes a lane, with those of its seats that are said. One without jobs goes, or is noted for when it does.
+-- Writes a lane with the given slots. A lane without jobs is removed, or noted for removal.
 local function save_lane(lane, set)
   local meta = lane.meta
   if lane.dirty then
     local needed = meta[2] == 0 and needed_until(lane)
     if needed and needed <= now then
-      -- With nobody left to be fair to, old debts end.
+      -- Without tenants to be fair to, old debts end.
       call('UNLINK', lane.owed, lane.parked)
       call('HDEL', lane.key, '')
       call('ZREM', K.lanes, lane.name)
@@ -346,7 +347,7 @@ local function save_lane(lane, set)
   if #set > 0 then write_all('HSET', lane.key, set) end
 end
 
--- Notes that a tenant has nothing more to do, or has again.
+-- Notes that a tenant became idle, or has work again.
 local function note_work(name, tenant, idle, busy)
   local rests = tenant[20] + tenant[6] + tenant[11] + tenant[12] + tenant[13] == 0
   if rests and (tenant.fresh or not tenant.idle) then
@@ -391,22 +392,23 @@ end
 
 local function save_all()
   for _, lane in pairs(lanes) do
-    if lane.meta then save_lane(lane, save_seats(lane)) end
+    if lane.meta then save_lane(lane, save_slots(lane)) end
   end
   save_tenants()
   save_counts()
-  if ring then ring_bell() end
+  if must_notify then notify() end
 end
 
--- A list, or what came back to it, holds fewer jobs than were counted: the counts are set right, so that others go on.
+-- A list, or its returned jobs, holds fewer jobs than counted: the counters are corrected, so that
+-- others continue.
 local function mend_list(lane_name, name, class)
   lanes, tenants = {}, {}
   local lane = lane_of(lane_name)
-  local seat, key = seat_of(lane, name), list_key(lane, name, class)
+  local slot, key = slot_of(lane, name), list_key(lane, name, class)
   local held, back = call('LLEN', key), call('ZCARD', back_key(lane, name, class))
-  local lost = seat[5 + class] - held + seat[8 + class] - back
+  local lost = slot[5 + class] - held + slot[8 + class] - back
   set_aside(key .. ' lost ' .. lost)
   count_waiting(lane, -lost)
-  seat[5 + class], seat[8 + class], seat.dirty = held, back, true
+  slot[5 + class], slot[8 + class], slot.dirty = held, back, true
   save_all()
 end

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use outflow_core::{Cost, WallTime};
 use outflow_store::{
-    ActionReport, ActionSpec, ActionStage, AllowAll, ControlScope, DeadLetterFilter, FinishedQuery,
-    JobEnd, JobStatus, JobStore, Name, PageRequest, StoredResult,
+    ActionReport, ActionSpec, ActionStage, ActionStore, AllowAll, ControlScope, DeadLetterFilter,
+    DeadLetterStore, FinishedQuery, JobEnd, JobQueue, JobStatus, JobStore, Name, PageRequest,
+    StoreControl, StoredResult, TenantStore,
 };
 
 use super::{
@@ -94,7 +95,8 @@ pub(crate) async fn an_end_is_ripe_until_it_was_told(world: &impl World) {
     }
 }
 
-// A lease of 10 units: it is renewed at 6, so at 12 nobody else has it, and at 20 whoever asks.
+// A lease of 10 units: renewed at 6, so at 12 no other caller gets the end, and at 20 any caller
+// does.
 pub(crate) async fn an_end_is_given_to_one_who_tells_it(world: &impl World) {
     let store = world.store();
     let unit = world.unit();
@@ -104,12 +106,12 @@ pub(crate) async fn an_end_is_given_to_one_who_tells_it(world: &impl World) {
         let job = claim_one(store).await;
         settle(store, &job, done()).await;
     }
-    let take = async |most, telling: &[Name]| {
+    let take = async |most, notifying: &[Name]| {
         let lease = unit * 10;
         let ask = FinishedQuery {
             most,
             lease,
-            telling,
+            notifying,
         };
         let taken = store.take_finished(ask).await.expect("read");
         let names = taken.iter().map(|of| of.spec.id.clone());
@@ -130,7 +132,7 @@ pub(crate) async fn an_end_is_given_to_one_who_tells_it(world: &impl World) {
     assert_eq!(take(9, &first).await, second, "and died again");
 }
 
-// 10 units: one job is under way by then and one has not begun.
+// 10 units: by then one job is in flight and one has not started.
 pub(crate) async fn an_action_that_takes_too_long_fails_and_cancels_the_rest(world: &impl World) {
     let store = world.store();
     let unit = world.unit();
@@ -167,7 +169,7 @@ pub(crate) async fn an_action_that_takes_too_long_fails_and_cancels_the_rest(wor
     assert_eq!(stage(store, "act").await, ActionStage::Failed);
 }
 
-// Its worker dies over it: what it had is over when somebody takes it back, and not before.
+// The worker dies: its claim is over when it is reaped, and not before.
 pub(crate) async fn an_end_waits_for_what_a_dead_worker_had(world: &impl World) {
     let store = world.store();
     let unit = world.unit();
@@ -192,7 +194,7 @@ pub(crate) async fn an_end_waits_for_what_a_dead_worker_had(world: &impl World) 
     assert_eq!(report(store, "act").await.tally.cancelled, 1);
 }
 
-// Of three jobs one is under way: it is done before the end is told.
+// Of three jobs one is in flight: it is done before the end is notified.
 pub(crate) async fn a_cancelled_action_is_ripe_when_nothing_of_it_is_open(world: &impl World) {
     let store = world.store();
     let act = name("act");
@@ -215,7 +217,7 @@ pub(crate) async fn a_cancelled_action_is_ripe_when_nothing_of_it_is_open(world:
     assert_eq!(stage(store, "act").await, ActionStage::Cancelled);
 }
 
-// Failed jobs, so that letters are left which change the counts of what was told.
+// Failed jobs leave dead letters that change the counts of a notified action.
 pub(crate) async fn an_end_that_was_told_is_told_once_whatever_its_letters_do(world: &impl World) {
     let store = world.store();
     let act = name("act");
@@ -247,7 +249,7 @@ pub(crate) async fn an_end_that_was_told_is_told_once_whatever_its_letters_do(wo
     assert!(ripe(store).await.is_empty());
 }
 
-// Its one job is done, and nobody told it yet.
+// Its one job is done, and the end is not notified yet.
 pub(crate) async fn a_cancellation_changes_no_end_that_is_to_be_told(world: &impl World) {
     let store = world.store();
     let act = name("act");
@@ -396,8 +398,8 @@ pub(crate) async fn actions_are_listed_by_name(world: &impl World) {
     assert_eq!(list(page(Some("b"), 0)).await, ["c"]);
 }
 
-// Seven jobs of cost 3 for one tenant, four of cost 1 for another; a third tenant's are another action's. One
-// of the seven is under way and one of the four may start in 2096.
+// Seven jobs of cost 3 for one tenant, four of cost 1 for another; a third tenant's are another
+// action's. One of the seven is in flight and one of the four may start in 2096.
 pub(crate) async fn what_an_action_has_left_is_told_by_place(world: &impl World) {
     let store = world.store();
     let far = WallTime::from_unix_secs(4_000_000_000);
@@ -419,7 +421,7 @@ pub(crate) async fn what_an_action_has_left_is_told_by_place(world: &impl World)
         let mut its = left.places.iter().filter(|at| at.tenant == name(tenant));
         its.next().map(|at| (at.lane.clone(), at.jobs, at.units))
     };
-    // A store that does not know whose the last one is rounds up.
+    // A store that does not know the action of the last job rounds up.
     let (at_a, at_b) = (at("a").expect("told"), at("b").expect("told"));
     assert!((6..=7).contains(&at_a.1) && at_a.2 >= 18, "{left:?}");
     assert!((4..=5).contains(&at_b.1) && at_b.2 >= 4, "{left:?}");

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use outflow_store::{
-    ActionStage, ControlScope, CooldownScope, Defer, FinishedQuery, JobEnd, JobStatus, JobStore,
-    SettleResult, StoredResult,
+    ActionStage, ActionStore, ControlScope, CooldownScope, DeadLetterStore, Defer, FinishedQuery,
+    JobEnd, JobQueue, JobStatus, SettleResult, StoreControl, StoredResult,
 };
 
 use super::{
@@ -27,7 +27,7 @@ fn failed() -> JobEnd {
     }
 }
 
-// 200: most of them not in any store's memory.
+// 200: most of them are not in any store's memory.
 pub(crate) async fn cancelling_a_tenant_ends_what_has_not_begun(world: &impl World) {
     let store = world.store();
     store
@@ -55,8 +55,8 @@ pub(crate) async fn cancelling_a_tenant_ends_what_has_not_begun(world: &impl Wor
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-// 1,500 jobs are taken and fail over and over while they are cancelled, so that they are in their line, under way
-// and on their way back when their places are looked at.
+// 1,500 jobs are claimed and fail repeatedly during the cancellation, so that they are queued, in
+// flight and returning when their places are searched.
 pub(crate) async fn nothing_of_a_cancelled_tenant_goes_again_wherever_it_was(world: &impl World) {
     let store = world.store();
     let mut all = jobs("a", 1_500);
@@ -98,8 +98,8 @@ pub(crate) async fn nothing_of_a_cancelled_tenant_goes_again_wherever_it_was(wor
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-// A claim meets the jobs of a paused action while their tenant is cancelled, a little later each time, and puts
-// them aside.
+// A claim meets the jobs of a paused action during the cancellation of their tenant, a little later
+// each time, and holds them.
 pub(crate) async fn what_a_pause_held_of_a_cancelled_tenant_ends(world: &impl World) {
     let store = world.store();
     for number in 0..16 {
@@ -123,7 +123,7 @@ pub(crate) async fn what_a_pause_held_of_a_cancelled_tenant_ends(world: &impl Wo
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-// Refused for 20 units, first with nobody else in its lane and then with a job of another that waits for its time.
+// Throttled for 20 units, first alone in the lane and then with a delayed job of another tenant.
 pub(crate) async fn a_tenant_that_was_refused_waits_although_its_jobs_were_cancelled(
     world: &impl World,
 ) {
@@ -175,7 +175,7 @@ pub(crate) async fn cancelling_an_action_ends_only_its_own_jobs(world: &impl Wor
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-// One of each end that would have it begin again. The first has retries left.
+// One of each end that would start the job again. The first has retries left.
 pub(crate) async fn a_cancelled_job_under_way_does_not_begin_again(world: &impl World) {
     for (number, scope) in [action("act-0"), tenant("act-1")].iter().enumerate() {
         let store = world.store();
@@ -263,7 +263,7 @@ pub(crate) async fn what_came_of_a_cancelled_job_under_way_is_kept(world: &impl 
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-// The name of the action is another's when its last job ends: that one counts nothing of it.
+// The name belongs to another action when the last job ends: that action does not count it.
 pub(crate) async fn what_ends_late_counts_for_no_other_action_of_the_name(world: &impl World) {
     let store = world.store();
     store
@@ -298,8 +298,8 @@ pub(crate) async fn what_ends_late_counts_for_no_other_action_of_the_name(world:
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-// What one has ended and the other still finds written is not ended again; twenty actions, because the two
-// have to meet.
+// A job that one caller ended and the other still finds must not end twice; twenty actions, because
+// the two have to meet.
 pub(crate) async fn a_cancellation_that_two_ask_for_counts_once(world: &impl World) {
     let store = world.store();
     for number in 0..20 {

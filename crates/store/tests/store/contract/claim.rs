@@ -1,16 +1,17 @@
-//! Laws of claims: whose turn it is, and when a job may go.
+//! Laws of claims: the order of tenants, and when a job may start.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use outflow_core::{Cost, Nanos, Priority, Weight};
 use outflow_store::{
-    ClaimDecision, ClaimFilter, ClaimedJob, JobStore, NewJob, NextJob, SubmitBatch, TenantRule,
+    ActionStore, ClaimDecision, ClaimFilter, ClaimedJob, JobQueue, NewJob, NextJob, StoreControl,
+    SubmitBatch, TenantRule, TenantStore,
 };
 
 use super::{World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle_all, submit};
 
-/// How many jobs each tenant has among these.
+/// Counts the jobs of each tenant.
 pub(crate) fn shares(jobs: &[ClaimedJob]) -> BTreeMap<String, usize> {
     let mut shares = BTreeMap::new();
     for job in jobs {
@@ -27,7 +28,7 @@ fn rule(weight: u32, priority: Priority) -> TenantRule {
     }
 }
 
-// 300 jobs are there when 3 come: whoever comes waits for one turn of each other tenant at most.
+// 300 jobs are there when 3 come: a newcomer waits for at most one turn of each other tenant.
 pub(crate) async fn tenants_take_turns_whatever_their_backlogs(world: &impl World) {
     let store = world.store();
     submit(store, jobs("large", 300)).await;
@@ -37,14 +38,14 @@ pub(crate) async fn tenants_take_turns_whatever_their_backlogs(world: &impl Worl
     assert_eq!(shares(&next)["small"], 3, "{:?}", ids(&next));
 }
 
-// As many that a place counted from the first job would be far behind.
+// With this many jobs, a place counted from the first job would be far behind.
 pub(crate) async fn thousands_of_one_do_not_delay_ten_of_another(world: &impl World) {
     a_flood_delays_nobody(world, 5_000).await;
 }
 
-/// Three tenants share so many jobs, have had a good part of them, and a fourth comes with ten. Whoever
-/// comes waits for one turn of each that is there: its first is among the next four, as each of its other
-/// nine is among the four after the one before.
+/// Three tenants share the jobs and have done a good part of them; a fourth comes with ten. It
+/// waits for one turn of each other tenant: its first job is among the next four, and each of its
+/// other nine is among the four after the one before.
 pub(crate) async fn a_flood_delays_nobody(world: &impl World, jobs: u32) {
     let store = world.store();
     let large = ["large-a", "large-b", "large-c"];
@@ -89,7 +90,7 @@ pub(crate) async fn weights_share_a_lane_as_they_say(world: &impl World) {
     assert_eq!((shares["double"], shares["single"]), (20, 10));
 }
 
-// 50 turns at 4 : 1; one turn of each may be begun.
+// 50 turns at 4 : 1; one turn of each may be incomplete.
 pub(crate) async fn a_tenant_of_high_priority_gets_four_times_as_much(world: &impl World) {
     let store = world.store();
     let rule = rule(1, Priority::High);
@@ -178,7 +179,7 @@ pub(crate) async fn a_claim_carries_all_that_was_submitted(world: &impl World) {
     assert_eq!(got.payload, vec![0, 255, 1]);
 }
 
-/// Says what it is told to, and remembers who asked.
+/// Filter that returns given decisions and records the requests.
 struct Script {
     answers: Vec<ClaimDecision>,
     asked: Vec<(String, u64)>,
@@ -212,7 +213,7 @@ pub(crate) async fn the_gate_is_asked_in_order_and_obeyed(world: &impl World) {
     assert_eq!(ids(&claim(store, 9).await), ["a-1"], "it stayed first");
 }
 
-// Parked far in the store's time: only the others go.
+// Parked far in the store's time: only the others start.
 pub(crate) async fn a_parked_tenant_lets_others_pass_and_returns_in_time(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 1)).await;
@@ -228,7 +229,7 @@ pub(crate) async fn a_parked_tenant_lets_others_pass_and_returns_in_time(world: 
     assert!(claims.next.is_some(), "somebody returns");
 }
 
-// 10 units: not after 5, but after 15, and in between the tenant's other jobs go.
+// 10 units: not after 5, but after 15, and in between the tenant's other jobs start.
 pub(crate) async fn a_job_does_not_begin_before_its_time(world: &impl World) {
     let store = world.store();
     let unit = world.unit();

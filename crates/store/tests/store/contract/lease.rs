@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use outflow_store::{
-    AllowAll, ClaimedJob, ControlScope, CooldownScope, Defer, HeartbeatResult, JobEnd, JobStore,
-    NewJob, SettleResult, Settlement,
+    ActionStore, AllowAll, ClaimedJob, ControlScope, CooldownScope, DeadLetterStore, Defer,
+    HeartbeatResult, JobEnd, JobQueue, NewJob, SettleResult, Settlement, StoreControl,
 };
 
 use super::{World, ask_as, batch, claim, claim_one, done, ids, jobs, name, settle, submit};
 
 const BOUND: u32 = 3;
 
-// A lease of 10 units, beaten after 6, lives at 12.
+// A lease of 10 units, renewed after 6, is alive at 12.
 pub(crate) async fn a_beat_keeps_a_session_alive(world: &impl World) {
     let store = world.store();
     let lease = world.unit() * 10;
@@ -32,7 +32,7 @@ pub(crate) async fn a_beat_keeps_a_session_alive(world: &impl World) {
     assert_eq!(settled.expect("settled"), [SettleResult::Done]);
 }
 
-// Two of three jobs are held when the lease runs out; they stand before the third again.
+// Two of three jobs are claimed when the lease expires; they are before the third again.
 pub(crate) async fn a_lost_session_is_fenced_and_its_jobs_return_first(world: &impl World) {
     let store = world.store();
     let lease = world.unit() * 10;
@@ -56,7 +56,7 @@ pub(crate) async fn a_lost_session_is_fenced_and_its_jobs_return_first(world: &i
     assert_eq!(again[0].payload, "a-0");
 }
 
-// Returned once, then buried; the other job is not held up.
+// Recovered once, then dead-lettered; the other job is not delayed.
 pub(crate) async fn a_job_that_kills_its_workers_is_buried(world: &impl World) {
     let store = world.store();
     let lease = world.unit() * 5;
@@ -74,7 +74,8 @@ pub(crate) async fn a_job_that_kills_its_workers_is_buried(world: &impl World) {
     assert_eq!(claim_one(store).await.id, name("a-1"));
 }
 
-// Lost with one worker; the next lives through an attempt that fails or is refused, and so might all after it.
+// Lost with one worker; the next survives an attempt that fails or is throttled, and so might all
+// after it.
 pub(crate) async fn an_attempt_that_a_worker_lived_through_clears_its_job(world: &impl World) {
     let (store, lease) = (world.store(), world.unit() * 5);
     let fails = JobEnd::Retry {
@@ -113,7 +114,7 @@ pub(crate) async fn an_attempt_that_a_worker_lived_through_clears_its_job(world:
     }
 }
 
-// Nobody said what came of it, so the outcome says that nobody did.
+// The worker reported no result, so the outcome says so.
 pub(crate) async fn a_job_buried_with_its_worker_tells_why(world: &impl World) {
     let store = world.store();
     let lease = world.unit() * 5;
@@ -144,7 +145,7 @@ pub(crate) async fn reaping_takes_no_more_than_it_is_told(world: &impl World) {
     }
 }
 
-// Of four jobs one is known. The bound is 0: whatever counted as a recovery would be buried.
+// Of four jobs one is known. The bound is 0: any counted recovery would dead-letter its job.
 pub(crate) async fn what_a_session_never_heard_of_goes_back_as_it_was(world: &impl World) {
     let store = world.store();
     let lease = world.unit() * 10;
@@ -195,8 +196,8 @@ pub(crate) async fn one_session_cannot_settle_for_another(world: &impl World) {
     assert_eq!(store.job_counts().await.expect("counted").in_flight, 1);
 }
 
-// Two tenants have two jobs each that are over in 5 units, and one that is not: the lane is refused for a long
-// time with one of them under way, and the other tenant is paused.
+// Two tenants have two jobs each with a deadline in 5 units, and one without. The lane is throttled
+// for long with one of them in flight, and the other tenant is paused.
 pub(crate) async fn a_job_that_is_too_late_ends_though_its_line_stands_still(world: &impl World) {
     let store = world.store();
     let unit = world.unit();

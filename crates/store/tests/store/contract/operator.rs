@@ -1,11 +1,12 @@
-//! Laws of what operators do.
+//! Laws of operator commands.
 
 use std::time::Duration;
 
 use outflow_core::{Priority, Rate, Weight};
 use outflow_store::{
-    ActionStage, ControlScope, DeadLetterFilter, Defer, FinishedQuery, JobEnd, JobStatus, JobStore,
-    PageRequest, SettleResult, TenantRule,
+    ActionStage, ActionStore, ControlScope, DeadLetterFilter, DeadLetterStore, Defer,
+    FinishedQuery, JobEnd, JobQueue, JobStatus, PageRequest, SettleResult, StoreControl,
+    TenantRule, TenantStore,
 };
 
 use super::{
@@ -45,8 +46,8 @@ pub(crate) async fn a_paused_tenant_waits_and_others_go_on(world: &impl World) {
     assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
 }
 
-// The action has jobs with three tenants. One is stopped, and so holds it up until its own are over; another that
-// is stopped has none of it.
+// The action has jobs of three tenants. One tenant is paused, and holds the action up until its
+// jobs are over; another paused tenant has no job of it.
 pub(crate) async fn an_action_tells_how_many_stopped_tenants_hold_it_up(world: &impl World) {
     let store = world.store();
     let all = [jobs("a", 200), jobs("b", 1), jobs("c", 1)].concat();
@@ -71,7 +72,7 @@ pub(crate) async fn an_action_tells_how_many_stopped_tenants_hold_it_up(world: &
     assert_eq!(held().await, (false, 0, false), "nothing of a is left");
 }
 
-// 100 of the paused action stand before the other job: more than any store reads at once.
+// 100 jobs of the paused action are before the other job: more than any store reads at once.
 pub(crate) async fn a_paused_action_does_not_hold_its_tenants_other_jobs(world: &impl World) {
     let store = world.store();
     store
@@ -90,7 +91,7 @@ pub(crate) async fn a_paused_action_does_not_hold_its_tenants_other_jobs(world: 
     assert_eq!(ids(&claim(store, 200).await), expected);
 }
 
-// Three are put off for an hour; two of them are let go.
+// Three are deferred for an hour; two of them are released.
 pub(crate) async fn released_jobs_stand_in_line_again(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 3)).await;
@@ -197,7 +198,7 @@ pub(crate) async fn a_revived_job_does_not_reopen_its_action(world: &impl World)
     assert_eq!(store.job_counts().await.expect("counted").done, 1);
 }
 
-// Closed, and its one job over: whoever tells its end has read it already.
+// Closed, and its one job over: a caller has already read its end.
 pub(crate) async fn a_revived_job_leaves_an_end_that_is_being_told_as_it_is(world: &impl World) {
     let store = world.store();
     let last = last("act", jobs("a", 1));
@@ -229,7 +230,8 @@ pub(crate) async fn a_revived_job_leaves_an_end_that_is_being_told_as_it_is(worl
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-// Of two jobs one failed and the other waits: the action goes on, and the revived job with it.
+// Of two jobs one failed and the other waits: the action is open, and the requeued job is part of
+// it.
 pub(crate) async fn a_revived_job_counts_in_an_action_that_goes_on(world: &impl World) {
     let store = world.store();
     let last = last("act", jobs("a", 2));
@@ -260,8 +262,8 @@ pub(crate) async fn a_revived_job_counts_in_an_action_that_goes_on(world: &impl 
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-// Five fail and three of them are tried anew, one in vain: pages of one, so that some would hold nothing but
-// what is forgotten.
+// Five fail and three of them are requeued, one in vain: pages of one, so that some would hold only
+// forgotten outcomes.
 pub(crate) async fn a_revived_job_has_one_outcome_in_an_action_that_goes_on(world: &impl World) {
     let store = world.store();
     store
@@ -299,7 +301,8 @@ pub(crate) async fn a_revived_job_has_one_outcome_in_an_action_that_goes_on(worl
         of("a-3", JobStatus::Failed),
     ];
     assert_eq!(outcomes().await, [&left[..], &anew].concat());
-    // Once its action is over a letter is revived without it: for the action it has failed.
+    // After the end of its action a dead letter is requeued without it: for the action it has
+    // failed.
     store.close(&name("act")).await.expect("closed");
     assert_eq!(
         store
@@ -342,7 +345,7 @@ pub(crate) async fn statistics_are_forgotten_but_not_while_jobs_are_put_off(worl
     );
 }
 
-// Snapshots are kept for 10 units: of three, at 0, 6 and 12, the last two are left.
+// Samples are kept for 10 units: of three, at 0, 6 and 12, the last two remain.
 pub(crate) async fn snapshots_tell_how_congested_a_tenant_was(world: &impl World) {
     let store = world.store();
     let unit = world.unit();
@@ -373,7 +376,7 @@ pub(crate) async fn snapshots_tell_how_congested_a_tenant_was(world: &impl World
     );
 }
 
-// The action is remembered for 5 units after its end.
+// The action is kept for 5 units after its end.
 pub(crate) async fn tidying_forgets_what_is_too_old(world: &impl World) {
     let store = world.store();
     let unit = world.unit();

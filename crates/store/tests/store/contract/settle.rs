@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use outflow_core::CongestionRule;
 use outflow_store::{
-    ClaimedJob, CooldownScope, DeadLetterFilter, Defer, HeartbeatResult, JobEnd, JobStore, NewJob,
-    SettleResult, Settlement, StoredResult,
+    ActionStore, ClaimedJob, CooldownScope, DeadLetterFilter, DeadLetterStore, Defer,
+    HeartbeatResult, JobEnd, JobQueue, NewJob, SettleResult, Settlement, StoreControl,
+    StoredResult, TenantStore,
 };
 
 use super::{
     World, ask, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
 };
 
-/// An answer and its body.
+/// Makes a stored result with a body.
 fn kept(status: u16) -> StoredResult {
     StoredResult {
         status,
@@ -40,7 +41,7 @@ pub(crate) async fn a_done_job_is_gone_and_counted(world: &impl World) {
     assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
 }
 
-// 10 units: the others go meanwhile, and it stands before those that were submitted after it.
+// 10 units: other jobs start meanwhile, and it is before those submitted after it.
 pub(crate) async fn a_retry_waits_and_then_stands_before_later_jobs(world: &impl World) {
     let store = world.store();
     let unit = world.unit();
@@ -60,7 +61,7 @@ pub(crate) async fn a_retry_waits_and_then_stands_before_later_jobs(world: &impl
     assert_eq!(again.payload, "a-0");
 }
 
-// It may be tried again once.
+// It has one retry.
 pub(crate) async fn a_job_out_of_retries_is_buried_with_its_history(world: &impl World) {
     let store = world.store();
     let mut one = job("a", "x");
@@ -87,7 +88,7 @@ pub(crate) async fn a_job_out_of_retries_is_buried_with_its_history(world: &impl
     assert_eq!((tally.dead, tally.open()), (1, 0));
 }
 
-// It may be tried again once: of two answers the second is told.
+// It has one retry: of two results the second is stored.
 pub(crate) async fn what_came_of_the_last_try_is_kept(world: &impl World) {
     let store = world.store();
     let mut one = job("a", "x");
@@ -199,7 +200,7 @@ pub(crate) async fn a_returned_job_was_never_claimed(world: &impl World) {
     assert_eq!(attempts, [1, 1, 1]);
 }
 
-/// Somebody may have seen the attempt: the next is known by a higher number.
+/// The API may have seen the attempt: the next one has a higher number.
 pub(crate) async fn an_interrupted_job_keeps_its_attempt(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 3)).await;
@@ -237,7 +238,7 @@ pub(crate) async fn a_fixed_put_off_waits_as_long_as_it_says(world: &impl World)
     assert_eq!((again.throttles, again.retries), (1, 0));
 }
 
-// A failure that is put off uses a retry and is no throttle; after the last one the job is buried.
+// A deferred failure uses a retry and is no throttle; after the last one the job is dead-lettered.
 pub(crate) async fn a_failure_that_is_put_off_uses_a_retry(world: &impl World) {
     let store = world.store();
     let unit = world.unit();
@@ -276,7 +277,7 @@ pub(crate) async fn a_failure_that_is_put_off_uses_a_retry(world: &impl World) {
     assert_eq!(history.len(), 2, "{history:?}");
 }
 
-// 10 a second between two tenants is 5 each: the fifth that is put off waits one base and one second.
+// 10 a second between two tenants is 5 each: the fifth deferred job waits one base and one second.
 pub(crate) async fn the_formula_puts_off_by_how_many_are_put_off(world: &impl World) {
     let store = world.store();
     submit(store, jobs("a", 5)).await;

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use outflow_store::{
-    ActionReport, ActionSpec, ActionStage, BatchPosition, ControlScope, DeadLetterFilter, JobEnd,
-    JobOutcome, JobStore, Name, StoredResult, SubmitBatch, SubmitReceipt,
+    ActionReport, ActionSpec, ActionStage, ActionStore, BatchPosition, ControlScope,
+    DeadLetterFilter, DeadLetterStore, JobEnd, JobOutcome, JobQueue, JobStore, Name, StoreControl,
+    StoredResult, SubmitBatch, SubmitReceipt,
 };
 
 use super::{World, batch, claim, claim_one, done, ids, job, jobs, last, name, settle_all, submit};
@@ -153,7 +154,7 @@ async fn outcomes(store: &impl JobStore) -> Vec<JobOutcome> {
     told.expect("read")
 }
 
-/// An action of two jobs, one done and one dead, whose end was told.
+/// Makes an action of two jobs, one done and one dead, whose end was notified.
 async fn over(store: &impl JobStore) {
     store
         .submit(last("act", jobs("a", 2)))
@@ -263,7 +264,7 @@ pub(crate) async fn a_new_job_begins_an_action_that_is_over_anew(world: &impl Wo
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-// One is under way and one waits when it is cancelled: what is left of them does not count any more.
+// One job is in flight and one waits at the cancellation: they no longer count.
 pub(crate) async fn a_cancelled_action_begins_anew_with_a_new_job(world: &impl World) {
     let store = world.store();
     store
@@ -304,7 +305,7 @@ pub(crate) async fn a_full_queue_opens_no_action(world: &impl World) {
     assert_eq!((act(store).await, outcomes(store).await), (before, told));
 }
 
-// The same twice: whoever says once more that no more will come does not begin anything.
+// Twice: closing a closed action opens nothing.
 pub(crate) async fn a_batch_without_jobs_opens_and_closes(world: &impl World) {
     let store = world.store();
     let open = || batch("act", Vec::new());
@@ -319,7 +320,7 @@ pub(crate) async fn a_batch_without_jobs_opens_and_closes(world: &impl World) {
     assert_eq!(stage(store).await, ActionStage::Created);
 }
 
-// Whoever hears that there is no room comes again with the rest, and may close then.
+// A caller that finds the queue full comes again with the rest, and may close then.
 pub(crate) async fn a_full_queue_leaves_the_action_open_for_the_rest(world: &impl World) {
     let store = world.store();
     let last = |queue_max| SubmitBatch {
@@ -338,7 +339,7 @@ pub(crate) async fn waiting_for_a_change_ends_with_a_submission(world: &impl Wor
     let store = world.store();
     let changed = store.changed();
     submit(store, jobs("a", 1)).await;
-    // If it were missed, this would never end; a minute is longer than any machine is slow.
+    // A missed notice would hang this test; a minute is longer than any slow machine needs.
     let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
     assert!(rung.is_ok(), "the bell was missed");
     claim_one(store).await;

@@ -1,7 +1,9 @@
-//! Laws of rules: what a tenant is served by, its own or the usual one.
+//! Laws of rules: a tenant's own rule, or the default one.
 
 use outflow_core::Weight;
-use outflow_store::{ClaimedJob, ControlScope, JobStore, NewJob, TenantReport, TenantRule};
+use outflow_store::{
+    ClaimedJob, ControlScope, JobStore, NewJob, StoreControl, TenantReport, TenantRule, TenantStore,
+};
 
 use super::claim::shares;
 use super::{World, claim, done, jobs, name, settle_all, submit};
@@ -20,7 +22,7 @@ fn bounded(in_flight: u32) -> TenantRule {
     }
 }
 
-/// Jobs that nobody named: a store may have a shorter way for them.
+/// Makes jobs without names: a store may have a faster path for them.
 fn nameless(tenant: &str, count: u32) -> Vec<NewJob> {
     let mut jobs = jobs(tenant, count);
     for job in &mut jobs {
@@ -56,8 +58,8 @@ pub(crate) async fn the_usual_bound_holds_for_whoever_has_no_rule(world: &impl W
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-// 3 are under way when 1 may; when 4 may, one more goes, though nothing has ended meanwhile; when nobody
-// is bounded, all do.
+// 3 are in flight when 1 may be; when 4 may be, one more starts, though nothing has ended; without
+// a bound, all do.
 pub(crate) async fn the_usual_bound_holds_for_jobs_that_wait_already(world: &impl World) {
     let store = world.store();
     submit(store, nameless("a", 9)).await;
@@ -79,7 +81,7 @@ pub(crate) async fn the_usual_bound_holds_for_jobs_that_wait_already(world: &imp
     assert_eq!(claim(store, 9).await.len(), 4);
 }
 
-// 40 turns at 3 : 1, of jobs that were there before anybody said so; then at 1 : 1, one of each begun.
+// 40 turns at 3 : 1, of jobs submitted before the rule; then at 1 : 1, one of each begun.
 pub(crate) async fn the_usual_weight_counts_against_an_own_one(world: &impl World) {
     let store = world.store();
     for tenant in ["own", "usual"] {
@@ -134,7 +136,7 @@ pub(crate) async fn a_rule_that_was_taken_away_gives_way_to_the_usual(world: &im
     assert_eq!(store.tenant(&name("nobody")).await.expect("read"), None);
 }
 
-// A pause is no rule: whoever is stopped is still served as all others afterwards.
+// A pause is no rule: afterwards the default rule still applies.
 pub(crate) async fn a_rule_is_kept_for_a_tenant_without_jobs(world: &impl World) {
     let store = world.store();
     store.set_rule(&name("a"), weighing(5)).await.expect("set");

@@ -1,9 +1,9 @@
-//! The power fails, at every moment at which it matters.
+//! Power cuts at every critical moment.
 //!
-//! A program works on two thousand jobs while `strace` hears what it asks of its disk. From that, every
-//! disk that a power cut could leave is built: what was synced is there, of the rest nothing, everything,
-//! what came first, or any sectors. Each is opened, held against what the program was told by then, and
-//! worked to its end. Then the power fails once more while such a disk is opened.
+//! A program works on two thousand jobs while `strace` records its disk calls. From that, every
+//! disk that a power cut could leave is built: synced writes are there, and of the rest nothing,
+//! everything, a prefix, or any sectors. Each image is opened, compared with the results reported
+//! by then, and worked to its end. Then the power fails once more while such an image is opened.
 
 mod check;
 mod disk_faults;
@@ -22,8 +22,7 @@ use outflow_store::EmbeddedStore;
 use power_cuts::{Left, STORE, Thoroughness, check, cuts, memory};
 use strace::Event;
 
-/// Says to this program, run once more, which directory it is to live in, or where the list of those is
-/// that it is to open.
+/// Variable that passes a child process its directory, or the list of directories to open.
 const LIVES_IN: &str = "OUTFLOW_TEST_LIVES_IN";
 const OPENS: &str = "OUTFLOW_TEST_OPENS";
 
@@ -40,9 +39,9 @@ fn no_power_cut_takes_what_was_told_as_strace_sees_it() {
     );
 }
 
-// The power fails before each of some 145 syncs in eight ways, and while every third of what that leaves is
-// opened, some 45 times each. All of those would be sixty thousand stores and half an hour; three has no
-// part in common with eight, so that each way is met.
+// The power fails before each of some 145 syncs in eight ways, and while every third image is
+// opened, some 45 times each. All of them would be sixty thousand stores and half an hour; three is
+// coprime to eight, so that each way occurs.
 #[test]
 #[ignore = "opens twenty thousand stores"]
 fn stress_no_power_cut_at_any_sync_takes_what_was_told_as_strace_sees_it() {
@@ -73,7 +72,7 @@ fn power_cuts(test: &str, how: Thoroughness) {
             picked.push(left);
         }
         first += 1;
-        // They are large: not many at once.
+        // Images are large: not many at once.
         if picked.len() == 16 {
             second += second_cuts(test, &picked, how);
             picked.clear();
@@ -95,7 +94,7 @@ fn open_all(list: &Path) {
     }
 }
 
-/// Fails the power while images are opened. Answers how many second images there were.
+/// Cuts the power while images are opened. Returns the number of second images.
 fn second_cuts(test: &str, picked: &[Left], how: Thoroughness) -> usize {
     let home = memory();
     let dirs: Vec<PathBuf> = (0..picked.len())

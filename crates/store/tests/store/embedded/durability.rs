@@ -1,4 +1,4 @@
-//! What the embedded store keeps when its process ends, however that happens.
+//! Durability of the embedded store across any end of its process.
 
 mod damaged_files;
 mod lost_files;
@@ -16,8 +16,9 @@ use crate::contract::{
 use crate::support::store_dir::{clock, within};
 use outflow_core::Weight;
 use outflow_store::{
-    ActionStage, AllowAll, ControlScope, DeadLetterFilter, Defer, EmbeddedStore, FinishedQuery,
-    JobEnd, JobStore, StoreError, SubmitBatch, SubmitReceipt, TenantRule,
+    ActionStage, ActionStore, AllowAll, ControlScope, DeadLetterFilter, DeadLetterStore, Defer,
+    EmbeddedStore, FinishedQuery, JobEnd, JobQueue, StoreControl, StoreError, SubmitBatch,
+    SubmitReceipt, TenantRule, TenantStore,
 };
 use outflow_testkit::Process;
 
@@ -28,8 +29,8 @@ fn failed() -> JobEnd {
     }
 }
 
-/// The file with everything in it. Two connections that close at the same instant each leave it to the
-/// other to bring the journal home, and what is damaged then is made whole by the journal.
+/// Reads the database file after a checkpoint. Two connections that close at one instant each leave
+/// the checkpoint to the other, and then the journal would repair the damage.
 fn gathered(file: &Path) -> Vec<u8> {
     let disk = rusqlite::Connection::open(file).expect("a database");
     disk.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -38,13 +39,13 @@ fn gathered(file: &Path) -> Vec<u8> {
     fs::read(file).expect("a file")
 }
 
-/// Opens what must not open.
+/// Opens a store that must be refused.
 fn refused(dir: &Path) -> StoreError {
     let opened = EmbeddedStore::open(dir, clock());
     opened.map(drop).expect_err("it must be refused")
 }
 
-// 200 of one tenant: three pages and a piece of one.
+// 200 of one tenant: three pages and a part of one.
 #[test]
 fn what_waits_is_found_in_order_after_a_restart() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -67,7 +68,8 @@ fn what_waits_is_found_in_order_after_a_restart() {
     });
 }
 
-// It is counted as soon as it ended, and is on its way to the disk, where letters are looked for.
+// A dead letter counts as soon as the job ended, while it is still on its way to the disk, where
+// letters are searched.
 #[test]
 fn a_letter_that_is_counted_is_found_by_whoever_purges() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -151,7 +153,7 @@ fn rules_pauses_actions_names_and_letters_outlive_the_process() {
     });
 }
 
-// Taken back once and buried the second time: a bound of 1.
+// Recovered once and dead-lettered the second time: a bound of 1.
 #[test]
 fn a_job_that_was_claimed_when_the_process_died_is_taken_back() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -182,7 +184,7 @@ fn a_job_that_was_claimed_when_the_process_died_is_taken_back() {
     });
 }
 
-// A span of 10 minutes, of which 4 pass while nobody is there.
+// A span of 10 minutes, of which 4 pass while no process runs.
 #[test]
 fn a_wait_goes_on_while_nobody_is_there() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -246,8 +248,8 @@ fn a_damaged_file_is_refused_and_left_as_it_is() {
     });
 }
 
-// 300 flips of one bit each, in the database and in the journal that a killed process leaves: batches of
-// 25 jobs, so that a batch that is there in part is seen. Whatever is missing is told.
+// 300 flips of one bit each, in the database and in the journal of a killed process: batches of 25
+// jobs, so that a partial batch shows. Every missing job is reported.
 #[test]
 fn a_store_with_a_flipped_bit_is_whole_or_says_that_it_is_not() {
     flip_bits(300);
@@ -259,22 +261,22 @@ fn stress_a_store_with_any_flipped_bit_is_whole_or_says_that_it_is_not() {
     flip_bits(10_000);
 }
 
-/// What became of a store of which one bit was flipped.
+/// State of a store after one bit flip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Flipped {
     Refused,
     /// Every job is there.
     Whole,
-    /// Not all are there, and whoever asks hears of it: a call fails, a job is a dead letter, or the store
-    /// says by itself what befell it.
+    /// Some jobs are missing, and the store reports it: a call fails, a job is a dead letter, or
+    /// the store gives a warning.
     Told,
-    /// The last batch is not there: the bit was of the last frame of the journal, which ends there as if the
-    /// power had failed while it was written.
+    /// The last batch is missing: the bit was in the last frame of the journal, which ends there as
+    /// if the power had failed during the write.
     Shorter,
-    /// All jobs are counted as waiting, and some are never given out: the bit was of the number of a job or
-    /// of its line, by which it is looked for.
+    /// All jobs count as waiting, and some are never claimed: the bit was in the number of a job or
+    /// of its queue, by which the store finds it.
     Stuck,
-    /// The same bit elsewhere, or something else, and nobody says a word.
+    /// Jobs are missing for another reason, and the store reports nothing.
     Silent,
 }
 
@@ -289,7 +291,7 @@ fn flip_bits(flips: usize) {
                 gathered(&files[0]);
             }
         }
-        // As a process that is killed now leaves them.
+        // The files as a process that is killed now leaves them.
         files.clone().map(|file| fs::read(file).expect("a file"))
     });
     let mut seen = Vec::new();
@@ -330,7 +332,7 @@ fn flip_bits(flips: usize) {
         Flipped::Stuck,
     ];
     println!("{:?}", all.map(|what| (what, count(what))));
-    // SQLite has no sum of a number that is another number.
+    // SQLite has no checksum for a number that became another number.
     assert!(count(Flipped::Stuck) <= flips / 1_000, "{seen:?}");
     assert!(all[..3].iter().all(|what| count(*what) > 0), "{seen:?}");
 }
@@ -370,7 +372,7 @@ fn flipped(dir: &Path, database: &[u8]) -> Flipped {
     })
 }
 
-// The first version had no column for what happened to a job that failed.
+// The first version had no column for the errors of a job.
 #[test]
 fn a_store_of_the_first_version_goes_on_and_tells_why_jobs_fail_from_now_on() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -402,7 +404,7 @@ fn a_store_of_the_first_version_goes_on_and_tells_why_jobs_fail_from_now_on() {
     });
 }
 
-// The two numbers stand at bytes 60 and 68 of every SQLite file.
+// The two numbers are at bytes 60 and 68 of every SQLite file.
 #[test]
 fn a_later_version_and_a_foreign_file_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -438,10 +440,10 @@ fn an_ended_store_says_so() {
     });
 }
 
-/// Where the child of a killing finds its store.
+/// Variable that passes the child process its store.
 const CHILD: &str = "OUTFLOW_TEST_STORE";
 
-/// Submits, claims and settles for ever, and says what it was told.
+/// Submits, claims and settles for ever, and prints each result.
 fn live(dir: &Path) {
     within(dir, clock(), async |room| {
         let store = &room.store;
@@ -456,7 +458,7 @@ fn live(dir: &Path) {
     });
 }
 
-// Eight kills at different points of a child's life; 7 come and 5 go in each of its rounds.
+// Eight kills at different points of a child's run; 7 come and 5 go in each of its rounds.
 #[test]
 fn a_killed_process_loses_nothing_that_it_was_told() {
     if let Some(dir) = std::env::var_os(CHILD) {
@@ -492,7 +494,7 @@ fn a_killed_process_loses_nothing_that_it_was_told() {
     }
 }
 
-/// Every job that was told is over or can be claimed, and is counted once.
+/// Asserts that every reported job is over or can be claimed, and counts once.
 async fn all_is_there(store: &EmbeddedStore, (rounds, settled): (BTreeSet<String>, u64)) {
     assert_eq!(store.audit().await.expect("counted"), 0);
     let tally = store.job_counts().await.expect("counted");
@@ -515,7 +517,7 @@ async fn all_is_there(store: &EmbeddedStore, (rounds, settled): (BTreeSet<String
     assert_eq!(open + tally.done, tally.submitted());
 }
 
-// What a tenant sends stands in the file, its key included.
+// The file holds the payloads of tenants, with their keys.
 #[cfg(unix)]
 #[test]
 fn jobs_are_their_owners_alone() {

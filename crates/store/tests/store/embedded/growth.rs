@@ -1,4 +1,4 @@
-//! What a long queue costs the embedded store: printed, and bounded.
+//! Size and speed of the embedded store with a long queue: printed, and bounded.
 
 use std::fs;
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::contract::{claim, done, name, settle_all};
 use crate::support::store_dir::{clock, within};
-use outflow_store::{JobStore, NewJob, SubmitBatch};
+use outflow_store::{JobQueue, NewJob, StoreControl, SubmitBatch};
 
-/// Jobs of ten tenants with a record of 105 bytes, nobody's names.
+/// Makes unnamed jobs of ten tenants with a record of 105 bytes.
 fn records(count: usize) -> Vec<NewJob> {
     let record = |number| {
         let tenant = name(&format!("t{}", number % 10));
@@ -17,7 +17,7 @@ fn records(count: usize) -> Vec<NewJob> {
     (0..count).map(record).collect()
 }
 
-/// What the store's files take.
+/// Returns the size of the store's files.
 fn size(dir: &Path) -> u64 {
     let files = fs::read_dir(dir).expect("a directory");
     files
@@ -25,8 +25,8 @@ fn size(dir: &Path) -> u64 {
         .sum()
 }
 
-// 20,000 jobs of 105 bytes in batches of 100: at most 150 bytes each once they are in the database, and
-// the files do not grow when as many go and come again.
+// 20,000 jobs of 105 bytes in batches of 100: at most 150 bytes each in the database, and the files
+// do not grow when that many jobs go and come again.
 #[test]
 fn a_waiting_job_takes_little_more_than_its_record() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -55,7 +55,7 @@ fn a_waiting_job_takes_little_more_than_its_record() {
     assert!(again <= first + first / 10, "{again} after {first}");
 }
 
-// A million jobs, opened without reading them: the time is printed by whoever runs this with `time`.
+// A million jobs, opened without reading them: run this with `time` for the duration.
 #[test]
 #[ignore = "fills a hundred and fifty megabytes"]
 fn stress_a_million_jobs_are_opened_without_reading_them() {

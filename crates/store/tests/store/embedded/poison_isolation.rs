@@ -1,4 +1,4 @@
-//! A job whose next loss is its last has the process for itself.
+//! A job at its last recovery has the process for itself.
 
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use outflow_store::{
     AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, ControlScope,
-    CooldownScope, JobEnd, JobStore, NewJob, NextJob,
+    CooldownScope, JobEnd, JobQueue, NewJob, NextJob, StoreControl,
 };
 
 use super::contract::run;
 use crate::contract::{ask, ask_as, claim, claim_one, done, ids, job, jobs, name, settle, submit};
 use crate::support::store_dir::Room;
 
-/// Refuses as it is told.
+/// Filter with a fixed decision.
 struct Shut(ClaimDecision);
 
 impl ClaimFilter for Shut {
@@ -22,7 +22,7 @@ impl ClaimFilter for Shut {
     }
 }
 
-/// A job of another lane.
+/// Makes a job of another lane.
 fn letter(tenant: &str, id: &str) -> NewJob {
     NewJob {
         lane: name("post"),
@@ -45,7 +45,7 @@ async fn posted(room: &Room, most: usize) -> Vec<ClaimedJob> {
     asked(room, in_post(most), &mut AllowAll).await.jobs
 }
 
-/// Has so many jobs of the tenant `a` lost with their worker twice, which they may be.
+/// Loses jobs of the tenant `a` with their worker twice, which is their bound.
 async fn suspects(room: &Room, count: u32) {
     submit(&room.store, jobs("a", count)).await;
     for worker in ["w1", "w2"] {
@@ -67,7 +67,7 @@ fn nothing_is_given_out_beside_a_job_on_its_last_chance() {
         for id in ["a-0", "a-1"] {
             let mut alone = claim(&room.store, 9).await;
             while ids(&alone) != [id] {
-                // The others' turn came first; they are not beside it.
+                // The others came first; they do not run next to the suspect.
                 assert!(alone.iter().all(|job| job.recoveries == 0), "{alone:?}");
                 for job in &alone {
                     settle(&room.store, job, done()).await;
@@ -83,7 +83,8 @@ fn nothing_is_given_out_beside_a_job_on_its_last_chance() {
     });
 }
 
-// The process dies with the first of four in hand: it was that one, and the others have another chance.
+// The process dies with the first of four claimed: that job is the culprit, and the others have
+// another chance.
 #[test]
 fn a_job_that_kills_is_buried_and_those_behind_it_are_not() {
     run(async |room| {
@@ -126,8 +127,8 @@ fn a_suspect_waits_until_all_lanes_are_done_and_is_rung_for() {
     });
 }
 
-// Others were held up for three seconds. It gets no permit: after one second more they go on, and it does not hold
-// them up again before thirty seconds are over, and later only if it is asked for.
+// Others waited for three seconds. The suspect gets no permit: after one more second they continue,
+// and it does not block them again for thirty seconds, and later only on demand.
 #[test]
 fn a_suspect_without_a_permit_does_not_stop_the_others() {
     run(async |room| {
@@ -186,7 +187,7 @@ fn a_suspect_whose_tenant_is_parked_or_paused_lets_the_others_go() {
     });
 }
 
-// Whoever gave it back did not try it, and says nothing of it.
+// A caller that returned the job did not attempt it, and proves nothing about it.
 #[test]
 fn a_worker_that_lived_through_an_attempt_clears_its_job() {
     run(async |room| {

@@ -1,17 +1,17 @@
-//! A random history, and a naive store to hold against a real one: all jobs in a list.
+//! Random history, and a naive store to compare with a real one: all jobs in a list.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow_store::{
-    ClaimedJob, ControlScope, CooldownScope, DeadLetterFilter, Defer, JobEnd, JobStore,
-    SettleResult,
+    ActionStore, ClaimedJob, ControlScope, CooldownScope, DeadLetterFilter, DeadLetterStore, Defer,
+    JobEnd, JobQueue, SettleResult, StoreControl,
 };
 use proptest::prelude::*;
 
 use crate::contract::{World, batch, claim, done, job, name, settle};
 
-/// One thing that happens.
+/// One event of a history.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Submit { tenant: u8, count: u8, acts: bool },
@@ -40,7 +40,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Where a job is, in the naive store.
+/// State of a job in the naive store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Waits,
@@ -52,7 +52,7 @@ enum State {
     Cancelled,
 }
 
-/// All jobs in the order in which they came, by tenant.
+/// All jobs in the order of their submission, by tenant.
 #[derive(Default)]
 pub(crate) struct Naive {
     jobs: BTreeMap<String, Vec<(String, bool, State)>>,
@@ -63,7 +63,7 @@ pub(crate) struct Naive {
 }
 
 impl Naive {
-    /// What a restart does to claims of a store of one process: they are taken back.
+    /// Returns all claims, as a restart of a single-process store does.
     pub(crate) fn take_back(&mut self) {
         for job in std::mem::take(&mut self.taken) {
             self.set(job.id.as_str(), State::Waits);
@@ -77,7 +77,7 @@ impl Naive {
         }
     }
 
-    /// Lets those stand in line whose time has come.
+    /// Queues the jobs that are due.
     fn catch_up(&mut self) {
         let now = self.now;
         for job in self.jobs.values_mut().flatten() {
@@ -87,7 +87,7 @@ impl Naive {
         }
     }
 
-    /// The job of a tenant that is next.
+    /// Returns the next job of a tenant.
     fn first(&self, tenant: &str) -> Option<&str> {
         let paused = self.paused;
         let mut may = self
@@ -104,7 +104,7 @@ impl Naive {
     }
 }
 
-/// Lets events happen to both until a restart is asked for; answers what is left.
+/// Applies events to both stores until a restart; returns the position.
 pub(crate) async fn happen(world: &impl World, naive: &mut Naive, events: &[Event]) -> usize {
     let store = world.store();
     for (index, event) in events.iter().enumerate() {
@@ -163,7 +163,7 @@ pub(crate) async fn happen(world: &impl World, naive: &mut Naive, events: &[Even
                 }
                 let theirs = |job: &mut ClaimedJob| job.tenant == name(&tenant);
                 let under_way: Vec<ClaimedJob> = naive.taken.extract_if(.., theirs).collect();
-                // Every other one would begin again, and the rest are done.
+                // Every other one would start again, and the rest are done.
                 for (number, job) in under_way.iter().enumerate() {
                     let (end, settled, state) = match number % 2 {
                         0 => (JobEnd::Returned, SettleResult::Cancelled, State::Cancelled),

@@ -1,6 +1,9 @@
-//! What is done in pieces comes to its end, however many there are.
+//! Operations in pieces complete for any number of pieces.
 
-use outflow_store::{ActionSpec, BatchPosition, ControlScope, FinishedQuery};
+use outflow_store::{
+    ActionSpec, ActionStore, BatchPosition, ControlScope, FinishedQuery, JobQueue, StoreControl,
+    TenantStore,
+};
 use tokio::time::timeout;
 
 use super::*;
@@ -16,7 +19,7 @@ fn of_action(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
     }
 }
 
-// Sets of more than two thousand are shown in pages, of which some are empty once most of it is gone.
+// Sets of more than two thousand come in pages, some of which are empty once most members are gone.
 #[tokio::test]
 async fn an_action_at_thousands_of_places_is_cancelled_and_its_name_is_free() {
     let room = Room::new().await;
@@ -34,8 +37,8 @@ async fn an_action_at_thousands_of_places_is_cancelled_and_its_name_is_free() {
     room.balanced().await;
 }
 
-// Another machine ends what an action that is over has left, as every machine does: whoever cancelled it is told of
-// all of it.
+// Another machine ends the rest of a finished action, as every machine does: the canceller's count
+// includes it.
 #[tokio::test]
 async fn whoever_cancels_is_told_what_others_ended_for_it() {
     let room = Room::new().await;
@@ -49,7 +52,7 @@ async fn whoever_cancels_is_told_what_others_ended_for_it() {
             let ask = FinishedQuery {
                 most: 9,
                 lease: LONG,
-                telling: &[],
+                notifying: &[],
             };
             other.take_finished(ask).await.expect("looked");
         }
@@ -59,7 +62,7 @@ async fn whoever_cancels_is_told_what_others_ended_for_it() {
     room.balanced().await;
 }
 
-/// The action's one job is done.
+/// Claims and finishes the action's one job.
 async fn done_by(room: &Room, action: &str) {
     let submitted = room
         .store
@@ -70,8 +73,8 @@ async fn done_by(room: &Room, action: &str) {
     room.finish(&jobs).await;
 }
 
-// Whoever had its end first was slow; another has told it, and the name has begun and ended anew. That end is still to
-// be told.
+// The first holder of the end was slow; another has notified it, and the name was opened again and
+// ended. That end must still be notified.
 #[tokio::test]
 async fn a_late_teller_does_not_end_the_next_life_of_a_name() {
     let room = Room::new().await;
@@ -80,7 +83,7 @@ async fn a_late_teller_does_not_end_the_next_life_of_a_name() {
         let ask = FinishedQuery {
             most: 9,
             lease,
-            telling: &[],
+            notifying: &[],
         };
         store.take_finished(ask).await.expect("looked").len()
     };
@@ -97,7 +100,8 @@ async fn a_late_teller_does_not_end_the_next_life_of_a_name() {
     assert_eq!(ripe(&quick, LONG).await, 0);
 }
 
-// Nine thousand fields are kept in a table in which a search from the beginning finds nothing once a third is gone.
+// Nine thousand fields are in a hash table in which a scan from the start finds nothing once a
+// third is gone.
 #[tokio::test]
 async fn a_large_session_is_taken_back_to_its_last_job() {
     let room = Room::new().await;
@@ -117,8 +121,8 @@ async fn a_large_session_is_taken_back_to_its_last_job() {
     room.balanced().await;
 }
 
-// A job of it is under way when it is cancelled, and nothing is kept of it for any time: it is known until the job has
-// ended.
+// A job is in flight at the cancellation, and the action has no retention: it stays known until the
+// job has ended.
 #[tokio::test]
 async fn an_action_is_not_forgotten_before_its_jobs_have_ended() {
     let room = Room::new().await;
@@ -149,8 +153,8 @@ async fn an_action_is_not_forgotten_before_its_jobs_have_ended() {
     room.balanced().await;
 }
 
-// Somebody else's value stands in the way of what was held, as if whoever resumes it had died there. Whoever tells ends
-// goes on with it once it is taken for given up.
+// A foreign value blocks the held jobs, as if the resuming process had died there. The next caller
+// that takes ends continues once the resumption counts as abandoned.
 #[tokio::test]
 async fn an_action_that_was_half_resumed_is_resumed_to_the_end() {
     let room = Room::new().await;
@@ -176,8 +180,8 @@ async fn an_action_that_was_half_resumed_is_resumed_to_the_end() {
     room.balanced().await;
 }
 
-// Somebody else's value stands where the places of one action are that was cancelled: another's end is told all the same,
-// and that of the first is told to be in the way when there is nothing else.
+// A foreign value is in the places of one cancelled action: the end of another is still handed out,
+// and the error of the first is returned when there is nothing else.
 #[tokio::test]
 async fn an_action_that_cannot_be_cleaned_keeps_no_others_end_from_being_told() {
     let room = Room::new().await;
@@ -195,7 +199,7 @@ async fn an_action_that_cannot_be_cleaned_keeps_no_others_end_from_being_told() 
     let tell = outflow_store::FinishedQuery {
         most: 9,
         lease: LONG,
-        telling: &[],
+        notifying: &[],
     };
     let ripe = room.store.take_finished(tell).await.expect("told");
     let names: Vec<_> = ripe.iter().map(|report| report.spec.id.as_str()).collect();
@@ -208,8 +212,8 @@ async fn an_action_that_cannot_be_cleaned_keeps_no_others_end_from_being_told() 
     assert!(error.to_string().contains("m:bad"), "{error}");
 }
 
-// Three thousand tenants have used their own limit for an hour: one claim looks at some of them, says that there is more
-// to do at once, and the next goes on behind them until all are parked.
+// Three thousand tenants have used their own limit for an hour: one claim checks some of them and
+// asks to be repeated at once, and the next continues behind them until all are parked.
 #[tokio::test]
 async fn a_claim_looks_at_so_many_who_wait_for_their_own_limit() {
     let room = Room::new().await;
@@ -250,8 +254,8 @@ async fn a_claim_looks_at_so_many_who_wait_for_their_own_limit() {
     room.balanced().await;
 }
 
-// A job that costs more than anything moves its tenant on, and not beyond the numbers in which places are kept: the seats of
-// all others stay as they are.
+// A job of an extreme cost advances its tenant, and not beyond the exact range of places: the slots
+// of all others stay as they are.
 #[tokio::test]
 async fn a_huge_cost_does_not_move_everybody() {
     let room = Room::new().await;
@@ -273,7 +277,7 @@ async fn a_huge_cost_does_not_move_everybody() {
     room.balanced().await;
 }
 
-// Whoever was cancelled while nothing of it was under way is as plain as before.
+// A tenant that was cancelled without claims in flight is as plain as before.
 #[tokio::test]
 async fn a_tenant_that_was_cancelled_goes_the_short_way_again() {
     let room = Room::new().await;

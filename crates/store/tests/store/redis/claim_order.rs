@@ -1,9 +1,9 @@
-//! Whose turn it is.
+//! Order of the tenants.
 
 use std::collections::HashMap;
 
 use outflow_core::{Cost, Priority, Weight};
-use outflow_store::{JobStore, SubmitBatch, TenantRule};
+use outflow_store::{JobQueue, SubmitBatch, TenantRule, TenantStore};
 
 use super::*;
 
@@ -46,7 +46,7 @@ async fn tenants_are_served_by_weight() {
     room.balanced().await;
 }
 
-// A tenant of jobs that cost 5 gets a fifth of the jobs and the same service.
+// A tenant of jobs that cost 5 gets a fifth of the jobs and equal service.
 #[tokio::test]
 async fn service_is_counted_by_cost() {
     let room = Room::new().await;
@@ -96,7 +96,7 @@ async fn classes_of_a_tenant_share_sixteen_to_four_to_one() {
     room.balanced().await;
 }
 
-// The class of its best job multiplies a tenant's claim by four.
+// The class of its best job multiplies a tenant's share by four.
 #[tokio::test]
 async fn a_tenant_with_urgent_work_claims_four_times_as_much() {
     let room = Room::new().await;
@@ -130,7 +130,7 @@ async fn no_tenant_has_more_under_way_than_it_may() {
     room.balanced().await;
 }
 
-// The clock is put where doubles have a resolution of a millionth: places must be brought back.
+// The clock is set where doubles have a resolution of a millionth: places must be rebased.
 #[tokio::test]
 async fn order_holds_after_years_of_service() {
     let room = Room::new().await;
@@ -163,8 +163,8 @@ async fn order_holds_after_years_of_service() {
     room.balanced().await;
 }
 
-// Four jobs end in line because they are too late. The one behind them is claimed and returned, and goes before one that was
-// submitted meanwhile.
+// Four queued jobs end at their deadline. The one behind them is claimed and returned, and goes
+// before one that was submitted meanwhile.
 #[tokio::test]
 async fn a_job_that_comes_back_goes_before_newer_ones_whatever_ended_in_line() {
     let room = Room::new().await;

@@ -1,12 +1,12 @@
-//! What is left of a lane and of its tenants when their jobs are gone, and how it goes.
+//! Removal of a lane and its tenants once their jobs are gone.
 
 use outflow_core::WallTime;
-use outflow_store::{ControlScope, CooldownScope};
+use outflow_store::{ControlScope, CooldownScope, JobQueue, StoreControl};
 
 use super::*;
 
 impl Room {
-    /// Claims a job of the tenant, has it refused for so long, and cancels it.
+    /// Claims a job of the tenant, throttles it, and cancels it.
     async fn refuse(&self, tenant: &str, park: CooldownScope, millis: u64) {
         self.submit(tenant, 1).await;
         let after = Duration::from_millis(millis);
@@ -28,7 +28,7 @@ impl Room {
     }
 }
 
-// Refused for a minute. Plain jobs of a lane that is known already are taken the short way.
+// Throttled for a minute. Plain jobs of a known lane take the fast path.
 #[tokio::test]
 async fn whoever_was_refused_waits_with_jobs_that_come_the_short_way() {
     let room = Room::new().await;
@@ -40,7 +40,7 @@ async fn whoever_was_refused_waits_with_jobs_that_come_the_short_way() {
     room.balanced().await;
 }
 
-// The whole lane waits for 50 ms, then one tenant of another does; nobody has a job there any more.
+// The whole lane waits for 50 ms, then one tenant of another does; neither has a job any more.
 #[tokio::test]
 async fn a_lane_that_only_waits_is_forgotten_when_its_time_is_over() {
     for park in [CooldownScope::Lane, CooldownScope::Tenant] {
@@ -56,7 +56,7 @@ async fn a_lane_that_only_waits_is_forgotten_when_its_time_is_over() {
     }
 }
 
-// 3,000 tenants that owe nothing any more: a claim forgets a thousand of them, and the next ones the rest.
+// 3,000 tenants without debts: a claim forgets a thousand of them, and the next ones the rest.
 #[tokio::test]
 async fn a_claim_forgets_a_bounded_number_of_debts() {
     let room = Room::new().await;

@@ -1,4 +1,4 @@
-//! The store in Redis keeps the contract of a job store, and so it does in Valkey.
+//! The Redis store keeps the contract of a job store, also on Valkey.
 
 use std::time::Duration;
 

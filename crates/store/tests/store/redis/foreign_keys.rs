@@ -1,11 +1,13 @@
-//! Somebody else's value where a key of the queue should be. A step that meets it names it and has changed nothing, or
-//! makes room for itself: in either case no job is lost, and the books balance.
+//! Foreign values in keys of the queue. A step that meets one names it and has changed nothing, or
+//! moves it away: in either case no job is lost, and the audit finds no difference.
 
-use outflow_store::{ActionSpec, BatchPosition, ControlScope, CooldownScope, Defer};
+use outflow_store::{
+    ActionSpec, BatchPosition, ControlScope, CooldownScope, Defer, JobQueue, StoreControl,
+};
 
 use super::*;
 
-/// Keys that steps only write to, or that are not there yet when they do.
+/// Keys that steps only write to, or that do not exist before.
 const KEYS: [&str; 17] = [
     "r:act", "m:act", "o:a", "o:b", "p:api", "d:api", "f:api", "v:api", "h:a", "dead", "names",
     "idle", "who", "lanes", "ripe", "actions", "adue",
@@ -37,7 +39,7 @@ fn every_end(job: &ClaimedJob, nth: usize) -> Settlement {
     end(job, of)
 }
 
-/// Jobs of two tenants, half of them of an action.
+/// Submits jobs of two tenants, half of them of an action.
 async fn submitted(room: &Room, round: usize) -> bool {
     let named = |tenant: &str, n: usize| NewJob {
         id: Some(name(&format!("{tenant}-{round}-{n}"))),
@@ -52,11 +54,12 @@ async fn submitted(room: &Room, round: usize) -> bool {
     room.store.submit(of_action).await.is_ok() && room.store.submit(plain).await.is_ok()
 }
 
-/// A day with the key in the way. Whatever fails names it, and is tried again when it is gone.
+/// Runs all operations with a foreign value in the key. Every failure names the key, and is
+/// repeated without it.
 async fn a_day_with(key: &str) {
     let room = Room::new().await;
     let key = format!("{{outflow}}:{key}");
-    // Unless something of the queue's own is there by now.
+    // Unless the queue's own value is there by now.
     let remove = || {
         let kind = room.server.command(&["TYPE", &key]).expect("asked");
         if kind.trim() == "string" {

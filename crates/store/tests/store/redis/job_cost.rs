@@ -1,13 +1,13 @@
-//! What a job costs the server. The figures are printed; the bounds are loose enough for a busy machine.
+//! Server cost of a job. The figures are printed; the bounds are loose enough for a busy machine.
 
 use std::io::{Read, Write};
 use std::ops::Range;
 
-use outflow_store::{JobStore, SubmitBatch};
+use outflow_store::{JobQueue, StoreControl, SubmitBatch};
 
 use super::*;
 
-/// What a run cost, for each job.
+/// Cost of a run, for each job.
 #[derive(Debug)]
 #[expect(dead_code, reason = "it is printed")]
 struct Figures {
@@ -59,7 +59,7 @@ fn meter(server: &RedisServer) -> Meter {
     }
 }
 
-/// Submits so many jobs of so many tenants, claims and finishes them, in batches.
+/// Submits jobs of several tenants, claims and finishes them, in batches.
 async fn life(room: &Room, jobs: usize, tenants: usize, batch: usize) -> Figures {
     let before = meter(&room.server);
     let mut queued = 0.0;
@@ -102,7 +102,7 @@ async fn submit_some(room: &Room, numbers: Range<usize>, tenants: usize) {
     submitted.expect("submitted");
 }
 
-/// Exact for every number of jobs that fits a test.
+/// Converts a count; exact for every number of jobs that fits a test.
 fn many(jobs: usize) -> f64 {
     u32::try_from(jobs).map(f64::from).expect("fewer")
 }
@@ -158,7 +158,7 @@ async fn stress_what_each_step_costs() {
     }
 }
 
-/// What the least command costs the server: most of it is the way through the network.
+/// Measures the cheapest command: most of its cost is the network.
 fn pings(server: &RedisServer) -> f64 {
     let before = meter(server).cpu;
     let mut wire = std::net::TcpStream::connect(server.address().expect("a port")).expect("a wire");

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use outflow_store::{
-    ActionSpec, AllowAll, ClaimRequest, ControlScope, JobStore, NewJob, SubmitBatch,
+    ActionSpec, ActionStore, AllowAll, ClaimRequest, ControlScope, JobQueue, NewJob, StoreControl,
+    SubmitBatch, TenantStore,
 };
 
 use super::*;
@@ -12,7 +13,7 @@ fn lane(number: usize) -> Name {
     name(&format!("lane-{number:04}"))
 }
 
-/// One job of a tenant in each of these lanes, as one action.
+/// Makes one job of a tenant in each of these lanes, as one action.
 fn spread(tenant: &str, action: &str, lanes: std::ops::Range<usize>) -> SubmitBatch {
     let job = |number| NewJob::new(name(tenant), lane(number), Bytes::from("x"));
     SubmitBatch {
@@ -34,7 +35,8 @@ async fn claimed(store: &RedisStore, number: usize) -> Vec<ClaimedJob> {
     claims.expect("claimed").jobs
 }
 
-// 1,100 lanes are a piece of a thousand and some of the next. The action has a job in the last alone.
+// 1,100 lanes are a piece of a thousand and some of the next. The action has a job only in the last
+// lane.
 #[tokio::test]
 async fn a_tenant_goes_on_in_every_lane_however_many_there_are() {
     let room = Room::new().await;
@@ -48,7 +50,7 @@ async fn a_tenant_goes_on_in_every_lane_however_many_there_are() {
         .await
         .expect("taken");
     room.store.pause(&tenant).await.expect("paused");
-    // Whoever asks takes it out of the order; it is put there again by the resumption alone.
+    // A claim takes the tenant out of the order; only the resumption puts it back.
     for number in 0..1_100 {
         assert!(claimed(&room.store, number).await.is_empty(), "{number}");
     }
@@ -67,7 +69,7 @@ async fn a_tenant_goes_on_in_every_lane_however_many_there_are() {
     room.balanced().await;
 }
 
-// One job at once, in whichever lane: each that ends lets the next go, up to the last.
+// One job at once, in any lane: each that ends lets the next start, up to the last.
 #[tokio::test]
 async fn a_bound_that_has_room_again_wakes_the_last_lane_too() {
     let room = Room::new().await;

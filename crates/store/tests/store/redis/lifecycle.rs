@@ -1,13 +1,13 @@
-//! A job's life: taken, given out, over.
+//! Life of a job: submitted, claimed, settled.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_core::WallTime;
 use outflow_store::{
-    ActionSpec, ActionStage, BatchPosition, ControlScope, CooldownScope, DeadLetterFilter,
-    FinishedQuery, HeartbeatResult, JobEnd, JobStatus, JobStore, SettleResult, StoredResult,
-    SubmitBatch, SubmitReceipt,
+    ActionSpec, ActionStage, ActionStore, BatchPosition, ControlScope, CooldownScope,
+    DeadLetterFilter, DeadLetterStore, FinishedQuery, HeartbeatResult, JobEnd, JobQueue, JobStatus,
+    SettleResult, StoreControl, StoredResult, SubmitBatch, SubmitReceipt, TenantStore,
 };
 
 use super::*;
@@ -243,7 +243,8 @@ async fn a_lost_session_is_fenced_and_its_jobs_return() {
         .await
         .expect("settled");
     assert_eq!(late, [SettleResult::Fenced]);
-    // It begins anew under the same name before anybody has reaped: what it had is not its own any more.
+    // The session starts again under its name before any reap: its old claims are no longer its
+    // own.
     room.store
         .claim(ask("old", Duration::from_secs(30)), &mut AllowAll)
         .await
@@ -494,7 +495,8 @@ async fn a_cancelled_action_ends_what_waits_and_counts_what_is_under_way() {
     room.balanced().await;
 }
 
-// Somebody died while it ended the jobs of an action: a place of them is left, which is looked at first.
+// A process died while it ended the jobs of an action: one of its places is left, which is checked
+// first.
 #[tokio::test]
 async fn a_name_is_cleaned_before_a_batch_uses_it_again() {
     let room = Room::new().await;

@@ -1,6 +1,9 @@
-//! What is no job of ours, where a job should be: it is set aside, and everybody behind it goes on.
+//! Malformed entries in a job's place: the store sets them aside, and all jobs behind them
+//! continue.
 
-use outflow_store::{ControlScope, DeadLetterFilter, JobStore};
+use outflow_store::{
+    ControlScope, DeadLetterFilter, DeadLetterStore, JobQueue, StoreControl, TenantStore,
+};
 
 use super::*;
 
@@ -13,7 +16,7 @@ fn set_aside(room: &Room) -> String {
     room.server.command(&["EVAL", kept, "0"]).expect("kept")
 }
 
-// Something foreign waits for its time before a job that does, too.
+// A foreign entry is also delayed, before a delayed job.
 #[tokio::test]
 async fn a_foreign_entry_does_not_keep_others_from_their_time() {
     let room = Room::new().await;
@@ -87,7 +90,7 @@ async fn a_foreign_entry_does_not_keep_a_tenant_from_being_cancelled() {
     assert_eq!(payloads(&room.claim(9).await.jobs), ["b-0"]);
 }
 
-// Somebody deletes the list of one tenant; with a bound the same happens on the long way.
+// An operator deletes the list of one tenant; with a bound the general path handles it.
 #[tokio::test]
 async fn a_list_that_is_gone_is_told_once_and_others_go_on() {
     for bound in [None, Some(1_000)] {
@@ -119,7 +122,7 @@ async fn a_list_that_is_gone_is_told_once_and_others_go_on() {
     }
 }
 
-/// A job that must begin before the next century.
+/// Makes a job with a deadline in the next century.
 fn with_deadline(tenant: &str, n: usize) -> NewJob {
     NewJob {
         deadline: Some(outflow_core::WallTime::from_unix_secs(4_000_000_000)),
@@ -127,8 +130,8 @@ fn with_deadline(tenant: &str, n: usize) -> NewJob {
     }
 }
 
-// Flags that promise more than there is, nothing at all, and a plain flag without a name; on the short way, among jobs with
-// deadlines, and where costs differ.
+// Flags that promise more than there is, nothing at all, and a plain flag without a name; on the
+// fast path, among jobs with deadlines, and where costs differ.
 #[tokio::test]
 async fn a_damaged_record_keeps_no_other_job_from_going() {
     let costly = |tenant: &str, n| NewJob {
@@ -171,7 +174,7 @@ async fn a_damaged_record_keeps_no_other_job_from_going() {
     }
 }
 
-// What came back is gone: its count is set right as well, or the lane would stop at it for ever.
+// The returned jobs are gone: their count is corrected as well, or the lane would stop for ever.
 #[tokio::test]
 async fn a_set_that_is_gone_is_told_once_and_others_go_on() {
     let room = Room::new().await;
@@ -198,7 +201,7 @@ async fn a_set_that_is_gone_is_told_once_and_others_go_on() {
     room.balanced().await;
 }
 
-// The outcomes of its action are somebody else's value: the letter stands in line again all the same.
+// The outcomes of its action are a foreign value: the dead letter is requeued nevertheless.
 #[tokio::test]
 async fn a_letter_is_revived_though_its_outcome_is_somebody_elses() {
     let room = Room::new().await;

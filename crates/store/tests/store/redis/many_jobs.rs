@@ -1,17 +1,18 @@
-//! Tenants, statistics, and everything that concerns many jobs at once.
+//! Tenants, statistics, and operations on many jobs.
 
 use std::time::Duration;
 
 use outflow_core::{CongestionRule, WallTime};
 use outflow_store::{
-    ActionSpec, ActionStage, ControlScope, DeadLetterFilter, Defer, FinishedQuery, JobEnd,
-    JobStore, PageRequest, SettleResult, SubmitBatch,
+    ActionSpec, ActionStage, ActionStore, ControlScope, DeadLetterFilter, DeadLetterStore, Defer,
+    FinishedQuery, JobEnd, JobQueue, PageRequest, SettleResult, StoreControl, SubmitBatch,
+    TenantStore,
 };
 
 use super::*;
 
-// The worked example of the congestion rule: at 2 a second for each of two tenants, the second of them
-// waits one second more than the first.
+// The worked example of the congestion rule: at 2 a second for each of two tenants, the second of
+// them waits one second more than the first.
 #[tokio::test]
 async fn a_job_without_room_is_put_off_by_the_formula_and_released_early() {
     let room = Room::new().await;
@@ -207,7 +208,7 @@ async fn an_action_out_of_time_fails_until_it_is_told() {
     room.balanced().await;
 }
 
-// Names with everything that keys are made of.
+// Names with every character that keys use.
 #[tokio::test]
 async fn no_two_names_share_a_key() {
     let room = Room::new().await;
@@ -249,7 +250,7 @@ async fn no_two_names_share_a_key() {
 async fn whoever_waits_hears_of_a_submission_on_another_machine() {
     let room = Room::new().await;
     let other = connect(&room.server).await;
-    // The first rings because the ear was just opened.
+    // The first notice comes from the new subscription.
     room.store.changed().await;
     let waiting = room.store.changed();
     let submitted = other.submit(SubmitBatch::from_jobs(vec![job("a", 0)]));
@@ -258,13 +259,13 @@ async fn whoever_waits_hears_of_a_submission_on_another_machine() {
         .await
         .expect("heard");
     submitted.expect("submitted");
-    // Nothing happens: nothing rings.
+    // Without a change there is no notice.
     let silence = tokio::time::timeout(Duration::from_millis(50), room.store.changed()).await;
     assert!(silence.is_err());
 }
 
-/// Has this many tenants a job each, of an action, some of which fail, and forgets all of it once its time is
-/// over. Answers the keys that are left.
+/// Gives each tenant a job of an action, fails some of them, and collects all garbage once its time
+/// is over. Returns the remaining keys.
 async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
     let store = &room.store;
     let action = ActionSpec {
@@ -307,13 +308,13 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
     let purged = store.purge(&DeadLetterFilter::Action(name("mail"))).await;
     assert!(purged.expect("purged") >= 1);
     store.mark_notified(&name("mail")).await.expect("told");
-    // Tenants without work are remembered for an hour: it is over for them.
+    // Idle tenants are kept for an hour: this ends it for them.
     let age = "for _, name in ipairs(redis.call('ZRANGE', '{outflow}:idle', 0, -1)) do
           redis.call('ZINCRBY', '{outflow}:idle', -3600000000, name)
         end return redis.call('ZCARD', '{outflow}:idle')";
     let idle = room.server.command(&["EVAL", age, "0"]).expect("aged");
     assert_eq!(idle, tenants.to_string(), "all of them have nothing to do");
-    // Longer than anything of the action is remembered.
+    // Longer than any data of the action is kept.
     tokio::time::sleep(Duration::from_millis(5)).await;
     let mut went = 0;
     loop {
@@ -332,8 +333,9 @@ async fn keys_after(room: &Room, round: usize, tenants: usize) -> String {
     room.server.command(&["EVAL", script, "0"]).expect("keys")
 }
 
-// What remains is of the queue itself, and the lease of a session that lives: nothing of fifty tenants, of
-// their actions, their names or their history. Three times, since what is left of one round may show in the next.
+// Only keys of the queue itself and the lease of a live session remain: nothing of fifty tenants,
+// of their actions, their names or their history. Three rounds, since leftovers of one may show in
+// the next.
 #[tokio::test]
 async fn what_is_over_leaves_no_keys_behind() {
     let room = Room::new().await;
@@ -353,7 +355,7 @@ async fn stress_what_is_over_of_a_hundred_thousand_tenants_leaves_no_keys_behind
     room.balanced().await;
 }
 
-// Two machines that work at once: every job is done once.
+// Two machines work at once: every job is done once.
 #[tokio::test]
 async fn two_machines_share_the_work_and_nothing_is_done_twice() {
     let server = RedisServer::start(ServerOptions::default()).expect("a server");

@@ -1,11 +1,14 @@
-//! Limits that machines share, where jobs of several costs and lanes meet, or do not go.
+//! Shared limits with jobs of several costs and lanes, and with jobs that do not start.
 
 use outflow_core::{Cost, CountBy, Rate, WallTime};
-use outflow_store::{ActionSpec, ControlScope, DeadLetterFilter, SharedLimit, TenantRule};
+use outflow_store::{
+    ActionSpec, ControlScope, DeadLetterFilter, DeadLetterStore, JobQueue, SharedLimit,
+    StoreControl, TenantRule, TenantStore,
+};
 
 use super::*;
 
-/// So many in so many milliseconds for everybody, and that far ahead.
+/// Makes a shared limit of some units per milliseconds, with a horizon.
 fn plan((units, millis): (u64, u64), horizon: u64) -> SharedLimits {
     let rate = Rate::new(units, Duration::from_millis(millis));
     SharedLimits {
@@ -26,7 +29,7 @@ async fn submit(room: &Room, jobs: Vec<NewJob>) {
         .expect("submitted");
 }
 
-/// Jobs of a lane and tenant, each of this cost.
+/// Makes jobs of a lane and tenant, each of this cost.
 fn of(lane: &str, tenant: &str, (many, cost): (usize, u64)) -> Vec<NewJob> {
     let job = |n| NewJob {
         lane: name(lane),
@@ -36,8 +39,8 @@ fn of(lane: &str, tenant: &str, (many, cost): (usize, u64)) -> Vec<NewJob> {
     (0..many).map(job).collect()
 }
 
-// The first job that costs anything comes when its time is over: it ends, and nothing else happens. A tenant with
-// a limit of its own has it in the same claim as others go.
+// The first costly job comes after its deadline: it ends, and nothing else happens. A tenant with a
+// limit of its own gets it in the claim in which others start.
 #[tokio::test]
 async fn a_dear_job_that_does_not_go_leaves_no_trace() {
     let room = Room::new().await;
@@ -70,7 +73,7 @@ async fn a_dear_job_that_does_not_go_leaves_no_trace() {
     assert_eq!(settled, vec![SettleResult::Done; 3]);
 }
 
-// The same with jobs whose action is paused: they are held, and go when it goes on.
+// Now with jobs whose action is paused: they are held, and start after the resumption.
 #[tokio::test]
 async fn a_dear_job_of_a_paused_action_is_held_whole() {
     let room = Room::new().await;
@@ -96,8 +99,8 @@ async fn a_dear_job_of_a_paused_action_is_held_whole() {
     room.balanced().await;
 }
 
-// Two lanes with 20/s each and a thousand together, one of them with jobs that cost two: both are asked in turn
-// for two seconds, and both use what they may.
+// Two lanes with 20/s each and a thousand together, one of them with jobs that cost two: claims
+// alternate for two seconds, and both use their limits fully.
 #[tokio::test]
 async fn dear_jobs_of_one_lane_go_beside_plain_ones_of_another() {
     let room = Room::new().await;
@@ -127,8 +130,8 @@ async fn dear_jobs_of_one_lane_go_beside_plain_ones_of_another() {
     room.balanced().await;
 }
 
-// Ten a second, of which all are used for a second and a half ahead; then the same limit is thirty in three
-// seconds. What was used before it was known for so long counts as all.
+// Ten a second, all used for a second and a half ahead; then the limit becomes thirty in three
+// seconds. Usage before the longer window was known counts as all.
 #[tokio::test]
 async fn a_window_that_becomes_longer_begins_closed() {
     let room = Room::new().await;
@@ -149,7 +152,8 @@ fn decided(claims: &ClaimBatch) -> Duration {
     claims.decided.expect("the server's time")
 }
 
-// A thousand in a tenth of a second, of which few are used, for two seconds: what left the window is forgotten.
+// A thousand in a tenth of a second, of which few are used, for two seconds: starts outside the
+// window are forgotten.
 #[tokio::test]
 async fn what_left_its_window_is_forgotten_while_a_limit_is_in_use() {
     let room = Room::new().await;
@@ -168,8 +172,8 @@ async fn what_left_its_window_is_forgotten_while_a_limit_is_in_use() {
     assert!((1..=30).contains(&runs), "{runs} runs");
 }
 
-// An action, its lane and its tenant share a name, and the keys of all three begin with the same words. A job fails,
-// is revived and done, the action is told and forgotten, and the lane goes on.
+// An action, its lane and its tenant share a name, so the keys of all three begin alike. A job
+// fails, is requeued and done, the action is notified and removed, and the lane continues.
 #[tokio::test]
 async fn an_action_may_have_the_name_of_its_lane() {
     let room = Room::new().await;

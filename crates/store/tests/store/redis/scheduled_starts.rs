@@ -1,7 +1,7 @@
-//! Limits that machines share: no window holds more than it may.
+//! Shared limits: no window exceeds its limit.
 
 use outflow_core::{CountBy, Rate};
-use outflow_store::{JobStore, SharedLimit, SubmitBatch, TenantRule};
+use outflow_store::{JobQueue, SharedLimit, StoreControl, SubmitBatch, TenantRule, TenantStore};
 
 use super::*;
 
@@ -17,14 +17,14 @@ fn plan(lane: &[(u64, u64)]) -> SharedLimits {
     SharedLimits {
         limits: (0..).zip(lane.iter().copied()).map(limit).collect(),
         guard: GUARD,
-        // A loaded machine asks again this late.
+        // A loaded machine claims again this late.
         horizon: Duration::from_millis(300),
     }
 }
 
 const GUARD: Duration = Duration::from_millis(25);
 
-/// A start as the server's clock would show it, in microseconds, and its cost.
+/// Start on the server's clock in microseconds, and its cost.
 type Start = (u64, u64);
 
 fn most_in_window(starts: &mut [Start], window: u64) -> u64 {
@@ -38,7 +38,7 @@ fn most_in_window(starts: &mut [Start], window: u64) -> u64 {
     starts.iter().map(|(at, _)| within(*at)).max().unwrap_or(0)
 }
 
-/// Claims as a worker does until the jobs are gone: what was given out, when it is to start.
+/// Claims as a worker does until no jobs are left: the starts with their tenants.
 async fn drain(store: &RedisStore, session: &str, plan: &SharedLimits) -> Vec<(Start, Name)> {
     drain_lane(store, (session, "api"), plan).await
 }
@@ -64,7 +64,8 @@ async fn drain_lane(
     starts
 }
 
-// Three machines, two limits at once: 20 in 200 ms and 60 in 800 ms. 150 jobs take about two seconds.
+// Three machines, two limits at once: 20 in 200 ms and 60 in 800 ms. 150 jobs take about two
+// seconds.
 #[tokio::test]
 async fn no_window_holds_more_starts_than_its_limit_on_three_machines() {
     let room = Room::new().await;
@@ -95,7 +96,8 @@ async fn no_window_holds_more_starts_than_its_limit_on_three_machines() {
     room.balanced().await;
 }
 
-// 30 jobs each at the usual 25 in 250 ms and at 50 of one's own: both use all of theirs, and neither more.
+// 30 jobs each at the default 25 in 250 ms and at an own 50: both use all of theirs, and neither
+// more.
 #[tokio::test]
 async fn each_tenant_keeps_to_its_own_rate() {
     let room = Room::new().await;
@@ -120,8 +122,8 @@ async fn each_tenant_keeps_to_its_own_rate() {
     }
 }
 
-// The lane allows 100 in 200 ms, and each of two tenants 10 in 250: they are what binds. Their starts are known
-// ahead all the same, by most of the 100 ms, or a busy worker would come late for each.
+// The lane allows 100 in 200 ms, and each of two tenants 10 in 250, which bind. Their starts are
+// still known ahead, by most of the 100 ms, or a busy worker would come late for each.
 #[tokio::test]
 async fn a_start_is_known_ahead_where_the_tenants_own_limit_binds() {
     let room = Room::new().await;
@@ -142,7 +144,7 @@ async fn a_start_is_known_ahead_where_the_tenants_own_limit_binds() {
         ahead.extend(claims.jobs.iter().map(|job| job.starts_in));
         tokio::time::sleep(claims.next.unwrap_or_default()).await;
     }
-    // The first claim finds room for four of each at once, from now on; the others follow one by one.
+    // The first claim has quota for four of each at once; the others follow one by one.
     let short = ahead
         .iter()
         .skip(8)
@@ -151,8 +153,8 @@ async fn a_start_is_known_ahead_where_the_tenants_own_limit_binds() {
     room.balanced().await;
 }
 
-// A tenant that is held back by its own limit does not keep the lane for itself: 5 in 500 ms for one, the rest
-// of 50 in 500 ms for another that has none.
+// A tenant that waits for its own limit does not block the lane: 5 in 500 ms for one, the rest of
+// 50 in 500 ms for another without a limit.
 #[tokio::test]
 async fn who_waits_for_a_limit_of_its_own_lets_others_go_before() {
     let room = Room::new().await;
@@ -178,7 +180,7 @@ async fn who_waits_for_a_limit_of_its_own_lets_others_go_before() {
     assert_eq!(starts, [0, 100, 200, 300, 400]);
 }
 
-// Costs of 1 and 4 against 10 in 200 ms: what counts is their sum.
+// Costs of 1 and 4 against 10 in 200 ms: their sum counts.
 #[tokio::test]
 async fn a_window_is_counted_by_cost() {
     let room = Room::new().await;
@@ -196,7 +198,8 @@ async fn a_window_is_counted_by_cost() {
     room.balanced().await;
 }
 
-// Twelve jobs of 10 against 50 in 200 ms: five of them fill a window, and the last goes after eleven fifths of it.
+// Twelve jobs of 10 against 50 in 200 ms: five of them fill a window, and the last starts after
+// eleven fifths of it.
 #[tokio::test]
 async fn jobs_that_cost_the_same_use_all_of_a_limit() {
     let room = Room::new().await;
@@ -213,7 +216,7 @@ async fn jobs_that_cost_the_same_use_all_of_a_limit() {
     assert!(took <= ideal + ideal / 5, "{took} of {ideal}");
 }
 
-// Ten in 200 ms for two lanes, of which one has jobs of 1 and the other, a little later, jobs of 4.
+// Ten in 200 ms for two lanes: one has jobs of 1 and the other, a little later, jobs of 4.
 #[tokio::test]
 async fn a_lane_without_costs_counts_for_one_that_has_them() {
     let room = Room::new().await;
@@ -240,8 +243,8 @@ async fn a_lane_without_costs_counts_for_one_that_has_them() {
     room.balanced().await;
 }
 
-// 30 in a window of 1.5 s, 70 jobs of two machines: a window's worth goes within a second, and the next when
-// it has left the window. The runs in which it is remembered cost a thousandth of the window.
+// 30 in a window of 1.5 s, 70 jobs of two machines: a window's worth starts within a second, and
+// the next when it has left the window. The stored runs cost a thousandth of the window.
 #[tokio::test]
 async fn a_quantity_for_longer_than_a_second_is_used_within_one() {
     let room = Room::new().await;
@@ -264,7 +267,7 @@ async fn a_quantity_for_longer_than_a_second_is_used_within_one() {
     room.balanced().await;
 }
 
-// What is remembered of a long window survives claims one at a time, and is forgotten with it.
+// The usage of a long window survives claims one at a time, and is forgotten with it.
 #[tokio::test]
 async fn what_was_used_of_a_long_window_is_remembered_as_long_as_it_counts() {
     let room = Room::new().await;
@@ -289,8 +292,8 @@ async fn what_was_used_of_a_long_window_is_remembered_as_long_as_it_counts() {
     assert!((1_200..=5_000).contains(&left), "{left}");
 }
 
-// Of ten jobs only every other can go any more. The others leave no gap in what five in 1.2 s allow, whether
-// their turn came before or after.
+// Of ten jobs only every other can still start. The others leave no gap in the five in 1.2 s,
+// wherever they are in the order.
 #[tokio::test]
 async fn jobs_that_do_not_go_use_nothing_of_a_limit() {
     let room = Room::new().await;

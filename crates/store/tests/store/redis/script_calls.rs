@@ -1,11 +1,11 @@
-//! Functions and scripts, the short way and the long one: whichever is taken, the same happens.
+//! Functions and scripts, fast and general path: all have equal results.
 
-use outflow_store::{JobStore, SubmitBatch, SubmitReceipt, TenantRule};
+use outflow_store::{JobQueue, StoreControl, SubmitBatch, SubmitReceipt, TenantRule, TenantStore};
 use outflow_testkit::Keep;
 
 use super::*;
 
-/// Claims and finishes everything, seven at a time; whose job went when.
+/// Claims and finishes everything, seven at a time; returns the tenants in order.
 async fn drained(store: &RedisStore) -> Vec<String> {
     let mut order = Vec::new();
     loop {
@@ -36,8 +36,8 @@ pub(super) fn calls(server: &RedisServer, command: &str) -> u64 {
         .map_or(0, |calls| calls.parse().expect("a number"))
 }
 
-// Three tenants of different weights and lengths, so that they leave at different times; a bound that is
-// never reached sends the second store the long way.
+// Three tenants of different weights and lengths, so that they leave at different times; a bound
+// that is never reached sends the second store to the general path.
 #[tokio::test]
 async fn the_long_way_leads_to_the_same_as_the_short_one() {
     let (short, long) = (Room::new().await, Room::new().await);
@@ -66,8 +66,9 @@ async fn the_long_way_leads_to_the_same_as_the_short_one() {
     assert_eq!(short.await.expect("tally"), long.await.expect("tally"));
 }
 
-// Tenants come, leave while others wait and return before and after what they owe is forgotten; of b two classes
-// come at once. The usual bound, which is never reached, sends the second store the long way.
+// Tenants come, leave while others wait and return before and after their debts are forgotten; two
+// classes of b come at once. The default bound, which is never reached, sends the second store to
+// the general path.
 #[tokio::test]
 async fn whoever_comes_anew_gets_the_same_seat_on_either_way() {
     let (short, long) = (Room::new().await, Room::new().await);
@@ -117,7 +118,7 @@ async fn whoever_comes_anew_gets_the_same_seat_on_either_way() {
     }
 }
 
-// A user who may do everything but have functions.
+// A user with all permissions except functions.
 #[tokio::test]
 async fn whoever_may_not_have_functions_gets_scripts() {
     let room = Room::new().await;
@@ -141,7 +142,7 @@ async fn whoever_may_not_have_functions_gets_scripts() {
     assert!(calls(&room.server, "evalsha") > 5);
 }
 
-// Whoever has no rule is served by the usual one, on whichever machine it was set, and after a restart.
+// The default rule applies to all tenants without their own, on any machine, and after a restart.
 #[tokio::test]
 async fn the_usual_rule_holds_for_all_machines() {
     let mut room = Room::with(ServerOptions {
@@ -168,7 +169,7 @@ async fn the_usual_rule_holds_for_all_machines() {
     assert_eq!(report.expect("known").rule, rule);
 }
 
-// Whoever set it died before all were woken: whoever sets the same again wakes them.
+// The setting process died before all tenants were woken: setting the rule again wakes them.
 #[tokio::test]
 async fn a_usual_rule_that_was_half_set_is_set_to_the_end() {
     let room = Room::new().await;
@@ -218,7 +219,7 @@ async fn a_queue_of_another_layout_is_left_alone() {
     );
 }
 
-// 9,000 tenants in one batch, with and without names: more than a script can lay side by side.
+// 9,000 tenants in one batch, with and without names: more than fits on a script's stack.
 #[tokio::test]
 async fn the_largest_batches_are_answered() {
     let room = Room::new().await;

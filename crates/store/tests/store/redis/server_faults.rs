@@ -1,9 +1,11 @@
-//! A server that dies, stands still, fills up, forgets, or is not what it should be.
+//! Servers that die, freeze, fill up, lose data, or hold unexpected data.
 
 use std::time::Duration;
 
 use outflow_core::{CountBy, Rate};
-use outflow_store::{JobStore, RedisOptions, ReplicaWait, SettleResult, SharedLimit, SubmitBatch};
+use outflow_store::{
+    JobQueue, RedisOptions, ReplicaWait, SettleResult, SharedLimit, StoreControl, SubmitBatch,
+};
 use outflow_testkit::Keep;
 
 use super::*;
@@ -28,7 +30,7 @@ async fn what_was_answered_outlives_a_kill() {
     let jobs = room.claim(40).await.jobs;
     room.finish(&jobs[..20]).await;
     room.server.restart().expect("restarted");
-    // The old connection is gone; the first call may find that out.
+    // The old connection is gone; the first call may report that.
     let first = room.store.job_counts().await;
     if let Err(error) = first {
         assert!(error.is_passing(), "{error}");
@@ -66,7 +68,7 @@ async fn a_server_that_is_away_is_said_to_be_and_found_again() {
     room.balanced().await;
 }
 
-// A call of 300 ms against a server that stands still: it ends in doubt, and asking again settles it.
+// A call of 300 ms to a frozen server: its result is doubtful, and repeating it settles it.
 #[tokio::test]
 async fn a_server_that_stands_still_leaves_doubt_and_no_second_job() {
     let mut server = RedisServer::start(ServerOptions::default()).expect("a server");
@@ -112,7 +114,7 @@ async fn a_server_that_stands_still_leaves_doubt_and_no_second_job() {
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-/// Looks every tenth of a second until the queue has begun anew; every look says that it was lost.
+/// Polls every tenth of a second until the queue is reinitialized; every poll reports the loss.
 async fn until_begun_anew(store: &RedisStore) {
     let begun = async {
         while let Err(error) = store.job_counts().await {
@@ -146,7 +148,7 @@ fn ten_in_150_ms() -> SharedLimits {
     }
 }
 
-/// What was used of the limit is not known: the longest window passes first.
+/// Asserts that the limit stays closed for its longest window, since its usage is unknown.
 async fn is_closed_for_a_window(store: &RedisStore) {
     let claims = claim(store, "worker", 5, Some(ten_in_150_ms())).await;
     assert!(claims.jobs.is_empty());
@@ -155,7 +157,7 @@ async fn is_closed_for_a_window(store: &RedisStore) {
     assert!(!claims.jobs.is_empty());
 }
 
-// Everybody has two seconds to hear of it.
+// Every caller has two seconds to see the loss.
 #[tokio::test]
 async fn an_emptied_server_is_a_loss_and_not_an_end() {
     let room = Room::new().await;
@@ -187,7 +189,7 @@ async fn who_does_not_want_to_wait_begins_anew_at_once() {
     is_closed_for_a_window(&room.store).await;
 }
 
-// The same worker holds the first claim of both queues; it ends the one that is gone.
+// One worker holds the first claim of both queues; it settles the lost one.
 #[tokio::test]
 async fn a_claim_of_a_lost_queue_is_fenced_in_the_next() {
     let room = Room::new().await;
@@ -207,7 +209,7 @@ async fn a_claim_of_a_lost_queue_is_fenced_in_the_next() {
     room.balanced().await;
 }
 
-// Nobody is left who was there before, and only the functions tell that somebody was.
+// No earlier process is left, and only the functions prove that there was one.
 #[tokio::test]
 async fn who_finds_an_emptied_server_waits_for_a_window() {
     let room = Room::new().await;
@@ -222,8 +224,8 @@ async fn who_finds_an_emptied_server_waits_for_a_window() {
     is_closed_for_a_window(&newcomer).await;
 }
 
-// A machine that starts after the loss makes the queue anew and knows of nothing; the one that was there
-// joins it, and what it used of limits holds for both.
+// A machine that starts after the loss creates the queue without knowing of it; the older one joins
+// it, and its knowledge of used limits applies to both.
 #[tokio::test]
 async fn who_was_there_before_the_loss_closes_the_limit_for_those_who_came_after() {
     let room = Room::new().await;
@@ -241,7 +243,7 @@ async fn who_was_there_before_the_loss_closes_the_limit_for_those_who_came_after
     is_closed_for_a_window(&newcomer).await;
 }
 
-// One window from when the server was met again, and the guard of 5 ms.
+// One window from the reconnect, and the guard of 5 ms.
 #[tokio::test]
 async fn limits_stay_closed_for_a_window_after_a_restart() {
     let mut room = Room::with(ServerOptions {
@@ -282,7 +284,7 @@ async fn limits_stay_closed_for_a_window_after_a_restart() {
     );
 }
 
-// Two megabytes are full after some thousand jobs. What is there can still be worked off.
+// Two megabytes are full after some thousand jobs. Existing jobs can still be done.
 #[tokio::test]
 async fn a_full_server_takes_nothing_by_halves_and_gives_out_what_it_has() {
     let settings = vec![setting("maxmemory", "3mb")];
@@ -341,7 +343,7 @@ async fn forgotten_scripts_are_sent_again() {
     assert_eq!(room.claim(9).await.jobs.len(), 4);
 }
 
-// Foreign keys where a list, a set of returned jobs, a session and the queue's own sets would be.
+// Foreign keys in place of a list, a set of returned jobs, a session and the queue's own sets.
 #[tokio::test]
 async fn a_foreign_key_is_named_and_nothing_is_half_done() {
     let room = Room::new().await;
@@ -454,7 +456,7 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
         tries += 1;
         assert!(tries < 100, "the replica never confirmed");
     }
-    // A replica is not written to; once it is promoted it is another server with the same queue.
+    // A replica is not written to; once promoted it is another server with this queue.
     let error = RedisStore::connect(RedisOptions::new(replica.url()))
         .await
         .expect_err("a replica");
@@ -480,7 +482,7 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
     );
 }
 
-// One node that has all slots works; one that has none says so.
+// One node that has all slots works; one that has none reports it.
 #[tokio::test]
 async fn a_node_of_a_cluster_works_if_it_has_the_slots() {
     let settings = vec![setting("cluster-enabled", "yes")];

@@ -1,11 +1,14 @@
-//! Limits that machines share, when something about them changes or is not used.
+//! Shared limits that change, and refunds of unused starts.
 
 use outflow_core::{Cost, CountBy, Rate};
-use outflow_store::{DeadLetterFilter, SharedLimit, StartDebit, TenantRule};
+use outflow_store::{
+    DeadLetterFilter, DeadLetterStore, JobQueue, SharedLimit, StartDebit, StoreControl, TenantRule,
+    TenantStore,
+};
 
 use super::*;
 
-/// So many in so many milliseconds, two seconds ahead.
+/// Makes a limit of some units per milliseconds, two seconds ahead.
 fn plan(units: u64, millis: u64) -> SharedLimits {
     let rate = Rate::new(units, Duration::from_millis(millis));
     SharedLimits {
@@ -25,7 +28,7 @@ async fn claimed(room: &Room, most: usize, plan: &SharedLimits) -> Vec<ClaimedJo
         .jobs
 }
 
-// Ten calls in ten seconds, whatever they cost: twenty jobs that cost four and none.
+// Ten calls in ten seconds at any cost: twenty jobs that cost four and none.
 #[tokio::test]
 async fn a_limit_of_calls_does_not_care_for_costs() {
     let room = Room::new().await;
@@ -42,8 +45,8 @@ async fn a_limit_of_calls_does_not_care_for_costs() {
     assert_eq!(claimed(&room, 20, &calls).await.len(), 10);
 }
 
-// Twenty of twenty in ten seconds are used. In eleven seconds there is room for none, and for five of
-// twenty-five.
+// Twenty of twenty in ten seconds are used. A window of eleven seconds has no quota left, and a
+// limit of twenty-five has five.
 #[tokio::test]
 async fn a_limit_that_changes_keeps_what_was_used() {
     let room = Room::new().await;
@@ -53,7 +56,7 @@ async fn a_limit_that_changes_keeps_what_was_used() {
     assert_eq!(claimed(&room, 50, &plan(25, 10_000)).await.len(), 5);
 }
 
-// Five of the middle are given back, one after the other: five others go, and then no more.
+// Five starts in the middle are refunded, one after the other: five others start, and then no more.
 #[tokio::test]
 async fn what_was_not_used_of_a_long_window_is_given_back() {
     let room = Room::new().await;
@@ -81,8 +84,9 @@ async fn what_was_not_used_of_a_long_window_is_given_back() {
     room.balanced().await;
 }
 
-// Sixty in a second and a fifth, one in 16.7 ms. The first of them did not go, with 59 runs behind it: another
-// may go instead, and the next after that when the second has left the window, not the first.
+// Sixty in a second and a fifth, one in 16.7 ms. The first of them did not start, with 59 runs
+// behind it: another may start instead, and the next after that when the second has left the
+// window, not the first.
 #[tokio::test]
 async fn what_is_given_back_is_the_start_that_was_not_used_and_no_other() {
     let room = Room::new().await;
@@ -106,8 +110,8 @@ async fn what_is_given_back_is_the_start_that_was_not_used_and_no_other() {
     assert!(at[1] >= after(1_221_600), "{at:?}, the first {first:?}");
 }
 
-// Two in a second and a fifth, at once: who tries outside of a claim meets no instant but now. The third waits for
-// the window, and so does a claim.
+// Two in a second and a fifth, at once: a debit outside of a claim has no instant but now. The
+// third waits for the window, and so does a claim.
 #[tokio::test]
 async fn a_start_outside_of_a_claim_is_debited_like_any_other() {
     let room = Room::new().await;
@@ -134,8 +138,9 @@ async fn a_start_outside_of_a_claim_is_debited_like_any_other() {
     assert!(debit().await.is_some());
 }
 
-// Five in half a second, given out ahead: the first leaves the window after 505 ms, and one may go then; the last
-// after 910. Then five without an instant, of which a claim knows: its first start lies behind their window.
+// Five in half a second, handed out ahead: the first leaves the window after 505 ms, and one may
+// start then; the last after 910. Then five without an instant, of which a claim knows: its first
+// start is behind their window.
 #[tokio::test]
 async fn whoever_asks_in_another_way_finds_what_was_used() {
     let room = Room::new().await;
@@ -166,8 +171,8 @@ async fn whoever_asks_in_another_way_finds_what_was_used() {
     );
 }
 
-// Four jobs of 10, which fail and are tried anew when nobody waits in their lane any more: of 10 in half a second
-// there is room for one.
+// Four jobs of 10, which fail and are retried when their lane is otherwise empty: 10 in half a
+// second allow one.
 #[tokio::test]
 async fn what_jobs_cost_is_known_when_they_come_back_to_an_empty_lane() {
     let room = Room::new().await;
@@ -196,8 +201,8 @@ async fn what_jobs_cost_is_known_when_they_come_back_to_an_empty_lane() {
     room.balanced().await;
 }
 
-// A tenant has five in three seconds of its own, the lane a hundred in a fifth: after the loss nobody knows what
-// the tenant used, while others have nothing to wait for but the lane.
+// A tenant has five in three seconds of its own, the lane a hundred in a fifth: after the loss the
+// tenant's usage is unknown, while others only wait for the lane.
 #[tokio::test]
 async fn a_tenants_own_window_is_waited_out_after_a_loss() {
     let room = Room::new().await;

@@ -1,8 +1,8 @@
-//! Small submissions that come together share a step, and nobody notices.
+//! Concurrent small submissions share a script call without visible effects.
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use outflow_store::{JobStore, SubmitBatch, SubmitReceipt};
+use outflow_store::{JobQueue, StoreControl, SubmitBatch, SubmitReceipt};
 
 use super::script_calls::calls;
 use super::*;
@@ -11,7 +11,7 @@ fn one(tenant: &str, n: usize) -> SubmitBatch {
     SubmitBatch::from_jobs(vec![job(tenant, n)])
 }
 
-// The first goes alone, and the 63 that come meanwhile as one: two steps instead of 64.
+// The first goes alone, and the 63 that come meanwhile as one: two calls instead of 64.
 #[tokio::test]
 async fn who_comes_while_a_step_is_under_way_shares_the_next() {
     let room = Room::new().await;
@@ -37,7 +37,7 @@ async fn who_comes_while_a_step_is_under_way_shares_the_next() {
     room.balanced().await;
 }
 
-// Somebody else's key lies where the list of b would: of six at once, only b's two fail.
+// A foreign key is in place of the list of b: of six at once, only b's two fail.
 #[tokio::test]
 async fn nobody_hears_of_what_was_wrong_with_anothers_jobs() {
     let room = Room::new().await;
@@ -57,7 +57,7 @@ async fn nobody_hears_of_what_was_wrong_with_anothers_jobs() {
     room.balanced().await;
 }
 
-// The second opens the gathering, the third joins it; then the second gives up.
+// The second opens the batch, the third joins it; then the second is dropped.
 #[tokio::test]
 async fn whoever_gives_up_leaves_the_others_alone() {
     let room = Room::new().await;

@@ -1,12 +1,12 @@
-//! Servers that do not let everybody do everything.
+//! Servers with restricted users.
 
 use bytes::Bytes;
-use outflow_store::{JobStore, NewJob, RedisOptions, RedisStore, SubmitBatch};
+use outflow_store::{JobQueue, NewJob, RedisOptions, RedisStore, StoreControl, SubmitBatch};
 use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
 
 use super::support::{claim, name, submit};
 
-// A user that may read and no more, and one that may do what it needs.
+// A user that may only read, and one with the needed permissions.
 #[tokio::test]
 async fn a_user_without_rights_is_told_so_and_the_password_is_not_shown() {
     let server = RedisServer::start(ServerOptions::default()).expect("a server");
@@ -38,7 +38,8 @@ async fn a_user_without_rights_is_told_so_and_the_password_is_not_shown() {
     assert_eq!(store.job_counts().await.expect("tally").queued, 3);
 }
 
-// Without the channel nobody is let in, since nobody would be woken; taken away later, it leaves nothing half done.
+// Without the channel no connection is accepted, since no waiter would be woken; revoked later,
+// nothing stays half done.
 #[tokio::test]
 async fn a_user_without_the_channel_is_told_so_and_leaves_nothing_half_done() {
     let server = RedisServer::start(ServerOptions::default()).expect("a server");
@@ -72,7 +73,7 @@ async fn a_user_without_the_channel_is_told_so_and_leaves_nothing_half_done() {
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-/// A job that takes the short way: nobody gave it a name.
+/// Makes an unnamed job, which takes the fast path.
 fn plain(tenant: &str) -> NewJob {
     NewJob::new(name(tenant), name("api"), Bytes::from_static(b"x"))
 }

@@ -1,16 +1,18 @@
-//! Another server takes over.
+//! Failover to another server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use outflow_core::{CountBy, Rate};
-use outflow_store::{AllowAll, ClaimRequest, JobStore, ReplicaWait, SharedLimit, SharedLimits};
+use outflow_store::{
+    AllowAll, ClaimRequest, JobQueue, ReplicaWait, SharedLimit, SharedLimits, StoreControl,
+};
 use outflow_testkit::{FaultProxy, NetConditions, RedisOptions as ServerOptions, RedisServer};
 use tokio::time::{sleep, timeout};
 
 use super::support::{BACK_WITHIN, LEASE, Room, claim, name, setting, settle};
 
-/// A server that lets others copy it at once.
+/// Options of a server that replicates at once.
 fn primary() -> ServerOptions {
     ServerOptions {
         settings: vec![setting("repl-diskless-sync-delay", 0)],
@@ -18,7 +20,7 @@ fn primary() -> ServerOptions {
     }
 }
 
-/// A server that copies another, which it finds there.
+/// Starts a replica of the server at this address.
 fn replica_of(address: std::net::SocketAddr) -> RedisServer {
     let of = format!("{} {}", address.ip(), address.port());
     let settings = vec![
@@ -49,8 +51,8 @@ async fn copies(primary: &RedisServer) {
         .expect("a copy");
 }
 
-/// Waits until a replica has all that its primary has now. `WAIT` answers only for what its own connection
-/// wrote.
+/// Waits until a replica has all writes of its primary. `WAIT` only covers writes of its own
+/// connection.
 async fn heard(primary: &RedisServer, replica: &RedisServer) {
     let has = |server: &RedisServer| -> u64 {
         let told = server.command(&["INFO", "replication"]).expect("told");
@@ -67,8 +69,8 @@ async fn heard(primary: &RedisServer, replica: &RedisServer) {
     timeout(BACK_WITHIN, heard).await.expect("heard");
 }
 
-/// Confirmed submissions through so many failovers, each in the middle of one. Says how many were
-/// confirmed, and how many of all that were tried were in doubt.
+/// Runs confirmed submissions through failovers, each in the middle of one. Returns the numbers of
+/// confirmed and of doubtful submissions.
 async fn failovers(rounds: u32) -> (usize, usize) {
     let confirm = ReplicaWait {
         count: 1,
@@ -105,7 +107,7 @@ async fn failovers(rounds: u32) -> (usize, usize) {
                 }
             }
         };
-        // Handed in until the first that fails, because the primary dies meanwhile.
+        // Submits until the first failure, because the primary dies meanwhile.
         tokio::join!(hand_in(&room.store, false), async {
             sleep(fall).await;
             room.server.kill().expect("killed");
@@ -123,7 +125,7 @@ async fn failovers(rounds: u32) -> (usize, usize) {
             .await
             .expect("back");
     }
-    // What needs no confirmation goes another way, which has not been used since.
+    // Calls without confirmation use another connection, which has been idle since.
     room.back().await;
     room.balanced().await;
     let kept: BTreeSet<String> = room.work_off("s").await.into_iter().collect();
@@ -151,8 +153,8 @@ async fn stress_what_a_replica_confirmed_outlives_fifty_failovers() {
     println!("50 failovers: {confirmed} confirmed and kept, {doubtful} in doubt");
 }
 
-// The replica hears nothing for a while, and is promoted all the same. Without confirmation what was
-// answered meanwhile is gone, and the store says so; with it nothing was answered but doubt.
+// The replica lags for a while, and is still promoted. Without confirmation acknowledged jobs are
+// lost, and the store reports it; with confirmation every call was doubtful.
 #[tokio::test]
 async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() {
     for wait in [None, Some(1)] {
@@ -168,7 +170,7 @@ async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() 
         let way = way.await.expect("a proxy");
         let replica = replica_of(way.address());
         copies(&room.server).await;
-        // Asked for again if a loaded machine's copy is late: the jobs have names.
+        // Repeated if a loaded machine's replica is late: the jobs have names.
         let before = async { while room.submit("before", 10).await.is_err() {} };
         timeout(BACK_WITHIN, before).await.expect("submitted");
         heard(&room.server, &replica).await;
@@ -212,8 +214,9 @@ async fn without_confirmation_a_failover_loses_what_the_replica_had_not_heard() 
     }
 }
 
-// A primary that nobody hears any more may have been replaced without knowing. It takes what comes for as
-// long as a replica may be silent, here a second, and then refuses; nothing of what it refused is there.
+// A primary without reachable replicas may have been replaced without knowing. It accepts writes
+// for the tolerated silence of a replica, here a second, and then refuses; refused jobs are not
+// there.
 #[tokio::test]
 async fn a_primary_without_its_replicas_takes_nothing() {
     let room = Room::new(primary()).await;
@@ -262,8 +265,8 @@ async fn a_primary_without_its_replicas_takes_nothing() {
     room.balanced().await;
 }
 
-// Nobody confirms what is submitted, so the server waits for it as long as it was asked to; whoever asks something else
-// meanwhile is answered.
+// No replica confirms the submission, so the server waits for the whole timeout; other calls are
+// answered meanwhile.
 #[tokio::test]
 async fn waiting_for_copies_holds_up_nothing_else() {
     let confirm = ReplicaWait {
@@ -290,8 +293,8 @@ async fn waiting_for_copies_holds_up_nothing_else() {
 /// Ten in this window, and none ahead.
 const WINDOW: Duration = Duration::from_millis(1_500);
 
-/// Claims until so many jobs start, as soon as the store says that one may, and tells when each does by
-/// the clock of the machine, which both servers have.
+/// Claims as soon as the store allows until enough jobs start, and returns their starts on the
+/// machine's clock, which both servers share.
 async fn starts(room: &Room, many: usize) -> Vec<Duration> {
     let mut starts = Vec::new();
     while starts.len() < many {
@@ -322,8 +325,9 @@ async fn starts(room: &Room, many: usize) -> Vec<Duration> {
     starts
 }
 
-// The replica heard of one start of ten, and is promoted. As it counts, nine more may go at once: 19 in a
-// second and a half. So nothing goes for one window from when it took over, and then it goes on.
+// The replica has one start of ten, and is promoted. By its count nine more may start at once: 19
+// in a second and a half. So nothing starts for one window after the failover, and then it
+// continues.
 #[tokio::test]
 async fn limits_stay_closed_for_a_window_after_another_server_took_over() {
     let mut room = Room::new(primary()).await;

@@ -1,15 +1,17 @@
-//! A server that stands still: it takes connections and what is sent, and answers nothing.
+//! Frozen server: it accepts connections and data, and answers nothing.
 
 use std::time::Duration;
 
-use outflow_store::{AllowAll, ClaimRequest, JobStore, RedisOptions, RedisStore, SettleResult};
+use outflow_store::{
+    AllowAll, ClaimRequest, JobQueue, RedisOptions, RedisStore, SettleResult, StoreControl,
+};
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 use tokio::time::{Instant, timeout};
 
 use super::support::{BACK_WITHIN, PATIENCE, Room, name, settle};
 
-/// Stops the server for so long while jobs are handed in and ended. No call takes much longer than it may,
-/// whoever comes anew is told, too, and what was asked for happens once when the server goes on.
+/// Freezes the server while jobs are submitted and settled. No call exceeds its timeout by much,
+/// new connections fail as well, and each call is applied once when the server continues.
 async fn stands_still(span: Duration) {
     let mut room = Room::new(ServerOptions {
         keep: Keep::EveryWrite,
@@ -56,7 +58,7 @@ async fn stands_still(span: Duration) {
         }
     };
     let settled = timeout(BACK_WITHIN, again).await.expect("back");
-    // One of those that nobody heard an answer to may have ended them.
+    // A call whose reply was lost may have settled them.
     let once = |one: &SettleResult| matches!(one, SettleResult::Done | SettleResult::Fenced);
     assert!(settled.iter().all(once), "{settled:?}");
     let tally = room.store.job_counts().await.expect("tally");

@@ -1,9 +1,9 @@
-//! A server that answers what no server says.
+//! Servers with invalid replies.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use outflow_store::JobStore;
+use outflow_store::StoreControl;
 use outflow_testkit::RedisOptions as ServerOptions;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -11,13 +11,13 @@ use tokio::time::timeout;
 
 use super::support::{PATIENCE, Room, claim};
 
-/// Says these bytes in place of every answer, as long as there are any.
+/// Bytes in place of every reply, while present.
 type Words = Arc<Mutex<Option<Vec<u8>>>>;
 
-/// Stands before a server, and passes everything on but its answers while there are others. Never ends.
+/// Proxies a server, and replaces its replies while there are others. Never ends.
 async fn liar(listener: TcpListener, server: SocketAddr, words: Words) {
     loop {
-        // One after the other: the store has one connection, and gives it up before it makes another.
+        // One after the other: the store has one connection, and drops it before it opens another.
         let (client, _) = listener.accept().await.expect("a client");
         lie(client, server, Arc::clone(&words)).await;
     }
@@ -30,7 +30,7 @@ async fn lie(client: TcpStream, server: SocketAddr, words: Words) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let there = async {
-        // Either of them hung up.
+        // Either side closed the connection.
         let _over = tokio::io::copy(&mut from_client, &mut to_server).await;
     };
     let back = async {
@@ -50,10 +50,9 @@ async fn lie(client: TcpStream, server: SocketAddr, words: Words) {
     }
 }
 
-// Half a word, a word of no protocol, another protocol, a text and a list that no memory holds, a number that
-// is none, and a depth that no stack has: at the first word to the server, and in the middle of a
-// conversation. The call ends in time with an error that passes, and the next one is answered by whoever
-// tells the truth.
+// A partial reply, an unknown type, another protocol, a text and a list too large for any memory,
+// an invalid number, and a depth too large for any stack: in the handshake, and later. The call
+// ends in time with a transient error, and the next one gets a valid reply.
 #[tokio::test]
 async fn what_no_server_says_is_an_error_and_the_next_call_is_answered() {
     let room = Room::new(ServerOptions::default()).await;
@@ -103,7 +102,7 @@ async fn is_lied_to(room: &Room, words: &Words) {
             room.back().await;
         }
     }
-    // It happened each time, and once.
+    // Each call was applied once.
     assert_eq!(room.store.job_counts().await.expect("tally").queued, 6);
     assert_eq!(claim(&room.store, "s", 9).await.expect("claimed").len(), 6);
     room.balanced().await;

@@ -1,15 +1,16 @@
-//! A way to the server that is slow, breaks in the middle of an answer, or ends without a word.
+//! Networks that are slow, cut replies, or go silent.
 
 use std::time::Duration;
 
-use outflow_store::{JobStore, SettleResult};
+use outflow_store::{JobQueue, SettleResult, StoreControl};
 use outflow_testkit::{Cut, Direction, LinkLatency, NetConditions, RedisOptions as ServerOptions};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::support::{BACK_WITHIN, LEASE, PATIENCE, Room, claim, settle};
 
 impl Room {
-    /// One whose server knows all scripts: what is cut then is an answer and not a question for them.
+    /// Connects to a server that knows all scripts: then a cut hits a reply and not the script
+    /// upload.
     async fn warm() -> Self {
         let room = Self::new(ServerOptions::default()).await;
         room.submit("warm", 1).await.expect("submitted");
@@ -17,23 +18,23 @@ impl Room {
         room
     }
 
-    /// Breaks the way after so many more bytes of the server's.
+    /// Cuts the connection after some more bytes of the server.
     fn cut_after(&self, bytes: u64) {
-        // There is one connection: nobody waits for changes.
+        // There is one connection: no caller waits for changes.
         let after = self.proxy.traffic().back + bytes;
         let direction = Direction::Back;
         self.proxy.set_cut(Some(Cut { direction, after }));
     }
 
-    /// The server has what was sent, whatever became of its answer.
+    /// Waits until the server has the sent data, even if its reply was lost.
     async fn mended(&self) {
         self.proxy.set_cut(None);
         self.back().await;
     }
 }
 
-// Cut before the first byte of the answer, in the middle of it, and near its end: the jobs were claimed,
-// nobody knows it, and they come back when the lease has run out.
+// Cut before the first byte of the reply, in the middle of it, and near its end: the jobs were
+// claimed without the worker's knowledge, and return when the lease expires.
 #[tokio::test]
 async fn a_claim_whose_answer_is_lost_comes_back_after_its_lease() {
     for bytes in [0, 40, 400] {
@@ -63,7 +64,7 @@ async fn a_claim_whose_answer_is_lost_comes_back_after_its_lease() {
     }
 }
 
-// The settlement happened; asked for again it finds nothing to settle, and each job is counted once.
+// The settlement was applied; repeated it finds nothing to settle, and each job counts once.
 #[tokio::test]
 async fn a_settlement_whose_answer_is_lost_counts_once() {
     for bytes in [0, 10, 60] {
@@ -88,7 +89,7 @@ async fn a_settlement_whose_answer_is_lost_counts_once() {
     }
 }
 
-// The same for a submission: the names are known when it is handed in again.
+// Now for a submission: the names are known when it is repeated.
 #[tokio::test]
 async fn a_submission_whose_answer_is_lost_is_taken_once() {
     let room = Room::warm().await;
@@ -100,8 +101,8 @@ async fn a_submission_whose_answer_is_lost_is_taken_once() {
     room.balanced().await;
 }
 
-// Fifty milliseconds each way: slower, and nothing else. With a second each way no call of half a second
-// can be answered, each ends in time, and all is well when the way is.
+// Fifty milliseconds each way: slower, and nothing else. With a second each way no call of half a
+// second can be answered, each ends in time, and all works again afterwards.
 #[tokio::test]
 async fn a_slow_way_slows_and_a_very_slow_one_ends_calls_in_time() {
     let room = Room::new(ServerOptions::default()).await;
@@ -124,7 +125,7 @@ async fn a_slow_way_slows_and_a_very_slow_one_ends_calls_in_time() {
     room.balanced().await;
 }
 
-// Nothing arrives and nobody says so: calls end after their time, in both directions of the silence.
+// Nothing arrives and no error is reported: calls time out, in both directions of the silence.
 #[tokio::test]
 async fn a_way_that_ends_without_a_word_is_noticed() {
     let there = NetConditions::OneWay {
@@ -146,7 +147,7 @@ async fn a_way_that_ends_without_a_word_is_noticed() {
         room.back().await;
         let again = async { while room.submit("b", 10).await.is_err() {} };
         timeout(BACK_WITHIN, again).await.expect("back");
-        // What was held up and arrives at last is known by its names.
+        // Delayed data that arrives at last is known by its names.
         sleep(Duration::from_millis(50)).await;
         assert_eq!(
             room.store.job_counts().await.expect("tally").queued,
@@ -157,7 +158,7 @@ async fn a_way_that_ends_without_a_word_is_noticed() {
     }
 }
 
-// Whoever waits for changes when the way ends without a word hears of them again once it is back.
+// A waiter on a silently dead connection is notified again after the reconnect.
 #[tokio::test]
 async fn a_bell_that_went_silent_rings_again() {
     let room = Room::new(ServerOptions::default()).await;
@@ -177,7 +178,7 @@ async fn a_bell_that_went_silent_rings_again() {
     timeout(BACK_WITHIN * 2, heard).await.expect("heard");
 }
 
-// A hundred resets while jobs go through: each is done once and counted once.
+// A hundred resets while jobs run: each is done once and counts once.
 #[tokio::test]
 async fn a_way_that_breaks_a_hundred_times_loses_nothing() {
     let room = Room::new(ServerOptions::default()).await;

@@ -1,17 +1,17 @@
-//! A server without room: it takes no job, and everything else goes on.
+//! Full server: it accepts no job, and everything else works.
 
 use std::time::Duration;
 
 use outflow_core::{CountBy, Rate};
 use outflow_store::{
-    AllowAll, ClaimRequest, ClaimedJob, ControlScope, HeartbeatResult, JobStore, SettleResult,
-    SharedLimit, SharedLimits, StartDebit,
+    AllowAll, ClaimRequest, ClaimedJob, ControlScope, HeartbeatResult, JobQueue, SettleResult,
+    SharedLimit, SharedLimits, StartDebit, StoreControl,
 };
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 
 use super::support::{Room, name, setting, settle};
 
-/// A lease that outlives the restart of a server.
+/// Claims under a lease that outlives the restart of a server.
 async fn claim_for_long(room: &Room, most: usize) -> Vec<ClaimedJob> {
     let ask = ClaimRequest {
         lane: name("api"),
@@ -25,7 +25,7 @@ async fn claim_for_long(room: &Room, most: usize) -> Vec<ClaimedJob> {
     claims.expect("claimed").jobs
 }
 
-/// Whatever is to be done besides submitting.
+/// Runs every operation except submission.
 async fn goes_on(room: &Room, jobs: &[ClaimedJob]) {
     let error = room.submit("more", 1).await.expect_err("no room");
     assert!(error.is_full(), "{error}");
@@ -67,7 +67,7 @@ fn start() -> StartDebit {
     }
 }
 
-// With functions, with functions that it has lost and takes no more, and without any.
+// With functions, with functions that were lost and cannot be loaded, and without any.
 #[tokio::test]
 async fn a_full_server_that_was_restarted_goes_on() {
     for (functions, flushed) in [(true, false), (true, true), (false, false)] {

@@ -1,8 +1,8 @@
-//! A server that is killed, stands still, loads, is busy, has no room, or was demoted.
+//! Servers that are killed, frozen, loading, busy, full, or demoted.
 
 use std::time::Duration;
 
-use outflow_store::JobStore;
+use outflow_store::StoreControl;
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
@@ -16,7 +16,7 @@ fn keeping(keep: Keep) -> ServerOptions {
     }
 }
 
-// Twenty kills while jobs are handed in and worked off: what was answered is there after each.
+// Twenty kills while jobs are submitted and done: acknowledged jobs are there after each.
 #[tokio::test]
 async fn a_server_that_is_killed_again_and_again_loses_nothing_that_it_answered() {
     let mut room = Room::new(keeping(Keep::EveryWrite)).await;
@@ -44,7 +44,8 @@ async fn a_server_that_is_killed_again_and_again_loses_nothing_that_it_answered(
     room.balanced().await;
 }
 
-// Loading takes a second here: a thousand keys of a millisecond each. Calls say so and end in time.
+// Loading takes a second here: a thousand keys of a millisecond each. Calls report it and end in
+// time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_loads_is_waited_for() {
     let mut options = keeping(Keep::EverySecond);
@@ -76,7 +77,7 @@ async fn a_server_that_loads_is_waited_for() {
     room.balanced().await;
 }
 
-// A foreign script runs for a second and a half, and others are told that the server is busy after 100 ms.
+// A foreign script runs for a second and a half, and the server reports to be busy after 100 ms.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_server_is_waited_for() {
     let options = ServerOptions {
@@ -112,8 +113,8 @@ async fn a_busy_server_is_waited_for() {
     room.balanced().await;
 }
 
-// Paused for writes by an operator, as a failover does: a call ends in doubt after its half second, and
-// what it asked for happens once.
+// An operator pauses writes, as a failover does: a call is doubtful after its half second, and is
+// applied once.
 #[tokio::test]
 async fn a_server_whose_clients_are_paused_is_asked_again() {
     let room = Room::new(ServerOptions::default()).await;
@@ -134,8 +135,8 @@ async fn a_server_whose_clients_are_paused_is_asked_again() {
     room.balanced().await;
 }
 
-// Its file may grow by 64 KiB and no more. Nothing is taken by halves, what was taken is there when there
-// is room again, and after a restart.
+// Its file may grow by 64 KiB and no more. No batch is taken in part, and accepted jobs are there
+// when the disk has space again, and after a restart.
 #[tokio::test]
 async fn a_full_disk_refuses_and_loses_nothing() {
     let mut room = Room::new(keeping(Keep::EverySecond)).await;
@@ -177,8 +178,8 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     room.balanced().await;
 }
 
-// One that waits for its disk ends when that is full. Whoever asked then hears of it, in doubt; whatever was
-// answered is there when it was started again, and what was in doubt is there once at the most.
+// A server that waits for its disk exits when that is full. The pending call is doubtful;
+// acknowledged jobs are there after the restart, and doubtful ones are there at most once.
 #[tokio::test]
 async fn a_server_that_ends_with_its_full_disk_loses_nothing_that_it_answered() {
     let mut room = Room::new(keeping(Keep::EveryWrite)).await;
@@ -211,7 +212,7 @@ async fn a_server_that_ends_with_its_full_disk_loses_nothing_that_it_answered() 
     room.balanced().await;
 }
 
-// A primary that was made a replica refuses everything; made a primary again, it goes on.
+// A primary that becomes a replica refuses everything; as a primary again, it continues.
 #[tokio::test]
 async fn a_demoted_primary_is_not_written_to() {
     let room = Room::new(ServerOptions::default()).await;

@@ -1,12 +1,12 @@
-//! A server that comes back with what it knew some time ago.
+//! Servers that return with old data.
 
-use outflow_store::{JobStore, SettleResult};
+use outflow_store::{SettleResult, StoreControl};
 use outflow_testkit::RedisOptions as ServerOptions;
 
 use super::support::{Room, claim, settle};
 
-// Ten jobs were claimed that the server does not remember, by a session whose lease it does. The next ten claims are of other
-// jobs, and a late end of the first ten must not end them.
+// The server forgot the claims of ten jobs, but not the lease of their session. The next ten claims
+// are of other jobs, and a late settlement of the first ten must not end them.
 #[tokio::test]
 async fn an_end_of_a_claim_that_was_forgotten_ends_no_other_job() {
     let mut room = Room::new(ServerOptions::default()).await;

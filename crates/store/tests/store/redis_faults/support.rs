@@ -1,15 +1,15 @@
-//! A server, a proxy in front of it, and a store that knows only the proxy.
+//! Server, proxy in front of it, and a store that knows only the proxy.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_store::{
-    AllowAll, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, RedisOptions, RedisStore,
-    SettleResult, Settlement, StoreResult, SubmitBatch,
+    AllowAll, ClaimRequest, ClaimedJob, JobEnd, JobQueue, Name, NewJob, RedisOptions, RedisStore,
+    SettleResult, Settlement, StoreControl, StoreResult, SubmitBatch,
 };
 use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer};
 
-/// A server, the way to it, and a store at the other end of the way.
+/// Server, the proxy to it, and a store behind the proxy.
 pub(crate) struct Room {
     pub(crate) server: RedisServer,
     pub(crate) proxy: FaultProxy,
@@ -21,7 +21,7 @@ impl Room {
         Self::with(options, |_| {}).await
     }
 
-    /// One whose store is asked for something else than usual.
+    /// Starts one with other options of the store.
     pub(crate) async fn with(
         options: ServerOptions,
         change: impl FnOnce(&mut RedisOptions),
@@ -40,12 +40,12 @@ impl Room {
         }
     }
 
-    /// Hands jobs in: their names are this word and their numbers.
+    /// Submits jobs named by this word and their numbers.
     pub(crate) async fn submit(&self, word: &str, many: usize) -> StoreResult<()> {
         submit(&self.store, word, many).await
     }
 
-    /// Waits until the store answers, for no longer than a service may stay away.
+    /// Waits until the store answers, within the allowed outage.
     pub(crate) async fn back(&self) {
         let back = async {
             while let Err(error) = self.store.job_counts().await {
@@ -57,7 +57,7 @@ impl Room {
         within.expect("back within five seconds");
     }
 
-    /// Works everything off that is to be had, and says which names that were.
+    /// Works on all available jobs, and returns their names.
     pub(crate) async fn work_off(&self, session: &str) -> Vec<String> {
         let mut names = Vec::new();
         loop {
@@ -74,7 +74,7 @@ impl Room {
         }
     }
 
-    /// All jobs are where they are counted.
+    /// Asserts that the audit finds no difference.
     pub(crate) async fn balanced(&self) {
         let drift = self.store.audit().await.expect("counted");
         assert_eq!(drift, 0, "{:?}", self.store.job_counts().await);
@@ -136,8 +136,8 @@ pub(crate) fn setting(name: &str, value: impl ToString) -> (String, String) {
 /// Long enough for two calls, and short enough to wait for.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
 
-/// A call may take so long in these tests; as a rule it takes two seconds.
+/// Timeout of a call in these tests; the default is two seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long the store may need after a fault has ended.
+/// Time that the store may need after the end of a fault.
 pub(crate) const BACK_WITHIN: Duration = Duration::from_secs(5);

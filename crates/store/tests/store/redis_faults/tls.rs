@@ -1,9 +1,9 @@
-//! Servers that are spoken to over TLS, and those that should be.
+//! Servers with TLS, and servers that should have it.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outflow_store::{JobStore, RedisOptions, RedisStore, StoreError};
+use outflow_store::{JobQueue, RedisOptions, RedisStore, StoreControl, StoreError};
 use outflow_testkit::{FaultProxy, Listen, RedisOptions as ServerOptions, RedisServer};
 use tokio::time::timeout;
 
@@ -18,7 +18,7 @@ fn server(settings: Vec<(String, String)>) -> RedisServer {
     RedisServer::start(options).expect("a server with TLS")
 }
 
-/// The server at this address, which has a password, with whom it takes for its authority.
+/// Makes options for a server with a password and an authority.
 fn options(url: &str, ca_file: Option<PathBuf>) -> RedisOptions {
     let with_password = format!("://:{PASSWORD}@");
     let url = url.replacen("://", &with_password, 1);
@@ -38,8 +38,8 @@ async fn refusal(url: &str, ca_file: Option<PathBuf>) -> (StoreError, String) {
     (error, words)
 }
 
-// A life: jobs are handed in, taken, done, and waited for with the bell, all over TLS; then the
-// connection breaks, and comes back by itself.
+// Jobs are submitted, claimed, done, and waited for with notices, all over TLS; then the connection
+// breaks, and recovers by itself.
 #[tokio::test]
 async fn a_store_works_over_tls() {
     let server = server(vec![setting("requirepass", PASSWORD)]);
@@ -64,7 +64,7 @@ async fn a_store_works_over_tls() {
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-// The machine does not trust an authority that was made a moment ago, and neither does another such.
+// The machine does not trust a new authority, and neither does another such authority.
 #[tokio::test]
 async fn a_server_that_nobody_vouches_for_is_not_spoken_to() {
     let (server, other) = (server(Vec::new()), server(Vec::new()));
@@ -74,7 +74,7 @@ async fn a_server_that_nobody_vouches_for_is_not_spoken_to() {
     }
 }
 
-// Its certificate is made for a name, and not for the number of the same machine.
+// Its certificate is for a name, and not for the address of that machine.
 #[tokio::test]
 async fn a_server_of_another_name_is_not_spoken_to() {
     let server = server(Vec::new());
@@ -92,7 +92,7 @@ async fn who_speaks_plainly_to_tls_is_told_to_use_it() {
     assert!(words.contains("rediss://"), "{words}");
 }
 
-// A server without TLS takes the first message for the beginning of a long command, and waits for more.
+// A server without TLS takes the first message for the start of a long command, and waits for more.
 #[tokio::test]
 async fn who_speaks_tls_to_a_plain_server_is_told_so() {
     let server = RedisServer::start(ServerOptions::default()).expect("a server");
@@ -101,7 +101,7 @@ async fn who_speaks_tls_to_a_plain_server_is_told_so() {
     assert!(words.contains("TLS"), "{words}");
 }
 
-// What a server of this kind asks of its clients as a rule.
+// Such a server asks for client certificates by default.
 #[tokio::test]
 async fn a_server_that_wants_a_certificate_is_told_apart() {
     let server = server(vec![setting("tls-auth-clients", "yes")]);

@@ -1,10 +1,10 @@
-//! Ends of claims after which jobs stand in different places.
+//! Ends of claims that lead to different states.
 
 use std::time::Duration;
 
 use outflow_store::{Defer, JobEnd};
 
-/// Delayed, dead, put off, and in line again.
+/// Returns the ends delayed, dead, deferred, and queued again.
 pub(crate) fn unlike_ends() -> [JobEnd; 4] {
     let hour = Duration::from_hours(1);
     let words = || "no".to_owned();

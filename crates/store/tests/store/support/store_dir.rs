@@ -1,4 +1,4 @@
-//! An embedded store in a time that moves when it is told to.
+//! Embedded store with a manual clock.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::runtime::Builder;
 
 use crate::contract::World;
 
-/// A store in a directory that goes with it, in a time that moves when it is told to.
+/// Store in a temporary directory, with a manual clock.
 pub(crate) struct Room {
     pub(crate) store: EmbeddedStore,
     pub(crate) clock: Arc<ManualClock>,
@@ -36,13 +36,13 @@ impl World for Room {
     }
 }
 
-/// A time that begins nowhere special.
+/// Makes a clock at an arbitrary time.
 pub(crate) fn clock() -> Arc<ManualClock> {
     let wall = WallTime::from_unix_secs(1_700_000_000);
     Arc::new(ManualClock::new(Nanos::from_secs(100), wall))
 }
 
-/// Opens the store in a directory, lets something happen in it, and ends it.
+/// Opens the store in a directory, runs a closure on it, and closes it.
 pub(crate) fn within<T>(
     dir: &Path,
     clock: Arc<ManualClock>,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use outflow_bulk::{JobSpec, JobWork, views};
-use outflow_store::{AnyStore, JobOutcome, JobStatus as Over, JobStore, Name};
+use outflow_store::{ActionStore, AnyStore, JobOutcome, JobStatus as Over, Name};
 
 use super::FailedLines;
 use super::results::ResultWriter;

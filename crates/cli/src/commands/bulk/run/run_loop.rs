@@ -15,7 +15,10 @@ use outflow_bulk::{
     Workload,
 };
 use outflow_core::{Clock, Nanos};
-use outflow_store::{ActionSpec, AnyStore, BatchPosition, DeadLetterFilter, JobStore, Name};
+use outflow_store::{
+    ActionSpec, ActionStore, AnyStore, BatchPosition, DeadLetterFilter, DeadLetterStore, JobQueue,
+    Name,
+};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::timeout;
 

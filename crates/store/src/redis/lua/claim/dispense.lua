@@ -1,40 +1,40 @@
--- Takes the jobs whose turn it is, and gives out those that may go.
+-- Takes the next jobs and hands out the startable ones.
 
--- Takes so many jobs of a class: what came back is merged with the list by index. The first writes of the
--- script; if one fails, what was taken is put back.
+-- Takes jobs of a class: returned jobs are merged with the list by index. These are the first
+-- writes of the script; if one fails, the jobs are put back.
 local undo = {}
 local function fail(key, err)
   for i = #undo, 1, -1 do undo[i]() end
   error('BADKEY ' .. key .. ' ' .. err, 0)
 end
 
-local function fail_short(key, seat, class)
+local function fail_short(key, slot, class)
   for i = #undo, 1, -1 do undo[i]() end
-  mend_list(lane.name, seat.name, class)
+  mend_list(lane.name, slot.name, class)
   error('BADKEY ' .. key .. ' the list is shorter than was counted', 0)
 end
 
-local function pop(key, many, into, seat, class)
+local function pop(key, many, into, slot, class)
   if many == 0 then return end
   local records = redis.pcall('LPOP', key, many)
-  if not records then fail_short(key, seat, class) end
+  if not records then fail_short(key, slot, class) end
   if records.err then fail(key, records.err) end
   wrote = true
   undo[#undo + 1] = function()
     for i = #records, 1, -1 do redis.call('LPUSH', key, records[i]) end
   end
-  local index = seat[2 + class]
+  local index = slot[2 + class]
   for i = 1, #records do into[#into + 1] = { index = index + i - 1, first = 0, record = records[i], class = class } end
-  seat[2 + class] = index + #records
-  if #records < many then fail_short(key, seat, class) end
+  slot[2 + class] = index + #records
+  if #records < many then fail_short(key, slot, class) end
 end
 
-local function take_merged(seat, class, many, into)
-  local key, back = list_key(lane, seat.name, class), back_key(lane, seat.name, class)
-  local backs = seat.backs[class]
-  local in_list = seat[5 + class] + many - (backs - seat[8 + class])
+local function take_merged(slot, class, many, into)
+  local key, back = list_key(lane, slot.name, class), back_key(lane, slot.name, class)
+  local backs = slot.backs[class]
+  local in_list = slot[5 + class] + many - (backs - slot[8 + class])
   local found = call('ZRANGE', back, 0, many - 1, 'WITHSCORES')
-  local head, members, from_list, at = seat[2 + class], {}, 0, 1
+  local head, members, from_list, at = slot[2 + class], {}, 0, 1
   local order = {}
   for _ = 1, many do
     local score = tonumber(found[at + 1])
@@ -48,7 +48,7 @@ local function take_merged(seat, class, many, into)
     end
   end
   local listed, next_listed = {}, 1
-  pop(key, from_list, listed, seat, class)
+  pop(key, from_list, listed, slot, class)
   for _, it in ipairs(order) do
     if it then
       into[#into + 1] = it
@@ -65,31 +65,32 @@ local function take_merged(seat, class, many, into)
       end
     end
   end
-  seat[8 + class] = backs - #members
-  seat[5 + class] = in_list - from_list
-  seat.backs[class] = seat[8 + class]
+  slot[8 + class] = backs - #members
+  slot[5 + class] = in_list - from_list
+  slot.backs[class] = slot[8 + class]
 end
 
-local function take(seat)
+local function take(slot)
   for class = 1, 3 do
-    local many = seat.todo[class]
+    local many = slot.todo[class]
     if many > 0 then
       local into = {}
-      seat.got[class], seat.todo[class], seat.used = into, 0, seat.used or {}
-      seat.used[class] = 0
-      if seat.backs and seat.backs[class] > 0 then
-        take_merged(seat, class, many, into)
+      slot.got[class], slot.todo[class], slot.used = into, 0, slot.used or {}
+      slot.used[class] = 0
+      if slot.backs and slot.backs[class] > 0 then
+        take_merged(slot, class, many, into)
       else
-        pop(list_key(lane, seat.name, class), many, into, seat, class)
+        pop(list_key(lane, slot.name, class), many, into, slot, class)
       end
     end
   end
 end
 
--- Whether nothing but its tenant is to be asked about a job.
+-- Returns true if only the tenant decides about the job.
 local function is_plain(record) return (byte(record) or 1) % 8 == 0 end
 
--- What becomes of a job that was taken: it goes, or it waits for its action, or it is over, or it is none.
+-- Result of checking a taken job: it starts, waits for its action, is over, is too late, or is
+-- malformed.
 local GOES, HELD, OVER, LATE, BROKEN = 1, 2, 3, 4, 5
 local function fate(job, it)
   if is_plain(job.record) then return GOES end
@@ -106,9 +107,9 @@ local function fate(job, it)
   return GOES
 end
 
-local function hold(job, seat)
-  local tenant = tenant_of(seat.name)
-  call('ZADD', P .. 'h:' .. seat.name, 0, job.parsed.action .. ' ' .. entry_of(lane.name, seat.name, job))
+local function hold(job, slot)
+  local tenant = tenant_of(slot.name)
+  call('ZADD', P .. 'h:' .. slot.name, 0, job.parsed.action .. ' ' .. entry_of(lane.name, slot.name, job))
   tenant[13] = tenant[13] + 1
   g[14] = g[14] + 1
   count(job.action, 'hd', 1)
@@ -118,7 +119,7 @@ local starts, entries, fields, expired = {}, {}, {}, 0
 local function give(job, it)
   g[1] = g[1] + 1
   if job.first == 0 then job.first = g[1] end
-  local entry = entry_of(lane.name, it.seat.name, job)
+  local entry = entry_of(lane.name, it.slot.name, job)
   local at = #entries + 1
   starts[at], entries[at] = pack('>I7', floor(it.start - since + 0.999)), entry
   fields[2 * at - 1], fields[2 * at] = pack(CLAIM_FORM, g[1]), entry
@@ -135,17 +136,17 @@ local function throw_out(job)
 end
 
 local function take_back_turn(it)
-  local tenant = tenants[it.seat.name]
-  it.seat[1] = it.seat[1] - it.charge / it.claim
+  local tenant = tenants[it.slot.name]
+  it.slot[1] = it.slot[1] - it.charge / it.claim
   tenant[6] = tenant[6] - 1
 end
 
--- Whatever was taken has begun, or has come to its end.
+-- Every taken job has started or ended.
 local later = {}
 local function finish(it)
-  local seat, class = it.seat, it.class
-  seat.used[class] = seat.used[class] + 1
-  local job = seat.got[class][seat.used[class]]
+  local slot, class = it.slot, it.class
+  slot.used[class] = slot.used[class] + 1
+  local job = slot.got[class][slot.used[class]]
   local what = fate(job, it)
   if what == GOES then
     it.job = job
@@ -154,40 +155,40 @@ local function finish(it)
   take_back_turn(it)
   later[#later + 1] = function()
     g[1] = g[1] + 1
-    local entry = { lane = lane.name, tenant = seat.name }
-    if what == HELD then return hold(job, seat) end
+    local entry = { lane = lane.name, tenant = slot.name }
+    if what == HELD then return hold(job, slot) end
     if what == BROKEN then return throw_out(job) end
     if what == LATE then expired = expired + 1 end
     drop(job.parsed, entry, what == LATE and EXPIRED or ENDED_CANCELLED)
   end
 end
 
-local function save_slots()
+local function save_starts()
   save_limits(rates)
   local own = {}
-  for _, it in ipairs(turns) do own[#own + 1] = it.seat.limit end
+  for _, it in ipairs(turns) do own[#own + 1] = it.slot.limit end
   save_limits(own)
 end
 
-local function slot_again(round)
+local function reschedule(round)
   for _, rate in ipairs(rates) do take_back(rate) end
   for _, it in ipairs(round) do
-    if it.seat.limit then take_back(it.seat.limit) end
+    if it.slot.limit then take_back(it.slot.limit) end
   end
   for _, it in ipairs(round) do
     if it.job then
-      it.start = max(lane_start(it.cost), own_start(it.seat, it.cost))
-      debit(it.seat, it.start, it.cost)
+      it.start = max(lane_start(it.cost), own_start(it.slot, it.cost))
+      debit(it.slot, it.start, it.cost)
     end
   end
 end
 
 local goes = {}
 
--- The usual case, without limits, bounds and costs: whole turns are counted, and nothing is kept of each
--- but whose it was.
+-- The usual case, without limits, bounds and costs: whole rounds are counted, and only the owner of
+-- each turn is stored.
 local function run_plain(many)
-  local order, seats = {}, {}
+  local order, slots = {}, {}
   while #order < many do
     local a, b = waiting[wait_at], served[serve_at]
     if not a and looked > 0 and #ahead == most then
@@ -196,61 +197,61 @@ local function run_plain(many)
       if a == waiting[wait_at - 1] then wait_at = wait_at - 1 else serve_at = serve_at - 1 end
       a, b = waiting[wait_at], served[serve_at]
     end
-    local seat
+    local slot
     if a and (not b or a[1] <= b[1]) then
-      seat, wait_at = a, wait_at + 1
+      slot, wait_at = a, wait_at + 1
     elseif b then
-      seat, serve_at = b, serve_at + 1
+      slot, serve_at = b, serve_at + 1
     else
       break
     end
-    local tenant = tenants[seat.name]
-    local class = seat[8] + seat[11] > 0 and 3 or seat[7] + seat[10] > 0 and 2 or 1
-    local left = seat[5 + class]
-    if left == 0 or seat[9] + seat[10] + seat[11] > 0 or left < ready(seat) or tenant[5] == 1 or tenant[2] > 0 then
-      -- Something else than a list of one class: it stays where it is, for a round that looks closer.
-      if ready(seat) > 0 then
-        if seat == a then wait_at = wait_at - 1 else serve_at = serve_at - 1 end
+    local tenant = tenants[slot.name]
+    local class = slot[8] + slot[11] > 0 and 3 or slot[7] + slot[10] > 0 and 2 or 1
+    local left = slot[5 + class]
+    if left == 0 or slot[9] + slot[10] + slot[11] > 0 or left < ready(slot) or tenant[5] == 1 or tenant[2] > 0 then
+      -- The list holds more than one class: it stays for a round with full checks.
+      if ready(slot) > 0 then
+        if slot == a then wait_at = wait_at - 1 else serve_at = serve_at - 1 end
         break
       end
     else
-      local place = seat[1]
+      local place = slot[1]
       if place > meta[1] then meta[1] = place end
-      seat[1] = place + 1 / (tenant[1] * FACTOR[class])
-      seat[5 + class] = left - 1
-      if seat.plain then
-        seat.plain = seat.plain + 1
+      slot[1] = place + 1 / (tenant[1] * FACTOR[class])
+      slot[5 + class] = left - 1
+      if slot.plain then
+        slot.plain = slot.plain + 1
       else
-        seat.plain, seat.plain_class = 1, class
-        seats[#seats + 1] = seat
+        slot.plain, slot.plain_class = 1, class
+        slots[#slots + 1] = slot
       end
-      order[#order + 1] = seat
+      order[#order + 1] = slot
       local at = #served
-      while at >= serve_at and served[at][1] > seat[1] do
+      while at >= serve_at and served[at][1] > slot[1] do
         served[at + 1] = served[at]
         at = at - 1
       end
-      served[at + 1] = seat
+      served[at + 1] = slot
     end
   end
-  for _, seat in ipairs(seats) do
-    local class, tenant = seat.plain_class, tenants[seat.name]
-    seat.dirty, tenant.dirty, tenant[6] = true, true, tenant[6] + seat.plain
-    seat.todo[class] = seat.plain
-    seat[11 + class] = seat[11 + class] + seat.plain / FACTOR[class]
-    seat.plain = nil
-    take(seat)
+  for _, slot in ipairs(slots) do
+    local class, tenant = slot.plain_class, tenants[slot.name]
+    slot.dirty, tenant.dirty, tenant[6] = true, true, tenant[6] + slot.plain
+    slot.todo[class] = slot.plain
+    slot[11 + class] = slot[11 + class] + slot.plain / FACTOR[class]
+    slot.plain = nil
+    take(slot)
   end
   if #order > 0 then lane.dirty = true end
-  for _, seat in ipairs(order) do
-    local class = seat.plain_class
-    local used = seat.used[class] + 1
-    local job = seat.got[class][used]
+  for _, slot in ipairs(order) do
+    local class = slot.plain_class
+    local used = slot.used[class] + 1
+    local job = slot.got[class][used]
     if is_plain(job.record) then
-      seat.used[class] = used
-      goes[#goes + 1] = { seat = seat, job = job, start = since }
+      slot.used[class] = used
+      goes[#goes + 1] = { slot = slot, job = job, start = since }
     else
-      local it = { seat = seat, class = class, start = since, cost = 1, charge = 1, claim = tenants[seat.name][1] * FACTOR[class] }
+      local it = { slot = slot, class = class, start = since, cost = 1, charge = 1, claim = tenants[slot.name][1] * FACTOR[class] }
       if finish(it) then goes[#goes + 1] = it end
     end
   end
@@ -259,21 +260,21 @@ local function run_plain(many)
 end
 
 local function run_round(many)
-  local round, seats = {}, {}
+  local round, slots = {}, {}
   round_now = round_now + 1
   while #round < many do
     local it = turn()
     if not it then break end
     round[#round + 1] = it
-    if not it.seat.in_round then
-      it.seat.in_round = true
-      seats[#seats + 1] = it.seat
+    if not it.slot.in_round then
+      it.slot.in_round = true
+      slots[#slots + 1] = it.slot
     end
-    serve_later(it.seat)
+    serve_later(it.slot)
   end
-  for _, seat in ipairs(seats) do
-    seat.in_round = nil
-    take(seat)
+  for _, slot in ipairs(slots) do
+    slot.in_round = nil
+    take(slot)
   end
   local gone = 0
   for _, it in ipairs(round) do
@@ -285,10 +286,10 @@ local function run_round(many)
     end
   end
   if gone > 0 then
-    slot_again(round)
+    reschedule(round)
     local left = {}
     for at = serve_at, #served do left[#left + 1] = served[at] end
-    for at = coming_at, #coming do left[#left + 1] = coming[at].seat end
+    for at = coming_at, #coming do left[#left + 1] = coming[at].slot end
     coming, coming_at = {}, 1
     table.sort(left, function(a, b) return a[1] < b[1] end)
     served, serve_at = left, 1
@@ -296,12 +297,12 @@ local function run_round(many)
   return #round
 end
 
--- More rounds than one, because of jobs that do not go; a bound, so that a lane full of them does not stop
--- the server.
+-- Jobs that may not start need further rounds. A bound keeps a lane full of them from blocking the
+-- server.
 while #goes < most do
   local plain = not planned and meta[6] == 0 and run_plain(most - #goes) or 0
   if plain == 0 and run_round(meta[6] == 1 and 1 or most - #goes) == 0 then break end
-  if #turns + passed >= most + MOST_PASSED then
+  if #turns + passed >= most + MAX_PASSED then
     soonest(0)
     break
   end
@@ -325,7 +326,7 @@ if #parked > 0 then
   write_all('ZADD', lane.parked, parked)
   for i = 1, #parked, 2 do wake_at(lane, parked[i]) end
 end
-save_slots()
+save_starts()
 if meta[7] == 1 then end_debts(lane) end
 if meta[4] > 0 then soonest(max(0, meta[4] - now)) end
 if #turns + passed > 0 or lane.dirty then

@@ -1,19 +1,19 @@
--- Gives out jobs of a lane in fair order: the short way, for plain jobs without limits.
+-- Hands out jobs of a lane in fair order: the fast path, for plain jobs without limits.
 --
--- ARGV: prefix, epoch, lane, session, most, lease, 1 if there is a plan, then the plan.
+-- ARGV: prefix, epoch, lane, session, limit, lease, 1 if there are shared limits, then the limits.
 --
--- Whoever stands in front is looked at as it is written, without making more of it than numbers in lists. If
--- anything is not plain (a bound, a pause, something that came back, an action), nothing has been written
--- yet and the long way does all of it.
+-- The first tenants are read in packed form, as numbers in lists. If anything is not plain (a
+-- bound, a pause, a returned job, an action), nothing has been written yet and the general path
+-- does all of it.
 
--- The long way.
-local any
--- What is asked for, who stands in front, and whether limits hold.
+-- The general path.
+local general
+-- Request, first tenants of the order, and 1 if limits apply.
 local lane, session, session_key, most, lease, leased, ahead, planned
 local FURTHEST = 2 ^ 32
 local SHORT = 'the list is shorter than was counted'
 
--- A session that was lost begins anew; what it had stays for the reaper under a name that nobody uses.
+-- A lost session starts again; its old claims stay for the reaper under an unused name.
 local function begin_session()
   local expiry = call('ZSCORE', K.sessions, session)
   if expiry and tonumber(expiry) <= now and call('EXISTS', session_key) == 1 then
@@ -24,26 +24,27 @@ local function begin_session()
   end
 end
 
--- As soon as the session holds anything: whatever is under a name that has no lease is never taken back.
+-- Stores the lease as soon as the session holds a claim: claims without a lease would never be
+-- recovered.
 local function lease_session()
   if not leased then call('ZADD', K.sessions, now + lease, session) end
   leased = true
 end
 
--- Numbers of claims follow each other from the first; without starts all are due.
+-- Claim numbers are consecutive from the first; without starts all jobs are due.
 local function claim_answer(next, expired, first, starts, entries)
   lease_session()
   return { next and max(0, floor(next)) or -1, expired, first or 0, starts or '', entries or {}, now }
 end
 
--- The seats in front, if all of them are plain: lists of numbers, by their order. The mark of a plain seat
--- that is in the order is its class.
-local function plain_seats(found, packed)
+-- Reads the first slots if all of them are plain: lists of numbers, in order. The mark of a plain
+-- slot in the order is its class.
+local function plain_slots(found, packed)
   local marks, places, indexes, counts, paces = {}, {}, {}, {}, {}
   for i = 1, #ahead do
-    local seat, tenant = found[i + 1], packed[i]
-    if not seat or #seat ~= PLAIN_SIZE or not tenant then return end
-    local mark, place, index, jobs = unpacked(PLAIN_SEAT, seat)
+    local slot, tenant = found[i + 1], packed[i]
+    if not slot or #slot ~= PLAIN_SIZE or not tenant then return end
+    local mark, place, index, jobs = unpacked(PLAIN_SLOT, slot)
     local bounds, claim = unpacked('>Bd', tenant)
     if mark > 3 or bounds % 2 == BOUNDED or place > FURTHEST then return end
     if claim == 0 then
@@ -55,10 +56,10 @@ local function plain_seats(found, packed)
   return { marks = marks, places = places, indexes = indexes, counts = counts, paces = paces, took = {} }
 end
 
--- Whose turn it is, one after the other: those that were not served yet by place, and those that were by
--- the place they came to. How far the clock went.
-local function serve(seats, clock)
-  local places, counts, paces, took = seats.places, seats.counts, seats.paces, seats.took
+-- Determines the turns: unserved tenants by place, and served ones by their new place. Returns the
+-- clock's advance.
+local function serve(slots, clock)
+  local places, counts, paces, took = slots.places, slots.counts, slots.paces, slots.took
   local order, served, first, last, waiting = {}, {}, 1, 0, 1
   for turn = 1, most do
     local a, b, i = places[waiting], served[first], nil
@@ -93,7 +94,7 @@ local function put_back(keys, lists, many)
   end
 end
 
--- Takes so many records of a list: one as it is, several as a list. What is wrong, if anything is.
+-- Takes records of a list: one as it is, several as a list. Returns an error, if any.
 local function pop(key, wants)
   if wants == 1 then
     local record = redis.pcall('LPOP', key)
@@ -105,10 +106,11 @@ local function pop(key, wants)
   return records, records.err or (#records < wants and SHORT)
 end
 
--- The records of whoever was served. The first writes: if one fails, what was taken is put back.
-local function take_plain(seats, many)
+-- Takes the records of the served tenants. These are the first writes: if one fails, the records
+-- are put back.
+local function take_plain(slots, many)
   local keys, lists, begins = {}, {}, { lists_of(lane, 1), lists_of(lane, 2), lists_of(lane, 3) }
-  local marks, took = seats.marks, seats.took
+  local marks, took = slots.marks, slots.took
   for i = 1, many do
     local key = begins[marks[i]] .. ahead[i]
     local records, wrong = pop(key, took[i])
@@ -122,7 +124,7 @@ local function take_plain(seats, many)
   return keys, lists
 end
 
--- Small numbers in two bytes, made once: packing costs more than looking up.
+-- Small numbers in two bytes, made once: packing costs more than a lookup.
 local FIRST = '\0\0'
 local TWO_BYTES = { [0] = FIRST }
 local function two_bytes(number)
@@ -131,10 +133,10 @@ local function two_bytes(number)
   return text
 end
 
--- What the entries of each tenant begin with: of `ENTRY_HEAD` and `ENTRY_PLACE` what all of them share.
+-- Common start of each tenant's entries: the shared part of `ENTRY_HEAD` and `ENTRY_PLACE`.
 local PLAIN_HEAD = '>BBBc0c0I6'
-local function heads_of(seats, many)
-  local heads, name, marks, indexes = {}, lane.name, seats.marks, seats.indexes
+local function heads_of(slots, many)
+  local heads, name, marks, indexes = {}, lane.name, slots.marks, slots.indexes
   for i = 1, many do
     local tenant = ahead[i]
     heads[i] = pack(PLAIN_HEAD, marks[i], #name, #tenant, name, tenant, indexes[i])
@@ -142,9 +144,9 @@ local function heads_of(seats, many)
   return heads
 end
 
-local function give_plain(seats, order, many)
-  local keys, lists = take_plain(seats, many)
-  local heads, took, used, entries, fields, number = heads_of(seats, many), seats.took, {}, {}, {}, g[1]
+local function give_plain(slots, order, many)
+  local keys, lists = take_plain(slots, many)
+  local heads, took, used, entries, fields, number = heads_of(slots, many), slots.took, {}, {}, {}, g[1]
   for turn = 1, #order do
     local i = order[turn]
     local claim, entry = pack(CLAIM_FORM, number + turn), nil
@@ -169,7 +171,7 @@ local function give_plain(seats, order, many)
   return entries
 end
 
--- Whoever has no more leaves, and owes what it was ahead of the clock while others wait.
+-- Removes tenants without jobs. While others wait, such a tenant owes its lead over the clock.
 local function leave_plain(gone, places)
   local meta, owes, names = lane.meta, {}, {}
   for at = 1, #gone do
@@ -189,15 +191,15 @@ local function leave_plain(gone, places)
   write_all('HDEL', lane.key, names)
 end
 
-local function save_plain(seats, packed, many)
-  local places, took, counts, marks, indexes = seats.places, seats.took, seats.counts, seats.marks, seats.indexes
+local function save_plain(slots, packed, many)
+  local places, took, counts, marks, indexes = slots.places, slots.took, slots.counts, slots.marks, slots.indexes
   local set, known, order, gone, stay = {}, {}, {}, {}, 0
   for i = 1, many do
     local name, had, place = ahead[i], took[i], places[i]
     local left = counts[i] - had
     local mark, claim, all, flight, done, busy = unpacked(HEAD_FORM, packed[i])
     if left > 0 then
-      set[stay + 1], set[stay + 2] = name, pack(PLAIN_SEAT, marks[i], place, indexes[i] + had, left)
+      set[stay + 1], set[stay + 2] = name, pack(PLAIN_SLOT, marks[i], place, indexes[i] + had, left)
       order[stay + 1], order[stay + 2] = score(place), name
       stay = stay + 2
     else
@@ -213,7 +215,7 @@ local function save_plain(seats, packed, many)
   save_lane(lane, set)
 end
 
--- The answer, or nothing where the short way does not lead.
+-- Returns the reply, or nothing where the fast path does not apply.
 local function claim_plain(found)
   local meta = lane.meta
   if planned or #ahead == 0 or meta[3] > now or (meta[4] > 0 and meta[4] <= now) or meta[6] == 1
@@ -221,14 +223,14 @@ local function claim_plain(found)
     return
   end
   local packed = call('HMGET', K.t, unpack(ahead))
-  local seats = plain_seats(found, packed)
-  if not seats then return end
-  local order, clock, many = serve(seats, meta[1])
-  local entries, first = give_plain(seats, order, many), g[1] + 1
+  local slots = plain_slots(found, packed)
+  if not slots then return end
+  local order, clock, many = serve(slots, meta[1])
+  local entries, first = give_plain(slots, order, many), g[1] + 1
   g[1], g[5] = g[1] + #order, g[5] + #order
   meta[1] = clock
   count_waiting(lane, -#order)
-  save_plain(seats, packed, many)
+  save_plain(slots, packed, many)
   if meta[7] == 1 then end_debts(lane) end
   save_counts()
   return claim_answer(meta[4] > 0 and meta[4] - now or nil, 0, first, '', entries)
@@ -243,6 +245,6 @@ function steps.claim()
   take_meta(lane, found[1])
   local answer = claim_plain(found)
   if answer then return answer end
-  for i, name in ipairs(ahead) do take_seat(lane, name, found[i + 1]) end
-  return any()
+  for i, name in ipairs(ahead) do take_slot(lane, name, found[i + 1]) end
+  return general()
 end

@@ -1,27 +1,28 @@
--- Limits that machines share: where the next start of each may lie, from the queue's beginning.
+-- Limits that machines share: the instant of the next start of each, since the queue's creation.
 --
--- Starts are kept apart: a window's worth over the window, or over a second of it, for a quantity of an hour
--- is there to be used. A job of cost c keeps c steps free after it.
+-- Starts are spaced: a window's units are spread over the window, or over a second of it, since an
+-- hourly quantity is meant to be used. A job of cost c keeps c steps free after it.
 --
--- It is remembered what was used, in runs of starts that lie close together: when a run began, when its last
--- start was, and how many units had started by then in all. What would be one unit too many starts when that
--- many units before it have left the window. A run leaves it when its last start does, late by a thousandth of
--- the window, and so a limit of any size is remembered by a thousand runs and the one before them. Where every
--- start uses one unit the distance alone would do; but other lanes and other schedulers use the same limit.
+-- Usage is stored in runs of close starts: the begin of a run, its last start, and the total units
+-- started by then. A unit over the limit starts when enough earlier units have left the window. A
+-- run leaves it when its last start does, late by a thousandth of the window, so a thousand runs
+-- and the one before them describe a limit of any size. If every start used one unit the spacing
+-- alone would do; but other lanes and schedulers share the limit.
 --
--- Whatever nobody used in time is lost. A job that costs more than there ever is uses all of it: its worker
--- knows that it can never go.
+-- Unused quota expires. A job that costs more than the limit uses all of it: its worker knows that
+-- it can never start.
 
 local guard, horizon, since
--- Which round of a claim this is: what is reckoned in one may be taken back at its end.
+-- Number of the claim's round: its reservations may be taken back at its end.
 local round_now = 0
 local SPREAD, RUNS, AT_ONCE, RUN_FORM = 1000000, 1000, 64, '>ddd'
--- Under this and its name stands until when the newest run of a limit counts, a microsecond more or less.
+-- This prefix and the limit's name hold the instant until which the newest run counts, give or take
+-- a microsecond.
 local REMEMBERED, ROUNDING = 'U ', 1
--- A server that was replaced knows all but the last moments: that is no reason to wait for an hour.
-local LONGEST_DOUBT = 60000000
+-- A replaced server knows all but the last moments: that is no reason to wait for an hour.
+local MAX_DOUBT = 60000000
 
--- `bare` keeps no distance.
+-- `bare` keeps no spacing.
 local function limit_of(name, units, window, counts, bare)
   local limit = { name = name, units = units, window = window, calls = counts == 'calls', at = 0 }
   limit.stays, limit.key = window + guard, P .. 'u:' .. name
@@ -29,7 +30,7 @@ local function limit_of(name, units, window, counts, bare)
   return limit
 end
 
--- The limits of a plan, which begins at this argument.
+-- Reads the limits, which begin at this argument.
 local function read_plan(first, bare)
   guard, horizon, since = tonumber(ARGV[first]), tonumber(ARGV[first + 1]), now - origin
   local limits = {}
@@ -40,21 +41,21 @@ local function read_plan(first, bare)
   return limits
 end
 
--- What a job of this cost uses of a limit.
+-- Returns the units that a job of this cost uses of a limit.
 local function units_of(limit, cost)
   return limit.calls and 1 or min(cost, limit.units)
 end
 
--- Until when a limit stays closed, because nobody knows what was used of it before.
+-- Returns the instant until which a limit stays closed, because its earlier usage is unknown.
 local function closed_until(limit)
   local until_then = 0
   if doubt > 0 then until_then = doubt + limit.window + guard - origin end
-  if moved > 0 then until_then = max(until_then, moved + min(limit.window, LONGEST_DOUBT) + guard - origin) end
+  if moved > 0 then until_then = max(until_then, moved + min(limit.window, MAX_DOUBT) + guard - origin) end
   return until_then
 end
 
--- The newest run is kept apart from the older ones, because it may go on. Whatever left the window before that
--- is of no more use, but for the run from which the units of the next are counted.
+-- The newest run is stored apart from the older ones, because it may grow. Runs that left the
+-- window before are useless, except the one from which the units of the next are counted.
 local function open_runs(limit)
   local many = call('LLEN', limit.key)
   limit.older, limit.runs, limit.first = max(0, many - 1), {}, 1
@@ -66,8 +67,8 @@ local function open_runs(limit)
   end
 end
 
--- Where the next slot of a limit lies, and what is remembered of it. Where nothing is, or was for a shorter
--- window, all that started has to leave the window first: nobody knows how much it was.
+-- Finds the next start of a limit and its stored usage. If nothing is stored, or only for a shorter
+-- window, all earlier starts must leave the window first: their number is unknown.
 local function open_limit(limit, at, remembered)
   open_runs(limit)
   local last = limit.newest[1] and limit.newest[1][2]
@@ -104,8 +105,8 @@ local function run_at(limit, place)
   return runs[place]
 end
 
--- How it was before the round that is under way used any of it. Slots are reckoned again for those that go, so that
--- those that do not go leave no gap.
+-- Saves the state before the current round. Starts are computed again for the jobs that start, so
+-- that the others leave no gap.
 local function remember(limit)
   if limit.round == round_now then return end
   local many = #limit.newest
@@ -113,7 +114,7 @@ local function remember(limit)
   limit.was = { limit.at, limit.used, limit.first, many, limit.newest[many], limit.dirty }
 end
 
--- The place of the run that has to leave before so much more may start.
+-- Finds the run that must leave the window before these units may start.
 local function run_before(limit, units)
   local past, place = limit.used + units - limit.units, limit.first
   if past <= 0 then return end
@@ -121,7 +122,7 @@ local function run_before(limit, units)
   return place
 end
 
--- When a job of this cost finds room.
+-- Returns the instant at which a job of this cost may start.
 local function room_at(limit, cost)
   local units = units_of(limit, cost)
   if units == 0 then return 0 end
@@ -153,7 +154,7 @@ local function take_back(limit)
   limit.newest[was[4]] = was[5]
 end
 
--- Of those that have left the window the last one stays: the next is counted from it.
+-- Of the runs that left the window the last one stays: the next is counted from it.
 local function skip_gone(limit)
   local older, gone = limit.older, since - limit.stays
   while limit.first < older and run_at(limit, limit.first + 1)[2] <= gone do limit.first = limit.first + 1 end

@@ -1,29 +1,29 @@
--- Whose turn it is in a claim, and where a job's start lies.
+-- Order of the turns in a claim, and the start of each job.
 
-local function best_class(seat)
-  if seat[8] + seat[11] > 0 then return 3 end
-  if seat[7] + seat[10] > 0 then return 2 end
+local function best_class(slot)
+  if slot[8] + slot[11] > 0 then return 3 end
+  if slot[7] + slot[10] > 0 then return 2 end
   return 1
 end
 
--- The class whose turn it is among those of a tenant that has several.
-local function class_of(seat, best)
+-- Returns the next class of a tenant with several.
+local function class_of(slot, best)
   local class = best
   for c = best - 1, 1, -1 do
-    if seat[5 + c] + seat[8 + c] > 0 and seat[11 + c] < seat[11 + class] then class = c end
+    if slot[5 + c] + slot[8 + c] > 0 and slot[11 + c] < slot[11 + class] then class = c end
   end
   return class
 end
 
--- The cost of the job that would go, where costs differ; one job is taken at a time then.
-local function cost_of(seat, class)
+-- Returns the cost of the next job, where costs differ; then jobs are taken one at a time.
+local function cost_of(slot, class)
   if meta[6] == 0 then return 1 end
-  local back = seat[8 + class] > 0 and call('ZRANGE', back_key(lane, seat.name, class), 0, 0, 'WITHSCORES')
+  local back = slot[8 + class] > 0 and call('ZRANGE', back_key(lane, slot.name, class), 0, 0, 'WITHSCORES')
   local record
-  if back and (seat[5 + class] == 0 or tonumber(back[2]) <= seat[2 + class]) then
+  if back and (slot[5 + class] == 0 or tonumber(back[2]) <= slot[2 + class]) then
     record = sub(back[1], 7)
   else
-    record = call('LINDEX', list_key(lane, seat.name, class), 0)
+    record = call('LINDEX', list_key(lane, slot.name, class), 0)
   end
   local job = record and sound_record(record)
   return job and job.cost or 1
@@ -35,19 +35,19 @@ local function lane_start(cost)
   return start
 end
 
-local function own_start(seat, cost)
-  return seat.limit and room_at(seat.limit, cost) or since
+local function own_start(slot, cost)
+  return slot.limit and room_at(slot.limit, cost) or since
 end
 
-local function debit(seat, start, cost)
+local function debit(slot, start, cost)
   for i = 1, #rates do spend(rates[i], start, cost) end
-  if seat.limit then spend(seat.limit, start, cost) end
+  if slot.limit then spend(slot.limit, start, cost) end
 end
 
 local function next_candidate()
   if wait_at > #waiting and looked > 0 and #ahead == most then
     ahead = call('ZRANGE', lane.fair, looked, looked + most - 1)
-    load_seats(lane, ahead)
+    load_slots(lane, ahead)
     load_tenants(ahead)
     look(ahead)
   end
@@ -61,9 +61,9 @@ local function next_candidate()
   end
 end
 
--- Turns whose tenant's own limit lets it go later than the lane would, by when that is. Others go before it,
--- and if nobody does, it has the lane's next start although that lies ahead: it is given out now, so that its
--- worker has the time until then.
+-- Turns that the tenant's own limit delays beyond the lane's next start, by that instant. Others go
+-- first. If there are none, the tenant gets the lane's next start in advance, so that its worker
+-- has the time until then.
 local coming, coming_at = {}, 1
 
 local function put_later(it)
@@ -75,15 +75,15 @@ local function put_later(it)
   coming[at + 1] = it
 end
 
--- Whoever could go now stands in the order again.
+-- Returns a tenant to the order once it may start now.
 local function rejoin()
   while coming[coming_at] and coming[coming_at].own <= lane_start(1) do
-    serve_later(coming[coming_at].seat)
+    serve_later(coming[coming_at].slot)
     coming_at = coming_at + 1
   end
 end
 
--- Whether a start lies too far ahead; then it is known when it does not any more.
+-- Returns true if a start is too far ahead, and stores when it no longer is.
 local function is_far(start)
   if start - since <= horizon then return false end
   soonest(start - since - horizon)
@@ -99,35 +99,36 @@ local function next_coming()
   return it
 end
 
--- Who waits for a limit of its own is looked at again after this, because the limit may be another by then.
+-- A tenant that waits for its own limit is checked again after this, because the limit may have
+-- changed.
 local LONGEST_PARK = 5000000
 
--- Whose turn it is: what goes, and where its start lies.
+-- Returns the next tenant, its class and its start.
 local function next_turn()
   rejoin()
   while true do
-    local seat = next_candidate()
-    if not seat then return next_coming() end
-    local tenant = tenants[seat.name]
-    if ready(seat) == 0 then
-      -- It has no more; it leaves when all is written.
+    local slot = next_candidate()
+    if not slot then return next_coming() end
+    local tenant = tenants[slot.name]
+    if ready(slot) == 0 then
+      -- It has no more jobs; it leaves when all is written.
     elseif tenant[5] == 1 or (tenant[2] > 0 and tenant[6] >= tenant[2]) then
-      seat[2], seat.dirty = 2, true
+      slot[2], slot.dirty = 2, true
     else
-      local best = best_class(seat)
-      local class = best > 1 and class_of(seat, best) or best
-      local cost = cost_of(seat, class)
-      local start, own = lane_start(cost), own_start(seat, cost)
+      local best = best_class(slot)
+      local class = best > 1 and class_of(slot, best) or best
+      local cost = cost_of(slot, class)
+      local start, own = lane_start(cost), own_start(slot, cost)
       if is_far(start) then
-        -- It is first in the next round, if others that had a slot do not go.
-        serve_later(seat)
+        -- It is first in the next round, if others with a start do not use it.
+        serve_later(slot)
         return
       end
-      local it = { seat = seat, class = class, best = best, cost = cost, own = own, start = max(start, own) }
+      local it = { slot = slot, class = class, best = best, cost = cost, own = own, start = max(start, own) }
       if own - since > horizon then
-        park(seat, min(own - horizon + origin, now + LONGEST_PARK))
-        -- As many as are looked at in vain otherwise; the next claim goes on behind them.
-        if #parked >= 2 * (most + MOST_PASSED) then
+        park(slot, min(own - horizon + origin, now + LONGEST_PARK))
+        -- The bound of fruitless checks; the next claim continues behind them.
+        if #parked >= 2 * (most + MAX_PASSED) then
           soonest(0)
           return next_coming()
         end
@@ -140,26 +141,26 @@ local function next_turn()
   end
 end
 
--- One turn: the seat moves on by the cost over its claim.
+-- One turn: the slot advances by the cost over its share.
 local turns, passed = {}, 0
 local function turn()
   local it = next_turn()
   if not it then return end
-  local seat, class, tenant = it.seat, it.class, tenants[it.seat.name]
+  local slot, class, tenant = it.slot, it.class, tenants[it.slot.name]
   it.claim, it.charge = tenant[1] * FACTOR[it.best], charge_of(it.cost)
-  meta[1], lane.dirty = max(meta[1], seat[1]), true
-  seat[1], seat.dirty = seat[1] + it.charge / it.claim, true
-  seat[11 + class] = seat[11 + class] + it.charge / FACTOR[class]
-  -- Counted as what came back, if anything did; when the jobs are taken it is known which it was.
-  if seat[8 + class] > 0 then
-    seat.backs = seat.backs or { seat[9], seat[10], seat[11] }
-    seat[8 + class] = seat[8 + class] - 1
+  meta[1], lane.dirty = max(meta[1], slot[1]), true
+  slot[1], slot.dirty = slot[1] + it.charge / it.claim, true
+  slot[11 + class] = slot[11 + class] + it.charge / FACTOR[class]
+  -- Counted as a returned job if there is one; taking the jobs shows which it was.
+  if slot[8 + class] > 0 then
+    slot.backs = slot.backs or { slot[9], slot[10], slot[11] }
+    slot[8 + class] = slot[8 + class] - 1
   else
-    seat[5 + class] = seat[5 + class] - 1
+    slot[5 + class] = slot[5 + class] - 1
   end
-  seat.todo[class] = seat.todo[class] + 1
+  slot.todo[class] = slot.todo[class] + 1
   tenant[6], tenant.dirty = tenant[6] + 1, true
-  debit(seat, it.start, it.cost)
+  debit(slot, it.start, it.cost)
   turns[#turns + 1] = it
   return it
 end

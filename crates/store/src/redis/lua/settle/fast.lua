@@ -1,47 +1,48 @@
--- Ends claims of a session: the short way, where all are simply done.
+-- Settles claims of a session: the fast path, where all are simply done.
 --
--- ARGV: prefix, epoch, session, the numbers of the claims in one text, then in one text how long each took
--- if all are done, nothing is kept of them and none comes twice; otherwise nothing, and one text for each: how
--- it ended, three numbers, and what belongs to it.
+-- ARGV: prefix, epoch, session, the numbers of the claims in one text, then in one text the
+-- durations if all are done without a stored result and none comes twice; otherwise nothing, and
+-- one text for each: kind, three numbers, and the rest.
 --
--- A plain job that is done is a field less in its session and one more in its tenant's counts. A job that
--- has more to it, or whose tenant waits for room, goes the long way; so do claims that were cancelled.
+-- A plain job that is done is a field less in its session and one more in its tenant's counts. A
+-- job that needs more, or whose tenant is at its bound, takes the general path; so do cancelled
+-- claims.
 
--- The long way.
-local any
+-- The general path.
+local general
 local HEAD = 22
 local A_FENCED = 6
 local TOOK_SIZE = 7
 
--- The session's key, how many claims, their fields, what was found there, how long they took.
-local session_key, ends, fields, found, tooks
+-- The session's key, the number of claims, their fields, the entries found, their durations.
+local session_key, ends, fields, found, durations
 
--- How it ended, and three numbers.
+-- Kind and three numbers of a settlement.
 local function form_of(i)
-  if tooks ~= '' then return { 1, (unpacked('>I7', tooks, TOOK_SIZE * (i - 1) + 1)), 0, 0 } end
+  if durations ~= '' then return { 1, (unpacked('>I7', durations, TOOK_SIZE * (i - 1) + 1)), 0, 0 } end
   return { unpacked('>BI7I7I7', ARGV[5 + i]) }
 end
 
--- Forms of so many spans, made once: to unpack many at once costs a third of one at a time.
+-- Formats of several spans, made once: unpacking many at once costs a third of one at a time.
 local SPANS, PIECE = {}, 100
 local function spans_form(many)
   SPANS[many] = SPANS[many] or '>' .. string.rep('I7', many)
   return SPANS[many]
 end
 
--- How long each took.
+-- Durations of the claims.
 local function spans()
   local all = {}
   for first = 0, ends - 1, PIECE do
     local many = min(PIECE, ends - first)
-    local some = { unpacked(spans_form(many), tooks, TOOK_SIZE * first + 1) }
+    local some = { unpacked(spans_form(many), durations, TOOK_SIZE * first + 1) }
     if ends <= PIECE then return some end
     for i = 1, many do all[first + i] = some[i] end
   end
   return all
 end
 
--- By tenant, how many are done and how long they took; or nothing.
+-- Done jobs and their durations by tenant, or nothing.
 local function plain_ends()
   local order, many, busy, gone, took_each = {}, {}, {}, {}, spans()
   for i = 1, ends do
@@ -63,19 +64,19 @@ local function plain_ends()
   return order, many, busy, gone
 end
 
--- What is to be written of the tenants, and those that have nothing more to do; or nothing.
+-- New values of the tenants, and the tenants without further work; or nothing.
 local function plain_tenants(order, many, busy)
   local packed, set, idle, time = read_all(K.t, order), {}, {}, score(now)
   for i = 1, #order do
     local name, text = order[i], packed[i]
     if not text then return end
-    local mark, claim, seats, flight, done, worked = unpacked(HEAD_FORM, text)
+    local mark, claim, slots, flight, done, worked = unpacked(HEAD_FORM, text)
     if mark % 2 == BOUNDED or (claim == 0 and usual[2] > 0) then return end
     local ended = many[name]
     flight = flight - ended
     set[2 * i - 1] = name
-    set[2 * i] = pack(HEAD_FILLED, mark, claim, seats, flight, done + ended, worked + busy[name], HEAD_FILL)
-    if seats + flight == 0 and mark % 4 < ELSEWHERE then
+    set[2 * i] = pack(HEAD_FILLED, mark, claim, slots, flight, done + ended, worked + busy[name], HEAD_FILL)
+    if slots + flight == 0 and mark % 4 < ELSEWHERE then
       idle[#idle + 1] = time
       idle[#idle + 1] = name
     end
@@ -83,7 +84,7 @@ local function plain_tenants(order, many, busy)
   return set, idle
 end
 
--- One answer for all, unless some are not there any more.
+-- One reply for all, unless some claims are gone.
 local function plain_answer(gone)
   if #gone == ends then return 1 end
   local answers = {}
@@ -92,7 +93,7 @@ local function plain_answer(gone)
 end
 
 local function settle_plain()
-  if tooks == '' then return end
+  if durations == '' then return end
   local order, many, busy, gone = plain_ends()
   if not order or #gone == 0 then return end
   local set, idle = plain_tenants(order, many, busy)
@@ -116,11 +117,11 @@ local function all_fenced()
 end
 
 function steps.settle()
-  session_key, tooks = P .. 's:' .. ARGV[3], ARGV[5]
+  session_key, durations = P .. 's:' .. ARGV[3], ARGV[5]
   local claims, expiry = ARGV[4], call('ZSCORE', K.sessions, ARGV[3])
   ends, fields = #claims / CLAIM_SIZE, {}
   if ends == 0 or not expiry or tonumber(expiry) <= now then return all_fenced() end
   for i = 1, ends do fields[i] = sub(claims, CLAIM_SIZE * (i - 1) + 1, CLAIM_SIZE * i) end
   found = read_all(session_key, fields)
-  return settle_plain() or any()
+  return settle_plain() or general()
 end

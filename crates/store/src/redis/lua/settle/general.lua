@@ -1,4 +1,4 @@
--- Ends claims of a session, however they ended.
+-- Settles claims of a session, for all kinds of ends.
 
 local answers, claims, forms, entries, names, seen = {}, {}, {}, {}, {}, {}
 for i = 1, ends do
@@ -17,7 +17,7 @@ local DONE_END, RETRY, FAILED_END, THROTTLED, RETURNED, PUT_OFF_FIXED = 1, 2, 3,
 local RETRY_PUT_OFF = 8
 local A_DONE, A_BURIED, A_WAITS, A_CANCELLED = 1, 2, 3, 5
 
--- What goes back is looked at before anything is written, so that a foreign key stops it here.
+-- Entries to return are read before the first write, so that a foreign key stops the step here.
 local function full(entry)
   if entry.record then return end
   local parsed = parse_entry(entry.packed)
@@ -30,7 +30,7 @@ for i, entry in pairs(entries) do
     full(entry)
     if entry.job.action then action_of(entry.job.action) end
     if kind ~= DONE_END and kind ~= FAILED_END then
-      seat_of(lane_of(entry.lane), entry.tenant)
+      slot_of(lane_of(entry.lane), entry.tenant)
       call('ZCARD', back_key(lane_of(entry.lane), entry.tenant, entry.class))
       call('ZCARD', lane_of(entry.lane).delayed)
     end
@@ -43,7 +43,7 @@ for i = 1, ends do
 end
 if #gone > 0 then write_all('HDEL', session_key, gone) end
 
--- A tenant at its bound has room again.
+-- A tenant at its bound may start jobs again.
 local freed = {}
 local function leave(tenant, name)
   if tenant[2] > 0 and tenant[6] >= tenant[2] then freed[name] = true end
@@ -58,34 +58,34 @@ local function wait_again(entry)
   return lane
 end
 
--- A tenant's turns are charged by the best class that it has. Which that was is not kept; what is better now was there
--- then, or came since.
-local function best_class(seat, class)
+-- A tenant's turns are charged by its best class, which is not stored. A better class of now was
+-- there then, or came since.
+local function best_class(slot, class)
   for better = 3, class + 1, -1 do
-    if seat[5 + better] + seat[8 + better] > 0 then return better end
+    if slot[5 + better] + slot[8 + better] > 0 then return better end
   end
   return class
 end
 
--- The turn is given back, at most as far as one turn behind the clock.
+-- Refunds the turn, at most to one turn behind the clock.
 local function refund(lane, entry)
-  local seat = seat_of(lane, entry.tenant)
-  local factor = FACTOR[best_class(seat, entry.class)]
+  local slot = slot_of(lane, entry.tenant)
+  local factor = FACTOR[best_class(slot, entry.class)]
   local step = charge_of(entry.job.cost) / (tenants[entry.tenant][1] * factor)
   local clock = meta_of(lane)[1]
-  if seat[1] > clock - step then seat[1] = max(seat[1] - step, clock - step) end
-  seat.dirty = true
+  if slot[1] > clock - step then slot[1] = max(slot[1] - step, clock - step) end
+  slot.dirty = true
 end
 
--- Whether it begins again, as it ended.
+-- Returns true if the job would start again.
 local function begins_again(job, kind)
   if kind == RETRY or kind == RETRY_PUT_OFF then return job.retries < job.max_retries end
   return kind ~= DONE_END and kind ~= FAILED_END
 end
 
--- Whether it ends as cancelled: it was so while it was under way, or its action is over, and it would begin
--- again. What came of a call that was made counts. The action is counted either way, unless its name is
--- another's by now.
+-- Returns true if the job ends as cancelled: it was cancelled while claimed, or its action is over,
+-- and it would start again. The result of a finished call counts. The action counts it either way,
+-- unless the name belongs to another action by now.
 local function is_cancelled(entry, tenant, claim, kind)
   local job = entry.job
   local name = job and job.action
@@ -103,7 +103,7 @@ local function end_cancelled(entry, tenant)
   if entry.action then
     count(entry.action, 'ca', 1)
     entry.job.attempts = entry.job.attempts + 1
-    tell(entry.action, ENDED_CANCELLED, entry.job, entry.tenant)
+    record_outcome(entry.action, ENDED_CANCELLED, entry.job, entry.tenant)
   end
   forget_name(entry.job)
   return A_CANCELLED
@@ -120,7 +120,7 @@ local function end_done(entry, tenant, took, result)
       count(entry.action, 'dn', 1)
       count(entry.action, 'bu', took)
       job.attempts = job.attempts + 1
-      tell(entry.action, DONE, job, entry.tenant, result)
+      record_outcome(entry.action, DONE, job, entry.tenant, result)
     end
     forget_name(job)
   end
@@ -128,19 +128,19 @@ local function end_done(entry, tenant, took, result)
 end
 
 local function end_buried(entry, tenant, words, result)
-  local job, told_at = entry.job, nil
+  local job, outcome_at = entry.job, nil
   tenant[8] = tenant[8] + 1
   if entry.action then
     count(entry.action, 'dd', 1)
-    told_at = tell(entry.action, ENDED_FAILED, job, entry.tenant, result, words)
+    outcome_at = record_outcome(entry.action, ENDED_FAILED, job, entry.tenant, result, words)
   elseif job.action then
     leave_action(job)
   end
-  bury(job, entry, words, told_at)
+  dead_letter(job, entry, words, outcome_at)
   return A_BURIED
 end
 
--- An attempt that its worker lived through: it is no job that kills them.
+-- The worker survived the attempt, so the job does not kill workers.
 local function survive(job) job.attempts, job.recoveries = job.attempts + 1, 0 end
 
 local function end_retry(entry, tenant, after, words, result)
@@ -148,18 +148,18 @@ local function end_retry(entry, tenant, after, words, result)
   survive(job)
   if job.retries >= job.max_retries then return end_buried(entry, tenant, words, result) end
   job.retries = job.retries + 1
-  add_mishap(job, words)
+  add_error(job, words)
   entry.record = write_record(job, entry.record)
   wait_again(entry)
   tenant[11] = tenant[11] + 1
   g[3] = g[3] + 1
   if entry.action then count(entry.action, 'dl', 1) end
   delay(entry, now + after)
-  ring = true
+  must_notify = true
   return A_WAITS
 end
 
--- A refusal counts when it happens, whatever becomes of its job.
+-- A throttle counts when it happens, for any fate of its job.
 local function count_throttle(entry, tenant)
   local job = entry.job
   job.throttles = job.throttles + 1
@@ -174,7 +174,7 @@ local function end_throttled(entry, tenant, after, whole_lane)
   entry.record = write_record(job, entry.record)
   local lane = wait_again(entry)
   refund(lane, entry)
-  local seat = seat_of(lane, entry.tenant)
+  local slot = slot_of(lane, entry.tenant)
   if whole_lane then
     lane.meta[3], lane.dirty = max(lane.meta[3], now + after), true
   else
@@ -183,14 +183,14 @@ local function end_throttled(entry, tenant, after, whole_lane)
     if parked then until_then = max(until_then, tonumber(parked)) end
     call('ZADD', lane.parked, until_then, entry.tenant)
     wake_at(lane, until_then)
-    seat[2] = 1
+    slot[2] = 1
   end
   give_back(lane, entry.tenant, entry)
-  ring = true
+  must_notify = true
   return A_WAITS
 end
 
--- As if it had not been claimed, but for an attempt that had begun.
+-- Restores the state before the claim, except for an attempt that had started.
 local function end_returned(entry, begun)
   if begun then
     entry.job.attempts = entry.job.attempts + 1
@@ -199,7 +199,7 @@ local function end_returned(entry, begun)
   local lane = wait_again(entry)
   refund(lane, entry)
   give_back(lane, entry.tenant, entry)
-  ring = true
+  must_notify = true
   return A_WAITS
 end
 
@@ -209,7 +209,7 @@ local function backoff_of(form, non_ready)
   return min(form[2] + floor(non_ready / speed) * 1000000, form[3]), speed
 end
 
--- Waits among those that found no room.
+-- Defers the job.
 local function wait_off(entry, tenant, form)
   entry.record = write_record(entry.job, entry.record)
   wait_again(entry)
@@ -219,7 +219,7 @@ local function wait_off(entry, tenant, form)
   local backoff, speed = backoff_of(form, tenant[12])
   tenant[16], tenant[17], tenant[18] = backoff, speed, now
   delay(entry, now + backoff, true)
-  ring = true
+  must_notify = true
   return { backoff, tenant[12], speed }
 end
 
@@ -234,7 +234,7 @@ local function end_retry_put_off(entry, tenant, form, words, result)
   survive(job)
   if job.retries >= job.max_retries then return end_buried(entry, tenant, words, result) end
   job.retries = job.retries + 1
-  add_mishap(job, words)
+  add_error(job, words)
   return wait_off(entry, tenant, form)
 end
 
@@ -242,7 +242,7 @@ local function words_and_result(rest, form)
   return sub(rest, HEAD + 1, HEAD + form[2]), sub(rest, HEAD + 1 + form[2])
 end
 
--- The same where all three numbers say something else, and so the length comes first.
+-- Here all three numbers are in use, so the length comes first.
 local function long_words_and_result(rest)
   local length, at = unpacked('>I7', rest, HEAD + 1)
   return sub(rest, at, at + length - 1), sub(rest, at + length)
@@ -278,7 +278,7 @@ for i = 1, ends do
     end
   end
 end
-for name in pairs(freed) do wake_seats(name) end
+for name in pairs(freed) do wake_slots(name) end
 if #gone > 0 then
   save_actions()
   save_all()

@@ -1,23 +1,24 @@
--- Takes a batch: the short way, for plain jobs of one lane.
+-- Takes a batch: the fast path, for plain jobs of one lane.
 --
--- ARGV: prefix, epoch, most that may wait, action, 1 if it is closed with this, its timeout and its keep,
--- jobs in all, 1 if names or start times have to be looked at, then groups of one lane, tenant and class in
--- one text: names of lane and tenant, class, mark, size; the places of all jobs in the batch; their start
--- times, if any has one; the action's note; then the records, group by group.
+-- ARGV: prefix, epoch, max waiting jobs, action, 1 if it is closed with this, its timeout and its
+-- keep, number of jobs, 1 if names or start times must be checked, then groups of one lane, tenant
+-- and class in one text: names of lane and tenant, class, mark, size; the positions of all jobs in
+-- the batch; their start times, if any has one; the action's note; then the records, group by
+-- group.
 --
--- Who has a seat keeps its place, so of those nothing changes but the list and the number of jobs in it; who
--- has none, and no rule or bound either, and need not wait, gets one. Everything else goes the long way, before anything is
--- written.
+-- A tenant with a slot keeps its place, so only its list and its number of jobs change. A tenant
+-- without one gets a slot if it has no rule, no bound and no cooldown. Everything else takes the
+-- general path, before anything is written.
 
--- The long way.
-local any
+-- The general path.
+local general
 local GROUP_FORM = '>Bc0Bc0BBI4'
 -- Marks of a group: a job has an action or a deadline; costs differ from 1.
 local COSTS_DIFFER = 2
 
 local queue_max, action_name, last, total, careful, pushed
 
--- The groups, as the long way looks at them.
+-- The groups, as the general path reads them.
 local function read_groups()
   local text, at, first, groups = ARGV[10], 1, 14, {}
   while at <= #text do
@@ -28,7 +29,7 @@ local function read_groups()
   return groups
 end
 
--- The lane, what to ask it for, and of each group class and size; or nothing.
+-- Returns the lane, its fields to read, and class and size of each group; or nothing.
 local function plain_groups()
   local text, at, many, lane, ask, classes, sizes = ARGV[10], 1, 0, nil, { '' }, {}, {}
   while at <= #text do
@@ -57,7 +58,8 @@ local function push(key, list, first, last_one)
   end
 end
 
--- What is known of tenants that have no seat, if none of them has a rule or a bound, and none comes twice.
+-- Returns the heads of tenants without a slot, if none of them has a rule or a bound, and none
+-- comes twice.
 local function heads_of_new(names)
   local seen, unknown, heads = {}, {}, read_all(K.t, names)
   for i = 1, #names do
@@ -80,7 +82,7 @@ local function heads_of_new(names)
   return heads
 end
 
--- How far each was ahead of the clock when it left, and those that were.
+-- Returns the lead over the clock with which each tenant left, and the tenants that had one.
 local function debts(lane, names)
   local places, owing = {}, {}
   if lane.meta[7] == 0 then return places, owing end
@@ -94,7 +96,7 @@ local function debts(lane, names)
   return places, owing
 end
 
--- Whether any was told to wait.
+-- Returns true if any tenant is in a cooldown.
 local function any_parked(lane, names)
   local parked = false
   if lane.meta[4] == 0 then return false end
@@ -106,8 +108,8 @@ local function any_parked(lane, names)
   return parked
 end
 
--- Tenants as they are once they have their seats: what is known of them, where they stand, those that nobody
--- knew, those that had nothing to do, those that owed; or nothing.
+-- Returns tenants as they are once they have their slots: their heads, their places, the unknown
+-- ones, the idle ones, the indebted ones; or nothing.
 local function newcomers(lane, names)
   local heads = heads_of_new(names)
   if not heads or any_parked(lane, names) then return end
@@ -116,21 +118,21 @@ local function newcomers(lane, names)
   local known, order, who, woken, clock = new.known, new.order, new.who, new.woken, lane.meta[1]
   for i = 1, #names do
     local name, head = names[i], heads[i]
-    local _, claim, seats, flight, done, busy = 0, 0, 0, 0, 0, 0
+    local _, claim, slots, flight, done, busy = 0, 0, 0, 0, 0, 0
     if head then
-      _, claim, seats, flight, done, busy = unpacked(HEAD_FORM, head)
+      _, claim, slots, flight, done, busy = unpacked(HEAD_FORM, head)
     else
       who[#who + 1] = '0'
       who[#who + 1] = name
     end
-    if seats + flight == 0 then
-      -- Whoever had nothing to do begins its counts anew.
+    if slots + flight == 0 then
+      -- An idle tenant starts its counts again.
       done, busy, new.active = 0, 0, new.active + 1
       if head then woken[#woken + 1] = name end
     end
     places[i] = max(places[i] or 0, clock)
     order[2 * i - 1], order[2 * i] = score(places[i]), name
-    known[2 * i - 1], known[2 * i] = name, pack(HEAD_FILLED, 0, claim, seats + 1, flight, done, busy, HEAD_FILL)
+    known[2 * i - 1], known[2 * i] = name, pack(HEAD_FILLED, 0, claim, slots + 1, flight, done, busy, HEAD_FILL)
   end
   return new
 end
@@ -144,17 +146,18 @@ local function save_newcomers(lane, new)
   g[15] = g[15] + new.active
 end
 
--- Seats as they will be, and how many waited before each group; then whoever has none yet. Or nothing.
-local function plain_seats(lane, found, ask, classes, sizes)
+-- Returns the new slots, the jobs that waited before each group, and the tenants without a slot; or
+-- nothing.
+local function plain_slots(lane, found, ask, classes, sizes)
   local set, befores, names, at_of = {}, {}, {}, {}
   for i = 1, #classes do
     local packed, jobs = found[i + 1], 0
     set[2 * i - 1] = ask[i + 1]
     if packed then
       if #packed ~= PLAIN_SIZE then return end
-      local mark, place, index, had = unpacked(PLAIN_SEAT, packed)
+      local mark, place, index, had = unpacked(PLAIN_SLOT, packed)
       if mark % 4 ~= classes[i] or mark > 7 then return end
-      set[2 * i], jobs = pack(PLAIN_SEAT, mark, place, index, had + sizes[i]), had
+      set[2 * i], jobs = pack(PLAIN_SLOT, mark, place, index, had + sizes[i]), had
     else
       names[#names + 1], at_of[#at_of + 1] = ask[i + 1], i
     end
@@ -165,7 +168,7 @@ local function plain_seats(lane, found, ask, classes, sizes)
   if not new then return end
   for n = 1, #names do
     local i = at_of[n]
-    set[2 * i] = pack(PLAIN_SEAT, classes[i], new.places[n], g[1], sizes[i])
+    set[2 * i] = pack(PLAIN_SLOT, classes[i], new.places[n], g[1], sizes[i])
   end
   return set, befores, new
 end
@@ -194,19 +197,19 @@ local function submit_plain()
   local found = read_all(lane.key, ask)
   if not found[1] then return end
   take_meta(lane, found[1])
-  local set, befores, new = plain_seats(lane, found, ask, classes, sizes)
+  local set, befores, new = plain_slots(lane, found, ask, classes, sizes)
   if not set then return end
   push_plain(lane, ask, classes, sizes)
   if new then save_newcomers(lane, new) end
   count_waiting(lane, total)
   save_lane(lane, set)
   save_counts()
-  if new then ring_bell() end
+  if new then notify() end
   return { g[2], g[15], 0, befores }
 end
 
 function steps.submit()
   queue_max, action_name, last, total = tonumber(ARGV[3]), ARGV[4], ARGV[5] == '1', tonumber(ARGV[8])
   careful, pushed = ARGV[9] == '1' or g[2] + total > queue_max, {}
-  return submit_plain() or any()
+  return submit_plain() or general()
 end

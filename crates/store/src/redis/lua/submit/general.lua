@@ -1,4 +1,4 @@
--- Takes a batch, whatever is in it.
+-- Takes a batch with any content.
 
 local groups = read_groups()
 local action, over, closed
@@ -17,11 +17,11 @@ for _, group in ipairs(groups) do
   table.insert(by_lane[name], group.tenant)
 end
 for name, some in pairs(by_lane) do
-  load_seats(lanes[name], some)
-  -- Whoever has no seat gets one, which its tenant has to be known for.
+  load_slots(lanes[name], some)
+  -- A tenant without a slot gets one, for which its record must be known.
   local new = {}
   for _, tenant in ipairs(some) do
-    if lanes[name].seats[tenant].fresh then new[#new + 1] = tenant end
+    if lanes[name].slots[tenant].fresh then new[#new + 1] = tenant end
   end
   load_tenants(new)
 end
@@ -73,9 +73,9 @@ local function look_at_each()
         new_names[#new_names + 1] = job.id
       end
       local group = job.group
-      local seat = group.lane.seats[group.tenant]
+      local slot = group.lane.slots[group.tenant]
       group.lane.coming = group.lane.coming or {}
-      local waits = (group.lane.coming[group.tenant] or ready(seat)) + 1
+      local waits = (group.lane.coming[group.tenant] or ready(slot)) + 1
       group.lane.coming[group.tenant] = waits
       verdicts[ordinal] = waits
       if job.due and job.due > now then
@@ -90,8 +90,8 @@ end
 
 if careful then look_at_each() end
 
--- Whether it opens its action: with the first job that is taken, or without any; but to close once more what
--- is over is no reason to forget what came of it.
+-- Opens the action with the first accepted job, or without any; but closing a finished action again
+-- must not discard its outcomes.
 local opens = action_name ~= '' and (not action or over)
   and (accepted > 0 or (total == 0 and not (over and last)))
 if opens and over then be_clean(action_name) end
@@ -113,7 +113,7 @@ elseif over then
   action = nil
 end
 if action and accepted > 0 then count(action, 'q', accepted) end
--- Whoever found no room comes again with the rest, and closes it then.
+-- A submitter that found the queue full comes again with the rest, and closes the action then.
 if action and last and not closed and not turned_away then
   action.closed, action.dirty = 1, true
 end
@@ -122,19 +122,19 @@ local befores = {}
 local touched = {}
 for i, group in ipairs(groups) do
   local lane, class = group.lane, group.class
-  local seat = lane.seats[group.tenant]
+  local slot = lane.slots[group.tenant]
   local meta = meta_of(lane)
-  befores[i] = ready(seat)
+  befores[i] = ready(slot)
   local size = group.push and #group.push or group.size
   if group.mark >= COSTS_DIFFER then
     meta[6], lane.dirty = 1, true
   end
-  if group.mark > 0 then seat[15] = 1 end
-  local tail = seat[2 + class] + seat[5 + class]
+  if group.mark > 0 then slot[15] = 1 end
+  local tail = slot[2 + class] + slot[5 + class]
   if size > 0 then
-    if seat[5 + class] + seat[8 + class] == 0 then enter_class(seat, class) end
-    seat[5 + class] = seat[5 + class] + size
-    arrange(lane, seat)
+    if slot[5 + class] + slot[8 + class] == 0 then enter_class(slot, class) end
+    slot[5 + class] = slot[5 + class] + size
+    arrange(lane, slot)
   end
   if size + #group.delayed > 0 then count_waiting(lane, size + #group.delayed) end
   if #group.delayed > 0 then
@@ -148,7 +148,7 @@ for i, group in ipairs(groups) do
       delay({ class = class, lane = lane.name, tenant = group.tenant, index = tail + job.after, first = g[1],
         record = job.record }, job.due)
     end
-    ring = true
+    must_notify = true
   end
   if action and accepted > 0 and not touched[lane.name .. ' ' .. group.tenant] then
     touched[lane.name .. ' ' .. group.tenant] = true

@@ -1,11 +1,12 @@
-//! What must be true of a store after a power cut, however much of the last moments is gone.
+//! Checks of a store after a power cut, for any loss of unsynced writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use outflow_store::{
-    ControlScope, DeadLetter, EmbeddedStore, JobOutcome, JobStatus, JobStore, SubmitReceipt,
+    ActionStore, ControlScope, DeadLetter, DeadLetterStore, EmbeddedStore, JobOutcome, JobQueue,
+    JobStatus, StoreControl, SubmitReceipt, TenantStore,
 };
 
 use super::strace::Event;
@@ -13,24 +14,25 @@ use super::workload::{BATCH, CANCELLED_AT, actions, batch, work_to_the_end};
 use crate::contract::{claim, name};
 use crate::support::store_dir::{Room, clock, within};
 
-/// What the program was told before the power failed.
+/// Results that the program received before the power cut.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
-    /// What was on the disk by then.
+    /// Results that were on the disk by then.
     pub(crate) safe: BTreeSet<String>,
-    /// What was only with the operating system.
+    /// Results that only the operating system had.
     pub(crate) late: BTreeSet<String>,
 }
 
 impl Told {
-    /// Whether an answer promises nothing about a power cut: a submission or an operator's wish is
-    /// answered when it is safe, the end of a job is safe with the next sync of the journal.
+    /// Returns true if a result promises nothing about a power cut. A submission or an operator
+    /// command is answered when it is safe; the end of a job is safe with the next sync of the
+    /// journal.
     pub(crate) fn is_late(words: &str) -> bool {
         let late = ["done", "dead", "refused"];
         late.iter().any(|first| words.starts_with(first))
     }
 
-    /// Learns from what a program heard, and from what its disk did.
+    /// Records an event of the program or of its disk.
     pub(crate) fn learn(&mut self, event: &Event) {
         match event {
             Event::Said(words) if Self::is_late(words) => {
@@ -47,7 +49,7 @@ impl Told {
         }
     }
 
-    /// What is left to rely on after a power cut.
+    /// Returns the results that must survive a power cut.
     pub(crate) fn after_a_cut(&self) -> Self {
         Self {
             safe: self.safe.clone(),
@@ -65,7 +67,7 @@ impl Told {
     }
 }
 
-/// Opens what a power cut left, and holds it against what was told.
+/// Opens an image and compares it with the reported results.
 pub(crate) fn holds(dir: &Path, told: &Told) {
     let time = clock();
     time.advance(Duration::from_mins(10));
@@ -84,7 +86,7 @@ pub(crate) fn holds(dir: &Path, told: &Told) {
     });
 }
 
-/// Which batches are there, each of them whole.
+/// Returns the batches in the store, each of them complete.
 async fn submitted(store: &EmbeddedStore, told: &Told) -> Vec<u32> {
     let tally = store.job_counts().await.expect("counted");
     let count = u32::try_from(tally.submitted()).expect("a few");
@@ -106,7 +108,7 @@ async fn submitted(store: &EmbeddedStore, told: &Told) -> Vec<u32> {
     batches
 }
 
-/// Nothing that ended before the last sync begins again.
+/// Asserts that no job that ended before the last sync starts again.
 async fn ends_are_known(store: &EmbeddedStore, told: &Told) {
     let outcomes = outcomes(store).await;
     let done = |id: &str| {
@@ -122,7 +124,7 @@ async fn ends_are_known(store: &EmbeddedStore, told: &Told) {
     }
 }
 
-/// What an operator was told is so.
+/// Asserts that acknowledged operator commands are in effect.
 async fn wishes_are_kept(store: &EmbeddedStore, told: &Told) {
     if told.knows("paused t3") && !told.knows("resuming t3") {
         let report = store.tenant(&name("t3")).await.expect("read");
@@ -153,10 +155,10 @@ async fn wishes_are_kept(store: &EmbeddedStore, told: &Told) {
     }
 }
 
-/// Everything that is not over can be claimed and done, once.
+/// Asserts that every open job can be claimed and done, once.
 async fn the_rest_can_be_done(room: &Room, batches: &[u32]) {
     let store = &room.store;
-    // Leases of those who are gone run out.
+    // Leases of dead sessions expire.
     room.clock.advance(Duration::from_hours(2));
     store.reap(9_999, 99).await.expect("reaped");
     work_to_the_end(room, |_| ()).await;
@@ -172,7 +174,7 @@ async fn the_rest_can_be_done(room: &Room, batches: &[u32]) {
     {
         let id = format!("b{round}-{number}");
         let ends = outcomes.get(&id).expect("it has ended");
-        // A letter that was revived ended before.
+        // A requeued dead letter ended before.
         let last: Vec<_> = ends
             .iter()
             .filter(|end| **end != JobStatus::Failed)

@@ -1,8 +1,8 @@
-//! The disk refuses, and goes on afterwards.
+//! Disk errors, and recovery from them.
 //!
-//! The system itself says no, in the middle of a program's work: the disk is full, or a sync fails. After
-//! a sync that failed the system has forgotten what it could not write, so whatever is told afterwards
-//! must not rest on it.
+//! The system returns an error in the middle of a program's work: the disk is full, or a sync
+//! fails. After a failed sync the system has forgotten the unwritten data, so no later result may
+//! depend on it.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use super::power_cuts::{STORE, Thoroughness, check, cuts, memory};
 use super::strace::{self, Event};
 use super::workload::endure;
 
-/// Says to this program, run once more, which directory it is to endure in.
+/// Variable that passes a child process the directory for the endurance run.
 const ENDURES_IN: &str = "OUTFLOW_TEST_ENDURES_IN";
 
-/// Lets the system refuse something during a life, and the power fail at some of its syncs. Answers how
-/// often the life was refused something.
+/// Injects a system error into a run, and cuts the power at some of its syncs. Returns the number
+/// of errors that the run saw.
 fn refused(test: &str, what: &str, points: usize) -> usize {
     let home = memory();
     let endures = (ENDURES_IN, home.path().join(STORE));
@@ -51,8 +51,8 @@ fn child() -> bool {
     dir.is_some()
 }
 
-// At the 10th, 80th and 400th write of a thread, and for fifteen more: in the journal, and while it is
-// brought home.
+// At the 10th, 80th and 400th write of a thread, and for fifteen more: in the journal, and during a
+// checkpoint.
 #[test]
 fn a_full_disk_takes_nothing_that_was_told_as_strace_sees_it() {
     if child() {
@@ -66,7 +66,7 @@ fn a_full_disk_takes_nothing_that_was_told_as_strace_sees_it() {
     }
 }
 
-// The 1st and the 7th sync of a thread are those of a store that is made, the others of one that works.
+// The 1st and the 7th sync of a thread belong to the creation of a store, the others to its work.
 #[test]
 fn a_failed_sync_takes_nothing_that_was_told_as_strace_sees_it() {
     if child() {
@@ -80,7 +80,7 @@ fn a_failed_sync_takes_nothing_that_was_told_as_strace_sees_it() {
     }
 }
 
-// Each sync of a life of some hundred and fifty, however many of them a thread has.
+// Each sync of a run of some hundred and fifty, for any number of syncs of a thread.
 #[test]
 #[ignore = "lives a hundred and twenty times"]
 fn stress_no_failed_sync_takes_what_was_told_as_strace_sees_it() {

@@ -1,8 +1,8 @@
-//! A disk, and what a power cut leaves of it.
+//! Model of a disk and its images after a power cut.
 //!
-//! What was synced is there. What was not may be there, or not, or in part: in the order in which it was
-//! asked for up to some point, or any sectors of it in no order. A name is a change of its directory, and
-//! is safe when that was synced and not before, whatever common file systems do beyond that.
+//! Synced data is there. Unsynced data may be there, or not, or in part: in the requested order up
+//! to some point, or any sectors in no order. A name is a change of its directory, and is safe only
+//! when that was synced, even if common file systems promise more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 
 use super::strace::Event;
 
-/// What is on a disk under one directory, and what is on its way there.
+/// Contents of a disk under one directory, and its unsynced writes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     safe: Names,
-    /// As the program sees it.
+    /// View of the program.
     seen: Names,
     changes: Vec<NameChange>,
     files: Vec<File>,
     clock: usize,
 }
 
-/// Which file is at which path, and which directories there are.
+/// Files by path, and existing directories.
 #[derive(Clone, Debug, Default)]
 struct Names {
     files: BTreeMap<PathBuf, usize>,
@@ -54,12 +54,12 @@ enum Change {
     Cut(usize),
 }
 
-/// What the power cut does to what was not synced.
+/// Effect of the power cut on unsynced data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cut {
     /// None of it is there.
     Nothing,
-    /// All of it is.
+    /// All of it is there.
     Everything,
     /// All up to some point, where a write is torn between two sectors.
     Prefix(u64),
@@ -67,11 +67,11 @@ pub(crate) enum Cut {
     Sectors(u64),
 }
 
-/// A directory as it is found after a power cut.
+/// Contents of a directory after a power cut.
 pub(crate) type Image = BTreeMap<PathBuf, Vec<u8>>;
 
 impl Disk {
-    /// A disk whose root, with these files in it, is safe.
+    /// Makes a disk whose root, with these files in it, is safe.
     pub(crate) fn holding(root: &Path, image: &Image) -> Self {
         let mut disk = Self::default();
         for dir in root.ancestors() {
@@ -91,7 +91,7 @@ impl Disk {
         disk
     }
 
-    /// Lets something happen under the root.
+    /// Applies an event under the root.
     pub(crate) fn apply(&mut self, event: &Event) {
         self.clock += 1;
         match event {
@@ -147,7 +147,7 @@ impl Disk {
         }
     }
 
-    /// What is found under the root when the power fails now.
+    /// Returns the contents under the root if the power fails now.
     pub(crate) fn image(&self, root: &Path, cut: Cut) -> Image {
         let mut luck = Luck::new(cut, &self.on_the_way());
         let mut names = self.safe.clone();
@@ -173,7 +173,7 @@ impl Disk {
         image
     }
 
-    /// When everything was asked for that is not synced.
+    /// Returns the sequence numbers of all unsynced changes.
     fn on_the_way(&self) -> Vec<usize> {
         let writes = self.files.iter().flat_map(|file| &file.coming);
         let writes = writes.map(|(when, _)| *when);
@@ -199,7 +199,7 @@ impl Names {
 }
 
 impl Change {
-    /// Writes those sectors that are let through.
+    /// Writes the sectors that pass the filter.
     fn write(&self, bytes: &mut Vec<u8>, mut lets: impl FnMut(usize) -> bool) {
         match self {
             Self::Cut(length) if lets(0) => bytes.resize(*length, 0),
@@ -219,16 +219,16 @@ impl Change {
     }
 }
 
-/// What a disk writes as one, or not at all.
+/// Unit that a disk writes atomically.
 const SECTOR: usize = 512;
 
-/// Decides about one image.
+/// Choices for one image.
 struct Luck {
     cut: Cut,
     random: Random,
-    /// Of a hundred sectors so many are there.
+    /// Percentage of sectors that are there.
     often: u64,
-    /// The change at which the power failed.
+    /// Change at which the power failed.
     last: usize,
 }
 
@@ -283,7 +283,7 @@ impl Luck {
     }
 }
 
-/// Numbers that look random and are the same every time.
+/// Deterministic pseudo-random numbers.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -300,7 +300,7 @@ impl Random {
     }
 }
 
-/// Puts an image into a directory.
+/// Writes an image into a directory.
 pub(crate) fn lay_out(image: &Image, dir: &Path) {
     for (path, bytes) in image {
         let path = dir.join(path);

@@ -1,4 +1,4 @@
-//! Power cuts: when, and what becomes of the store.
+//! Power cuts: their moments, and the resulting images.
 
 use std::path::Path;
 
@@ -8,18 +8,18 @@ use super::check::{self, Told};
 use super::disk_model::{Cut, Disk, Image, lay_out};
 use super::strace::Event;
 
-/// How many of the possible power cuts are tried.
+/// Selection of the possible power cuts.
 #[derive(Clone, Copy)]
 pub(crate) struct Thoroughness {
-    /// Every so manieth sync.
+    /// Interval of the tested syncs.
     pub(crate) points: usize,
     /// Torn variants of each kind.
     pub(crate) torn: u64,
-    /// Every so manieth image is opened under a second power cut.
+    /// Interval of the images that are opened under a second power cut.
     pub(crate) second: usize,
 }
 
-/// A disk that a power cut left, and what had been told by then.
+/// Image after a power cut, and the results reported by then.
 pub(crate) struct Left {
     pub(crate) image: Image,
     pub(crate) told: Told,
@@ -31,7 +31,7 @@ pub(crate) struct Left {
 pub(crate) struct Moments {
     /// Before a sync.
     pub(crate) syncs: usize,
-    /// After an answer that promised something.
+    /// After a result that promised durability.
     pub(crate) answers: usize,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn cuts(
         if let Event::Said(words) = event
             && !Told::is_late(words)
         {
-            // What is promised rests on what was synced alone.
+            // A promise rests on synced data alone.
             if seen.answers % how.points == 0 {
                 cut(
                     &disk,
@@ -92,7 +92,7 @@ fn variants(sync: usize, how: Thoroughness) -> Vec<Cut> {
         .collect()
 }
 
-/// Opens what a power cut left, beside it the words for whoever reads of a failure.
+/// Opens an image, and prints its description if that fails.
 pub(crate) fn check(left: &Left) {
     let dir = memory();
     lay_out(&left.image, dir.path());
@@ -103,13 +103,14 @@ pub(crate) fn check(left: &Left) {
     }
 }
 
-/// The syncs by which a store is made, all of which are tried: directories, database, journal, seal.
+/// Number of syncs that create a store, all of which are tested: directories, database, journal,
+/// identity file.
 const MAKING: usize = 16;
 
-/// Where the store is: two directories that it makes itself.
+/// Path of the store: two directories that it creates itself.
 pub(crate) const STORE: &str = "new/jobs";
 
-/// A directory in memory, where there is such a thing: thousands of stores are opened in them, and no
+/// Makes a directory in memory, if the system has one: thousands of stores are opened there, and no
 /// power fails.
 pub(crate) fn memory() -> TempDir {
     tempfile::tempdir_in("/dev/shm")

@@ -1,15 +1,15 @@
-//! What a program asked of its disk, in order, as `strace` heard it.
+//! Disk calls of a program, in order, as `strace` recorded them.
 //!
-//! A wrapper around the file system inside the program would hear the same, but `SQLite` calls the system
-//! by itself, and whatever stood in between would be part of what is tested. Memory that is mapped is not
-//! heard: `SQLite` maps one file, `-shm`, which it makes anew after every crash.
+//! A wrapper inside the program would record the same, but `SQLite` calls the system itself, and a
+//! layer in between would be part of the test. Mapped memory is not recorded: `SQLite` maps one
+//! file, `-shm`, which it rebuilds after every crash.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// One thing that a program did.
+/// One recorded action of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Made(PathBuf),
@@ -22,15 +22,14 @@ pub(crate) enum Event {
     },
     Cut(PathBuf, usize),
     Synced(PathBuf),
-    /// A sync that failed: the system forgets what it could not write, and the next sync knows nothing
-    /// of it.
+    /// Failed sync: the system forgets the unwritten data, and the next sync does not report it.
     Forgotten(PathBuf),
-    /// A line that it printed for us.
+    /// Line that the program printed for the test.
     Said(String),
 }
 
-/// Runs one test of this program again under a variable, and answers what it did. The system may be told
-/// to refuse something meanwhile: `fsync:error=EIO:when=3` is the third sync of a thread.
+/// Runs one test of this program again under a variable, and returns its events. The system can
+/// inject an error: `fsync:error=EIO:when=3` is the third sync of a thread.
 pub(crate) fn of_test(
     test: &str,
     (variable, value): (&str, &Path),
@@ -54,7 +53,7 @@ pub(crate) fn of_test(
     events(&fs::read_to_string(heard.path()).expect("what was heard"))
 }
 
-/// Whatever changes a file or its name, and says when that is safe.
+/// Calls that change a file or its name, or sync it.
 const CALLS: &str = "trace=openat,open,creat,mkdir,mkdirat,rmdir,unlink,unlinkat,rename,renameat,\
                      renameat2,link,linkat,write,writev,pwrite64,pwritev,pwritev2,lseek,ftruncate,\
                      truncate,fallocate,fsync,fdatasync,sync_file_range,copy_file_range,sendfile";
@@ -77,11 +76,11 @@ fn events(text: &str) -> Vec<Event> {
     reader.events
 }
 
-/// Reads calls one after the other.
+/// Parser of recorded calls.
 #[derive(Default)]
 struct Reader {
     events: Vec<Event>,
-    /// Where the next `write` of a file goes.
+    /// Offset of the next `write` of a file.
     offsets: HashMap<PathBuf, usize>,
     printed: Vec<u8>,
 }
@@ -97,7 +96,7 @@ impl Reader {
             if matches!(name, "fsync" | "fdatasync") {
                 self.events.push(Event::Forgotten(file(arguments)));
             }
-            // What else failed changed nothing.
+            // Other failed calls changed nothing.
             return;
         }
         match name {
@@ -145,7 +144,7 @@ impl Reader {
         self.events.push(Event::Wrote { path, at, bytes });
     }
 
-    /// Only lines that begin with [`TOLD`] are for us.
+    /// Only lines that begin with [`REPORTED`] are for the test.
     fn said(&mut self, bytes: &[u8]) {
         self.printed.extend(bytes);
         while let Some(end) = self.printed.iter().position(|byte| *byte == b'\n') {
@@ -158,10 +157,10 @@ impl Reader {
     }
 }
 
-/// What a program's words to us begin with.
+/// Prefix of a program's lines for the test.
 pub(crate) const TOLD: &str = "told ";
 
-/// The path behind a descriptor: `5</path>`.
+/// Returns the path behind a descriptor: `5</path>`.
 fn file(arguments: &str) -> PathBuf {
     let begun = arguments.split_once('<').expect("a descriptor").1;
     let path = begun.split_once('>').expect("its path").0;
@@ -180,7 +179,7 @@ fn quoted(arguments: &str) -> Vec<u8> {
     bytes
 }
 
-/// `\x2f\x74` as bytes.
+/// Decodes `\x2f\x74` to bytes.
 fn bytes_of(text: &str) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).expect("a digit");
     let pairs = text.as_bytes().chunks(4);

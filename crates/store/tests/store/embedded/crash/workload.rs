@@ -1,13 +1,14 @@
-//! Two thousand jobs, and everything that can happen to them, told as it is answered.
+//! Workload of two thousand jobs with every operation, which reports each result.
 
 use std::path::Path;
 use std::time::Duration;
 
 use outflow_core::{Clock as _, WallTime};
 use outflow_store::{
-    ActionSpec, AllowAll, BatchPosition, ClaimedJob, ControlScope, CooldownScope, DeadLetterFilter,
-    Defer, EmbeddedStore, FinishedQuery, JobEnd, JobStore, NewJob, SettleResult, Settlement,
-    StoreError, StoredResult, SubmitBatch, SubmitReceipt,
+    ActionSpec, ActionStore, AllowAll, BatchPosition, ClaimedJob, ControlScope, CooldownScope,
+    DeadLetterFilter, DeadLetterStore, Defer, EmbeddedStore, FinishedQuery, JobEnd, JobQueue,
+    NewJob, SettleResult, Settlement, StoreControl, StoreError, StoredResult, SubmitBatch,
+    SubmitReceipt,
 };
 
 use tokio::runtime::Builder;
@@ -21,7 +22,7 @@ pub(crate) const BATCHES: u32 = 100;
 pub(crate) const BATCH: u32 = 20;
 const BATCHES_OF_ACTION: u32 = 25;
 
-/// Lets everything happen in a directory that is not there yet.
+/// Runs the workload in a directory that does not exist yet.
 pub(crate) fn live(dir: &Path) {
     within(dir, clock(), async |room| {
         for action in actions() {
@@ -44,14 +45,14 @@ pub(crate) fn live(dir: &Path) {
     });
 }
 
-/// The names of all actions.
+/// Returns the names of all actions.
 pub(crate) fn actions() -> Vec<String> {
     let count = BATCHES / BATCHES_OF_ACTION;
     (0..count).map(|number| format!("act{number}")).collect()
 }
 
-/// The jobs of one batch: of five tenants, one in twenty for later, and one in four so large that the
-/// journal is brought home several times in such a life.
+/// Makes the jobs of one batch: of five tenants, one in twenty delayed, and one in four so large
+/// that the run needs several checkpoints.
 pub(crate) fn batch(round: u32) -> SubmitBatch {
     let of = |number: u32| NewJob {
         not_before: (number == 19).then(start),
@@ -71,12 +72,12 @@ pub(crate) fn batch(round: u32) -> SubmitBatch {
     }
 }
 
-/// When jobs may begin that are for later: a minute after the life begins.
+/// Start of delayed jobs: a minute after the run begins.
 fn start() -> WallTime {
     WallTime::from_unix_secs(1_700_000_060)
 }
 
-/// The round in which the jobs of `t4` are cancelled.
+/// Round in which the jobs of `t4` are cancelled.
 pub(crate) const CANCELLED_AT: u32 = 40;
 
 fn tell(words: &str) {
@@ -88,7 +89,7 @@ async fn submit(store: &EmbeddedStore, round: u32) {
     tell(&format!("batch {round}"));
 }
 
-/// Claims some and ends them in every way.
+/// Claims some jobs and ends them in every way.
 async fn work(room: &Room, most: usize) {
     let jobs = claim(&room.store, most).await;
     let ends: Vec<JobEnd> = (0..jobs.len()).map(end).collect();
@@ -145,7 +146,7 @@ async fn settle(store: &EmbeddedStore, jobs: &[ClaimedJob], ends: Vec<JobEnd>, t
     }
 }
 
-/// What an operator does, at times.
+/// Runs operator commands in some rounds.
 async fn operate(store: &EmbeddedStore, round: u32) {
     let cancel = |scope| async move {
         store.cancel(&scope).await.expect("cancelled");
@@ -181,7 +182,7 @@ async fn operate(store: &EmbeddedStore, round: u32) {
     }
 }
 
-/// Works on all that can be had, and ends it well.
+/// Works on all available jobs, and ends them as done.
 pub(crate) async fn work_to_the_end(room: &Room, tell: fn(&str)) -> usize {
     let mut all = 0;
     loop {
@@ -195,7 +196,7 @@ pub(crate) async fn work_to_the_end(room: &Room, tell: fn(&str)) -> usize {
     }
 }
 
-/// Tells the end of what has ended, and forgets everything two days later.
+/// Notifies finished actions, and collects garbage two days later.
 async fn forget(room: &Room) {
     for report in room
         .store
@@ -221,7 +222,7 @@ async fn forget(room: &Room) {
     tell("forgotten all");
 }
 
-/// Submits, claims and ends, and asks again as long as it is refused.
+/// Submits, claims and settles, and repeats each call while it fails.
 pub(crate) fn endure(dir: &Path) {
     let (store, writer) = loop {
         match EmbeddedStore::open(dir, clock()) {
@@ -265,7 +266,7 @@ pub(crate) fn endure(dir: &Path) {
     });
 }
 
-/// Asks until it is not refused.
+/// Repeats a call until it succeeds.
 async fn patiently<T>(ask: impl AsyncFn() -> Result<T, StoreError>) -> T {
     for _ in 0..99 {
         match ask().await {

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use outflow_store::{
-    AllowAll, FinishedQuery, JobStatus, JobStore, NewJob, SettleResult, SubmitBatch,
+    ActionStore, AllowAll, DeadLetterStore, FinishedQuery, JobQueue, JobStatus, NewJob,
+    SettleResult, StoreControl, SubmitBatch,
 };
 
 use super::{failed, gathered};
@@ -13,7 +14,7 @@ use crate::contract::{
 };
 use crate::support::store_dir::{clock, within};
 
-/// Where some bytes stand last in a file.
+/// Returns the last position of some bytes in a file.
 fn found(bytes: &[u8], what: &[u8]) -> usize {
     let mut windows = bytes.windows(what.len());
     windows
@@ -21,7 +22,7 @@ fn found(bytes: &[u8], what: &[u8]) -> usize {
         .expect("they are there")
 }
 
-/// Flips one bit of the payload of a job that is called so.
+/// Flips one bit of the payload of the named job.
 fn harm(file: &Path, id: &str) {
     let disk = rusqlite::Connection::open(file).expect("a database");
     let mut payload = id.as_bytes().to_vec();
@@ -40,7 +41,7 @@ fn is_told(words: &str) {
     );
 }
 
-// 100 jobs: the 80th is read with those around it, after the restart.
+// 100 jobs: after the restart, the 80th is read with its neighbours.
 #[test]
 fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -90,7 +91,7 @@ fn a_damaged_job_is_buried_with_the_reason_and_the_rest_goes_on() {
     });
 }
 
-// Tried once before, and so read by itself when its turn comes again; then revived, and found out once more.
+// Attempted once before, and so read alone for its retry; then requeued, and detected once more.
 #[test]
 fn a_job_that_is_damaged_between_two_tries_is_found_out_however_it_comes_back() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -125,7 +126,7 @@ fn a_job_that_is_damaged_between_two_tries_is_found_out_however_it_comes_back() 
     });
 }
 
-/// One job among others whose every part is worth something.
+/// Makes a job that uses every column.
 fn precious() -> NewJob {
     let mut precious = job("a", "gem");
     precious.payload = b"what-is-sent".to_vec().into();
@@ -134,7 +135,8 @@ fn precious() -> NewJob {
     precious
 }
 
-// Every bit of the row: its 9 bytes of head, the number before it, and all columns up to the sum.
+// Every bit of the row: its 9 bytes of head, the number before it, and all columns up to the
+// checksum.
 #[test]
 fn no_flipped_bit_of_a_row_changes_what_is_given_out() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -169,7 +171,7 @@ fn no_flipped_bit_of_a_row_changes_what_is_given_out() {
     );
 }
 
-/// Whatever is given out is what was submitted; answers how many were buried instead.
+/// Asserts that every claimed job is as submitted; returns the number of dead-lettered ones.
 async fn given_is_sound(store: &outflow_store::EmbeddedStore) -> usize {
     let Ok(claims) = store.claim(ask(9), &mut AllowAll).await else {
         return 0;
@@ -201,7 +203,8 @@ async fn given_is_sound(store: &outflow_store::EmbeddedStore) -> usize {
     dead.len()
 }
 
-// What came with the second version has no sums: it is given out as it is, and what comes now has.
+// Jobs of the second version have no checksums: they are handed out as they are, and new jobs have
+// checksums.
 #[test]
 fn a_store_of_the_second_version_goes_on_with_sums_for_what_comes() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -233,8 +236,8 @@ fn a_store_of_the_second_version_goes_on_with_sums_for_what_comes() {
     });
 }
 
-// The rows of its line are gone, and 100 jobs are not in the line that they were in: to open it without them would
-// lose what was acknowledged.
+// The rows of its queue are gone, and 100 jobs have no queue: opening the store without them would
+// lose acknowledged jobs.
 #[test]
 fn a_store_whose_jobs_have_no_line_is_refused() {
     let dir = tempfile::tempdir().expect("a directory");

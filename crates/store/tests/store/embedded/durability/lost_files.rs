@@ -1,15 +1,15 @@
-//! A store whose database was emptied, taken away or exchanged is no new store.
+//! A store whose database was emptied, removed or exchanged is no new store.
 
 use std::fs;
 use std::path::Path;
 
-use outflow_store::{JobStore, StoreError};
+use outflow_store::{StoreControl, StoreError};
 
 use super::{gathered, refused};
 use crate::contract::{jobs, submit};
 use crate::support::store_dir::{clock, within};
 
-/// A store with so many jobs that was closed.
+/// Makes a closed store with some jobs.
 fn filled(dir: &Path, count: u32) {
     within(dir, clock(), async |room| {
         submit(&room.store, jobs("a", count)).await;
@@ -22,7 +22,7 @@ fn queued(dir: &Path) -> u64 {
     })
 }
 
-/// All files and what is in them.
+/// Reads all files.
 fn contents(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(dir).expect("a directory");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -33,7 +33,7 @@ fn contents(dir: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Opens what must be refused as a store that is gone, with nothing changed.
+/// Opens a store that must be refused as gone, with nothing changed.
 fn refused_as_gone(dir: &Path) {
     let before = contents(dir);
     let error: StoreError = refused(dir);
@@ -45,7 +45,7 @@ fn refused_as_gone(dir: &Path) {
     assert_eq!(contents(dir), before, "nothing was changed");
 }
 
-/// Copies the files of a directory that are named.
+/// Copies the named files of a directory.
 fn copied(from: &Path, names: &[&str]) -> tempfile::TempDir {
     let to = tempfile::tempdir().expect("a directory");
     for name in names {
@@ -54,7 +54,7 @@ fn copied(from: &Path, names: &[&str]) -> tempfile::TempDir {
     to
 }
 
-// 300 jobs; refused twice, since the first refusal must not make what the second finds.
+// 300 jobs; refused twice, since the first refusal must not create the files that the second finds.
 #[test]
 fn an_emptied_or_missing_database_is_refused_and_a_restored_one_goes_on() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -71,7 +71,7 @@ fn an_emptied_or_missing_database_is_refused_and_a_restored_one_goes_on() {
     assert_eq!(queued(dir.path()), 300);
 }
 
-// As a process that is killed leaves it: all jobs are in the journal, which SQLite would take away.
+// The state of a killed process: all jobs are in the journal, which SQLite would remove.
 #[test]
 fn a_journal_without_its_database_is_refused_with_or_without_a_seal() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -81,7 +81,7 @@ fn a_journal_without_its_database_is_refused_with_or_without_a_seal() {
         (sealed, copied(dir.path(), &["jobs.db-wal"]))
     });
     for dir in [&sealed, &bare] {
-        // The lock is made by whoever looks.
+        // Opening creates the lock file.
         refused(dir.path());
         refused_as_gone(dir.path());
         fs::write(dir.path().join("jobs.db"), b"").expect("emptied");
@@ -89,7 +89,7 @@ fn a_journal_without_its_database_is_refused_with_or_without_a_seal() {
     }
 }
 
-// The tables are in the journal until the first megabytes were written: without it a database is left that
+// The tables are in the journal until the first megabytes were written: without it the database
 // holds nothing at all.
 #[test]
 fn a_database_whose_tables_went_with_its_journal_is_refused() {
@@ -115,7 +115,8 @@ fn a_copy_without_the_seal_opens_and_is_guarded_from_then_on() {
     refused_as_gone(copy.path());
 }
 
-// The power fails while the seal is written: what is left of it says that there was a store, not which.
+// The power fails during the write of the identity file: the rest proves that there was a store,
+// not which.
 #[test]
 fn a_torn_seal_guards_and_is_mended() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -130,7 +131,7 @@ fn a_torn_seal_guards_and_is_mended() {
     assert_eq!(fs::read(&seal).expect("a seal"), whole);
 }
 
-// Another store is made a second later: what nobody named would get names that another store gave.
+// Another store is created a second later: unnamed jobs would get names that another store gave.
 #[test]
 fn the_database_of_another_store_is_refused_until_somebody_says_that_it_is_meant() {
     let (dir, other) = (tempfile::tempdir(), tempfile::tempdir());

@@ -1,0 +1,78 @@
+//! Effects of a turn under the lock that run once the lock is free: wakes, events, the timer.
+
+use std::task::Waker;
+
+use outflow_core::Nanos;
+
+use super::timer::ArmedTimer;
+use crate::event::EventKind;
+
+/// Collects the effects of each turn.
+#[derive(Debug, Default)]
+pub(super) struct EffectQueue {
+    pending: PendingEffects,
+    timer: ArmedTimer,
+    observed: bool,
+}
+
+/// Effects of one turn.
+#[derive(Debug, Default)]
+pub(super) struct PendingEffects {
+    pub(super) wakes: Vec<Waker>,
+    /// Wakers to drop. A drop may end a task, and with it other waiters of this upstream.
+    pub(super) retired: Vec<Waker>,
+    pub(super) events: Vec<EventKind>,
+    pub(super) fire_at: Option<Nanos>,
+}
+
+impl EffectQueue {
+    /// Begins a turn; without observers it collects no events.
+    #[inline]
+    pub(super) fn begin(&mut self, observed: bool) {
+        self.observed = observed;
+    }
+
+    /// Ends the turn and returns its effects, if there are any.
+    #[inline]
+    pub(super) fn finish(&mut self) -> Option<PendingEffects> {
+        let pending = &self.pending;
+        let silent = pending.events.is_empty() && pending.fire_at.is_none();
+        if silent && pending.wakes.is_empty() && pending.retired.is_empty() {
+            return None;
+        }
+        Some(std::mem::take(&mut self.pending))
+    }
+
+    /// Returns true if events reach an observer.
+    #[inline]
+    pub(super) const fn has_observers(&self) -> bool {
+        self.observed
+    }
+
+    #[inline]
+    pub(super) fn emit(&mut self, event: EventKind) {
+        if self.observed {
+            self.pending.events.push(event);
+        }
+    }
+
+    pub(super) fn wake(&mut self, waker: impl IntoIterator<Item = Waker>) {
+        self.pending.wakes.extend(waker);
+    }
+
+    pub(super) fn retire(&mut self, waker: impl IntoIterator<Item = Waker>) {
+        self.pending.retired.extend(waker);
+    }
+
+    /// Arms the timer for this instant unless it fires earlier anyway; `Nanos::MAX` is never.
+    #[inline]
+    pub(super) fn arm_timer(&mut self, at: Nanos) {
+        if at < Nanos::MAX {
+            self.timer.arm(at, &mut self.pending.fire_at);
+        }
+    }
+
+    pub(super) fn timer_fired(&mut self, now: Nanos) {
+        self.timer.fired(now);
+    }
+}

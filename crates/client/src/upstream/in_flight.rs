@@ -1,0 +1,147 @@
+//! Attempts in flight: permits that were granted and are not settled.
+
+mod classify;
+mod complete;
+mod take;
+
+use std::time::Duration;
+
+use outflow_core::{
+    AttemptEnd, Cost, HealthTicket, MinRtt, Nanos, ReceiptSet, RequestTiming, UsageMark,
+};
+use slab::Slab;
+
+pub(super) use classify::ResponseReader;
+pub(super) use complete::{ResponseInProgress, SentAttempt};
+pub(super) use take::StampResult;
+
+use super::limits::Overdraft;
+
+/// All attempts in flight of an API.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    attempts: Slab<InFlightAttempt>,
+    next_permit: u64,
+    rtts: MinRtt,
+}
+
+/// An attempt with a permit, until its response begins.
+#[derive(Debug)]
+pub(super) struct InFlightAttempt {
+    pub(super) id: u64,
+    pub(super) group: u32,
+    /// The group that it started from, which a reconfiguration may have dropped.
+    pub(super) origin: u32,
+    /// Its circuit, also after its group merged into another.
+    pub(super) circuit: usize,
+    pub(super) cost: Cost,
+    pub(super) receipts: ReceiptPair,
+    ticket: HealthTicket,
+    granted: Nanos,
+    pub(super) excess: ExcessCost,
+    pub(super) marks: Option<Box<LimitMarks>>,
+}
+
+/// Receipts of the group's limits and of the shared limits.
+#[derive(Debug, Default)]
+pub(super) struct ReceiptPair {
+    pub(super) own: Option<ReceiptSet>,
+    pub(super) shared: Option<ReceiptSet>,
+}
+
+/// Cost beyond the receipts, where limits were lowered below the cost of a call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ExcessCost {
+    pub(super) own: Overdraft,
+    pub(super) shared: Overdraft,
+}
+
+/// Usage of the limits when an attempt was sent.
+#[derive(Debug)]
+pub(super) struct LimitMarks {
+    pub(super) own: Vec<UsageMark>,
+    pub(super) shared: Vec<UsageMark>,
+}
+
+impl InFlight {
+    pub(super) fn new() -> Self {
+        Self {
+            attempts: Slab::new(),
+            next_permit: 1,
+            rtts: MinRtt::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, attempt: usize) -> Option<&InFlightAttempt> {
+        self.attempts.get(attempt)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, attempt: usize) -> Option<&mut InFlightAttempt> {
+        self.attempts.get_mut(attempt)
+    }
+
+    pub(super) fn keys(&self) -> Vec<usize> {
+        self.attempts.iter().map(|(key, _)| key).collect()
+    }
+
+    /// Returns true if an attempt started from or counts in this group.
+    pub(super) fn uses_group(&self, group: u32) -> bool {
+        let mut attempts = self.attempts.iter();
+        attempts.any(|(_, attempt)| attempt.origin == group || attempt.group == group)
+    }
+
+    /// Returns the number of the next permit.
+    pub(super) const fn next_permit(&self) -> u64 {
+        self.next_permit
+    }
+
+    /// Returns the instant at which an attempt is to be sent: later than now if a limit is paced.
+    #[inline]
+    pub(super) fn send_at(&self, attempt: usize, now: Nanos) -> Nanos {
+        self.get(attempt).map_or(now, InFlightAttempt::send_at)
+    }
+
+    /// Returns the timing of an attempt that ends now, and the lowest round trip.
+    fn time_attempt(
+        &mut self,
+        sent: Nanos,
+        end: AttemptEnd,
+        timeout: Duration,
+        now: Nanos,
+    ) -> (RequestTiming, Option<Duration>) {
+        match end {
+            AttemptEnd::Status(_) => {
+                let min_rtt = self.rtts.observe(now, now.since(sent));
+                let timing = RequestTiming::Answered {
+                    sent,
+                    answered: now,
+                };
+                (timing, min_rtt)
+            }
+            AttemptEnd::Fault(_) | AttemptEnd::Cancelled => {
+                let until = sent.saturating_add(timeout).max(now);
+                (RequestTiming::Lost { until }, self.rtts.floor(now))
+            }
+        }
+    }
+
+    /// Returns the heap memory in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.attempts.capacity() * size_of::<InFlightAttempt>()
+    }
+
+    /// Returns unused memory.
+    pub(super) fn prune(&mut self) {
+        self.attempts.shrink_to_fit();
+    }
+}
+
+impl InFlightAttempt {
+    fn send_at(&self) -> Nanos {
+        let at = |receipts: &Option<ReceiptSet>| receipts.as_ref().map(ReceiptSet::send_at);
+        let latest = at(&self.receipts.own).max(at(&self.receipts.shared));
+        latest.unwrap_or(self.granted)
+    }
+}

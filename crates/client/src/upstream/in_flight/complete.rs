@@ -1,0 +1,164 @@
+//! End of an attempt: it is refunded, or its response and then its body complete.
+
+use outflow_core::{Cost, HealthTicket, Nanos, Outcome, OutcomeClass};
+
+use super::super::permit::{AttemptResult, LimitFeedback, Verdict};
+use super::super::state::AdmissionState;
+use super::StampResult;
+use crate::event::EventKind;
+
+/// An attempt whose response has begun and whose body has not ended.
+#[derive(Debug)]
+pub(in crate::upstream) struct ResponseInProgress {
+    pub(in crate::upstream) id: u64,
+    pub(in crate::upstream) group: u32,
+    pub(in crate::upstream) circuit: usize,
+    /// Recorded with the end of the body if the response is a success so far.
+    ticket: Option<HealthTicket>,
+}
+
+/// An attempt that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) struct SentAttempt {
+    pub(in crate::upstream) id: u64,
+    pub(in crate::upstream) group: u32,
+    pub(in crate::upstream) cost: Cost,
+    pub(in crate::upstream) at: Nanos,
+}
+
+impl AdmissionState {
+    /// Counts an attempt from its sending, which may be long after its permit was granted.
+    pub(in crate::upstream) fn mark_sent(&mut self, attempt: usize, now: Nanos) {
+        match self.pool.restamp(attempt, now) {
+            StampResult::Kept => {}
+            StampResult::Renewed => {
+                self.pool.drop_excess(attempt, now);
+                self.pool.charge_excess(attempt, now);
+                self.dispatch_if_freed(now);
+            }
+            StampResult::Expired => self.pool.charge_expired(attempt, now),
+        }
+    }
+
+    /// Returns true if its circuit revoked a permit after it was granted.
+    pub(in crate::upstream) fn is_revoked(&self, attempt: usize) -> bool {
+        let attempt = self.pool.in_flight.get(attempt);
+        attempt.is_some_and(|known| self.pool.circuits.is_revoked(known.circuit, known.id))
+    }
+
+    /// Refunds an unused permit.
+    pub(in crate::upstream) fn refund(&mut self, attempt: usize, now: Nanos) {
+        let pool = &mut self.pool;
+        if pool.effects.has_observers()
+            && let Some(known) = pool.in_flight.get(attempt)
+        {
+            let group = pool.limits.group(known.group).name.clone();
+            let permit = known.id;
+            pool.effects.emit(EventKind::Refunded { group, permit });
+        }
+        pool.refund(attempt, now);
+        self.dispatch(now);
+    }
+
+    /// Settles an attempt whose response began, or that got none. Its body may still be in progress.
+    pub(in crate::upstream) fn settle_head(
+        &mut self,
+        attempt: usize,
+        sent: Option<Nanos>,
+        result: &AttemptResult<'_>,
+        now: Nanos,
+    ) -> Option<(Verdict, ResponseInProgress)> {
+        let mut known = self.pool.in_flight.attempts.try_remove(attempt)?;
+        let sent = SentAttempt {
+            id: known.id,
+            group: known.group,
+            cost: known.cost,
+            at: sent.unwrap_or(known.granted),
+        };
+        self.pool.settle_receipts(&mut known, sent.at, result, now);
+        let report = self.pool.reader().read_attempt(result);
+        let classified = self.pool.settings.policy.classify(&report);
+        let effect = classified.outcome.effect();
+        let mut response = ResponseInProgress {
+            id: sent.id,
+            group: sent.group,
+            circuit: known.circuit,
+            ticket: Some(known.ticket),
+        };
+        // Health first: a lowered limit begins a new throttle burst, and its cause belongs to the old.
+        if effect != OutcomeClass::Success {
+            self.record(&mut response, classified.outcome, now);
+        }
+        // The event of a throttle response counts that response.
+        self.pool.emit_settled(sent, report, effect, now);
+        if let Some(headers) = result.headers() {
+            let marks = known.marks.as_deref();
+            self.pool.read_hints(sent, headers, marks, effect, now);
+        }
+        let lesson = self.pool.learn(sent, &classified.outcome, now);
+        self.dispatch_if_freed(now);
+        let verdict = Verdict {
+            effect,
+            retry: classified.retry,
+            retry_after: classified.outcome.retry_after(),
+            lesson,
+        };
+        Some((verdict, response))
+    }
+
+    /// Completes a response whose body ended, or whose reader left.
+    pub(in crate::upstream) fn finish_body(
+        &mut self,
+        mut response: ResponseInProgress,
+        now: Nanos,
+    ) {
+        self.record(&mut response, Outcome::SUCCESS, now);
+        self.end_call(&response, now);
+    }
+
+    /// Completes a response whose body failed.
+    pub(in crate::upstream) fn fail_body(
+        &mut self,
+        mut response: ResponseInProgress,
+        result: &AttemptResult<'_>,
+        now: Nanos,
+    ) -> Verdict {
+        let report = self.pool.reader().read_attempt(result);
+        let classified = self.pool.settings.policy.classify(&report);
+        let effect = classified.outcome.effect();
+        self.record(&mut response, classified.outcome, now);
+        self.pool.emit_broken(&response, report, effect, now);
+        self.end_call(&response, now);
+        Verdict {
+            effect,
+            retry: classified.retry,
+            retry_after: None,
+            lesson: LimitFeedback::None,
+        }
+    }
+
+    /// Records a success for a body that may never end: a probe needs no more than that.
+    pub(in crate::upstream) fn mark_alive(
+        &mut self,
+        response: &mut ResponseInProgress,
+        now: Nanos,
+    ) {
+        self.record(response, Outcome::SUCCESS, now);
+        self.dispatch_if_freed(now);
+    }
+
+    fn end_call(&mut self, response: &ResponseInProgress, now: Nanos) {
+        self.pool.circuits.get_mut(response.circuit).end_call();
+        self.dispatch_if_freed(now);
+    }
+
+    fn record(&mut self, response: &mut ResponseInProgress, outcome: Outcome, now: Nanos) {
+        let Some(ticket) = response.ticket.take() else {
+            return;
+        };
+        let entropy = self.pool.circuits.entropy();
+        let circuit = self.pool.circuits.get_mut(response.circuit);
+        let change = circuit.health.record(now, ticket, outcome, entropy);
+        self.apply_change(response.circuit, change, now);
+    }
+}

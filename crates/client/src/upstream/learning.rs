@@ -1,0 +1,178 @@
+//! Effect of responses on the limits: hints in headers, throttle responses, successes.
+
+use http::HeaderMap;
+use outflow_core::{AdaptiveMode, LimitChange, Nanos, Outcome, OutcomeClass, RetryAfter};
+use smol_str::SmolStr;
+
+use super::in_flight::{LimitMarks, SentAttempt};
+use super::limits::{HintResult, ThrottleEvidence};
+use super::permit::LimitFeedback;
+use super::permit_pool::PermitPool;
+use crate::event::EventKind;
+
+impl PermitPool {
+    /// Compares the hints of a response with the local usage.
+    pub(super) fn read_hints(
+        &mut self,
+        sent: SentAttempt,
+        headers: &HeaderMap,
+        marks: Option<&LimitMarks>,
+        effect: OutcomeClass,
+        now: Nanos,
+    ) {
+        let hints = self.reader().read_hints(headers);
+        self.emit_malformed(headers, hints.malformed());
+        if hints.iter().next().is_some() {
+            self.sends_hints = true;
+        }
+        let throttled = matches!(effect, OutcomeClass::Throttled | OutcomeClass::Banned);
+        for hint in hints.iter() {
+            let (own, shared) = (marks.map(|all| &*all.own), marks.map(|all| &*all.shared));
+            let limits = self.own(sent.group, now);
+            let result = limits.apply_hint(now, hint, own, throttled);
+            let group = result.map(|_| self.limits.group(sent.group).name.clone());
+            let shared_limits = &mut self.limits.shared;
+            let result = result.or_else(|| shared_limits.apply_hint(now, hint, shared, throttled));
+            if let Some(result) = result {
+                self.apply_hint_result(sent.group, group, result, now);
+            }
+        }
+    }
+
+    fn emit_malformed(&mut self, headers: &HeaderMap, hints: u32) {
+        if !self.effects.has_observers() {
+            return;
+        }
+        let retry_after = self.reader().read_retry_after(headers);
+        let malformed = matches!(retry_after, Some(RetryAfter::Ignored(_)));
+        let headers = hints.saturating_add(malformed.into());
+        if headers > 0 {
+            self.effects.emit(EventKind::Malformed { headers });
+        }
+    }
+
+    fn apply_hint_result(
+        &mut self,
+        group: u32,
+        name: Option<SmolStr>,
+        result: HintResult,
+        now: Nanos,
+    ) {
+        if result.correction.foreign > 0 {
+            let units = result.correction.foreign;
+            self.effects.emit(EventKind::Foreign { group: name, units });
+        }
+        match result.reaction {
+            LimitChange::Shrunk => self.limit_lowered(group, now),
+            LimitChange::Raised => self.limit_raised(group, now),
+            LimitChange::SameBurst | LimitChange::Unmoved => {}
+        }
+    }
+
+    /// Adapts the limits to an outcome: a throttle response lowers them, a success lets them grow back.
+    pub(super) fn learn(
+        &mut self,
+        sent: SentAttempt,
+        outcome: &Outcome,
+        now: Nanos,
+    ) -> LimitFeedback {
+        if self.settings.adaptive == AdaptiveMode::Off {
+            return LimitFeedback::None;
+        }
+        let evidence = match outcome.effect() {
+            OutcomeClass::Success => {
+                self.record_success(sent, now);
+                return LimitFeedback::None;
+            }
+            OutcomeClass::Throttled => ThrottleEvidence::Throttled { sent: sent.at },
+            OutcomeClass::Banned => {
+                let until = now.saturating_add(outcome.retry_after().unwrap_or_default());
+                ThrottleEvidence::Banned {
+                    sent: sent.at,
+                    until,
+                }
+            }
+            _ => return LimitFeedback::None,
+        };
+        let change = self.record_throttle(sent, &evidence, now);
+        match (evidence, change) {
+            (ThrottleEvidence::Throttled { .. }, LimitChange::Shrunk | LimitChange::SameBurst) => {
+                LimitFeedback::Lowered
+            }
+            // A lower limit does not end a ban.
+            (ThrottleEvidence::Throttled { .. } | ThrottleEvidence::Banned { .. }, _) => {
+                LimitFeedback::None
+            }
+        }
+    }
+
+    /// Lowers the fullest limit.
+    fn record_throttle(
+        &mut self,
+        sent: SentAttempt,
+        evidence: &ThrottleEvidence,
+        now: Nanos,
+    ) -> LimitChange {
+        let share = self.fleet_share.current(now);
+        let own = self.own(sent.group, now).fullness(now);
+        let change = if self.limits.shared.fullness(now) > own {
+            self.limits.shared.record_throttle(now, evidence, share)
+        } else {
+            let limits = self.own(sent.group, now);
+            limits.record_throttle(now, evidence, share)
+        };
+        if change == LimitChange::Shrunk {
+            self.limit_lowered(sent.group, now);
+        }
+        change
+    }
+
+    fn record_success(&mut self, sent: SentAttempt, now: Nanos) {
+        let circuit = self.circuits.get_for(sent.group);
+        circuit.slow_start.record_pass();
+        let share = self.fleet_share.current(now);
+        let limits = self.own(sent.group, now);
+        let own = limits.record_success(now, sent.cost, share);
+        let shared = self.limits.shared.record_success(now, sent.cost, share);
+        if own || shared {
+            self.limit_raised(sent.group, now);
+        }
+    }
+
+    fn limit_raised(&mut self, group: u32, now: Nanos) {
+        self.retune(self.circuits.index_for(group), now);
+        self.emit_drift(now);
+    }
+
+    /// Begins a new throttle burst: attempts in flight were sent under the old limit and prove nothing.
+    fn limit_lowered(&mut self, group: u32, now: Nanos) {
+        let circuit = self.circuits.get_for(group);
+        circuit.health.begin_wave(now);
+        circuit.restart_slowly(now);
+        self.retune(self.circuits.index_for(group), now);
+        self.emit_drift(now);
+    }
+
+    fn emit_drift(&mut self, now: Nanos) {
+        if !self.effects.has_observers() {
+            return;
+        }
+        let Self {
+            limits, effects, ..
+        } = self;
+        for drift in limits.shared.take_drift(now) {
+            effects.emit(EventKind::Drifting { group: None, drift });
+        }
+        for state in &mut limits.groups {
+            let name = state.name.clone();
+            for drift in state
+                .used_limits()
+                .into_iter()
+                .flat_map(|limits| limits.take_drift(now))
+            {
+                let group = Some(name.clone());
+                effects.emit(EventKind::Drifting { group, drift });
+            }
+        }
+    }
+}

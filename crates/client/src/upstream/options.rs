@@ -1,0 +1,90 @@
+//! The target of a call and the options of its acquisition.
+
+use outflow_core::{Cost, Nanos, Priority};
+
+use super::wait_queue::QueueStanding;
+use crate::rules::WaitMode;
+
+/// Group and cost of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    pub(super) group: u32,
+    pub(super) cost: Cost,
+}
+
+impl Target {
+    /// Sets the cost.
+    #[must_use]
+    pub const fn with_cost(mut self, cost: Cost) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// Returns the cost.
+    pub const fn cost(self) -> Cost {
+        self.cost
+    }
+}
+
+/// Options of an acquisition.
+///
+/// ```
+/// use outflow::core::Priority;
+/// use outflow::AcquireOptions;
+///
+/// let urgent = AcquireOptions::default().with_priority(Priority::High);
+/// # let _ = urgent;
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct AcquireOptions {
+    pub(super) priority: Priority,
+    pub(super) deadline: Option<Nanos>,
+    pub(super) mode: Option<WaitMode>,
+    pub(super) standing: QueueStanding,
+}
+
+impl AcquireOptions {
+    /// Creates the default options: normal priority, deadline and wait mode of the rules.
+    pub const fn new() -> Self {
+        Self {
+            priority: Priority::Normal,
+            deadline: None,
+            mode: None,
+            standing: QueueStanding::New,
+        }
+    }
+
+    /// Sets the priority among the waiters of the group.
+    #[must_use]
+    pub const fn with_priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Sets the instant until which the call waits for its permit.
+    #[must_use]
+    pub const fn with_deadline(mut self, deadline: Nanos) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Sets the wait mode in place of that of the rules.
+    #[must_use]
+    pub const fn with_mode(mut self, mode: WaitMode) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Puts the call ahead of all new calls: it was sent before, under a limit that was too high.
+    #[must_use]
+    pub(crate) const fn with_return(mut self) -> Self {
+        self.standing = QueueStanding::Returning;
+        self
+    }
+}
+
+impl Default for AcquireOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,230 @@
+//! Everything that decides whether a call may start, except the waiters.
+
+use std::time::Duration;
+
+use outflow_core::{
+    AdaptiveMode, AttemptEnd, AttemptReport, CircuitState, ClockPair, Dialects, Nanos,
+    OutcomeClass, Policy, Rate,
+};
+use smol_str::SmolStr;
+
+use super::circuit::Circuits;
+use super::effects::EffectQueue;
+use super::fleet_share::ShareEstimate;
+use super::group;
+use super::in_flight::{InFlight, ResponseInProgress, ResponseReader, SentAttempt};
+use super::limits::{self, LimitScopes, LimitTerms, ScopeLimits};
+use super::wall_clock::WallClock;
+use crate::event::{EventKind, HealthGauges};
+use crate::rules::{AlertThresholds, Group, HealthScope, Rules, WhenAsleep};
+
+/// Circuits, limits and attempts in flight.
+#[derive(Debug)]
+pub(super) struct PermitPool {
+    pub(super) circuits: Circuits,
+    pub(super) limits: LimitScopes,
+    pub(super) in_flight: InFlight,
+    pub(super) settings: AdmissionSettings,
+    pub(super) clock: WallClock,
+    pub(super) fleet_share: ShareEstimate,
+    /// True once a response of this API had rate-limit hints.
+    pub(super) sends_hints: bool,
+    pub(super) effects: EffectQueue,
+}
+
+/// Rules that admission reads for each call.
+#[derive(Debug)]
+pub(super) struct AdmissionSettings {
+    pub(super) queue: usize,
+    pub(super) timeout: Duration,
+    pub(super) when_asleep: WhenAsleep,
+    pub(super) policy: Policy,
+    pub(super) dialects: Dialects,
+    pub(super) adaptive: AdaptiveMode,
+    pub(super) thresholds: AlertThresholds,
+}
+
+impl AdmissionSettings {
+    pub(super) fn from_rules(rules: &Rules) -> Self {
+        Self {
+            queue: rules.queue,
+            timeout: rules.timeout,
+            when_asleep: rules.when_asleep,
+            policy: rules.policy.clone(),
+            dialects: rules.dialects,
+            adaptive: rules.adaptive,
+            thresholds: rules.thresholds,
+        }
+    }
+
+    /// Returns the rules that limits need.
+    pub(super) const fn terms(&self) -> LimitTerms {
+        LimitTerms {
+            adaptive: self.adaptive,
+            thresholds: self.thresholds,
+        }
+    }
+}
+
+impl PermitPool {
+    pub(super) fn new(groups: &[Group], rules: &Rules, moment: ClockPair) -> Self {
+        let shared = ScopeLimits::new(&rules.limits, LimitTerms::from_rules(rules), moment);
+        Self {
+            circuits: Circuits::new(groups.len(), rules, moment),
+            limits: LimitScopes::new(shared, groups, rules),
+            in_flight: InFlight::new(),
+            settings: AdmissionSettings::from_rules(rules),
+            clock: WallClock::new(moment),
+            fleet_share: ShareEstimate::NOTHING,
+            sends_hints: false,
+            effects: EffectQueue::default(),
+        }
+    }
+
+    /// Returns the limits of a group, created on first use.
+    #[inline]
+    pub(super) fn own(&mut self, group: u32, now: Nanos) -> &mut ScopeLimits {
+        let Self {
+            limits,
+            circuits,
+            settings,
+            clock,
+            ..
+        } = self;
+        limits.group_mut(group).limits(|configured| {
+            let health = &circuits.get(circuits.index_for(group)).health;
+            group::unused_limits(configured, settings.terms(), clock.moment(now), health)
+        })
+    }
+
+    /// Returns a reader for the headers of a response that came now.
+    pub(super) const fn reader(&self) -> ResponseReader {
+        ResponseReader {
+            dialects: self.settings.dialects,
+            wall: self.clock.seen().wall,
+        }
+    }
+
+    /// Returns the group of a circuit, where each group has its own.
+    pub(super) fn circuit_group(&self, circuit: usize) -> Option<SmolStr> {
+        match self.circuits.scope() {
+            HealthScope::Api => None,
+            HealthScope::Group => {
+                let group = self.limits.groups.get(circuit);
+                group.map(|group| group.name.clone())
+            }
+        }
+    }
+
+    /// Puts the rates into effect that health and evidence leave of the limits under a circuit.
+    pub(super) fn retune(&mut self, circuit: usize, now: Nanos) {
+        self.limits.unblock();
+        let moment = self.clock.moment(now);
+        let is_whole_api = self.circuits.scope() == HealthScope::Api;
+        let Self {
+            circuits, limits, ..
+        } = self;
+        let health = &circuits.get(circuit).health;
+        for (number, group) in (0_u32..).zip(&mut limits.groups) {
+            if circuits.index_for(number) == circuit
+                && let Some(limits) = group.used_limits()
+            {
+                limits.retune(moment, Some(health));
+            }
+        }
+        // Limits that several circuits share follow none of them, only the evidence.
+        limits.shared.retune(moment, is_whole_api.then_some(health));
+    }
+
+    pub(super) fn health_gauges(&mut self, circuit: usize, now: Nanos) -> HealthGauges {
+        let snapshot = self.circuits.get_mut(circuit).health.snapshot(now);
+        let rate = self.slowest_rate(circuit, now);
+        let sleep = snapshot
+            .until
+            .filter(|_| snapshot.circuit == CircuitState::Open);
+        HealthGauges {
+            state: snapshot.state,
+            streak: snapshot.streak,
+            error_ppm: snapshot.counts.failure_ppm(),
+            rate: rate.map_or(0.0, Rate::as_per_second),
+            concurrency: self.circuits.get(circuit).health.concurrency(),
+            sleep: sleep.map(|until| until.since(now)),
+            retry_after: snapshot.cooling_until.map(|until| until.since(now)),
+        }
+    }
+
+    /// Returns the slowest rate in effect for calls under a circuit.
+    fn slowest_rate(&mut self, circuit: usize, now: Nanos) -> Option<Rate> {
+        let Self {
+            circuits, limits, ..
+        } = self;
+        let health = &circuits.get(circuit).health;
+        let groups = (0_u32..).zip(&mut limits.groups);
+        let groups = groups.filter(|(number, _)| circuits.index_for(*number) == circuit);
+        let own = groups.filter_map(|(_, group)| group.slowest_rate(now, health));
+        limits::slowest_rate(own.chain(limits.shared.slowest_rate(now)))
+    }
+
+    pub(super) fn emit_meter_events(&mut self, group: u32) {
+        if !self.effects.has_observers() {
+            return;
+        }
+        let state = self.limits.group_mut(group);
+        while let Some(event) = state.poll_event() {
+            let group = Some(state.name.clone());
+            self.effects.emit(EventKind::Meter { group, event });
+        }
+        while let Some(event) = self.limits.shared.poll_event() {
+            self.effects.emit(EventKind::Meter { group: None, event });
+        }
+    }
+
+    pub(super) fn emit_broken(
+        &mut self,
+        response: &ResponseInProgress,
+        attempt: AttemptReport,
+        effect: OutcomeClass,
+        now: Nanos,
+    ) {
+        if self.effects.has_observers() {
+            let group = self.limits.group(response.group).name.clone();
+            let vitals = self.health_gauges(response.circuit, now);
+            self.effects.emit(EventKind::Broken {
+                group,
+                permit: response.id,
+                attempt,
+                effect,
+                vitals,
+            });
+        }
+    }
+
+    pub(super) fn emit_settled(
+        &mut self,
+        sent: SentAttempt,
+        attempt: AttemptReport,
+        effect: OutcomeClass,
+        now: Nanos,
+    ) {
+        if !self.effects.has_observers() {
+            return;
+        }
+        let answered = matches!(attempt.ended(), AttemptEnd::Status(_));
+        let group = self.limits.group(sent.group).name.clone();
+        let failed = !matches!(
+            effect,
+            OutcomeClass::Success | OutcomeClass::Neutral | OutcomeClass::Cancelled
+        );
+        let circuit = self.circuits.index_for(sent.group);
+        let vitals = failed.then(|| self.health_gauges(circuit, now));
+        self.effects.emit(EventKind::Settled {
+            group,
+            permit: sent.id,
+            attempt,
+            effect,
+            round_trip: answered.then(|| now.since(sent.at)),
+            vitals,
+        });
+        self.emit_meter_events(sent.group);
+    }
+}

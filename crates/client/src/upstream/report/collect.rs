@@ -1,0 +1,173 @@
+//! Collection of reports and alerts.
+
+use outflow_core::{AlertChange, Nanos};
+use smol_str::SmolStr;
+
+use super::super::group::GroupState;
+use super::super::group_slot;
+use super::super::limits::ScopeLimits;
+use super::super::permit_pool::PermitPool;
+use super::super::wait_queue::WaitQueues;
+use super::{
+    EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
+    UpstreamReport,
+};
+use crate::event::EventKind;
+use crate::rules::HealthScope;
+
+/// Reads the state of an API at one instant.
+#[derive(Debug)]
+pub(in crate::upstream) struct ReportCollector<'a> {
+    pub(in crate::upstream) pool: &'a mut PermitPool,
+    pub(in crate::upstream) wait: &'a WaitQueues,
+    pub(in crate::upstream) now: Nanos,
+}
+
+impl ReportCollector<'_> {
+    pub(in crate::upstream) fn report(mut self) -> UpstreamReport {
+        let circuits = self.pool.circuits.indexes();
+        let current = circuits.filter(|circuit| !self.is_retired(*circuit));
+        let current: Vec<_> = current.collect();
+        let health = current.into_iter().map(|one| self.health_report(one));
+        let health = health.collect();
+        let groups = self.group_reports();
+        let waiting = self.wait.waiting();
+        let all_waiting = u64::try_from(waiting).unwrap_or(u64::MAX);
+        UpstreamReport {
+            at: self.now,
+            waiting,
+            health,
+            limits: limit_reports(&mut self.pool.limits.shared, self.now, all_waiting),
+            groups,
+        }
+    }
+
+    /// Returns all groups of the rules. A group without calls is shown as its first call would find it,
+    /// and stays without meters.
+    fn group_reports(&mut self) -> Vec<GroupReport> {
+        let (now, wait) = (self.now, self.wait);
+        let (terms, moment) = (self.pool.settings.terms(), self.pool.clock.moment(now));
+        let PermitPool {
+            limits, circuits, ..
+        } = &mut *self.pool;
+        let groups = (0_u32..).zip(&mut limits.groups);
+        let current = groups.filter(|(number, group)| group.successor == *number);
+        let report = |(number, group): (u32, &mut GroupState)| {
+            let health = &circuits.get(circuits.index_for(number)).health;
+            let waiting = wait.waiting_in(number);
+            let limits = match group.used_limits() {
+                Some(limits) => limit_reports(limits, now, waiting),
+                None => {
+                    let mut limits = group.unused_limits(terms, moment, health);
+                    limit_reports(&mut limits, now, waiting)
+                }
+            };
+            GroupReport {
+                name: group.name.clone(),
+                waiting,
+                admitted: group.admitted,
+                refused: group.refused,
+                limits,
+            }
+        };
+        current.map(report).collect()
+    }
+
+    /// Returns true if a circuit belongs to a group that the rules dropped.
+    fn is_retired(&self, circuit: usize) -> bool {
+        let per_group = self.pool.circuits.scope() == HealthScope::Group;
+        let group = self.pool.limits.groups.get(circuit);
+        group.is_some_and(|group| per_group && group_slot(group.successor) != circuit)
+    }
+
+    fn health_report(&mut self, circuit: usize) -> HealthReport {
+        let group = self.pool.circuit_group(circuit);
+        let circuit = self.pool.circuits.get_mut(circuit);
+        HealthReport {
+            group,
+            snapshot: circuit.health.snapshot(self.now),
+            in_flight: circuit.in_flight,
+            concurrency: circuit.health.concurrency(),
+        }
+    }
+
+    /// Returns the quota of the fullest limit that counts a group's calls.
+    pub(in crate::upstream) fn remaining(self, group: u32) -> Option<RemainingQuota> {
+        let group = self.pool.limits.resolve(group);
+        let shared = self.pool.limits.shared.remaining(self.now);
+        let own = self.pool.own(group, self.now).remaining(self.now);
+        own.into_iter().chain(shared).reduce(RemainingQuota::fuller)
+    }
+
+    /// Returns the limits in effect for a group, the shared ones first.
+    pub(in crate::upstream) fn effective_limits(self, group: u32) -> Vec<EffectiveLimit> {
+        let group = self.pool.limits.resolve(group);
+        let shared = &mut self.pool.limits.shared;
+        let mut limits: Vec<_> = shared.effective_limits(LimitScope::Api, self.now).collect();
+        let own = self.pool.own(group, self.now);
+        limits.extend(own.effective_limits(LimitScope::Group, self.now));
+        limits
+    }
+
+    /// Prunes all limits and emits the changes of their alerts.
+    pub(in crate::upstream) fn prune_limits(self) {
+        let (now, wait) = (self.now, self.wait);
+        let waiting = u64::try_from(wait.waiting()).unwrap_or(u64::MAX);
+        let PermitPool {
+            limits, effects, ..
+        } = self.pool;
+        let mut alerts = prune_scope(&mut limits.shared, None, now, waiting);
+        for (number, group) in (0_u32..).zip(&mut limits.groups) {
+            let name = group.name.clone();
+            if let Some(limits) = group.used_limits() {
+                let waiting = wait.waiting_in(number);
+                alerts.extend(prune_scope(limits, Some(name), now, waiting));
+            }
+        }
+        alerts.into_iter().for_each(|alert| effects.emit(alert));
+    }
+
+    /// Returns true if the meters use more memory than the threshold, and emits a change of that.
+    pub(in crate::upstream) fn check_memory(self, alerted: bool) -> bool {
+        let limits = &mut self.pool.limits;
+        let own = limits.groups.iter_mut().filter_map(GroupState::used_limits);
+        let own: u64 = own.map(|limits| limits.memory(self.now)).sum();
+        let bytes = own.saturating_add(limits.shared.memory(self.now));
+        let raised = bytes > self.pool.settings.thresholds.memory;
+        if raised != alerted {
+            self.pool.effects.emit(EventKind::Memory { raised, bytes });
+        }
+        raised
+    }
+}
+
+fn limit_reports(limits: &mut ScopeLimits, now: Nanos, waiting: u64) -> Vec<LimitReport> {
+    let usage = limits.usage(now, waiting);
+    let drifts = limits.drifts(now);
+    let effective = limits.effective(now);
+    let all = effective.into_iter().zip(usage).zip(drifts);
+    all.zip(limits.histories())
+        .map(|(((limit, usage), drift), history)| LimitReport {
+            limit,
+            usage,
+            drift,
+            history,
+        })
+        .collect()
+}
+
+fn prune_scope(
+    limits: &mut ScopeLimits,
+    group: Option<SmolStr>,
+    now: Nanos,
+    waiting: u64,
+) -> Vec<EventKind> {
+    limits.prune(now);
+    let changes = limits.check_alerts(now, waiting).into_iter();
+    let event = |(change, used_ppm)| EventKind::Usage {
+        group: group.clone(),
+        raised: change == AlertChange::Raised,
+        used_ppm,
+    };
+    changes.map(event).collect()
+}

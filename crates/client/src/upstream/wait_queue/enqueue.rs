@@ -1,0 +1,306 @@
+//! Entry of a call: it starts, waits in its queue, or is refused at once.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use outflow_core::{Nanos, Rate};
+
+use super::super::admission_check::StartRequest;
+use super::super::group_slot;
+use super::super::state::AdmissionState;
+use super::{
+    AcquireRequest, AcquireResult, QueueStanding, WaitDeadline, WaitQueues, Waiter, WaiterState,
+};
+use crate::event::EventKind;
+use crate::refusal::{Refusal, RefusalReason};
+use crate::rules::WaitMode;
+use crate::upstream::{WaitEstimate, WaitReason};
+
+impl WaitQueues {
+    fn arrive(&mut self, request: AcquireRequest, now: Nanos) -> usize {
+        let next = match request.standing {
+            QueueStanding::New => &mut self.next_number,
+            QueueStanding::Returning => &mut self.next_return,
+        };
+        let number = *next;
+        *next += 1;
+        self.waiters.insert(Waiter {
+            state: WaiterState::Detached,
+            group: request.group,
+            class: request.class,
+            cost: request.cost,
+            number,
+            since: now,
+            deadline: request.deadline(now),
+            tracked: false,
+        })
+    }
+
+    fn join(&mut self, request: AcquireRequest, now: Nanos, waker: Waker) -> usize {
+        let key = self.arrive(request, now);
+        self.mark_busy(request.group);
+        let Self {
+            groups, waiters, ..
+        } = self;
+        if let Some(queues) = groups.get_mut(group_slot(request.group)) {
+            let queue = queues.queue_mut(request.class);
+            match request.standing {
+                QueueStanding::New => queue.push_back(waiters, key, waker),
+                QueueStanding::Returning => queue.insert_by_number(waiters, key, waker),
+            }
+        }
+        key
+    }
+
+    /// Returns the request of a waiter.
+    pub(super) fn request(&self, key: usize) -> Option<AcquireRequest> {
+        let waiter = self.waiters.get(key)?;
+        Some(AcquireRequest {
+            group: waiter.group,
+            cost: waiter.cost,
+            class: waiter.class,
+            deadline: WaitDeadline::At(waiter.deadline),
+            mode: WaitMode::Wait,
+            standing: QueueStanding::New,
+        })
+    }
+}
+
+impl AdmissionState {
+    /// Starts a call, queues it or refuses it.
+    pub(in crate::upstream) fn enqueue(
+        &mut self,
+        mut request: AcquireRequest,
+        now: Nanos,
+        waker: &Waker,
+    ) -> AcquireResult {
+        request.group = self.pool.limits.resolve(request.group);
+        if let Some(reason) = self.refusal_of_all() {
+            return self.refuse(request.group, reason, None, Duration::ZERO);
+        }
+        if let Some(limit) = self.find_too_small(request) {
+            let reason = RefusalReason::Never { limit };
+            return self.refuse(request.group, reason, None, Duration::ZERO);
+        }
+        // A state that ends takes its dispatched waiters back, and they come first.
+        let circuit = self.pool.circuits.index_for(request.group);
+        self.serve_timer(circuit, now);
+        if request.mode == WaitMode::Reject {
+            self.pool.circuits.get_mut(circuit).slow_start.end();
+        }
+        let start = StartRequest {
+            group: request.group,
+            cost: request.cost,
+            is_behind: !self.wait.is_empty(),
+        };
+        match self.start(start, now) {
+            Ok(attempt) => self.grant_or_pace(request, attempt, now, waker),
+            Err(_) => self.wait_or_refuse(request, now, waker),
+        }
+    }
+
+    fn find_too_small(&self, request: AcquireRequest) -> Option<Rate> {
+        let limits = &self.pool.limits;
+        limits.find_too_small(request.group, request.cost)
+    }
+
+    /// Queues a call and dispatches whichever waiters may start. If it still waits, there may be a
+    /// reason to refuse it.
+    fn wait_or_refuse(
+        &mut self,
+        request: AcquireRequest,
+        now: Nanos,
+        waker: &Waker,
+    ) -> AcquireResult {
+        let mut estimator = self.estimator(request.group, now);
+        let estimate = estimator.estimate(request);
+        if let Some(state) = estimator.find_fast_failure(request.group) {
+            let wait = estimate.eta.map(|at| at.since(now));
+            let reason = RefusalReason::Blocked { state };
+            return self.refuse(request.group, reason, wait, Duration::ZERO);
+        }
+        let key = self.wait.join(request, now, waker.clone());
+        self.dispatch(now);
+        match self.poll(key, now, waker) {
+            AcquireResult::Wait(key) => self.stay_or_refuse(request, key, estimate, now),
+            result => result,
+        }
+    }
+
+    /// Grants a started call its permit. A paced one waits for its instant like a dispatched waiter.
+    fn grant_or_pace(
+        &mut self,
+        request: AcquireRequest,
+        attempt: usize,
+        now: Nanos,
+        waker: &Waker,
+    ) -> AcquireResult {
+        let from = self.pool.in_flight.send_at(attempt, now);
+        if from <= now {
+            return AcquireResult::Granted(self.grant(attempt, Duration::ZERO, now));
+        }
+        let key = self.wait.arrive(request, now);
+        self.wait.pace(key, attempt, from, waker.clone());
+        self.pool.effects.arm_timer(from);
+        let estimate = WaitEstimate {
+            why: WaitReason::Turn,
+            position: 0,
+            eta: Some(from),
+        };
+        self.stay_or_refuse(request, key, estimate, now)
+    }
+
+    /// Lets a new waiter stay unless its wait is in vain or not wanted.
+    fn stay_or_refuse(
+        &mut self,
+        request: AcquireRequest,
+        key: usize,
+        estimate: WaitEstimate,
+        now: Nanos,
+    ) -> AcquireResult {
+        let deadline = request.deadline(now);
+        let late = deadline <= now || estimate.eta.is_some_and(|at| at > deadline);
+        let is_new = request.standing == QueueStanding::New;
+        let reason = if request.mode == WaitMode::Reject {
+            RefusalReason::Busy(estimate.why)
+        } else if late {
+            RefusalReason::TooLate(estimate.why)
+        } else if is_new && self.wait.waiting() > self.pool.settings.queue {
+            RefusalReason::QueueFull
+        } else {
+            let deadline = self.wait.track_deadline(key);
+            self.pool.effects.arm_timer(deadline.unwrap_or(Nanos::MAX));
+            self.emit_waiting(request, estimate);
+            return AcquireResult::Wait(key);
+        };
+        self.forget(key, now);
+        let wait = estimate.eta.map(|at| at.since(now));
+        self.refuse(request.group, reason, wait, Duration::ZERO)
+    }
+
+    /// Removes a waiter whose future was dropped.
+    pub(in crate::upstream) fn forget(&mut self, key: usize, now: Nanos) {
+        let waker = self.wait.leave(key, WaiterState::Detached);
+        self.pool.effects.retire(waker);
+        let Some(waiter) = self.wait.waiters.try_remove(key) else {
+            return;
+        };
+        if let WaiterState::Dispatched { attempt, waker, .. } = waiter.state {
+            self.wait.paced.retain(|paced| *paced != key);
+            self.pool.refund(attempt, now);
+            self.pool.effects.retire(waker);
+        }
+        self.dispatch(now);
+    }
+
+    /// Refuses the waiters under a circuit whose deadline is before `end`.
+    pub(in crate::upstream) fn refuse_late_waiters(
+        &mut self,
+        circuit: usize,
+        end: Nanos,
+        now: Nanos,
+    ) {
+        while let Some(key) = self.wait.pop_late(circuit, end) {
+            self.refuse_late_waiter(key, now);
+        }
+    }
+
+    /// Refuses a waiter that cannot start in time, with the wait that a new call would have.
+    pub(super) fn refuse_late_waiter(&mut self, key: usize, now: Nanos) {
+        let Some(request) = self.wait.request(key) else {
+            return;
+        };
+        let Some(waker) = self.wait.leave(key, WaiterState::Detached) else {
+            return;
+        };
+        let estimate = self.estimator(request.group, now).estimate(request);
+        let wait = estimate.eta.map(|at| at.since(now));
+        self.pool.effects.wake([waker]);
+        self.store_refusal(key, RefusalReason::TooLate(estimate.why), wait, now);
+    }
+
+    /// Refuses all queued waiters under a circuit.
+    pub(in crate::upstream) fn refuse_waiters(
+        &mut self,
+        circuit: usize,
+        reason: &RefusalReason,
+        retry_after: Option<Duration>,
+        now: Nanos,
+    ) {
+        for key in self.wait.queued_under(circuit) {
+            self.refuse_waiter(key, reason.clone(), retry_after, now);
+        }
+    }
+
+    /// Refuses a queued waiter.
+    pub(in crate::upstream) fn refuse_waiter(
+        &mut self,
+        key: usize,
+        reason: RefusalReason,
+        retry_after: Option<Duration>,
+        now: Nanos,
+    ) {
+        if let Some(waker) = self.wait.leave(key, WaiterState::Detached) {
+            self.pool.effects.wake([waker]);
+            self.store_refusal(key, reason, retry_after, now);
+        }
+    }
+
+    fn store_refusal(
+        &mut self,
+        key: usize,
+        reason: RefusalReason,
+        retry_after: Option<Duration>,
+        now: Nanos,
+    ) {
+        let Some(waiter) = self.wait.waiters.get(key) else {
+            return;
+        };
+        let (group, waited) = (waiter.group, now.since(waiter.since));
+        let refusal = self.count_refusal(group, reason, retry_after, waited);
+        if let Some(waiter) = self.wait.waiters.get_mut(key) {
+            waiter.state = WaiterState::Refused(Box::new(refusal));
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        group: u32,
+        reason: RefusalReason,
+        retry_after: Option<Duration>,
+        waited: Duration,
+    ) -> AcquireResult {
+        AcquireResult::Refused(self.count_refusal(group, reason, retry_after, waited))
+    }
+
+    fn count_refusal(
+        &mut self,
+        group: u32,
+        cause: RefusalReason,
+        retry_after: Option<Duration>,
+        waited: Duration,
+    ) -> Refusal {
+        let state = self.pool.limits.group_mut(group);
+        state.refused += 1;
+        let refusal = Refusal { cause, retry_after };
+        if self.pool.effects.has_observers() {
+            self.pool.effects.emit(EventKind::Refused {
+                group: state.name.clone(),
+                refusal: refusal.clone(),
+                waited,
+            });
+        }
+        refusal
+    }
+
+    fn emit_waiting(&mut self, request: AcquireRequest, explanation: WaitEstimate) {
+        if self.pool.effects.has_observers() {
+            let group = self.pool.limits.group(request.group).name.clone();
+            self.pool.effects.emit(EventKind::Waiting {
+                group,
+                cost: request.cost,
+                explanation,
+            });
+        }
+    }
+}

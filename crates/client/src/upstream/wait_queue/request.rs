@@ -1,0 +1,64 @@
+//! The request of a call and the answers to it.
+
+use std::time::Duration;
+
+use outflow_core::{Cost, Nanos};
+
+use super::PriorityClass;
+use crate::refusal::Refusal;
+use crate::rules::WaitMode;
+
+/// A call that asks for a permit.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) struct AcquireRequest {
+    pub(in crate::upstream) group: u32,
+    pub(in crate::upstream) cost: Cost,
+    pub(in crate::upstream) class: PriorityClass,
+    pub(in crate::upstream) deadline: WaitDeadline,
+    pub(in crate::upstream) mode: WaitMode,
+    pub(in crate::upstream) standing: QueueStanding,
+}
+
+/// Position among the waiters of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::upstream) enum QueueStanding {
+    New,
+    /// Ahead of all new calls: it was sent before, under a limit that was too high.
+    Returning,
+}
+
+/// End of a call's wait.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) enum WaitDeadline {
+    At(Nanos),
+    Within(Duration),
+}
+
+impl AcquireRequest {
+    /// Returns the instant at which its wait ends, if it begins now.
+    pub(super) fn deadline(&self, now: Nanos) -> Nanos {
+        match self.deadline {
+            WaitDeadline::At(deadline) => deadline,
+            WaitDeadline::Within(span) => now.saturating_add(span),
+        }
+    }
+}
+
+/// Answer to a first or repeated poll.
+#[derive(Debug)]
+pub(in crate::upstream) enum AcquireResult {
+    Granted(PermitParts),
+    /// The call waits under this key.
+    Wait(usize),
+    Refused(Refusal),
+}
+
+/// The contents of a permit.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) struct PermitParts {
+    pub(in crate::upstream) attempt: usize,
+    pub(in crate::upstream) id: u64,
+    pub(in crate::upstream) waited: Duration,
+    /// True if a limit counts from the sending, which then has to be reported.
+    pub(in crate::upstream) counts_sends: bool,
+}

@@ -1,0 +1,170 @@
+//! Tenants in memory.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use outflow_core::{Nanos, WallTime};
+
+use super::names_after;
+use crate::action::JobCounts;
+use crate::name::Name;
+use crate::tenant::{CongestionSample, PageRequest, TenantReport, TenantRule};
+
+/// One tenant.
+#[derive(Debug)]
+pub(crate) struct TenantState {
+    pub(crate) name: Name,
+    /// Its own rule, or the default rule.
+    pub(crate) rule: TenantRule,
+    /// The rule is its own: garbage collection keeps such a tenant.
+    pub(crate) has_own_rule: bool,
+    pub(crate) paused: bool,
+    pub(crate) counts: JobCounts,
+    pub(crate) last_backoff: Duration,
+    pub(crate) speed: u64,
+    pub(crate) last_update: Option<WallTime>,
+    pub(crate) history: VecDeque<CongestionSample>,
+    /// The lanes in which it has queues.
+    pub(crate) lanes: Vec<u32>,
+    /// A cancellation is ending its jobs up to this number.
+    pub(crate) cancelled_to: u64,
+    /// The instant since which it has no work and got no new queue.
+    pub(crate) idle_since: Option<Nanos>,
+}
+
+impl TenantState {
+    pub(crate) fn new(name: Name, default_rule: TenantRule) -> Self {
+        Self {
+            name,
+            rule: default_rule,
+            has_own_rule: false,
+            paused: false,
+            counts: JobCounts::default(),
+            last_backoff: Duration::ZERO,
+            speed: 0,
+            last_update: None,
+            history: VecDeque::new(),
+            lanes: Vec::new(),
+            cancelled_to: 0,
+            idle_since: None,
+        }
+    }
+
+    /// Returns true if a pause or its own in-flight limit stops it.
+    pub(crate) fn is_held(&self) -> bool {
+        let limit = self.rule.in_flight.map(u64::from);
+        self.paused || limit.is_some_and(|limit| self.counts.in_flight >= limit)
+    }
+
+    pub(crate) fn report(&self) -> TenantReport {
+        TenantReport {
+            name: self.name.clone(),
+            rule: self.rule.clone(),
+            ruled: self.has_own_rule,
+            paused: self.paused,
+            tally: self.counts,
+            last_backoff: self.last_backoff,
+            speed: self.speed,
+            last_update: self.last_update,
+        }
+    }
+
+    /// Clears the statistics. Open jobs and dead letters stay counted.
+    pub(crate) const fn reset_counts(&mut self) {
+        let counts = &mut self.counts;
+        (counts.done, counts.failed, counts.cancelled) = (0, 0, 0);
+        (counts.throttles, counts.busy) = (0, Duration::ZERO);
+        (self.last_backoff, self.speed) = (Duration::ZERO, 0);
+        self.last_update = None;
+    }
+
+    /// Records its congestion if it has work, and drops samples older than `keep`.
+    pub(crate) fn sample(&mut self, keep: Duration, at: WallTime) {
+        if self.counts.open() > 0 {
+            self.history.push_back(CongestionSample {
+                at,
+                non_ready: self.counts.non_ready,
+                speed: self.speed,
+                backoff: self.last_backoff,
+            });
+        }
+        while self.history.len() > 1
+            && let Some(oldest) = self.history.front()
+            && at.since(oldest.at) >= keep
+        {
+            self.history.pop_front();
+        }
+    }
+}
+
+/// All tenants, by id and by name.
+#[derive(Debug, Default)]
+pub(crate) struct TenantTable {
+    tenants: HashMap<u32, TenantState>,
+    ids: BTreeMap<Name, u32>,
+    /// The rule of tenants without their own.
+    pub(crate) default_rule: TenantRule,
+    /// The number of tenants that have work.
+    pub(crate) active: u64,
+}
+
+impl TenantTable {
+    pub(crate) fn find(&self, name: &Name) -> Option<u32> {
+        self.ids.get(name).copied()
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<&TenantState> {
+        self.tenants.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut TenantState> {
+        self.tenants.get_mut(&id)
+    }
+
+    pub(crate) fn by_name(&self, name: &Name) -> Option<&TenantState> {
+        self.get(self.find(name)?)
+    }
+
+    pub(crate) fn insert(&mut self, id: u32, tenant: TenantState) {
+        self.ids.insert(tenant.name.clone(), id);
+        self.tenants.insert(id, tenant);
+    }
+
+    pub(crate) fn remove(&mut self, id: u32) -> Option<TenantState> {
+        let tenant = self.tenants.remove(&id)?;
+        self.ids.remove(&tenant.name);
+        Some(tenant)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &TenantState)> {
+        self.tenants.iter().map(|(id, tenant)| (*id, tenant))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut TenantState)> {
+        self.tenants.iter_mut().map(|(id, tenant)| (*id, tenant))
+    }
+
+    /// Returns the ids of a page, in the order of names.
+    pub(crate) fn page(&self, page: &PageRequest) -> impl Iterator<Item = u32> {
+        names_after(&self.ids, page)
+    }
+
+    /// Changes the counts of a tenant, and the number of tenants with work. Returns true if the change may
+    /// start or end a hold by the tenant's in-flight limit.
+    pub(crate) fn count(&mut self, id: u32, change: impl Fn(&mut JobCounts)) -> bool {
+        let Some(tenant) = self.tenants.get_mut(&id) else {
+            return false;
+        };
+        let before = tenant.counts;
+        change(&mut tenant.counts);
+        match (before.open() > 0, tenant.counts.open() > 0) {
+            (false, true) => {
+                self.active += 1;
+                tenant.idle_since = None;
+            }
+            (true, false) => self.active -= 1,
+            _ => {}
+        }
+        tenant.rule.in_flight.is_some() && before.in_flight != tenant.counts.in_flight
+    }
+}

@@ -1,0 +1,110 @@
+//! Laws of counts.
+
+use std::time::Duration;
+
+use outflow_store::{JobEnd, JobQueue, PageRequest, StoreControl, TenantRule, TenantStore};
+
+use super::{World, claim, done, job, jobs, name, settle, settle_all, submit};
+use crate::support::job_ends::unlike_ends;
+
+// One job in each state, and one more that stays claimed.
+pub(crate) async fn every_job_is_in_exactly_one_part(world: &impl World) {
+    let store = world.store();
+    submit(store, jobs("a", 9)).await;
+    let taken = claim(store, 7).await;
+    let ends = [done()].into_iter().chain(unlike_ends());
+    for (job, end) in taken.iter().zip(ends) {
+        settle(store, job, end).await;
+    }
+    let tally = store.job_counts().await.expect("counted");
+    assert_eq!((tally.done, tally.dead, tally.in_flight), (1, 1, 2));
+    assert_eq!((tally.queued, tally.delayed, tally.non_ready), (5, 1, 1));
+    assert_eq!(tally.submitted(), 9);
+    assert_eq!(store.audit().await.expect("counted"), 0);
+    let report = store.tenant(&name("a")).await.expect("read");
+    assert_eq!(report.expect("known").tally, tally);
+}
+
+pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl World) {
+    let store = world.store();
+    assert_eq!(store.active_tenants().await.expect("counted"), 0);
+    submit(store, jobs("a", 1)).await;
+    submit(store, jobs("b", 1)).await;
+    assert_eq!(store.active_tenants().await.expect("counted"), 2);
+    let taken = claim(store, 9).await;
+    assert_eq!(
+        store.active_tenants().await.expect("counted"),
+        2,
+        "under way"
+    );
+    settle_all(store, &taken[..1], done()).await;
+    assert_eq!(store.active_tenants().await.expect("counted"), 1);
+    let end = JobEnd::Retry {
+        after: Duration::from_hours(1),
+        words: "no".to_owned(),
+        result: None,
+    };
+    settle_all(store, &taken[1..], end).await;
+    assert_eq!(
+        store.active_tenants().await.expect("counted"),
+        1,
+        "it waits"
+    );
+}
+
+// Two are done before the tenant becomes idle, and one comes after that. The counts of all tenants
+// continue.
+pub(crate) async fn a_tenant_begins_its_counts_anew_when_it_has_work_again(world: &impl World) {
+    let store = world.store();
+    let counts = async || {
+        let report = store.tenant(&name("a")).await.expect("read");
+        let tally = report.expect("known").tally;
+        (tally.done, tally.queued)
+    };
+    assert_eq!(store.tenant(&name("a")).await.expect("read"), None);
+    submit(store, jobs("a", 2)).await;
+    let taken = claim(store, 2).await;
+    settle_all(store, &taken, done()).await;
+    assert_eq!(counts().await, (2, 0), "as long as it has no other work");
+    submit(store, vec![job("a", "later")]).await;
+    assert_eq!(counts().await, (0, 1));
+    let tally = store.job_counts().await.expect("counted");
+    assert_eq!((tally.done, tally.queued), (2, 1));
+    assert_eq!(store.audit().await.expect("counted"), 0);
+    let ruled = store.set_rule(&name("z"), TenantRule::default()).await;
+    ruled.expect("ruled");
+    let known = store.tenants(PageRequest::default()).await.expect("read");
+    let known: Vec<_> = known.into_iter().map(|of| of.name).collect();
+    assert_eq!(known, [name("a"), name("z")]);
+}
+
+pub(crate) async fn lanes_with_work_are_told(world: &impl World) {
+    let store = world.store();
+    let mut two = jobs("a", 2);
+    two[1].lane = name("text");
+    submit(store, two).await;
+    let mut lanes = store.lanes().await.expect("read");
+    lanes.sort();
+    assert_eq!(lanes, [name("mail"), name("text")]);
+    let taken = claim(store, 9).await;
+    settle_all(store, &taken, done()).await;
+    assert_eq!(store.lanes().await.expect("read"), [name("text")]);
+}
+
+pub(crate) async fn tenants_are_listed_by_name(world: &impl World) {
+    let store = world.store();
+    for tenant in ["c", "a", "b"] {
+        submit(store, jobs(tenant, 1)).await;
+    }
+    let list = async |after: Option<&str>, most| {
+        let page = PageRequest {
+            after: after.map(name),
+            most,
+        };
+        let tenants = store.tenants(page).await.expect("read");
+        let names = tenants.iter().map(|of| of.name.to_string());
+        names.collect::<Vec<String>>()
+    };
+    assert_eq!(list(None, 2).await, ["a", "b"]);
+    assert_eq!(list(Some("b"), 0).await, ["c"]);
+}
