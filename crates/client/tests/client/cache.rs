@@ -1,4 +1,4 @@
-//! The cache's laws, from the outside: what is kept, for whom, for how long, and what is left behind.
+//! The cache's laws from the outside: stored responses, their owners, lifetimes and remains.
 
 mod disk;
 mod disk_reads;

@@ -1,7 +1,6 @@
-//! The whole client against the strict API: laws that only hold if every room keeps its part.
+//! The whole client against the mock API: laws that need every module to do its part.
 //!
-//! Time is virtual and the network in memory, except where a real socket or a background thread is
-//! the point.
+//! Time is virtual and the network in memory, except where a test needs a real socket or thread.
 
 mod background;
 mod cancel;

@@ -1,5 +1,5 @@
-//! The client against the strict API: over real sockets where the network is the point, over pipes
-//! in virtual time where time is.
+//! The client against the mock API: over real sockets where the network matters, over pipes in
+//! virtual time where time matters.
 
 mod cache;
 mod cancel;

@@ -1,4 +1,4 @@
-//! A client made from a configuration, with everything that runs beside it, over a real socket.
+//! A client from a configuration, with its background services, over a real socket.
 
 mod file_writers;
 mod gauges;
@@ -17,12 +17,12 @@ use tokio::sync::Notify;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A configuration that writes everything into `dir`.
+/// Builds a configuration that writes everything into `dir`.
 fn configured(base_url: &str, dir: &Path) -> Config {
     configured_with(base_url, dir, "")
 }
 
-/// The same, with more lines about the API.
+/// Builds that configuration with more lines for the API.
 fn configured_with(base_url: &str, dir: &Path, more: &str) -> Config {
     let dir = dir.display();
     let text = format!(
@@ -46,10 +46,10 @@ fn configured_with(base_url: &str, dir: &Path, more: &str) -> Config {
     Config::read(&sources, &Environment::empty()).expect("valid")
 }
 
-// Two equal calls, the second of which the cache answers: one request at the server, two lines in the
-// log, and numbers that agree with both.
+// Two equal calls, the second from the cache: one request at the server, two log lines, and
+// matching counters.
 #[tokio::test]
-async fn a_configured_client_logs_counts_and_keeps_its_answers() {
+async fn a_configured_client_logs_counts_and_caches() {
     let kept = MockResponse::ok("{}").header("cache-control", "max-age=60");
     let api = MockApi::builder()
         .limit(Quota::sliding("100/s".parse().expect("valid")))
@@ -61,8 +61,8 @@ async fn a_configured_client_logs_counts_and_keeps_its_answers() {
     let client = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
 
     for _ in 0..2 {
-        let answer = client.get("strict", "/films/17?key=CANARY").send().await;
-        assert_eq!(answer.expect("an answer").status(), 200);
+        let response = client.get("strict", "/films/17?key=CANARY").send().await;
+        assert_eq!(response.expect("a response").status(), 200);
     }
     let page = client.metrics().expect("metrics").render();
     assert!(
@@ -86,7 +86,7 @@ async fn a_configured_client_logs_counts_and_keeps_its_answers() {
 
     assert!(
         client.close(PATIENCE).await,
-        "everything ends when it is told to"
+        "every service stops on shutdown"
     );
     let log = std::fs::read_to_string(dir.path().join("outflow.log")).expect("a log");
     assert_eq!(log.matches("event=request").count(), 2, "{log}");
@@ -103,9 +103,9 @@ async fn a_configured_client_logs_counts_and_keeps_its_answers() {
     );
 }
 
-// What was written is there for the next process: the server is gone, the answer is not.
+// The next process finds the written response after the server is gone.
 #[tokio::test]
-async fn a_kept_answer_outlives_its_client() {
+async fn a_stored_response_outlives_its_client() {
     let api = MockApi::builder()
         .answer(
             "/**",
@@ -120,29 +120,29 @@ async fn a_kept_answer_outlives_its_client() {
         .get("strict", "/rates")
         .send()
         .await
-        .expect("an answer");
+        .expect("a response");
     assert!(client.close(PATIENCE).await);
     drop((client, server));
 
     let again = Outflow::init(configured(&url, dir.path())).expect("valid");
-    let answer = again.get("strict", "/rates").send().await.expect("kept");
-    assert_eq!(&answer.bytes().await.expect("whole")[..], b"1.08");
+    let response = again.get("strict", "/rates").send().await.expect("kept");
+    assert_eq!(&response.bytes().await.expect("whole")[..], b"1.08");
     assert!(again.close(PATIENCE).await);
 }
 
 #[test]
-fn outside_of_a_runtime_it_says_so() {
+fn init_outside_a_runtime_returns_an_error() {
     let dir = tempfile::tempdir().expect("a directory");
     let error =
         Outflow::init(configured("http://localhost:1", dir.path())).expect_err("no runtime");
     assert!(error.to_string().contains("tokio runtime"), "{error}");
 }
 
-/// Keeps what the memory alert says.
+/// Records the memory alerts.
 #[derive(Default)]
-struct Heard(Mutex<Vec<bool>>);
+struct AlertRecorder(Mutex<Vec<bool>>);
 
-impl Observer for Heard {
+impl Observer for AlertRecorder {
     fn observe(&self, event: &Event) {
         if let EventKind::Memory { raised, .. } = event.what {
             self.0.lock().expect("sound").push(raised);
@@ -150,27 +150,28 @@ impl Observer for Heard {
     }
 }
 
-// A threshold of one byte, which the first entry of a log passes; told once, however often it is looked
-// at, and it decides nothing: the next call goes.
+// The first log entry passes a threshold of one byte. The alert comes once, however often the
+// upstream checks, and the next call still goes.
 #[test]
-fn meters_that_take_too_much_memory_are_told_once() {
+fn meters_above_the_memory_threshold_raise_one_alert() {
     let mut rules = Rules::with_limit("100/s".parse().expect("valid"));
     rules.thresholds.memory = 1;
-    let (events, heard) = (Events::new(), Arc::new(Heard::default()));
-    events.subscribe(heard.clone());
-    let door = Upstream::new("small", rules, Arc::new(SystemClock::new()), events).expect("valid");
-    let ask = door.group("default").expect("always there");
+    let (events, alerts) = (Events::new(), Arc::new(AlertRecorder::default()));
+    events.subscribe(alerts.clone());
+    let upstream =
+        Upstream::new("small", rules, Arc::new(SystemClock::new()), events).expect("valid");
+    let target = upstream.group("default").expect("always there");
     for _ in 0..3 {
-        let mut permit = door.try_acquire(ask).expect("room");
+        let mut permit = upstream.try_acquire(target).expect("room");
         permit.sending();
         permit.settle(outflow::AttemptResult::status(200));
-        door.prune();
+        upstream.prune();
     }
-    assert_eq!(*heard.0.lock().expect("sound"), [true]);
+    assert_eq!(*alerts.0.lock().expect("sound"), [true]);
 }
 
-/// A server whose every answer may be kept for a minute.
-async fn keepable() -> Server {
+/// Starts a server whose responses are fresh for a minute.
+async fn caching_server() -> Server {
     let kept = MockResponse::ok("{}").header("cache-control", "max-age=60");
     let api = MockApi::builder().answer("/**", kept).build();
     api.expect("valid").listen().await.expect("a port")
@@ -180,28 +181,31 @@ fn log_in(dir: &Path) -> String {
     std::fs::read_to_string(dir.join("outflow.log")).expect("a log")
 }
 
-// Seven equal calls within an hour that has no interval but the first: one is sent, six are kept.
+// Seven equal calls within one hour-long interval: one is sent, six come from the cache.
 #[tokio::test]
-async fn the_last_line_of_metrics_is_written_at_the_end() {
-    let (server, dir) = (keepable().await, tempfile::tempdir().expect("a directory"));
+async fn the_last_metrics_line_is_written_at_shutdown() {
+    let (server, dir) = (
+        caching_server().await,
+        tempfile::tempdir().expect("a directory"),
+    );
     let client = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
     for _ in 0..7 {
-        client.get("strict", "/a").send().await.expect("an answer");
+        client.get("strict", "/a").send().await.expect("a response");
     }
     assert!(client.close(PATIENCE).await);
     let text = std::fs::read_to_string(dir.path().join("metrics.ndjson")).expect("lines");
     let last = text.lines().last().expect("a line");
     let last: serde_json::Value = serde_json::from_str(last).expect("valid");
-    let strict = &last["apis"]["strict"];
-    assert_eq!(strict["cache_hits_total"], 6, "{text}");
-    assert_eq!(strict["requests_total"]["200"], 1, "{text}");
+    let mock = &last["apis"]["strict"];
+    assert_eq!(mock["cache_hits_total"], 6, "{text}");
+    assert_eq!(mock["requests_total"]["200"], 1, "{text}");
 }
 
-/// Says when a call has failed and waits to be repeated.
+/// Signals that a call has failed and waits for its retry.
 #[derive(Default)]
-struct Failed(Notify);
+struct RetrySignal(Notify);
 
-impl Observer for Failed {
+impl Observer for RetrySignal {
     fn observe(&self, event: &Event) {
         if let EventKind::Retrying { .. } = event.what {
             self.0.notify_one();
@@ -209,7 +213,7 @@ impl Observer for Failed {
     }
 }
 
-// Between two attempts a call has no permit, so that the doors do not know of it.
+// Between two attempts a call has no permit, so that the upstreams do not know of it.
 #[tokio::test]
 async fn closing_waits_for_a_call_between_two_attempts() {
     let script = Script::new().rule(ScriptMatch::always(), MockResponse::status(503));
@@ -217,7 +221,7 @@ async fn closing_waits_for_a_call_between_two_attempts() {
     let server = api.listen().await.expect("a port");
     let dir = tempfile::tempdir().expect("a directory");
     let client = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
-    let (failed, over) = (Arc::new(Failed::default()), Cell::new(false));
+    let (failed, over) = (Arc::new(RetrySignal::default()), Cell::new(false));
     client.events().subscribe(failed.clone());
     let call = async {
         let _either = client.get("strict", "/a").send().await;
@@ -234,19 +238,19 @@ async fn closing_waits_for_a_call_between_two_attempts() {
 }
 
 /// Panics at the end of every call.
-struct Clumsy;
+struct PanickingObserver;
 
-impl Observer for Clumsy {
+impl Observer for PanickingObserver {
     fn observe(&self, event: &Event) {
         assert!(!matches!(event.what, EventKind::Finished(_)), "clumsy");
     }
 }
 
-/// Counts ends of calls.
+/// Counts the ends of calls.
 #[derive(Default)]
-struct Ends(Mutex<u32>);
+struct EndCounter(Mutex<u32>);
 
-impl Observer for Ends {
+impl Observer for EndCounter {
     fn observe(&self, event: &Event) {
         if let EventKind::Finished(_) = event.what {
             *self.0.lock().expect("sound") += 1;
@@ -254,24 +258,27 @@ impl Observer for Ends {
     }
 }
 
-// The end of a call is told in the caller's own task, where a panic would be the end of both.
+// The caller's own task reports the end of a call, where a panic would end both.
 #[tokio::test]
-async fn an_observer_that_panics_takes_neither_a_call_nor_another_observer_down() {
-    let (server, dir) = (keepable().await, tempfile::tempdir().expect("a directory"));
+async fn a_panicking_observer_stops_neither_a_call_nor_another_observer() {
+    let (server, dir) = (
+        caching_server().await,
+        tempfile::tempdir().expect("a directory"),
+    );
     let client = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
-    let behind = Arc::new(Ends::default());
-    client.events().subscribe(Arc::new(Clumsy));
+    let behind = Arc::new(EndCounter::default());
+    client.events().subscribe(Arc::new(PanickingObserver));
     client.events().subscribe(behind.clone());
     for _ in 0..2 {
-        let answer = client.get("strict", "/a").send().await;
-        assert_eq!(answer.expect("an answer").status(), 200);
+        let response = client.get("strict", "/a").send().await;
+        assert_eq!(response.expect("a response").status(), 200);
     }
     assert_eq!(*behind.0.lock().expect("sound"), 2);
 }
 
-// One refusal that is not repeated, with the wait that the server asks for.
+// One throttle response without a retry, with a wait from the server.
 #[tokio::test]
-async fn the_line_of_a_refusal_counts_that_refusal() {
+async fn the_log_line_of_a_throttle_counts_that_throttle() {
     let refused = MockResponse::status(429).header("retry-after", "2");
     let script = Script::new().rule(ScriptMatch::always(), refused);
     let api = MockApi::builder().script(script).build().expect("valid");
@@ -279,38 +286,41 @@ async fn the_line_of_a_refusal_counts_that_refusal() {
     let dir = tempfile::tempdir().expect("a directory");
     let config = configured_with(&server.url(), dir.path(), "retry_count = 0");
     let client = Outflow::init(config).expect("valid");
-    let answer = client.get("strict", "/a").send().await;
-    assert_eq!(answer.expect("an answer").status(), 429);
+    let response = client.get("strict", "/a").send().await;
+    assert_eq!(response.expect("a response").status(), 429);
     assert!(client.close(PATIENCE).await);
     let log = log_in(dir.path());
     let line = log.lines().find(|line| line.contains("event=429"));
     let line = line.expect("a line");
-    for told in ["consec429=1 ", "err_rate_30s=1 ", "retry_after=2s "] {
-        assert!(line.contains(told), "{told} in {line}");
+    for expected in ["consec429=1 ", "err_rate_30s=1 ", "retry_after=2s "] {
+        assert!(line.contains(expected), "{expected} in {line}");
     }
 }
 
-// The directory belongs to the first client; the second works from memory, which nobody would notice.
+// The first client owns the directory; the second works from memory, which would go unnoticed.
 #[tokio::test]
-async fn a_cache_without_its_directory_is_told() {
-    let (server, dir) = (keepable().await, tempfile::tempdir().expect("a directory"));
+async fn a_cache_without_its_directory_is_reported() {
+    let (server, dir) = (
+        caching_server().await,
+        tempfile::tempdir().expect("a directory"),
+    );
     let first = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
-    let told = "lvl=WARN comp=cache event=disk reason=elsewhere";
+    let expected = "lvl=WARN comp=cache event=disk reason=elsewhere";
     let second = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
     assert!(second.close(PATIENCE).await);
     let log = log_in(dir.path());
-    assert_eq!(log.matches(told).count(), 1, "{log}");
+    assert_eq!(log.matches(expected).count(), 1, "{log}");
     assert!(first.close(PATIENCE).await);
 }
 
-/// How many calls the log of a directory tells of so far.
+/// Counts the calls in a directory's log.
 #[cfg(target_os = "linux")]
 fn lines_in(dir: &Path) -> usize {
     let log = std::fs::read_to_string(dir.join("outflow.log")).unwrap_or_default();
     log.matches("event=request").count()
 }
 
-/// The files of a directory that this process has open.
+/// Counts this process's open files in a directory.
 #[cfg(target_os = "linux")]
 fn open_files(dir: &Path) -> usize {
     let handles = std::fs::read_dir("/proc/self/fd").expect("Linux");
@@ -318,18 +328,25 @@ fn open_files(dir: &Path) -> usize {
     paths.filter(|path| path.starts_with(dir)).count()
 }
 
-// Nobody closes them. Each has three threads that hold a file each: the log, the metrics and the lock of
-// the cache.
+// The test closes no client. Each has three threads with an open file: the log, the metrics and
+// the cache lock.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn fifty_dropped_clients_leave_their_lines_and_nothing_else() {
-    let (server, dir) = (keepable().await, tempfile::tempdir().expect("a directory"));
+async fn fifty_dropped_clients_leave_only_their_log_lines() {
+    let (server, dir) = (
+        caching_server().await,
+        tempfile::tempdir().expect("a directory"),
+    );
     for round in 0..50 {
         let client = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
         let path = format!("/{round}");
-        client.get("strict", &path).send().await.expect("an answer");
+        client
+            .get("strict", &path)
+            .send()
+            .await
+            .expect("a response");
     }
-    // The thread of a log may open its file only after its client is gone.
+    // The log thread may open its file only after its client is gone.
     let left = || (lines_in(dir.path()), open_files(dir.path()));
     let over = async {
         while left() != (50, 0) {

@@ -1,4 +1,4 @@
-//! The door in front of services that are not ours.
+//! The tower layer in front of foreign services.
 
 use std::convert::Infallible;
 use std::future::{Future, Ready, poll_fn, ready};
@@ -22,15 +22,15 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// A service that answers at once, and counts.
+/// A service that responds at once and counts its calls.
 #[derive(Clone)]
-struct Answers<B> {
+struct FixedService<B> {
     called: Arc<AtomicU32>,
     status: u16,
     body: fn() -> B,
 }
 
-impl<B> Service<Request<()>> for Answers<B> {
+impl<B> Service<Request<()>> for FixedService<B> {
     type Response = Response<B>;
     type Error = Infallible;
     type Future = Ready<Result<Response<B>, Infallible>>;
@@ -47,26 +47,26 @@ impl<B> Service<Request<()>> for Answers<B> {
     }
 }
 
-fn answering<B>(status: u16, body: fn() -> B) -> Answers<B> {
+fn fixed_service<B>(status: u16, body: fn() -> B) -> FixedService<B> {
     let called = Arc::default();
-    Answers {
+    FixedService {
         called,
         status,
         body,
     }
 }
 
-fn door(rate: &str) -> Upstream {
+fn upstream(rate: &str) -> Upstream {
     let rules = Rules::with_limit(rate.parse().expect("valid"));
     let time = Arc::new(VirtualTime::new());
     Upstream::new("any", rules, time, Events::new()).expect("valid")
 }
 
-fn short() -> Full<Bytes> {
+fn short_body() -> Full<Bytes> {
     Full::new(Bytes::from_static(b"short"))
 }
 
-async fn through<S, B>(
+async fn call_service<S, B>(
     service: &UpstreamService<S>,
     request: Request<()>,
 ) -> Result<Response<outflow::UpstreamBody<B>>, LayerError<S::Error>>
@@ -81,14 +81,14 @@ where
 // Three calls at one a second: the third goes when the second window has passed.
 #[tokio::test(start_paused = true)]
 async fn every_request_waits_for_its_permit() {
-    let inner = answering(200, short);
+    let inner = fixed_service(200, short_body);
     let called = Arc::clone(&inner.called);
-    let service = UpstreamLayer::new(door("1/s")).layer(inner);
+    let service = UpstreamLayer::new(upstream("1/s")).layer(inner);
     let began = Instant::now();
     for _ in 0..3 {
-        let response = through(&service, Request::new(()))
+        let response = call_service(&service, Request::new(()))
             .await
-            .expect("an answer");
+            .expect("a response");
         assert_eq!(
             response
                 .into_body()
@@ -107,54 +107,54 @@ async fn every_request_waits_for_its_permit() {
     assert_eq!(called.load(Ordering::Relaxed), 3);
 }
 
-// The second call of the second, from a caller who does not wait.
+// The second call of the second, from a caller that does not wait.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_refused_does_not_reach_the_service() {
-    let inner = answering(200, short);
+async fn a_refused_request_does_not_reach_the_service() {
+    let inner = fixed_service(200, short_body);
     let called = Arc::clone(&inner.called);
-    let door = door("1/s");
-    let service = UpstreamLayer::new(door.clone()).layer(inner);
-    through(&service, Request::new(()))
+    let upstream = upstream("1/s");
+    let service = UpstreamLayer::new(upstream.clone()).layer(inner);
+    call_service(&service, Request::new(()))
         .await
         .expect("the first");
     let mut request = Request::new(());
-    let route = door.route(request.method(), "/");
+    let route = upstream.route(request.method(), "/");
     let extensions = request.extensions_mut();
     extensions.insert(route);
     extensions.insert(AcquireOptions::new().with_mode(WaitMode::Reject));
-    let refused = through(&service, request).await.err();
+    let refused = call_service(&service, request).await.err();
     assert!(
         matches!(refused, Some(LayerError::Refused(_))),
         "{refused:?}"
     );
     assert_eq!(called.load(Ordering::Relaxed), 1);
-    assert!(door.is_idle());
+    assert!(upstream.is_idle());
 }
 
-// The body is what takes long; until it ended, or its reader left, the call is in flight.
+// The call is in flight until its body ends or its reader leaves.
 #[tokio::test(start_paused = true)]
-async fn a_body_holds_its_place_until_it_ends() {
-    let door = door("10/s");
-    let service = UpstreamLayer::new(door.clone()).layer(answering(200, short));
-    let response = through(&service, Request::new(()))
+async fn a_body_holds_its_permit_until_it_ends() {
+    let upstream = upstream("10/s");
+    let service = UpstreamLayer::new(upstream.clone()).layer(fixed_service(200, short_body));
+    let response = call_service(&service, Request::new(()))
         .await
-        .expect("an answer");
-    assert!(!door.is_idle());
+        .expect("a response");
+    assert!(!upstream.is_idle());
     response.into_body().collect().await.expect("whole");
-    assert!(door.is_idle());
-    let response = through(&service, Request::new(()))
+    assert!(upstream.is_idle());
+    let response = call_service(&service, Request::new(()))
         .await
-        .expect("an answer");
-    assert!(!door.is_idle());
+        .expect("a response");
+    assert!(!upstream.is_idle());
     drop(response);
-    assert!(door.is_idle());
+    assert!(upstream.is_idle());
 }
 
-/// One piece, and then the connection is gone.
+/// A body of one piece, after which the connection breaks.
 #[derive(Clone)]
-struct Broken(Option<Bytes>);
+struct BrokenBody(Option<Bytes>);
 
-impl Body for Broken {
+impl Body for BrokenBody {
     type Data = Bytes;
     type Error = std::io::Error;
 
@@ -169,12 +169,12 @@ impl Body for Broken {
 
 /// A service that fails.
 #[derive(Clone)]
-struct Fails;
+struct FailingService;
 
-impl Service<Request<()>> for Fails {
-    type Response = Response<Broken>;
+impl Service<Request<()>> for FailingService {
+    type Response = Response<BrokenBody>;
     type Error = std::io::Error;
-    type Future = Ready<Result<Response<Broken>, std::io::Error>>;
+    type Future = Ready<Result<Response<BrokenBody>, std::io::Error>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), std::io::Error>> {
         Poll::Ready(Ok(()))
@@ -185,24 +185,28 @@ impl Service<Request<()>> for Fails {
     }
 }
 
-// A status, a broken body and a broken connection, each as the one table judges it.
+// A status, a broken body and a broken connection, each classified by the policy table.
 #[tokio::test(start_paused = true)]
-async fn the_door_learns_what_became_of_a_request() {
-    let door = door("10/s");
-    let recorder = EventRecorder::subscribed_to(door.events());
-    let govern = UpstreamLayer::new(door.clone());
-    let refused = govern.layer(answering(429, short));
-    through(&refused, Request::new(()))
+async fn the_layer_reports_every_outcome_to_the_upstream() {
+    let upstream = upstream("10/s");
+    let recorder = EventRecorder::subscribed_to(upstream.events());
+    let govern = UpstreamLayer::new(upstream.clone());
+    let refused = govern.layer(fixed_service(429, short_body));
+    call_service(&refused, Request::new(()))
         .await
         .expect("a refusal");
-    let breaking = govern.layer(answering(200, || Broken(Some(Bytes::from_static(b"a")))));
-    let response = through(&breaking, Request::new(())).await.expect("a head");
+    let breaking = govern.layer(fixed_service(200, || {
+        BrokenBody(Some(Bytes::from_static(b"a")))
+    }));
+    let response = call_service(&breaking, Request::new(()))
+        .await
+        .expect("a head");
     let broke = response.into_body().collect().await;
     assert!(broke.is_err());
-    let failing = govern.layer(Fails);
-    let ended = through(&failing, Request::new(())).await;
+    let failing = govern.layer(FailingService);
+    let ended = call_service(&failing, Request::new(())).await;
     assert!(matches!(ended.err(), Some(LayerError::Failed(_))));
-    assert!(door.is_idle());
+    assert!(upstream.is_idle());
     let seen = recorder.select(|kind| match kind {
         EventKind::Settled { effect, .. } => Some(*effect),
         _ => None,
@@ -215,27 +219,27 @@ async fn the_door_learns_what_became_of_a_request() {
             OutcomeClass::NetworkFailed
         ]
     );
-    let health = &door.report().health[0].snapshot;
-    // The refusal began a new count, so only what came after it is in.
+    let health = &upstream.report().health[0].snapshot;
+    // The throttle response started a new count, so that only later outcomes are in it.
     let counted = (health.counts.success, health.counts.network);
     assert_eq!(counted, (0, 2), "{health:?}");
 }
 
-// Ten futures that were polled once and dropped: what they waited for is there for the next.
+// Ten futures are polled once and dropped: the next request gets their quota.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_dropped_while_it_waits_costs_nothing() {
-    let door = door("1/s");
-    let service = UpstreamLayer::new(door.clone()).layer(answering(200, short));
-    through(&service, Request::new(()))
+async fn a_request_dropped_while_waiting_costs_nothing() {
+    let upstream = upstream("1/s");
+    let service = UpstreamLayer::new(upstream.clone()).layer(fixed_service(200, short_body));
+    call_service(&service, Request::new(()))
         .await
         .expect("the first");
     for _ in 0..10 {
         let mut waiting = pin!(service.clone().call(Request::new(())));
-        let polled = poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_ready())).await;
-        assert!(!polled);
+        let poll_once = poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_ready())).await;
+        assert!(!poll_once);
     }
     let began = Instant::now();
-    through(&service, Request::new(()))
+    call_service(&service, Request::new(()))
         .await
         .expect("the second");
     assert!(
@@ -245,14 +249,14 @@ async fn a_request_that_is_dropped_while_it_waits_costs_nothing() {
     );
 }
 
-/// A service that is ready when it is told to be.
+/// A service that is ready when the test says so.
 #[derive(Clone)]
-struct Slow {
+struct SlowService {
     ready: Arc<AtomicU32>,
     called: Arc<AtomicU32>,
 }
 
-impl Service<Request<()>> for Slow {
+impl Service<Request<()>> for SlowService {
     type Response = Response<Full<Bytes>>;
     type Error = Infallible;
     type Future = Ready<Result<Self::Response, Infallible>>;
@@ -266,47 +270,47 @@ impl Service<Request<()>> for Slow {
 
     fn call(&mut self, _: Request<()>) -> Self::Future {
         self.called.fetch_add(1, Ordering::Relaxed);
-        ready(Ok(Response::new(short())))
+        ready(Ok(Response::new(short_body())))
     }
 }
 
-/// Whether a future is over when it is looked at once.
-fn polled<F: Future>(future: Pin<&mut F>) -> bool {
+/// Polls a future once; returns true if it is finished.
+fn poll_once<F: Future>(future: Pin<&mut F>) -> bool {
     let mut context = Context::from_waker(std::task::Waker::noop());
     future.poll(&mut context).is_ready()
 }
 
-// A request has its permit and waits for the service below; meanwhile another is told to stay away for
-// two seconds. When the service is ready at last, the request waits like everybody.
+// A request has its permit and waits for the inner service; meanwhile another gets a Retry-After
+// of two seconds. Once the service is ready, the request still waits.
 #[tokio::test(start_paused = true)]
-async fn a_request_whose_service_was_slow_is_not_sent_before_the_server_s_time() {
-    let door = door("100/s");
+async fn a_request_delayed_by_its_service_still_respects_retry_after() {
+    let upstream = upstream("100/s");
     let (ready, called) = (Arc::default(), Arc::default());
-    let inner = Slow {
+    let inner = SlowService {
         ready: Arc::clone(&ready),
         called: Arc::clone(&called),
     };
-    let mut service = UpstreamLayer::new(door.clone()).layer(inner);
+    let mut service = UpstreamLayer::new(upstream.clone()).layer(inner);
     let began = Instant::now();
     let mut request = pin!(service.call(Request::new(())));
-    assert!(!polled(request.as_mut()), "its service is not ready");
+    assert!(!poll_once(request.as_mut()), "its service is not ready");
 
-    let mut other = door
-        .try_acquire(door.group("default").expect("known"))
+    let mut other = upstream
+        .try_acquire(upstream.group("default").expect("known"))
         .expect("room");
     other.sending();
-    let mut told = http::HeaderMap::new();
-    told.insert("retry-after", "2".parse().expect("a value"));
-    other.settle(outflow::AttemptResult::response(429, &told));
+    let mut headers = http::HeaderMap::new();
+    headers.insert("retry-after", "2".parse().expect("a value"));
+    other.settle(outflow::AttemptResult::response(429, &headers));
     ready.store(1, Ordering::Relaxed);
-    assert!(!polled(request.as_mut()));
+    assert!(!poll_once(request.as_mut()));
     assert_eq!(
         called.load(Ordering::Relaxed),
         0,
         "it was sent before its time"
     );
 
-    request.await.expect("an answer");
+    request.await.expect("a response");
     assert!(
         began.elapsed() >= Duration::from_secs(2),
         "{:?}",

@@ -1,4 +1,4 @@
-//! What is written of events, in what form, and what never is.
+//! Log lines of events: their contents, their forms, and the excluded texts.
 
 mod end_to_end;
 mod secrets;
@@ -16,18 +16,18 @@ use outflow::redact::Scrubber;
 use tracing::Level;
 use tracing_subscriber::layer::SubscriberExt;
 
-/// A sink that shows what was written into it.
+/// A sink that returns its contents.
 #[derive(Clone, Default)]
-pub(crate) struct Page(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct LogPage(Arc<Mutex<Vec<u8>>>);
 
-impl Page {
+impl LogPage {
     pub(crate) fn text(&self) -> String {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
-impl Write for Page {
+impl Write for LogPage {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut page = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         page.extend_from_slice(bytes);
@@ -49,16 +49,16 @@ pub(crate) fn settings(format: LineFormat, level: Level) -> LogSettings {
     }
 }
 
-pub(crate) fn log(format: LineFormat, level: Level) -> (Log, LogWriter, Page) {
-    let page = Page::default();
+pub(crate) fn log(format: LineFormat, level: Level) -> (Log, LogWriter, LogPage) {
+    let page = LogPage::default();
     let (log, pump) = Log::new(settings(format, level), page.clone());
     (log, pump, page)
 }
 
-/// What a log of everything says of these events.
-pub(crate) fn written(format: LineFormat, whats: Vec<EventKind>) -> Vec<String> {
+/// Returns the lines of a full log for these events.
+pub(crate) fn written(format: LineFormat, kinds: Vec<EventKind>) -> Vec<String> {
     let (log, mut pump, page) = log(format, Level::TRACE);
-    for what in whats {
+    for what in kinds {
         log.observe(&event("tmdb", what));
     }
     pump.drain();
@@ -67,9 +67,9 @@ pub(crate) fn written(format: LineFormat, whats: Vec<EventKind>) -> Vec<String> 
 
 const HEAD: &str = "ts=2024-05-01T10:00:00.000Z lvl=";
 
-// The example of the design that the keys come from, and the same event in full.
+// The design's example for the keys, and the complete event.
 #[test]
-fn a_refused_attempt_is_told_with_the_state_and_its_numbers() {
+fn a_throttled_attempt_is_logged_with_its_state_and_numbers() {
     let lines = written(LineFormat::Logfmt, sample_events::health("movies"));
     let vitals = "consec429=3 err_rate_30s=0.24 rate=18rps sem=2";
     assert_eq!(
@@ -96,7 +96,7 @@ fn a_refused_attempt_is_told_with_the_state_and_its_numbers() {
 }
 
 #[test]
-fn a_finished_call_is_told_with_all_that_finds_it_again() {
+fn a_finished_call_is_logged_with_all_its_identifiers() {
     let mut call = sample_events::finished("/movie/3?key=1");
     call.request_id = "018f-1".into();
     call.trace_id = Some("4bf9".into());
@@ -117,18 +117,18 @@ fn a_finished_call_is_told_with_all_that_finds_it_again() {
 
 #[test]
 fn every_other_event_has_its_line() {
-    let mut whats = sample_events::door("movies");
-    whats.extend(sample_events::told("movies"));
-    whats.extend(sample_events::client("movies"));
-    whats.retain(|what| !matches!(what, EventKind::Finished(_)));
-    let told: Vec<_> = written(LineFormat::Logfmt, whats)
+    let mut kinds = sample_events::permits("movies");
+    kinds.extend(sample_events::limits("movies"));
+    kinds.extend(sample_events::client("movies"));
+    kinds.retain(|what| !matches!(what, EventKind::Finished(_)));
+    let reported: Vec<_> = written(LineFormat::Logfmt, kinds)
         .iter()
         .map(|line| line.replace("ts=2024-05-01T10:00:00.000Z ", ""))
         .map(|line| line.split(" seq=").next().unwrap_or_default().to_owned())
         .collect();
     let ratelimiter = |level: &str, rest: &str| format!("lvl={level} comp=ratelimiter {rest}");
     assert_eq!(
-        told,
+        reported,
         [
             ratelimiter(
                 "DEBUG",
@@ -164,9 +164,9 @@ fn every_other_event_has_its_line() {
     );
 }
 
-// What an operator wrote is a value like any other: it cannot end its line or begin another key.
+// An operator's text is a value like any other: it cannot end its line or start another key.
 #[test]
-fn who_changed_what_is_told() {
+fn an_operators_change_is_logged() {
     let what = EventKind::Operated {
         group: Some("movies".into()),
         action: "hold_offline",
@@ -179,15 +179,16 @@ fn who_changed_what_is_told() {
     assert!(line.ends_with(expected), "{line}");
 }
 
-// Both forms hold the same: keys in logfmt have no spaces, so the words before `=` are the keys.
+// Both forms hold the same fields: logfmt keys have no spaces, so the words before `=` are the
+// keys.
 #[test]
-fn json_holds_what_logfmt_holds() {
-    let whats: Vec<_> = sample_events::every("movies")
+fn json_has_every_field_of_logfmt() {
+    let kinds: Vec<_> = sample_events::every("movies")
         .into_iter()
         .map(|one| one.what)
         .collect();
-    let logfmt = written(LineFormat::Logfmt, whats.clone());
-    let json = written(LineFormat::Json, whats);
+    let logfmt = written(LineFormat::Logfmt, kinds.clone());
+    let json = written(LineFormat::Json, kinds);
     assert_eq!((logfmt.len(), json.len()), (20, 20));
     for (logfmt, json) in logfmt.iter().zip(&json) {
         let object: serde_json::Value = serde_json::from_str(json).expect("valid");
@@ -198,15 +199,17 @@ fn json_holds_what_logfmt_holds() {
             .collect();
         assert_eq!(object.len(), fields.len(), "{logfmt} and {json}");
         for (key, value) in fields {
-            let told = &object[key];
-            let told = told.as_str().map_or(told.to_string(), str::to_owned);
-            assert_eq!(told, value, "{key} of {json}");
+            let reported = &object[key];
+            let reported = reported
+                .as_str()
+                .map_or(reported.to_string(), str::to_owned);
+            assert_eq!(reported, value, "{key} of {json}");
         }
     }
 }
 
 #[test]
-fn only_what_is_as_important_as_asked_is_written() {
+fn the_log_writes_only_its_level_and_above() {
     let mut counts = Vec::new();
     for level in [
         Level::ERROR,
@@ -225,9 +228,9 @@ fn only_what_is_as_important_as_asked_is_written() {
     assert_eq!(counts, [1, 8, 16, 20, 20]);
 }
 
-// The two ways to a line, directly and through `tracing`, are one way for the reader.
+// Both ways to a line, directly and through `tracing`, give one form.
 #[test]
-fn what_tracing_is_told_makes_the_same_line() {
+fn a_line_through_tracing_is_identical() {
     for format in [LineFormat::Logfmt, LineFormat::Json] {
         let (direct, mut pump, expected) = log(format, Level::TRACE);
         let (layered, mut layer_pump, page) = log(format, Level::TRACE);
@@ -247,7 +250,7 @@ fn what_tracing_is_told_makes_the_same_line() {
 }
 
 #[test]
-fn a_program_s_own_lines_have_the_same_form() {
+fn a_programs_own_lines_have_the_same_form() {
     let (log, mut pump, page) = log(LineFormat::Logfmt, Level::INFO);
     let subscriber = tracing_subscriber::registry().with(log.layer());
     tracing::subscriber::with_default(subscriber, || {
@@ -266,9 +269,9 @@ fn a_program_s_own_lines_have_the_same_form() {
     );
 }
 
-// `shop` is the program; `shopping` and `outflowing` only begin like it and like us.
+// `shop` is the program; `shopping` and `outflowing` only share a prefix with it and with us.
 #[test]
-fn a_crate_is_the_program_s_by_its_whole_name() {
+fn a_crate_matches_only_by_its_whole_name() {
     let (log, mut pump, page) = log(LineFormat::Logfmt, Level::INFO);
     let layer = log.layer().with_crate("shop");
     let subscriber = tracing_subscriber::registry().with(layer);
@@ -288,14 +291,14 @@ fn a_crate_is_the_program_s_by_its_whole_name() {
     );
 }
 
-// Lines are told apart and put in order by number when the clock of the machine is set back.
+// Sequence numbers order the lines when the machine's clock is set back.
 #[test]
 fn the_order_of_lines_does_not_depend_on_the_clock() {
     let clock = Arc::new(ManualClock::new(
         Nanos::ZERO,
         WallTime::from_unix_secs(NOON),
     ));
-    let page = Page::default();
+    let page = LogPage::default();
     let (log, mut pump) = Log::new(LogSettings::new(clock.clone()), page.clone());
     for wall in [NOON, NOON - 86_400, 0] {
         clock.set_wall(WallTime::from_unix_secs(wall));

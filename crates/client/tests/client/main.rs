@@ -1,4 +1,4 @@
-//! The client as its users meet it: configuration, calls over a strict API, and what it tells of itself.
+//! The client as its users see it: configuration, calls to a mock API, logs and metrics.
 
 mod cache;
 mod config;

@@ -1,4 +1,4 @@
-//! The page that Prometheus reads, and the line for who has none.
+//! The Prometheus page, and the JSON line without Prometheus.
 
 mod strict_parser;
 
@@ -12,11 +12,11 @@ use outflow::metrics::{ApiLabels, GaugeSnapshot, GaugeSource, Metrics};
 use outflow::{Event, Observer, Refusal, RefusalReason, ndjson};
 use smol_str::{SmolStr, format_smolstr};
 
-/// An API that is ill.
-struct Ill;
+/// Gauges of an API in trouble.
+struct SickApi;
 
-impl GaugeSource for Ill {
-    fn read(&self, tell: &mut dyn FnMut(&str, GaugeSnapshot)) {
+impl GaugeSource for SickApi {
+    fn read(&self, report: &mut dyn FnMut(&str, GaugeSnapshot)) {
         let counts = OutcomeCounts {
             success: 40,
             throttled: 5,
@@ -33,8 +33,8 @@ impl GaugeSource for Ill {
             waiting: 9,
             in_flight: 1,
         };
-        tell("tmdb", reading);
-        tell("nobody configured this one", reading);
+        report("tmdb", reading);
+        report("not configured", reading);
     }
 
     fn lines_dropped(&self) -> u64 {
@@ -54,7 +54,7 @@ fn observed(events: impl IntoIterator<Item = Event>) -> Metrics {
     metrics
 }
 
-/// The samples of a page that are neither zero nor buckets.
+/// Returns the samples of a page that are neither zero nor buckets.
 fn counted(page: &str) -> Vec<String> {
     page.lines()
         .filter(|line| !line.starts_with('#') && !line.contains("_bucket{"))
@@ -63,7 +63,7 @@ fn counted(page: &str) -> Vec<String> {
         .collect()
 }
 
-// One event of every sort, and somebody who knows how things stand: this is all that is told of it.
+// One event of every kind and a gauge source: the page shows exactly this.
 #[test]
 fn every_event_is_counted_where_it_belongs() {
     let mut events = sample_events::every("movies");
@@ -71,14 +71,14 @@ fn every_event_is_counted_where_it_belongs() {
         event.api = "tmdb".into();
     }
     let metrics = observed(events);
-    metrics.add_source(Arc::new(Ill));
+    metrics.add_source(Arc::new(SickApi));
     let expected: Vec<_> = include_str!("metrics/counted.txt").lines().collect();
     assert_eq!(counted(&metrics.render()), expected);
 }
 
-// All series of an API without groups, zeros included, apart from the buckets of histograms.
+// All series of an API without groups, zeros included, without histogram buckets.
 #[test]
-fn every_series_is_there_before_the_first_event() {
+fn every_series_exists_before_the_first_event() {
     let page = Metrics::new([ApiLabels::new("tmdb", [])]).render();
     let shown: Vec<_> = page
         .lines()
@@ -89,13 +89,13 @@ fn every_series_is_there_before_the_first_event() {
 }
 
 #[test]
-fn the_page_keeps_every_rule_of_its_format() {
+fn the_page_obeys_every_rule_of_its_format() {
     let hostile = "a\"b\\c\nd{}= # x";
     let metrics = Metrics::new([
         ApiLabels::new(hostile, [hostile]),
         ApiLabels::new("tmdb", []),
     ]);
-    metrics.add_source(Arc::new(Ill));
+    metrics.add_source(Arc::new(SickApi));
     for text in [hostile, "tmdb", "unknown"] {
         for event in sample_events::every(text) {
             metrics.observe(&event);
@@ -105,7 +105,7 @@ fn the_page_keeps_every_rule_of_its_format() {
     assert!(series.len() > 700, "{} series", series.len());
 }
 
-// A million paths, names and codes, and each of them a chance for a new series.
+// A million paths, names and codes, each a chance for a new series.
 #[test]
 fn no_caller_can_add_a_series() {
     let metrics = observed(sample_events::every("movies"));
@@ -146,9 +146,9 @@ fn no_caller_can_add_a_series() {
     assert_eq!(codes, 502, "each of HTTP, one for the rest, one for none");
 }
 
-// The names are written down twice, where they are made and where they are counted.
+// The names are written twice: at their definition and in the counters.
 #[test]
-fn every_reason_and_cause_has_a_series_of_its_own() {
+fn every_reason_and_cause_has_its_own_series() {
     use outflow::WaitReason;
     use outflow::core::{HealthTransition, Nanos, Rate, TransitionReason};
     let metrics = tmdb();
@@ -228,14 +228,14 @@ fn every_reason_and_cause_has_a_series_of_its_own() {
 }
 
 #[test]
-fn what_was_counted_survives_a_new_configuration() {
+fn counters_survive_a_new_configuration() {
     let metrics = observed(sample_events::every("movies"));
-    metrics.observe(&event("tmdb", sample_events::door("movies")[1].clone()));
+    metrics.observe(&event("tmdb", sample_events::permits("movies")[1].clone()));
     metrics.register([
         ApiLabels::new("tmdb", ["shows"]),
         ApiLabels::new("github", []),
     ]);
-    metrics.observe(&event("tmdb", sample_events::door("shows")[1].clone()));
+    metrics.observe(&event("tmdb", sample_events::permits("shows")[1].clone()));
     let page = metrics.render();
     for series in [
         "outflow_admitted_total{api=\"tmdb\",group=\"movies\"} 1\n",
@@ -250,7 +250,7 @@ fn what_was_counted_survives_a_new_configuration() {
 #[test]
 fn no_count_is_lost_between_threads() {
     let metrics = tmdb();
-    let admitted = event("tmdb", sample_events::door("movies")[1].clone());
+    let admitted = event("tmdb", sample_events::permits("movies")[1].clone());
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| (0..10_000).for_each(|_| metrics.observe(&admitted)));
@@ -263,13 +263,13 @@ fn no_count_is_lost_between_threads() {
 }
 
 #[test]
-fn a_line_of_json_holds_the_same_numbers() {
+fn the_json_line_holds_the_same_numbers() {
     let mut events = sample_events::every("movies");
     for event in &mut events {
         event.api = "tmdb".into();
     }
     let metrics = observed(events);
-    metrics.add_source(Arc::new(Ill));
+    metrics.add_source(Arc::new(SickApi));
     let line = ndjson::snapshot_line(&metrics, WallTime::from_unix_secs(sample_events::NOON));
     assert_eq!(line.matches('\n').count(), 1);
     let read: serde_json::Value = serde_json::from_str(&line).expect("valid");

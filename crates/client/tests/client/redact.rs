@@ -1,4 +1,4 @@
-//! What may be shown of a URL, of headers and of any text.
+//! Visible parts of a URL, of headers and of any text.
 
 use http::{HeaderMap, HeaderValue, header};
 use outflow::redact::{self, Scrubber};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use secrecy::SecretString;
 
 #[test]
-fn of_a_url_only_its_path_is_shown() {
+fn a_url_is_shown_as_its_path_only() {
     for (uri, shown) in [
         ("", ""),
         ("/", "/"),
@@ -32,7 +32,7 @@ fn of_a_url_only_its_path_is_shown() {
     }
 }
 
-// Shapes of keys that providers give out, none of them real, and what stands for a query elsewhere.
+// Shapes of providers' keys, none of them real, and texts that are queries elsewhere.
 #[test]
 fn a_segment_that_may_be_a_secret_is_not_shown() {
     for secret in [
@@ -112,9 +112,9 @@ fn a_sensitive_value_does_not_print_itself() {
     assert_eq!(value, "Bearer k3y", "and is sent all the same");
 }
 
-// One secret is the beginning of another, and one is too short to be one.
+// One secret is a prefix of another, and one is too short.
 #[test]
-fn no_rest_of_a_secret_is_left() {
+fn no_remainder_of_a_secret_is_left() {
     let scrubber = Scrubber::new();
     for secret in ["key1", "key1-and-more", "a", ""] {
         scrubber.learn(&SecretString::from(secret));
@@ -129,16 +129,16 @@ fn no_rest_of_a_secret_is_left() {
 }
 
 proptest! {
-    // Whatever it is given, twice gives what once gave: a path that was shown can be shown again.
+    // Redaction is idempotent for any input.
     #[test]
-    fn a_path_that_is_shown_is_short_and_stays_as_it_is(uri in "\\PC{0,400}") {
+    fn a_redacted_path_is_short_and_stable(uri in "\\PC{0,400}") {
         let shown = redact::path(&uri);
         prop_assert!(shown.len() <= 256, "{} bytes", shown.len());
         prop_assert!(!shown.contains(['?', '#']), "{shown}");
         prop_assert_eq!(redact::path(&shown), shown);
     }
 
-    // The secret anywhere in a long path, also where that is cut.
+    // The secret anywhere in a long path, also at the cut.
     #[test]
     fn no_part_of_a_key_survives_the_cut(before in 0_usize..300) {
         let uri = format!("/{}/sk51Hq8vKzXoPw0aBcDe/x", "a".repeat(before));

@@ -1,4 +1,4 @@
-//! A client that is given another configuration while its calls go on, over real sockets.
+//! A client that is reconfigured while its calls go on, over real sockets.
 
 #![allow(
     clippy::panic,
@@ -27,7 +27,7 @@ async fn server(delay: Duration) -> Server {
     api.listen().await.expect("a port")
 }
 
-/// An API with this limit, ready to wait for an hour.
+/// Configures an API with this limit and a longest wait of an hour.
 fn api(name: &str, server: &Server, rate: &str) -> Api {
     let mut api = Api::new(name, server.url().parse().expect("a URL"));
     api.rules = Rules::with_limit(rate.parse().expect("a rate"));
@@ -36,46 +36,46 @@ fn api(name: &str, server: &Server, rate: &str) -> Api {
 }
 
 async fn status(client: &Outflow, api: &str) -> u16 {
-    let answer = client.get(api, "/").send().await;
-    answer.expect("an answer").status().as_u16()
+    let response = client.get(api, "/").send().await;
+    response.expect("a response").status().as_u16()
 }
 
 fn names(list: &[&str]) -> Vec<smol_str::SmolStr> {
     list.iter().map(smol_str::SmolStr::new).collect()
 }
 
-// One an hour is used; with two, the call that waits goes at once, and a third does not.
+// One an hour is used; with two, the waiting call goes at once, and a third does not.
 #[tokio::test]
-async fn a_limit_that_grew_lets_a_waiting_call_go_and_counts_what_was_used() {
+async fn a_raised_limit_releases_a_waiting_call_and_counts_earlier_use() {
     let server = server(Duration::ZERO).await;
     let client = Outflow::init([api("one", &server, "1/h")]).expect("valid");
     assert_eq!(status(&client, "one").await, 200);
     let waits = status(&client, "one");
     let reload = async {
-        let door = client.upstream("one").expect("there");
-        while door.report().waiting == 0 {
+        let upstream = client.upstream("one").expect("there");
+        while upstream.report().waiting == 0 {
             tokio::task::yield_now().await;
         }
         client.reload([api("one", &server, "2/h")]).expect("valid")
     };
     let (code, changes) = tokio::join!(waits, reload);
     assert_eq!((code, changes.changed), (200, names(&["one"])));
-    let door = client.upstream("one").expect("there");
-    let third = door.try_acquire(door.route(&http::Method::GET, "/"));
+    let upstream = client.upstream("one").expect("there");
+    let third = upstream.try_acquire(upstream.route(&http::Method::GET, "/"));
     assert!(third.is_err(), "two in all");
     assert_eq!(server.api().audit().count(), 2);
 }
 
-// One call is at the server, which takes its time, and one waits for the next hour when their API is
-// removed: the first ends as it would have, the second is told why it does not go.
+// One call is in flight at a slow server, and one waits for the next hour when their API is
+// removed. The first ends normally, the second is refused with the reason.
 #[tokio::test]
-async fn a_removed_api_refuses_who_waits_and_ends_what_is_in_flight() {
+async fn a_removed_api_refuses_waiting_calls_and_finishes_calls_in_flight() {
     let server = server(Duration::from_millis(300)).await;
     let kept = || api("kept", &server, "9/s");
     let client = Outflow::init([api("gone", &server, "1/h"), kept()]).expect("valid");
     let reload = async {
-        let door = client.upstream("gone").expect("there");
-        while door.report().waiting == 0 {
+        let upstream = client.upstream("gone").expect("there");
+        while upstream.report().waiting == 0 {
             tokio::task::yield_now().await;
         }
         client.reload([kept()]).expect("valid")
@@ -97,28 +97,28 @@ async fn a_removed_api_refuses_who_waits_and_ends_what_is_in_flight() {
     assert_eq!(status(&client, "kept").await, 200);
 }
 
-// Its one call of this hour is used before it goes, and still is when it comes back.
+// Its only call of this hour is used before the removal, and still is after the return.
 #[tokio::test]
-async fn an_api_that_comes_back_has_used_what_it_had_used() {
+async fn a_returning_api_keeps_its_used_quota() {
     let server = server(Duration::ZERO).await;
     let client = Outflow::init([api("one", &server, "1/h")]).expect("valid");
     assert_eq!(status(&client, "one").await, 200);
     client.reload(Vec::new()).expect("valid");
     let changes = client.reload([api("one", &server, "1/h")]).expect("valid");
     assert_eq!(changes.added, names(&["one"]));
-    let door = client.upstream("one").expect("there");
-    let ask = door.route(&http::Method::GET, "/");
-    let refusal = door.try_acquire(ask).expect_err("one an hour");
+    let upstream = client.upstream("one").expect("there");
+    let target = upstream.route(&http::Method::GET, "/");
+    let refusal = upstream.try_acquire(target).expect_err("one an hour");
     assert!(
         matches!(refusal.cause, RefusalReason::Busy(_)),
         "{refusal:?}"
     );
 }
 
-// Two calls earn one retry: the second call has it, and the third earns half of the next. The fourth has
-// that if the half was kept while the API was gone.
+// Two calls earn one retry: the second call uses it, and the third earns half of the next. The
+// fourth uses it if the half survived the API's absence.
 #[tokio::test]
-async fn an_api_that_comes_back_has_the_retries_that_it_had() {
+async fn a_returning_api_keeps_its_earned_retries() {
     let failing = MockApi::builder().answer("/**", MockResponse::status(503));
     let failing = failing.build().expect("valid").listen().await;
     let failing = failing.expect("a port");
@@ -144,10 +144,9 @@ async fn an_api_that_comes_back_has_the_retries_that_it_had() {
     assert_eq!(asked().await, 6);
 }
 
-// A client that is being closed lets nothing out, whatever is configured meanwhile: neither an API that
-// is new nor one that is back.
+// A closing client sends nothing, also for an API that is new or returns.
 #[tokio::test]
-async fn an_api_that_comes_while_the_client_is_closed_stays_closed() {
+async fn an_api_added_while_the_client_closes_stays_closed() {
     let server = server(Duration::ZERO).await;
     let client = Outflow::init([api("one", &server, "9/s")]).expect("valid");
     client.reload(Vec::new()).expect("valid");
@@ -162,9 +161,9 @@ async fn an_api_that_comes_while_the_client_is_closed_stays_closed() {
     assert_eq!(server.api().audit().count(), 0);
 }
 
-// The second API of each list cannot be called: the change of the first does not happen either.
+// The second API of each list is invalid: the first does not change either.
 #[tokio::test]
-async fn a_mistake_in_one_api_changes_no_other() {
+async fn an_error_in_one_api_changes_no_other() {
     let server = server(Duration::ZERO).await;
     let client = Outflow::init([api("one", &server, "1/h")]).expect("valid");
     assert_eq!(status(&client, "one").await, 200);
@@ -187,9 +186,9 @@ async fn a_mistake_in_one_api_changes_no_other() {
         let refused = client.reload([api("one", &server, "9/h"), wrong]);
         assert_eq!(refused.expect_err("wrong").count(), 1);
         assert!(client.upstream("two").is_none());
-        let door = client.upstream("one").expect("there");
-        let ask = door.route(&http::Method::GET, "/");
-        assert!(door.try_acquire(ask).is_err(), "one an hour, still");
+        let upstream = client.upstream("one").expect("there");
+        let target = upstream.route(&http::Method::GET, "/");
+        assert!(upstream.try_acquire(target).is_err(), "one an hour, still");
     }
     let page = client.metrics().expect("metrics").render();
     assert!(
@@ -199,21 +198,21 @@ async fn a_mistake_in_one_api_changes_no_other() {
     assert!(page.contains("outflow_reload_ok 0.0\n"), "{page}");
 }
 
-// The API moves while it sleeps: the door, and with it the state, is the same.
+// The API moves while it sleeps: the upstream, and with it the state, stays.
 #[tokio::test]
-async fn an_api_that_moves_keeps_its_door() {
+async fn an_api_that_moves_keeps_its_upstream() {
     let (old, new) = (server(Duration::ZERO).await, server(Duration::ZERO).await);
     let client = Outflow::init([api("one", &old, "5/s")]).expect("valid");
     assert_eq!(status(&client, "one").await, 200);
-    let door = client.upstream("one").expect("there");
-    door.force_health(None, outflow::core::HealthOverride::Sleep);
+    let upstream = client.upstream("one").expect("there");
+    upstream.force_health(None, outflow::core::HealthOverride::Sleep);
     client.reload([api("one", &new, "5/s")]).expect("valid");
-    let target = door.route(&http::Method::GET, "/");
+    let target = upstream.route(&http::Method::GET, "/");
     assert_eq!(
         client.upstream("one").expect("there").state(target),
         HealthState::Sleep
     );
-    door.force_health(None, outflow::core::HealthOverride::Normal);
+    upstream.force_health(None, outflow::core::HealthOverride::Normal);
     assert_eq!(status(&client, "one").await, 200);
     assert_eq!(
         (old.api().audit().count(), new.api().audit().count()),
@@ -225,10 +224,10 @@ fn configured(text: &str) -> Config {
     Config::read(&[Source::new("test.toml", text)], &Environment::empty()).expect("valid")
 }
 
-// A new API with a key, a louder log, and a cache elsewhere: the key is in no line, the metrics know the
-// API, the level holds at once, and the cache's directory is named as what has to wait.
+// A new API with a key, a more verbose log, and another cache directory. No line contains the key,
+// the metrics know the API, the level applies at once, and the directory is reported as pending.
 #[tokio::test]
-async fn what_runs_beside_the_client_follows_as_far_as_it_can() {
+async fn background_services_apply_a_reload_as_far_as_possible() {
     let server = server(Duration::ZERO).await;
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("outflow.log");
@@ -258,7 +257,7 @@ async fn what_runs_beside_the_client_follows_as_far_as_it_can() {
     assert_eq!(changes, expected);
     assert_eq!(status(&client, "two").await, 200);
     let called = client.get("two", "/CANARY-1234").send().await;
-    assert_eq!(called.expect("an answer").status(), 200);
+    assert_eq!(called.expect("a response").status(), 200);
     let page = client.metrics().expect("metrics").render();
     assert!(
         page.contains("external_requests_total{api=\"two\"} 2\n"),
@@ -281,7 +280,7 @@ async fn what_runs_beside_the_client_follows_as_far_as_it_can() {
     );
 }
 
-// Twenty calls at a time while the limits, the retries and the base URL's twin alternate a hundred times.
+// Twenty calls at a time while the limits, the retries and the base URL alternate a hundred times.
 #[tokio::test]
 async fn no_call_fails_because_of_a_reload() {
     let (one, other) = (server(Duration::ZERO).await, server(Duration::ZERO).await);
@@ -315,8 +314,8 @@ async fn no_call_fails_because_of_a_reload() {
         one.api().audit().count() + other.api().audit().count(),
         2_000
     );
-    let door = client.upstream("one").expect("there");
-    assert!(door.is_idle());
-    let used = door.report().limits[0].usage.weight;
+    let upstream = client.upstream("one").expect("there");
+    assert!(upstream.is_idle());
+    let used = upstream.report().limits[0].usage.weight;
     assert!(used <= 2_000, "{used}");
 }

@@ -1,4 +1,4 @@
-//! What several suites need.
+//! Helpers of several suites.
 
 pub(crate) mod own_process;
 pub(crate) mod sample_events;

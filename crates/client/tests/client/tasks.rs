@@ -1,4 +1,4 @@
-//! Laws of background work: supervised, visible, drained; all in virtual time.
+//! Laws of background tasks: supervised, visible, drained; all in virtual time.
 
 use std::fmt::Write;
 use std::future::pending;
@@ -13,22 +13,24 @@ use outflow::{Event, Events, Observer, SpawnError, SystemClock, Tasks};
 use outflow_testkit::VirtualTime;
 use tokio::time::sleep;
 
-/// Writes down every change of background work, and every event as it would be printed.
+/// Records every change of a background task, and every event as printed.
 #[derive(Default)]
-struct Diary(Mutex<Vec<(Nanos, &'static str, TaskState)>>, Mutex<String>);
+struct TaskLog(Mutex<Vec<(Nanos, &'static str, TaskState)>>, Mutex<String>);
 
-impl Diary {
-    fn of(&self, name: &str) -> Vec<(Nanos, TaskState)> {
-        let told = self.0.lock().expect("no writer panics");
-        told.iter()
-            .filter(|(_, told, _)| *told == name)
+impl TaskLog {
+    fn states(&self, name: &str) -> Vec<(Nanos, TaskState)> {
+        let entries = self.0.lock().expect("no writer panics");
+        entries
+            .iter()
+            .filter(|(_, task, _)| *task == name)
             .map(|(at, _, state)| (*at, *state))
             .collect()
     }
 
     fn restarts(&self, name: &str) -> Vec<(u32, Duration)> {
-        let told = self.of(name);
-        told.iter()
+        let entries = self.states(name);
+        entries
+            .iter()
             .filter_map(|(_, state)| match state {
                 TaskState::Restarting { restarts, delay } => Some((*restarts, *delay)),
                 _ => None,
@@ -37,31 +39,31 @@ impl Diary {
     }
 }
 
-impl Observer for Diary {
+impl Observer for TaskLog {
     fn observe(&self, event: &Event) {
         let mut shown = self.1.lock().expect("no writer panics");
         writeln!(shown, "{event:?}").expect("a string takes all");
         if let EventKind::Task { name, state } = &event.what {
-            let mut told = self.0.lock().expect("no writer panics");
-            told.push((event.at, name, *state));
+            let mut entries = self.0.lock().expect("no writer panics");
+            entries.push((event.at, name, *state));
         }
     }
 }
 
 const SECRET: &str = "sk-live-canary";
 
-fn office() -> (Tasks, Arc<Diary>, VirtualTime) {
-    let (events, diary, time) = (
+fn new_tasks() -> (Tasks, Arc<TaskLog>, VirtualTime) {
+    let (events, log, time) = (
         Events::new(),
-        Arc::new(Diary::default()),
+        Arc::new(TaskLog::default()),
         VirtualTime::new(),
     );
-    events.subscribe(diary.clone());
+    events.subscribe(log.clone());
     let tasks = Tasks::new("orders", events, Arc::new(time.clone()));
-    (tasks, diary, time)
+    (tasks, log, time)
 }
 
-/// True once the value it was made from is dropped.
+/// True once its guard is dropped.
 struct DropFlag(Arc<AtomicBool>);
 
 impl Drop for DropFlag {
@@ -75,10 +77,11 @@ fn drop_flag() -> (DropFlag, Arc<AtomicBool>) {
     (DropFlag(dropped.clone()), dropped)
 }
 
-// The waits double from 100 ms, each with at most 100 ms on top; twelve restarts reach the cap.
+// The delays double from 100 ms, each with at most 100 ms of jitter; twelve restarts reach the
+// cap.
 #[tokio::test(start_paused = true)]
-async fn work_that_panics_is_started_again_after_a_wait_that_grows_to_a_cap() {
-    let (tasks, diary, _time) = office();
+async fn a_panicking_task_restarts_after_a_delay_that_grows_to_a_cap() {
+    let (tasks, log, _time) = new_tasks();
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
     tasks
@@ -92,8 +95,8 @@ async fn work_that_panics_is_started_again_after_a_wait_that_grows_to_a_cap() {
         .unwrap();
     sleep(Duration::from_mins(5)).await;
     assert_eq!(runs.load(Ordering::Relaxed), 13);
-    assert_eq!(diary.of("refill").last().unwrap().1, TaskState::Running);
-    let restarts = diary.restarts("refill");
+    assert_eq!(log.states("refill").last().unwrap().1, TaskState::Running);
+    let restarts = log.restarts("refill");
     let least = [
         100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000, 30_000,
     ];
@@ -108,10 +111,10 @@ async fn work_that_panics_is_started_again_after_a_wait_that_grows_to_a_cap() {
     }
 }
 
-// Six panics in a row, then runs of a minute each: by then the six are history.
+// Six panics in a row, then runs of a minute each, which reset the delay.
 #[tokio::test(start_paused = true)]
-async fn work_that_ran_well_for_a_minute_starts_its_waits_afresh() {
-    let (tasks, diary, _time) = office();
+async fn a_task_that_ran_for_a_minute_restarts_with_the_first_delay() {
+    let (tasks, log, _time) = new_tasks();
     let runs = Arc::new(AtomicU32::new(0));
     tasks
         .spawn("sweep", move |_| {
@@ -125,7 +128,7 @@ async fn work_that_ran_well_for_a_minute_starts_its_waits_afresh() {
         })
         .unwrap();
     sleep(Duration::from_mins(2)).await;
-    let delays = diary.restarts("sweep");
+    let delays = log.restarts("sweep");
     let (restarts, delay) = delays[6];
     assert!(delays[5].1 >= Duration::from_millis(3_200), "{delays:?}");
     assert_eq!(restarts, 7, "all of them are counted");
@@ -133,8 +136,8 @@ async fn work_that_ran_well_for_a_minute_starts_its_waits_afresh() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_takes_nobody_else_down() {
-    let (tasks, _diary, _time) = office();
+async fn a_panic_stops_no_other_task() {
+    let (tasks, _diary, _time) = new_tasks();
     let beats = Arc::new(AtomicU32::new(0));
     let counted = beats.clone();
     tasks
@@ -159,8 +162,8 @@ async fn a_panic_takes_nobody_else_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_panic_said_is_told_to_nobody() {
-    let (tasks, diary, _time) = office();
+async fn no_event_or_report_contains_a_panics_message() {
+    let (tasks, log, _time) = new_tasks();
     tasks
         .spawn("lasting", |_| async { panic!("{SECRET}") })
         .unwrap();
@@ -171,25 +174,28 @@ async fn what_a_panic_said_is_told_to_nobody() {
         .spawn_thread("thread", |_| panic!("{SECRET}"))
         .unwrap();
     sleep(Duration::from_secs(1)).await;
-    let told = diary.1.lock().unwrap().clone();
+    let entries = log.1.lock().unwrap().clone();
     assert!(
-        told.contains("lasting") && told.contains("single"),
-        "{told}"
+        entries.contains("lasting") && entries.contains("single"),
+        "{entries}"
     );
-    let shown = format!("{told}{tasks:?}{:?}", tasks.shutdown(Duration::ZERO).await);
+    let shown = format!(
+        "{entries}{tasks:?}{:?}",
+        tasks.shutdown(Duration::ZERO).await
+    );
     assert!(!shown.contains(SECRET), "{shown}");
 }
 
-// In the making, in the first poll, in a later one, and when it is let go of.
+// In the constructor, in the first poll, in a later one, and in the drop.
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_caught_wherever_it_happens() {
-    struct Bomb;
-    impl Drop for Bomb {
+    struct DropBomb;
+    impl Drop for DropBomb {
         fn drop(&mut self) {
             panic!("{SECRET}");
         }
     }
-    let (tasks, _diary, _time) = office();
+    let (tasks, _diary, _time) = new_tasks();
     let making = |_| -> std::future::Ready<()> { panic!("{SECRET}") };
     tasks.spawn("making", making).unwrap();
     tasks
@@ -201,7 +207,7 @@ async fn a_panic_is_caught_wherever_it_happens() {
     };
     tasks.spawn("later poll", later).unwrap();
     let letting_go = |_| {
-        let bomb = Bomb;
+        let bomb = DropBomb;
         std::future::poll_fn(move |_| {
             let _held = &bomb;
             std::task::Poll::Ready(())
@@ -209,7 +215,7 @@ async fn a_panic_is_caught_wherever_it_happens() {
     };
     tasks.spawn("letting go", letting_go).unwrap();
     let twice = |_| {
-        let bomb = Bomb;
+        let bomb = DropBomb;
         std::future::poll_fn(move |_| -> std::task::Poll<()> {
             let _held = &bomb;
             panic!("{SECRET}")
@@ -225,8 +231,8 @@ async fn a_panic_is_caught_wherever_it_happens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_is_visible_with_its_state_and_since_when() {
-    let (tasks, diary, time) = office();
+async fn a_report_shows_each_task_with_its_state_and_start() {
+    let (tasks, log, time) = new_tasks();
     sleep(Duration::from_secs(3)).await;
     tasks.spawn("lasting", |_| pending()).unwrap();
     tasks
@@ -249,7 +255,7 @@ async fn what_runs_is_visible_with_its_state_and_since_when() {
     let ended = ("short", TaskState::Ended, Nanos::from_secs(5));
     assert_eq!(seen(&tasks), [("lasting", running, started), ended]);
     assert_eq!(
-        diary.of("single"),
+        log.states("single"),
         [(started, running), (Nanos::from_secs(4), TaskState::Ended)]
     );
     tasks.spawn("short", |_| pending()).unwrap();
@@ -260,10 +266,10 @@ async fn what_runs_is_visible_with_its_state_and_since_when() {
     );
 }
 
-// A hundred thousand one-shots and as many restarts of the same name.
+// A hundred thousand one-shot tasks and as many restarts of one name.
 #[tokio::test(start_paused = true)]
-async fn work_that_ended_is_not_kept() {
-    let (tasks, _diary, _time) = office();
+async fn a_finished_task_is_not_kept() {
+    let (tasks, _diary, _time) = new_tasks();
     for _ in 0..100_000 {
         tasks.spawn_once("single", async {}).unwrap();
         tasks.spawn("again", |_| async {}).unwrap();
@@ -273,8 +279,8 @@ async fn work_that_ended_is_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_waits_for_work_that_finishes_what_it_began() {
-    let (tasks, _diary, time) = office();
+async fn a_shutdown_waits_for_tasks_that_finish_their_work() {
+    let (tasks, _diary, time) = new_tasks();
     let saved = Arc::new(AtomicU32::new(0));
     let (lasting, once) = (saved.clone(), saved.clone());
     tasks
@@ -299,8 +305,8 @@ async fn a_shutdown_waits_for_work_that_finishes_what_it_began() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_aborts_what_is_left_at_its_deadline_and_names_it() {
-    let (tasks, diary, time) = office();
+async fn a_shutdown_aborts_and_names_remaining_tasks_at_its_deadline() {
+    let (tasks, log, time) = new_tasks();
     let (flag, dropped) = drop_flag();
     let deaf = async move {
         let _flag = flag;
@@ -315,7 +321,7 @@ async fn a_shutdown_aborts_what_is_left_at_its_deadline_and_names_it() {
     assert_eq!(drained.aborted, ["deaf", "stubborn"]);
     assert_eq!(time.now(), Nanos::from_secs(5));
     assert!(dropped.load(Ordering::Acquire), "its destructors have run");
-    let last = |name| diary.of(name).pop();
+    let last = |name| log.states(name).pop();
     assert_eq!(
         last("stubborn"),
         Some((Nanos::from_secs(5), TaskState::Ended))
@@ -323,10 +329,10 @@ async fn a_shutdown_aborts_what_is_left_at_its_deadline_and_names_it() {
     assert_eq!(last("polite"), Some((Nanos::ZERO, TaskState::Ended)));
 }
 
-// The work panics at the word itself, and another waits a while to be started again.
+// One task panics on the cancellation itself, and another waits for its restart.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_started_again_once_a_shutdown_has_begun() {
-    let (tasks, diary, time) = office();
+async fn nothing_restarts_after_a_shutdown_began() {
+    let (tasks, log, time) = new_tasks();
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
     let word = |stop: outflow::CancelToken| async move {
@@ -349,7 +355,7 @@ async fn nothing_is_started_again_once_a_shutdown_has_begun() {
     assert!(tasks.shutdown(Duration::from_secs(5)).await.is_clean());
     assert_eq!(time.now(), Nanos::from_secs(40), "at once");
     assert_eq!(runs.load(Ordering::Relaxed), before);
-    assert_eq!(diary.restarts("dies of it"), [], "nor is it said to be");
+    assert_eq!(log.restarts("dies of it"), [], "nor is it said to be");
     assert_eq!(
         tasks.spawn("late", |_| pending()),
         Err(SpawnError::Stopping)
@@ -366,7 +372,7 @@ async fn nothing_is_started_again_once_a_shutdown_has_begun() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_last_handle_aborts_everything() {
-    let (tasks, diary, _time) = office();
+    let (tasks, log, _time) = new_tasks();
     let (flag, dropped) = drop_flag();
     let flag = Arc::new(flag);
     tasks
@@ -385,11 +391,11 @@ async fn dropping_the_last_handle_aborts_everything() {
     drop(other);
     sleep(Duration::from_millis(1)).await;
     assert!(dropped.load(Ordering::Acquire));
-    assert_eq!(diary.of("orphan").last().unwrap().1, TaskState::Ended);
+    assert_eq!(log.states("orphan").last().unwrap().1, TaskState::Ended);
 }
 
 #[test]
-fn without_a_runtime_nothing_is_started_and_the_error_says_so() {
+fn spawning_without_a_runtime_returns_an_error() {
     let tasks = Tasks::new("orders", Events::new(), Arc::new(SystemClock::new()));
     assert_eq!(tasks.spawn("no", |_| pending()), Err(SpawnError::NoRuntime));
     assert_eq!(tasks.spawn_once("no", async {}), Err(SpawnError::NoRuntime));
@@ -399,17 +405,17 @@ fn without_a_runtime_nothing_is_started_and_the_error_says_so() {
     assert!(tasks.report().is_empty());
 }
 
-// In real time: a thread is not the runtime's, and virtual time runs away while it works.
+// In real time: a thread is outside the runtime, and virtual time runs ahead while it works.
 #[tokio::test]
-async fn a_thread_that_panics_is_started_again_and_is_unparked_for_its_stop() {
+async fn a_panicking_thread_restarts_and_is_unparked_to_stop() {
     let tasks = Tasks::new("orders", Events::new(), Arc::new(SystemClock::new()));
-    let (tell, mut runs) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut runs) = tokio::sync::mpsc::unbounded_channel();
     let count = AtomicU32::new(0);
     tasks
         .spawn_thread("precise", move |stop| {
             let run = count.fetch_add(1, Ordering::Relaxed);
             let name = std::thread::current().name().map(str::to_owned);
-            tell.send((run, name)).expect("the test listens");
+            sender.send((run, name)).expect("the test listens");
             assert!(run > 0, "{SECRET}");
             while !stop.is_cancelled() {
                 std::thread::park();
@@ -426,11 +432,11 @@ async fn a_thread_that_panics_is_started_again_and_is_unparked_for_its_stop() {
 }
 
 #[tokio::test]
-async fn a_thread_is_told_to_stop_when_the_last_handle_is_dropped() {
+async fn a_thread_stops_when_the_last_handle_is_dropped() {
     let tasks = Tasks::new("orders", Events::new(), Arc::new(SystemClock::new()));
-    let (tell, ended) = std::sync::mpsc::channel();
+    let (sender, ended) = std::sync::mpsc::channel();
     let work = move |stop: &outflow::CancelToken| {
-        tell.send("runs").expect("the test listens");
+        sender.send("runs").expect("the test listens");
         while !stop.is_cancelled() {
             std::thread::park();
         }
@@ -444,17 +450,17 @@ async fn a_thread_is_told_to_stop_when_the_last_handle_is_dropped() {
     assert_eq!(end, Err(RecvTimeoutError::Disconnected), "it let go");
 }
 
-// An observer belongs to the user, and work must survive it.
+// An observer belongs to the user, and tasks must survive it.
 #[tokio::test(start_paused = true)]
-async fn an_observer_that_panics_does_not_end_the_work() {
-    struct Hostile;
-    impl Observer for Hostile {
+async fn a_panicking_observer_does_not_end_a_task() {
+    struct PanickingObserver;
+    impl Observer for PanickingObserver {
         fn observe(&self, _: &Event) {
             panic!("{SECRET}");
         }
     }
     let (events, runs) = (Events::new(), Arc::new(AtomicU32::new(0)));
-    events.subscribe(Arc::new(Hostile));
+    events.subscribe(Arc::new(PanickingObserver));
     let tasks = Tasks::new("orders", events, Arc::new(VirtualTime::new()));
     let counted = runs.clone();
     tasks
@@ -467,44 +473,44 @@ async fn an_observer_that_panics_does_not_end_the_work() {
     assert!(runs.load(Ordering::Relaxed) > 4);
 }
 
-// A server's connections: thousands come and go, and the report stays as long as the work is various.
+// A server's connections: thousands come and go, and the report has one row per name.
 #[tokio::test(start_paused = true)]
-async fn a_crowd_has_one_row_and_is_waited_for() {
-    let (tasks, _, _) = office();
-    let crowd = tasks.task_group("connections").expect("a runtime");
+async fn a_task_group_has_one_row_and_delays_shutdown() {
+    let (tasks, _, _) = new_tasks();
+    let group = tasks.task_group("connections").expect("a runtime");
     for span in 1..=1_000 {
         let work = sleep(Duration::from_millis(span));
-        crowd.spawn(work).expect("nobody stops");
+        group.spawn(work).expect("no shutdown yet");
     }
-    assert_eq!((crowd.len(), tasks.report().len()), (1_000, 1));
+    assert_eq!((group.len(), tasks.report().len()), (1_000, 1));
     sleep(Duration::from_millis(500)).await;
-    assert!((499..=501).contains(&crowd.len()), "{}", crowd.len());
-    drop(crowd);
+    assert!((499..=501).contains(&group.len()), "{}", group.len());
+    drop(group);
     assert!(tasks.shutdown(Duration::from_secs(1)).await.is_clean());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crowd_that_does_not_leave_is_sent_away_and_named() {
-    let (tasks, _, _) = office();
-    let crowd = tasks.task_group("connections").expect("a runtime");
+async fn a_shutdown_aborts_and_names_a_task_group_that_stays() {
+    let (tasks, _, _) = new_tasks();
+    let group = tasks.task_group("connections").expect("a runtime");
     let gone = Arc::new(AtomicBool::new(false));
     let flag = DropFlag(Arc::clone(&gone));
     let stays = async move {
         let _flag = flag;
         pending::<()>().await;
     };
-    crowd.spawn(stays).expect("nobody stops");
+    group.spawn(stays).expect("no shutdown yet");
     sleep(Duration::from_millis(1)).await;
     let drained = tasks.shutdown(Duration::from_secs(1)).await;
     assert!(!drained.is_clean() && format!("{drained:?}").contains("connections"));
-    assert!(gone.load(Ordering::Acquire) && crowd.is_empty());
-    assert_eq!(crowd.spawn(async {}), Err(SpawnError::Stopping));
+    assert!(gone.load(Ordering::Acquire) && group.is_empty());
+    assert_eq!(group.spawn(async {}), Err(SpawnError::Stopping));
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_of_a_crowd_may_panic_and_the_rest_goes_on() {
-    let (tasks, _, _) = office();
-    let crowd = tasks.task_group("connections").expect("a runtime");
+async fn a_panic_in_a_task_group_leaves_the_other_tasks() {
+    let (tasks, _, _) = new_tasks();
+    let group = tasks.task_group("connections").expect("a runtime");
     let reached = Arc::new(AtomicU32::new(0));
     for number in 0..10 {
         let reached = Arc::clone(&reached);
@@ -513,9 +519,9 @@ async fn one_of_a_crowd_may_panic_and_the_rest_goes_on() {
             assert!(number != 3, "{SECRET}");
             reached.fetch_add(1, Ordering::AcqRel);
         };
-        crowd.spawn(work).expect("nobody stops");
+        group.spawn(work).expect("no shutdown yet");
     }
     sleep(Duration::from_millis(2)).await;
     assert_eq!(reached.load(Ordering::Acquire), 9);
-    assert!(crowd.is_empty());
+    assert!(group.is_empty());
 }

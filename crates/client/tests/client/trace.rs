@@ -1,4 +1,4 @@
-//! Which traces are continued, and which headers are ignored.
+//! Trace continuation, and ignored headers.
 
 use fastrand::Rng;
 use http::{HeaderMap, HeaderValue};
@@ -13,11 +13,11 @@ fn parent(version: &str, flags: &str, rest: &str) -> String {
 }
 
 #[test]
-fn a_right_traceparent_is_read() {
+fn a_valid_traceparent_is_read() {
     for (header, flags) in [
         (parent("00", "01", ""), 1),
         (parent("00", "00", ""), 0),
-        // Of the flags only the two that are known are kept.
+        // Only the two known flags are kept.
         (parent("00", "ff", ""), 3),
         // A later version, as long as this one and longer.
         (parent("01", "01", ""), 1),
@@ -34,7 +34,7 @@ fn a_right_traceparent_is_read() {
 }
 
 #[test]
-fn anything_else_is_ignored() {
+fn an_invalid_traceparent_is_ignored() {
     let zero = "0".repeat(32);
     for header in [
         String::new(),
@@ -48,12 +48,12 @@ fn anything_else_is_ignored() {
         parent("00", "001", ""),
         parent("00", "0G", ""),
         parent("00", "+1", ""),
-        // More than version 00 has, and a later version that does not go on with a dash.
+        // More than version 00 has, and a later version without a dash.
         parent("00", "01", "-"),
         parent("00", "01", "-more"),
         parent("cc", "01", ".more"),
         parent("cc", "01", "0"),
-        // Upper case, all zero, too short, too long, at the wrong places, not ASCII.
+        // Upper case, all zero, too short, too long, misplaced, not ASCII.
         parent("00", "01", "").replace("4bf9", "4BF9"),
         parent("00", "0A", ""),
         parent("00", "01", "").replace(TRACE, &zero),
@@ -72,7 +72,7 @@ fn anything_else_is_ignored() {
 }
 
 #[test]
-fn a_trace_is_continued_with_a_span_of_our_own() {
+fn a_trace_continues_with_a_new_span() {
     let mut headers = HeaderMap::new();
     headers.insert("traceparent", value(&parent("00", "01", "")));
     headers.append("tracestate", value("congo=t61rcWkgMzE, ,rojo=1"));
@@ -95,7 +95,7 @@ fn a_trace_is_continued_with_a_span_of_our_own() {
 }
 
 #[test]
-fn a_trace_begins_where_none_is_right() {
+fn a_trace_starts_without_a_valid_parent() {
     let wrong = [
         vec![],
         vec![parent("ff", "01", "")],
@@ -110,13 +110,13 @@ fn a_trace_begins_where_none_is_right() {
         let trace = Trace::new(&headers, &mut Rng::with_seed(seed));
         assert_ne!(trace.context.trace_id(), TRACE);
         assert_eq!(trace.state, None, "it belongs to nothing");
-        assert_eq!(trace.context.flags & 1, 0, "nobody asked to record it");
+        assert_eq!(trace.context.flags & 1, 0, "recording was not requested");
         assert!(TraceContext::parse(&trace.context.to_string()).is_some());
     }
 }
 
 #[test]
-fn a_wrong_tracestate_is_dropped_and_the_trace_kept() {
+fn an_invalid_tracestate_is_dropped_and_the_trace_kept() {
     let many: Vec<_> = (0..33).map(|n| format!("k{n}=v")).collect();
     let long = format!("a={},b={}", "v".repeat(256), "v".repeat(256));
     for list in [
@@ -153,9 +153,9 @@ fn a_wrong_tracestate_is_dropped_and_the_trace_kept() {
     );
 }
 
-// A millisecond apart they are in order whatever chance says; in one millisecond they differ.
+// Ids a millisecond apart are ordered; within one millisecond they only differ.
 #[test]
-fn request_ids_are_in_the_order_of_their_calls() {
+fn request_ids_follow_the_order_of_their_calls() {
     let mut rng = Rng::with_seed(3);
     let at = |millis| WallTime::since_epoch(std::time::Duration::from_millis(millis));
     let ids: Vec<_> = (1_700_000_000_000..1_700_000_001_000)

@@ -1,50 +1,50 @@
-//! Between the permit and the sending: what counts from where, and who is called back.
+//! Between permit and sending: the start of counting, and revoked permits.
 
 use http::HeaderMap;
 use outflow::core::{HealthOverride, Priority};
 use outflow::{AttemptResult, Group};
 
-use crate::support::{CallRequest, Caller, World, by_sending, ms, rules, secs};
+use crate::support::{CallRequest, TestBed, TestCaller, by_sending, ms, rules, secs};
 
-// One a second. Whoever sends 990 ms after it was let in counts from then, so the next has to wait for
-// a second from there and not for the 10 ms that are left of the first.
+// One a second. A call sent 990 ms after its permit counts from then. The next waits a full second
+// from there, not the 10 ms left of the first.
 #[test]
 fn a_call_counts_from_its_sending_and_not_from_its_permit() {
-    let world = World::new(rules(vec![by_sending("1/s")]));
-    let mut first = world.caller(world.ask()).admitted();
-    world.pass(ms(990));
+    let bed = TestBed::new(rules(vec![by_sending("1/s")]));
+    let mut first = bed.caller(bed.options()).admitted();
+    bed.pass(ms(990));
     first.sending();
-    let mut next = world.waiting(world.ask());
-    world.pass(ms(999));
+    let mut next = bed.waiting(bed.options());
+    bed.pass(ms(999));
     assert!(!next.is_woken(), "two within a second");
-    world.pass(ms(1));
+    bed.pass(ms(1));
     next.goes();
 }
 
-// One a second, and the first is sent three seconds late, when its entry has gone and another has the
-// place: both count, so the third waits for a second from the later of the two.
+// One a second, and the first is sent three seconds late, after its entry expired and another took
+// the quota. Both count, so the third waits a second from the later one.
 #[test]
-fn a_call_that_is_sent_after_its_entry_has_gone_still_counts() {
-    let world = World::new(rules(vec![by_sending("1/s")]));
-    let mut first = world.caller(world.ask()).admitted();
-    world.pass(ms(2_500));
-    world.caller(world.ask()).goes();
-    world.pass(ms(500));
+fn a_call_sent_after_its_entry_expired_still_counts() {
+    let bed = TestBed::new(rules(vec![by_sending("1/s")]));
+    let mut first = bed.caller(bed.options()).admitted();
+    bed.pass(ms(2_500));
+    bed.caller(bed.options()).goes();
+    bed.pass(ms(500));
     first.sending();
-    let mut next = world.waiting(world.ask());
-    world.pass(ms(999));
+    let mut next = bed.waiting(bed.options());
+    bed.pass(ms(999));
     assert!(!next.is_woken(), "a call was forgotten");
-    world.pass(secs(2));
+    bed.pass(secs(2));
     next.goes();
 }
 
-// Two have their permits and one of them is told to wait two seconds: the other is not to leave before,
-// and gives its place back when it does not.
+// Two calls have permits and one gets a Retry-After of two seconds: the other must not be sent
+// before, and refunds its permit.
 #[test]
-fn a_permit_that_was_not_sent_ends_with_the_server_s_wish_to_wait() {
-    let world = World::new(rules(vec![]));
-    let mut first = world.caller(world.ask()).admitted();
-    let second = world.caller(world.ask()).admitted();
+fn an_unsent_permit_is_revoked_by_a_retry_after() {
+    let bed = TestBed::new(rules(vec![]));
+    let mut first = bed.caller(bed.options()).admitted();
+    let second = bed.caller(bed.options()).admitted();
     first.sending();
     assert!(!second.is_revoked());
     let mut headers = HeaderMap::new();
@@ -52,19 +52,19 @@ fn a_permit_that_was_not_sent_ends_with_the_server_s_wish_to_wait() {
     first.settle(AttemptResult::response(429, &headers));
     assert!(second.is_revoked(), "it would be sent before its time");
     drop(second);
-    let mut again = world.waiting(world.ask());
-    world.pass(secs(4));
+    let mut again = bed.waiting(bed.options());
+    bed.pass(secs(4));
     let mut permit = again.admitted();
     assert!(!permit.is_revoked());
     permit.sending();
-    world.door.force_health(None, HealthOverride::Sleep);
-    assert!(!permit.is_revoked(), "what was sent cannot be called back");
+    bed.upstream.force_health(None, HealthOverride::Sleep);
+    assert!(!permit.is_revoked(), "a sent permit cannot be revoked");
 }
 
-// A low one that its own group holds up for a day does not use up the turn of the low one of another
-// group: eight of a better class go before that, and then it goes.
+// A low call blocked for a day by its group does not use up the low share of another group. Eight
+// better calls go first, and then the other group's call.
 #[test]
-fn one_who_cannot_go_takes_no_turn_from_its_class() {
+fn a_blocked_call_takes_no_share_from_its_class() {
     let mut all = rules(vec![by_sending("1/s")]);
     let group = |name, limits| Group::new(name, limits);
     all.groups = vec![
@@ -73,19 +73,19 @@ fn one_who_cannot_go_takes_no_turn_from_its_class() {
         group("busy", vec![]),
     ];
     all.max_wait = secs(1_000_000);
-    let world = World::silent(all);
-    world.caller(CallRequest::new(world.group("daily"))).goes();
-    let ask = |group, class| CallRequest::new(world.group(group)).priority(class);
-    let _stuck = world.waiting(ask("daily", Priority::Low));
-    let mut low = world.waiting(ask("lowly", Priority::Low));
-    let high = || world.waiting(ask("busy", Priority::High));
-    let mut highs: Vec<Caller> = (0..20).map(|_| high()).collect();
+    let bed = TestBed::silent(all);
+    bed.caller(CallRequest::new(bed.group("daily"))).goes();
+    let options = |group, class| CallRequest::new(bed.group(group)).priority(class);
+    let _stuck = bed.waiting(options("daily", Priority::Low));
+    let mut low = bed.waiting(options("lowly", Priority::Low));
+    let high = || bed.waiting(options("busy", Priority::High));
+    let mut highs: Vec<TestCaller> = (0..20).map(|_| high()).collect();
     for _ in 0..8 {
-        world.pass(secs(1));
-        let called = highs.iter().position(Caller::is_woken);
+        bed.pass(secs(1));
+        let called = highs.iter().position(TestCaller::is_woken);
         highs.remove(called.expect("a high one's turn")).goes();
         highs.push(high());
     }
-    world.pass(secs(1));
+    bed.pass(secs(1));
     low.goes();
 }

@@ -1,5 +1,5 @@
-//! Everything at once: states, cooldowns, operators, late timers, classes, bodies. What holds whatever
-//! happens is checked after every step, and in the end everybody has been answered.
+//! Everything at once: states, cooldowns, operators, late timers, classes, bodies. The run checks
+//! the invariants after every step; at the end every call has a result.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use outflow::{AttemptResult, Group, HealthScope, PendingBody, Permit, Rules, Whe
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use crate::support::oracle::{Counted, Everything};
-use crate::support::{CallRequest, Caller, World, health, ms, parsed, rules, secs};
+use crate::support::oracle::{CountedSpan, CountedSpans};
+use crate::support::{CallRequest, TestBed, TestCaller, health, ms, parsed, rules, secs};
 
 #[derive(Debug, Clone)]
-enum Step {
+enum ChaosStep {
     Join {
         group: usize,
         class: Priority,
@@ -46,7 +46,7 @@ enum Step {
 }
 
 #[derive(Debug, Clone)]
-struct Shape {
+struct ApiShape {
     accounting: Accounting,
     scope: HealthScope,
     asleep: WhenAsleep,
@@ -55,7 +55,7 @@ struct Shape {
     concurrency: u32,
 }
 
-fn shapes() -> impl Strategy<Value = Shape> {
+fn shapes() -> impl Strategy<Value = ApiShape> {
     let accounting = prop_oneof![Just(Accounting::Send), Just(Accounting::Safe)];
     let scope = prop_oneof![Just(HealthScope::Api), Just(HealthScope::Group)];
     let asleep = prop_oneof![Just(WhenAsleep::Refuse), Just(WhenAsleep::Wait)];
@@ -64,7 +64,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
         2..10_u64,
         prop_oneof![Just(1_000), 1..4_u32],
     );
-    (accounting, scope, asleep, limits).prop_map(|(accounting, scope, asleep, limits)| Shape {
+    (accounting, scope, asleep, limits).prop_map(|(accounting, scope, asleep, limits)| ApiShape {
         accounting,
         scope,
         asleep,
@@ -74,7 +74,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
     })
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ChaosStep>> {
     let class = prop::sample::select(vec![Priority::High, Priority::Normal, Priority::Low]);
     let join = (
         0..2_usize,
@@ -92,52 +92,52 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     ]);
     let group = || prop::option::of(0..2_usize);
     let step = prop_oneof![
-        14 => join.prop_map(|(group, class, cost, ready)| Step::Join { group, class, cost, ready }),
-        10 => (0..900_u64).prop_map(Step::Pass),
-        1 => (0..3_000_u64).prop_map(Step::Lag),
-        1 => (2_000..20_000_u64).prop_map(Step::Pass),
-        12 => (0..9_usize).prop_map(Step::Resume),
-        2 => (0..9_usize).prop_map(Step::Leave),
-        1 => (0..9_usize).prop_map(Step::Refund),
-        8 => (0..9_usize, status, asks).prop_map(|(nth, status, asks)| Step::Settle { nth, status, asks }),
-        2 => (0..9_usize).prop_map(Step::Answer),
-        3 => (0..9_usize, 0..4_u8).prop_map(|(nth, way)| Step::End { nth, way }),
-        1 => (group(), hold).prop_map(|(group, hold)| Step::Force { group, hold }),
-        2 => group().prop_map(Step::Release),
-        1 => Just(Step::Tidy),
+        14 => join.prop_map(|(group, class, cost, ready)| ChaosStep::Join { group, class, cost, ready }),
+        10 => (0..900_u64).prop_map(ChaosStep::Pass),
+        1 => (0..3_000_u64).prop_map(ChaosStep::Lag),
+        1 => (2_000..20_000_u64).prop_map(ChaosStep::Pass),
+        12 => (0..9_usize).prop_map(ChaosStep::Resume),
+        2 => (0..9_usize).prop_map(ChaosStep::Leave),
+        1 => (0..9_usize).prop_map(ChaosStep::Refund),
+        8 => (0..9_usize, status, asks).prop_map(|(nth, status, asks)| ChaosStep::Settle { nth, status, asks }),
+        2 => (0..9_usize).prop_map(ChaosStep::Answer),
+        3 => (0..9_usize, 0..4_u8).prop_map(|(nth, way)| ChaosStep::End { nth, way }),
+        1 => (group(), hold).prop_map(|(group, hold)| ChaosStep::Force { group, hold }),
+        2 => group().prop_map(ChaosStep::Release),
+        1 => Just(ChaosStep::Tidy),
     ];
     prop::collection::vec(step, 1..100)
 }
 
-struct Waiting {
+struct WaitingCall {
     group: usize,
     class: Priority,
     cost: u64,
-    caller: Caller,
-    /// It was late to resume and went back to its place.
+    caller: TestCaller,
+    /// It resumed late and returned to its queue position.
     late: bool,
 }
 
-struct Going {
+struct GrantedCall {
     group: usize,
     cost: u64,
     resumed: Nanos,
     permit: Permit,
 }
 
-struct Chaos {
-    shape: Shape,
-    world: World,
-    waiting: Vec<Waiting>,
-    going: Vec<Going>,
+struct ChaosRun {
+    shape: ApiShape,
+    bed: TestBed,
+    waiting: Vec<WaitingCall>,
+    going: Vec<GrantedCall>,
     tails: Vec<PendingBody>,
     landed: Vec<(usize, Nanos, Nanos, u64)>,
 }
 
-type Checked = Result<(), TestCaseError>;
+type CheckResult = Result<(), TestCaseError>;
 
-impl Chaos {
-    fn new(shape: Shape) -> Self {
+impl ChaosRun {
+    fn new(shape: ApiShape) -> Self {
         let limit =
             |units: u64| Limit::sliding(parsed(&format!("{units}/s"))).counted(shape.accounting);
         let groups = shape.own.iter().enumerate();
@@ -153,7 +153,7 @@ impl Chaos {
             ..rules(vec![limit(shape.shared)])
         };
         Self {
-            world: World::silent(rules),
+            bed: TestBed::silent(rules),
             shape,
             waiting: Vec::new(),
             going: Vec::new(),
@@ -162,7 +162,7 @@ impl Chaos {
         }
     }
 
-    fn play(&mut self, steps: &[Step]) -> Checked {
+    fn play(&mut self, steps: &[ChaosStep]) -> CheckResult {
         for step in steps {
             self.step(step)?;
             self.check()?;
@@ -170,37 +170,37 @@ impl Chaos {
         Ok(())
     }
 
-    fn step(&mut self, step: &Step) -> Checked {
-        let world = &self.world;
-        let target = |group: &usize| world.group(&group.to_string());
+    fn step(&mut self, step: &ChaosStep) -> CheckResult {
+        let bed = &self.bed;
+        let target = |group: &usize| bed.group(&group.to_string());
         match step {
-            Step::Join {
+            ChaosStep::Join {
                 group,
                 class,
                 cost,
                 ready,
             } => return self.join(*group, *class, *cost, ms(*ready)),
-            Step::Pass(span) => world.pass(ms(*span)),
-            Step::Lag(span) => world.timer.lag(ms(*span)),
-            Step::Resume(nth) => {
+            ChaosStep::Pass(span) => bed.pass(ms(*span)),
+            ChaosStep::Lag(span) => bed.timer.lag(ms(*span)),
+            ChaosStep::Resume(nth) => {
                 let woken = (0..self.waiting.len()).filter(|n| self.waiting[*n].caller.is_woken());
                 if let Some(at) = woken.cycle().take(nth + 1).last() {
                     return self.resume(at);
                 }
             }
-            Step::Leave(nth) => drop(nth_of(&mut self.waiting, *nth)),
-            Step::Refund(nth) => drop(nth_of(&mut self.going, *nth)),
-            Step::Settle { nth, status, asks } => self.settle(*nth, *status, *asks),
-            Step::Answer(nth) => {
+            ChaosStep::Leave(nth) => drop(nth_of(&mut self.waiting, *nth)),
+            ChaosStep::Refund(nth) => drop(nth_of(&mut self.going, *nth)),
+            ChaosStep::Settle { nth, status, asks } => self.settle(*nth, *status, *asks),
+            ChaosStep::Answer(nth) => {
                 if let Some(mut one) = nth_of(&mut self.going, *nth) {
                     one.permit.sending();
                     self.landed
-                        .push((one.group, one.resumed, self.world.now(), one.cost));
+                        .push((one.group, one.resumed, self.bed.now(), one.cost));
                     self.tails
                         .push(one.permit.settle_head(AttemptResult::status(200)).1);
                 }
             }
-            Step::End { nth, way } => {
+            ChaosStep::End { nth, way } => {
                 if let Some(mut tail) = nth_of(&mut self.tails, *nth) {
                     match way {
                         0 => tail.finished(),
@@ -210,29 +210,29 @@ impl Chaos {
                     }
                 }
             }
-            Step::Force { group, hold } => {
-                world.door.force_health(group.as_ref().map(target), *hold)
+            ChaosStep::Force { group, hold } => {
+                bed.upstream.force_health(group.as_ref().map(target), *hold)
             }
-            Step::Release(group) => world.door.release_health(group.as_ref().map(target)),
-            Step::Tidy => world.door.prune(),
+            ChaosStep::Release(group) => bed.upstream.release_health(group.as_ref().map(target)),
+            ChaosStep::Tidy => bed.upstream.prune(),
         }
         Ok(())
     }
 
-    fn join(&mut self, group: usize, class: Priority, cost: u64, ready: Duration) -> Checked {
+    fn join(&mut self, group: usize, class: Priority, cost: u64, ready: Duration) -> CheckResult {
         let cost = cost.min(self.shape.own[group]).min(self.shape.shared);
         let target = self
-            .world
+            .bed
             .group(&group.to_string())
             .with_cost(Cost::new(cost));
-        let deadline = self.world.now().saturating_add(ready);
+        let deadline = self.bed.now().saturating_add(ready);
         let mut caller = self
-            .world
+            .bed
             .caller(CallRequest::new(target).priority(class).deadline(deadline));
         match caller.poll() {
             Some(Ok(permit)) => return self.goes(group, cost, permit),
             Some(Err(_)) => {}
-            None => self.waiting.push(Waiting {
+            None => self.waiting.push(WaitingCall {
                 group,
                 class,
                 cost,
@@ -243,7 +243,7 @@ impl Chaos {
         Ok(())
     }
 
-    fn resume(&mut self, at: usize) -> Checked {
+    fn resume(&mut self, at: usize) -> CheckResult {
         let woken = self.waiting[at].caller.is_woken();
         match self.waiting[at].caller.poll() {
             Some(Ok(permit)) => {
@@ -257,15 +257,15 @@ impl Chaos {
         Ok(())
     }
 
-    /// Whoever goes, goes in a state that lets it.
-    fn goes(&mut self, group: usize, cost: u64, permit: Permit) -> Checked {
-        let resumed = self.world.now();
-        let ward = if self.shape.scope == HealthScope::Group {
+    /// Checks that a granted call goes in a state that allows it.
+    fn goes(&mut self, group: usize, cost: u64, permit: Permit) -> CheckResult {
+        let resumed = self.bed.now();
+        let circuit = if self.shape.scope == HealthScope::Group {
             group
         } else {
             0
         };
-        let health = &self.world.door.report().health[ward];
+        let health = &self.bed.upstream.report().health[circuit];
         let open = !matches!(
             health.snapshot.state,
             HealthState::Sleep | HealthState::CacheOnly
@@ -276,7 +276,7 @@ impl Chaos {
             cooling.is_none_or(|until| until <= resumed),
             "it went before {cooling:?}"
         );
-        self.going.push(Going {
+        self.going.push(GrantedCall {
             group,
             cost,
             resumed,
@@ -291,7 +291,7 @@ impl Chaos {
         };
         one.permit.sending();
         self.landed
-            .push((one.group, one.resumed, self.world.now(), one.cost));
+            .push((one.group, one.resumed, self.bed.now(), one.cost));
         let mut headers = HeaderMap::new();
         if let Some(asks) = asks {
             headers.insert("retry-after", asks.into());
@@ -299,18 +299,18 @@ impl Chaos {
         one.permit.settle(AttemptResult::response(status, &headers));
     }
 
-    fn check(&self) -> Checked {
-        let report = self.world.door.report();
+    fn check(&self) -> CheckResult {
+        let report = self.bed.upstream.report();
         let called = self
             .waiting
             .iter()
             .filter(|one| one.caller.is_woken())
             .count();
-        let told: u32 = report.health.iter().map(|one| one.in_flight).sum();
+        let reported: u32 = report.health.iter().map(|one| one.in_flight).sum();
         let out = called + self.going.len() + self.tails.len();
         prop_assert!(
-            usize::try_from(told).is_ok_and(|told| told <= out),
-            "{told} in flight of {out}"
+            usize::try_from(reported).is_ok_and(|reported| reported <= out),
+            "{reported} in flight of {out}"
         );
         for health in &report.health {
             prop_assert!(health.snapshot.probes_out <= 1);
@@ -318,8 +318,8 @@ impl Chaos {
         Ok(())
     }
 
-    /// Nobody goes while one who came before it in the same line has not been called.
-    fn check_order(&self, at: usize) -> Checked {
+    /// Checks that no call goes before an earlier one of its queue that was not dispatched.
+    fn check_order(&self, at: usize) -> CheckResult {
         let one = &self.waiting[at];
         let overtaken = self.waiting[..at].iter().any(|other| {
             let same = other.group == one.group && other.class == one.class;
@@ -334,18 +334,19 @@ impl Chaos {
         Ok(())
     }
 
-    /// The operator lets go, the API is well again: everybody is answered, and all room comes back.
-    fn end(mut self) -> Checked {
-        self.world.door.release_health(None);
+    /// Ends the operator's override and heals the API: every call gets a result, and all quota
+    /// returns.
+    fn end(mut self) -> CheckResult {
+        self.bed.upstream.release_health(None);
         for _ in 0..900 {
             self.going.drain(..).for_each(|mut one| {
                 one.permit.sending();
                 self.landed
-                    .push((one.group, one.resumed, self.world.now(), one.cost));
+                    .push((one.group, one.resumed, self.bed.now(), one.cost));
                 one.permit.settle(AttemptResult::status(200));
             });
             self.tails.clear();
-            self.world.pass(ms(100));
+            self.bed.pass(ms(100));
             while let Some(at) =
                 (0..self.waiting.len()).find(|n| self.waiting[*n].caller.is_woken())
             {
@@ -359,10 +360,10 @@ impl Chaos {
         );
         self.check_limits()?;
         self.going.clear();
-        prop_assert!(self.world.is_at_rest());
-        // A limit of one a second that was lowered again and again is one in many seconds.
-        self.world.pass(secs(100_000));
-        let report = self.world.door.report();
+        prop_assert!(self.bed.is_at_rest());
+        // A limit of one a second that was lowered repeatedly is one in many seconds.
+        self.bed.pass(secs(100_000));
+        let report = self.bed.upstream.report();
         let own = report.groups.iter().flat_map(|group| &group.limits);
         let left: u64 = own
             .chain(&report.limits)
@@ -372,7 +373,7 @@ impl Chaos {
         Ok(())
     }
 
-    fn check_limits(&self) -> Checked {
+    fn check_limits(&self) -> CheckResult {
         for group in [Some(0), Some(1), None] {
             let most = group.map_or(self.shape.shared, |group| self.shape.own[group]);
             let mine = self
@@ -385,13 +386,13 @@ impl Chaos {
                 } else {
                     landed
                 };
-                Counted {
+                CountedSpan {
                     from: *from,
                     until: begins.saturating_add(secs(1)),
                     cost: *cost,
                 }
             });
-            let peak = Everything(all.collect()).peak();
+            let peak = CountedSpans(all.collect()).peak();
             prop_assert!(peak <= most, "{group:?} had {peak} of {most}");
         }
         Ok(())
@@ -407,9 +408,9 @@ fn nth_of<T>(all: &mut Vec<T>, nth: usize) -> Option<T> {
 
 outflow_testkit::laws! {
     #[test]
-    fn whatever_happens_nobody_is_forgotten_and_no_limit_is_passed
-    / fn stress_whatever_happens_nobody_is_forgotten((shapes(), steps())) = |(shape, steps)| {
-        let mut chaos = Chaos::new(shape);
+    fn under_chaos_no_caller_is_forgotten_and_no_limit_is_exceeded
+    / fn stress_under_chaos_no_caller_is_forgotten((shapes(), steps())) = |(shape, steps)| {
+        let mut chaos = ChaosRun::new(shape);
         chaos.play(&steps)?;
         chaos.end()
     };

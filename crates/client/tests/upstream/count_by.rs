@@ -1,4 +1,4 @@
-//! Limits that count calls beside limits that count what calls cost.
+//! Limits that count calls together with limits that count costs.
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
@@ -7,7 +7,7 @@ use outflow::event::EventKind;
 use outflow::{AttemptResult, Group, Permit, RefusalReason, Rules, WaitReason};
 
 use crate::support::{
-    CallRequest, INSTANT, World, by_arrival, by_sending, health, ms, parsed, rules, secs,
+    CallRequest, INSTANT, TestBed, by_arrival, by_sending, health, ms, parsed, rules, secs,
 };
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
@@ -18,44 +18,44 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     pairs.collect()
 }
 
-/// So many calls and so many tokens.
-fn both(calls: &str, tokens: &str, counted: fn(&str) -> Limit) -> Vec<Limit> {
+/// Returns a limit of calls and a limit of tokens.
+fn calls_and_tokens(calls: &str, tokens: &str, counted: fn(&str) -> Limit) -> Vec<Limit> {
     vec![
         counted(calls).measured_in(CountBy::Calls),
         counted(tokens).measured_in(CountBy::Tokens),
     ]
 }
 
-fn costing(world: &World, cost: u64) -> CallRequest {
-    CallRequest::new(world.group("default").with_cost(Cost::new(cost)))
+fn costing(bed: &TestBed, cost: u64) -> CallRequest {
+    CallRequest::new(bed.group("default").with_cost(Cost::new(cost)))
 }
 
-fn sent(world: &World, cost: u64) -> Permit {
-    let mut permit = world.caller(costing(world, cost)).admitted();
+fn sent(bed: &TestBed, cost: u64) -> Permit {
+    let mut permit = bed.caller(costing(bed, cost)).admitted();
     permit.sending();
     permit
 }
 
-fn used(world: &World) -> Vec<u64> {
-    let report = world.door.report();
+fn used(bed: &TestBed) -> Vec<u64> {
+    let report = bed.upstream.report();
     report.limits.iter().map(|one| one.usage.weight).collect()
 }
 
-fn foreign(world: &World) -> Vec<u64> {
-    world.diary.take_selected(|what| match what {
+fn foreign(bed: &TestBed) -> Vec<u64> {
+    bed.recorder.take_selected(|what| match what {
         EventKind::Foreign { units, .. } => Some(*units),
         _ => None,
     })
 }
 
-// Three calls a second and a hundred tokens: light calls wait for calls, heavy ones for tokens, and what
-// costs nothing is a call all the same.
+// Three calls a second and a hundred tokens: light calls wait for calls, heavy ones for tokens. A
+// call without cost still counts as a call.
 #[test]
-fn each_call_waits_for_what_it_lacks() {
-    let world = World::new(rules(both("3/s", "100/s", by_sending)));
-    world.sends(2, costing(&world, 40));
-    let heavy = world.waiting(costing(&world, 30));
-    let why = |told: Option<outflow::WaitEstimate>| told.map(|told| told.why);
+fn each_call_waits_for_the_quota_it_lacks() {
+    let bed = TestBed::new(rules(calls_and_tokens("3/s", "100/s", by_sending)));
+    bed.sends(2, costing(&bed, 40));
+    let heavy = bed.waiting(costing(&bed, 30));
+    let why = |estimate: Option<outflow::WaitEstimate>| estimate.map(|estimate| estimate.why);
     assert_eq!(
         why(heavy.explain()),
         Some(WaitReason::Limit {
@@ -63,127 +63,127 @@ fn each_call_waits_for_what_it_lacks() {
         })
     );
     drop(heavy);
-    world.sends(1, costing(&world, 0));
-    assert_eq!(used(&world), [3, 80]);
-    let free = world.waiting(costing(&world, 0));
+    bed.sends(1, costing(&bed, 0));
+    assert_eq!(used(&bed), [3, 80]);
+    let free = bed.waiting(costing(&bed, 0));
     assert_eq!(
         why(free.explain()),
         Some(WaitReason::Limit {
             rate: parsed("3/s")
         })
     );
-    world.pass_all_but_an_instant_of(secs(1));
+    bed.pass_until_just_before(secs(1));
     assert!(!free.is_woken());
-    world.pass(INSTANT);
+    bed.pass(INSTANT);
     assert!(free.is_woken());
 }
 
 // 101 of 100 tokens can never go; 100 can, though they are far more than three.
 #[test]
 fn a_cost_is_impossible_only_where_costs_are_counted() {
-    let world = World::new(rules(both("3/s", "100/s", by_arrival)));
-    let refused = world.caller(costing(&world, 101)).refused();
+    let bed = TestBed::new(rules(calls_and_tokens("3/s", "100/s", by_arrival)));
+    let refused = bed.caller(costing(&bed, 101)).refused();
     let limit = parsed("100/s");
-    assert!(matches!(refused.cause, RefusalReason::Never { limit: told } if told == limit));
-    world.caller(costing(&world, 100)).goes();
+    assert!(matches!(refused.cause, RefusalReason::Never { limit: named } if named == limit));
+    bed.caller(costing(&bed, 100)).goes();
     let calls = vec![by_arrival("3/s").measured_in(CountBy::Calls)];
-    let world = World::new(rules(calls));
-    world.sends(3, costing(&world, u64::MAX));
+    let bed = TestBed::new(rules(calls));
+    bed.sends(3, costing(&bed, u64::MAX));
 }
 
-// Two calls a second, of the whole API; four others wait who cost a hundred each. The fifth goes in the
-// third second, whatever the tokens of its group would allow.
+// Two calls a second for the whole API; four others with a cost of a hundred wait. The fifth goes
+// in the third second, against its group's tokens.
 #[test]
-fn those_ahead_are_counted_as_calls_and_with_what_they_cost() {
+fn calls_ahead_count_as_calls_and_with_their_costs() {
     let calls = vec![by_sending("2/s").measured_in(CountBy::Calls)];
     let tokens = by_sending("1000/s").measured_in(CountBy::Tokens);
-    let world = World::new(Rules {
+    let bed = TestBed::new(Rules {
         groups: vec![
             Group::new("default", vec![tokens]),
             Group::new("other", vec![tokens]),
         ],
         ..rules(calls)
     });
-    world.sends(2, costing(&world, 1));
-    let other = CallRequest::new(world.group("other").with_cost(Cost::new(100)));
+    bed.sends(2, costing(&bed, 1));
+    let other = CallRequest::new(bed.group("other").with_cost(Cost::new(100)));
     let mut ahead = [(); 2]
-        .map(|()| world.waiting(other))
+        .map(|()| bed.waiting(other))
         .into_iter()
         .collect::<Vec<_>>();
-    ahead.extend([(); 2].map(|()| world.waiting(costing(&world, 100))));
-    let last = world.waiting(costing(&world, 100));
-    let eta = last.explain().and_then(|told| told.eta);
-    assert_eq!(eta, Some(world.now().saturating_add(secs(3))));
-    let check = world.check(costing(&world, 100));
+    ahead.extend([(); 2].map(|()| bed.waiting(costing(&bed, 100))));
+    let last = bed.waiting(costing(&bed, 100));
+    let eta = last.explain().and_then(|estimate| estimate.eta);
+    assert_eq!(eta, Some(bed.now().saturating_add(secs(3))));
+    let check = bed.check(costing(&bed, 100));
     assert_eq!(
         check,
-        Decision::WaitUntil(world.now().saturating_add(secs(3)))
+        Decision::WaitUntil(bed.now().saturating_add(secs(3)))
     );
     for _ in 0..2 {
-        world.pass(secs(1));
+        bed.pass(secs(1));
         for mut one in ahead.drain(..2) {
             one.goes();
         }
     }
     assert!(!last.is_woken());
-    world.pass(secs(1));
+    bed.pass(secs(1));
     assert!(last.is_woken());
 }
 
-// One call and ten tokens a second; the first of 4 is sent three seconds late, when another of 5 has the
-// place: both count, as two calls and nine tokens.
+// One call and ten tokens a second. The first of 4 is sent three seconds late, when another of 5
+// has the quota: both count, as two calls and nine tokens.
 #[test]
 fn a_call_sent_too_late_counts_as_a_call_and_with_its_cost() {
-    let world = World::new(rules(both("1/s", "10/s", by_sending)));
-    let mut late = world.caller(costing(&world, 4)).admitted();
-    world.pass(secs(3));
-    let _on_time = sent(&world, 5);
+    let bed = TestBed::new(rules(calls_and_tokens("1/s", "10/s", by_sending)));
+    let mut late = bed.caller(costing(&bed, 4)).admitted();
+    bed.pass(secs(3));
+    let _on_time = sent(&bed, 5);
     late.sending();
-    assert_eq!(used(&world), [2, 9]);
+    assert_eq!(used(&bed), [2, 9]);
     late.settle(AttemptResult::status(200));
-    assert_eq!(used(&world), [2, 9]);
+    assert_eq!(used(&bed), [2, 9]);
 }
 
-// Of a hundred tokens a second five pass: a call of 40 goes once all of the lowered limit is free, counts
-// as one call, and with its whole cost once it has landed.
+// Of a hundred tokens a second five remain: a call of 40 goes once the lowered limit is free. It
+// counts as one call, and with its whole cost once it has landed.
 #[test]
 fn a_cost_above_a_lowered_limit_is_still_one_call() {
-    let world = World::new(Rules {
+    let bed = TestBed::new(Rules {
         adaptive: AdaptiveMode::Guard,
         health: health(|settings| {
             settings.concurrency = 1_000;
             settings.n_throttle = 1_000;
         }),
-        ..rules(both("1000/s", "100/s", by_arrival))
+        ..rules(calls_and_tokens("1000/s", "100/s", by_arrival))
     });
-    // The first second of a limit, in which a burst is held back, is over.
-    sent(&world, 1).settle(AttemptResult::status(200));
-    world.pass(secs(2));
-    let burst: Vec<Permit> = (0..100).map(|_| sent(&world, 1)).collect();
+    // The first second of a limit, which holds bursts back, is over.
+    sent(&bed, 1).settle(AttemptResult::status(200));
+    bed.pass(secs(2));
+    let burst: Vec<Permit> = (0..100).map(|_| sent(&bed, 1)).collect();
     for (n, permit) in burst.into_iter().enumerate() {
         permit.settle(AttemptResult::status(if n < 5 { 200 } else { 429 }));
     }
-    let effective = |world: &World| {
-        let report = world.door.report();
+    let effective = |bed: &TestBed| {
+        let report = bed.upstream.report();
         let each = report.limits.iter().map(|one| one.limit.capacity());
         each.collect::<Vec<_>>()
     };
-    assert_eq!(effective(&world)[0], 1_000, "the tokens are to blame");
-    assert!(effective(&world)[1] < 40);
-    world.pass(secs(3));
-    let heavy = sent(&world, 40);
-    assert_eq!(used(&world)[0], 1);
-    world.pass(ms(10));
+    assert_eq!(effective(&bed)[0], 1_000, "the tokens are to blame");
+    assert!(effective(&bed)[1] < 40);
+    bed.pass(secs(3));
+    let heavy = sent(&bed, 40);
+    assert_eq!(used(&bed)[0], 1);
+    bed.pass(ms(10));
     heavy.settle(AttemptResult::status(200));
-    assert_eq!(used(&world), [1, 40]);
+    assert_eq!(used(&bed), [1, 40]);
 }
 
-// The server counted 20 calls and 700 tokens, of which 4 and 400 are ours: each number corrects the limit
-// of its own measure, and four answers tell of the same strangers.
+// The server counted 20 calls and 700 tokens, of which 4 and 400 are ours. Each number corrects
+// its own limit, and four responses report the foreign use once.
 #[test]
-fn headers_correct_the_limits_of_their_own_measure() {
-    let world = World::new(rules(both("60/min", "1000/min", by_arrival)));
-    let told = headers(&[
+fn headers_correct_only_the_limits_of_their_own_unit() {
+    let bed = TestBed::new(rules(calls_and_tokens("60/min", "1000/min", by_arrival)));
+    let hints = headers(&[
         ("x-ratelimit-limit-requests", "60"),
         ("x-ratelimit-remaining-requests", "40"),
         ("x-ratelimit-reset-requests", "20s"),
@@ -191,19 +191,19 @@ fn headers_correct_the_limits_of_their_own_measure() {
         ("x-ratelimit-remaining-tokens", "300"),
         ("x-ratelimit-reset-tokens", "42s"),
     ]);
-    sent(&world, 100).settle(AttemptResult::response(200, &told));
-    for permit in [(); 3].map(|()| sent(&world, 100)) {
-        permit.settle(AttemptResult::response(200, &told));
-        assert_eq!(used(&world), [20, 700]);
+    sent(&bed, 100).settle(AttemptResult::response(200, &hints));
+    for permit in [(); 3].map(|()| sent(&bed, 100)) {
+        permit.settle(AttemptResult::response(200, &hints));
+        assert_eq!(used(&bed), [20, 700]);
     }
-    assert_eq!(foreign(&world), [16, 300]);
+    assert_eq!(foreign(&bed), [16, 300]);
 }
 
-// Where every call costs one and nothing else is said, requests are what is counted and tokens are not.
+// Where every call costs one by default, requests count and tokens do not.
 #[test]
-fn tokens_say_nothing_of_a_limit_that_counts_costs() {
-    let world = World::new(rules(vec![by_arrival("60/min")]));
-    let told = headers(&[
+fn token_headers_do_not_apply_to_a_limit_that_counts_costs() {
+    let bed = TestBed::new(rules(vec![by_arrival("60/min")]));
+    let hints = headers(&[
         ("anthropic-ratelimit-requests-limit", "60"),
         ("anthropic-ratelimit-requests-remaining", "50"),
         ("anthropic-ratelimit-input-tokens-limit", "60"),
@@ -212,14 +212,14 @@ fn tokens_say_nothing_of_a_limit_that_counts_costs() {
         ("anthropic-ratelimit-tokens-remaining", "0"),
     ]);
     for _ in 0..2 {
-        sent(&world, 1).settle(AttemptResult::response(200, &told));
+        sent(&bed, 1).settle(AttemptResult::response(200, &hints));
     }
-    assert_eq!(used(&world), [10]);
+    assert_eq!(used(&bed), [10]);
 }
 
-/// As of a new organisation, with few tokens for the answers.
-fn anthropic() -> World {
-    World::new(Rules {
+/// Builds the limits of a new organisation, with few output tokens.
+fn anthropic() -> TestBed {
+    TestBed::new(Rules {
         adaptive: AdaptiveMode::Guard,
         max_wait: secs(90),
         ..rules(vec![
@@ -230,11 +230,11 @@ fn anthropic() -> World {
     })
 }
 
-// Three answers of 300 tokens each, which nobody could foresee: each is counted as one token until its
-// answer tells of the rest, and none of it is a stranger's. A fourth leaves nothing, and the fifth waits.
+// Three responses of 300 unpredictable tokens each. Each counts as one token until its response
+// reports the rest, and none is foreign. A fourth leaves nothing, and the fifth waits.
 #[test]
-fn the_tokens_of_answers_are_counted_as_they_are_told() {
-    let world = anthropic();
+fn response_tokens_are_counted_when_reported() {
+    let bed = anthropic();
     let left = |left: u64| {
         headers(&[
             ("anthropic-ratelimit-output-tokens-limit", "1000"),
@@ -244,42 +244,39 @@ fn the_tokens_of_answers_are_counted_as_they_are_told() {
             ),
         ])
     };
-    sent(&world, 200).settle(AttemptResult::response(200, &left(700)));
-    assert_eq!(
-        used(&world),
-        [1, 200, 1],
-        "the first shows that headers come"
-    );
+    sent(&bed, 200).settle(AttemptResult::response(200, &left(700)));
+    assert_eq!(used(&bed), [1, 200, 1], "the first shows that headers come");
     for (so_far, answers) in [(400, 2), (100, 3)] {
-        let permit = sent(&world, 200);
+        let permit = sent(&bed, 200);
         permit.settle(AttemptResult::response(200, &left(so_far)));
-        assert_eq!(used(&world), [answers, 200 * answers, 1_000 - so_far]);
+        assert_eq!(used(&bed), [answers, 200 * answers, 1_000 - so_far]);
     }
-    sent(&world, 200).settle(AttemptResult::response(200, &left(0)));
-    assert_eq!(used(&world), [4, 800, 1_000]);
-    assert!(foreign(&world).is_empty());
-    let waits = world.waiting(costing(&world, 200));
+    sent(&bed, 200).settle(AttemptResult::response(200, &left(0)));
+    assert_eq!(used(&bed), [4, 800, 1_000]);
+    assert!(foreign(&bed).is_empty());
+    let waits = bed.waiting(costing(&bed, 200));
     let rate = parsed("1000/min");
-    let why = waits.explain().map(|told| told.why);
+    let why = waits.explain().map(|estimate| estimate.why);
     assert_eq!(why, Some(WaitReason::Limit { rate }));
-    world.pass_all_but_an_instant_of(secs(60));
+    bed.pass_until_just_before(secs(60));
     assert!(!waits.is_woken());
-    world.pass(secs(1));
+    bed.pass(secs(1));
     assert!(waits.is_woken());
 }
 
-// The organisation has 20,000 input tokens where 30,000 were configured, and more calls than were.
+// The organisation has 20,000 input tokens where 30,000 were configured, and more calls than
+// configured.
 #[test]
-fn a_lower_limit_of_tokens_is_believed_and_a_higher_one_of_calls_is_not() {
-    let world = anthropic();
-    let told = headers(&[
+fn a_lower_token_limit_is_adopted_and_a_higher_call_limit_is_not() {
+    let bed = anthropic();
+    let hints = headers(&[
         ("anthropic-ratelimit-requests-limit", "4000"),
         ("anthropic-ratelimit-requests-remaining", "3999"),
         ("anthropic-ratelimit-input-tokens-limit", "20000"),
         ("anthropic-ratelimit-input-tokens-remaining", "19800"),
     ]);
-    sent(&world, 200).settle(AttemptResult::response(200, &told));
-    let report = world.door.report();
+    sent(&bed, 200).settle(AttemptResult::response(200, &hints));
+    let report = bed.upstream.report();
     let effective = report.limits.iter().map(|one| one.limit.capacity());
     assert_eq!(effective.collect::<Vec<_>>(), [50, 20_000, 1_000]);
 }

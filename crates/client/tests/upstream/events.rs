@@ -1,4 +1,4 @@
-//! What is told: events, reports, alerts.
+//! Events, reports and alerts.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -7,9 +7,9 @@ use outflow::core::{HealthState, MeterEvent, OutcomeClass, Share};
 use outflow::event::EventKind;
 use outflow::{AttemptResult, Event, Group, Observer, RefusalReason, Rules, Upstream, WaitReason};
 
-use crate::support::{CallRequest, World, by_arrival, by_sending, ms, rules, secs};
+use crate::support::{CallRequest, TestBed, by_arrival, by_sending, ms, rules, secs};
 
-fn names(world: &World) -> Vec<&'static str> {
+fn names(bed: &TestBed) -> Vec<&'static str> {
     let name = |what: &EventKind| {
         Some(match what {
             EventKind::Waiting { .. } => "waiting",
@@ -23,25 +23,25 @@ fn names(world: &World) -> Vec<&'static str> {
             _ => "other",
         })
     };
-    world.diary.take_selected(name)
+    bed.recorder.take_selected(name)
 }
 
-// One call from asking to its end, then one that waits and gives its permit back.
+// One call from acquire to its end, then one that waits and is refunded.
 #[test]
-fn every_step_of_a_call_is_told_in_order() {
-    let world = World::new(Rules {
+fn every_step_of_a_call_is_reported_in_order() {
+    let bed = TestBed::new(Rules {
         groups: vec![Group::new("orders", vec![by_sending("1/s")])],
         ..rules(Vec::new())
     });
-    let orders = CallRequest::new(world.group("orders"));
-    let mut permit = world.caller(orders).admitted();
+    let orders = CallRequest::new(bed.group("orders"));
+    let mut permit = bed.caller(orders).admitted();
     permit.sending();
-    world.pass(ms(250));
+    bed.pass(ms(250));
     let id = permit.id();
     permit.settle(AttemptResult::status(200));
-    let told = world.diary.take();
-    assert!(told.iter().all(|event| event.api == "api"));
-    let settled = told.iter().find_map(|event| match &event.what {
+    let reported = bed.recorder.take();
+    assert!(reported.iter().all(|event| event.api == "api"));
+    let settled = reported.iter().find_map(|event| match &event.what {
         EventKind::Settled {
             group,
             permit,
@@ -55,29 +55,29 @@ fn every_step_of_a_call_is_told_in_order() {
         settled,
         Some(("orders".into(), id, OutcomeClass::Success, Some(ms(250))))
     );
-    let mut waits = world.waiting(orders);
-    world.pass(ms(750));
+    let mut waits = bed.waiting(orders);
+    bed.pass(ms(750));
     let permit = waits.admitted();
     assert!(permit.id() > id);
     permit.refund();
-    let refused = world.try_acquire(orders).map(drop);
+    let refused = bed.try_acquire(orders).map(drop);
     assert!(refused.is_ok());
     assert_eq!(
-        names(&world),
+        names(&bed),
         ["waiting", "admitted", "refunded", "admitted", "refunded"]
     );
 }
 
 #[test]
-fn a_refusal_is_told_with_its_cause_and_how_long_was_waited() {
-    let world = World::new(Rules {
+fn a_refusal_is_reported_with_its_cause_and_waiting_time() {
+    let bed = TestBed::new(Rules {
         health: crate::support::health(|settings| settings.concurrency = 1),
         ..rules(Vec::new())
     });
-    let _held = world.caller(world.ask()).admitted();
-    let _late = world.waiting(world.ask().deadline(world.now().saturating_add(secs(3))));
-    world.pass(secs(3));
-    let told = world.diary.take_selected(|what| match what {
+    let _held = bed.caller(bed.options()).admitted();
+    let _late = bed.waiting(bed.options().deadline(bed.now().saturating_add(secs(3))));
+    bed.pass(secs(3));
+    let reported = bed.recorder.take_selected(|what| match what {
         EventKind::Refused {
             refusal, waited, ..
         } => Some((refusal.cause.clone(), *waited)),
@@ -88,7 +88,7 @@ fn a_refusal_is_told_with_its_cause_and_how_long_was_waited() {
     });
     let why = WaitReason::Concurrency { most: 1 };
     assert_eq!(
-        told,
+        reported,
         [
             (RefusalReason::Busy(why.clone()), Duration::ZERO),
             (RefusalReason::TooLate(why), secs(3))
@@ -97,17 +97,17 @@ fn a_refusal_is_told_with_its_cause_and_how_long_was_waited() {
 }
 
 #[test]
-fn a_move_and_a_cooldown_are_told_with_their_numbers() {
-    let world = World::new(rules(vec![by_sending("50/s")]));
-    crate::health::asks_to_wait(&world, world.ask(), 429, "2");
-    let told = world.diary.take_selected(|what| match what {
+fn a_state_change_and_a_cooldown_are_reported_with_their_numbers() {
+    let bed = TestBed::new(rules(vec![by_sending("50/s")]));
+    crate::health::settle_with_retry_after(&bed, bed.options(), 429, "2");
+    let reported = bed.recorder.take_selected(|what| match what {
         EventKind::Cooling { wait, vitals, .. } => Some((*wait, vitals.streak, vitals.retry_after)),
         _ => None,
     });
-    assert_eq!(told, [(secs(2), 1, Some(secs(2)))]);
-    world.pass(secs(4));
-    crate::health::asks_to_wait(&world, world.ask(), 429, "60");
-    let told = world.diary.take_selected(|what| match what {
+    assert_eq!(reported, [(secs(2), 1, Some(secs(2)))]);
+    bed.pass(secs(4));
+    crate::health::settle_with_retry_after(&bed, bed.options(), 429, "60");
+    let reported = bed.recorder.take_selected(|what| match what {
         EventKind::Moved {
             group,
             transition,
@@ -115,105 +115,108 @@ fn a_move_and_a_cooldown_are_told_with_their_numbers() {
         } => Some((group.clone(), transition.to, vitals.sleep)),
         _ => None,
     });
-    assert_eq!(told, [(None, HealthState::Sleep, Some(secs(60)))]);
+    assert_eq!(reported, [(None, HealthState::Sleep, Some(secs(60)))]);
 }
 
-// Less than half is left of ten: told once, when the sixth is taken.
+// Less than half of ten is left: reported once, when the sixth is taken.
 #[test]
-fn a_meter_that_runs_low_is_told_once() {
+fn a_meter_that_runs_low_is_reported_once() {
     let limit = by_sending("10/s").warning_below(Share::percent(50));
-    let world = World::new(rules(vec![limit]));
-    world.sends(10, world.ask());
-    let told = world.diary.take_selected(|what| match what {
+    let bed = TestBed::new(rules(vec![limit]));
+    bed.sends(10, bed.options());
+    let reported = bed.recorder.take_selected(|what| match what {
         EventKind::Meter {
             group: None,
             event: MeterEvent::Low { .. },
         } => Some(()),
         _ => None,
     });
-    assert_eq!(told.len(), 1);
+    assert_eq!(reported.len(), 1);
 }
 
-// Eighty per cent for ten seconds raise the alert, and it is over when use has fallen.
+// Eighty per cent for ten seconds raise the alert, and it ends when use has fallen.
 #[test]
-fn long_use_near_the_limit_raises_an_alert_and_its_end_is_told() {
-    let world = World::new(rules(vec![by_arrival("10/min")]));
-    world.sends(9, world.ask());
+fn long_use_near_the_limit_raises_an_alert_and_its_end_is_reported() {
+    let bed = TestBed::new(rules(vec![by_arrival("10/min")]));
+    bed.sends(9, bed.options());
     let mut raised = Vec::new();
     for _ in 0..80 {
-        world.door.prune();
-        raised.extend(world.diary.take_selected(|what| match what {
+        bed.upstream.prune();
+        raised.extend(bed.recorder.take_selected(|what| match what {
             EventKind::Usage {
                 raised, used_ppm, ..
             } => Some((*raised, *used_ppm)),
             _ => None,
         }));
         if raised.len() == 1 {
-            assert_eq!(world.door.report().limits[0].history.alert, true);
+            assert!(bed.upstream.report().limits[0].history.alert);
         }
-        world.pass(secs(1));
+        bed.pass(secs(1));
     }
     assert_eq!(raised, [(true, 900_000), (false, 0)]);
 }
 
-/// Asks the door whatever it is told.
+/// Calls the upstream on every event.
 #[derive(Default)]
-struct Meddler {
-    door: OnceLock<Upstream>,
+struct MeddlingObserver {
+    upstream: OnceLock<Upstream>,
     heard: Mutex<u32>,
 }
 
-impl Observer for Meddler {
+impl Observer for MeddlingObserver {
     fn observe(&self, event: &Event) {
         *self.heard.lock().expect("it does not panic") += 1;
-        let Some(door) = self.door.get() else { return };
-        let target = door.group("default").expect("there is one");
-        let _report = door.report();
-        let _foretold = door.check(target);
+        let Some(upstream) = self.upstream.get() else {
+            return;
+        };
+        let target = upstream.group("default").expect("there is one");
+        let _report = upstream.report();
+        let _decision = upstream.check(target);
         if matches!(event.what, EventKind::Settled { .. }) {
-            drop(door.try_acquire(target));
+            drop(upstream.try_acquire(target));
         }
     }
 }
 
-// An observer may call the door: nothing is told under its lock.
+// The upstream emits no event under its lock.
 #[test]
-fn an_observer_may_call_the_door() {
-    let world = World::new(rules(vec![by_sending("5/s")]));
-    let meddler = Arc::new(Meddler::default());
-    let ear: Arc<dyn Observer> = Arc::<Meddler>::clone(&meddler);
-    world.door.events().subscribe(ear);
-    assert!(meddler.door.set(world.door.clone()).is_ok());
-    world.sends(5, world.ask());
-    let mut waits = world.waiting(world.ask());
-    world.pass(secs(1));
+fn an_observer_may_call_the_upstream() {
+    let bed = TestBed::new(rules(vec![by_sending("5/s")]));
+    let meddling = Arc::new(MeddlingObserver::default());
+    let ear: Arc<dyn Observer> = Arc::<MeddlingObserver>::clone(&meddling);
+    bed.upstream.events().subscribe(ear);
+    assert!(meddling.upstream.set(bed.upstream.clone()).is_ok());
+    bed.sends(5, bed.options());
+    let mut waits = bed.waiting(bed.options());
+    bed.pass(secs(1));
     waits.goes();
-    crate::health::asks_to_wait(&world, world.ask(), 429, "2");
-    assert!(*meddler.heard.lock().expect("it does not panic") > 10);
+    crate::health::settle_with_retry_after(&bed, bed.options(), 429, "2");
+    assert!(*meddling.heard.lock().expect("it does not panic") > 10);
 }
 
-struct Broken;
+struct PanickingObserver;
 
-impl Observer for Broken {
+impl Observer for PanickingObserver {
     fn observe(&self, _: &Event) {
         panic!("an observer that should not");
     }
 }
 
-// Its panic is its own: the permit that was to be handed over is, and nothing stays in flight.
+// The panic stays in the observer: the permit is granted, and nothing stays in flight.
 #[test]
-fn an_observer_that_panics_costs_no_permit() {
-    let world = World::new(rules(vec![by_sending("5/s")]));
-    world.door.events().subscribe(Arc::new(Broken));
-    let permit = world.caller(world.ask()).admitted();
+fn a_panicking_observer_costs_no_permit() {
+    let bed = TestBed::new(rules(vec![by_sending("5/s")]));
+    bed.upstream.events().subscribe(Arc::new(PanickingObserver));
+    let permit = bed.caller(bed.options()).admitted();
     permit.refund();
-    assert!(world.is_at_rest());
+    assert!(bed.is_at_rest());
 }
 
-// Called, called back by a cooldown and called again: it was admitted once, by its group.
+// Dispatched, revoked by a cooldown and dispatched again: the call counts as admitted once, in its
+// group.
 #[test]
-fn admitted_and_refused_are_counted_once_by_group() {
-    let world = World::new(Rules {
+fn admitted_and_refused_calls_are_counted_once_by_group() {
+    let bed = TestBed::new(Rules {
         groups: vec![
             Group::new("a", vec![by_sending("2/s")]),
             Group::new("b", Vec::new()),
@@ -221,24 +224,24 @@ fn admitted_and_refused_are_counted_once_by_group() {
         ..rules(Vec::new())
     });
     let (a, b) = (
-        CallRequest::new(world.group("a")),
-        CallRequest::new(world.group("b")),
+        CallRequest::new(bed.group("a")),
+        CallRequest::new(bed.group("b")),
     );
-    let mut slow = world.caller(b).admitted();
+    let mut slow = bed.caller(b).admitted();
     slow.sending();
-    world.sends(2, a);
-    let mut called = world.waiting(a);
-    world.pass(secs(1));
+    bed.sends(2, a);
+    let mut called = bed.waiting(a);
+    bed.pass(secs(1));
     let mut headers = http::HeaderMap::new();
     headers.insert("retry-after", "2".parse().expect("a value"));
     slow.settle(AttemptResult::response(429, &headers));
     assert!(called.poll().is_none());
-    world.pass(secs(4));
+    bed.pass(secs(4));
     called.goes();
-    (0..2).for_each(|_| drop(world.try_acquire(a)));
-    world.caller(a).goes();
-    drop(world.try_acquire(a));
-    let report = world.door.report();
+    (0..2).for_each(|_| drop(bed.try_acquire(a)));
+    bed.caller(a).goes();
+    drop(bed.try_acquire(a));
+    let report = bed.upstream.report();
     let counts: Vec<(&str, u64, u64)> = report
         .groups
         .iter()

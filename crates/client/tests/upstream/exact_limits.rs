@@ -1,30 +1,30 @@
-//! The limit, to the nanosecond, against a model that keeps everything.
+//! Limits exact to the nanosecond, against a model that stores everything.
 
 use outflow::core::Accounting;
 use proptest::prelude::*;
 
-use crate::support::history::{History, Shape, Step, shapes, steps};
+use crate::support::history::{ApiShape, CallHistory, CallerStep, shapes, steps};
 
-fn histories(accounting: Accounting) -> impl Strategy<Value = (Shape, Vec<Step>)> {
+fn histories(accounting: Accounting) -> impl Strategy<Value = (ApiShape, Vec<CallerStep>)> {
     (shapes(accounting), steps())
 }
 
 outflow_testkit::laws! {
-    // Never more than the limit in any window over the instants of resuming; whoever is next and has
-    // room was called; nothing is lost.
+    // Never more than the limit in any window of resume instants; the next call with quota was
+    // dispatched; nothing is lost.
     #[test]
-    fn counted_by_sending_limits_are_exact_and_nobody_waits_in_vain
-    / fn stress_counted_by_sending_limits_are_exact(histories(Accounting::Send)) = |(shape, steps)| {
-        let mut history = History::new(shape);
+    fn limits_counted_by_sending_are_exact_and_no_call_waits_needlessly
+    / fn stress_limits_counted_by_sending_are_exact(histories(Accounting::Send)) = |(shape, steps)| {
+        let mut history = CallHistory::new(shape);
         history.play(&steps)?;
         history.end()
     };
 
-    // The same over all the time in which a call can have arrived, whatever the network does.
+    // Over all possible arrival times, under any network delay.
     #[test]
-    fn counted_by_arrival_limits_are_exact_and_nobody_waits_in_vain
-    / fn stress_counted_by_arrival_limits_are_exact(histories(Accounting::Safe)) = |(shape, steps)| {
-        let mut history = History::new(shape);
+    fn limits_counted_by_arrival_are_exact_and_no_call_waits_needlessly
+    / fn stress_limits_counted_by_arrival_are_exact(histories(Accounting::Safe)) = |(shape, steps)| {
+        let mut history = CallHistory::new(shape);
         history.play(&steps)?;
         history.end()
     };

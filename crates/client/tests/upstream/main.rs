@@ -1,5 +1,5 @@
-//! The door, tested with time by hand and callers polled by hand: who may go, in which order, what
-//! waits, what is given back, what is told.
+//! The upstream, with manual time and manually polled callers: admission, order, waits, refunds
+//! and events.
 
 #![allow(
     clippy::panic,

@@ -6,48 +6,49 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use crate::support::{
-    CallRequest, Caller, World, by_arrival, by_sending, health, ms, parsed, rules, secs,
+    CallRequest, TestBed, TestCaller, by_arrival, by_sending, health, ms, parsed, rules, secs,
 };
 
-/// What somebody does.
+/// One step of a run.
 #[derive(Debug, Clone)]
-enum Step {
-    /// A call of this group and cost asks.
+enum RuleStep {
+    /// A call of this group and cost.
     Join { group: usize, cost: u64 },
-    /// So many ticks pass.
+    /// This many ticks pass.
     Pass(u64),
     /// The n-th permit is settled.
     Settle(usize),
-    /// A call that may go is given back unsent.
+    /// A granted call is refunded unsent.
     Return { group: usize },
     /// The rules become these.
     Change(usize),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<RuleStep>> {
     let step = prop_oneof![
-        6 => (0..3_usize, 1..4_u64).prop_map(|(group, cost)| Step::Join { group, cost }),
-        3 => (1..12_u64).prop_map(Step::Pass),
-        3 => (0..4_usize).prop_map(Step::Settle),
-        1 => (0..3_usize).prop_map(|group| Step::Return { group }),
-        2 => (0..LISTS.len()).prop_map(Step::Change),
+        6 => (0..3_usize, 1..4_u64).prop_map(|(group, cost)| RuleStep::Join { group, cost }),
+        3 => (1..12_u64).prop_map(RuleStep::Pass),
+        3 => (0..4_usize).prop_map(RuleStep::Settle),
+        1 => (0..3_usize).prop_map(|group| RuleStep::Return { group }),
+        2 => (0..LISTS.len()).prop_map(RuleStep::Change),
     ];
     prop::collection::vec(step, 1..60)
 }
 
-/// Units in so many ticks of ten milliseconds.
-type Units = (u64, u64);
+/// Units per this many ticks of ten milliseconds.
+type LimitUnits = (u64, u64);
 
-/// Limits of the API, of the group `quotes` and of the group `orders`. All have one over forty ticks for
-/// the whole API, so that everything within forty ticks is known to somebody. What is not in the list
-/// is not a group. No two groups have equal limits: one that goes when another comes would be renamed.
-type List = (
-    &'static [Units],
-    Option<&'static [Units]>,
-    Option<&'static [Units]>,
+/// Limits of the API, of the group `quotes` and of the group `orders`. Each list has one limit
+/// over forty ticks for the whole API, so that a limit covers every call of that span. A group
+/// without an entry does not exist.
+/// No two groups have equal limits: a group that replaces an equal one would be a renamed group.
+type LimitLists = (
+    &'static [LimitUnits],
+    Option<&'static [LimitUnits]>,
+    Option<&'static [LimitUnits]>,
 );
 
-const LISTS: [List; 7] = [
+const LISTS: [LimitLists; 7] = [
     (&[(9, 40)], None, None),
     (&[(5, 40), (4, 10)], None, None),
     (&[(3, 5), (12, 40)], Some(&[(3, 10)]), None),
@@ -59,13 +60,13 @@ const LISTS: [List; 7] = [
 
 const NAMES: [&str; 3] = ["default", "quotes", "orders"];
 
-fn limit((units, ticks): Units, accounting: Accounting) -> Limit {
+fn limit((units, ticks): LimitUnits, accounting: Accounting) -> Limit {
     let rate = Rate::new(units, ms(ticks * 10)).expect("a rate");
     Limit::sliding(rate).counted(accounting)
 }
 
-fn listed(list: List, accounting: Accounting) -> Rules {
-    let limits = |units: &[Units]| units.iter().map(|one| limit(*one, accounting)).collect();
+fn listed(list: LimitLists, accounting: Accounting) -> Rules {
+    let limits = |units: &[LimitUnits]| units.iter().map(|one| limit(*one, accounting)).collect();
     let groups = [(NAMES[1], list.1), (NAMES[2], list.2)];
     let groups = groups
         .into_iter()
@@ -79,28 +80,28 @@ fn listed(list: List, accounting: Accounting) -> Rules {
     }
 }
 
-/// A call that was sent.
-struct Sent {
+/// A sent call.
+struct SentCall {
     group: usize,
     cost: u64,
     at: Nanos,
     settled: Option<Nanos>,
 }
 
-/// A door whose rules change, and everything that it ever let go.
-struct Play {
-    world: World,
+/// An upstream whose rules change, and every call that it ever admitted.
+struct ReconfigureRun {
+    bed: TestBed,
     accounting: Accounting,
-    list: List,
-    sent: Vec<Sent>,
+    list: LimitLists,
+    sent: Vec<SentCall>,
     held: Vec<(Permit, usize)>,
-    waiting: Vec<(Caller, usize, u64)>,
+    waiting: Vec<(TestCaller, usize, u64)>,
 }
 
-impl Play {
+impl ReconfigureRun {
     fn new(accounting: Accounting) -> Self {
         Self {
-            world: World::silent(listed(LISTS[0], accounting)),
+            bed: TestBed::silent(listed(LISTS[0], accounting)),
             accounting,
             list: LISTS[0],
             sent: Vec::new(),
@@ -109,21 +110,21 @@ impl Play {
         }
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
+    fn step(&mut self, step: &RuleStep) -> Result<(), TestCaseError> {
         match *step {
-            Step::Join { group, cost } => self.join(group, cost)?,
-            Step::Pass(ticks) => self.world.pass(ms(ticks * 10)),
-            Step::Settle(nth) if nth < self.held.len() => {
+            RuleStep::Join { group, cost } => self.join(group, cost)?,
+            RuleStep::Pass(ticks) => self.bed.pass(ms(ticks * 10)),
+            RuleStep::Settle(nth) if nth < self.held.len() => {
                 let (permit, call) = self.held.remove(nth);
                 permit.settle(AttemptResult::status(200));
-                self.sent[call].settled = Some(self.world.now());
+                self.sent[call].settled = Some(self.bed.now());
             }
-            Step::Settle(_) => {}
-            Step::Return { group } => drop(self.world.try_acquire(self.ask(group, 1))),
-            Step::Change(nth) => {
+            RuleStep::Settle(_) => {}
+            RuleStep::Return { group } => drop(self.bed.try_acquire(self.options(group, 1))),
+            RuleStep::Change(nth) => {
                 self.list = LISTS[nth];
                 let rules = listed(self.list, self.accounting);
-                self.world.door.reconfigure(&rules).expect("they fit");
+                self.bed.upstream.reconfigure(&rules).expect("they fit");
                 let lost = [false, self.list.1.is_none(), self.list.2.is_none()];
                 let waiting = self.waiting.iter_mut();
                 waiting
@@ -134,31 +135,33 @@ impl Play {
         self.resume()
     }
 
-    /// A call of a group that there is not is one that no route names.
-    fn ask(&self, group: usize, cost: u64) -> CallRequest {
-        let door = &self.world.door;
-        let target = door.group(NAMES[group]).or_else(|| door.group(NAMES[0]));
+    /// Builds the options of a call; an unknown group becomes the default group.
+    fn options(&self, group: usize, cost: u64) -> CallRequest {
+        let upstream = &self.bed.upstream;
+        let target = upstream
+            .group(NAMES[group])
+            .or_else(|| upstream.group(NAMES[0]));
         CallRequest::new(target.expect("there").with_cost(Cost::new(cost)))
     }
 
     fn join(&mut self, group: usize, cost: u64) -> Result<(), TestCaseError> {
         let group = if self.knows(group) { group } else { 0 };
-        let mut caller = self.world.caller(self.ask(group, cost));
+        let mut caller = self.bed.caller(self.options(group, cost));
         match caller.poll() {
             None => self.waiting.push((caller, group, cost)),
-            Some(answer) => self.told(answer, group, cost)?,
+            Some(result) => self.handle_result(result, group, cost)?,
         }
         Ok(())
     }
 
-    /// Whoever may go goes; nobody is refused who could ever go.
-    fn told(
+    /// Sends a granted call, and checks that no possible call is refused.
+    fn handle_result(
         &mut self,
-        answer: Result<Permit, Refusal>,
+        result: Result<Permit, Refusal>,
         group: usize,
         cost: u64,
     ) -> Result<(), TestCaseError> {
-        match answer {
+        match result {
             Ok(permit) => self.send(permit, group, cost),
             Err(refusal) => {
                 prop_assert!(
@@ -172,8 +175,8 @@ impl Play {
 
     fn send(&mut self, mut permit: Permit, group: usize, cost: u64) -> Result<(), TestCaseError> {
         permit.sending();
-        let (at, settled) = (self.world.now(), None);
-        self.sent.push(Sent {
+        let (at, settled) = (self.bed.now(), None);
+        self.sent.push(SentCall {
             group,
             cost,
             at,
@@ -187,20 +190,20 @@ impl Play {
         [Some(()), self.list.1.map(drop), self.list.2.map(drop)][group].is_some()
     }
 
-    /// Everybody who was woken looks, until nobody is.
+    /// Polls every woken caller, until none is left.
     fn resume(&mut self) -> Result<(), TestCaseError> {
         while let Some(place) = self.waiting.iter().position(|(one, ..)| one.is_woken()) {
-            if let Some(answer) = self.waiting[place].0.poll() {
+            if let Some(result) = self.waiting[place].0.poll() {
                 let (_, group, cost) = self.waiting.remove(place);
-                self.told(answer, group, cost)?;
+                self.handle_result(result, group, cost)?;
             }
         }
         Ok(())
     }
 
-    /// A call of this group went just now: all limits in force hold, with everything that went before.
+    /// Checks all limits in force after a call of this group, with all earlier calls.
     fn fits(&self, group: usize) -> Result<(), TestCaseError> {
-        let now = self.world.now();
+        let now = self.bed.now();
         for limit in self.list.0 {
             let all = self.counted(*limit, |_| true);
             prop_assert!(all <= limit.0, "{all} of {limit:?} at {now:?}");
@@ -216,9 +219,9 @@ impl Play {
         Ok(())
     }
 
-    fn counted(&self, limit: Units, is: impl Fn(&Sent) -> bool) -> u64 {
-        let (now, window) = (self.world.now(), ms(limit.1 * 10));
-        let live = |call: &&Sent| match self.accounting {
+    fn counted(&self, limit: LimitUnits, is: impl Fn(&SentCall) -> bool) -> u64 {
+        let (now, window) = (self.bed.now(), ms(limit.1 * 10));
+        let live = |call: &&SentCall| match self.accounting {
             Accounting::Send => call.at.saturating_add(window) > now,
             _ => call
                 .settled
@@ -232,19 +235,19 @@ impl Play {
             .sum()
     }
 
-    /// Nobody and nothing was forgotten: all who wait go, and a while later nothing counts.
+    /// Checks that nothing was forgotten: all waiters go, and later nothing counts.
     fn end(&mut self) -> Result<(), TestCaseError> {
         // 180 units, five of which may go in forty ticks.
         for _ in 0..400 {
             while !self.held.is_empty() {
-                self.step(&Step::Settle(0))?;
+                self.step(&RuleStep::Settle(0))?;
             }
-            self.step(&Step::Pass(10))?;
+            self.step(&RuleStep::Pass(10))?;
         }
         prop_assert!(self.waiting.is_empty(), "{} wait on", self.waiting.len());
-        prop_assert!(self.world.is_at_rest());
-        self.world.pass(secs(1));
-        let report = self.world.door.report();
+        prop_assert!(self.bed.is_at_rest());
+        self.bed.pass(secs(1));
+        let report = self.bed.upstream.report();
         let groups = report.groups.iter().flat_map(|group| &group.limits);
         for limit in report.limits.iter().chain(groups) {
             prop_assert_eq!(limit.usage.weight, 0, "{:?}", limit.limit);
@@ -253,8 +256,8 @@ impl Play {
     }
 }
 
-fn played(accounting: Accounting, steps: &[Step]) -> Result<(), TestCaseError> {
-    let mut play = Play::new(accounting);
+fn played(accounting: Accounting, steps: &[RuleStep]) -> Result<(), TestCaseError> {
+    let mut play = ReconfigureRun::new(accounting);
     for step in steps {
         play.step(step)?;
     }
@@ -262,54 +265,52 @@ fn played(accounting: Accounting, steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 outflow_testkit::laws! {
-    // Whoever goes fits every limit that is then in force, counting all that went before under whatever
-    // rules, and nothing is lost over any change.
+    // A granted call fits every limit in force, counting all earlier calls under any rules. No
+    // change loses anything.
     #[test]
-    fn no_change_lets_more_go_than_the_limits_in_force_allow
-    / fn stress_no_change_lets_more_go(steps()) = |steps| played(Accounting::Send, &steps);
+    fn no_change_admits_more_than_the_limits_in_force
+    / fn stress_no_change_admits_more_than_the_limits_in_force(steps()) = |steps| played(Accounting::Send, &steps);
 
-    // The same over all the time in which a call can have arrived.
+    // Over all possible arrival times.
     #[test]
-    fn no_change_forgets_what_is_in_flight
-    / fn stress_no_change_forgets_what_is_in_flight(steps()) = |steps| played(Accounting::Safe, &steps);
+    fn no_change_forgets_calls_in_flight
+    / fn stress_no_change_forgets_calls_in_flight(steps()) = |steps| played(Accounting::Safe, &steps);
 }
 
-// Two of two are used and three wait; with four, two of the three go at the instant of the change, and
-// the third a window after the first two.
+// Two of two are used and three wait. With four, two of the three go at the change, and the third
+// a window after the first two.
 #[test]
-fn a_limit_that_grows_lets_waiters_go_at_once() {
-    let world = World::new(rules(vec![by_sending("2/s")]));
-    world.sends(2, world.ask());
-    let mut waiters: Vec<_> = (0..3).map(|_| world.waiting(world.ask())).collect();
-    world.pass(ms(500));
-    world
-        .door
+fn a_raised_limit_releases_waiters_at_once() {
+    let bed = TestBed::new(rules(vec![by_sending("2/s")]));
+    bed.sends(2, bed.options());
+    let mut waiters: Vec<_> = (0..3).map(|_| bed.waiting(bed.options())).collect();
+    bed.pass(ms(500));
+    bed.upstream
         .reconfigure(&rules(vec![by_sending("4/s")]))
         .expect("they fit");
     assert_eq!(
-        waiters.iter().map(Caller::is_woken).collect::<Vec<_>>(),
+        waiters.iter().map(TestCaller::is_woken).collect::<Vec<_>>(),
         [true, true, false]
     );
     let waited: Vec<_> = waiters.drain(..2).map(|mut waiter| waiter.goes()).collect();
     assert_eq!(waited, [ms(500), ms(500)]);
-    world.pass(ms(500));
+    bed.pass(ms(500));
     assert_eq!(waiters[0].goes(), secs(1));
 }
 
-// Four of four are used at 0 s. With two, nobody goes until the four have left the window.
+// Four of four are used at 0 s. With two, no call goes until the four have left the window.
 #[test]
-fn a_limit_that_shrinks_is_kept_to_at_once() {
-    let world = World::new(rules(vec![by_sending("4/s")]));
-    world.sends(4, world.ask());
-    world.pass(ms(500));
-    world
-        .door
+fn a_lowered_limit_applies_at_once() {
+    let bed = TestBed::new(rules(vec![by_sending("4/s")]));
+    bed.sends(4, bed.options());
+    bed.pass(ms(500));
+    bed.upstream
         .reconfigure(&rules(vec![by_sending("2/s")]))
         .expect("they fit");
-    let mut waiters: Vec<_> = (0..3).map(|_| world.waiting(world.ask())).collect();
-    world.pass_all_but_an_instant_of(ms(500));
+    let mut waiters: Vec<_> = (0..3).map(|_| bed.waiting(bed.options())).collect();
+    bed.pass_until_just_before(ms(500));
     assert!(waiters.iter().all(|waiter| !waiter.is_woken()));
-    world.pass(ms(1));
+    bed.pass(ms(1));
     let went: Vec<_> = waiters
         .iter_mut()
         .filter_map(|one| one.poll()?.ok())
@@ -317,26 +318,24 @@ fn a_limit_that_shrinks_is_kept_to_at_once() {
     assert_eq!(went.len(), 2);
 }
 
-// A limit is added before the one there was, and the calls in flight are settled after that: what they
-// hold of each is neither lost nor given back to the other.
+// A new limit precedes the old one before the calls in flight settle: their entries are neither
+// lost nor returned to the wrong limit.
 #[test]
-fn what_is_in_flight_is_settled_under_the_new_limits() {
+fn calls_in_flight_settle_under_the_new_limits() {
     let bucket = Limit::bucket(parsed("5/s"), 5).expect("a burst");
     let aligned = Limit::aligned(parsed("5/s")).expect("even");
     let minute = by_arrival("9/min");
     for limit in [by_arrival("5/s"), by_sending("5/s"), bucket, aligned] {
-        let world = World::new(rules(vec![limit]));
+        let bed = TestBed::new(rules(vec![limit]));
         let mut permits: Vec<_> = (0..3)
-            .map(|_| world.caller(world.ask()).admitted())
+            .map(|_| bed.caller(bed.options()).admitted())
             .collect();
         permits.iter_mut().for_each(Permit::sending);
-        world
-            .door
+        bed.upstream
             .reconfigure(&rules(vec![minute, limit]))
             .expect("they fit");
         assert!(
-            world
-                .door
+            bed.upstream
                 .report()
                 .limits
                 .iter()
@@ -346,10 +345,9 @@ fn what_is_in_flight_is_settled_under_the_new_limits() {
         for permit in permits {
             permit.settle(AttemptResult::status(200));
         }
-        world.pass(secs(2));
-        let used = |world: &World| {
-            world
-                .door
+        bed.pass(secs(2));
+        let used = |bed: &TestBed| {
+            bed.upstream
                 .report()
                 .limits
                 .iter()
@@ -357,16 +355,16 @@ fn what_is_in_flight_is_settled_under_the_new_limits() {
                 .collect::<Vec<_>>()
         };
         assert!(
-            used(&world)[0] >= 3 && used(&world)[1] == 0,
+            used(&bed)[0] >= 3 && used(&bed)[1] == 0,
             "{limit:?}: {:?}",
-            used(&world)
+            used(&bed)
         );
-        world.pass(secs(60));
-        assert_eq!(used(&world), [0, 0], "{limit:?}");
+        bed.pass(secs(60));
+        assert_eq!(used(&bed), [0, 0], "{limit:?}");
     }
 }
 
-/// One group of this name with this limit, and none for the API.
+/// Builds rules with one group of this name and limit, and none for the API.
 fn grouped(name: &str, rate: &str) -> Rules {
     Rules {
         groups: vec![Group::new(name, vec![by_sending(rate)])],
@@ -375,34 +373,34 @@ fn grouped(name: &str, rate: &str) -> Rules {
     }
 }
 
-// Both calls of this hour are used. Under another name the group is the same, found by its alias or by
-// its limits; a target and a call from before the change go the same way.
+// Both calls of this hour are used. The renamed group is found by its alias or its limits; targets
+// and calls from before the change follow.
 #[test]
-fn a_group_keeps_what_it_used_under_another_name() {
+fn a_renamed_group_keeps_its_used_quota() {
     let aliased = {
         let mut rules = grouped("order", "3/h");
         rules.groups[0].aliases = vec!["orders".into()];
         rules
     };
     for (renamed, left) in [(aliased, 1), (grouped("order", "2/h"), 0)] {
-        let world = World::new(grouped("orders", "2/h"));
-        let old = CallRequest::new(world.group("orders"));
-        world.sends(2, old);
-        let mut before = world.waiting(old);
-        world.door.reconfigure(&renamed).expect("they fit");
-        let told = before.poll();
-        assert_eq!(told.is_some(), left == 1);
-        let ask = CallRequest::new(world.group("order"));
-        assert!(world.try_acquire(ask).is_err() && world.try_acquire(old).is_err());
-        assert_eq!(world.door.group_name(world.group("order")), "order");
+        let bed = TestBed::new(grouped("orders", "2/h"));
+        let old = CallRequest::new(bed.group("orders"));
+        bed.sends(2, old);
+        let mut before = bed.waiting(old);
+        bed.upstream.reconfigure(&renamed).expect("they fit");
+        let result = before.poll();
+        assert_eq!(result.is_some(), left == 1);
+        let options = CallRequest::new(bed.group("order"));
+        assert!(bed.try_acquire(options).is_err() && bed.try_acquire(old).is_err());
+        assert_eq!(bed.upstream.group_name(bed.group("order")), "order");
     }
 }
 
-// A group with two waiters and two calls used goes: its calls are now those that no route names, of
-// which three an hour may go. They go on in the order of their arrival, what was used counts, and the
-// group finds everything again when it comes back.
+// A group with two waiters and two used calls disappears: its calls join the default group with
+// three an hour. They keep their order and their use counts, and the returning group finds
+// everything again.
 #[test]
-fn calls_of_a_group_that_is_gone_become_those_that_no_route_names() {
+fn calls_of_a_removed_group_join_the_default_group() {
     let with_orders = || {
         let mut rules = grouped("orders", "2/h");
         rules
@@ -410,42 +408,40 @@ fn calls_of_a_group_that_is_gone_become_those_that_no_route_names() {
             .push(Group::new("default", vec![by_sending("3/h")]));
         rules
     };
-    let world = World::new(with_orders());
-    let orders = CallRequest::new(world.group("orders"));
-    world.sends(2, orders);
-    let mut waiting = [world.waiting(orders), world.waiting(orders)];
-    world
-        .door
+    let bed = TestBed::new(with_orders());
+    let orders = CallRequest::new(bed.group("orders"));
+    bed.sends(2, orders);
+    let mut waiting = [bed.waiting(orders), bed.waiting(orders)];
+    bed.upstream
         .reconfigure(&grouped("default", "3/h"))
         .expect("they fit");
     assert!(waiting[0].is_woken() && !waiting[1].is_woken());
     waiting[0].goes();
-    assert!(world.try_acquire(orders).is_err() && world.try_acquire(world.ask()).is_err());
-    let names: Vec<_> = world
-        .door
+    assert!(bed.try_acquire(orders).is_err() && bed.try_acquire(bed.options()).is_err());
+    let names: Vec<_> = bed
+        .upstream
         .report()
         .groups
         .into_iter()
         .map(|group| group.name)
         .collect();
     assert_eq!(names, ["default"]);
-    world.pass(secs(3_600));
+    bed.pass(secs(3_600));
     assert!(waiting[1].is_woken());
     waiting[1].goes();
-    world.door.reconfigure(&with_orders()).expect("they fit");
-    assert_eq!(world.door.group_name(world.group("orders")), "orders");
-    world
-        .try_acquire(orders)
+    bed.upstream.reconfigure(&with_orders()).expect("they fit");
+    assert_eq!(bed.upstream.group_name(bed.group("orders")), "orders");
+    bed.try_acquire(orders)
         .expect("an hour has passed")
         .refund();
-    assert!(world.is_at_rest());
+    assert!(bed.is_at_rest());
 }
 
-// Whoever takes a change back within the hour has not got the hour's quota again: of a group, of the
-// whole API, of one limit beside another. One of the two calls is in flight while the limit is gone.
+// Undoing a change within the hour does not renew the hour's quota: of a group, of the API, of one
+// of two limits. One of the two calls is in flight while the limit is gone.
 #[test]
-fn a_limit_that_comes_back_has_used_what_it_had_used() {
-    let beside = || rules(vec![by_sending("9/s"), by_sending("2/h")]);
+fn a_returning_limit_keeps_its_used_quota() {
+    let two_limits = || rules(vec![by_sending("9/s"), by_sending("2/h")]);
     let only = |rate| rules(vec![by_sending(rate)]);
     let by_arrivals = || rules(vec![by_arrival("2/h")]);
     for (with, without) in [
@@ -453,81 +449,77 @@ fn a_limit_that_comes_back_has_used_what_it_had_used() {
         (grouped("orders", "2/h"), rules(Vec::new())),
         (only("2/h"), rules(Vec::new())),
         (by_arrivals(), rules(Vec::new())),
-        (beside(), only("9/s")),
+        (two_limits(), only("9/s")),
     ] {
-        let world = World::new(with.clone());
-        let ask = || {
-            let orders = world.door.group("orders");
-            orders.map_or_else(|| world.ask(), CallRequest::new)
+        let bed = TestBed::new(with.clone());
+        let options = || {
+            let orders = bed.upstream.group("orders");
+            orders.map_or_else(|| bed.options(), CallRequest::new)
         };
-        world.sends(1, ask());
-        let mut permit = world.caller(ask()).admitted();
+        bed.sends(1, options());
+        let mut permit = bed.caller(options()).admitted();
         permit.sending();
-        world.door.reconfigure(&without).expect("they fit");
+        bed.upstream.reconfigure(&without).expect("they fit");
         permit.settle(AttemptResult::status(200));
-        world.pass(secs(2));
-        world.door.prune();
-        world.door.reconfigure(&with).expect("they fit");
-        assert!(world.try_acquire(ask()).is_err(), "two an hour: {with:?}");
-        world.pass(secs(3_602));
-        world.try_acquire(ask()).expect("an hour later").refund();
-        assert!(world.is_at_rest());
+        bed.pass(secs(2));
+        bed.upstream.prune();
+        bed.upstream.reconfigure(&with).expect("they fit");
+        assert!(bed.try_acquire(options()).is_err(), "two an hour: {with:?}");
+        bed.pass(secs(3_602));
+        bed.try_acquire(options()).expect("an hour later").refund();
+        assert!(bed.is_at_rest());
     }
 }
 
-// The call is of a group with a health of its own, and the group is gone when it comes back.
+// The call's group has its own health, and the group is gone when the call settles.
 #[test]
-fn a_call_comes_back_to_the_health_it_left_under() {
+fn a_call_settles_in_the_health_it_started_under() {
     let scoped = |rules: Rules| Rules {
         health_scope: HealthScope::Group,
         ..rules
     };
-    let world = World::new(scoped(grouped("orders", "2/s")));
-    let mut permit = world
-        .caller(CallRequest::new(world.group("orders")))
-        .admitted();
+    let bed = TestBed::new(scoped(grouped("orders", "2/s")));
+    let mut permit = bed.caller(CallRequest::new(bed.group("orders"))).admitted();
     permit.sending();
-    world
-        .door
+    bed.upstream
         .reconfigure(&scoped(rules(Vec::new())))
         .expect("they fit");
-    assert!(!world.door.is_idle());
+    assert!(!bed.upstream.is_idle());
     permit.settle(AttemptResult::status(200));
-    assert!(world.is_at_rest());
-    assert_eq!(world.door.report().health.len(), 1);
+    assert!(bed.is_at_rest());
+    assert_eq!(bed.upstream.report().health.len(), 1);
 }
 
 #[test]
-fn a_state_stays_and_its_variables_change() {
-    let world = World::new(rules(Vec::new()));
-    world.door.force_health(None, HealthOverride::Sleep);
+fn a_state_stays_while_its_settings_change() {
+    let bed = TestBed::new(rules(Vec::new()));
+    bed.upstream.force_health(None, HealthOverride::Sleep);
     let one = Rules {
         health: health(|settings| settings.concurrency = 1),
         ..rules(Vec::new())
     };
-    world.door.reconfigure(&one).expect("they fit");
-    assert_eq!(world.door.state(world.group("default")), HealthState::Sleep);
-    world.door.force_health(None, HealthOverride::Normal);
-    let held = world.caller(world.ask()).admitted();
-    let waits = world.waiting(world.ask());
+    bed.upstream.reconfigure(&one).expect("they fit");
+    assert_eq!(bed.upstream.state(bed.group("default")), HealthState::Sleep);
+    bed.upstream.force_health(None, HealthOverride::Normal);
+    let held = bed.caller(bed.options()).admitted();
+    let waits = bed.waiting(bed.options());
     let two = Rules {
         health: health(|settings| settings.concurrency = 2),
         ..rules(Vec::new())
     };
-    world.door.reconfigure(&two).expect("they fit");
+    bed.upstream.reconfigure(&two).expect("they fit");
     assert!(waits.is_woken(), "two may be in flight");
     drop(held);
 }
 
-// One who waits with a cost of three would wait for ever under a limit of two.
+// A waiter with a cost of three would wait for ever under a limit of two.
 #[test]
-fn whoever_can_never_go_any_more_is_told_at_once() {
-    let world = World::new(rules(vec![by_sending("3/s")]));
-    world.sends(1, world.ask());
-    let heavy = CallRequest::new(world.group("default").with_cost(Cost::new(3)));
-    let mut waits = world.waiting(heavy);
-    world
-        .door
+fn a_waiter_that_can_never_go_is_refused_at_once() {
+    let bed = TestBed::new(rules(vec![by_sending("3/s")]));
+    bed.sends(1, bed.options());
+    let heavy = CallRequest::new(bed.group("default").with_cost(Cost::new(3)));
+    let mut waits = bed.waiting(heavy);
+    bed.upstream
         .reconfigure(&rules(vec![by_sending("2/s")]))
         .expect("they fit");
     assert!(waits.is_woken());
@@ -539,35 +531,35 @@ fn whoever_can_never_go_any_more_is_told_at_once() {
     );
 }
 
-// Those who wait came on other terms; whoever comes now is refused.
+// Waiting calls keep their old mode; a new call is refused.
 #[test]
-fn other_terms_hold_for_those_who_come_after_the_change() {
-    let world = World::new(rules(vec![by_sending("1/s")]));
-    world.sends(1, world.ask());
-    let mut waits = world.waiting(world.ask());
+fn a_new_wait_mode_applies_to_later_calls_only() {
+    let bed = TestBed::new(rules(vec![by_sending("1/s")]));
+    bed.sends(1, bed.options());
+    let mut waits = bed.waiting(bed.options());
     let strict = Rules {
         mode: WaitMode::Reject,
         ..rules(vec![by_sending("1/s")])
     };
-    world.door.reconfigure(&strict).expect("they fit");
-    let refusal = world.caller(world.ask()).refused();
+    bed.upstream.reconfigure(&strict).expect("they fit");
+    let refusal = bed.caller(bed.options()).refused();
     assert!(
         matches!(refusal.cause, RefusalReason::Busy(_)),
         "{refusal:?}"
     );
-    world.pass(secs(1));
+    bed.pass(secs(1));
     waits.goes();
 }
 
 #[test]
-fn rules_that_contradict_each_other_change_nothing() {
-    let world = World::new(grouped("orders", "2/h"));
-    world.sends(2, CallRequest::new(world.group("orders")));
+fn contradictory_rules_change_nothing() {
+    let bed = TestBed::new(grouped("orders", "2/h"));
+    bed.sends(2, CallRequest::new(bed.group("orders")));
     let mut twice = grouped("orders", "9/h");
     twice.groups.push(Group::new("orders", Vec::new()));
-    assert!(world.door.reconfigure(&twice).is_err());
+    assert!(bed.upstream.reconfigure(&twice).is_err());
     let many = rules(vec![by_sending("9/h"); 9]);
-    assert!(world.door.reconfigure(&many).is_err());
-    let ask = CallRequest::new(world.group("orders"));
-    assert!(world.try_acquire(ask).is_err(), "two an hour, both used");
+    assert!(bed.upstream.reconfigure(&many).is_err());
+    let options = CallRequest::new(bed.group("orders"));
+    assert!(bed.try_acquire(options).is_err(), "two an hour, both used");
 }

@@ -1,7 +1,7 @@
-//! A world without a runtime: time that moves when it is told to, callers that are polled by hand.
+//! A test bed without a runtime: manual time and manually polled callers.
 //!
-//! Everything is on one thread and in the order that the test says, so that a law can be checked after
-//! every single step, and a future dropped between any two of them.
+//! Everything runs on one thread in the order of the test. It can check a law after every step and
+//! drop a future between any two.
 
 pub(crate) mod caller;
 pub(crate) mod history;
@@ -18,14 +18,14 @@ use outflow::{
 };
 use outflow_testkit::EventRecorder;
 
-pub(crate) use caller::Caller;
+pub(crate) use caller::TestCaller;
 pub(crate) use timer::ManualTimer;
 
-/// A door, its time and what it told.
-pub(crate) struct World {
+/// An upstream, its time and its events.
+pub(crate) struct TestBed {
     pub(crate) timer: Arc<ManualTimer>,
-    pub(crate) door: Upstream,
-    pub(crate) diary: EventRecorder,
+    pub(crate) upstream: Upstream,
+    pub(crate) recorder: EventRecorder,
 }
 
 /// A target and the options of its acquisition.
@@ -59,103 +59,109 @@ impl CallRequest {
     }
 }
 
-impl World {
-    /// A door whose every event is written down.
+impl TestBed {
+    /// Builds an upstream whose events are recorded.
     pub(crate) fn new(rules: Rules) -> Self {
         let events = Events::new();
-        let diary = EventRecorder::subscribed_to(&events);
-        Self::with(rules, events, diary)
+        let recorder = EventRecorder::subscribed_to(&events);
+        Self::with(rules, events, recorder)
     }
 
-    /// A door that nobody listens to.
+    /// Builds an upstream without observers.
     pub(crate) fn silent(rules: Rules) -> Self {
         Self::with(rules, Events::new(), EventRecorder::default())
     }
 
-    fn with(rules: Rules, events: Events, diary: EventRecorder) -> Self {
+    fn with(rules: Rules, events: Events, recorder: EventRecorder) -> Self {
         let timer = Arc::new(ManualTimer::default());
         let shared = Arc::<ManualTimer>::clone(&timer);
-        let door = Upstream::new("api", rules, shared, events);
-        let door = door.expect("the rules fit together");
-        Self { timer, door, diary }
+        let upstream = Upstream::new("api", rules, shared, events);
+        let upstream = upstream.expect("the rules fit together");
+        Self {
+            timer,
+            upstream,
+            recorder,
+        }
     }
 
     pub(crate) fn now(&self) -> Nanos {
-        self.door.now()
+        self.upstream.now()
     }
 
-    /// Lets time pass, ringing each alarm at its instant.
+    /// Lets time pass, firing each timer at its instant.
     pub(crate) fn pass(&self, span: Duration) {
         self.timer.pass(span);
     }
 
-    /// The same, up to the last instant before its end.
-    pub(crate) fn pass_all_but_an_instant_of(&self, span: Duration) {
+    /// Lets time pass up to the last instant before the end of this span.
+    pub(crate) fn pass_until_just_before(&self, span: Duration) {
         self.timer.pass(span.saturating_sub(INSTANT));
     }
 
     pub(crate) fn group(&self, name: &str) -> Target {
-        self.door.group(name).expect("the group is in the rules")
+        self.upstream
+            .group(name)
+            .expect("the group is in the rules")
     }
 
-    /// An ordinary call of the group that takes what no route names.
-    pub(crate) fn ask(&self) -> CallRequest {
+    /// Returns the options of an ordinary call of the default group.
+    pub(crate) fn options(&self) -> CallRequest {
         CallRequest::new(self.group("default"))
     }
 
     pub(crate) fn acquire(&self, call: CallRequest) -> Acquire {
-        self.door.acquire_with(call.target, call.options)
+        self.upstream.acquire_with(call.target, call.options)
     }
 
     pub(crate) fn try_acquire(&self, call: CallRequest) -> Result<Permit, Refusal> {
-        self.door.try_acquire_with(call.target, call.options)
+        self.upstream.try_acquire_with(call.target, call.options)
     }
 
     pub(crate) fn check(&self, call: CallRequest) -> Decision {
-        self.door.check_with(call.target, call.options)
+        self.upstream.check_with(call.target, call.options)
     }
 
-    /// A caller that has not been polled.
-    pub(crate) fn caller(&self, ask: CallRequest) -> Caller {
-        Caller::new(self.acquire(ask), Arc::clone(&self.timer))
+    /// Returns a caller that has not been polled.
+    pub(crate) fn caller(&self, options: CallRequest) -> TestCaller {
+        TestCaller::new(self.acquire(options), Arc::clone(&self.timer))
     }
 
-    /// So many calls go at once, and all is well with them.
-    pub(crate) fn sends(&self, calls: usize, ask: CallRequest) {
+    /// Sends this many calls at once, all successful.
+    pub(crate) fn sends(&self, calls: usize, options: CallRequest) {
         for _ in 0..calls {
-            self.caller(ask).goes();
+            self.caller(options).goes();
         }
     }
 
-    /// A caller that has been polled once and waits.
-    pub(crate) fn waiting(&self, ask: CallRequest) -> Caller {
-        let mut caller = self.caller(ask);
-        let answer = caller.poll();
-        assert!(answer.is_none(), "it should wait: {answer:?}");
+    /// Returns a caller that was polled once and waits.
+    pub(crate) fn waiting(&self, options: CallRequest) -> TestCaller {
+        let mut caller = self.caller(options);
+        let result = caller.poll();
+        assert!(result.is_none(), "it should wait: {result:?}");
         caller
     }
 
-    /// One that waits behind a permit that is held, given back a moment later: called, not resumed.
-    pub(crate) fn waiting_behind(&self, ask: CallRequest) -> Caller {
-        let held = self.caller(ask).admitted();
-        let caller = self.waiting(ask);
+    /// Returns a caller that waited behind a held permit and was dispatched, but not resumed.
+    pub(crate) fn waiting_behind(&self, options: CallRequest) -> TestCaller {
+        let held = self.caller(options).admitted();
+        let caller = self.waiting(options);
         drop(held);
         assert!(caller.is_woken());
         caller
     }
 
     pub(crate) fn in_flight(&self) -> u32 {
-        let report = self.door.report();
+        let report = self.upstream.report();
         report.health.iter().map(|health| health.in_flight).sum()
     }
 
-    /// Nobody waits, nothing is in flight.
+    /// Returns true if no call waits or is in flight.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.door.is_idle() && self.door.report().waiting == 0
+        self.upstream.is_idle() && self.upstream.report().waiting == 0
     }
 }
 
-/// No limit but these, with more concurrency than any test asks for, and nothing learned.
+/// Builds rules with only these limits, ample concurrency and no adaptation.
 pub(crate) fn rules(limits: Vec<Limit>) -> Rules {
     Rules {
         limits,
@@ -165,7 +171,7 @@ pub(crate) fn rules(limits: Vec<Limit>) -> Rules {
     }
 }
 
-/// The usual variables of health, but for what is changed.
+/// Adapts the default health settings.
 pub(crate) fn health(
     change: impl FnOnce(&mut outflow::core::HealthSettings),
 ) -> outflow::core::HealthConfig {
@@ -174,12 +180,12 @@ pub(crate) fn health(
     outflow::core::HealthConfig::new(settings).expect("they fit together")
 }
 
-/// A sliding limit that counts sendings.
+/// Builds a sliding limit that counts from sending.
 pub(crate) fn by_sending(rate: &str) -> Limit {
     Limit::sliding(parsed(rate)).counted(Accounting::Send)
 }
 
-/// A sliding limit that counts from arrivals, as late as they can have been.
+/// Builds a sliding limit that counts from the latest possible arrival.
 pub(crate) fn by_arrival(rate: &str) -> Limit {
     Limit::sliding(parsed(rate)).counted(Accounting::Safe)
 }
@@ -188,7 +194,7 @@ pub(crate) fn parsed(rate: &str) -> Rate {
     rate.parse().expect("a rate")
 }
 
-/// What lies between an instant and the next.
+/// The smallest step of time.
 pub(crate) const INSTANT: Duration = Duration::from_nanos(1);
 
 pub(crate) const fn ms(millis: u64) -> Duration {

@@ -1,5 +1,5 @@
-//! Nothing is refused: the client against servers that count by arrival, over ways of every jitter, in
-//! virtual time. Where the benchmark measures how fast that is, here it must simply hold.
+//! No throttle responses: the client against servers that count by arrival, over every latency
+//! jitter, in virtual time. The benchmark measures the speed; here the law must hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use outflow::{Api, IoStream, Outflow, Rules};
 use outflow_mock::{Latency, MockApi, Quota};
 use outflow_testkit::{Background, VirtualTime};
 
-/// What a server counts by, and the limit that a client is told of it.
-type Kind = (fn(Rate) -> Quota, fn(Rate) -> Limit);
+/// A server's quota, and the client's configured limit for it.
+type LimitPair = (fn(Rate) -> Quota, fn(Rate) -> Limit);
 
-const KINDS: [Kind; 3] = [
+const KINDS: [LimitPair; 3] = [
     (Quota::sliding, Limit::sliding),
     (Quota::fixed, Limit::fixed),
     (ten_at_once, ten_in_the_bucket),
@@ -27,7 +27,7 @@ fn ten_in_the_bucket(rate: Rate) -> Limit {
     Limit::bucket(rate, 10).expect("valid")
 }
 
-/// A server that is 20 ms away, and exponentially further, each way.
+/// Builds a server 20 ms away, with exponential jitter, each way.
 fn server(quota: Quota, jitter: u64) -> MockApi {
     let (base, mean) = (Duration::from_millis(20), Duration::from_millis(jitter));
     let way = Latency::Exponential { base, mean };
@@ -35,9 +35,9 @@ fn server(quota: Quota, jitter: u64) -> MockApi {
     api.build().expect("valid")
 }
 
-/// A client that may have as many calls in flight as it likes, and repeats none.
-fn client(strict: &MockApi, limits: Vec<Limit>) -> Outflow {
-    let server = Arc::new(strict.in_memory());
+/// Builds a client with unlimited concurrency and without retries.
+fn client(mock: &MockApi, limits: Vec<Limit>) -> Outflow {
+    let server = Arc::new(mock.in_memory());
     let mut api = Api::new("strict", server.url().parse().expect("a URL"));
     let health = HealthSettings {
         concurrency: 1_000,
@@ -61,10 +61,10 @@ fn client(strict: &MockApi, limits: Vec<Limit>) -> Outflow {
         .expect("valid")
 }
 
-/// So many calls by so many callers, each of whom keeps a few under way: what the server refused, and
-/// the most that it saw in a second.
-async fn refused(strict: &MockApi, limit: Limit, callers: usize) -> (usize, u64) {
-    let client = client(strict, vec![limit]);
+/// Runs calls over these callers, each with several in flight. Returns the throttle responses and
+/// the most requests in a second.
+async fn refused(mock: &MockApi, limit: Limit, callers: usize) -> (usize, u64) {
+    let client = client(mock, vec![limit]);
     let caller = |calls: usize| {
         let client = client.clone();
         Background::start(async move {
@@ -73,14 +73,14 @@ async fn refused(strict: &MockApi, limit: Limit, callers: usize) -> (usize, u64)
             }
         })
     };
-    // Sixteen calls in flight for each caller are more than any of these limits lets out in a round trip.
-    let everybody: Vec<_> = (0..callers * 16)
+    // Sixteen calls in flight per caller exceed what any of these limits admits in a round trip.
+    let running: Vec<_> = (0..callers * 16)
         .map(|_| caller(CALLS / callers / 16))
         .collect();
-    for one in everybody {
+    for one in running {
         one.join().await;
     }
-    let audit = strict.audit();
+    let audit = mock.audit();
     (
         audit.refused(),
         audit.most_in_any_window(Duration::from_secs(1)),
@@ -92,9 +92,9 @@ async fn nothing_is_refused(accounting: Accounting) {
         for jitter in [0, 10, 50] {
             for callers in [1, 4] {
                 let rate = Rate::per_second(10).expect("valid");
-                let strict = server(quota(rate), jitter);
+                let mock = server(quota(rate), jitter);
                 let (refused, most) =
-                    refused(&strict, limit(rate).counted(accounting), callers).await;
+                    refused(&mock, limit(rate).counted(accounting), callers).await;
                 assert_eq!(
                     refused, 0,
                     "kind {number}, {jitter} ms, {callers} callers, at most {most} in a second"
@@ -108,31 +108,33 @@ async fn nothing_is_refused(accounting: Accounting) {
 const CALLS: usize = 320;
 
 #[tokio::test(start_paused = true)]
-async fn counted_safely_no_server_refuses_anything() {
+async fn safe_accounting_gets_no_throttle_from_any_server() {
     nothing_is_refused(Accounting::Safe).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn counted_tightly_no_server_refuses_anything_while_the_way_stays_the_same() {
+async fn tight_accounting_gets_no_throttle_over_a_constant_latency() {
     nothing_is_refused(Accounting::Tight).await;
 }
 
-// The same servers refuse a client that counts its own sends, or the two laws above would say nothing.
+// These servers throttle a client that counts its own sends, or the two laws above would say
+// nothing.
 #[tokio::test(start_paused = true)]
-async fn counted_by_sending_a_jittery_way_is_refused() {
+async fn send_accounting_is_throttled_over_a_jittery_link() {
     let rate = Rate::per_second(10).expect("valid");
-    let strict = server(Quota::sliding(rate), 50);
-    let (refused, _) = refused(&strict, Limit::sliding(rate).counted(Accounting::Send), 1).await;
+    let mock = server(Quota::sliding(rate), 50);
+    let (refused, _) = refused(&mock, Limit::sliding(rate).counted(Accounting::Send), 1).await;
     assert!(refused > 0);
 }
 
-/// A server like those of language models: ten calls and a hundred tokens a second, of which each call
-/// says how many it takes. What it refused, and the most calls and tokens that it saw in a second.
+/// Runs against a server like those of language models: ten calls and a hundred tokens a second,
+/// with a declared token cost per call. Returns the throttle responses and the most calls and
+/// tokens in a second.
 async fn refused_by_both(limits: &[Limit]) -> (usize, u64, u64) {
     let rate = |units| Rate::per_second(units).expect("valid");
     let (base, mean) = (Duration::from_millis(20), Duration::from_millis(10));
     let way = Latency::Exponential { base, mean };
-    let strict = MockApi::builder()
+    let mock = MockApi::builder()
         .limit(Quota::sliding(rate(10)).named("requests").counting_calls())
         .limit(Quota::sliding(rate(100)).named("tokens"))
         .cost_from(HeaderName::from_static("x-tokens"))
@@ -141,7 +143,7 @@ async fn refused_by_both(limits: &[Limit]) -> (usize, u64, u64) {
         .build()
         .expect("valid");
     let limits = limits.iter().map(|limit| limit.counted(Accounting::Safe));
-    let client = client(&strict, limits.collect());
+    let client = client(&mock, limits.collect());
     let call = |tokens: u64| {
         let client = client.clone();
         Background::start(async move {
@@ -150,25 +152,25 @@ async fn refused_by_both(limits: &[Limit]) -> (usize, u64, u64) {
             call.send().await.expect("an answer");
         })
     };
-    // A hundred light calls, for which calls are scarce, then a hundred heavy ones, for which tokens are.
+    // A hundred light calls, limited by calls, then a hundred heavy ones, limited by tokens.
     for tokens in [2, 20] {
-        let everybody: Vec<_> = (0..100).map(|_| call(tokens)).collect();
-        for one in everybody {
+        let running: Vec<_> = (0..100).map(|_| call(tokens)).collect();
+        for one in running {
             one.join().await;
         }
     }
-    let (audit, second) = (strict.audit(), Duration::from_secs(1));
+    let (audit, second) = (mock.audit(), Duration::from_secs(1));
     let most = audit.most_cost_in_any_window(second);
     (audit.refused(), audit.most_in_any_window(second), most)
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_and_tokens_are_kept_to_at_once() {
+async fn the_client_keeps_call_and_token_limits_together() {
     let rate = |units| Rate::per_second(units).expect("valid");
     let calls = Limit::sliding(rate(10)).measured_in(CountBy::Calls);
     let tokens = Limit::sliding(rate(100)).measured_in(CountBy::Tokens);
     assert_eq!(refused_by_both(&[calls, tokens]).await, (0, 10, 100));
-    // Whoever knows only one of them is refused for the other.
+    // A client that knows only one of the limits is throttled for the other.
     for alone in [calls, tokens] {
         let (refused, ..) = refused_by_both(&[alone]).await;
         assert!(refused > 0, "{alone:?}");

@@ -1,4 +1,4 @@
-//! No secret of a request is left behind, in memory that is shown or in a file.
+//! Requests leave no secret behind, neither in printed memory nor in a file.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use outflow::CacheMode;
 use outflow::cache::{NotStored, StoreDecision};
 
-use super::support::{Ask, answer, at, memory, offer, on_disk, said};
+use super::support::{TestRequest, at, headers_from, memory, offer, on_disk, response};
 
 const CANARY: &str = "canary-7f3a9c51e2";
 
@@ -27,15 +27,15 @@ fn found_in(dir: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Requests with the canary in each place that a caller can put it.
-fn bearers() -> Vec<Ask> {
-    let page = || Ask::page().by(None);
-    let mut bearers = vec![
-        page().by(Some(CANARY.as_bytes())),
-        Ask::get(&format!("https://api.example.com/{CANARY}")),
-        Ask::get(&format!("https://api.example.com/page?key={CANARY}")),
-        Ask::get(&format!("https://api.example.com/page?q={CANARY}")),
-        Ask::get(&format!("https://user:{CANARY}@api.example.com/page")),
+/// Returns requests with the canary in each place where a caller can put it.
+fn requests_with_secret() -> Vec<TestRequest> {
+    let page = || TestRequest::page().with_credential(None);
+    let mut requests_with_secret = vec![
+        page().with_credential(Some(CANARY.as_bytes())),
+        TestRequest::get(&format!("https://api.example.com/{CANARY}")),
+        TestRequest::get(&format!("https://api.example.com/page?key={CANARY}")),
+        TestRequest::get(&format!("https://api.example.com/page?q={CANARY}")),
+        TestRequest::get(&format!("https://user:{CANARY}@api.example.com/page")),
     ];
     for name in [
         "authorization",
@@ -45,25 +45,28 @@ fn bearers() -> Vec<Ask> {
         "accept",
         "user-agent",
     ] {
-        bearers.push(page().with(name, CANARY));
-        bearers.push(page().with(name, &format!("Bearer {CANARY}")));
+        requests_with_secret.push(page().with(name, CANARY));
+        requests_with_secret.push(page().with(name, &format!("Bearer {CANARY}")));
     }
-    bearers
+    requests_with_secret
 }
 
-// The answers vary by every header that the canary could be in, and are forced to be kept.
+// The responses vary by every header that may hold the canary, and storing them is forced.
 #[test]
-fn a_canary_in_a_request_is_in_no_file() {
+fn no_file_contains_a_requests_secret() {
     let dir = tempfile::tempdir().expect("a directory");
     let cache = on_disk(dir.path());
     let lines = "vary: authorization, cookie, x-api-key, x-plain, accept, user-agent\netag: \"1\"";
-    for ask in bearers() {
-        let ask = ask.mode(CacheMode::Force(Duration::from_mins(1)));
-        assert_eq!(offer(&cache, &ask, lines, "body"), StoreDecision::Stored);
+    for request in requests_with_secret() {
+        let request = request.mode(CacheMode::Force(Duration::from_mins(1)));
+        assert_eq!(
+            offer(&cache, &request, lines, "body"),
+            StoreDecision::Stored
+        );
         let shown = format!(
             "{:?} {cache:?} {:?}",
-            ask.query(),
-            cache.lookup(&ask.query(), at(1))
+            request.query(),
+            cache.lookup(&request.query(), at(1))
         );
         assert!(!shown.contains(CANARY), "{shown}");
     }
@@ -72,35 +75,35 @@ fn a_canary_in_a_request_is_in_no_file() {
     assert_eq!(found_in(dir.path()), Vec::<String>::new());
 }
 
-// An echoing server: the answer would carry the secret into the file.
+// An echoing server would carry the secret into the file.
 #[test]
-fn an_answer_that_repeats_a_secret_is_not_kept() {
+fn a_response_that_echoes_a_secret_is_not_stored() {
     let dir = tempfile::tempdir().expect("a directory");
     let cache = on_disk(dir.path());
-    let page = || Ask::page().by(None);
-    let bearers = [
-        page().by(Some(CANARY.as_bytes())),
+    let page = || TestRequest::page().with_credential(None);
+    let requests_with_secret = [
+        page().with_credential(Some(CANARY.as_bytes())),
         page().with("authorization", &format!("Bearer {CANARY}")),
         page().with("cookie", &format!("theme=dark; sid={CANARY}")),
         page().with("x-api-key", CANARY),
-        Ask::get(&format!(
+        TestRequest::get(&format!(
             "https://api.example.com/page?a=b&api_key={CANARY}"
         )),
-        Ask::get(&format!("https://user:{CANARY}@api.example.com/page")),
+        TestRequest::get(&format!("https://user:{CANARY}@api.example.com/page")),
     ];
     let body = format!("{{\"you sent\": \"{CANARY}\"}}").leak();
-    let link = said(&format!(
+    let link = headers_from(&format!(
         "cache-control: max-age=60\nlink: <https://x/?key={CANARY}>; rel=next"
     ));
-    let plain = said("cache-control: max-age=60");
-    for ask in bearers {
-        for echo in [answer(200, &plain, body), answer(200, &link, "body")] {
-            let kept = cache.offer(&ask.query(), echo, at(0));
+    let plain = headers_from("cache-control: max-age=60");
+    for request in requests_with_secret {
+        for echo in [response(200, &plain, body), response(200, &link, "body")] {
+            let kept = cache.offer(&request.query(), echo, at(0));
             assert_eq!(
                 kept,
                 StoreDecision::Not(NotStored::RepeatsSecret),
                 "{}",
-                ask.uri
+                request.uri
             );
         }
     }
@@ -108,25 +111,35 @@ fn an_answer_that_repeats_a_secret_is_not_kept() {
     assert_eq!(found_in(dir.path()), Vec::<String>::new());
 }
 
-// The same bytes are no secret of a request that does not bear them.
+// The bytes are no secret of a request that does not carry them.
 #[test]
-fn an_answer_is_kept_for_callers_whose_secret_it_is_not() {
+fn a_response_is_stored_for_callers_with_another_secret() {
     let body = format!("{CANARY} is a bird").leak();
     assert_eq!(
-        offer(&memory(), &Ask::page(), "cache-control: max-age=60", body),
+        offer(
+            &memory(),
+            &TestRequest::page(),
+            "cache-control: max-age=60",
+            body
+        ),
         StoreDecision::Stored
     );
 }
 
-// Two caches make different names of one request: a list of names cannot be made beforehand.
+// Two caches derive different names from one request, so that no list of names can be prepared.
 #[test]
-fn the_names_of_files_cannot_be_guessed() {
+fn file_names_cannot_be_guessed() {
     let names = [(); 2].map(|()| {
         let dir = tempfile::tempdir().expect("a directory");
         let cache = on_disk(dir.path());
-        offer(&cache, &Ask::page(), "cache-control: max-age=60", "body");
+        offer(
+            &cache,
+            &TestRequest::page(),
+            "cache-control: max-age=60",
+            "body",
+        );
         cache.flush();
-        let file = super::disk::answers(dir.path()).remove(0);
+        let file = super::disk::response_files(dir.path()).remove(0);
         file.file_name().map(ToOwned::to_owned)
     });
     assert_ne!(names[0], names[1]);

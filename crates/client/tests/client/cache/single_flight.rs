@@ -1,4 +1,4 @@
-//! Equal requests at the same time: the laws of following.
+//! Single flight: the laws of following an equal request in flight.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,11 +11,15 @@ use outflow::cache::{
 };
 use proptest::prelude::*;
 
-use super::support::{Ask, memory};
+use super::support::{TestRequest, memory};
 
 fn keys() -> [FlightKey; 2] {
     let cache = memory();
-    let key = |uri| cache.flight_key(&Ask::get(uri).query()).expect("shareable");
+    let key = |uri| {
+        cache
+            .flight_key(&TestRequest::get(uri).query())
+            .expect("shareable")
+    };
     [
         key("https://api.example.com/a"),
         key("https://api.example.com/b"),
@@ -30,31 +34,31 @@ fn lead<T>(flight: FlightRole<T>) -> LeadGuard<T> {
     guard.expect("the lead")
 }
 
-/// Whether its task was woken since it was last polled.
+/// True if its task was woken since the last poll.
 #[derive(Default)]
-struct Woken(AtomicBool);
+struct WakeFlag(AtomicBool);
 
-impl Wake for Woken {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
-/// A follower as a runtime has it: polled once at first, and then only when it was woken.
-struct Task {
+/// A follower as a runtime runs it: polled once at first, then only after a wake-up.
+struct FollowerTask {
     future: FollowFuture<u32>,
-    woken: Arc<Woken>,
+    woken: Arc<WakeFlag>,
 }
 
-impl Task {
+impl FollowerTask {
     fn follow(flight: FlightRole<u32>) -> Self {
         let future = match flight {
             FlightRole::Follow(future) => Some(future),
             _ => None,
         };
         Self {
-            future: future.expect("a follower's seat"),
-            woken: Arc::new(Woken(AtomicBool::new(true))),
+            future: future.expect("a follower"),
+            woken: Arc::new(WakeFlag(AtomicBool::new(true))),
         }
     }
 
@@ -71,11 +75,11 @@ impl Task {
 }
 
 #[test]
-fn followers_get_the_leaders_answer() {
+fn followers_get_the_leaders_response() {
     let (flights, [key, other]) = (SingleFlight::new(), keys());
     let leader = lead(flights.join(key));
-    let mut early = Task::follow(flights.join(key));
-    let mut late = Task::follow(flights.join(key));
+    let mut early = FollowerTask::follow(flights.join(key));
+    let mut late = FollowerTask::follow(flights.join(key));
     assert!(early.run().is_none());
     let apart = lead(flights.join(other));
     leader.share(7);
@@ -84,16 +88,16 @@ fn followers_get_the_leaders_answer() {
         matches!(late.run(), Some(FollowResult::Shared(7))),
         "first polled after the end"
     );
-    assert_eq!(flights.len(), 1, "the other request is under way");
+    assert_eq!(flights.len(), 1, "the other request is in flight");
     drop(apart);
     assert!(flights.is_empty());
 }
 
 #[test]
-fn an_answer_that_is_kept_sends_every_follower_on_its_own_way() {
+fn a_stored_response_releases_every_follower() {
     let (flights, [key, _]) = (SingleFlight::new(), keys());
     let leader = lead(flights.join(key));
-    let mut followers = [(); 3].map(|()| Task::follow(flights.join(key)));
+    let mut followers = [(); 3].map(|()| FollowerTask::follow(flights.join(key)));
     leader.withhold();
     for follower in &mut followers {
         assert!(matches!(follower.run(), Some(FollowResult::Alone)));
@@ -101,25 +105,26 @@ fn an_answer_that_is_kept_sends_every_follower_on_its_own_way() {
     let _next = lead(flights.join(key));
 }
 
-// Before any follower was polled, after the first, after all: one leads, and the others wait for it.
+// Before any follower was polled, after the first, after all: one leads, and the others wait for
+// it.
 #[test]
-fn a_leader_dropped_at_any_point_passes_the_lead_to_one() {
+fn a_leader_dropped_at_any_point_passes_the_lead_to_one_follower() {
     for polled in 0..=3 {
         let (flights, [key, _]) = (SingleFlight::new(), keys());
         let leader = lead(flights.join(key));
-        let mut tasks = [(); 3].map(|()| Task::follow(flights.join(key)));
+        let mut tasks = [(); 3].map(|()| FollowerTask::follow(flights.join(key)));
         for task in tasks.iter_mut().take(polled) {
             assert!(task.run().is_none());
         }
         drop(leader);
-        let results = tasks.each_mut().map(Task::run);
+        let results = tasks.each_mut().map(FollowerTask::run);
         let mut leads = results.into_iter().flatten();
         let Some(FollowResult::Lead(next)) = leads.next() else {
-            panic!("nobody leads, {polled} polled");
+            panic!("no leader, {polled} polled");
         };
         assert!(leads.next().is_none(), "two lead, {polled} polled");
         next.share(1);
-        let shared = tasks.iter_mut().filter_map(Task::run);
+        let shared = tasks.iter_mut().filter_map(FollowerTask::run);
         assert_eq!(
             shared
                 .filter(|got| matches!(got, FollowResult::Shared(1)))
@@ -129,13 +134,13 @@ fn a_leader_dropped_at_any_point_passes_the_lead_to_one() {
     }
 }
 
-// It was woken to lead and is dropped before it looks: the next must be woken in its place.
+// The woken follower is dropped before its poll: the next one must be woken in its place.
 #[test]
-fn a_follower_that_dies_with_the_lead_in_reach_passes_it_on() {
+fn a_dropped_follower_passes_an_offered_lead_on() {
     let (flights, [key, _]) = (SingleFlight::new(), keys());
     let leader = lead(flights.join(key));
-    let mut first = Task::follow(flights.join(key));
-    let mut second = Task::follow(flights.join(key));
+    let mut first = FollowerTask::follow(flights.join(key));
+    let mut second = FollowerTask::follow(flights.join(key));
     assert!(first.run().is_none() && second.run().is_none());
     drop(leader);
     drop(first);
@@ -151,7 +156,7 @@ fn a_follower_that_dies_with_the_lead_in_reach_passes_it_on() {
 fn a_newcomer_takes_a_vacant_lead_at_once() {
     let (flights, [key, _]) = (SingleFlight::new(), keys());
     let leader = lead(flights.join(key));
-    let mut follower = Task::follow(flights.join(key));
+    let mut follower = FollowerTask::follow(flights.join(key));
     assert!(follower.run().is_none());
     drop(leader);
     let newcomer = lead(flights.join(key));
@@ -160,9 +165,9 @@ fn a_newcomer_takes_a_vacant_lead_at_once() {
     assert!(matches!(follower.run(), Some(FollowResult::Shared(5))));
 }
 
-// Two flights and two followers of each: whoever finds no seat goes alone, and blocks nobody.
+// Two flights with two followers each: a further request goes alone and blocks no other.
 #[test]
-fn whoever_finds_no_seat_goes_alone() {
+fn a_request_without_a_follower_slot_goes_alone() {
     let bounds = FlightBounds {
         flights: 1,
         followers: 2,
@@ -170,19 +175,19 @@ fn whoever_finds_no_seat_goes_alone() {
     let (flights, [key, other]) = (SingleFlight::<u32>::with_bounds(bounds), keys());
     let leader = lead(flights.join(key));
     assert!(matches!(flights.join(other), FlightRole::Alone));
-    let seats = [flights.join(key), flights.join(key)];
+    let joined = [flights.join(key), flights.join(key)];
     assert!(matches!(flights.join(key), FlightRole::Alone));
-    drop(seats);
+    drop(joined);
     assert!(
         matches!(flights.join(key), FlightRole::Follow(_)),
-        "a seat that was left is free"
+        "the slot is free again"
     );
     drop(leader);
     assert!(flights.is_empty());
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum FlightStep {
     Join,
     DropLeader,
     DropFollower(usize),
@@ -191,39 +196,39 @@ enum Step {
     Keep,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = FlightStep> {
     prop_oneof![
-        4 => Just(Step::Join),
-        2 => Just(Step::DropLeader),
-        2 => (0..8_usize).prop_map(Step::DropFollower),
-        4 => (0..8_usize).prop_map(Step::Run),
-        1 => Just(Step::Share),
-        1 => Just(Step::Keep),
+        4 => Just(FlightStep::Join),
+        2 => Just(FlightStep::DropLeader),
+        2 => (0..8_usize).prop_map(FlightStep::DropFollower),
+        4 => (0..8_usize).prop_map(FlightStep::Run),
+        1 => Just(FlightStep::Share),
+        1 => Just(FlightStep::Keep),
     ]
 }
 
-/// What a runtime does with followers: those that are woken run, one may lead.
+/// Runs followers as a runtime does: the woken ones run, and one may lead.
 #[derive(Default)]
-struct World {
+struct TestExecutor {
     leader: Option<LeadGuard<u32>>,
-    tasks: Vec<Task>,
+    tasks: Vec<FollowerTask>,
     shared: usize,
     alone: usize,
 }
 
-impl World {
+impl TestExecutor {
     fn join(&mut self, flight: FlightRole<u32>) {
         match flight {
             FlightRole::Lead(guard) => {
                 assert!(self.leader.is_none(), "two lead");
                 self.leader = Some(guard);
             }
-            follow => self.tasks.push(Task::follow(follow)),
+            follow => self.tasks.push(FollowerTask::follow(follow)),
         }
     }
 
     fn run(&mut self, at: usize) {
-        let Some(followed) = self.tasks.get_mut(at).and_then(Task::run) else {
+        let Some(followed) = self.tasks.get_mut(at).and_then(FollowerTask::run) else {
             return;
         };
         self.tasks.remove(at);
@@ -245,32 +250,32 @@ impl World {
 }
 
 proptest! {
-    // Any order of coming, going, looking and ending. Afterwards whoever is woken runs: if anybody
-    // still waits, somebody must lead, or the waiting would have no end.
+    // Any order of joining, leaving, polling and finishing. Afterwards the woken tasks run: if one
+    // still waits, another must lead.
     #[test]
-    fn nobody_waits_without_a_leader(steps in proptest::collection::vec(step(), 0..60)) {
+    fn no_follower_waits_without_a_leader(steps in proptest::collection::vec(step(), 0..60)) {
         let (flights, [key, _]) = (SingleFlight::new(), keys());
-        let mut world = World::default();
+        let mut executor = TestExecutor::default();
         for step in steps {
             match step {
-                Step::Join => world.join(flights.join(key)),
-                Step::DropLeader => drop(world.leader.take()),
-                Step::DropFollower(at) if at < world.tasks.len() => drop(world.tasks.remove(at)),
-                Step::DropFollower(_) => {}
-                Step::Run(at) => world.run(at),
-                Step::Share => if let Some(leader) = world.leader.take() { leader.share(1) },
-                Step::Keep => if let Some(leader) = world.leader.take() { leader.withhold() },
+                FlightStep::Join => executor.join(flights.join(key)),
+                FlightStep::DropLeader => drop(executor.leader.take()),
+                FlightStep::DropFollower(at) if at < executor.tasks.len() => drop(executor.tasks.remove(at)),
+                FlightStep::DropFollower(_) => {}
+                FlightStep::Run(at) => executor.run(at),
+                FlightStep::Share => if let Some(leader) = executor.leader.take() { leader.share(1) },
+                FlightStep::Keep => if let Some(leader) = executor.leader.take() { leader.withhold() },
             }
         }
-        world.run_all();
-        world.run_all();
-        prop_assert!(world.tasks.is_empty() || world.leader.is_some(), "{} wait for nobody", world.tasks.len());
-        if let Some(leader) = world.leader.take() {
-            let waiting = world.tasks.len();
-            let before = world.shared;
+        executor.run_all();
+        executor.run_all();
+        prop_assert!(executor.tasks.is_empty() || executor.leader.is_some(), "{} wait without a leader", executor.tasks.len());
+        if let Some(leader) = executor.leader.take() {
+            let waiting = executor.tasks.len();
+            let before = executor.shared;
             leader.share(2);
-            world.run_all();
-            prop_assert_eq!(world.shared - before, waiting, "everybody who waited was told");
+            executor.run_all();
+            prop_assert_eq!(executor.shared - before, waiting, "each waiting follower got the result");
         }
         prop_assert!(flights.is_empty(), "{} flights are left over", flights.len());
     }

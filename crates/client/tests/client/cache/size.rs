@@ -1,4 +1,4 @@
-//! Caps that hold, whatever comes.
+//! Size limits hold under any input.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use outflow::cache::{Cache, CacheSettings, CacheableResponse, NotStored, StoreDecision};
 
-use super::support::{Ask, at, said, word};
+use super::support::{TestRequest, at, headers_from, lookup};
 
 fn settings(memory: u64) -> CacheSettings {
     CacheSettings {
@@ -15,30 +15,30 @@ fn settings(memory: u64) -> CacheSettings {
     }
 }
 
-/// Offers a body of so many bytes.
-fn offer(cache: &Cache, ask: &Ask, bytes: usize) -> StoreDecision {
-    let headers = said("cache-control: max-age=60");
-    let answer = CacheableResponse {
+/// Offers a body of this many bytes.
+fn offer(cache: &Cache, request: &TestRequest, bytes: usize) -> StoreDecision {
+    let headers = headers_from("cache-control: max-age=60");
+    let response = CacheableResponse {
         status: StatusCode::OK,
         headers: &headers,
         body: Bytes::from(vec![b'x'; bytes]),
         delay: Duration::ZERO,
     };
-    cache.offer(&ask.query(), answer, at(0))
+    cache.offer(&request.query(), response, at(0))
 }
 
-// A million paths, and a cache for about two thousand: what is counted never exceeds the cap, and the
-// list of keys does not grow beside it.
+// A million paths and a cache for about two thousand: the counted size stays within the limit, and
+// the key list does not grow.
 #[test]
-fn memory_stays_flat_at_a_million_paths() {
+fn memory_stays_flat_over_a_million_paths() {
     let most = 1 << 20;
     let cache = Cache::open(settings(most)).expect("a cache");
-    let mut ask = Ask::page();
+    let mut request = TestRequest::page();
     for path in 0..1_000_000_u32 {
-        ask.uri = format!("https://api.example.com/{path}")
+        request.uri = format!("https://api.example.com/{path}")
             .parse()
             .expect("a URI");
-        assert_eq!(offer(&cache, &ask, 10), StoreDecision::Stored);
+        assert_eq!(offer(&cache, &request, 10), StoreDecision::Stored);
         if path % 10_000 == 0 {
             assert!(cache.report().memory <= most, "{:?}", cache.report());
         }
@@ -50,40 +50,44 @@ fn memory_stays_flat_at_a_million_paths() {
     );
     let smallest = u64::try_from(report.entries).expect("few") * 512;
     assert!(smallest <= most, "{report:?}");
-    assert_eq!(word(&cache, &ask, 1), "fresh", "the last one is there");
+    assert_eq!(
+        lookup(&cache, &request, 1),
+        "fresh",
+        "the last one is there"
+    );
 }
 
-// 1 MiB: a sixteenth is 64 KiB, with everything around it.
+// 1 MiB: a sixteenth is 64 KiB, overhead included.
 #[test]
-fn an_answer_that_would_push_out_the_rest_is_not_kept() {
+fn a_response_too_large_for_its_share_is_not_stored() {
     let cache = Cache::open(settings(1 << 20)).expect("a cache");
     let refused = StoreDecision::Not(NotStored::TooLarge);
-    assert_eq!(offer(&cache, &Ask::page(), 1 << 16), refused);
+    assert_eq!(offer(&cache, &TestRequest::page(), 1 << 16), refused);
     assert_eq!(
-        offer(&cache, &Ask::page(), (1 << 16) - 1024),
+        offer(&cache, &TestRequest::page(), (1 << 16) - 1024),
         StoreDecision::Stored
     );
     let large = Cache::open(settings(1 << 30)).expect("a cache");
     assert_eq!(
-        offer(&large, &Ask::page(), 8 << 20),
+        offer(&large, &TestRequest::page(), 8 << 20),
         refused,
         "8 MiB are a download"
     );
     assert_eq!(
-        offer(&large, &Ask::page(), (8 << 20) - 1024),
+        offer(&large, &TestRequest::page(), (8 << 20) - 1024),
         StoreDecision::Stored
     );
 }
 
 #[test]
-fn a_cache_too_small_for_anything_is_refused() {
+fn a_cache_too_small_for_any_response_is_refused() {
     assert!(Cache::open(settings(1024)).is_err());
     assert!(Cache::open(settings(64 << 10)).is_ok());
 }
 
-// 100 answers of one block each into a directory for 32 blocks.
+// 100 responses of one block each into a directory for 32 blocks.
 #[test]
-fn the_directory_never_exceeds_its_cap() {
+fn the_directory_never_exceeds_its_limit() {
     let dir = tempfile::tempdir().expect("a directory");
     let cap = 32 * 4096;
     let open = |disk| {
@@ -95,11 +99,11 @@ fn the_directory_never_exceeds_its_cap() {
         .expect("a cache")
     };
     let cache = open(cap);
-    let page = |n: u32| Ask::get(&format!("https://api.example.com/{n}"));
+    let page = |n: u32| TestRequest::get(&format!("https://api.example.com/{n}"));
     for n in 0..100 {
         assert_eq!(offer(&cache, &page(n), 3000), StoreDecision::Stored);
         cache.flush();
-        let bytes = super::disk::bytes_in(dir.path());
+        let bytes = super::disk::stored_bytes(dir.path());
         assert!(
             cache.report().disk <= cap && bytes <= cap,
             "{n}: {:?}, {bytes}",
@@ -108,18 +112,17 @@ fn the_directory_never_exceeds_its_cap() {
     }
     drop(cache);
     let cache = open(cap);
-    assert_eq!(word(&cache, &page(99), 1), "fresh", "the newest are kept");
-    assert_eq!(word(&cache, &page(0), 1), "missing", "the oldest are not");
+    assert_eq!(lookup(&cache, &page(99), 1), "fresh", "the newest are kept");
+    assert_eq!(lookup(&cache, &page(0), 1), "missing", "the oldest are not");
     drop(cache);
-    // A smaller cap holds from the start.
+    // A lower limit holds from the start.
     let cache = open(cap / 2);
-    assert!(cache.report().disk <= cap / 2 && super::disk::bytes_in(dir.path()) <= cap / 2);
+    assert!(cache.report().disk <= cap / 2 && super::disk::stored_bytes(dir.path()) <= cap / 2);
 }
 
-// Nobody writes: 8 MiB of answers wait for a disk that never comes, and no more than an eighth of the
-// memory does.
+// No writer runs: of 8 MiB of responses, at most an eighth of the memory waits for the disk.
 #[test]
-fn answers_that_nobody_writes_do_not_pile_up() {
+fn unwritten_responses_do_not_pile_up() {
     let dir = tempfile::tempdir().expect("a directory");
     let cache = Cache::open(CacheSettings {
         dir: Some(dir.path().to_owned()),
@@ -127,8 +130,8 @@ fn answers_that_nobody_writes_do_not_pile_up() {
     })
     .expect("a cache");
     for n in 0..800 {
-        let ask = Ask::get(&format!("https://api.example.com/{n}"));
-        assert_eq!(offer(&cache, &ask, 10_000), StoreDecision::Stored);
+        let request = TestRequest::get(&format!("https://api.example.com/{n}"));
+        assert_eq!(offer(&cache, &request, 10_000), StoreDecision::Stored);
     }
     let report = cache.report();
     assert!(report.skipped_writes > 700, "{report:?}");

@@ -1,4 +1,4 @@
-//! A request and an answer in few words. All times are seconds after one instant.
+//! Short notation for a request and a response. All times are seconds after one instant.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use outflow::cache::{
 };
 use outflow::core::WallTime;
 
-/// Tue, 14 Nov 2023 22:13:20 GMT, and so many seconds.
+/// Returns Tue, 14 Nov 2023 22:13:20 GMT plus this many seconds.
 pub(crate) fn at(secs: u64) -> WallTime {
     WallTime::from_unix_secs(1_700_000_000 + secs)
 }
 
-/// A request that can be lent to the cache.
+/// A request that the cache can borrow.
 #[derive(Clone)]
-pub(crate) struct Ask {
+pub(crate) struct TestRequest {
     pub method: Method,
     pub uri: Uri,
     pub headers: HeaderMap,
@@ -26,8 +26,8 @@ pub(crate) struct Ask {
     pub mode: CacheMode,
 }
 
-impl Ask {
-    /// A GET with a key.
+impl TestRequest {
+    /// Builds a GET with a key.
     pub(crate) fn get(uri: &str) -> Self {
         Self {
             method: Method::GET,
@@ -38,7 +38,7 @@ impl Ask {
         }
     }
 
-    /// The usual one.
+    /// Builds the default request.
     pub(crate) fn page() -> Self {
         Self::get("https://api.example.com/page")
     }
@@ -49,7 +49,7 @@ impl Ask {
         self
     }
 
-    pub(crate) fn by(self, credential: Option<&'static [u8]>) -> Self {
+    pub(crate) fn with_credential(self, credential: Option<&'static [u8]>) -> Self {
         Self { credential, ..self }
     }
 
@@ -73,8 +73,8 @@ impl Ask {
     }
 }
 
-/// Headers from `name: value` lines.
-pub(crate) fn said(lines: &str) -> HeaderMap {
+/// Parses headers from `name: value` lines.
+pub(crate) fn headers_from(lines: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':').expect("a colon");
@@ -84,7 +84,7 @@ pub(crate) fn said(lines: &str) -> HeaderMap {
     headers
 }
 
-pub(crate) fn answer<'a>(
+pub(crate) fn response<'a>(
     status: u16,
     headers: &'a HeaderMap,
     body: &'static str,
@@ -97,12 +97,12 @@ pub(crate) fn answer<'a>(
     }
 }
 
-/// A cache in memory.
+/// Opens a cache in memory.
 pub(crate) fn memory() -> Cache {
     Cache::open(CacheSettings::default()).expect("a cache")
 }
 
-/// A cache in a directory.
+/// Opens a cache in a directory.
 pub(crate) fn on_disk(dir: &Path) -> Cache {
     Cache::open(CacheSettings {
         dir: Some(dir.to_owned()),
@@ -112,25 +112,34 @@ pub(crate) fn on_disk(dir: &Path) -> Cache {
 }
 
 /// Offers a 200 at second 0.
-pub(crate) fn offer(cache: &Cache, ask: &Ask, lines: &str, body: &'static str) -> StoreDecision {
-    cache.offer(&ask.query(), answer(200, &said(lines), body), at(0))
+pub(crate) fn offer(
+    cache: &Cache,
+    request: &TestRequest,
+    lines: &str,
+    body: &'static str,
+) -> StoreDecision {
+    cache.offer(
+        &request.query(),
+        response(200, &headers_from(lines), body),
+        at(0),
+    )
 }
 
-/// The fresh answer's body, if there is one.
-pub(crate) fn fresh(cache: &Cache, ask: &Ask, secs: u64) -> Option<Bytes> {
-    match cache.lookup(&ask.query(), at(secs)) {
+/// Returns the fresh response's body, if there is one.
+pub(crate) fn fresh(cache: &Cache, request: &TestRequest, secs: u64) -> Option<Bytes> {
+    match cache.lookup(&request.query(), at(secs)) {
         CacheLookup::Fresh(stored) => Some(stored.body),
         _ => None,
     }
 }
 
-/// The stale answer, what to ask with, and whether it may be given on an error.
+/// Returns the stale response, its validators, and true if it may serve an error.
 pub(crate) fn stale(
     cache: &Cache,
-    ask: &Ask,
+    request: &TestRequest,
     secs: u64,
 ) -> Option<(CachedResponse, HeaderMap, bool)> {
-    match cache.lookup(&ask.query(), at(secs)) {
+    match cache.lookup(&request.query(), at(secs)) {
         CacheLookup::Stale {
             stored,
             revalidate,
@@ -140,9 +149,9 @@ pub(crate) fn stale(
     }
 }
 
-/// What there is, in a word.
-pub(crate) fn word(cache: &Cache, ask: &Ask, secs: u64) -> &'static str {
-    match cache.lookup(&ask.query(), at(secs)) {
+/// Names the lookup's result.
+pub(crate) fn lookup(cache: &Cache, request: &TestRequest, secs: u64) -> &'static str {
+    match cache.lookup(&request.query(), at(secs)) {
         CacheLookup::Fresh(_) => "fresh",
         CacheLookup::Stale { .. } => "stale",
         CacheLookup::Missing => "missing",

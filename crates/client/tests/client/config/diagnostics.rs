@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use outflow::config::{Config, Environment, Source};
 
 /// One case: `=== name`, lines of `env NAME=VALUE`, the text, a line of `---`, the expectation.
-struct Case<'a> {
+struct DiagnosticCase<'a> {
     name: &'a str,
     given: &'a str,
     expected: &'a str,
 }
 
-fn cases(file: &str) -> Vec<Case<'_>> {
+fn cases(file: &str) -> Vec<DiagnosticCase<'_>> {
     let written = file.split("=== ").filter(|case| !case.is_empty());
     let case = |case| {
         let (name, rest) = str::split_once(case, '\n').expect("a name");
         let (given, expected) = rest.split_once("---\n").expect("an expectation");
-        Case {
+        DiagnosticCase {
             name,
             given,
             expected: expected.trim_end(),
@@ -60,7 +60,7 @@ fn every_error_has_exactly_this_message() {
     for file in files() {
         let text = std::fs::read_to_string(&file).expect("readable");
         let mut written = Vec::new();
-        for Case {
+        for DiagnosticCase {
             name,
             given,
             expected,

@@ -56,7 +56,7 @@ fn a_variable_sets_any_key() {
 }
 
 #[test]
-fn variables_alone_can_make_an_api() {
+fn variables_alone_can_define_an_api() {
     let variables = [
         ("OUTFLOW_APIS__FILMS__PRESET", "tmdb"),
         ("OUTFLOW_APIS__FILMS__API_KEY_ENV", "TMDB_KEY"),
@@ -67,9 +67,9 @@ fn variables_alone_can_make_an_api() {
     assert_eq!(rates(&config.apis[0].rules.limits), ["35/s", "50/s"]);
 }
 
-// Names and values of the first program of this kind.
+// Names and values of this program's predecessor.
 #[test]
-fn the_older_operating_variables_still_govern_the_tmdb_preset() {
+fn the_legacy_variables_still_configure_the_tmdb_preset() {
     let older = [
         ("ANIVAULT_RATE_BASE", "30.0"),
         ("ANIVAULT_BUCKET_CAP", "20"),

@@ -126,7 +126,7 @@ fn each_preset_carries_its_source_and_date() {
 }
 
 #[test]
-fn upbit_bans_by_418_and_reads_its_own_header() {
+fn upbit_bans_with_418_and_reads_its_own_header() {
     let rules = api("upbit").rules;
     assert!(rules.dialects.contains(Dialect::Upbit));
     assert!(!rules.dialects.contains(Dialect::XRateLimit));
@@ -144,7 +144,7 @@ fn github_waits_a_minute_after_a_secondary_limit() {
 }
 
 #[test]
-fn a_users_key_replaces_a_presets_and_lists_are_replaced() {
+fn a_users_key_replaces_a_presets_key_and_lists_are_replaced() {
     let text = r#"
         [apis.it]
         preset = "upbit"

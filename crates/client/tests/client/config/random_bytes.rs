@@ -136,7 +136,7 @@ proptest! {
 
 // Deep enough to use up a thread's stack if each level took a frame.
 #[test]
-fn no_depth_exhausts_the_stack() {
+fn deep_nesting_does_not_exhaust_the_stack() {
     let dotted = "a.".repeat(50_000);
     read(&format!("{dotted}a = 1"), &[]);
     read(&format!("[{dotted}a]\nb = 1"), &[]);

@@ -112,7 +112,7 @@ fn no_message_holds_a_key() {
 }
 
 #[test]
-fn a_file_is_read_and_a_missing_or_binary_one_is_an_error() {
+fn a_missing_or_binary_file_is_a_diagnostic() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("outflow.toml");
     let missing = Config::from_file(&path)
@@ -127,7 +127,7 @@ fn a_file_is_read_and_a_missing_or_binary_one_is_an_error() {
 }
 
 #[test]
-fn the_programs_sections_are_ignored_and_an_unknown_section_is_an_error() {
+fn unknown_sections_are_errors_and_the_programs_sections_are_ignored() {
     let shared =
         format!("{STOCK}[server]\nlisten = 7\nunknown = 1\n[admin]\n[bulk]\nlease = true\n");
     let config = read(&shared, &[]).expect("no error");

@@ -62,7 +62,7 @@ fn the_default_limit_applies_only_without_other_limits() {
 }
 
 #[test]
-fn a_limit_is_read_in_each_of_its_forms() {
+fn the_parser_reads_every_form_of_a_limit() {
     let more = r#"
         limits = [
             "10/s",
@@ -158,7 +158,7 @@ fn a_share_of_the_rate_scales_every_limit_of_the_api() {
 }
 
 #[test]
-fn groups_and_routes_are_read_in_their_order() {
+fn groups_and_routes_keep_their_order() {
     let more = r#"
         routes = [
             { methods = ["POST", "DELETE"], path = "/orders/{id}", group = "trading", cost = 3 },
@@ -190,7 +190,7 @@ fn groups_and_routes_are_read_in_their_order() {
 }
 
 #[test]
-fn everything_else_of_an_api_is_read() {
+fn the_parser_reads_every_other_key_of_an_api() {
     let more = r#"
         timeout = "8s"
         connect_timeout = "1s"
@@ -285,7 +285,7 @@ fn default_times_follow_the_written_ones() {
 }
 
 #[test]
-fn every_health_variable_is_read() {
+fn the_parser_reads_every_health_setting() {
     let more = r#"
         health_scope = "group"
         [apis.stock.health]
@@ -370,7 +370,7 @@ fn every_health_variable_is_read() {
 }
 
 #[test]
-fn sections_of_the_whole_client_are_read() {
+fn the_parser_reads_the_client_sections() {
     let text = r#"
         [log]
         format = "json"
@@ -443,7 +443,7 @@ fn a_key_comes_from_a_variable_or_a_file_and_is_sent_as_configured() {
 
 // One byte more than a key may have, and a file without an end.
 #[test]
-fn a_file_that_is_no_key_is_not_read_to_its_end() {
+fn the_parser_stops_reading_a_file_that_is_no_key() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     std::io::Write::write_all(&mut file, &vec![b'k'; 64 * 1024]).expect("writable");
     let config = |path: &std::path::Path| {

@@ -1,4 +1,4 @@
-//! A call dropped wherever it can be dropped, on every path it can take.
+//! Calls dropped at every poll, on every path through the client.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use outflow::{Api, CacheMode, Error, Outflow, Rules};
 use outflow_mock::{Content, MockApi, MockResponse, Script, ScriptMatch, Tls};
 use outflow_testkit::{Background, LinkLatency, PollPoints, Run};
 
-use super::support::{World, in_flight, report};
+use super::support::{TestBed, in_flight, report};
 
 const SECOND: Duration = Duration::from_secs(1);
 const WAY: Duration = Duration::from_millis(5);
 
-/// Three calls a second, as the server's audit will be asked about.
+/// Three calls a second, as checked against the server's audit.
 const MOST: u64 = 3;
 
 fn limited(api: &mut Api) {
@@ -23,8 +23,8 @@ fn limited(api: &mut Api) {
     api.retry.backoff = Backoff::full_jitter(moment, moment).expect("valid");
 }
 
-/// A way through the client: what the server does, what happens before, and the call.
-struct Path {
+/// A path through the client: the server's script, the preparation, and the call.
+struct CallPath {
     name: &'static str,
     script: fn() -> Script,
     link: LinkLatency,
@@ -34,8 +34,8 @@ struct Path {
 
 type AsyncCall = fn(&Outflow) -> std::pin::Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
-fn paths() -> Vec<Path> {
-    let plain = |name, call| Path {
+fn paths() -> Vec<CallPath> {
+    let plain = |name, call| CallPath {
         name,
         script: Script::new,
         link: LinkLatency::from_delay(WAY),
@@ -46,19 +46,23 @@ fn paths() -> Vec<Path> {
     slow.there.bandwidth = std::num::NonZeroU64::new(1_000_000);
     slow.there.segment = std::num::NonZeroUsize::new(8 * 1024);
     vec![
-        plain("connecting, sending and waiting for the head", got),
-        Path {
-            before: |client| (0..MOST).map(|_| beside(client, "/before")).collect(),
-            ..plain("waiting in line", got)
+        plain("connecting, sending and waiting for the head", boxed_call),
+        CallPath {
+            before: |client| {
+                (0..MOST)
+                    .map(|_| background_call(client, "/before"))
+                    .collect()
+            },
+            ..plain("waiting in line", boxed_call)
         },
-        Path {
+        CallPath {
             link: slow,
             ..plain("sending a body", |client| {
                 let call = client.put("strict", "/upload").body(vec![7_u8; 100_000]);
                 Box::pin(async move { call.send().await.map(drop) })
             })
         },
-        Path {
+        CallPath {
             link: slow,
             ..plain("sending a stream", |client| {
                 let body = Full::new(Bytes::from(vec![7_u8; 100_000]));
@@ -66,11 +70,11 @@ fn paths() -> Vec<Path> {
                 Box::pin(async move { call.send().await.map(drop) })
             })
         },
-        Path {
+        CallPath {
             script: dripping,
-            ..plain("reading a body", got)
+            ..plain("reading a body", boxed_call)
         },
-        Path {
+        CallPath {
             script: dripping,
             ..plain("streaming a body", |client| {
                 let call = client.get("strict", "/a");
@@ -83,21 +87,21 @@ fn paths() -> Vec<Path> {
                 })
             })
         },
-        Path {
+        CallPath {
             script: || {
                 Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503))
             },
-            ..plain("between two attempts", got)
+            ..plain("between two attempts", boxed_call)
         },
-        Path {
+        CallPath {
             script: || {
                 Script::new().rule(ScriptMatch::path("/a"), MockResponse::redirect(302, "/b"))
             },
-            ..plain("following a redirect", got)
+            ..plain("following a redirect", boxed_call)
         },
-        Path {
-            before: |client| vec![beside(client, "/a")],
-            ..plain("following an equal call", got)
+        CallPath {
+            before: |client| vec![background_call(client, "/a")],
+            ..plain("following an equal call", boxed_call)
         },
     ]
 }
@@ -113,27 +117,29 @@ fn dripping() -> Script {
     )
 }
 
-fn got(client: &Outflow) -> std::pin::Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> {
+fn boxed_call(
+    client: &Outflow,
+) -> std::pin::Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> {
     let call = client.get("strict", "/a");
     Box::pin(async move { call.send().await.map(drop) })
 }
 
-fn beside(client: &Outflow, path: &str) -> Background<()> {
+fn background_call(client: &Outflow, path: &str) -> Background<()> {
     let call = client.get("strict", path);
     Background::start(async move {
-        call.send().await.expect("nobody drops this one");
+        call.send().await.expect("the test does not drop this call");
     })
 }
 
-/// Drops the call of this path at every point, with the cache or without, and looks at what is left
-/// each time. Answers how many polls it took to finish.
-async fn dropped_everywhere(path: &Path, cache: CacheMode) -> u32 {
+/// Drops the call of this path at every poll, with or without the cache, and checks the remains
+/// each time. Returns the number of polls to completion.
+async fn drop_at_every_poll(path: &CallPath, cache: CacheMode) -> u32 {
     let mut points = PollPoints::new();
     while let Some(point) = points.next_point() {
-        let world = World::new(MockApi::builder().build().expect("valid"), WAY);
-        world.net.set_link(path.link);
-        world.strict.rewrite((path.script)());
-        let client = world.client(|api| {
+        let bed = TestBed::new(MockApi::builder().build().expect("valid"), WAY);
+        bed.net.set_link(path.link);
+        bed.mock.rewrite((path.script)());
+        let client = bed.client(|api| {
             limited(api);
             api.cache = cache;
         });
@@ -146,14 +152,14 @@ async fn dropped_everywhere(path: &Path, cache: CacheMode) -> u32 {
         for other in others {
             other.join().await;
         }
-        left_behind(&world, &client, &format!("{} at {point:?}", path.name)).await;
+        assert_nothing_left(&bed, &client, &format!("{} at {point:?}", path.name)).await;
         points.record(&run);
     }
     points.polls_to_finish().expect("it finished")
 }
 
-/// Nothing is held, what was sent still counts, and what it took comes back.
-async fn left_behind(world: &World, client: &Outflow, what: &str) {
+/// Asserts that nothing is held, that sent attempts still count, and that their quota returns.
+async fn assert_nothing_left(bed: &TestBed, client: &Outflow, what: &str) {
     assert_eq!(
         (in_flight(client), report(client).waiting),
         (0, 0),
@@ -163,9 +169,9 @@ async fn left_behind(world: &World, client: &Outflow, what: &str) {
         let next = client.get("strict", "/next").send().await;
         assert!(next.is_ok(), "{what}: {next:?}");
     }
-    let most = world.strict.audit().most_in_any_window(SECOND);
+    let most = bed.mock.audit().most_in_any_window(SECOND);
     assert!(most <= MOST, "{what}: {most} in a second");
-    // An attempt that was given up may arrive until its timeout of ten seconds.
+    // An abandoned attempt may arrive until its timeout of ten seconds.
     tokio::time::sleep(12 * SECOND).await;
     for _ in 0..MOST {
         let call = client
@@ -181,40 +187,40 @@ async fn left_behind(world: &World, client: &Outflow, what: &str) {
     );
 }
 
-// A path that finished at its first poll would not have been dropped anywhere.
+// A path that finished at its first poll would never have been dropped.
 #[tokio::test(start_paused = true)]
-async fn a_call_dropped_anywhere_leaves_nothing_behind() {
+async fn a_call_dropped_at_any_poll_leaves_nothing_behind() {
     for path in paths() {
-        let polls = dropped_everywhere(&path, CacheMode::Off).await;
+        let polls = drop_at_every_poll(&path, CacheMode::Off).await;
         assert!(polls >= 3, "{}: {polls} polls", path.name);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_with_a_cache_dropped_anywhere_leaves_nothing_behind() {
+async fn a_cached_call_dropped_at_any_poll_leaves_nothing_behind() {
     for path in paths() {
-        let polls = dropped_everywhere(&path, CacheMode::Force(SECOND)).await;
+        let polls = drop_at_every_poll(&path, CacheMode::Force(SECOND)).await;
         assert!(polls >= 2, "{}: {polls} polls", path.name);
     }
 }
 
-// The one who leads is dropped at every point while four follow: another takes over, and all four
-// are answered by one request more at most.
+// The leader is dropped at every poll while four calls follow: another takes over, with at most
+// one more request.
 #[tokio::test(start_paused = true)]
-async fn followers_outlive_whoever_leads() {
+async fn followers_outlive_their_leader() {
     let mut points = PollPoints::new();
     while let Some(point) = points.next_point() {
-        let world = World::new(MockApi::builder().build().expect("valid"), WAY);
-        let client = world.client(|api| api.cache = CacheMode::Force(SECOND));
+        let bed = TestBed::new(MockApi::builder().build().expect("valid"), WAY);
+        let client = bed.client(|api| api.cache = CacheMode::Force(SECOND));
         let others = async {
             tokio::task::yield_now().await;
-            let others: Vec<_> = (0..4).map(|_| beside(&client, "/a")).collect();
+            let others: Vec<_> = (0..4).map(|_| background_call(&client, "/a")).collect();
             for other in others {
                 other.join().await;
             }
         };
-        let (run, ()) = tokio::join!(point.drive(got(&client)), others);
-        assert!(world.strict.audit().count() <= 2, "{point:?}");
+        let (run, ()) = tokio::join!(point.drive(boxed_call(&client)), others);
+        assert!(bed.mock.audit().count() <= 2, "{point:?}");
         assert_eq!(
             (in_flight(&client), report(&client).waiting),
             (0, 0),
@@ -224,18 +230,18 @@ async fn followers_outlive_whoever_leads() {
     }
 }
 
-// In real time, because TLS is spoken over sockets here; nothing is timed.
+// In real time, because TLS runs over sockets here; nothing is timed.
 #[tokio::test]
 async fn a_call_dropped_in_its_handshake_leaves_nothing_behind() {
-    let strict = MockApi::builder().build().expect("valid");
-    let server = strict.listen_tls(Tls::Good).await.expect("a port");
+    let mock = MockApi::builder().build().expect("valid");
+    let server = mock.listen_tls(Tls::Good).await.expect("a port");
     let mut points = PollPoints::new();
     while let Some(point) = points.next_point() {
         let mut api = Api::new("strict", server.url().parse().expect("a URL"));
         api.rules = Rules::unlimited();
         api.trust = outflow::TlsTrust::AnyCertificate;
         let client = Outflow::builder().api(api).build().expect("valid");
-        let run = point.drive(got(&client)).await;
+        let run = point.drive(boxed_call(&client)).await;
         assert_eq!(
             (in_flight(&client), report(&client).waiting),
             (0, 0),

@@ -1,5 +1,5 @@
-//! How long a call may take, whatever it spends its time on. Virtual time is told in milliseconds, so
-//! these are exact to one.
+//! Deadlines cover everything a call spends time on. Virtual time is counted in milliseconds, so
+//! these tests are exact to one.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use outflow::{Rules, WaitMode};
 use outflow_mock::{Fault, Latency, MockApi, MockResponse, Script, ScriptMatch};
 use tokio::time::Instant;
 
-use super::support::{World, in_flight, report};
+use super::support::{TestBed, in_flight, report};
 
 const SECOND: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(1);
 
-fn world(script: Script) -> World {
-    World::near(MockApi::builder().script(script))
+fn test_bed(script: Script) -> TestBed {
+    TestBed::near(MockApi::builder().script(script))
 }
 
 fn within(took: Duration, expected: Duration) -> bool {
     (expected..=expected + 2 * TICK).contains(&took)
 }
 
-// Two seconds in line, and a server that never answers: the caller's three seconds end in the attempt.
+// Two seconds in the queue and a silent server: the caller's three seconds end in the attempt.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_covers_the_wait_and_the_attempt() {
     let script = Script::new().rule(ScriptMatch::path("/slow"), Fault::Hang);
-    let world = world(script);
-    let client = world.client(|api| {
+    let bed = test_bed(script);
+    let client = bed.client(|api| {
         api.rules = Rules::with_limit("1/2s".parse().expect("valid"));
     });
     client.get("strict", "/").send().await.expect("the first");
@@ -39,15 +39,14 @@ async fn a_deadline_covers_the_wait_and_the_attempt() {
     assert_eq!((in_flight(&client), report(&client).waiting), (0, 0));
 }
 
-// Each attempt takes a second and fails, each wait takes one: two and three quarters of a
-// second allow one repetition, which is cut on its way back.
+// Each attempt takes a second and fails, and each delay takes one: 2.75 s allow one retry, which
+// is cut off on its way back.
 #[tokio::test(start_paused = true)]
-async fn a_deadline_covers_repetitions_and_what_lies_between() {
-    let world = world(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
-    world
-        .strict
+async fn a_deadline_covers_retries_and_their_delays() {
+    let bed = test_bed(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
+    bed.mock
         .delay(Latency::Fixed(SECOND / 2), Latency::Fixed(SECOND / 2));
-    let client = world.client(|api| {
+    let client = bed.client(|api| {
         api.retry.count = 10;
         api.retry.backoff = Backoff::added_jitter(SECOND, Duration::ZERO, SECOND).expect("valid");
     });
@@ -58,15 +57,15 @@ async fn a_deadline_covers_repetitions_and_what_lies_between() {
     assert!(took <= SECOND * 11 / 4 + 2 * TICK, "{took:?}");
     let error = ended.expect_err("cut in the second attempt");
     assert!(error.is_timeout(), "{error}");
-    assert_eq!((error.attempts(), world.strict.audit().count()), (2, 2));
+    assert_eq!((error.attempts(), bed.mock.audit().count()), (2, 2));
     assert_eq!(in_flight(&client), 0);
 }
 
-// A wait that would end after the deadline is not begun: the answer is there at once.
+// The client does not start a wait that would end after the deadline: it refuses at once.
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_cannot_be_kept_is_refused_at_once() {
-    let world = world(Script::new());
-    let client = world.client(|api| {
+async fn a_deadline_that_cannot_be_met_is_refused_at_once() {
+    let bed = test_bed(Script::new());
+    let client = bed.client(|api| {
         api.rules = Rules::with_limit("1/min".parse().expect("valid"));
         api.rules.max_wait = 2 * 60 * SECOND;
     });
@@ -83,14 +82,14 @@ async fn a_deadline_that_cannot_be_kept_is_refused_at_once() {
     assert_eq!(began.elapsed(), Duration::ZERO);
     let patient = client.get("strict", "/").send().await.expect("in a minute");
     assert!(patient.waited() >= 59 * SECOND, "{patient:?}");
-    assert_eq!(world.strict.audit().count(), 2);
+    assert_eq!(bed.mock.audit().count(), 2);
 }
 
-// The rules' own patience ends a wait that nobody could foresee: a place that is not given back.
+// `max_wait` ends a wait of unknown length: for a permit that is never returned.
 #[tokio::test(start_paused = true)]
 async fn the_longest_wait_ends_to_the_millisecond() {
-    let world = world(Script::new().rule(ScriptMatch::path("/slow"), Fault::Hang));
-    let client = world.client(|api| {
+    let bed = test_bed(Script::new().rule(ScriptMatch::path("/slow"), Fault::Hang));
+    let client = bed.client(|api| {
         api.rules.health = super::support::health(|health| health.concurrency = 1);
         api.timeouts.attempt = 60 * SECOND;
         api.timeouts.read = 60 * SECOND;
@@ -110,11 +109,11 @@ async fn the_longest_wait_ends_to_the_millisecond() {
     assert!(within(took, 7 * SECOND), "{took:?}");
 }
 
-// Of ten at once two may go: eight are told at once when to come back, and then do.
+// Of ten calls at once two may go: eight are refused at once with a retry time, and then succeed.
 #[tokio::test(start_paused = true)]
-async fn who_does_not_wait_is_told_when_to_come_back() {
-    let world = world(Script::new());
-    let client = world.client(|api| {
+async fn a_call_that_does_not_wait_learns_when_to_retry() {
+    let bed = test_bed(Script::new());
+    let client = bed.client(|api| {
         api.rules = Rules::with_limit("2/s".parse().expect("valid"));
         api.rules.mode = WaitMode::Reject;
     });
@@ -132,5 +131,5 @@ async fn who_does_not_wait_is_told_when_to_come_back() {
     client.get("strict", "/").send().await.expect("its time");
     let waiting = client.get("strict", "/").mode(WaitMode::Wait).send().await;
     assert_eq!(waiting.expect("waits").status(), 200);
-    assert!(world.strict.audit().most_in_any_window(SECOND) <= 2);
+    assert!(bed.mock.audit().most_in_any_window(SECOND) <= 2);
 }

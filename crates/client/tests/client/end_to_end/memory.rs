@@ -1,4 +1,4 @@
-//! What a hundred thousand of anything leave in memory.
+//! Memory after a hundred thousand calls of one kind.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,31 +9,31 @@ use outflow::metrics::{ApiLabels, Metrics};
 use outflow::{Cache, CacheMode, CacheSettings, Outflow, Rules};
 use outflow_mock::{MockApi, MockResponse};
 
-use super::support::{World, report};
+use super::support::{TestBed, report};
 use crate::support::own_process::{MIB, is_alone, resident};
 
-type Waiting = Pin<Box<dyn Future<Output = Result<outflow::Response, outflow::Error>> + Send>>;
+type PendingCall = Pin<Box<dyn Future<Output = Result<outflow::Response, outflow::Error>> + Send>>;
 
-/// So many calls in line behind one that used the limit up.
-fn line(client: &Outflow, count: usize) -> Vec<Waiting> {
+/// Queues this many calls behind one that used the limit up.
+fn queued_calls(client: &Outflow, count: usize) -> Vec<PendingCall> {
     let mut context = Context::from_waker(Waker::noop());
     let waiting = (0..count).map(|_| {
-        let mut call: Waiting = Box::pin(client.get("strict", "/").send());
+        let mut call: PendingCall = Box::pin(client.get("strict", "/").send());
         assert!(call.as_mut().poll(&mut context).is_pending());
         call
     });
     waiting.collect()
 }
 
-// Twice a hundred thousand: the second time needs nothing that the first did not leave. Each may hold
-// 10 KiB, nearly all of which is the future that its caller holds; its place in line is a tenth.
+// Two rounds of a hundred thousand: the second needs no memory beyond the first's remains. Each
+// call may hold 10 KiB, nearly all in its caller's future; its queue entry is a tenth.
 #[tokio::test(start_paused = true)]
-async fn a_hundred_thousand_who_wait_cost_little_and_leave_nothing() {
-    if !is_alone("end_to_end::memory::a_hundred_thousand_who_wait_cost_little_and_leave_nothing") {
+async fn a_hundred_thousand_waiters_cost_little_and_leave_nothing() {
+    if !is_alone("end_to_end::memory::a_hundred_thousand_waiters_cost_little_and_leave_nothing") {
         return;
     }
-    let world = World::near(MockApi::builder());
-    let client = world.client(|api| {
+    let bed = TestBed::near(MockApi::builder());
+    let client = bed.client(|api| {
         api.rules = Rules::with_limit("1/day".parse().expect("valid"));
         api.rules.queue = 200_000;
         api.rules.max_wait = Duration::from_hours(1_000_000 * 24);
@@ -42,7 +42,7 @@ async fn a_hundred_thousand_who_wait_cost_little_and_leave_nothing() {
     let mut peaks = Vec::new();
     let before = resident();
     for _ in 0..2 {
-        let waiting = line(&client, 100_000);
+        let waiting = queued_calls(&client, 100_000);
         assert_eq!(report(&client).waiting, 100_000);
         peaks.push(resident() - before);
         drop(waiting);
@@ -58,16 +58,16 @@ async fn a_hundred_thousand_who_wait_cost_little_and_leave_nothing() {
         .expect("and it goes on");
 }
 
-/// As many calls, each to another path, with everything on that could remember one.
+/// Calls this many different paths, with everything enabled that could remember a path.
 async fn many_paths(count: u64) {
     let page = MockResponse::ok("0123456789".repeat(10)).header("cache-control", "max-age=600");
-    let world = World::near(MockApi::builder().remembering(10).answer("/**", page));
+    let bed = TestBed::near(MockApi::builder().remembering(10).answer("/**", page));
     let settings = CacheSettings {
         memory: MIB,
         ..CacheSettings::default()
     };
     let cache = Cache::open(settings).expect("in memory");
-    let builder = world.builder(|api| {
+    let builder = bed.builder(|api| {
         api.cache = CacheMode::Standard;
     });
     let client = builder.cache(cache).build().expect("valid");
@@ -77,8 +77,12 @@ async fn many_paths(count: u64) {
     let mut marks = Vec::new();
     for number in 0..count {
         let path = format!("/items/{number}?page={number}");
-        let answer = client.get("strict", &path).send().await.expect("an answer");
-        assert_eq!(answer.attempts(), 1);
+        let response = client
+            .get("strict", &path)
+            .send()
+            .await
+            .expect("a response");
+        assert_eq!(response.attempts(), 1);
         if (number + 1) % (count / 4) == 0 {
             marks.push((resident(), metrics.render().lines().count()));
         }
@@ -87,13 +91,13 @@ async fn many_paths(count: u64) {
     let (first, last) = first.zip(last).expect("four marks");
     assert_eq!(first.1, last.1, "no path is a series");
     assert!(last.0 <= first.0 + 8 * MIB, "{marks:?}");
-    assert_eq!(world.strict.totals().seen, count);
+    assert_eq!(bed.mock.totals().seen, count);
 }
 
-// A quarter of these fills a cache of 1 MiB several times over; what grows after it grows for ever.
+// A quarter of these fills a 1 MiB cache several times over; growth after that would never end.
 #[tokio::test(start_paused = true)]
-async fn a_hundred_thousand_paths_are_forgotten() {
-    if !is_alone("end_to_end::memory::a_hundred_thousand_paths_are_forgotten") {
+async fn the_client_forgets_a_hundred_thousand_paths() {
+    if !is_alone("end_to_end::memory::the_client_forgets_a_hundred_thousand_paths") {
         return;
     }
     many_paths(100_000).await;
@@ -101,8 +105,8 @@ async fn a_hundred_thousand_paths_are_forgotten() {
 
 #[ignore = "a million calls take a minute"]
 #[tokio::test(start_paused = true)]
-async fn stress_a_million_paths_are_forgotten() {
-    if !is_alone("end_to_end::memory::stress_a_million_paths_are_forgotten") {
+async fn stress_the_client_forgets_a_million_paths() {
+    if !is_alone("end_to_end::memory::stress_the_client_forgets_a_million_paths") {
         return;
     }
     many_paths(1_000_000).await;

@@ -1,4 +1,4 @@
-//! Nothing may be sent, or nothing comes back: the cache answers, and says so.
+//! Nothing may be sent, or no response arrives: the cache serves, and says so.
 
 use std::time::Duration;
 
@@ -11,43 +11,43 @@ use outflow::{
 use outflow_mock::{Fault, Latency, MockApi, MockResponse, Script, ScriptMatch};
 use outflow_testkit::{Background, FaultProxy};
 
-use super::support::{Load, World};
+use super::support::{CallLoad, TestBed};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-fn keeping(api: &mut Api) {
+fn with_cache(api: &mut Api) {
     api.cache = CacheMode::Standard;
 }
 
-/// A server whose answers are good for a minute.
-fn lasting(control: &str) -> World {
+/// Starts a server whose responses are fresh for a minute.
+fn caching_server(control: &str) -> TestBed {
     let page = MockResponse::ok("\"kept\"").header("cache-control", control);
-    World::near(MockApi::builder().answer("/**", page))
+    TestBed::near(MockApi::builder().answer("/**", page))
 }
 
-fn status(answer: &Response) -> &str {
-    let value = answer.headers().get("cache-status").expect("marked");
+fn status(response: &Response) -> &str {
+    let value = response.headers().get("cache-status").expect("marked");
     value.to_str().expect("text")
 }
 
-fn hold(client: &Outflow, hold: HealthOverride) {
+fn override_health(client: &Outflow, health: HealthOverride) {
     client
         .upstream("strict")
         .expect("there")
-        .force_health(None, hold);
+        .force_health(None, health);
 }
 
-// The kept answer is ten minutes old and was good for one. Every way of asking is tried, a write and
-// an answer that was never kept among them.
+// The stored response is ten minutes old and was fresh for one. The test tries every kind of call,
+// a write and an uncached read among them.
 #[tokio::test(start_paused = true)]
-async fn no_byte_leaves_while_nothing_may_be_sent() {
+async fn no_byte_leaves_while_offline() {
     for held in [HealthOverride::CacheOnly, HealthOverride::Sleep] {
-        let world = lasting("max-age=60");
-        let client = world.client(keeping);
+        let bed = caching_server("max-age=60");
+        let client = bed.client(with_cache);
         client.get("strict", "/a").send().await.expect("kept");
         tokio::time::sleep(10 * MINUTE).await;
-        hold(&client, held);
-        let before = world.net.traffic();
+        override_health(&client, held);
+        let before = bed.net.traffic();
 
         for call in [
             client.get("strict", "/a").send().await,
@@ -58,15 +58,15 @@ async fn no_byte_leaves_while_nothing_may_be_sent() {
                 .send()
                 .await,
         ] {
-            let answer = call.expect("from the cache");
-            assert_eq!(answer.from_cache(), Some(CacheLabel::Stale), "{held:?}");
-            assert_eq!(answer.attempts(), 0);
+            let response = call.expect("from the cache");
+            assert_eq!(response.from_cache(), Some(CacheLabel::Stale), "{held:?}");
+            assert_eq!(response.attempts(), 0);
             assert!(
-                status(&answer).starts_with("outflow; hit; ttl=-5"),
+                status(&response).starts_with("outflow; hit; ttl=-5"),
                 "{}",
-                status(&answer)
+                status(&response)
             );
-            assert_eq!(answer.text().await.expect("text"), "\"kept\"");
+            assert_eq!(response.text().await.expect("text"), "\"kept\"");
         }
         let missed = client.get("strict", "/b").send().await.expect_err("a miss");
         assert!(missed.is_cache_miss(), "{held:?}: {missed}");
@@ -83,111 +83,108 @@ async fn no_byte_leaves_while_nothing_may_be_sent() {
             .expect_err("a write");
         let around = client.get("strict", "/a").cache(CacheDirective::Bypass);
         around.send().await.expect_err("around the cache");
-        let mut load = Load::on(&client);
+        let mut load = CallLoad::on(&client);
         load.run(10, MINUTE).await;
         load.ended().await;
-        assert_eq!(world.net.traffic(), before, "{held:?}");
-        assert_eq!(world.strict.audit().count(), 1);
+        assert_eq!(bed.net.traffic(), before, "{held:?}");
+        assert_eq!(bed.mock.audit().count(), 1);
 
         client
             .upstream("strict")
             .expect("there")
             .release_health(None);
         let again = client.get("strict", "/a").send().await.expect("online");
-        assert!(world.net.traffic() != before, "{again:?}");
+        assert!(bed.net.traffic() != before, "{again:?}");
     }
 }
 
-// The same over a real socket, with a proxy in between that counts.
+// Uses a real socket, with a counting proxy in between.
 #[tokio::test]
 async fn no_packet_leaves_a_real_socket_while_offline() {
     let page = MockResponse::ok("\"kept\"").header("cache-control", "max-age=0, stale-if-error=60");
-    let strict = MockApi::builder().answer("/**", page);
-    let server = strict
-        .build()
-        .expect("valid")
-        .listen()
-        .await
-        .expect("a port");
+    let mock = MockApi::builder().answer("/**", page);
+    let server = mock.build().expect("valid").listen().await.expect("a port");
     let proxy = FaultProxy::start(server.address()).await.expect("a port");
     let url = format!("http://{}", proxy.address());
     let mut api = Api::new("strict", url.parse().expect("a URL"));
-    keeping(&mut api);
+    with_cache(&mut api);
     let client = Outflow::init([api]).expect("valid");
     client.get("strict", "/a").send().await.expect("kept");
     let before = proxy.traffic();
     assert!(before.there > 0);
-    hold(&client, HealthOverride::Sleep);
+    override_health(&client, HealthOverride::Sleep);
     for _ in 0..20 {
-        let answer = client.get("strict", "/a").send().await.expect("kept");
-        assert!(answer.from_cache().is_some());
+        let response = client.get("strict", "/a").send().await.expect("kept");
+        assert!(response.from_cache().is_some());
         client.get("strict", "/b").send().await.expect_err("a miss");
     }
     assert_eq!(proxy.traffic(), before);
 }
 
-// Fifty equal calls within the 10 ms that the first takes; another path and another method go alone.
+// Fifty equal calls within the 10 ms that the first takes; another path and another method go
+// alone.
 #[tokio::test(start_paused = true)]
-async fn equal_calls_at_one_time_are_one_request() {
-    let world = lasting("max-age=60");
-    let client = world.client(keeping);
-    let mut load = Load::on(&client);
+async fn concurrent_equal_calls_send_one_request() {
+    let bed = caching_server("max-age=60");
+    let client = bed.client(with_cache);
+    let mut load = CallLoad::on(&client);
     for _ in 0..50 {
         load.start("/a");
     }
     load.start("/b");
     let ended = load.ended().await;
-    assert!(ended.iter().all(super::support::Ended::is_good));
+    assert!(ended.iter().all(super::support::EndedCall::is_good));
     let coalesced = ended.iter().filter(|call| {
-        let answer = call.result.as_ref().expect("good");
-        answer.from_cache() == Some(CacheLabel::Coalesced)
+        let response = call.result.as_ref().expect("good");
+        response.from_cache() == Some(CacheLabel::Coalesced)
     });
     assert_eq!(coalesced.count(), 49);
-    let audit = world.strict.audit();
+    let audit = bed.mock.audit();
     assert_eq!((audit.attempts("/a"), audit.attempts("/b")), (1, 1));
 }
 
-// Kept for a minute and usable for an hour after that if the server fails; two hours later it is not.
+// Fresh for a minute and usable for an hour after that if the server fails; two hours later it is
+// not.
 #[tokio::test(start_paused = true)]
-async fn in_an_outage_an_old_answer_is_better_than_none() {
+async fn an_outage_serves_a_stale_response_within_its_window() {
     for fault in [None, Some(Fault::ResetBeforeHead), Some(Fault::CutBody)] {
-        let world = lasting("max-age=60, stale-if-error=3600");
-        let client = world.client(keeping);
-        hold(&client, HealthOverride::Normal);
+        let bed = caching_server("max-age=60, stale-if-error=3600");
+        let client = bed.client(with_cache);
+        override_health(&client, HealthOverride::Normal);
         client.get("strict", "/a").send().await.expect("kept");
         tokio::time::sleep(2 * MINUTE).await;
         let script = match fault.clone() {
             None => Script::new().rule(ScriptMatch::always(), MockResponse::status(503)),
             Some(fault) => Script::new().rule(ScriptMatch::always(), fault),
         };
-        world.strict.rewrite(script);
+        bed.mock.rewrite(script);
         let stale = client.get("strict", "/a").send().await.expect("kept");
         assert_eq!(stale.from_cache(), Some(CacheLabel::Stale), "{fault:?}");
         assert_eq!(stale.text().await.expect("text"), "\"kept\"");
         tokio::time::sleep(120 * MINUTE).await;
         match client.get("strict", "/a").send().await {
-            Ok(answer) => assert_eq!(answer.status(), 503, "{fault:?}"),
+            Ok(response) => assert_eq!(response.status(), 503, "{fault:?}"),
             Err(error) => assert!(fault.is_some(), "{error}"),
         }
     }
 }
 
-/// Who the server took a caller to be, as its echo tells.
-async fn seen_as(answer: Result<Response, outflow::Error>) -> String {
-    let answer = answer.expect("an answer");
-    answer.text().await.expect("text")
+/// Returns the caller as the server saw it, from its echo.
+async fn seen_as(response: Result<Response, outflow::Error>) -> String {
+    let response = response.expect("a response");
+    response.text().await.expect("text")
 }
 
-// One cache, one URL, two keys: configured for two clients, and written by two callers of one.
+// One cache, one URL, two keys: configured in two clients, and set by two callers of one.
 #[tokio::test(start_paused = true)]
-async fn nobody_is_given_what_was_kept_for_another_key() {
+async fn no_caller_gets_a_response_stored_for_another_key() {
     let slow = Latency::Fixed(Duration::from_millis(100));
     let echo = MockResponse::echo().header("cache-control", "max-age=600, public");
-    let world = World::near(MockApi::builder().answer("/**", echo));
-    world.strict.delay(slow, slow);
+    let bed = TestBed::near(MockApi::builder().answer("/**", echo));
+    bed.mock.delay(slow, slow);
     let cache = Cache::open(CacheSettings::default()).expect("in memory");
     let keyed = |key: &str| {
-        let builder = world.builder(|api| {
+        let builder = bed.builder(|api| {
             api.cache = CacheMode::Force(10 * MINUTE);
             api.credential = Some(Credential {
                 secret: key.to_owned().into(),
@@ -212,7 +209,7 @@ async fn nobody_is_given_what_was_kept_for_another_key() {
             "{second}"
         );
     }
-    let open = world.client(|api| api.cache = CacheMode::Standard);
+    let open = bed.client(|api| api.cache = CacheMode::Standard);
     let ask = |key: &'static str| {
         let call = open.get("strict", "/mine").header("authorization", key);
         Background::start(call.send())

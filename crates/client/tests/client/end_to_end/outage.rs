@@ -1,4 +1,4 @@
-//! A server that fails altogether, and comes back.
+//! A server that fails completely and recovers.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use outflow::core::{HealthOverride, Share};
 use outflow::{Api, Rules};
 use outflow_mock::{Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
 
-use super::support::{Ended, Load, World, breaker, health};
+use super::support::{CallLoad, EndedCall, TestBed, breaker, health};
 
 const SECOND: Duration = Duration::from_secs(1);
 const WAY: Duration = Duration::from_millis(5);
 
-/// What an outage cost and how it ended.
-struct Story {
+/// Cost and end of an outage.
+struct OutageReport {
     calls: u64,
     attempts: u64,
-    /// Successes after the server was healed, in spans of five seconds from then on.
+    /// Successes after the server recovered, in spans of five seconds.
     good: Vec<usize>,
 }
 
-impl Story {
-    /// The spans until goodput is back for good at 95 % of what is asked.
+impl OutageReport {
+    /// Returns the time until goodput stays at 95 % of the demand.
     fn recovered_after(&self, per_second: u32) -> Duration {
         let full = usize::try_from(5 * per_second).expect("small");
         let poor = |count: &usize| count * 100 < full * 95;
@@ -29,36 +29,39 @@ impl Story {
     }
 }
 
-/// How a server fails, how long, and how long it is watched afterwards.
-struct Plan {
+/// Kind and length of a failure, and the length of the observation afterwards.
+struct OutagePlan {
     per_second: u32,
     failing: Duration,
     watched: Duration,
     act: ScriptedFault,
 }
 
-fn remembering(most: usize) -> MockApi {
+fn server_with_history(most: usize) -> MockApi {
     let builder = MockApi::builder().remembering(most);
     builder.build().expect("valid")
 }
 
-async fn played(plan: Plan, hold: Option<HealthOverride>, adapt: impl FnOnce(&mut Api)) -> Story {
-    let world = World::new(remembering(10), WAY);
-    world
-        .strict
+async fn run_outage(
+    plan: OutagePlan,
+    hold: Option<HealthOverride>,
+    adapt: impl FnOnce(&mut Api),
+) -> OutageReport {
+    let bed = TestBed::new(server_with_history(10), WAY);
+    bed.mock
         .rewrite(Script::new().rule(ScriptMatch::always(), plan.act));
-    let client = world.client(adapt);
+    let client = bed.client(adapt);
     if let Some(hold) = hold {
         client
             .upstream("strict")
             .expect("there")
             .force_health(None, hold);
     }
-    let mut load = Load::on(&client);
+    let mut load = CallLoad::on(&client);
     let calls = load.run(plan.per_second, plan.failing).await;
-    // What was begun during the outage may be repeated a little later and belongs to it.
-    let attempts = world.strict.totals().seen;
-    world.strict.rewrite(Script::new());
+    // A retry of a call from the outage may arrive a little later and belongs to it.
+    let attempts = bed.mock.totals().seen;
+    bed.mock.rewrite(Script::new());
     load.run(plan.per_second, plan.watched).await;
     let ended = load.ended().await;
     let spans = usize::try_from(plan.watched.as_secs() / 5).expect("small");
@@ -69,16 +72,16 @@ async fn played(plan: Plan, hold: Option<HealthOverride>, adapt: impl FnOnce(&mu
             *span += 1;
         }
     }
-    Story {
+    OutageReport {
         calls,
         attempts,
         good,
     }
 }
 
-/// Two hundred calls a second for ten minutes, all of them failing like this.
-fn ten_minutes(act: impl Into<ScriptedFault>) -> Plan {
-    Plan {
+/// Plans two hundred failing calls a second for ten minutes.
+fn ten_minutes(act: impl Into<ScriptedFault>) -> OutagePlan {
+    OutagePlan {
         per_second: 200,
         failing: 600 * SECOND,
         watched: 60 * SECOND,
@@ -86,19 +89,19 @@ fn ten_minutes(act: impl Into<ScriptedFault>) -> Plan {
     }
 }
 
-/// Room enough in flight that nothing but the rules of repetition protects the server.
-fn roomy(api: &mut Api) {
+/// Allows ample concurrency, so that only the retry rules protect the server.
+fn wide_concurrency(api: &mut Api) {
     api.rules.health = health(|settings| settings.concurrency = 100);
 }
 
-// 200 calls a second for 600 s may cost 1.2 × 120,000 + 10 × 600 = 150,000 attempts, and do cost more
-// than one each: that repetitions were made at all is part of the law.
+// 200 calls a second for 600 s may cost 1.2 × 120,000 + 10 × 600 = 150,000 attempts. They must
+// cost more than one each, so that retries happen at all.
 #[tokio::test(start_paused = true)]
-async fn an_outage_of_answers_is_not_multiplied_by_repetitions() {
-    let story = played(
+async fn retries_do_not_multiply_an_outage_of_responses() {
+    let story = run_outage(
         ten_minutes(MockResponse::status(503)),
         Some(HealthOverride::Normal),
-        roomy,
+        wide_concurrency,
     )
     .await;
     let most = story.calls + story.calls / 5 + 10 * 600;
@@ -112,9 +115,9 @@ async fn an_outage_of_answers_is_not_multiplied_by_repetitions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_of_connections_is_not_multiplied_by_repetitions() {
+async fn retries_do_not_multiply_an_outage_of_connections() {
     let plan = ten_minutes(Fault::ResetBeforeHead);
-    let story = played(plan, Some(HealthOverride::Normal), roomy).await;
+    let story = run_outage(plan, Some(HealthOverride::Normal), wide_concurrency).await;
     let most = story.calls + story.calls / 5 + 10 * 600;
     assert!(story.attempts <= most, "{} > {most}", story.attempts);
     assert!(story.attempts > story.calls, "{}", story.attempts);
@@ -125,11 +128,11 @@ async fn an_outage_of_connections_is_not_multiplied_by_repetitions() {
     );
 }
 
-// The limit has room for twice the demand: after a recovery it begins at a half. A circuit that opens
-// for 20 s lets three probes and what was under way through each time.
+// The limit allows twice the demand, because recovery begins at a half. A circuit that opens for
+// 20 s admits three probes and the attempts in flight each time.
 #[tokio::test(start_paused = true)]
 async fn a_circuit_breaker_spares_the_server_and_recovers_within_thirty_seconds() {
-    let story = played(ten_minutes(MockResponse::status(503)), None, |api| {
+    let story = run_outage(ten_minutes(MockResponse::status(503)), None, |api| {
         api.rules = Rules::with_limit("500/s".parse().expect("valid"));
         api.rules.health = breaker(|settings| {
             settings.concurrency = 100;
@@ -146,17 +149,17 @@ async fn a_circuit_breaker_spares_the_server_and_recovers_within_thirty_seconds(
     );
 }
 
-// The usual machine slows down, sleeps longer each time and ends in CacheOnly, which it leaves on a
-// period of a quarter of an hour: so late is the recovery at most, and so rare are the attempts.
+// The default machine slows down, sleeps longer each time and ends in CacheOnly, which it leaves
+// every quarter of an hour. That bounds the recovery and the attempts.
 #[tokio::test(start_paused = true)]
-async fn the_usual_machine_spares_the_server_and_comes_back_by_itself() {
-    let plan = Plan {
+async fn the_default_machine_spares_the_server_and_recovers_by_itself() {
+    let plan = OutagePlan {
         per_second: 20,
         failing: 600 * SECOND,
         watched: 1_200 * SECOND,
         act: MockResponse::status(503).into(),
     };
-    let story = played(plan, None, |api| {
+    let story = run_outage(plan, None, |api| {
         api.rules = Rules::with_limit("50/s".parse().expect("valid"));
     })
     .await;
@@ -165,27 +168,27 @@ async fn the_usual_machine_spares_the_server_and_comes_back_by_itself() {
     assert!(back <= 920 * SECOND, "{back:?}");
 }
 
-// Repetitions would make 200 calls a second 240 or more; with every attempt counted no window of a
-// second ever has more than the 210 that are allowed.
+// Retries would make 200 calls a second 240 or more. With every attempt counted, no window of a
+// second exceeds the 210 allowed.
 #[tokio::test(start_paused = true)]
-async fn every_repetition_is_counted_by_the_limit() {
-    let strict = MockApi::builder().build().expect("valid");
-    let world = World::new(strict, WAY);
+async fn the_limit_counts_every_retry() {
+    let mock = MockApi::builder().build().expect("valid");
+    let bed = TestBed::new(mock, WAY);
     let failing = Script::new().rule(ScriptMatch::always(), MockResponse::status(503));
-    world.strict.rewrite(failing);
-    let client = world.client(|api| {
+    bed.mock.rewrite(failing);
+    let client = bed.client(|api| {
         api.rules = Rules::with_limit("210/s".parse().expect("valid"));
-        roomy(api);
+        wide_concurrency(api);
         api.retry.budget.share = Share::percent(100);
     });
     let upstream = client.upstream("strict").expect("there");
     upstream.force_health(None, HealthOverride::Normal);
-    let mut load = Load::on(&client);
+    let mut load = CallLoad::on(&client);
     load.run(200, 20 * SECOND).await;
     let ended = load.ended().await;
-    let audit = world.strict.audit();
-    let attempts = |call: &Ended| match &call.result {
-        Ok(answer) => answer.attempts(),
+    let audit = bed.mock.audit();
+    let attempts = |call: &EndedCall| match &call.result {
+        Ok(response) => response.attempts(),
         Err(error) => error.attempts(),
     };
     let attempts: u32 = ended.iter().map(attempts).sum();

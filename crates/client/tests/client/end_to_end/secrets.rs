@@ -1,5 +1,5 @@
-//! One secret in every place that can hold one, every way in which a call can fail, and everything
-//! that writes: it is found in none of it.
+//! One secret in every place that can hold one, every way a call can fail, and every output: no
+//! output contains it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,18 +17,17 @@ use outflow_mock::{
 };
 use outflow_testkit::EventRecorder;
 
-/// Looks different in a query, in JSON and in base64. No part of it is hexadecimal, as the numbers of
-/// calls are.
+/// Differs in a query, in JSON and in base64. No part is hexadecimal, because call ids are.
 const CANARY: &str = "c4nary/7z3q+\"x\"";
 
-/// Every form in which it could stand somewhere.
+/// Returns every encoding of the secret.
 fn forms() -> Vec<String> {
     let mut forms = vec![
         "c4nary".to_owned(),
         "7z3q".to_owned(),
         "c4nary%2F7z3q".to_owned(),
     ];
-    // Three alignments: whatever stands before it, one of these is inside.
+    // Three alignments: one of them matches after any prefix.
     for before in ["", "u", "us", "use", "user:"] {
         let text = base64(format!("{before}{CANARY}").as_bytes());
         forms.push(text[8..16].to_owned());
@@ -54,18 +53,18 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The first form that is in a text.
+/// Returns the first encoding found in a text.
 fn leaked(text: &str) -> Option<String> {
     forms()
         .into_iter()
         .find(|form| text.contains(form.as_str()))
 }
 
-/// Whatever `tracing` is told, by anybody.
+/// Everything that `tracing` receives, from any crate.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<u8>>>);
+struct TraceCapture(Arc<Mutex<Vec<u8>>>);
 
-impl std::io::Write for Told {
+impl std::io::Write for TraceCapture {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().expect("no panic").extend_from_slice(bytes);
         Ok(bytes.len())
@@ -76,13 +75,13 @@ impl std::io::Write for Told {
     }
 }
 
-impl Told {
+impl TraceCapture {
     /// Listens on this thread until the guard is dropped.
     fn listening(&self) -> tracing::subscriber::DefaultGuard {
-        let told = self.clone();
+        let capture = self.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::TRACE)
-            .with_writer(move || told.clone());
+            .with_writer(move || capture.clone());
         tracing::subscriber::set_default(subscriber.finish())
     }
 
@@ -91,14 +90,14 @@ impl Told {
     }
 }
 
-/// All that a directory holds, names included.
-fn everything(dir: &Path) -> String {
+/// Returns everything in a directory, names included.
+fn directory_text(dir: &Path) -> String {
     let mut text = String::new();
     for entry in std::fs::read_dir(dir).expect("a directory") {
         let path = entry.expect("an entry").path();
         writeln!(text, "{}", path.display()).expect("a string");
         if path.is_dir() {
-            text += &everything(&path);
+            text += &directory_text(&path);
         } else {
             text += &String::from_utf8_lossy(&std::fs::read(&path).expect("a file"));
         }
@@ -106,8 +105,8 @@ fn everything(dir: &Path) -> String {
     text
 }
 
-/// An API that is given the secret as its key, and little patience.
-fn keyed(url: &str, place: CredentialPlacement) -> Api {
+/// Configures an API with the secret as its key, and short timeouts.
+fn api_with_key(url: &str, place: CredentialPlacement) -> Api {
     let mut api = Api::new("strict", url.parse().expect("a URL"));
     api.rules = Rules::unlimited();
     api.credential = Some(Credential {
@@ -125,8 +124,8 @@ fn keyed(url: &str, place: CredentialPlacement) -> Api {
     api
 }
 
-/// A client that writes whatever can be written into this directory.
-fn telling_all(api: Api, format: LogFormat, dir: &Path) -> Outflow {
+/// Builds a client that writes every output into this directory.
+fn logging_client(api: Api, format: LogFormat, dir: &Path) -> Outflow {
     let mut config: Config = [api].into();
     config.log.format = format;
     config.log.level = LogLevel::Trace;
@@ -137,12 +136,12 @@ fn telling_all(api: Api, format: LogFormat, dir: &Path) -> Outflow {
     Outflow::init(config).expect("valid")
 }
 
-/// Makes calls with the secret in every place, and tells all that they leave behind.
+/// Makes calls with the secret in every place, and returns all their traces.
 async fn traces(api: Api, format: LogFormat) -> String {
     let dir = tempfile::tempdir().expect("a directory");
-    let told = Told::default();
-    let listening = told.listening();
-    let client = telling_all(api.clone(), format, dir.path());
+    let capture = TraceCapture::default();
+    let listening = capture.listening();
+    let client = logging_client(api.clone(), format, dir.path());
     let heard = EventRecorder::subscribed_to(client.events());
     let mut text = format!("{client:?}");
     text += &calls(&client).await;
@@ -157,11 +156,11 @@ async fn traces(api: Api, format: LogFormat) -> String {
     assert!(client.close(Duration::from_secs(5)).await);
     drop(client);
     drop(listening);
-    text + &told.text() + &everything(dir.path())
+    text + &capture.text() + &directory_text(dir.path())
 }
 
-/// Another key, and two reloads that are refused: a key that no header can hold, and a name that is there
-/// twice.
+/// Reloads with another key, and twice with a refused configuration: an invalid header value, and
+/// a duplicate name.
 fn reloads(client: &Outflow, api: &Api) -> String {
     let with_key = |secret: String| {
         let place = api.credential.as_ref().map(|known| known.place.clone());
@@ -229,11 +228,11 @@ async fn calls(client: &Outflow) -> String {
     ] {
         text += &match ended {
             Err(error) => chain(&error),
-            Ok(answer) => {
-                let printed = format!("{answer:?}");
-                let decoded = match answer.error_for_status() {
+            Ok(response) => {
+                let printed = format!("{response:?}");
+                let decoded = match response.error_for_status() {
                     Err(error) => chain(&error),
-                    Ok(answer) => answer
+                    Ok(response) => response
                         .json::<Vec<u8>>()
                         .await
                         .err()
@@ -256,19 +255,19 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Every way in which a server can disappoint.
-fn acts() -> Vec<ScriptedFault> {
-    let mut acts: Vec<ScriptedFault> = [200, 204, 401, 403, 418, 429, 500, 503]
+/// Returns every way in which a server can fail.
+fn server_faults() -> Vec<ScriptedFault> {
+    let mut server_faults: Vec<ScriptedFault> = [200, 204, 401, 403, 418, 429, 500, 503]
         .into_iter()
         .map(|status| ScriptedFault::from(MockResponse::status(status)))
         .collect();
-    acts.push(MockResponse::bad_json().into());
-    acts.push(MockResponse::ok("").content(Content::Zeros(100_000)).into());
-    acts.push(MockResponse::redirect(302, "").into());
-    acts.push(MockResponse::redirect(302, "ftp://elsewhere.invalid/").into());
-    acts.push(MockResponse::redirect(302, "http://elsewhere.invalid/").into());
-    acts.push(ThrottleResponse::new(429, Duration::from_hours(1)).into());
-    acts.extend(
+    server_faults.push(MockResponse::bad_json().into());
+    server_faults.push(MockResponse::ok("").content(Content::Zeros(100_000)).into());
+    server_faults.push(MockResponse::redirect(302, "").into());
+    server_faults.push(MockResponse::redirect(302, "ftp://elsewhere.invalid/").into());
+    server_faults.push(MockResponse::redirect(302, "http://elsewhere.invalid/").into());
+    server_faults.push(ThrottleResponse::new(429, Duration::from_hours(1)).into());
+    server_faults.extend(
         [
             Fault::ResetUnread,
             Fault::ResetBeforeHead,
@@ -283,10 +282,10 @@ fn acts() -> Vec<ScriptedFault> {
         ]
         .map(ScriptedFault::from),
     );
-    acts
+    server_faults
 }
 
-fn places() -> [CredentialPlacement; 3] {
+fn credential_places() -> [CredentialPlacement; 3] {
     let header = http::HeaderName::from_static("x-api-key");
     [
         CredentialPlacement::Bearer,
@@ -296,7 +295,7 @@ fn places() -> [CredentialPlacement; 3] {
 }
 
 fn assert_silent(text: &str, what: &str) {
-    assert!(text.contains("Finished"), "{what}: something was told");
+    assert!(text.contains("Finished"), "{what}: events were recorded");
     let form = leaked(text);
     let at = form.as_ref().and_then(|form| text.find(form.as_str()));
     let around = at.map(|at| {
@@ -311,47 +310,50 @@ fn assert_silent(text: &str, what: &str) {
 }
 
 #[tokio::test]
-async fn a_secret_is_written_nowhere_whatever_the_server_does() {
-    for (index, act) in acts().into_iter().enumerate() {
+async fn no_output_contains_a_secret_for_any_server_behaviour() {
+    for (index, act) in server_faults().into_iter().enumerate() {
         let script = Script::new().rule(ScriptMatch::always(), act.clone());
-        let strict = MockApi::builder().script(script).build().expect("valid");
-        let server = strict.listen().await.expect("a port");
+        let mock = MockApi::builder().script(script).build().expect("valid");
+        let server = mock.listen().await.expect("a port");
         let format = [LogFormat::Logfmt, LogFormat::Json][index % 2];
-        let api = keyed(&server.url(), places()[index % 3].clone());
+        let api = api_with_key(&server.url(), credential_places()[index % 3].clone());
         assert_silent(&traces(api, format).await, &format!("{act:?}"));
     }
 }
 
-/// A server behind TLS, of which each sort disappoints in another way.
-async fn secured(tls: Tls) -> Server {
-    let strict = MockApi::builder().build().expect("valid");
-    strict.listen_tls(tls).await.expect("a port")
+/// Starts a TLS server; each kind fails in its own way.
+async fn tls_server(tls: Tls) -> Server {
+    let mock = MockApi::builder().build().expect("valid");
+    mock.listen_tls(tls).await.expect("a port")
 }
 
 #[tokio::test]
-async fn a_secret_is_written_nowhere_when_nothing_is_reached() {
-    let good = secured(Tls::Good).await;
-    let (expired, cut) = (secured(Tls::Expired).await, secured(Tls::CloseMidway).await);
-    let gone = secured(Tls::Good).await.url();
+async fn no_output_contains_a_secret_when_no_server_is_reached() {
+    let good = tls_server(Tls::Good).await;
+    let (expired, cut) = (
+        tls_server(Tls::Expired).await,
+        tls_server(Tls::CloseMidway).await,
+    );
+    let gone = tls_server(Tls::Good).await.url();
     let mut apis = vec![
-        keyed(&gone, CredentialPlacement::Bearer),
-        keyed(
+        api_with_key(&gone, CredentialPlacement::Bearer),
+        api_with_key(
             "http://localhost:1",
             CredentialPlacement::Query("key".into()),
         ),
     ];
     for server in [&good, &expired, &cut] {
-        apis.push(keyed(
+        apis.push(api_with_key(
             &server.url(),
             CredentialPlacement::Query("key".into()),
         ));
     }
-    let mut trusting = keyed(&good.url(), CredentialPlacement::Bearer);
+    let mut trusting = api_with_key(&good.url(), CredentialPlacement::Bearer);
     trusting.trust = outflow::TlsTrust::AnyCertificate;
     apis.push(trusting.clone());
     trusting.rules = Rules::with_limit("1/day".parse().expect("valid"));
     apis.push(trusting.clone());
-    let mut private = keyed(
+    let mut private = api_with_key(
         "http://localtest.invalid",
         CredentialPlacement::Query("key".into()),
     );
@@ -360,7 +362,7 @@ async fn a_secret_is_written_nowhere_when_nothing_is_reached() {
     apis.push(private);
     for (index, mut api) in apis.into_iter().enumerate() {
         if api.trust == outflow::TlsTrust::System && api.base_url.to_string().starts_with("https") {
-            // A machine that trusts nobody would refuse to begin.
+            // A machine without trusted roots would refuse to start.
             let file = tempfile::NamedTempFile::new().expect("a file");
             std::fs::write(file.path(), good.ca_pem().expect("TLS")).expect("written");
             api.trust = outflow::TlsTrust::File(file.path().to_owned());
@@ -374,7 +376,7 @@ async fn a_secret_is_written_nowhere_when_nothing_is_reached() {
 }
 
 #[test]
-fn a_secret_in_a_url_is_not_in_what_is_said_about_it() {
+fn no_message_contains_a_secret_from_a_url() {
     for url in [
         format!("http://user:{CANARY}@example.com"),
         "http://user:c4nary@example.com".to_owned(),
@@ -385,7 +387,7 @@ fn a_secret_in_a_url_is_not_in_what_is_said_about_it() {
         match url.parse::<outflow::BaseUrl>() {
             Err(error) => assert_eq!(leaked(&chain(&error)), None, "{url}"),
             Ok(url) => {
-                let mut api = keyed("http://localhost", CredentialPlacement::Bearer);
+                let mut api = api_with_key("http://localhost", CredentialPlacement::Bearer);
                 api.proxy = Proxy::Url(url.clone());
                 assert_eq!(leaked(&format!("{url} {url:?} {api:?}")), None);
             }
@@ -393,13 +395,13 @@ fn a_secret_in_a_url_is_not_in_what_is_said_about_it() {
     }
 }
 
-// The same search over the same traces finds each form as soon as one is there: planted in a header
-// name that is told, in a file of the cache's directory, and in a line of another library.
+// The search finds each encoding planted in a logged header name, in a cache file, and in another
+// library's line.
 #[tokio::test]
-async fn the_search_finds_what_is_planted() {
-    let strict = MockApi::builder().build().expect("valid");
-    let server = strict.listen().await.expect("a port");
-    let api = keyed(&server.url(), CredentialPlacement::Bearer);
+async fn the_search_finds_planted_secrets() {
+    let mock = MockApi::builder().build().expect("valid");
+    let server = mock.listen().await.expect("a port");
+    let api = api_with_key(&server.url(), CredentialPlacement::Bearer);
     let text = traces(api.clone(), LogFormat::Logfmt).await;
     assert_eq!(leaked(&text), None);
     for part in [
@@ -418,14 +420,14 @@ async fn the_search_finds_what_is_planted() {
             "{planted}"
         );
     }
-    let told = Told::default();
+    let capture = TraceCapture::default();
     {
-        let _listening = told.listening();
+        let _listening = capture.listening();
         tracing::trace!(header = CANARY, "a line of another library");
     }
-    assert!(leaked(&told.text()).is_some());
+    assert!(leaked(&capture.text()).is_some());
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::create_dir(dir.path().join("deep")).expect("made");
     std::fs::write(dir.path().join("deep/file"), CANARY).expect("written");
-    assert!(leaked(&everything(dir.path())).is_some());
+    assert!(leaked(&directory_text(dir.path())).is_some());
 }

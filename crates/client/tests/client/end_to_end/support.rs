@@ -1,4 +1,4 @@
-//! A strict API, a network in memory and clients between which only virtual time passes.
+//! A mock API, an in-memory network and clients that run in virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,41 +10,41 @@ use outflow_testkit::{Background, LinkLatency, VirtualNet, VirtualTime};
 use tokio::time::Instant;
 
 /// A server at the other end of a network.
-pub(crate) struct World {
-    pub(crate) strict: MockApi,
+pub(crate) struct TestBed {
+    pub(crate) mock: MockApi,
     pub(crate) net: VirtualNet,
     server: Arc<Server>,
     _accepting: Background<()>,
 }
 
-impl World {
-    /// A network on which every byte takes so long.
-    pub(crate) fn new(strict: MockApi, way: Duration) -> Self {
-        let net = VirtualNet::new(1, LinkLatency::from_delay(way));
-        let server = Arc::new(strict.in_memory());
-        let (door, serving) = (net.clone(), Arc::clone(&server));
+impl TestBed {
+    /// Connects a server over a network with this latency.
+    pub(crate) fn new(mock: MockApi, latency: Duration) -> Self {
+        let net = VirtualNet::new(1, LinkLatency::from_delay(latency));
+        let server = Arc::new(mock.in_memory());
+        let (listener, serving) = (net.clone(), Arc::clone(&server));
         let accepting = Background::start(async move {
             loop {
-                serving.serve_stream(door.accept().await);
+                serving.serve_stream(listener.accept().await);
             }
         });
         Self {
-            strict,
+            mock,
             net,
             server,
             _accepting: accepting,
         }
     }
 
-    /// A server five milliseconds away each way. The way is the server's own, so that its audit knows
-    /// what crossed what.
-    pub(crate) fn near(strict: outflow_mock::Builder) -> Self {
+    /// Connects a server five milliseconds away each way. The latency is the server's own, so that
+    /// its audit knows the crossing requests.
+    pub(crate) fn near(mock: outflow_mock::Builder) -> Self {
         let way = Latency::Fixed(Duration::from_millis(5));
-        let strict = strict.delay(way, way).build().expect("valid");
-        Self::new(strict, Duration::ZERO)
+        let mock = mock.delay(way, way).build().expect("valid");
+        Self::new(mock, Duration::ZERO)
     }
 
-    /// The API as this client knows it: no limit, and whatever is changed.
+    /// Returns the API as this client knows it: without limits, adapted by the test.
     pub(crate) fn api(&self, adapt: impl FnOnce(&mut Api)) -> Api {
         let mut api = Api::new("strict", self.server.url().parse().expect("a URL"));
         api.rules = Rules::unlimited();
@@ -52,7 +52,7 @@ impl World {
         api
     }
 
-    /// A client that reaches the server over the network and nothing else.
+    /// Builds a client that reaches the server only over this network.
     pub(crate) fn builder(&self, adapt: impl FnOnce(&mut Api)) -> OutflowBuilder {
         let net = self.net.clone();
         Outflow::builder()
@@ -72,12 +72,12 @@ impl World {
     }
 }
 
-/// The usual machine with something changed.
+/// Adapts the default health machine.
 pub(crate) fn health(adapt: impl FnOnce(&mut HealthSettings)) -> HealthConfig {
     changed(HealthSettings::ADAPTIVE, adapt)
 }
 
-/// The plain circuit breaker with something changed.
+/// Adapts the plain circuit breaker.
 pub(crate) fn breaker(adapt: impl FnOnce(&mut HealthSettings)) -> HealthConfig {
     changed(HealthSettings::BREAKER, adapt)
 }
@@ -87,7 +87,7 @@ fn changed(mut settings: HealthSettings, adapt: impl FnOnce(&mut HealthSettings)
     HealthConfig::new(settings).expect("valid")
 }
 
-/// How the one API of a client stands.
+/// Returns the report of a client's only API.
 pub(crate) fn report(client: &Outflow) -> UpstreamReport {
     client.upstream("strict").expect("there").report()
 }
@@ -97,17 +97,17 @@ pub(crate) fn in_flight(client: &Outflow) -> u32 {
     report.health.iter().map(|health| health.in_flight).sum()
 }
 
-/// A call that ended, by the instants at which it began and ended.
+/// A finished call, with the instants of its start and end.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedCall {
     pub(crate) began: Duration,
     pub(crate) over: Duration,
     pub(crate) result: Result<Response, outflow::Error>,
 }
 
-impl Ended {
+impl EndedCall {
     pub(crate) fn is_good(&self) -> bool {
-        matches!(&self.result, Ok(answer) if answer.status().is_success())
+        matches!(&self.result, Ok(response) if response.status().is_success())
     }
 
     pub(crate) fn took(&self) -> Duration {
@@ -115,14 +115,14 @@ impl Ended {
     }
 }
 
-/// Calls that begin at an even pace, whatever becomes of those before them.
-pub(crate) struct Load {
+/// Calls that start at an even pace, independent of earlier results.
+pub(crate) struct CallLoad {
     client: Outflow,
     origin: Instant,
-    calls: Vec<Background<Ended>>,
+    calls: Vec<Background<EndedCall>>,
 }
 
-impl Load {
+impl CallLoad {
     pub(crate) fn on(client: &Outflow) -> Self {
         Self {
             client: client.clone(),
@@ -131,7 +131,7 @@ impl Load {
         }
     }
 
-    /// So many calls a second for so long.
+    /// Starts this many calls a second for a span, and returns their number.
     pub(crate) async fn run(&mut self, per_second: u32, span: Duration) -> u64 {
         let (began, gap) = (Instant::now(), Duration::from_secs(1) / per_second);
         let mut started = 0;
@@ -143,7 +143,7 @@ impl Load {
         u64::from(started)
     }
 
-    /// One call, now.
+    /// Starts one call now.
     pub(crate) fn start(&mut self, path: &str) {
         let call = self.client.get("strict", path);
         let origin = self.origin;
@@ -151,7 +151,7 @@ impl Load {
             let began = origin.elapsed();
             let result = call.send().await;
             let over = origin.elapsed();
-            Ended {
+            EndedCall {
                 began,
                 over,
                 result,
@@ -159,8 +159,8 @@ impl Load {
         }));
     }
 
-    /// All of them, in the order in which they began.
-    pub(crate) async fn ended(self) -> Vec<Ended> {
+    /// Returns all results, in the order of their starts.
+    pub(crate) async fn ended(self) -> Vec<EndedCall> {
         let mut ended = Vec::with_capacity(self.calls.len());
         for call in self.calls {
             ended.push(call.join().await);

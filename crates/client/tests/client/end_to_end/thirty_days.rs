@@ -1,4 +1,4 @@
-//! Thirty days of a client with everything on, before an API that has bad hours, in seconds.
+//! Thirty days of a client with every feature enabled, against an API with bad hours, in seconds.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use outflow_testkit::{Background, VirtualTime};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
-use super::support::{World, in_flight, report};
+use super::support::{TestBed, in_flight, report};
 use crate::support::own_process::{MIB, is_alone, resident};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,8 +24,8 @@ fn rate(text: &str) -> Rate {
     text.parse().expect("valid")
 }
 
-/// How an hour goes: most are well, and no two neighbours are alike.
-fn weather(hour: u64) -> Script {
+/// Scripts an hour: most are good, and no two neighbours are alike.
+fn hour_script(hour: u64) -> Script {
     let some = |percent, act: ScriptedFault| {
         Script::new().rule(
             ScriptMatch::always().by_chance(Share::percent(percent), hour),
@@ -45,7 +45,7 @@ fn weather(hour: u64) -> Script {
     }
 }
 
-/// Waves of an hour: many by day, one by night.
+/// Returns the waves of an hour: many by day, one by night.
 fn waves(hour: u64) -> u32 {
     match hour % 24 {
         8..20 => 6,
@@ -54,9 +54,9 @@ fn waves(hour: u64) -> u32 {
     }
 }
 
-/// What callers saw of their calls.
+/// Results as callers saw them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Tally {
+struct CallTally {
     made: u64,
     answered: u64,
     failed: u64,
@@ -64,31 +64,31 @@ struct Tally {
 }
 
 /// Everything that lives for the month.
-struct Month {
-    world: World,
+struct LongRun {
+    bed: TestBed,
     client: Outflow,
     metrics: Arc<Metrics>,
     log: Log,
     pump: LogWriter,
     folder: TempDir,
-    tally: Tally,
+    tally: CallTally,
 }
 
-impl Month {
+impl LongRun {
     fn begin() -> Self {
         let page =
             MockResponse::ok("0123456789".repeat(100)).header("cache-control", "max-age=900");
-        let strict = MockApi::builder()
+        let mock = MockApi::builder()
             .remembering(10)
             .limit(Quota::sliding(rate("20/s")))
             .answer("/items/**", page.clone())
             .answer("/pages/**", page.header("etag", "\"v1\""));
-        let world = World::near(strict);
+        let bed = TestBed::near(mock);
         let cache = Cache::open(CacheSettings {
             memory: MIB,
             ..CacheSettings::default()
         });
-        let client = world.builder(rules).cache(cache.expect("in memory"));
+        let client = bed.builder(rules).cache(cache.expect("in memory"));
         let client = client.build().expect("valid");
         let api = client.api("strict").expect("there");
         let metrics = Arc::new(Metrics::new([ApiLabels::from(api.as_ref())]));
@@ -99,19 +99,19 @@ impl Month {
         let (log, pump) = Log::new(settings, file.expect("valid"));
         client.events().subscribe(Arc::new(log.clone()));
         Self {
-            world,
+            bed,
             client,
             metrics,
             log,
             pump,
             folder,
-            tally: Tally::default(),
+            tally: CallTally::default(),
         }
     }
 
     async fn live(&mut self, hours: std::ops::Range<u64>) {
         for hour in hours {
-            self.world.strict.rewrite(weather(hour));
+            self.bed.mock.rewrite(hour_script(hour));
             let waves = waves(hour);
             for wave in 0..waves {
                 self.wave(hour * 10 + u64::from(wave)).await;
@@ -122,7 +122,7 @@ impl Month {
         }
     }
 
-    /// Twelve calls at once; one of them has a caller who leaves.
+    /// Starts twelve calls at once; the caller of one gives up.
     async fn wave(&mut self, number: u64) {
         let calls: Vec<_> = (0..12)
             .map(|place| {
@@ -143,18 +143,18 @@ impl Month {
         wave.join().await;
     }
 
-    /// What of the program could grow.
-    fn mark(&self) -> Mark {
-        let door = self.client.upstream("strict").expect("there");
-        Mark {
+    /// Measures everything in the program that could grow.
+    fn mark(&self) -> GrowthMark {
+        let upstream = self.client.upstream("strict").expect("there");
+        GrowthMark {
             resident: resident(),
-            door: door.memory_bytes(),
+            upstream: upstream.memory_bytes(),
             series: self.metrics.render().lines().count(),
             groups: report(&self.client).groups.len(),
         }
     }
 
-    /// All series of this name whose labels contain this.
+    /// Sums all series of this name whose labels contain this text.
     fn counted(&self, name: &str, label: &str) -> u64 {
         let page = self.metrics.render();
         let series = page.lines().filter_map(|line| {
@@ -166,7 +166,7 @@ impl Month {
         series.sum()
     }
 
-    /// Calls that ended with one of these classes.
+    /// Counts calls that ended with one of these classes.
     fn ended(&self, classes: &[&str]) -> u64 {
         let name = "external_request_duration_seconds_count";
         let of = |class: &&str| self.counted(name, &format!("status=\"{class}\""));
@@ -175,9 +175,9 @@ impl Month {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Mark {
+struct GrowthMark {
     resident: u64,
-    door: usize,
+    upstream: usize,
     series: usize,
     groups: usize,
 }
@@ -197,7 +197,7 @@ fn rules(api: &mut Api) {
     api.cache = CacheMode::Standard;
 }
 
-/// Some that return, and many that never do.
+/// Returns a recurring path, or one that never recurs.
 fn path(number: u64, place: u64) -> String {
     match place % 4 {
         0 => format!("/pages/{}", (number + place) % 20),
@@ -216,19 +216,19 @@ fn bytes_in(folder: &Path) -> u64 {
 const LOG_FILE: u64 = 128 * 1024;
 const LOG_FILES: u32 = 3;
 
-// About 26,000 calls over 720 hours, a third of which are bad ones. From day ten on the cache is full, the
-// log has rolled and every state has been visited, so what grows after it grows for ever; twenty days may
-// add 4 MiB of pages that the allocator keeps. A call of a caller who left may have ended before it left.
+// About 26,000 calls over 720 hours, a third of them bad. From day ten on the cache is full and
+// the log has rolled, so later growth would never end. Twenty days may add 4 MiB of pages that the
+// allocator keeps. An abandoned call may have ended first.
 #[tokio::test(start_paused = true)]
-async fn thirty_days_leave_a_client_as_it_was() {
-    if !is_alone("end_to_end::thirty_days::thirty_days_leave_a_client_as_it_was") {
+async fn thirty_days_leave_a_client_unchanged() {
+    if !is_alone("end_to_end::thirty_days::thirty_days_leave_a_client_unchanged") {
         return;
     }
-    let mut month = Month::begin();
+    let mut month = LongRun::begin();
     month.live(0..240).await;
     let tenth = month.mark();
     month.live(240..720).await;
-    month.world.strict.rewrite(Script::new());
+    month.bed.mock.rewrite(Script::new());
     for _ in 0..60 {
         sleep(60 * SECOND).await;
         month.wave(u64::MAX / 100).await;
@@ -238,27 +238,34 @@ async fn thirty_days_leave_a_client_as_it_was() {
         last.resident <= tenth.resident + 4 * MIB,
         "{tenth:?} {last:?}"
     );
-    assert!(last.door <= tenth.door + 4_096, "{tenth:?} {last:?}");
+    assert!(
+        last.upstream <= tenth.upstream + 4_096,
+        "{tenth:?} {last:?}"
+    );
     assert_eq!((last.series, last.groups), (tenth.series, tenth.groups));
 
-    let door = report(&month.client);
-    assert_eq!((door.waiting, in_flight(&month.client)), (0, 0));
-    let states: Vec<_> = door.health.iter().map(|one| one.snapshot.state).collect();
+    let upstream = report(&month.client);
+    assert_eq!((upstream.waiting, in_flight(&month.client)), (0, 0));
+    let states: Vec<_> = upstream
+        .health
+        .iter()
+        .map(|one| one.snapshot.state)
+        .collect();
     assert_eq!(states, [HealthState::Normal]);
-    let answer = month.client.get("strict", "/orders/last").send().await;
-    assert_eq!(answer.expect("an answer").status(), 200);
+    let response = month.client.get("strict", "/orders/last").send().await;
+    assert_eq!(response.expect("a response").status(), 200);
 
-    books_agree(&month);
+    assert_counts_agree(&month);
     month.log.close();
     month.pump.run();
     assert!(bytes_in(month.folder.path()) <= LOG_FILE * u64::from(LOG_FILES));
     assert_eq!(month.log.dropped(), 0);
 }
 
-/// Callers, the program and the API count the same calls.
-fn books_agree(month: &Month) {
-    // The last call was made by hand.
-    let Tally {
+/// Asserts that callers, the program and the API count the same calls.
+fn assert_counts_agree(month: &LongRun) {
+    // The test made the last call itself.
+    let CallTally {
         made,
         answered,
         failed,
@@ -281,7 +288,7 @@ fn books_agree(month: &Month) {
         month.counted("requests_total", ""),
         month.counted("requests_total", "code=\"cancelled\""),
     );
-    let arrived = month.world.strict.totals().seen;
+    let arrived = month.bed.mock.totals().seen;
     assert!(
         (attempts - given_up..=attempts).contains(&arrived),
         "{attempts} attempts, {given_up} given up, {arrived} arrived"
@@ -291,6 +298,6 @@ fn books_agree(month: &Month) {
     assert_eq!(
         admitted - refunded,
         attempts,
-        "what is admitted and not given back is sent"
+        "admitted calls without refund are sent"
     );
 }

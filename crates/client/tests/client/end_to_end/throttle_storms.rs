@@ -1,4 +1,4 @@
-//! Servers that refuse: all the time, half the time, now and then, or because they allow less than is
+//! Servers that throttle: always, half the time, rarely, or because they allow less than
 //! configured.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use outflow_mock::{
     ArrivalVerdict, MockApi, Quota, RetryAfterForm, Script, ScriptMatch, ThrottleResponse,
 };
 
-use super::support::{Load, World};
+use super::support::{CallLoad, TestBed};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -17,7 +17,7 @@ fn ten_a_second(api: &mut Api) {
     api.rules = Rules::with_limit("10/s".parse().expect("valid"));
 }
 
-/// Every form of the wait; garbage is a form too.
+/// Returns every form of `Retry-After`, garbage included.
 fn forms() -> [RetryAfterForm; 5] {
     [
         RetryAfterForm::Nothing,
@@ -28,19 +28,19 @@ fn forms() -> [RetryAfterForm; 5] {
     ]
 }
 
-/// How often a storm refuses.
+/// Share of throttled requests in a storm.
 #[derive(Clone, Copy, Debug)]
-enum Force {
+enum StormForce {
     Always,
     Half,
     Tenth,
 }
 
-impl Force {
-    /// The most that is sent of 1,800 calls, and the least of them that is well: a storm that refuses
-    /// half or all leaves little but probes, one that refuses a tenth about the speed of Throttle. How
-    /// often the tenth is a probe, which ends in a longer sleep, is left to the jitter of the sleeps: 460
-    /// to 870 were well in runs, so only a stall is a failure.
+impl StormForce {
+    /// Returns the most attempts sent for 1,800 calls, and the least successes. A storm of half or
+    /// all leaves little but probes; one of a tenth leaves the speed of Throttle. Sleep jitter
+    /// decides how often the tenth hits a probe, which prolongs the sleep. Runs had 460 to 870
+    /// successes, so only a stall is a failure.
     const fn bounds(self) -> (usize, usize) {
         match self {
             Self::Always => (40, 0),
@@ -54,7 +54,7 @@ impl Force {
         match self {
             Self::Always => refusing(ScriptMatch::always()),
             Self::Half => refusing(ScriptMatch::always().by_chance(Share::percent(50), 7)),
-            // Each rule counts what those before it left: nine pass, and the next is its own.
+            // Each rule counts the rest of those before it: nine pass, and the next is its own.
             Self::Tenth => (1..=120).fold(Script::new(), |script, nth| {
                 script.rule(
                     ScriptMatch::always().numbers(9 * nth..=9 * nth),
@@ -66,56 +66,60 @@ impl Force {
 }
 
 // Two minutes of each storm in each form, then one of calm. The wait is a second and a quarter, so
-// that every form rounds it differently and none of them is zero.
+// that every form rounds it differently and none to zero.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_sent_before_its_time_in_any_storm() {
-    for force in [Force::Always, Force::Half, Force::Tenth] {
-        for tell in forms() {
-            let world = World::near(MockApi::builder());
-            let refusal = ThrottleResponse::new(429, SECOND * 5 / 4).with_retry_after(tell.clone());
-            world.strict.rewrite(force.script(&refusal));
-            let client = world.client(ten_a_second);
-            let mut load = Load::on(&client);
+async fn no_storm_makes_the_client_send_early() {
+    for force in [StormForce::Always, StormForce::Half, StormForce::Tenth] {
+        for form in forms() {
+            let bed = TestBed::near(MockApi::builder());
+            let refusal = ThrottleResponse::new(429, SECOND * 5 / 4).with_retry_after(form.clone());
+            bed.mock.rewrite(force.script(&refusal));
+            let client = bed.client(ten_a_second);
+            let mut load = CallLoad::on(&client);
             load.run(10, 120 * SECOND).await;
-            world.strict.rewrite(Script::new());
+            bed.mock.rewrite(Script::new());
             load.run(10, 60 * SECOND).await;
             let ended = load.ended().await.into_iter();
-            let good = ended.filter(super::support::Ended::is_good).count();
-            let audit = world.strict.audit();
+            let good = ended.filter(super::support::EndedCall::is_good).count();
+            let audit = bed.mock.audit();
             let early = audit.sent_before_retry_after();
-            let told = audit.waits().len();
+            let waits = audit.waits().len();
             let (most, least) = force.bounds();
             let seen = audit.count();
             assert!(
                 seen <= most && good >= least,
-                "{force:?} {tell:?}: {good} of {seen}"
+                "{force:?} {form:?}: {good} of {seen}"
             );
-            assert!(early.is_empty(), "{force:?} {tell:?}: {:?}", early[0]);
+            assert!(early.is_empty(), "{force:?} {form:?}: {:?}", early[0]);
             let speaks = matches!(
-                tell,
+                form,
                 RetryAfterForm::Seconds | RetryAfterForm::Fraction | RetryAfterForm::Date
             );
-            assert_eq!(told > 0, speaks, "{force:?} {tell:?}");
-            assert!(audit.most_in_any_window(SECOND) <= 10, "{force:?} {tell:?}");
+            assert_eq!(waits > 0, speaks, "{force:?} {form:?}");
+            assert!(audit.most_in_any_window(SECOND) <= 10, "{force:?} {form:?}");
         }
     }
 }
 
-/// What became of the last minutes, when everything has settled.
-struct Settled {
-    /// Calls that the server let pass, for each second.
+/// Results of the last minutes, in the steady state.
+struct SteadyState {
+    /// Calls that the server admitted, for each second.
     passed: f64,
-    /// The part of what was sent that it refused.
+    /// The throttled share of the attempts.
     refused: f64,
 }
 
-/// A client that believes in 20/s at a server that allows 10/s, asked for more than either.
-async fn settled(load: impl AsyncFnOnce(&mut Load), hold: Option<HealthOverride>) -> Settled {
-    let strict = MockApi::builder()
+/// Runs a client that believes in 20/s against a server that allows 10/s, with more demand than
+/// either.
+async fn run_to_steady_state(
+    load: impl AsyncFnOnce(&mut CallLoad),
+    hold: Option<HealthOverride>,
+) -> SteadyState {
+    let mock = MockApi::builder()
         .limit(Quota::sliding("10/s".parse().expect("valid")))
         .refusing(429, RetryAfterForm::Nothing);
-    let world = World::near(strict);
-    let client = world.client(|api| {
+    let bed = TestBed::near(mock);
+    let client = bed.client(|api| {
         api.rules = Rules::with_limit("20/s".parse().expect("valid"));
         api.retry.count = 0;
     });
@@ -125,17 +129,17 @@ async fn settled(load: impl AsyncFnOnce(&mut Load), hold: Option<HealthOverride>
             .expect("there")
             .force_health(None, hold);
     }
-    let mut calls = Load::on(&client);
+    let mut calls = CallLoad::on(&client);
     load(&mut calls).await;
-    let late = world.strict.now().saturating_sub(180 * SECOND);
-    let audit = world.strict.audit().only(|arrival| arrival.at >= late);
+    let late = bed.mock.now().saturating_sub(180 * SECOND);
+    let audit = bed.mock.audit().only(|arrival| arrival.at >= late);
     drop(calls);
     let passed = audit.arrivals().iter();
     let passed = passed
         .filter(|one| one.verdict == ArrivalVerdict::Allowed)
         .count();
     let count = |many: usize| f64::from(u32::try_from(many).expect("small"));
-    Settled {
+    SteadyState {
         passed: count(passed) / 180.0,
         refused: count(audit.refused()) / count(audit.count()),
     }
@@ -143,10 +147,10 @@ async fn settled(load: impl AsyncFnOnce(&mut Load), hold: Option<HealthOverride>
 
 // Ten minutes of 25 calls a second.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_allows_less_is_found_out() {
+async fn the_client_detects_a_lower_limit() {
     for hold in [Some(HealthOverride::Normal), None] {
-        let settled = settled(
-            async |calls: &mut Load| {
+        let settled = run_to_steady_state(
+            async |calls: &mut CallLoad| {
                 calls.run(25, 600 * SECOND).await;
             },
             hold,
@@ -161,11 +165,11 @@ async fn a_server_that_allows_less_is_found_out() {
     }
 }
 
-// A hundred callers begin together, every ten seconds: each hundred takes ten seconds at 10/s.
+// A hundred callers start together, every ten seconds: each hundred takes ten seconds at 10/s.
 #[tokio::test(start_paused = true)]
-async fn a_crowd_finds_a_lower_limit_out_too() {
-    let settled = settled(
-        async |calls: &mut Load| {
+async fn bursts_of_callers_detect_a_lower_limit() {
+    let settled = run_to_steady_state(
+        async |calls: &mut CallLoad| {
             for _ in 0..60 {
                 for _ in 0..100 {
                     calls.start("/");

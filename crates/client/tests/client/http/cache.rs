@@ -1,4 +1,4 @@
-//! The cache on the way of a call: what it spares, and what it answers when nothing may be sent.
+//! The cache in a call: the requests it saves, and its responses while nothing may be sent.
 
 use std::time::Duration;
 
@@ -12,31 +12,31 @@ use super::support::{over_pipes, scripted};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-fn keeping(api: &mut Api) {
+fn with_cache(api: &mut Api) {
     api.cache = CacheMode::Standard;
 }
 
-/// A server whose answers are good for a minute, and whatever that adds to them.
-fn lasting(extra: &str) -> MockApi {
-    let strict = scripted(Script::new());
+/// Builds a server whose responses are fresh for a minute, with extra directives.
+fn caching_server(extra: &str) -> MockApi {
+    let mock = scripted(Script::new());
     let control = format!("max-age=60{extra}");
-    strict.answer(
+    mock.answer(
         "/**",
         MockResponse::ok("\"kept\"").header("cache-control", &control),
     );
-    strict
+    mock
 }
 
-fn status(answer: &Response) -> &str {
-    let value = answer.headers().get("cache-status").expect("marked");
+fn status(response: &Response) -> &str {
+    let value = response.headers().get("cache-status").expect("marked");
     value.to_str().expect("text")
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_fresh_costs_no_permit_and_no_packet() {
-    let strict = lasting("");
-    let client = over_pipes(&strict, keeping);
-    let heard = EventRecorder::subscribed_to(client.events());
+async fn a_fresh_response_costs_no_permit_and_no_packet() {
+    let mock = caching_server("");
+    let client = over_pipes(&mock, with_cache);
+    let recorder = EventRecorder::subscribed_to(client.events());
     let first = client
         .get("strict", "/a")
         .send()
@@ -61,11 +61,11 @@ async fn what_is_fresh_costs_no_permit_and_no_packet() {
         assert_eq!(second.headers()["age"], "30");
         assert_eq!(second.text().await.expect("text"), "\"kept\"");
     }
-    assert_eq!(strict.audit().count(), 1);
+    assert_eq!(mock.audit().count(), 1);
     assert_eq!(
-        heard.finished().len(),
+        recorder.finished().len(),
         3,
-        "a call is told wherever its answer came from"
+        "every call is reported, cached or not"
     );
     tokio::time::sleep(MINUTE).await;
     let later = client
@@ -77,12 +77,12 @@ async fn what_is_fresh_costs_no_permit_and_no_packet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_may_go_around_the_cache() {
-    let strict = lasting("");
-    let client = over_pipes(&strict, keeping);
+async fn a_caller_may_bypass_the_cache() {
+    let mock = caching_server("");
+    let client = over_pipes(&mock, with_cache);
     for _ in 0..3 {
         let call = client.get("strict", "/a").cache(CacheDirective::Bypass);
-        assert_eq!(call.send().await.expect("an answer").attempts(), 1);
+        assert_eq!(call.send().await.expect("a response").attempts(), 1);
     }
     let call = client.get("strict", "/a").cache(CacheDirective::Only);
     assert!(
@@ -91,15 +91,15 @@ async fn a_caller_may_go_around_the_cache() {
             .expect_err("nothing was kept")
             .is_cache_miss()
     );
-    assert_eq!(strict.audit().count(), 3);
+    assert_eq!(mock.audit().count(), 3);
 }
 
-// Both ways in which nothing may be sent: held in CacheOnly, and offline.
+// Both offline modes: forced CacheOnly, and offline.
 #[tokio::test(start_paused = true)]
-async fn with_nothing_sent_the_cache_answers_and_a_miss_is_clear() {
+async fn offline_mode_serves_from_the_cache_and_marks_a_miss() {
     for hold in [HealthOverride::CacheOnly, HealthOverride::Sleep] {
-        let strict = lasting("");
-        let client = over_pipes(&strict, keeping);
+        let mock = caching_server("");
+        let client = over_pipes(&mock, with_cache);
         client.get("strict", "/a").send().await.expect("kept");
         tokio::time::sleep(10 * MINUTE).await;
         client
@@ -120,17 +120,17 @@ async fn with_nothing_sent_the_cache_answers_and_a_miss_is_clear() {
             .expect_err("never kept");
         assert!(error.is_cache_miss(), "{hold:?}: {error:?}");
         assert_eq!(error.attempts(), 0);
-        assert_eq!(strict.audit().count(), 1, "{hold:?}");
+        assert_eq!(mock.audit().count(), 1, "{hold:?}");
     }
 }
 
-// Ten equal calls while the first is two seconds on its way; two others are not equal.
+// Ten equal calls while the first takes two seconds; two others are not equal.
 #[tokio::test(start_paused = true)]
-async fn equal_calls_at_one_time_are_one_call() {
-    let strict = lasting("");
-    let way = Latency::Fixed(Duration::from_secs(1));
-    strict.delay(way, way);
-    let client = over_pipes(&strict, keeping);
+async fn concurrent_equal_calls_send_one_request() {
+    let mock = caching_server("");
+    let latency = Latency::Fixed(Duration::from_secs(1));
+    mock.delay(latency, latency);
+    let client = over_pipes(&mock, with_cache);
     let call = |path: &'static str| client.get("strict", path).send();
     let ended = tokio::join!(
         call("/a"),
@@ -146,20 +146,21 @@ async fn equal_calls_at_one_time_are_one_call() {
     let all = [ended.0, ended.1, ended.2, ended.3, ended.4, ended.5];
     let from: Vec<_> = all
         .into_iter()
-        .map(|one| one.expect("an answer").from_cache())
+        .map(|one| one.expect("a response").from_cache())
         .collect();
     let joined = Some(CacheLabel::Coalesced);
     assert_eq!(from, [None, joined, joined, joined, None, None]);
-    assert_eq!(strict.audit().count(), 3);
+    assert_eq!(mock.audit().count(), 3);
 }
 
-// The leader has a second, its follower ten: the follower takes over and both are told the truth.
+// The leader has a second, its follower ten: the follower takes over and both get their true
+// results.
 #[tokio::test(start_paused = true)]
-async fn a_follower_does_not_die_with_its_leader() {
-    let strict = lasting("");
-    let way = Latency::Fixed(Duration::from_secs(1));
-    strict.delay(way, way);
-    let client = over_pipes(&strict, keeping);
+async fn a_follower_outlives_its_leader() {
+    let mock = caching_server("");
+    let latency = Latency::Fixed(Duration::from_secs(1));
+    mock.delay(latency, latency);
+    let client = over_pipes(&mock, with_cache);
     let hasty = client.get("strict", "/a").timeout(Duration::from_secs(1));
     let (leader, follower) = tokio::join!(hasty.send(), client.get("strict", "/a").send());
     assert!(leader.expect_err("no more time").is_timeout());
@@ -167,18 +168,18 @@ async fn a_follower_does_not_die_with_its_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_confirmed_is_not_sent_again() {
-    let strict = scripted(Script::new().rule(
+async fn a_confirmed_response_is_not_sent_again() {
+    let mock = scripted(Script::new().rule(
         ScriptMatch::always().numbers(1..2),
         MockResponse::status(304).header("etag", "\"1\""),
     ));
-    strict.answer(
+    mock.answer(
         "/**",
         MockResponse::ok("\"kept\"")
             .header("cache-control", "max-age=60")
             .header("etag", "\"1\""),
     );
-    let client = over_pipes(&strict, keeping);
+    let client = over_pipes(&mock, with_cache);
     client.get("strict", "/a").send().await.expect("kept");
     tokio::time::sleep(2 * MINUTE).await;
     let again = client.get("strict", "/a").send().await.expect("confirmed");
@@ -187,13 +188,13 @@ async fn what_is_confirmed_is_not_sent_again() {
         (200, Some(CacheLabel::Revalidated))
     );
     assert_eq!(again.text().await.expect("text"), "\"kept\"");
-    assert_eq!(strict.audit().count(), 2);
+    assert_eq!(mock.audit().count(), 2);
 }
 
-// The server fails in each way that leaves no better answer. An answer or the API's settings may say that
-// it is good for ten minutes more, and nothing can say so of one that must be confirmed.
+// The server fails in each way without a better response. The response or the settings may extend
+// its use by ten minutes, unless it requires validation.
 #[tokio::test(start_paused = true)]
-async fn a_stale_answer_is_better_than_none_where_it_says_so() {
+async fn a_stale_response_serves_errors_where_allowed() {
     for act in [
         ScriptedFault::from(MockResponse::status(503)),
         Fault::CloseBeforeHead.into(),
@@ -206,26 +207,27 @@ async fn a_stale_answer_is_better_than_none_where_it_says_so() {
             ("", MINUTE / 2, false),
             (", must-revalidate", 10 * MINUTE, false),
         ] {
-            let strict = lasting(extra);
-            let client = over_pipes(&strict, |api| {
-                keeping(api);
+            let mock = caching_server(extra);
+            let client = over_pipes(&mock, |api| {
+                with_cache(api);
                 api.retry.count = 0;
                 api.stale_if_error = configured;
             });
             client.get("strict", "/a").send().await.expect("kept");
-            strict.rewrite(Script::new().rule(ScriptMatch::always(), act.clone()));
+            mock.rewrite(Script::new().rule(ScriptMatch::always(), act.clone()));
             tokio::time::sleep(2 * MINUTE).await;
             let ended = client.get("strict", "/a").send().await;
-            let stale = ended.is_ok_and(|answer| answer.from_cache() == Some(CacheLabel::Stale));
+            let stale =
+                ended.is_ok_and(|response| response.from_cache() == Some(CacheLabel::Stale));
             assert_eq!(stale, rescued, "{act:?}{extra} {configured:?}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_makes_what_was_kept_obsolete() {
-    let strict = lasting("");
-    let client = over_pipes(&strict, keeping);
+async fn a_write_invalidates_the_stored_response() {
+    let mock = caching_server("");
+    let client = over_pipes(&mock, with_cache);
     client.get("strict", "/a").send().await.expect("kept");
     client
         .post("strict", "/a")
@@ -238,32 +240,32 @@ async fn a_write_makes_what_was_kept_obsolete() {
         .send()
         .await
         .expect("asked again");
-    assert_eq!((after.from_cache(), strict.audit().count()), (None, 3));
+    assert_eq!((after.from_cache(), mock.audit().count()), (None, 3));
 }
 
-// What is at the new address was never said of the old one.
+// The response of the new address does not apply to the old one.
 #[tokio::test(start_paused = true)]
-async fn an_answer_from_elsewhere_is_not_kept() {
-    let strict = lasting("");
-    strict.answer("/old", MockResponse::redirect(302, "/new"));
-    let client = over_pipes(&strict, keeping);
+async fn a_redirected_response_is_not_stored() {
+    let mock = caching_server("");
+    mock.answer("/old", MockResponse::redirect(302, "/new"));
+    let client = over_pipes(&mock, with_cache);
     for _ in 0..2 {
-        let answer = client
+        let response = client
             .get("strict", "/old")
             .send()
             .await
             .expect("the new place");
-        assert_eq!((answer.from_cache(), answer.attempts()), (None, 2));
+        assert_eq!((response.from_cache(), response.attempts()), (None, 2));
     }
-    assert_eq!(strict.audit().attempts("/old"), 2);
+    assert_eq!(mock.audit().attempts("/old"), 2);
 }
 
-// Both ways in which nothing may be sent, and a caller that reads as it comes.
+// Both offline modes, and a streaming caller.
 #[tokio::test(start_paused = true)]
-async fn with_nothing_sent_a_streaming_call_is_answered_from_the_cache_too() {
+async fn offline_mode_serves_a_streaming_call_from_the_cache() {
     for hold in [HealthOverride::CacheOnly, HealthOverride::Sleep] {
-        let strict = lasting("");
-        let client = over_pipes(&strict, keeping);
+        let mock = caching_server("");
+        let client = over_pipes(&mock, with_cache);
         client.get("strict", "/a").send().await.expect("kept");
         tokio::time::sleep(10 * MINUTE).await;
         client
@@ -271,7 +273,7 @@ async fn with_nothing_sent_a_streaming_call_is_answered_from_the_cache_too() {
             .expect("there")
             .force_health(None, hold);
         let flow = |path: &str| client.get("strict", path).send_streaming();
-        let stale = flow("/a").await.expect("what was kept");
+        let stale = flow("/a").await.expect("the stored response");
         assert_eq!(stale.from_cache(), Some(CacheLabel::Stale), "{hold:?}");
         let missing = flow("/b").await.expect_err("never kept");
         assert!(missing.is_cache_miss(), "{hold:?}: {missing}");
@@ -279,51 +281,51 @@ async fn with_nothing_sent_a_streaming_call_is_answered_from_the_cache_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_call_gets_the_stale_answer_that_a_whole_one_gets() {
+async fn a_streaming_call_gets_the_stale_response_that_a_plain_call_gets() {
     for act in [
         ScriptedFault::from(MockResponse::status(503)),
         Fault::CloseBeforeHead.into(),
     ] {
-        let strict = lasting(", stale-if-error=600");
-        let client = over_pipes(&strict, |api| {
-            keeping(api);
+        let mock = caching_server(", stale-if-error=600");
+        let client = over_pipes(&mock, |api| {
+            with_cache(api);
             api.retry.count = 0;
         });
         client.get("strict", "/a").send().await.expect("kept");
-        strict.rewrite(Script::new().rule(ScriptMatch::always(), act.clone()));
+        mock.rewrite(Script::new().rule(ScriptMatch::always(), act.clone()));
         tokio::time::sleep(2 * MINUTE).await;
         let flowing = client.get("strict", "/a").send_streaming().await;
-        let from = flowing.expect("what was kept").from_cache();
+        let from = flowing.expect("the stored response").from_cache();
         assert_eq!(from, Some(CacheLabel::Stale), "{act:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streaming_miss_is_told_and_marked() {
-    let strict = lasting("");
-    let client = over_pipes(&strict, keeping);
-    let heard = EventRecorder::subscribed_to(client.events());
+async fn a_streaming_miss_is_reported_and_marked() {
+    let mock = caching_server("");
+    let client = over_pipes(&mock, with_cache);
+    let recorder = EventRecorder::subscribed_to(client.events());
     let call = client.get("strict", "/a").send_streaming();
-    let answer = call.await.expect("an answer");
-    let misses = heard.all().into_iter().filter(|event| {
+    let response = call.await.expect("a response");
+    let misses = recorder.all().into_iter().filter(|event| {
         let lookup = CacheLabel::Miss;
-        matches!(event.what, EventKind::Cache { lookup: told } if told == lookup)
+        matches!(event.what, EventKind::Cache { lookup: found } if found == lookup)
     });
     assert_eq!(misses.count(), 1);
-    assert_eq!(status(&answer), "outflow; fwd=uri-miss; fwd-status=200");
+    assert_eq!(status(&response), "outflow; fwd=uri-miss; fwd-status=200");
 }
 
 #[tokio::test(start_paused = true)]
 async fn only_if_cached_sends_nothing() {
-    let strict = lasting("");
-    let client = over_pipes(&strict, keeping);
+    let mock = caching_server("");
+    let client = over_pipes(&mock, with_cache);
     let call = || {
         let call = client.get("strict", "/a");
         call.header("cache-control", "only-if-cached").send()
     };
     assert!(call().await.expect_err("never kept").is_cache_miss());
-    assert_eq!(strict.audit().count(), 0);
+    assert_eq!(mock.audit().count(), 0);
     client.get("strict", "/a").send().await.expect("kept");
-    let hit = call().await.expect("what was kept");
+    let hit = call().await.expect("the stored response");
     assert_eq!(hit.from_cache(), Some(CacheLabel::Hit));
 }

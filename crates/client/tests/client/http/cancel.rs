@@ -1,4 +1,4 @@
-//! A call that is given up, wherever it is: nothing is lost and nothing is forgotten.
+//! Calls dropped at every poll: the upstream loses nothing and forgets nothing.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -15,8 +15,8 @@ use outflow_testkit::EventRecorder;
 
 use super::support::{over_pipes, scripted};
 
-/// Polls a future so many times and drops it; says whether it was over by then.
-async fn given_up_after<F: Future>(polls: usize, work: F) -> bool {
+/// Polls a future this many times and drops it; returns true if it finished.
+async fn polled_then_dropped<F: Future>(polls: usize, work: F) -> bool {
     let (mut work, mut left) = (pin!(work), polls);
     poll_fn(|cx| {
         if left == 0 {
@@ -28,18 +28,18 @@ async fn given_up_after<F: Future>(polls: usize, work: F) -> bool {
     .await
 }
 
-/// A server that is slow, fails once and redirects once, so that a call has many places to be at.
+/// Builds a server that is slow, fails once and redirects once, so that a call has many polls.
 fn eventful() -> MockApi {
-    let strict =
+    let mock =
         scripted(Script::new().rule(ScriptMatch::path("/a").first(1), MockResponse::status(503)));
-    strict.answer("/a", MockResponse::redirect(302, "/b"));
-    strict.answer(
+    mock.answer("/a", MockResponse::redirect(302, "/b"));
+    mock.answer(
         "/b",
         MockResponse::ok("{}").header("cache-control", "max-age=1"),
     );
-    let way = Latency::Fixed(Duration::from_millis(20));
-    strict.delay(way, way);
-    strict
+    let latency = Latency::Fixed(Duration::from_millis(20));
+    mock.delay(latency, latency);
+    mock
 }
 
 fn limited(api: &mut Api) {
@@ -47,10 +47,11 @@ fn limited(api: &mut Api) {
     api.cache = CacheMode::Standard;
 }
 
-/// What permits became of, by the events: as many were settled or given back as were admitted.
-fn conserved(heard: &EventRecorder) -> (usize, usize) {
+/// Counts admitted and finished permits in the events: settled or refunded ones equal the admitted
+/// ones.
+fn conserved(recorder: &EventRecorder) -> (usize, usize) {
     let count = |wanted: fn(&EventKind) -> bool| {
-        let all = heard.all();
+        let all = recorder.all();
         all.iter().filter(|event| wanted(&event.what)).count()
     };
     let out = count(|what| matches!(what, EventKind::Admitted { .. }));
@@ -59,39 +60,42 @@ fn conserved(heard: &EventRecorder) -> (usize, usize) {
 }
 
 async fn leaves_nothing_behind<F: Future>(client: &Outflow, polls: usize, work: F) -> bool {
-    let heard = EventRecorder::subscribed_to(client.events());
-    let over = given_up_after(polls, work).await;
-    let door = client.upstream("strict").expect("there");
-    assert!(door.is_idle(), "after {polls} polls a place is still held");
-    let (out, back) = conserved(&heard);
+    let recorder = EventRecorder::subscribed_to(client.events());
+    let over = polled_then_dropped(polls, work).await;
+    let upstream = client.upstream("strict").expect("there");
+    assert!(
+        upstream.is_idle(),
+        "after {polls} polls a place is still held"
+    );
+    let (out, back) = conserved(&recorder);
     assert_eq!(out, back, "after {polls} polls");
-    let told = heard.finished();
-    assert_eq!(told.len(), polls.min(1), "after {polls} polls");
-    // A caller who leaves in the middle of a body has had the answer.
-    let left = told
+    let finished = recorder.finished();
+    assert_eq!(finished.len(), polls.min(1), "after {polls} polls");
+    // A caller that drops the body midway has had the response.
+    let left = finished
         .iter()
         .any(|call| call.status == StatusLabel::Cancelled);
     assert!(!(over && left), "after {polls} polls");
     assert_eq!(
-        door.report().waiting,
+        upstream.report().waiting,
         0,
-        "after {polls} polls somebody still waits"
+        "after {polls} polls a caller still waits"
     );
     over
 }
 
-// A fresh client for each number of polls, until the call is over before it is given up.
+// A fresh client for each number of polls, until the call finishes before it is dropped.
 #[tokio::test(start_paused = true)]
-async fn a_call_may_be_dropped_at_every_point() {
+async fn a_call_may_be_dropped_at_every_poll() {
     for polls in 0..1_000 {
-        let strict = eventful();
-        let client = over_pipes(&strict, limited);
+        let mock = eventful();
+        let client = over_pipes(&mock, limited);
         let call = Box::pin(client.get("strict", "/a").send());
         if leaves_nothing_behind(&client, polls, call).await {
             assert!(polls > 5, "{polls} polls are no way to be dropped on");
             return;
         }
-        // Whoever comes next finds the door as it should be: the limit holds and nobody is stuck.
+        // The next call finds a clean upstream: the limit holds and no caller is stuck.
         for _ in 0..3 {
             let next = client
                 .get("strict", "/b?next")
@@ -99,7 +103,7 @@ async fn a_call_may_be_dropped_at_every_point() {
             let next = next.cache(outflow::CacheDirective::Bypass).send().await;
             next.unwrap_or_else(|error| panic!("after {polls} polls: {error}"));
         }
-        let most = strict.audit().most_in_any_window(Duration::from_secs(1));
+        let most = mock.audit().most_in_any_window(Duration::from_secs(1));
         assert!(most <= 2, "after {polls} polls: {most} in a second");
     }
     panic!("the call never ended");
@@ -116,14 +120,14 @@ async fn flowing_both_ways(client: Outflow) {
 
 // Five bytes at a tenth of a second each, behind an upload of several pieces.
 #[tokio::test(start_paused = true)]
-async fn streams_may_be_dropped_at_every_point() {
+async fn streams_may_be_dropped_at_every_poll() {
     for polls in 0..1_000 {
         let drip = MockResponse::ok("").content(Content::Drip {
             bytes: "01234".into(),
             every: Duration::from_millis(100),
         });
-        let strict = scripted(Script::new().rule(ScriptMatch::always(), drip));
-        let client = over_pipes(&strict, limited);
+        let mock = scripted(Script::new().rule(ScriptMatch::always(), drip));
+        let client = over_pipes(&mock, limited);
         let work = Box::pin(flowing_both_ways(client.clone()));
         if leaves_nothing_behind(&client, polls, work).await {
             assert!(polls > 5, "{polls} polls are no way to be dropped on");
@@ -133,13 +137,14 @@ async fn streams_may_be_dropped_at_every_point() {
     panic!("the streams never ended");
 }
 
-// What left counts: two calls were sent and given up, so the third waits for their second to pass.
+// Sent attempts count: two calls were sent and dropped, so the third waits for their second to
+// pass.
 #[tokio::test(start_paused = true)]
-async fn what_was_sent_counts_though_nobody_waits_for_it() {
-    let strict = scripted(Script::new());
-    let way = Latency::Fixed(Duration::from_millis(100));
-    strict.delay(way, way);
-    let client = over_pipes(&strict, limited);
+async fn a_sent_attempt_counts_after_its_caller_left() {
+    let mock = scripted(Script::new());
+    let latency = Latency::Fixed(Duration::from_millis(100));
+    mock.delay(latency, latency);
+    let client = over_pipes(&mock, limited);
     for _ in 0..2 {
         let call = client
             .get("strict", "/")
@@ -148,6 +153,6 @@ async fn what_was_sent_counts_though_nobody_waits_for_it() {
         assert!(call.await.expect_err("given up").is_timeout());
     }
     client.get("strict", "/").send().await.expect("the third");
-    let at: Vec<Nanos> = strict.audit().arrivals().iter().map(|one| one.at).collect();
+    let at: Vec<Nanos> = mock.audit().arrivals().iter().map(|one| one.at).collect();
     assert!(at[2].since(at[0]) >= Duration::from_secs(1), "{at:?}");
 }

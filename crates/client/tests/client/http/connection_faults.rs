@@ -1,4 +1,4 @@
-//! What servers do to a connection, and what the caller is told.
+//! Connection faults, and the errors that callers see.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,26 +12,26 @@ use outflow_testkit::EventRecorder;
 
 use super::support::{eager, one_at_a_time, over_pipes, over_sockets, scripted};
 
-async fn met(fault: Fault) -> (Result<u16, Error>, Option<FailureLabel>, StatusLabel) {
-    let strict = scripted(Script::new().rule(ScriptMatch::always(), fault));
-    let server = strict.listen().await.expect("a port");
+async fn call_with_fault(fault: Fault) -> (Result<u16, Error>, Option<FailureLabel>, StatusLabel) {
+    let mock = scripted(Script::new().rule(ScriptMatch::always(), fault));
+    let server = mock.listen().await.expect("a port");
     let client = over_sockets(&server, |api| {
         api.timeouts.read = Duration::from_millis(200);
         api.retry.count = 0;
     });
-    let heard = EventRecorder::subscribed_to(client.events());
+    let recorder = EventRecorder::subscribed_to(client.events());
     let ended = client.get("strict", "/").send().await;
-    let told = heard.finished().remove(0);
+    let reported = recorder.finished().remove(0);
     (
-        ended.map(|answer| answer.status().as_u16()),
-        told.reason,
-        told.status,
+        ended.map(|response| response.status().as_u16()),
+        reported.reason,
+        reported.status,
     )
 }
 
-// Each fault with what a log line and a metric say of it.
+// Each fault with its labels in a log line and a metric.
 #[tokio::test]
-async fn every_fault_has_one_name() {
+async fn every_fault_has_one_label() {
     for (fault, reason, status) in [
         (
             Fault::ResetBeforeHead,
@@ -69,9 +69,13 @@ async fn every_fault_has_one_name() {
             StatusLabel::Timeout,
         ),
     ] {
-        let (ended, told, class) = met(fault.clone()).await;
+        let (ended, reported, class) = call_with_fault(fault.clone()).await;
         let error = ended.expect_err("no answer");
-        assert_eq!((told, class), (Some(reason), status), "{fault:?}: {error}");
+        assert_eq!(
+            (reported, class),
+            (Some(reason), status),
+            "{fault:?}: {error}"
+        );
         assert_eq!(
             error.is_timeout(),
             status == StatusLabel::Timeout,
@@ -82,12 +86,12 @@ async fn every_fault_has_one_name() {
     }
 }
 
-// What comes behind an answer belongs to nobody: the connection is not used again.
+// Bytes behind a response belong to no call: the pool drops the connection.
 #[tokio::test]
-async fn a_connection_that_says_too_much_is_never_used_again() {
+async fn a_connection_with_surplus_bytes_is_never_reused() {
     for fault in [Fault::TwoAnswers, Fault::Surplus] {
-        let strict = scripted(Script::new().rule(ScriptMatch::path("/odd"), fault.clone()));
-        let server = strict.listen().await.expect("a port");
+        let mock = scripted(Script::new().rule(ScriptMatch::path("/odd"), fault.clone()));
+        let server = mock.listen().await.expect("a port");
         let client = over_sockets(&server, |_| {});
         let odd = client
             .get("strict", "/odd")
@@ -101,38 +105,38 @@ async fn a_connection_that_says_too_much_is_never_used_again() {
             .await
             .expect("its own answer");
         assert_eq!(next.status(), 200, "{fault:?}");
-        let audit = strict.audit();
+        let audit = mock.audit();
         let used: Vec<_> = audit.arrivals().iter().map(|one| one.connection).collect();
         assert_eq!(audit.attempts("/next"), 1, "{fault:?}");
         assert_ne!(used[0], used[1], "{fault:?}");
     }
 }
 
-// The second answer comes a moment after the first, when its connection is idle or already meant for
-// the next call: it must be nobody's.
+// The second response arrives just after the first, on an idle or reassigned connection: no call
+// may get it.
 #[tokio::test]
-async fn an_answer_that_nobody_asked_for_is_given_to_nobody() {
-    let answer = |body: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n{body}");
+async fn an_unsolicited_response_reaches_no_call() {
+    let response = |body: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n{body}");
     let fault = Fault::Endless {
-        first: answer("wanted").into(),
-        again: answer("stolen").into(),
+        first: response("wanted").into(),
+        again: response("stolen").into(),
         every: Duration::from_millis(1),
     };
-    let strict = scripted(Script::new().rule(ScriptMatch::path("/odd"), fault));
-    let server = strict.listen().await.expect("a port");
+    let mock = scripted(Script::new().rule(ScriptMatch::path("/odd"), fault));
+    let server = mock.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     for _ in 0..50 {
         for (path, wanted) in [("/odd", "wanted"), ("/next", r#"{"ok":true}"#)] {
-            let answer = client.get("strict", path).send().await.expect(path);
-            assert_eq!(answer.text().await.expect(path), wanted);
+            let response = client.get("strict", path).send().await.expect(path);
+            assert_eq!(response.text().await.expect(path), wanted);
         }
     }
-    assert_eq!(strict.audit().attempts("/next"), 50);
+    assert_eq!(mock.audit().attempts("/next"), 50);
 }
 
-// A connection on which the rules were broken is closed, however it was kept open by the server.
+// The pool closes a connection after a protocol violation, even if the server keeps it open.
 #[tokio::test]
-async fn a_connection_on_which_the_rules_were_broken_is_never_used_again() {
+async fn a_connection_with_a_protocol_violation_is_never_reused() {
     for fault in [
         Fault::Unasked101,
         Fault::Held("no status line, as before HTTP/1.0\n".into()),
@@ -142,24 +146,24 @@ async fn a_connection_on_which_the_rules_were_broken_is_never_used_again() {
         Fault::HugeHeader(100_000),
         Fault::ManyHeaders(10_000),
     ] {
-        let strict = scripted(Script::new().rule(ScriptMatch::path("/odd"), fault.clone()));
-        let server = strict.listen().await.expect("a port");
+        let mock = scripted(Script::new().rule(ScriptMatch::path("/odd"), fault.clone()));
+        let server = mock.listen().await.expect("a port");
         let client = over_sockets(&server, |api| api.retry.count = 0);
         let odd = client.get("strict", "/odd").send().await;
         assert!(odd.is_err(), "{fault:?}: {odd:?}");
         let next = client.get("strict", "/next").send().await;
         assert_eq!(next.expect("its own").status(), 200, "{fault:?}");
-        let audit = strict.audit();
+        let audit = mock.audit();
         let used: Vec<_> = audit.arrivals().iter().map(|one| one.connection).collect();
         assert_ne!(used[0], used[1], "{fault:?}");
-        assert_eq!(strict.totals().reused_after_fault, 0, "{fault:?}");
+        assert_eq!(mock.totals().reused_after_fault, 0, "{fault:?}");
     }
 }
 
-// A byte a second, of the head and of the body, and only one call may be out: the head must be there
-// within its five seconds of silence, the body within the ten of the attempt.
+// A byte a second, of the head and of the body, with one call in flight. The head must arrive
+// within five seconds of silence, the body within the attempt's ten.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_drips_holds_a_place_no_longer_than_its_time() {
+async fn a_dripping_server_holds_a_permit_only_until_the_timeout() {
     let drip = |first: &'static str| Fault::Endless {
         first: first.into(),
         again: "x".into(),
@@ -169,8 +173,8 @@ async fn a_server_that_drips_holds_a_place_no_longer_than_its_time() {
         ("HTTP/1.1 200 OK\r\nx-slow: ", 5),
         ("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n", 10),
     ] {
-        let strict = scripted(Script::new().rule(ScriptMatch::path("/drip"), drip(first)));
-        let client = over_pipes(&strict, |api| {
+        let mock = scripted(Script::new().rule(ScriptMatch::path("/drip"), drip(first)));
+        let client = over_pipes(&mock, |api| {
             api.timeouts.read = Duration::from_secs(5);
             api.timeouts.attempt = Duration::from_secs(10);
             api.retry.count = 0;
@@ -186,23 +190,24 @@ async fn a_server_that_drips_holds_a_place_no_longer_than_its_time() {
     }
 }
 
-// A hundred thousand interim answers are 2.6 MB: read, passed over and never kept.
+// A hundred thousand interim responses are 2.6 MB: read, skipped and never stored.
 #[tokio::test]
-async fn interim_answers_are_passed_over() {
-    let strict = scripted(Script::new().rule(ScriptMatch::always(), Fault::InterimFlood(100_000)));
-    let server = strict.listen().await.expect("a port");
+async fn the_client_skips_interim_responses() {
+    let mock = scripted(Script::new().rule(ScriptMatch::always(), Fault::InterimFlood(100_000)));
+    let server = mock.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
-    let answer = client
+    let response = client
         .get("strict", "/")
         .send()
         .await
         .expect("the real one");
-    assert_eq!((answer.status().as_u16(), answer.attempts()), (200, 1));
+    assert_eq!((response.status().as_u16(), response.attempts()), (200, 1));
 }
 
-// 198.51.100.1 is for documentation and answers nobody; a pipe that never opens stands for it.
+// 198.51.100.1 is reserved for documentation and never responds; a pipe that never opens replaces
+// it.
 #[tokio::test(start_paused = true)]
-async fn a_connection_has_a_time_of_its_own() {
+async fn connecting_has_its_own_timeout() {
     let mut api = eager("http://api.example.com");
     api.retry.count = 0;
     api.timeouts.connect = Duration::from_millis(700);
@@ -219,12 +224,12 @@ async fn a_connection_has_a_time_of_its_own() {
 }
 
 #[tokio::test]
-async fn mistakes_never_reach_the_network() {
-    let strict = scripted(Script::new());
-    let server = strict.listen().await.expect("a port");
+async fn invalid_calls_never_reach_the_network() {
+    let mock = scripted(Script::new());
+    let server = mock.listen().await.expect("a port");
     let client = over_sockets(&server, |api| api.methods = vec![Method::GET, Method::POST]);
     for (call, words) in [
-        (client.get("nobody", "/"), "there is no API `nobody`"),
+        (client.get("unknown", "/"), "there is no API `unknown`"),
         (
             client.get("strict", "//evil.example"),
             "two could be read as a host",
@@ -256,8 +261,8 @@ async fn mistakes_never_reach_the_network() {
             "remove this header",
         ),
         (
-            client.get("strict", "/").group("nobody"),
-            "no group `nobody`",
+            client.get("strict", "/").group("unknown"),
+            "no group `unknown`",
         ),
         (
             client.get("strict", "/").trace_parent("00-1-2-3"),
@@ -268,12 +273,12 @@ async fn mistakes_never_reach_the_network() {
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(error.attempts(), 0);
     }
-    assert_eq!(strict.audit().count(), 0);
+    assert_eq!(mock.audit().count(), 0);
 }
 
-// One call a minute: whatever became of the first, the server may have counted it, so the second waits.
+// One call a minute: the server may have counted the first, so the second waits.
 #[tokio::test]
-async fn a_call_that_was_lost_after_it_left_still_counts() {
+async fn a_call_lost_after_sending_still_counts() {
     for fault in [
         Fault::ResetUnread,
         Fault::ResetBeforeHead,
@@ -284,8 +289,8 @@ async fn a_call_that_was_lost_after_it_left_still_counts() {
         Fault::CutBody,
         Fault::ResetInBody,
     ] {
-        let strict = scripted(Script::new().rule(ScriptMatch::always(), fault.clone()));
-        let server = strict.listen().await.expect("a port");
+        let mock = scripted(Script::new().rule(ScriptMatch::always(), fault.clone()));
+        let server = mock.listen().await.expect("a port");
         let client = over_sockets(&server, |api| {
             api.rules = Rules::with_limit("1/min".parse().expect("valid"));
             api.timeouts.read = Duration::from_millis(100);
@@ -300,13 +305,13 @@ async fn a_call_that_was_lost_after_it_left_still_counts() {
             .await;
         let next = next.expect_err("the minute is used up");
         assert!(next.is_rate_limited(), "{fault:?}: {next}");
-        assert_eq!(strict.audit().count(), 1, "{fault:?}");
+        assert_eq!(mock.audit().count(), 1, "{fault:?}");
     }
 }
 
-// One call a minute, and the first one finds no connection: the minute is still there for the second.
+// One call a minute, and the first finds no connection: the second may use the minute.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_never_left_takes_nothing_from_the_limit() {
+async fn an_unsent_call_takes_nothing_from_the_limit() {
     let server = Arc::new(scripted(Script::new()).in_memory());
     let mut api = eager("http://api.example.com");
     api.rules = Rules::with_limit("1/min".parse().expect("valid"));
@@ -326,12 +331,12 @@ async fn a_call_that_never_left_takes_nothing_from_the_limit() {
         error.is_connect() && error.to_string().contains("refused"),
         "{error}"
     );
-    let answer = client
+    let response = client
         .get("strict", "/")
         .mode(WaitMode::Reject)
         .send()
         .await;
-    assert_eq!(answer.expect("the minute's one").waited(), Duration::ZERO);
+    assert_eq!(response.expect("the minute's one").waited(), Duration::ZERO);
     let third = client
         .get("strict", "/")
         .mode(WaitMode::Reject)
@@ -340,12 +345,12 @@ async fn a_call_that_never_left_takes_nothing_from_the_limit() {
     assert!(third.expect_err("used up").is_rate_limited());
 }
 
-// The head was good, so its attempt was settled as a success: only the end of the body shows the failure,
-// and whoever looks at the metrics must see it as the state machine does.
+// The head settled the attempt as a success: only the body's end shows the failure. The metrics
+// must show it as the state machine does.
 #[tokio::test]
-async fn a_body_that_breaks_is_counted_as_the_failure_it_is() {
-    let strict = scripted(Script::new().rule(ScriptMatch::always(), Fault::CutBody));
-    let server = strict.listen().await.expect("a port");
+async fn a_broken_body_counts_as_a_failure() {
+    let mock = scripted(Script::new().rule(ScriptMatch::always(), Fault::CutBody));
+    let server = mock.listen().await.expect("a port");
     let mut api = Api::new("strict", server.url().parse().expect("a URL"));
     api.retry.count = 0;
     let client = Outflow::init([api]).expect("valid");

@@ -1,4 +1,5 @@
-//! Connections: kept while they are of use, and never one that somebody may have closed.
+//! The connection pool: keeps useful connections, and never uses one that the server may have
+//! closed.
 
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -14,13 +15,13 @@ use tokio::sync::mpsc;
 
 use super::support::{eager, scripted, together};
 
-/// A client in the runtime's own time that counts the connections it makes.
-fn counting() -> (Outflow, Arc<AtomicUsize>) {
-    counting_up_to(4)
+/// Builds a client in virtual time that counts its connections.
+fn counting_client() -> (Outflow, Arc<AtomicUsize>) {
+    counting_client_with(4)
 }
 
-/// The same with so many calls at a time.
-fn counting_up_to(most: u32) -> (Outflow, Arc<AtomicUsize>) {
+/// Builds the counting client with this concurrency.
+fn counting_client_with(most: u32) -> (Outflow, Arc<AtomicUsize>) {
     let server = Arc::new(scripted(Script::new()).in_memory());
     let mut api = eager(&server.url());
     api.rules.health = together(most);
@@ -39,14 +40,15 @@ fn counting_up_to(most: u32) -> (Outflow, Arc<AtomicUsize>) {
 }
 
 async fn call(client: &Outflow) {
-    let answer = client.get("strict", "/").send().await.expect("an answer");
-    assert_eq!(answer.status(), 200);
+    let response = client.get("strict", "/").send().await.expect("a response");
+    assert_eq!(response.status(), 200);
 }
 
-// Three one after the other need one; two at once need one more, and two at once again no more.
+// Three calls in sequence need one connection; two at once need one more, and two at once again no
+// more.
 #[tokio::test(start_paused = true)]
-async fn a_connection_is_used_again_as_soon_as_it_is_free() {
-    let (client, made) = counting();
+async fn a_free_connection_is_reused_at_once() {
+    let (client, made) = counting_client();
     for _ in 0..3 {
         call(&client).await;
     }
@@ -57,7 +59,7 @@ async fn a_connection_is_used_again_as_soon_as_it_is_free() {
     }
 }
 
-/// So many calls at once.
+/// Makes this many calls at once.
 async fn burst(client: &Outflow, count: usize) {
     let calls = (0..count).map(|_| Some(Box::pin(call(client))));
     let mut calls: Vec<_> = calls.collect();
@@ -71,10 +73,10 @@ async fn burst(client: &Outflow, count: usize) {
     .await;
 }
 
-// Fifty may run at once: the connections of one burst serve the next, all of them.
+// Fifty calls may be in flight: the connections of one burst serve the next, all of them.
 #[tokio::test(start_paused = true)]
-async fn as_many_connections_are_kept_as_calls_may_run_at_once() {
-    let (client, made) = counting_up_to(50);
+async fn the_pool_keeps_a_connection_for_every_concurrent_call() {
+    let (client, made) = counting_client_with(50);
     burst(&client, 50).await;
     let first = made.load(Ordering::Relaxed);
     assert!(first > 32, "{first} of fifty at once");
@@ -82,10 +84,10 @@ async fn as_many_connections_are_kept_as_calls_may_run_at_once() {
     assert_eq!(made.load(Ordering::Relaxed), first);
 }
 
-// Servers hang up after 15 seconds of silence at the earliest: 14 are fine, 16 are not.
+// Servers close after 15 seconds of silence at the earliest: 14 are fine, 16 are not.
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_was_silent_for_long_is_not_used() {
-    let (client, made) = counting();
+async fn a_connection_idle_for_too_long_is_not_used() {
+    let (client, made) = counting_client();
     call(&client).await;
     tokio::time::sleep(Duration::from_secs(14)).await;
     call(&client).await;
@@ -95,19 +97,19 @@ async fn a_connection_that_was_silent_for_long_is_not_used() {
     assert_eq!(made.load(Ordering::Relaxed), 2);
 }
 
-/// A client whose server says nothing of it and hangs up after every answer.
-fn rude() -> (Outflow, Background<()>) {
-    let (knock, mut doors) = mpsc::unbounded_channel::<DuplexStream>();
+/// Builds a client whose server silently closes the connection after every response.
+fn closing_server() -> (Outflow, Background<()>) {
+    let (knock, mut connections) = mpsc::unbounded_channel::<DuplexStream>();
     let work = async move {
-        while let Some(stream) = doors.recv().await {
+        while let Some(stream) = connections.recv().await {
             let mut stream = BufReader::new(stream);
             let mut line = String::new();
             while line != "\r\n" {
                 line.clear();
                 stream.read_line(&mut line).await.expect("a line");
             }
-            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-            stream.write_all(answer).await.expect("heard");
+            let response = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+            stream.write_all(response).await.expect("heard");
         }
     };
     let client = Outflow::builder()
@@ -115,7 +117,7 @@ fn rude() -> (Outflow, Background<()>) {
         .timer(Arc::new(VirtualTime::new()))
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
             let (ours, theirs) = tokio::io::duplex(1_024);
-            knock.send(theirs).expect("somebody serves");
+            knock.send(theirs).expect("the server runs");
             let ours: Box<dyn IoStream> = Box::new(ours);
             Box::pin(async move { Ok(ours) })
         }))
@@ -123,21 +125,21 @@ fn rude() -> (Outflow, Background<()>) {
     (client.expect("valid"), Background::start(work))
 }
 
-// A POST is not repeated once it may have left, so each of these must have met a living connection.
-// The pause is the runtime's own time: it ends when everybody has seen the end of the connection.
+// A POST is not retried once it may have left, so each of these must have met an open connection.
+// The pause is virtual time: it ends when all tasks have seen the close.
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_was_closed_costs_no_attempt() {
-    let (client, _running) = rude();
+async fn a_closed_connection_costs_no_attempt() {
+    let (client, _running) = closing_server();
     for _ in 0..5 {
-        let answer = client.post("strict", "/").send().await.expect("an answer");
-        assert_eq!(answer.attempts(), 1);
+        let response = client.post("strict", "/").send().await.expect("a response");
+        assert_eq!(response.attempts(), 1);
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// A client whose connections the test answers itself. The third takes two seconds to make.
-fn played() -> (Outflow, mpsc::UnboundedReceiver<BufReader<DuplexStream>>) {
-    let (knock, doors) = mpsc::unbounded_channel();
+/// Builds a client whose connections the test serves itself. The third takes two seconds to open.
+fn manual_server() -> (Outflow, mpsc::UnboundedReceiver<BufReader<DuplexStream>>) {
+    let (knock, connections) = mpsc::unbounded_channel();
     let made = AtomicUsize::new(0);
     let mut api = eager("http://played.example");
     api.retry.count = 0;
@@ -155,11 +157,11 @@ fn played() -> (Outflow, mpsc::UnboundedReceiver<BufReader<DuplexStream>>) {
             })
         }))
         .build();
-    (client.expect("valid"), doors)
+    (client.expect("valid"), connections)
 }
 
-/// The head of the next request, which has no body; nothing if the connection ends.
-async fn asked(stream: &mut BufReader<DuplexStream>) -> Option<String> {
+/// Reads the head of the next request, which has no body; `None` if the connection ends.
+async fn next_request(stream: &mut BufReader<DuplexStream>) -> Option<String> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if stream.read_line(&mut head).await.ok()? == 0 {
@@ -169,49 +171,49 @@ async fn asked(stream: &mut BufReader<DuplexStream>) -> Option<String> {
     Some(head)
 }
 
-async fn answers(stream: &mut BufReader<DuplexStream>, head: &str) {
+async fn respond(stream: &mut BufReader<DuplexStream>, head: &str) {
     let head = format!("HTTP/1.1 {head}\r\ncontent-length: 0\r\n\r\n");
     stream.write_all(head.as_bytes()).await.expect("heard");
 }
 
-// The connection is closed in the very moment in which a POST is handed to it, before anybody has seen
-// its end: nothing of it has left, so it goes over another one and was sent once.
+// The server closes at the moment in which the client hands a POST over: nothing of it has left.
+// The POST goes over another connection and is sent once.
 #[tokio::test(start_paused = true)]
-async fn a_post_that_a_closed_connection_gave_back_is_sent_once() {
-    let (client, mut doors) = played();
+async fn a_post_returned_by_a_closed_connection_is_sent_once() {
+    let (client, mut connections) = manual_server();
     let serve = async {
-        let mut first = doors.recv().await.expect("a connection");
-        asked(&mut first).await.expect("a request");
-        answers(&mut first, "200 OK").await;
+        let mut first = connections.recv().await.expect("a connection");
+        next_request(&mut first).await.expect("a request");
+        respond(&mut first, "200 OK").await;
         first
     };
     let ((), first) = tokio::join!(call(&client), serve);
     tokio::time::sleep(Duration::from_millis(1)).await;
     drop(first);
     let serve = async {
-        let mut next = doors.recv().await.expect("another");
-        let head = asked(&mut next).await.expect("the request");
-        answers(&mut next, "201 Created").await;
+        let mut next = connections.recv().await.expect("another");
+        let head = next_request(&mut next).await.expect("the request");
+        respond(&mut next, "201 Created").await;
         (head, next)
     };
     let (posted, (head, _next)) = tokio::join!(client.post("strict", "/order").send(), serve);
-    let posted = posted.expect("an answer");
+    let posted = posted.expect("a response");
     assert!(head.starts_with("POST /order "), "{head}");
     assert_eq!((posted.status().as_u16(), posted.attempts()), (201, 1));
-    assert!(doors.try_recv().is_err(), "no third connection");
+    assert!(connections.try_recv().is_err(), "no third connection");
 }
 
-// The same while making another connection takes two seconds, and after one of them the server asks
-// everybody to stay away for a minute: nothing of the POST had left, and nothing leaves.
+// The next connection takes two seconds. After one, the server asks all callers for a minute's
+// wait: nothing of the POST has left, and nothing leaves.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_a_closed_connection_gave_back_can_still_be_called_off() {
-    let (client, mut doors) = played();
+async fn a_request_returned_by_a_closed_connection_can_be_revoked() {
+    let (client, mut connections) = manual_server();
     let serve = async {
-        let mut first = doors.recv().await.expect("a connection");
-        let mut second = doors.recv().await.expect("another");
+        let mut first = connections.recv().await.expect("a connection");
+        let mut second = connections.recv().await.expect("another");
         for stream in [&mut first, &mut second] {
-            asked(stream).await.expect("a request");
-            answers(stream, "200 OK").await;
+            next_request(stream).await.expect("a request");
+            respond(stream, "200 OK").await;
         }
         (first, second)
     };
@@ -219,26 +221,27 @@ async fn a_request_that_a_closed_connection_gave_back_can_still_be_called_off() 
     tokio::time::sleep(Duration::from_millis(1)).await;
     let mut refused = Box::pin(client.get("strict", "/").send());
     tokio::select! {
-        _ = &mut refused => unreachable!("nobody answered"),
-        _ = asked(&mut busy) => {}
-        _ = asked(&mut idle) => std::mem::swap(&mut busy, &mut idle),
+        _ = &mut refused => unreachable!("the server did not respond"),
+        _ = next_request(&mut busy) => {}
+        _ = next_request(&mut idle) => std::mem::swap(&mut busy, &mut idle),
     }
-    // Nobody runs between these two, so nobody sees the end of the connection before the POST is on it.
+    // No task runs between these two lines, so none sees the close before the POST is on the
+    // connection.
     drop(idle);
     let post = client.post("strict", "/order").send();
     let refuse = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        answers(&mut busy, "429 Too Many\r\nretry-after: 60").await;
+        respond(&mut busy, "429 Too Many\r\nretry-after: 60").await;
         drop(busy);
     };
     let (posted, refused, ()) = tokio::join!(post, refused, refuse);
-    assert_eq!(refused.expect("an answer").status(), 429);
+    assert_eq!(refused.expect("a response").status(), 429);
     let error = posted.expect_err("called off");
     assert!(
         error.refusal().is_some() && error.attempts() == 0,
         "{error:?}"
     );
     drop(client);
-    let mut third = doors.recv().await.expect("it was made");
-    assert_eq!(asked(&mut third).await, None);
+    let mut third = connections.recv().await.expect("it was made");
+    assert_eq!(next_request(&mut third).await, None);
 }

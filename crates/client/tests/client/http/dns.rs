@@ -1,4 +1,4 @@
-//! From a name to a server, with resolvers that fail in every way they can.
+//! Name resolution, with resolvers that fail in every way.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -13,19 +13,23 @@ use outflow_testkit::{EventRecorder, VirtualTime};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
-use super::support::{Names, eager, scripted};
+use super::support::{FnResolver, eager, scripted};
 
-/// A resolver that answers nobody.
-struct Silent;
+/// A resolver that never responds.
+struct SilentResolver;
 
-impl Resolve for Silent {
+impl Resolve for SilentResolver {
     fn resolve(&self, _: &str) -> Resolving {
         Box::pin(std::future::pending())
     }
 }
 
-/// A client of `api.example.com` at this port, which may lead anywhere.
-fn named(port: u16, names: impl Resolve + 'static, adapt: impl FnOnce(&mut Api)) -> OutflowBuilder {
+/// Builds a client of `api.example.com` at this port, with any address allowed.
+fn named_client(
+    port: u16,
+    names: impl Resolve + 'static,
+    adapt: impl FnOnce(&mut Api),
+) -> OutflowBuilder {
     let mut api = eager(&format!("http://api.example.com:{port}"));
     api.addresses = AddressPolicy::Any;
     api.retry.count = 0;
@@ -33,14 +37,14 @@ fn named(port: u16, names: impl Resolve + 'static, adapt: impl FnOnce(&mut Api))
     Outflow::builder().api(api).resolver(Arc::new(names))
 }
 
-/// What everybody is told when a name cannot be resolved like this.
-async fn is_told(names: impl Resolve + 'static, why: ResolveError) {
-    let client = named(80, names, |api| {
+/// Asserts the error and the event of a name that cannot be resolved.
+async fn assert_resolve_error(names: impl Resolve + 'static, why: ResolveError) {
+    let client = named_client(80, names, |api| {
         api.timeouts.connect = Duration::from_secs(1);
     });
     let client = client.timer(Arc::new(VirtualTime::new()));
     let client = client.build().expect("valid");
-    let heard = EventRecorder::subscribed_to(client.events());
+    let recorder = EventRecorder::subscribed_to(client.events());
     let metrics = Arc::new(Metrics::new([ApiLabels::new("strict", [])]));
     client.events().subscribe(metrics.clone());
     let error = client.get("strict", "/").send().await.expect_err("nowhere");
@@ -53,11 +57,15 @@ async fn is_told(names: impl Resolve + 'static, why: ResolveError) {
     } else {
         StatusLabel::Network
     };
-    let finished = heard.finished().remove(0);
+    let finished = recorder.finished().remove(0);
     assert_eq!(finished.status, status, "{why:?}");
     assert_eq!(finished.reason, Some(FailureLabel::Dns), "{why:?}");
-    let told = |what: &EventKind| matches!(what, EventKind::Unresolved { error } if *error == why);
-    assert!(heard.all().iter().any(|event| told(&event.what)), "{why:?}");
+    let is_reported =
+        |what: &EventKind| matches!(what, EventKind::Unresolved { error } if *error == why);
+    assert!(
+        recorder.all().iter().any(|event| is_reported(&event.what)),
+        "{why:?}"
+    );
     let page = metrics.render();
     for class in ResolveError::ALL {
         let (name, count) = (class.name(), u8::from(class == why));
@@ -70,26 +78,27 @@ async fn is_told(names: impl Resolve + 'static, why: ResolveError) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_way_of_having_no_address_is_told_apart() {
-    let says = |answer: Result<Vec<IpAddr>, ResolveError>| Names(move |_: &str| answer.clone());
-    is_told(
+async fn each_resolve_failure_has_its_own_error() {
+    let says =
+        |response: Result<Vec<IpAddr>, ResolveError>| FnResolver(move |_: &str| response.clone());
+    assert_resolve_error(
         says(Err(ResolveError::NoSuchName)),
         ResolveError::NoSuchName,
     )
     .await;
-    is_told(
+    assert_resolve_error(
         says(Err(ResolveError::ServerFailed)),
         ResolveError::ServerFailed,
     )
     .await;
-    is_told(says(Ok(Vec::new())), ResolveError::NoAddress).await;
-    is_told(Silent, ResolveError::TimedOut).await;
+    assert_resolve_error(says(Ok(Vec::new())), ResolveError::NoAddress).await;
+    assert_resolve_error(SilentResolver, ResolveError::TimedOut).await;
 }
 
-// Of the second in which a connection may be made, a tenth is kept for making it.
+// Of the second for connecting, a tenth is reserved for the connection itself.
 #[tokio::test(start_paused = true)]
-async fn a_resolver_that_never_answers_is_given_up_in_the_time_of_a_connection() {
-    let client = named(80, Silent, |api| {
+async fn a_silent_resolver_times_out_within_the_connect_timeout() {
+    let client = named_client(80, SilentResolver, |api| {
         api.timeouts.connect = Duration::from_secs(1);
     });
     let client = client.timer(Arc::new(VirtualTime::new()));
@@ -100,29 +109,29 @@ async fn a_resolver_that_never_answers_is_given_up_in_the_time_of_a_connection()
     assert_eq!(began.elapsed().as_millis(), 900);
 }
 
-// It fails for the first attempt. Nothing left then, so even a POST is tried again.
+// The resolver fails for the first attempt. Nothing left then, so even a POST is retried.
 #[tokio::test]
-async fn a_resolver_that_recovers_is_asked_again() {
-    let strict = scripted(Script::new());
-    let server = strict.listen().await.expect("a port");
+async fn a_recovered_resolver_serves_the_retry() {
+    let mock = scripted(Script::new());
+    let server = mock.listen().await.expect("a port");
     let asked = AtomicUsize::new(0);
-    let names = Names(move |_: &str| match asked.fetch_add(1, Ordering::Relaxed) {
+    let names = FnResolver(move |_: &str| match asked.fetch_add(1, Ordering::Relaxed) {
         0 => Err(ResolveError::ServerFailed),
         _ => Ok(vec![[127, 0, 0, 1].into()]),
     });
-    let client = named(server.address().port(), names, |api| api.retry.count = 1);
+    let client = named_client(server.address().port(), names, |api| api.retry.count = 1);
     let client = client.build().expect("valid");
-    let answer = client.post("strict", "/").body("x").send().await;
-    assert_eq!(answer.expect("the second time").attempts(), 2);
+    let response = client.post("strict", "/").body("x").send().await;
+    assert_eq!(response.expect("the second time").attempts(), 2);
 }
 
-// The owner of a name lets it lead to this machine, where a server is waiting.
+// The name's owner points it at this machine, where a server listens.
 #[tokio::test]
-async fn a_name_that_leads_home_is_not_followed() {
-    let strict = scripted(Script::new());
-    let server = strict.listen().await.expect("a port");
-    let home = Names(|_: &str| Ok(vec![[127, 0, 0, 1].into()]));
-    let client = named(server.address().port(), home, |api| {
+async fn a_name_with_a_private_address_is_refused() {
+    let mock = scripted(Script::new());
+    let server = mock.listen().await.expect("a port");
+    let home = FnResolver(|_: &str| Ok(vec![[127, 0, 0, 1].into()]));
+    let client = named_client(server.address().port(), home, |api| {
         api.addresses = AddressPolicy::Public;
     });
     let client = client.build().expect("valid");
@@ -131,53 +140,53 @@ async fn a_name_that_leads_home_is_not_followed() {
     assert!(error.is_connect() && !error.is_timeout(), "{error}");
     assert!(error.to_string().contains("private network"), "{error}");
     assert_eq!(error.resolve_error(), None, "it was resolved");
-    assert_eq!(strict.audit().count(), 0, "no packet left");
-    let door = client.upstream("strict").expect("there");
-    assert!(door.is_idle(), "its permit was given back");
+    assert_eq!(mock.audit().count(), 0, "no packet left");
+    let upstream = client.upstream("strict").expect("there");
+    assert!(upstream.is_idle(), "its permit was refunded");
 }
 
-// Ten connections of one call each: whoever owns the name has ten chances to change it and no more.
+// Ten connections of one call each: the name's owner has ten chances to change it and no more.
 #[tokio::test]
-async fn a_name_is_asked_once_for_each_connection() {
+async fn each_connection_resolves_its_name_once() {
     let closing = MockResponse::ok("{}").header("connection", "close");
-    let strict = scripted(Script::new().rule(ScriptMatch::always(), closing));
-    let server = strict.listen().await.expect("a port");
+    let mock = scripted(Script::new().rule(ScriptMatch::always(), closing));
+    let server = mock.listen().await.expect("a port");
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
-    let names = Names(move |_: &str| {
+    let names = FnResolver(move |_: &str| {
         counted.fetch_add(1, Ordering::Relaxed);
         Ok(vec![[127, 0, 0, 1].into()])
     });
-    let client = named(server.address().port(), names, |_| {});
+    let client = named_client(server.address().port(), names, |_| {});
     let client = client.build().expect("valid");
     for nth in 1..=10 {
-        client.get("strict", "/").send().await.expect("an answer");
+        client.get("strict", "/").send().await.expect("a response");
         assert_eq!(asked.load(Ordering::Relaxed), nth);
     }
 }
 
-// The server is at one of a hundred addresses, and nobody at the others: it is found among the first
-// eight. With the ninth the connections that are tried would have no end.
+// The server is at one of a hundred addresses: the client finds it among the first eight. A ninth
+// would make the attempts endless.
 #[tokio::test]
-async fn of_a_hundred_addresses_a_few_are_tried() {
-    let strict = scripted(Script::new());
-    let server = strict.listen().await.expect("a port");
+async fn the_client_tries_few_of_a_hundred_addresses() {
+    let mock = scripted(Script::new());
+    let server = mock.listen().await.expect("a port");
     for (place, reached) in [(0, true), (7, true), (8, false), (99, false)] {
-        let names = Names(move |_: &str| {
-            let nobody = (2..=101).map(|last| IpAddr::from([127, 0, 0, last]));
-            let mut all: Vec<_> = nobody.collect();
+        let names = FnResolver(move |_: &str| {
+            let unused = (2..=101).map(|last| IpAddr::from([127, 0, 0, last]));
+            let mut all: Vec<_> = unused.collect();
             all[place] = [127, 0, 0, 1].into();
             Ok(all)
         });
-        let client = named(server.address().port(), names, |_| {});
+        let client = named_client(server.address().port(), names, |_| {});
         let client = client.build().expect("valid");
         let ended = client.get("strict", "/").send().await;
         assert_eq!(ended.is_ok(), reached, "{place}: {ended:?}");
     }
 }
 
-/// An address of this machine where connections are begun and never made: its line is full.
-async fn full(at: SocketAddr) -> (tokio::net::TcpListener, Vec<TcpStream>) {
+/// Opens an address of this machine that never accepts: its backlog is full.
+async fn full_backlog(at: SocketAddr) -> (tokio::net::TcpListener, Vec<TcpStream>) {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(at).expect("a free address");
     let listener = socket.listen(0).expect("it listens");
@@ -189,18 +198,18 @@ async fn full(at: SocketAddr) -> (tokio::net::TcpListener, Vec<TcpStream>) {
     (listener, waiting)
 }
 
-// The first address takes half of two seconds; without a share of its own it would take both.
+// The first address gets half of two seconds; without a share it would take both.
 #[tokio::test]
-async fn an_address_that_never_answers_leaves_time_for_the_others() {
-    let strict = scripted(Script::new());
-    let server = strict.listen().await.expect("a port");
+async fn a_silent_address_leaves_time_for_the_others() {
+    let mock = scripted(Script::new());
+    let server = mock.listen().await.expect("a port");
     let port = server.address().port();
-    let _line = full(([127, 0, 0, 2], port).into()).await;
-    let names = Names(|_: &str| Ok(vec![[127, 0, 0, 2].into(), [127, 0, 0, 1].into()]));
-    let client = named(port, names, |api| {
+    let _line = full_backlog(([127, 0, 0, 2], port).into()).await;
+    let names = FnResolver(|_: &str| Ok(vec![[127, 0, 0, 2].into(), [127, 0, 0, 1].into()]));
+    let client = named_client(port, names, |api| {
         api.timeouts.connect = Duration::from_secs(2);
     });
     let client = client.build().expect("valid");
-    let answer = client.get("strict", "/").send().await.expect("the second");
-    assert_eq!(answer.attempts(), 1);
+    let response = client.get("strict", "/").send().await.expect("the second");
+    assert_eq!(response.attempts(), 1);
 }

@@ -1,5 +1,5 @@
-//! Servers that never stop talking: each call ends, the next one finds another connection, and memory
-//! does not fill.
+//! Servers that never stop sending: each call ends, the next one gets another connection, and
+//! memory does not fill.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::h2_frames::{frame, head, interim};
 use super::support::{over_sockets, scripted, trusting};
 use crate::support::own_process::{MIB, is_alone, peak};
 
-/// First these bytes, then others for ever, a hundred pieces at once and as fast as they are taken.
+/// Sends the first bytes, then the others for ever, in batches of a hundred pieces.
 fn endless(first: impl Into<Bytes>, again: &[u8]) -> ScriptedFault {
     ScriptedFault::from(Fault::Endless {
         first: first.into(),
@@ -22,7 +22,7 @@ fn endless(first: impl Into<Bytes>, again: &[u8]) -> ScriptedFault {
     })
 }
 
-/// What floods HTTP/1.1.
+/// Returns floods over HTTP/1.1.
 fn plain() -> Vec<(&'static str, ScriptedFault)> {
     let interim = "HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n";
     let start = "HTTP/1.1 200 OK\r\n";
@@ -44,7 +44,7 @@ fn plain() -> Vec<(&'static str, ScriptedFault)> {
     ]
 }
 
-/// What floods HTTP/2.
+/// Returns floods over HTTP/2.
 fn framed() -> Vec<(&'static str, ScriptedFault)> {
     let (nothing, named) = (&[][..], &[0x00, 1, b'a', 1, b'b']);
     let open = frame(1, 0, 1, &[0x88]);
@@ -73,7 +73,7 @@ fn hasty(api: &mut Api) {
 }
 
 /// Floods one call, and makes another.
-async fn survives(name: &str, strict: &MockApi, client: &Outflow) {
+async fn survives(name: &str, mock: &MockApi, client: &Outflow) {
     let flooded = client.get("strict", "/flood").send();
     let ended = tokio::time::timeout(Duration::from_secs(10), flooded).await;
     let error = ended.expect(name).expect_err(name);
@@ -84,19 +84,19 @@ async fn survives(name: &str, strict: &MockApi, client: &Outflow) {
     );
     let next = client.get("strict", "/next").send().await;
     assert_eq!(next.expect(name).status(), 200, "{name}");
-    let audit = strict.audit();
+    let audit = mock.audit();
     let mut used = audit.arrivals().iter().map(|one| one.connection);
     assert_ne!(used.next(), used.next(), "{name}");
     assert_eq!(used.next(), None, "{name}");
-    assert_eq!(strict.totals().reused_after_fault, 0, "{name}");
+    assert_eq!(mock.totals().reused_after_fault, 0, "{name}");
 }
 
-/// A server that floods whoever asks for it.
+/// Builds a server that floods the path `/flood`.
 fn flooding(act: ScriptedFault) -> MockApi {
     scripted(Script::new().rule(ScriptMatch::path("/flood"), act))
 }
 
-// Twenty floods one after the other, each for as long as a call has patience.
+// Twenty floods in sequence, each as long as its call's timeout.
 #[tokio::test]
 async fn no_flood_outlasts_its_call_or_fills_the_memory() {
     if !is_alone("http::endless_responses::no_flood_outlasts_its_call_or_fills_the_memory") {
@@ -104,14 +104,14 @@ async fn no_flood_outlasts_its_call_or_fills_the_memory() {
     }
     let before = peak();
     for (name, act) in plain() {
-        let strict = flooding(act);
-        let server: Server = strict.listen().await.expect("a port");
-        survives(name, &strict, &over_sockets(&server, hasty)).await;
+        let mock = flooding(act);
+        let server: Server = mock.listen().await.expect("a port");
+        survives(name, &mock, &over_sockets(&server, hasty)).await;
     }
     for (name, act) in framed() {
-        let strict = flooding(act);
-        let server = strict.listen_tls(Tls::Good).await.expect("a port");
-        survives(name, &strict, &trusting(&server, hasty)).await;
+        let mock = flooding(act);
+        let server = mock.listen_tls(Tls::Good).await.expect("a port");
+        survives(name, &mock, &trusting(&server, hasty)).await;
     }
     let grown = peak().saturating_sub(before);
     assert!(grown <= 64 * MIB, "{} MiB", grown / MIB);

@@ -1,4 +1,4 @@
-//! What a call carries, and which group it counts in.
+//! Request content, and the group in which a call counts.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use outflow_testkit::EventRecorder;
 use super::support::{over_pipes, scripted};
 
 #[tokio::test(start_paused = true)]
-async fn values_go_out_and_come_back_as_json() {
-    let strict = scripted(Script::new());
-    strict.answer("/films", MockResponse::ok(r#"{"title": 17}"#));
-    let client = over_pipes(&strict, |_| {});
+async fn values_are_sent_and_received_as_json() {
+    let mock = scripted(Script::new());
+    mock.answer("/films", MockResponse::ok(r#"{"title": 17}"#));
+    let client = over_pipes(&mock, |_| {});
     let sent = HashMap::from([("year", 1968)]);
     let call = client.post("strict", "/films").json(&sent);
     let film: HashMap<String, u32> = call.send().await.expect("one").json().await.expect("JSON");
     assert_eq!(film["title"], 17);
-    let audit = strict.audit();
+    let audit = mock.audit();
     assert_eq!(audit.arrivals()[0].body, outflow_mock::Received::Whole(13));
 }
 
 #[tokio::test(start_paused = true)]
 async fn parameters_are_encoded_and_the_key_comes_last() {
-    let strict = scripted(Script::new());
-    strict.answer("/find", MockResponse::echo());
-    let client = over_pipes(&strict, |api| {
+    let mock = scripted(Script::new());
+    mock.answer("/find", MockResponse::echo());
+    let client = over_pipes(&mock, |api| {
         api.credential = Some(Credential {
             secret: "a&b".to_owned().into(),
             place: CredentialPlacement::Query("api_key".into()),
@@ -40,7 +40,7 @@ async fn parameters_are_encoded_and_the_key_comes_last() {
     let seen = call
         .send()
         .await
-        .expect("an answer")
+        .expect("a response")
         .text()
         .await
         .expect("text");
@@ -48,12 +48,12 @@ async fn parameters_are_encoded_and_the_key_comes_last() {
     assert!(seen.contains(&format!("\"query\":\"{query}\"")), "{seen}");
 }
 
-// Quotes are free; orders are two a second, by their route or because the caller says so.
+// Quotes are free; orders are two a second, by their route or by the caller's choice.
 #[tokio::test(start_paused = true)]
 async fn a_call_counts_in_its_group_at_its_cost() {
-    let strict = scripted(Script::new());
+    let mock = scripted(Script::new());
     let two = "2/s".parse().expect("valid");
-    let client = over_pipes(&strict, |api| {
+    let client = over_pipes(&mock, |api| {
         api.rules = Rules::unlimited();
         api.rules.groups = vec![Group::new("orders", vec![Limit::sliding(two)])];
         api.rules.routes = vec![Route {
@@ -63,7 +63,7 @@ async fn a_call_counts_in_its_group_at_its_cost() {
             cost: None,
         }];
     });
-    let heard = EventRecorder::subscribed_to(client.events());
+    let recorder = EventRecorder::subscribed_to(client.events());
     let began = tokio::time::Instant::now();
     client.get("strict", "/quotes").send().await.expect("free");
     client.get("strict", "/orders/1").send().await.expect("one");
@@ -88,32 +88,39 @@ async fn a_call_counts_in_its_group_at_its_cost() {
         "{:?}",
         began.elapsed()
     );
-    let groups: Vec<_> = heard.finished().into_iter().map(|one| one.group).collect();
+    let groups: Vec<_> = recorder
+        .finished()
+        .into_iter()
+        .map(|one| one.group)
+        .collect();
     assert_eq!(groups, ["default", "orders", "orders", "orders"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finished_call_is_told_with_all_that_its_line_says() {
-    let strict = MockApi::builder()
+async fn a_finished_call_event_has_every_field_of_its_log_line() {
+    let mock = MockApi::builder()
         .noting(http::HeaderName::from_static("traceparent"))
         .build()
         .expect("valid");
-    strict.answer("/a", MockResponse::status(404));
-    let client = over_pipes(&strict, |_| {});
-    let heard = EventRecorder::subscribed_to(client.events());
+    mock.answer("/a", MockResponse::status(404));
+    let client = over_pipes(&mock, |_| {});
+    let recorder = EventRecorder::subscribed_to(client.events());
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     let parent = format!("00-{trace}-00f067aa0ba902b7-01");
     let call = client.get("strict", "/a?key=CANARY").trace_parent(&parent);
     call.send().await.expect("404 is an answer");
-    let told = heard.finished().remove(0);
-    assert_eq!((told.method, told.path.as_str()), ("GET", "/a"));
+    let finished = recorder.finished().remove(0);
+    assert_eq!((finished.method, finished.path.as_str()), ("GET", "/a"));
     assert_eq!(
-        (told.status, told.code, told.reason),
+        (finished.status, finished.code, finished.reason),
         (StatusLabel::ClientError, Some(404), None)
     );
-    assert_eq!((told.attempts, told.trace_id.as_deref()), (1, Some(trace)));
-    assert_eq!(told.request_id.len(), 36);
-    let audit = strict.audit();
+    assert_eq!(
+        (finished.attempts, finished.trace_id.as_deref()),
+        (1, Some(trace))
+    );
+    assert_eq!(finished.request_id.len(), 36);
+    let audit = mock.audit();
     let (_, sent) = &audit.arrivals()[0].headers[0];
     let sent = sent.to_str().expect("text");
     assert!(
@@ -121,21 +128,21 @@ async fn a_finished_call_is_told_with_all_that_its_line_says() {
         "{sent}"
     );
     assert!(
-        heard
+        recorder
             .all()
             .iter()
             .any(|event| matches!(event.what, EventKind::Admitted { .. }))
     );
 }
 
-// Two calls under way, one of them still reading: closing waits for both and lets no third in.
+// Two calls in flight, one of them still reading: closing waits for both and admits no third.
 #[tokio::test(start_paused = true)]
-async fn closing_waits_for_what_is_under_way() {
-    let strict = scripted(Script::new());
-    let way = outflow_mock::Latency::Fixed(Duration::from_secs(2));
-    strict.delay(way, way);
-    let client = over_pipes(&strict, |_| {});
-    let (answer, (closed, refused)) = tokio::join!(client.get("strict", "/").send(), async {
+async fn closing_waits_for_calls_in_flight() {
+    let mock = scripted(Script::new());
+    let latency = outflow_mock::Latency::Fixed(Duration::from_secs(2));
+    mock.delay(latency, latency);
+    let client = over_pipes(&mock, |_| {});
+    let (response, (closed, refused)) = tokio::join!(client.get("strict", "/").send(), async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let hasty = client.close(Duration::from_millis(100)).await;
         let refused = client.get("strict", "/").send().await;
@@ -144,7 +151,7 @@ async fn closing_waits_for_what_is_under_way() {
             refused,
         )
     });
-    assert_eq!(answer.expect("it was under way").status(), 200);
+    assert_eq!(response.expect("it was in flight").status(), 200);
     assert_eq!(closed, (false, true));
     let error = refused.expect_err("closed");
     assert!(
@@ -153,12 +160,12 @@ async fn closing_waits_for_what_is_under_way() {
     );
 }
 
-// One order a minute. An escape that every server undoes is the same path; an encoded slash belongs to
-// its segment, so that `/orders%2F1` is another path, as it is to the APIs that want one there.
+// One order a minute. An escape that every server decodes is the same path. An encoded slash
+// belongs to its segment, so that `/orders%2F1` is another path.
 #[tokio::test(start_paused = true)]
-async fn a_path_counts_in_its_group_however_it_is_spelled() {
-    let strict = scripted(Script::new());
-    let client = over_pipes(&strict, |api| {
+async fn a_path_counts_in_its_group_in_every_spelling() {
+    let mock = scripted(Script::new());
+    let client = over_pipes(&mock, |api| {
         let limit = Limit::sliding("1/m".parse().expect("a rate"));
         api.rules.groups = vec![Group::new("orders", vec![limit])];
         api.rules.routes = vec![Route {
@@ -180,9 +187,9 @@ async fn a_path_counts_in_its_group_however_it_is_spelled() {
     }
 }
 
-// Everything that a program would want to store, share or give to another task.
+// Everything that a program stores, shares or gives to another task.
 #[test]
-fn all_of_it_can_go_where_it_is_needed() {
+fn public_types_are_send_and_sync() {
     fn shared<T: Send + Sync + 'static>() {}
     fn sent<T: Send>(_: T) {}
     shared::<outflow::Outflow>();

@@ -1,43 +1,43 @@
-//! HTTP/2 by hand: the frames that no library would send.
+//! Hand-written HTTP/2 frames that no library would send.
 //!
-//! A call is the first of its connection here, and so has the stream 1.
+//! Each call is the first of its connection here, and so has the stream 1.
 
 use bytes::Bytes;
 
-/// One frame.
+/// Builds one frame.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Bytes {
     let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
     let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
     [head.as_slice(), payload].concat().into()
 }
 
-/// The server goes away and will not look at streams behind this one.
+/// Builds a GOAWAY: the server ignores streams after this one.
 pub(crate) fn going_away(last: u32, code: u32) -> Bytes {
     let payload = [last.to_be_bytes(), code.to_be_bytes()].concat();
     frame(7, 0, 0, &payload)
 }
 
-/// The server ends the stream.
+/// Builds a RST_STREAM.
 pub(crate) fn reset(code: u32) -> Bytes {
     frame(3, 0, 1, &code.to_be_bytes())
 }
 
-/// The head of an answer whose body follows: 200 is the eighth of the names that both ends know.
+/// Builds the head of a response whose body follows: 200 is entry eight of the static table.
 pub(crate) fn head() -> Bytes {
     frame(1, END_HEADERS, 1, &[0x88])
 }
 
-/// An answer without a body.
-pub(crate) fn answer() -> Bytes {
+/// Builds a response without a body.
+pub(crate) fn response() -> Bytes {
     frame(1, END_HEADERS | END_STREAM, 1, &[0x88])
 }
 
-/// An interim answer, its 103 spelt out behind the name of the status.
+/// Builds an interim response, with its 103 as a literal value.
 pub(crate) fn interim() -> Bytes {
     frame(1, END_HEADERS, 1, &[0x08, 0x03, b'1', b'0', b'3'])
 }
 
-/// Several frames in a row.
+/// Concatenates several frames.
 pub(crate) fn together(frames: &[Bytes]) -> Bytes {
     frames.concat().into()
 }

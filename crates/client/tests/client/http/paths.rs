@@ -1,7 +1,7 @@
-//! Paths that try to leave their API, and paths that only look as if they did.
+//! Paths that try to leave their API, and paths that only look like it.
 //!
-//! Every row is judged behind two bases, one with a prefix and one without: no text may reach
-//! another origin or rise above the prefix, and what passes goes out byte for byte.
+//! Every row is checked behind two bases, with a prefix and without. No text may reach another
+//! origin or rise above the prefix; valid paths are sent byte for byte.
 
 use outflow::InvalidPath::{self, Backslash, Character, Dots, Encoding, Fragment, Host, NoSlash};
 use outflow::{BaseUrl, InvalidBaseUrl};
@@ -30,16 +30,16 @@ fn no_path_leaves_its_base() -> Result<(), InvalidBaseUrl> {
     Ok(())
 }
 
-// Far above any real query, and what does not fit is a clear refusal rather than a cut.
+// Far above any real query; a longer path is refused rather than cut.
 #[test]
-fn a_path_has_a_length() {
+fn a_path_has_a_maximum_length() {
     let api: BaseUrl = "https://api.example.com".parse().expect("valid");
     let long = |length: usize| format!("/{}", "a".repeat(length - 1));
     assert!(api.join(&long(60_000)).is_ok());
     assert_eq!(api.join(&long(60_001)), Err(InvalidPath::TooLong));
 }
 
-/// What is written, and why it is refused if it is.
+/// A path, and the reason for its refusal if it is refused.
 const ROWS: [(&str, Option<InvalidPath>); 252] = [
     ("//evil.example", Some(Host)),
     ("//evil.example/a", Some(Host)),

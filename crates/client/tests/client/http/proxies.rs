@@ -1,5 +1,4 @@
-//! How an API is reached: directly, through a proxy that was asked for, and never through one that
-//! was not.
+//! The route to an API: direct, or through a configured proxy, and never through another.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,20 +12,20 @@ use tokio::sync::mpsc;
 
 use super::support::{eager, over_sockets, scripted};
 
-/// A proxy that opens tunnels and tells whereto.
+/// Starts a proxy that opens tunnels and reports their targets.
 async fn proxy() -> (String, mpsc::UnboundedReceiver<String>, Background<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("one"));
-    let (told, asked) = mpsc::unbounded_channel();
+    let (targets, asked) = mpsc::unbounded_channel();
     let work = async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tunnel(stream, &told).await;
+            tunnel(stream, &targets).await;
         }
     };
     (url, asked, Background::start(work))
 }
 
-async fn tunnel(stream: TcpStream, told: &mpsc::UnboundedSender<String>) {
+async fn tunnel(stream: TcpStream, targets: &mpsc::UnboundedSender<String>) {
     let mut stream = BufReader::new(stream);
     let (mut first, mut line) = (String::new(), String::new());
     stream.read_line(&mut first).await.expect("a line");
@@ -35,7 +34,7 @@ async fn tunnel(stream: TcpStream, told: &mpsc::UnboundedSender<String>) {
         stream.read_line(&mut line).await.expect("a line");
     }
     let to = first.split(' ').nth(1).unwrap_or_default().to_owned();
-    told.send(first).expect("heard");
+    targets.send(first).expect("heard");
     let mut server = TcpStream::connect(to).await.expect("there");
     stream
         .write_all(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -47,29 +46,29 @@ async fn tunnel(stream: TcpStream, told: &mpsc::UnboundedSender<String>) {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_asked_for_is_used() {
-    let strict = scripted(Script::new());
-    let server = strict.listen().await.expect("a port");
+async fn the_client_uses_a_configured_proxy() {
+    let mock = scripted(Script::new());
+    let server = mock.listen().await.expect("a port");
     let (url, mut asked, _running) = proxy().await;
     let mut api = eager(&server.url());
     api.proxy = Proxy::Url(url.parse().expect("a URL"));
     let client = Outflow::init([api]).expect("valid");
-    let answer = client.get("strict", "/").send().await.expect("through it");
-    assert_eq!(answer.status(), 200);
+    let response = client.get("strict", "/").send().await.expect("through it");
+    assert_eq!(response.status(), 200);
     let first = asked.recv().await.expect("asked");
     assert_eq!(first, format!("CONNECT {} HTTP/1.1\r\n", server.address()));
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_not_there_is_no_reason_to_go_around_it() {
-    let strict = scripted(Script::new());
-    let server = strict.listen().await.expect("a port");
+async fn the_client_never_bypasses_an_unreachable_proxy() {
+    let mock = scripted(Script::new());
+    let server = mock.listen().await.expect("a port");
     let mut api = eager(&server.url());
     api.proxy = Proxy::Url("http://127.0.0.1:1".parse().expect("a URL"));
     let client = Outflow::init([api]).expect("valid");
     let error = client.get("strict", "/").send().await.expect_err("no way");
     assert!(error.is_connect(), "{error}");
-    assert_eq!(strict.audit().count(), 0);
+    assert_eq!(mock.audit().count(), 0);
 }
 
 #[test]
@@ -85,18 +84,18 @@ fn tls_to_a_proxy_is_refused_at_the_start() {
     );
 }
 
-// A process cannot change its own environment safely, so the test runs itself again with the
-// variables set: unasked they change nothing, and asked for they are followed.
+// A process cannot change its own environment safely, so the test starts itself again with the
+// variables set. They apply only if the client asks for them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_environment_is_followed_only_when_asked() {
+async fn the_client_follows_the_environment_only_if_configured() {
     if std::env::var_os(INNER).is_some() {
-        return obey_or_not().await;
+        return check_environment_proxy().await;
     }
     let (url, mut asked, _running) = proxy().await;
     let status = Command::new(std::env::current_exe().expect("this"))
         .args([
             "--exact",
-            "http::proxies::the_environment_is_followed_only_when_asked",
+            "http::proxies::the_client_follows_the_environment_only_if_configured",
         ])
         .envs([(INNER, "1"), ("HTTP_PROXY", &url), ("http_proxy", &url)])
         .env_remove("NO_PROXY")
@@ -109,28 +108,28 @@ async fn the_environment_is_followed_only_when_asked() {
     assert!(asked.try_recv().is_err(), "and only once");
 }
 
-async fn obey_or_not() {
-    let strict = scripted(Script::new());
-    let server = strict.listen().await.expect("a port");
+async fn check_environment_proxy() {
+    let mock = scripted(Script::new());
+    let server = mock.listen().await.expect("a port");
     for proxy in [Proxy::None, Proxy::Environment] {
         let mut api = eager(&server.url());
         api.proxy = proxy;
         let client = Outflow::init([api]).expect("valid");
-        let answer = client.get("strict", "/").send().await.expect("an answer");
-        assert_eq!(answer.status(), 200);
+        let response = client.get("strict", "/").send().await.expect("a response");
+        assert_eq!(response.status(), 200);
     }
-    assert_eq!(strict.audit().count(), 2);
+    assert_eq!(mock.audit().count(), 2);
 }
 
-// Ten bytes of which most still have to come when the last handle of the client is gone.
+// Ten bytes, most of which arrive after the client's last handle is dropped.
 #[tokio::test]
 async fn a_body_outlives_its_client() {
     let drip = MockResponse::ok("").content(Content::Drip {
         bytes: "0123456789".into(),
         every: Duration::from_millis(5),
     });
-    let strict = scripted(Script::new().rule(ScriptMatch::always(), drip));
-    let server = strict.listen().await.expect("a port");
+    let mock = scripted(Script::new().rule(ScriptMatch::always(), drip));
+    let server = mock.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let head = client.get("strict", "/").send_streaming().await;
     drop(client);
@@ -138,13 +137,13 @@ async fn a_body_outlives_its_client() {
     assert_eq!(bytes.expect("all of it"), "0123456789");
 }
 
-// Idle connections die with the runtime that made them; the client does not.
+// Idle connections end with their runtime; the client does not.
 #[test]
-fn a_client_outlives_the_runtime_it_was_made_in() {
+fn a_client_outlives_its_first_runtime() {
     let runtime = || tokio::runtime::Runtime::new().expect("a runtime");
     let (serving, first) = (runtime(), runtime());
-    let strict = scripted(Script::new());
-    let server = serving.block_on(strict.listen()).expect("a port");
+    let mock = scripted(Script::new());
+    let server = serving.block_on(mock.listen()).expect("a port");
     let client = first.block_on(async { over_sockets(&server, |_| {}) });
     let call = || client.get("strict", "/").send();
     first.block_on(call()).expect("in the first");
@@ -155,22 +154,22 @@ fn a_client_outlives_the_runtime_it_was_made_in() {
             next.block_on(call()).expect("in another");
         }
     }
-    assert_eq!(strict.audit().count(), 7);
+    assert_eq!(mock.audit().count(), 7);
 }
 
-// A machine without IPv6 has nothing to show here.
+// A machine without IPv6 skips this test.
 #[tokio::test]
-async fn an_address_in_brackets_is_reached_with_its_port_and_prefix() {
+async fn the_client_reaches_a_bracketed_address_with_port_and_prefix() {
     let Ok(listener) = TcpListener::bind("[::1]:0").await else {
         return;
     };
-    let strict = scripted(Script::new());
-    let server = strict.serve(listener).expect("served");
+    let mock = scripted(Script::new());
+    let server = mock.serve(listener).expect("served");
     let url = format!("http://[::1]:{}/v1", server.address().port());
     let client = Outflow::init([eager(&url)]).expect("valid");
-    let answer = client.get("strict", "/x?a=%2F").send().await;
-    assert_eq!(answer.expect("an answer").status(), 200);
-    assert!(strict.audit().arrivals()[0].path.starts_with("/v1/x"));
+    let response = client.get("strict", "/x?a=%2F").send().await;
+    assert_eq!(response.expect("a response").status(), 200);
+    assert!(mock.audit().arrivals()[0].path.starts_with("/v1/x"));
 }
 
 const INNER: &str = "OUTFLOW_TEST_INNER";

@@ -1,4 +1,4 @@
-//! Where redirects lead, and what goes along.
+//! Redirect targets, and the headers and bodies that follow them.
 
 use http::HeaderName;
 use outflow::core::{Cost, Limit};
@@ -8,8 +8,8 @@ use outflow_testkit::EventRecorder;
 
 use super::support::{eager, over_pipes, over_sockets, scripted};
 
-/// A server that tells which headers it saw.
-async fn noting() -> (MockApi, Server) {
+/// Starts a server that records the headers it saw.
+async fn recording_server() -> (MockApi, Server) {
     let mut builder = MockApi::builder();
     for name in [
         "authorization",
@@ -20,9 +20,9 @@ async fn noting() -> (MockApi, Server) {
     ] {
         builder = builder.noting(HeaderName::from_static(name));
     }
-    let strict = builder.build().expect("valid");
-    let server = strict.listen().await.expect("a port");
-    (strict, server)
+    let mock = builder.build().expect("valid");
+    let server = mock.listen().await.expect("a port");
+    (mock, server)
 }
 
 fn keyed(api: &mut Api, place: CredentialPlacement) {
@@ -32,9 +32,9 @@ fn keyed(api: &mut Api, place: CredentialPlacement) {
     });
 }
 
-/// The names of the headers that the last request to a path had.
-fn seen(strict: &MockApi, path: &str) -> Vec<String> {
-    let audit = strict.audit();
+/// Returns the header names of the last request to a path.
+fn header_names(mock: &MockApi, path: &str) -> Vec<String> {
+    let audit = mock.audit();
     let last = audit
         .arrivals()
         .iter()
@@ -45,37 +45,41 @@ fn seen(strict: &MockApi, path: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_redirect_within_the_api_keeps_the_key_and_takes_a_permit() {
-    let (strict, server) = noting().await;
-    strict.answer("/old", MockResponse::redirect(302, "/new?page=2"));
+    let (mock, server) = recording_server().await;
+    mock.answer("/old", MockResponse::redirect(302, "/new?page=2"));
     let client = over_sockets(&server, |api| keyed(api, CredentialPlacement::Bearer));
-    let heard = EventRecorder::subscribed_to(client.events());
-    let answer = client
+    let recorder = EventRecorder::subscribed_to(client.events());
+    let response = client
         .get("strict", "/old")
         .send()
         .await
         .expect("the new place");
-    assert_eq!((answer.status().as_u16(), answer.attempts()), (200, 2));
-    assert_eq!(seen(&strict, "/new"), ["authorization"]);
+    assert_eq!((response.status().as_u16(), response.attempts()), (200, 2));
+    assert_eq!(header_names(&mock, "/new"), ["authorization"]);
     let admitted = |event: &outflow::Event| matches!(&event.what, outflow::event::EventKind::Admitted { cost, .. } if *cost == Cost::ONE);
     assert_eq!(
-        heard.all().iter().filter(|event| admitted(event)).count(),
+        recorder
+            .all()
+            .iter()
+            .filter(|event| admitted(event))
+            .count(),
         2
     );
 }
 
-// Another port is another origin. Every way in which a key can be sent stays behind.
+// Another port is another origin. The key stays behind in every placement.
 #[tokio::test]
-async fn nothing_personal_follows_to_another_origin() {
+async fn no_credential_follows_to_another_origin() {
     let header = HeaderName::from_static("x-api-key");
     for place in [
         CredentialPlacement::Bearer,
         CredentialPlacement::Header(header),
         CredentialPlacement::Query("api_key".into()),
     ] {
-        let (strict, server) = noting().await;
-        let (other, elsewhere) = noting().await;
+        let (mock, server) = recording_server().await;
+        let (other, elsewhere) = recording_server().await;
         let away = format!("{}/there", elsewhere.url());
-        strict.answer("/away", MockResponse::redirect(307, &away));
+        mock.answer("/away", MockResponse::redirect(307, &away));
         other.answer("/there", MockResponse::echo());
         let client = over_sockets(&server, |api| {
             keyed(api, place.clone());
@@ -87,21 +91,21 @@ async fn nothing_personal_follows_to_another_origin() {
         let call = call
             .header("x-session-token", "CANARY")
             .header("accept", "text/plain");
-        let answer = call.send().await.expect("the other place");
-        let echo = answer.text().await.expect("an echo");
+        let response = call.send().await.expect("the other place");
+        let echo = response.text().await.expect("an echo");
         assert!(
             !echo.contains("CANARY") && echo.contains("there"),
             "{place:?}: {echo}"
         );
-        assert_eq!(seen(&other, "/there"), ["accept"], "{place:?}");
+        assert_eq!(header_names(&other, "/there"), ["accept"], "{place:?}");
     }
 }
 
-// The other server is on this machine, which the first one must not be able to make us call.
+// The other server is on this machine; the first must not make the client call it.
 #[tokio::test]
 async fn a_redirect_cannot_lead_into_a_private_network() {
-    let (strict, server) = noting().await;
-    let (other, elsewhere) = noting().await;
+    let (mock, server) = recording_server().await;
+    let (other, elsewhere) = recording_server().await;
     let port = elsewhere.address().port();
     for host in [
         "localhost",
@@ -110,7 +114,7 @@ async fn a_redirect_cannot_lead_into_a_private_network() {
         "[::ffff:127.0.0.1]",
         "169.254.169.254",
     ] {
-        strict.answer(
+        mock.answer(
             "/away",
             MockResponse::redirect(302, &format!("http://{host}:{port}/there")),
         );
@@ -125,19 +129,19 @@ async fn a_redirect_cannot_lead_into_a_private_network() {
 }
 
 #[tokio::test]
-async fn redirects_end() {
-    let (strict, server) = noting().await;
-    strict.answer("/circle", MockResponse::redirect(302, "/circle"));
-    strict.answer("/ping", MockResponse::redirect(302, "/pong"));
-    strict.answer("/pong", MockResponse::redirect(302, "/ping"));
+async fn redirect_chains_end() {
+    let (mock, server) = recording_server().await;
+    mock.answer("/circle", MockResponse::redirect(302, "/circle"));
+    mock.answer("/ping", MockResponse::redirect(302, "/pong"));
+    mock.answer("/pong", MockResponse::redirect(302, "/ping"));
     for step in 0..10 {
         let next = format!("/step/{}", step + 1);
-        strict.answer(
+        mock.answer(
             format!("/step/{step}").as_str(),
             MockResponse::redirect(302, &next),
         );
     }
-    strict.answer(
+    mock.answer(
         "/nowhere",
         MockResponse::redirect(302, "ftp://example.com/"),
     );
@@ -153,49 +157,49 @@ async fn redirects_end() {
         assert!(error.to_string().contains(words), "{path}: {error}");
         assert_eq!(error.attempts(), attempts, "{path}");
     }
-    let answer = client
+    let response = client
         .get("strict", "/step/7")
         .send()
         .await
         .expect("three hops");
-    assert_eq!((answer.status().as_u16(), answer.attempts()), (200, 4));
+    assert_eq!((response.status().as_u16(), response.attempts()), (200, 4));
 }
 
-// A POST is sent again where the server says "the same, over there", and nowhere else.
+// A POST is sent again only for 307 and 308.
 #[tokio::test]
-async fn a_body_follows_only_where_its_method_does() {
-    let (strict, server) = noting().await;
+async fn a_body_follows_only_with_its_method() {
+    let (mock, server) = recording_server().await;
     let client = over_sockets(&server, |_| {});
     for (status, reached) in [(301, 0), (302, 0), (303, 0), (307, 1), (308, 1)] {
-        strict.forget();
-        strict.answer("/old", MockResponse::redirect(status, "/new"));
-        let answer = client
+        mock.forget();
+        mock.answer("/old", MockResponse::redirect(status, "/new"));
+        let response = client
             .post("strict", "/old")
             .body("order")
             .send()
             .await
             .expect("one");
-        assert_eq!(strict.audit().attempts("/new"), reached, "{status}");
-        assert_eq!(answer.status().as_u16() == 200, reached == 1, "{status}");
-        let arrivals = strict.audit();
+        assert_eq!(mock.audit().attempts("/new"), reached, "{status}");
+        assert_eq!(response.status().as_u16() == 200, reached == 1, "{status}");
+        let arrivals = mock.audit();
         let body = &arrivals.arrivals().last().expect("one").body;
         assert_eq!(*body, outflow_mock::Received::Whole(5), "{status}");
     }
 }
 
 #[tokio::test]
-async fn redirects_can_be_turned_off() {
-    let (strict, server) = noting().await;
-    strict.answer("/old", MockResponse::redirect(302, "/new"));
+async fn redirects_can_be_disabled() {
+    let (mock, server) = recording_server().await;
+    mock.answer("/old", MockResponse::redirect(302, "/new"));
     let mut api = eager(&server.url());
     api.redirects = 0;
     let client = Outflow::init([api]).expect("valid");
-    let answer = client.get("strict", "/old").send().await.expect("as it is");
-    assert_eq!(answer.status(), 302);
-    assert_eq!(answer.headers()["location"], "/new");
+    let response = client.get("strict", "/old").send().await.expect("as it is");
+    assert_eq!(response.status(), 302);
+    assert_eq!(response.headers()["location"], "/new");
 }
 
-/// One call a minute to `/orders` and all below it.
+/// Allows one call a minute to `/orders` and its subpaths.
 fn scarce_orders(api: &mut Api) {
     let limit = Limit::sliding("1/m".parse().expect("a rate"));
     api.rules.groups = vec![Group::new("orders", vec![limit])];
@@ -207,46 +211,46 @@ fn scarce_orders(api: &mut Api) {
     }];
 }
 
-// Nothing limits `/free`, but it leads to where one call a minute is allowed. The base `/v1` also
-// begins `/v1orders`, which is not below it.
+// `/free` is unlimited but leads to a limit of one a minute. `/v1orders` begins with the base
+// `/v1` but is not below it.
 #[tokio::test(start_paused = true)]
-async fn a_redirected_call_counts_in_the_group_it_leads_to() {
+async fn a_redirected_call_counts_in_the_group_of_its_target() {
     for (leads_to, allowed) in [("/v1/orders/1", 1), ("/v1orders/1", 2)] {
-        let strict = scripted(Script::new());
-        strict.answer("/v1/free", MockResponse::redirect(302, leads_to));
-        let client = over_pipes(&strict, |api| {
+        let mock = scripted(Script::new());
+        mock.answer("/v1/free", MockResponse::redirect(302, leads_to));
+        let client = over_pipes(&mock, |api| {
             api.base_url = format!("{}/v1", api.base_url).parse().expect("a URL");
             scarce_orders(api);
         });
-        let heard = EventRecorder::subscribed_to(client.events());
+        let recorder = EventRecorder::subscribed_to(client.events());
         for _ in 0..2 {
             let _refused = client.get("strict", "/free").send().await;
         }
-        assert_eq!(strict.audit().attempts(leads_to), allowed, "{leads_to}");
-        let in_orders = heard.finished()[0].group == "orders";
+        assert_eq!(mock.audit().attempts(leads_to), allowed, "{leads_to}");
+        let in_orders = recorder.finished()[0].group == "orders";
         assert_eq!(in_orders, allowed == 1, "{leads_to}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_the_caller_named_stays() {
-    let strict = scripted(Script::new());
-    strict.answer("/free", MockResponse::redirect(302, "/other"));
-    let client = over_pipes(&strict, scarce_orders);
-    let heard = EventRecorder::subscribed_to(client.events());
+async fn a_group_chosen_by_the_caller_stays() {
+    let mock = scripted(Script::new());
+    mock.answer("/free", MockResponse::redirect(302, "/other"));
+    let client = over_pipes(&mock, scarce_orders);
+    let recorder = EventRecorder::subscribed_to(client.events());
     let call = client.get("strict", "/free").group("orders");
     let error = call.send().await.expect_err("the second of this minute");
     assert!(error.is_rate_limited(), "{error}");
-    assert_eq!(heard.finished()[0].group, "orders");
+    assert_eq!(recorder.finished()[0].group, "orders");
 }
 
-// A server that repeats the key gets it once, and a circle is still one.
+// A server that echoes the key gets it once, and a redirect loop is still found.
 #[tokio::test(start_paused = true)]
 async fn a_key_in_the_query_follows_within_the_api() {
-    let strict = scripted(Script::new());
-    strict.answer("/new", MockResponse::echo());
-    strict.answer("/circle", MockResponse::redirect(302, "/circle"));
-    let client = over_pipes(&strict, |api| {
+    let mock = scripted(Script::new());
+    mock.answer("/new", MockResponse::echo());
+    mock.answer("/circle", MockResponse::redirect(302, "/circle"));
+    let client = over_pipes(&mock, |api| {
         keyed(api, CredentialPlacement::Query("api_key".into()))
     });
     for to in [
@@ -255,23 +259,23 @@ async fn a_key_in_the_query_follows_within_the_api() {
         "/new?api_key=CANARY",
         "new?x_api_key=1",
     ] {
-        strict.answer("/old", MockResponse::redirect(302, to));
-        let answer = client.get("strict", "/old").send().await.expect(to);
-        let seen = answer.text().await.expect("text");
+        mock.answer("/old", MockResponse::redirect(302, to));
+        let response = client.get("strict", "/old").send().await.expect(to);
+        let seen = response.text().await.expect("text");
         assert_eq!(seen.matches("api_key=CANARY").count(), 1, "{to}: {seen}");
     }
     let circle = client.get("strict", "/circle").send().await;
     assert_eq!(circle.expect_err("a circle").attempts(), 1);
 }
 
-// Every status that redirects, and one that leaves the choice to the reader.
+// Every redirecting status, and 300, which leaves the choice to the reader.
 #[tokio::test(start_paused = true)]
-async fn a_redirect_to_nowhere_is_an_answer() {
-    let strict = scripted(Script::new());
-    let client = over_pipes(&strict, |_| {});
+async fn a_redirect_without_a_target_is_a_response() {
+    let mock = scripted(Script::new());
+    let client = over_pipes(&mock, |_| {});
     for status in [300, 301, 302, 303, 307, 308] {
-        strict.answer("/x", MockResponse::status(status));
-        let answer = client.get("strict", "/x").send().await.expect("an answer");
-        assert_eq!(answer.status().as_u16(), status);
+        mock.answer("/x", MockResponse::status(status));
+        let response = client.get("strict", "/x").send().await.expect("a response");
+        assert_eq!(response.status().as_u16(), status);
     }
 }

@@ -1,5 +1,5 @@
-//! One secret in every place where one can be, and every way in which a call can fail: it is found in
-//! no error, event or printed value.
+//! One secret in every place, and every way a call can fail: no error, event or printed value
+//! contains it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use outflow_mock::{
 };
 use outflow_testkit::EventRecorder;
 
-use super::support::{Names, eager, over_sockets, scripted};
+use super::support::{FnResolver, eager, over_sockets, scripted};
 
 const CANARY: &str = "CANARY-7f3a";
 
-/// Everything that a call leaves behind in text.
+/// Returns all the text that a call leaves behind.
 async fn traces(client: &Outflow, path: &str) -> String {
-    let heard = EventRecorder::subscribed_to(client.events());
+    let recorder = EventRecorder::subscribed_to(client.events());
     let secretive = || {
         client
             .get("strict", path)
@@ -39,12 +39,12 @@ async fn traces(client: &Outflow, path: &str) -> String {
     ] {
         text += &match ended {
             Err(error) => chain(&error),
-            Ok(answer) => {
-                let printed = format!("{answer:?}");
-                let status = answer.error_for_status();
+            Ok(response) => {
+                let printed = format!("{response:?}");
+                let status = response.error_for_status();
                 let decoded = match status {
                     Err(error) => chain(&error),
-                    Ok(answer) => match answer.json::<Vec<u8>>().await {
+                    Ok(response) => match response.json::<Vec<u8>>().await {
                         Err(error) => chain(&error),
                         Ok(_) => String::new(),
                     },
@@ -53,7 +53,7 @@ async fn traces(client: &Outflow, path: &str) -> String {
             }
         };
     }
-    text + &format!("{:?}", heard.all())
+    text + &format!("{:?}", recorder.all())
 }
 
 fn chain(error: &dyn std::error::Error) -> String {
@@ -67,12 +67,13 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A resolver that fails in these words.
-fn nobody() -> Names<impl Fn(&str) -> Result<Vec<IpAddr>, ResolveError> + Send + Sync> {
-    Names(|name: &str| Err(std::io::Error::other(format!("{name}? {CANARY}?")).into()))
+/// Builds a resolver that always fails.
+fn failing_resolver() -> FnResolver<impl Fn(&str) -> Result<Vec<IpAddr>, ResolveError> + Send + Sync>
+{
+    FnResolver(|name: &str| Err(std::io::Error::other(format!("{name}? {CANARY}?")).into()))
 }
 
-fn places() -> [CredentialPlacement; 3] {
+fn credential_places() -> [CredentialPlacement; 3] {
     let header = http::HeaderName::from_static("x-api-key");
     [
         CredentialPlacement::Bearer,
@@ -90,19 +91,19 @@ fn keyed(api: &mut outflow::Api, place: CredentialPlacement) {
     api.retry.count = 1;
 }
 
-fn acts() -> Vec<ScriptedFault> {
+fn server_faults() -> Vec<ScriptedFault> {
     let echo = format!("{{\"you said\": \"{CANARY}\"");
-    let mut acts: Vec<ScriptedFault> = [200, 204, 400, 401, 403, 404, 418, 429, 500, 503]
+    let mut server_faults: Vec<ScriptedFault> = [200, 204, 400, 401, 403, 404, 418, 429, 500, 503]
         .into_iter()
         .map(|status| {
             let content = outflow_mock::Content::Whole(echo.clone().into());
-            let answer = MockResponse::status(status)
+            let response = MockResponse::status(status)
                 .header("x-echo", CANARY)
                 .header("set-cookie", CANARY);
-            answer.content(content).into()
+            response.content(content).into()
         })
         .collect();
-    acts.extend(
+    server_faults.extend(
         [
             Fault::ResetUnread,
             Fault::ResetBeforeHead,
@@ -120,8 +121,8 @@ fn acts() -> Vec<ScriptedFault> {
         ]
         .map(ScriptedFault::from),
     );
-    acts.push(ThrottleResponse::with_bytes(CANARY).into());
-    acts.push(ThrottleResponse::new(429, Duration::from_hours(1)).into());
+    server_faults.push(ThrottleResponse::with_bytes(CANARY).into());
+    server_faults.push(ThrottleResponse::new(429, Duration::from_hours(1)).into());
     for away in [
         format!("ftp://{CANARY}/"),
         format!("http://{CANARY}.invalid/{CANARY}"),
@@ -129,30 +130,30 @@ fn acts() -> Vec<ScriptedFault> {
         format!("http://10.0.0.1/{CANARY}"),
         format!("/{CANARY}"),
     ] {
-        acts.push(MockResponse::redirect(302, &away).into());
+        server_faults.push(MockResponse::redirect(302, &away).into());
     }
-    acts
+    server_faults
 }
 
 #[tokio::test]
-async fn no_secret_is_told_whatever_the_server_does() {
-    for (index, act) in acts().into_iter().enumerate() {
-        let strict = scripted(Script::new().rule(ScriptMatch::always(), act.clone()));
-        let server = strict.listen().await.expect("a port");
-        let place = places()[index % 3].clone();
+async fn no_error_or_event_contains_a_secret_for_any_server_behaviour() {
+    for (index, act) in server_faults().into_iter().enumerate() {
+        let mock = scripted(Script::new().rule(ScriptMatch::always(), act.clone()));
+        let server = mock.listen().await.expect("a port");
+        let place = credential_places()[index % 3].clone();
         let client = over_sockets(&server, |api| keyed(api, place));
         let text = traces(&client, "/a").await;
         assert!(!text.contains(CANARY), "{act:?}: {text}");
-        assert!(text.contains("Finished"), "{act:?}: something was told");
+        assert!(text.contains("Finished"), "{act:?}: events were recorded");
     }
 }
 
 #[tokio::test]
-async fn no_secret_is_told_when_nothing_is_reached() {
-    for (index, place) in places().into_iter().enumerate() {
-        let strict = scripted(Script::new());
+async fn no_error_or_event_contains_a_secret_when_no_server_is_reached() {
+    for (index, place) in credential_places().into_iter().enumerate() {
+        let mock = scripted(Script::new());
         let tls = [Tls::Expired, Tls::WrongName, Tls::CloseMidway][index];
-        let server = strict.listen_tls(tls).await.expect("a port");
+        let server = mock.listen_tls(tls).await.expect("a port");
         let mut api = eager(&server.url());
         keyed(&mut api, place.clone());
         let untrusted = Outflow::init([api.clone()]).ok();
@@ -161,10 +162,12 @@ async fn no_secret_is_told_when_nothing_is_reached() {
         api.base_url = "https://no-such-host.example".parse().expect("a URL");
         let unknown = Outflow::builder()
             .api(api.clone())
-            .resolver(Arc::new(nobody()));
+            .resolver(Arc::new(failing_resolver()));
         let unknown = unknown.build().ok();
         api.rules = Rules::with_limit("1/day".parse().expect("valid"));
-        let spent = Outflow::builder().api(api).resolver(Arc::new(nobody()));
+        let spent = Outflow::builder()
+            .api(api)
+            .resolver(Arc::new(failing_resolver()));
         let spent = spent.build().ok();
         for client in [untrusted, gone, unknown, spent].into_iter().flatten() {
             for path in ["/a", "//evil", "/..", "/\r\n", "", "no slash"] {
@@ -176,7 +179,7 @@ async fn no_secret_is_told_when_nothing_is_reached() {
 }
 
 #[test]
-fn a_client_that_cannot_be_made_says_why_and_not_with_what() {
+fn an_invalid_client_error_names_the_reason_without_the_value() {
     let mut api = eager("http://localhost");
     keyed(&mut api, CredentialPlacement::Bearer);
     let mut broken = api.clone();

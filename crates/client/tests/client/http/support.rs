@@ -1,4 +1,4 @@
-//! A strict API and a client that calls it.
+//! A mock API and a client that calls it.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -10,12 +10,12 @@ use outflow::{Api, IoStream, Outflow, Resolve, ResolveError, Resolving, Rules, T
 use outflow_mock::{MockApi, Script, Server};
 use outflow_testkit::VirtualTime;
 
-/// A server that follows a script, and nothing else.
+/// Builds a server that only follows a script.
 pub(crate) fn scripted(script: Script) -> MockApi {
     MockApi::builder().script(script).build().expect("valid")
 }
 
-/// An API without limits that is retried at once: what is tested is whether, not when.
+/// Configures an API without limits and without retry delays.
 pub(crate) fn eager(url: &str) -> Api {
     let mut api = Api::new("strict", url.parse().expect("a URL"));
     api.rules = Rules::unlimited();
@@ -24,14 +24,14 @@ pub(crate) fn eager(url: &str) -> Api {
     api
 }
 
-/// A client over real sockets and in real time.
+/// Builds a client over real sockets, in real time.
 pub(crate) fn over_sockets(server: &Server, adapt: impl FnOnce(&mut Api)) -> Outflow {
     let mut api = eager(&server.url());
     adapt(&mut api);
     Outflow::init([api]).expect("valid")
 }
 
-/// A client that trusts the authority of this server, and so speaks HTTP/2 to it.
+/// Builds a client that trusts this server's authority, and so uses HTTP/2.
 pub(crate) fn trusting(server: &Server, adapt: impl FnOnce(&mut Api)) -> Outflow {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(server.ca_pem().expect("TLS").as_bytes())
@@ -42,10 +42,10 @@ pub(crate) fn trusting(server: &Server, adapt: impl FnOnce(&mut Api)) -> Outflow
     })
 }
 
-/// A resolver that knows what this function knows.
-pub(crate) struct Names<F>(pub(crate) F);
+/// A resolver that calls a function.
+pub(crate) struct FnResolver<F>(pub(crate) F);
 
-impl<F> Resolve for Names<F>
+impl<F> Resolve for FnResolver<F>
 where
     F: Fn(&str) -> Result<Vec<IpAddr>, ResolveError> + Send + Sync,
 {
@@ -55,9 +55,9 @@ where
     }
 }
 
-/// A client over pipes, in the runtime's own time. The server lives as long as the client.
-pub(crate) fn over_pipes(strict: &MockApi, adapt: impl FnOnce(&mut Api)) -> Outflow {
-    let server = Arc::new(strict.in_memory());
+/// Builds a client over pipes, in virtual time. The server lives as long as the client.
+pub(crate) fn over_pipes(mock: &MockApi, adapt: impl FnOnce(&mut Api)) -> Outflow {
+    let server = Arc::new(mock.in_memory());
     let mut api = eager(&server.url());
     adapt(&mut api);
     Outflow::builder()
@@ -71,12 +71,12 @@ pub(crate) fn over_pipes(strict: &MockApi, adapt: impl FnOnce(&mut Api)) -> Outf
         .expect("valid")
 }
 
-/// Health as usual, with one call in flight at most.
+/// Returns the default health with at most one call in flight.
 pub(crate) fn one_at_a_time() -> HealthConfig {
     together(1)
 }
 
-/// So many at a time.
+/// Returns the default health with this concurrency.
 pub(crate) fn together(concurrency: u32) -> HealthConfig {
     let settings = HealthSettings {
         concurrency,

@@ -1,4 +1,4 @@
-//! Who the server is.
+//! Server authentication.
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use super::support::{eager, scripted, trusting};
 
 // HTTP/2 on one connection: two calls at once do not need a second one.
 #[tokio::test]
-async fn a_trusted_server_is_spoken_to_in_http_2() {
-    let strict = scripted(Script::new());
-    let server = strict.listen_tls(Tls::Good).await.expect("a port");
+async fn a_trusted_server_is_called_over_http_2() {
+    let mock = scripted(Script::new());
+    let server = mock.listen_tls(Tls::Good).await.expect("a port");
     let client = trusting(&server, |_| {});
-    strict.answer("/", outflow_mock::MockResponse::echo());
-    let first = client.get("strict", "/").send().await.expect("an answer");
+    mock.answer("/", outflow_mock::MockResponse::echo());
+    let first = client.get("strict", "/").send().await.expect("a response");
     let echo = first.text().await.expect("text");
     assert!(echo.contains("HTTP/2.0"), "{echo}");
     let (one, two) = tokio::join!(
@@ -26,7 +26,7 @@ async fn a_trusted_server_is_spoken_to_in_http_2() {
         client.post("strict", "/two").body("b").send()
     );
     assert!(one.is_ok() && two.is_ok());
-    let audit = strict.audit();
+    let audit = mock.audit();
     let first = audit.arrivals()[0].connection;
     assert!(
         audit
@@ -36,9 +36,9 @@ async fn a_trusted_server_is_spoken_to_in_http_2() {
     );
 }
 
-// What another attempt would meet again is tried once; what may have been an accident three times.
+// A permanent failure is tried once, a possibly transient one three times.
 #[tokio::test]
-async fn a_certificate_that_cannot_be_trusted_is_not_tried_again() {
+async fn an_untrusted_certificate_is_not_retried() {
     for (tls, words, attempts) in [
         (Tls::Expired, "has expired", 1),
         (Tls::WrongName, "for another name", 1),
@@ -46,10 +46,10 @@ async fn a_certificate_that_cannot_be_trusted_is_not_tried_again() {
         (Tls::CloseMidway, "closed the connection", 3),
         (Tls::OldVersion, "TLS", 3),
     ] {
-        let strict = scripted(Script::new());
-        let server = strict.listen_tls(tls).await.expect("a port");
+        let mock = scripted(Script::new());
+        let server = mock.listen_tls(tls).await.expect("a port");
         let client = trusting(&server, |_| {});
-        let heard = EventRecorder::subscribed_to(client.events());
+        let recorder = EventRecorder::subscribed_to(client.events());
         let error = client
             .post("strict", "/")
             .send()
@@ -59,21 +59,21 @@ async fn a_certificate_that_cannot_be_trusted_is_not_tried_again() {
         assert!(error.to_string().contains(words), "{tls:?}: {error}");
         assert_eq!(error.attempts(), attempts, "{tls:?}");
         assert_eq!(
-            heard.finished()[0].reason,
+            recorder.finished()[0].reason,
             Some(FailureLabel::Tls),
             "{tls:?}"
         );
-        assert_eq!(strict.audit().count(), 0, "{tls:?}");
+        assert_eq!(mock.audit().count(), 0, "{tls:?}");
     }
 }
 
 #[tokio::test]
-async fn nobody_is_trusted_without_a_reason() {
-    let strict = scripted(Script::new());
-    let server = strict.listen_tls(Tls::Good).await.expect("a port");
+async fn no_server_is_trusted_by_default() {
+    let mock = scripted(Script::new());
+    let server = mock.listen_tls(Tls::Good).await.expect("a port");
     let mut api = eager(&server.url());
     api.retry.count = 0;
-    // A machine that trusts nobody cannot call anybody by TLS, which is as good.
+    // A machine without trusted roots cannot call any server over TLS, which is as safe.
     if let Ok(client) = Outflow::init([api.clone()]) {
         let error = client
             .get("strict", "/")
@@ -84,12 +84,12 @@ async fn nobody_is_trusted_without_a_reason() {
     }
     api.trust = TlsTrust::AnyCertificate;
     let client = Outflow::init([api]).expect("valid");
-    let answer = client
+    let response = client
         .get("strict", "/")
         .send()
         .await
         .expect("for a test at most");
-    assert_eq!(answer.status(), 200);
+    assert_eq!(response.status(), 200);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_file_without_certificates_is_refused_at_the_start() {
         ("/nonexistent.pem".into(), "not readable"),
     ] {
         api.trust = TlsTrust::File(path);
-        let error = Outflow::init([api.clone()]).expect_err("nobody to trust");
+        let error = Outflow::init([api.clone()]).expect_err("no certificates");
         assert!(error.to_string().contains(words), "{error}");
     }
     let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
@@ -110,18 +110,18 @@ fn a_file_without_certificates_is_refused_at_the_start() {
     assert!(Outflow::init([api]).is_err());
 }
 
-// The slow call is given up when its answer has four and a half seconds to go. The connection lives
-// on, and what may be repeated on it is what may be repeated anywhere.
+// The slow call is dropped 4.5 s before its response. The connection stays open, and its retry
+// rules are unchanged.
 #[tokio::test]
-async fn a_call_that_is_given_up_leaves_the_connection_to_others() {
+async fn a_dropped_call_leaves_the_connection_to_others() {
     let script = Script::new()
         .rule(
             ScriptMatch::path("/slow"),
             ScriptedFault::Late(Duration::from_secs(5)),
         )
         .rule(ScriptMatch::path("/fail"), MockResponse::status(503));
-    let strict = scripted(script);
-    let server = strict.listen_tls(Tls::Good).await.expect("a port");
+    let mock = scripted(script);
+    let server = mock.listen_tls(Tls::Good).await.expect("a port");
     let client = trusting(&server, |_| {});
     let slow = client.get("strict", "/slow").send();
     let given_up = tokio::time::timeout(Duration::from_millis(500), slow).await;
@@ -131,7 +131,7 @@ async fn a_call_that_is_given_up_leaves_the_connection_to_others() {
         let call = client.request(method, "strict", "/fail").body("x");
         assert_eq!(call.send().await.expect("the 503").attempts(), attempts);
     }
-    let audit = strict.audit();
+    let audit = mock.audit();
     assert_eq!(audit.attempts("/slow"), 1);
     let mut others = audit.arrivals().iter().map(|one| one.connection);
     let first = others.next();

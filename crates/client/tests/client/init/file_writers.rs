@@ -1,4 +1,4 @@
-//! What is written beside the calls: whose secrets are not in it, when it is written, what is dropped.
+//! File writers of a client: no configured key in a file, the write interval, and dropped lines.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use outflow::config::{Environment, Source};
 use outflow::{Config, Outflow};
 
-use super::{PATIENCE, configured_with, keepable, log_in};
+use super::{PATIENCE, caching_server, configured_with, log_in};
 
 const FIRST: &str = "s3cret/one+two";
 const SECOND: &str = "an0ther-s3cret";
 
-/// Two APIs at one place, each with a key of its own, and everything written into `dir`.
+/// Configures two APIs at one address, each with its own key, and writes everything into `dir`.
 fn with_keys(base_url: &str, dir: &Path) -> Config {
     let dir = dir.display();
     let text = format!(
@@ -35,16 +35,19 @@ fn with_keys(base_url: &str, dir: &Path) -> Config {
     Config::read(&[Source::new("test.toml", text)], &variables).expect("valid")
 }
 
-// Each key in a path of its own API and of the other, as it is and as a URL carries it: what a log line
-// tells of a call is its path.
+// Each key in a path of its own API and of the other, plain and URL-encoded: a log line contains
+// its call's path.
 #[tokio::test]
-async fn no_configured_key_is_written_wherever_it_appears() {
-    let (server, dir) = (keepable().await, tempfile::tempdir().expect("a directory"));
+async fn no_file_contains_a_configured_key() {
+    let (server, dir) = (
+        caching_server().await,
+        tempfile::tempdir().expect("a directory"),
+    );
     let client = Outflow::init(with_keys(&server.url(), dir.path())).expect("valid");
     let spelled = ["s3cret%2Fone%2Btwo", SECOND];
     for api in ["first", "second"] {
         for path in [FIRST, SECOND, spelled[0]].map(|key| format!("/films/{key}/x")) {
-            client.get(api, &path).send().await.expect("an answer");
+            client.get(api, &path).send().await.expect("a response");
         }
     }
     let page = client.metrics().expect("metrics").render();
@@ -60,10 +63,10 @@ async fn no_configured_key_is_written_wherever_it_appears() {
     }
 }
 
-// A second of rhythm and ten and a half of them: a line at the beginning, ten more, and the last at the
-// end. Only the writer's thread is not on the runtime's time.
+// An interval of a second for ten and a half seconds: a line at the start, ten more, and the last
+// at the end. Only the writer's thread runs in real time.
 #[tokio::test]
-async fn metrics_are_written_at_their_rhythm() {
+async fn metrics_are_written_at_their_interval() {
     let dir = tempfile::tempdir().expect("a directory");
     let text = format!(
         "[log]\nlevel = \"off\"\n[metrics]\nndjson = {{ file = \"{}/metrics.ndjson\" }}\n\
@@ -89,27 +92,30 @@ async fn metrics_are_written_at_their_rhythm() {
     assert!(times.is_sorted(), "{times:?}");
 }
 
-/// How many lines the page says were dropped.
-fn dropped(client: &Outflow) -> u64 {
+/// Returns the number of dropped lines on the metrics page.
+fn dropped_lines(client: &Outflow) -> u64 {
     let page = client.metrics().expect("metrics").render();
     let line = page
         .lines()
         .find_map(|line| line.strip_prefix("outflow_log_lines_dropped_total "));
-    line.expect("told").parse().expect("a number")
+    line.expect("a sample").parse().expect("a number")
 }
 
-// A directory stands where the log should be, and then where the metrics should: no line can be written,
-// calls go on, and each line is counted.
+// A directory stands at the path of the log, then of the metrics: no line can be written, calls go
+// on, and each line counts.
 #[tokio::test]
 async fn a_line_that_cannot_be_written_is_counted() {
     for name in ["outflow.log", "metrics.ndjson"] {
-        let (server, dir) = (keepable().await, tempfile::tempdir().expect("a directory"));
+        let (server, dir) = (
+            caching_server().await,
+            tempfile::tempdir().expect("a directory"),
+        );
         std::fs::create_dir(dir.path().join(name)).expect("a directory in its place");
         let config = configured_with(&server.url(), dir.path(), "");
         let client = Outflow::init(config).expect("valid");
-        let answer = client.get("strict", "/a").send().await;
-        assert_eq!(answer.expect("an answer").status(), 200);
+        let response = client.get("strict", "/a").send().await;
+        assert_eq!(response.expect("a response").status(), 200);
         assert!(client.close(PATIENCE).await);
-        assert!(dropped(&client) >= 1, "{name}");
+        assert!(dropped_lines(&client) >= 1, "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is done beside the calls, and that no call needs it.
+//! Maintenance apart from calls; no call depends on it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,42 +9,45 @@ use outflow::event::{CacheLabel, TaskState};
 use outflow::{Api, AttemptResult, Config, Outflow, Rules, SpawnError};
 use outflow_mock::{MockApi, MockResponse as Said, Quota};
 
-use super::{Heard, PATIENCE, configured, keepable};
+use super::{AlertRecorder, PATIENCE, caching_server, configured};
 
-// A threshold of one byte and a look every 100 ms: nobody calls and nobody asks, and it is told.
+// A threshold of one byte and a check every 100 ms: the alert comes without any call or report.
 #[tokio::test]
-async fn statistics_are_brought_up_to_date_by_themselves() {
+async fn maintenance_updates_statistics_without_calls() {
     let mut api = Api::new("strict", "http://localhost:1".parse().expect("a URL"));
     api.rules = Rules::with_limit("100/s".parse().expect("valid"));
     api.rules.thresholds.memory = 1;
     api.rules.thresholds.statistics_every = Duration::from_millis(100);
     tokio::time::pause();
     let client = Outflow::init([api]).expect("valid");
-    let heard = Arc::new(Heard::default());
-    client.events().subscribe(heard.clone());
-    let door = client.upstream("strict").expect("there");
-    let ask = door.group("default").expect("always there");
-    let mut permit = door.try_acquire(ask).expect("room");
+    let recorder = Arc::new(AlertRecorder::default());
+    client.events().subscribe(recorder.clone());
+    let upstream = client.upstream("strict").expect("there");
+    let target = upstream.group("default").expect("always there");
+    let mut permit = upstream.try_acquire(target).expect("room");
     permit.sending();
     permit.settle(AttemptResult::status(200));
-    assert!(heard.0.lock().expect("sound").is_empty());
+    assert!(recorder.0.lock().expect("sound").is_empty());
     tokio::time::sleep(Duration::from_millis(150)).await;
-    assert_eq!(*heard.0.lock().expect("sound"), [true]);
+    assert_eq!(*recorder.0.lock().expect("sound"), [true]);
     tokio::time::resume();
     assert!(client.close(PATIENCE).await);
 }
 
-// Without an API there is nothing to look at, which must not be taken for looking all the time.
+// Without an API there is nothing to maintain, and maintenance must not spin.
 #[tokio::test]
-async fn a_client_of_no_api_starts_and_ends() {
+async fn a_client_without_apis_starts_and_ends() {
     let client = Outflow::init([]).expect("valid");
     assert_eq!(client.apis().count(), 0);
     assert!(client.close(PATIENCE).await);
 }
 
 #[tokio::test]
-async fn everything_is_named_and_over_once_the_client_is_closed() {
-    let (server, dir) = (keepable().await, tempfile::tempdir().expect("a directory"));
+async fn every_task_is_named_and_ends_with_the_client() {
+    let (server, dir) = (
+        caching_server().await,
+        tempfile::tempdir().expect("a directory"),
+    );
     let client = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
     let tasks = client.tasks().expect("of a configuration");
     let mut names: Vec<_> = tasks.report().iter().map(|task| task.name).collect();
@@ -64,7 +67,7 @@ async fn everything_is_named_and_over_once_the_client_is_closed() {
     );
 }
 
-/// The bytes of the files of kept answers, in the blocks that disks deal in.
+/// Returns the size of the stored responses, in disk blocks.
 fn bytes_in(dir: &Path) -> u64 {
     let files = std::fs::read_dir(dir).expect("a directory").flatten();
     let kept = files.filter(|file| file.file_name().len() == 65);
@@ -72,10 +75,10 @@ fn bytes_in(dir: &Path) -> u64 {
     lengths.map(|length| length.div_ceil(4_096) * 4_096).sum()
 }
 
-// Sixteen clients one after the other, each of which writes four answers of 6 KB, two blocks with their
-// heads: twice what 256 KiB hold.
+// Sixteen clients in sequence write four responses of 6 KB each, two blocks with their heads:
+// twice the 256 KiB.
 #[tokio::test]
-async fn a_cache_on_disk_is_as_large_as_configured() {
+async fn the_disk_cache_keeps_its_configured_size() {
     let kept = Said::ok("0123456789".repeat(600)).header("cache-control", "max-age=60");
     let api = MockApi::builder().answer("/**", kept).build();
     let server = api.expect("valid").listen().await.expect("a port");
@@ -92,7 +95,11 @@ async fn a_cache_on_disk_is_as_large_as_configured() {
         let client = Outflow::init(config.expect("valid")).expect("valid");
         for number in 0..4 {
             let path = format!("/{round}/{number}");
-            client.get("strict", &path).send().await.expect("an answer");
+            client
+                .get("strict", &path)
+                .send()
+                .await
+                .expect("a response");
         }
         assert!(client.close(PATIENCE).await);
     }
@@ -100,17 +107,17 @@ async fn a_cache_on_disk_is_as_large_as_configured() {
     assert!((200 << 10..=256 << 10).contains(&bytes), "{bytes}");
 }
 
-// Twenty in half a second are allowed, and the server counts too: forty equal in nothing but their limit
-// take half a second at least. Everything beside the client has been told to stop and has.
+// Twenty in half a second are allowed, and the server counts too: forty different calls take at
+// least half a second. All background services have been stopped.
 #[tokio::test]
-async fn limits_hold_and_answers_are_kept_when_nothing_runs_beside_the_client() {
+async fn limits_hold_and_responses_are_cached_without_background_services() {
     let rate = "20/500ms".parse().expect("valid");
     let kept = Said::ok("{}").header("cache-control", "max-age=60");
-    let strict = MockApi::builder()
+    let mock = MockApi::builder()
         .limit(Quota::sliding(rate))
         .answer("/**", kept);
-    let strict = strict.build().expect("valid");
-    let server = strict.listen().await.expect("a port");
+    let mock = mock.build().expect("valid");
+    let server = mock.listen().await.expect("a port");
     let dir = tempfile::tempdir().expect("a directory");
     let mut config = configured(&server.url(), dir.path());
     config.apis[0].rules = Rules::with_limit(rate);
@@ -121,12 +128,16 @@ async fn limits_hold_and_answers_are_kept_when_nothing_runs_beside_the_client() 
     assert_eq!(cut_off, ["log", "metrics-writer"], "they wait for lines");
     for number in 0..40 {
         let path = format!("/{number}");
-        let answer = client.get("strict", &path).send().await.expect("an answer");
-        assert_eq!(answer.status(), 200);
+        let response = client
+            .get("strict", &path)
+            .send()
+            .await
+            .expect("a response");
+        assert_eq!(response.status(), 200);
     }
     let again = client.get("strict", "/39").send().await.expect("kept");
     assert_eq!(again.from_cache(), Some(CacheLabel::Hit));
-    let audit = strict.audit();
+    let audit = mock.audit();
     assert_eq!((audit.count(), audit.refused()), (40, 0));
     let page = client.metrics().expect("still").render();
     assert!(

@@ -1,4 +1,4 @@
-//! A whole client that is handed secrets in every place, and all that it writes and prints.
+//! A whole client with secrets in every place, and all its files and printed values.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,10 +8,10 @@ use outflow::config::{Environment, Source};
 use outflow::{Config, Outflow};
 use outflow_mock::{Content, Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
 
-use super::Page;
+use super::LogPage;
 
-/// Has what is quoted, escaped and encoded on the way. No part that is looked for is hexadecimal, as the
-/// numbers of calls are.
+/// Contains quotes, escapes and encoded characters. No searched part is hexadecimal, because call
+/// ids are.
 const CANARY: &str = "CANARY/7z3q+\"x9\"-0123456789";
 
 fn configured(base_url: &str, dir: &Path, place: &str) -> Config {
@@ -38,8 +38,8 @@ fn configured(base_url: &str, dir: &Path, place: &str) -> Config {
     Config::read(&[Source::new("test.toml", text)], &environment).expect("valid")
 }
 
-/// Answers of every sort that repeat the secret wherever they can, and ends that are no answers.
-fn acts() -> Vec<ScriptedFault> {
+/// Returns responses of every kind that echo the secret, and failures without a response.
+fn server_faults() -> Vec<ScriptedFault> {
     let echo = format!("{{\"you said\": {CANARY:?}");
     let answers = [200, 302, 401, 429, 500].map(|status| {
         MockResponse::status(status)
@@ -61,7 +61,8 @@ fn acts() -> Vec<ScriptedFault> {
     answers.chain(faults.map(ScriptedFault::from)).collect()
 }
 
-/// Calls with the secret in the path, the query, headers and the body; what they print.
+/// Calls with the secret in the path, the query, headers and the body; returns the printed
+/// results.
 async fn called(client: &Outflow) -> String {
     let mut printed = String::new();
     for path in [
@@ -82,9 +83,9 @@ async fn called(client: &Outflow) -> String {
         let whole = [call().send().await, call().body(CANARY).send().await];
         for ended in whole.into_iter().chain([call().send_streaming().await]) {
             match ended {
-                Ok(answer) => {
-                    write!(printed, "{answer:?}").expect("room");
-                    let decoded = answer.json::<u8>().await;
+                Ok(response) => {
+                    write!(printed, "{response:?}").expect("room");
+                    let decoded = response.json::<u8>().await;
                     write!(printed, "{decoded:?}").expect("room");
                 }
                 Err(error) => write!(printed, "{error} {error:?}").expect("room"),
@@ -94,7 +95,7 @@ async fn called(client: &Outflow) -> String {
     printed
 }
 
-/// Everything under a directory, each with its name.
+/// Returns everything under a directory, each with its name.
 fn files(dir: &Path) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for found in std::fs::read_dir(dir).expect("a directory").flatten() {
@@ -110,10 +111,13 @@ fn files(dir: &Path) -> Vec<(String, String)> {
     all
 }
 
-// The key in each of its places, and a listener that takes everything any crate tells.
+// The key in each of its placements, and a subscriber for every crate.
 #[tokio::test]
 async fn a_whole_client_writes_and_prints_no_secret() {
-    let (page, dir) = (Page::default(), tempfile::tempdir().expect("a directory"));
+    let (page, dir) = (
+        LogPage::default(),
+        tempfile::tempdir().expect("a directory"),
+    );
     let writer = page.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
@@ -126,7 +130,7 @@ async fn a_whole_client_writes_and_prints_no_secret() {
         "{ header = \"x-api-key\" }",
         "{ query = \"key\" }",
     ] {
-        for act in acts() {
+        for act in server_faults() {
             let script = Script::new().rule(ScriptMatch::always(), act);
             let api = MockApi::builder().script(script).build().expect("valid");
             let server = api.listen().await.expect("a port");
@@ -141,8 +145,8 @@ async fn a_whole_client_writes_and_prints_no_secret() {
     }
     let mut all = files(dir.path());
     assert!(all.iter().any(|(_, text)| text.contains("event=request")));
-    all.extend([("printed".into(), printed), ("told".into(), page.text())]);
-    // The beginning as it is and in base64, and a part that no escape touches.
+    all.extend([("printed".into(), printed), ("traced".into(), page.text())]);
+    // The beginning, plain and in base64, and a part without escapes.
     for (name, text) in &all {
         for part in ["CANARY", "canary", "7z3q", "Q0FOQVJZ"] {
             assert!(!text.contains(part), "{part} in {name}");

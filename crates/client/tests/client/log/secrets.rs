@@ -1,4 +1,4 @@
-//! Hostile and secret texts, wherever an observer can be handed one.
+//! Hostile and secret texts in every place where an observer receives text.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use secrecy::SecretString;
 use tracing::Level;
 use tracing_subscriber::layer::SubscriberExt;
 
-use super::{Page, log, settings};
+use super::{LogPage, log, settings};
 use crate::support::sample_events::{self, NOON};
 
-/// Has what is quoted, escaped and encoded on the way.
+/// Contains quotes, escapes and encoded characters.
 const CANARY: &str = "c4nary \"s/crt\"";
 
-fn knowing(format: LineFormat) -> LogSettings {
+fn settings_with_secret(format: LineFormat) -> LogSettings {
     let scrubber = Scrubber::new();
     scrubber.learn(&SecretString::from(CANARY));
     LogSettings {
@@ -25,8 +25,7 @@ fn knowing(format: LineFormat) -> LogSettings {
     }
 }
 
-// Each place where a secret can stand in a text: alone, in a query, a user, a cookie, a body, and as
-// a URL carries it.
+// Each place of a secret in a text: alone, in a query, a user, a cookie, a body, and URL-encoded.
 fn disguises() -> Vec<String> {
     let encoded = "c4nary%20%22s%2Fcrt%22";
     vec![
@@ -48,11 +47,11 @@ fn assert_silent(text: &str, about: &str) {
 }
 
 #[test]
-fn a_known_secret_is_in_no_line_at_any_level() {
+fn no_line_contains_a_known_secret_at_any_level() {
     for format in [LineFormat::Logfmt, LineFormat::Json] {
         for disguise in disguises() {
-            let page = Page::default();
-            let (log, mut pump) = Log::new(knowing(format), page.clone());
+            let page = LogPage::default();
+            let (log, mut pump) = Log::new(settings_with_secret(format), page.clone());
             for event in sample_events::every(&disguise) {
                 log.observe(&event);
             }
@@ -64,14 +63,14 @@ fn a_known_secret_is_in_no_line_at_any_level() {
 }
 
 #[test]
-fn a_known_secret_is_in_nothing_that_tracing_is_told() {
+fn tracing_receives_no_known_secret() {
     for disguise in disguises() {
-        let (page, told) = (Page::default(), Page::default());
-        let (log, mut pump) = Log::new(knowing(LineFormat::Logfmt), page.clone());
-        let narrator = TracingObserver::new(knowing(LineFormat::Logfmt).scrubber);
+        let (page, traced) = (LogPage::default(), LogPage::default());
+        let (log, mut pump) = Log::new(settings_with_secret(LineFormat::Logfmt), page.clone());
+        let narrator = TracingObserver::new(settings_with_secret(LineFormat::Logfmt).scrubber);
         let foreign = {
-            let told = told.clone();
-            tracing_subscriber::fmt::layer().with_writer(move || told.clone())
+            let traced = traced.clone();
+            tracing_subscriber::fmt::layer().with_writer(move || traced.clone())
         };
         let subscriber = tracing_subscriber::registry()
             .with(log.layer())
@@ -81,7 +80,7 @@ fn a_known_secret_is_in_nothing_that_tracing_is_told() {
                 narrator.observe(&event);
             }
         });
-        assert_silent(&told.text(), &disguise);
+        assert_silent(&traced.text(), &disguise);
         let subscriber = tracing_subscriber::registry().with(log.layer());
         tracing::subscriber::with_default(subscriber, || {
             tracing::error!(target: "h2", header = ?disguise, "{disguise}");
@@ -92,9 +91,10 @@ fn a_known_secret_is_in_nothing_that_tracing_is_told() {
     }
 }
 
-// Nobody registered it: what only queries, users and keys look like goes all the same.
+// The secret is not registered: the log removes everything that looks like a query, a user or a
+// key.
 #[test]
-fn an_unknown_key_in_a_path_is_in_no_line() {
+fn no_line_contains_an_unknown_key_from_a_path() {
     let key = "sk-live-51Hq8vKzXoPw0aBc";
     for path in [
         format!("/v1/items?key={key}"),
@@ -116,7 +116,7 @@ fn an_unknown_key_in_a_path_is_in_no_line() {
 }
 
 #[test]
-fn a_secret_is_in_no_metric() {
+fn no_metric_contains_a_secret() {
     let metrics = Metrics::new([ApiLabels::new("tmdb", ["movies"])]);
     for disguise in disguises() {
         for event in sample_events::every(&disguise) {
@@ -128,7 +128,7 @@ fn a_secret_is_in_no_metric() {
     assert_silent(&ndjson::snapshot_line(&metrics, now), "the line");
 }
 
-// Text, what a logfmt value becomes, what a JSON value becomes.
+// A text, its logfmt value, its JSON value.
 const ESCAPED: [(&str, &str, &str); 13] = [
     ("plain", "plain", "plain"),
     ("", "\"\"", ""),
@@ -150,7 +150,7 @@ const ESCAPED: [(&str, &str, &str); 13] = [
 ];
 
 #[test]
-fn a_text_is_one_value_whatever_it_holds() {
+fn every_text_stays_one_value() {
     for (text, logfmt, json) in ESCAPED {
         let foreign = |units| outflow::event::EventKind::Foreign { group: None, units };
         for (format, shown) in [
@@ -170,7 +170,7 @@ fn a_text_is_one_value_whatever_it_holds() {
 
 // 64 KiB of quotes: every character is escaped, and the line is still shorter than one of them.
 #[test]
-fn a_huge_value_is_cut_and_the_line_stays_whole() {
+fn a_huge_value_is_cut_and_the_line_stays_complete() {
     for text in [
         "\"".repeat(65_536),
         "값".repeat(22_000),
@@ -190,7 +190,7 @@ fn a_huge_value_is_cut_and_the_line_stays_whole() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_shown_as_far_as_they_are() {
+fn invalid_utf8_is_shown_lossily() {
     let (log, mut pump, page) = log(LineFormat::Logfmt, Level::INFO);
     let subscriber = tracing_subscriber::registry().with(log.layer());
     tracing::subscriber::with_default(subscriber, || {
@@ -206,8 +206,8 @@ fn bytes_that_are_no_text_are_shown_as_far_as_they_are() {
 }
 
 #[test]
-fn what_prints_itself_prints_no_secret() {
-    let settings = knowing(LineFormat::Json);
+fn debug_output_contains_no_secret() {
+    let settings = settings_with_secret(LineFormat::Json);
     let shown = format!("{settings:?} {:?}", Arc::new(settings.scrubber.clone()));
     assert!(shown.contains("secrets: 3"), "{shown}");
     assert_silent(&shown, "settings");

@@ -1,4 +1,4 @@
-//! Files that are capped, and a queue that never makes its sender wait.
+//! Capped log files, and a queue that never blocks its sender.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use tracing::Level;
 use super::settings;
 use crate::support::sample_events::event;
 
-/// The least that a file may be capped at.
+/// The smallest allowed file cap.
 const CAP: u64 = 128 * 1_024;
 
 fn sizes(folder: &Path) -> Vec<(String, u64)> {
@@ -29,7 +29,7 @@ fn sizes(folder: &Path) -> Vec<(String, u64)> {
     found
 }
 
-// A thousand bytes a line and ten times what three files hold.
+// A thousand bytes a line and ten times the size of three files.
 #[test]
 fn files_are_capped_in_size_and_number() {
     let folder = tempfile::tempdir().expect("a directory");
@@ -46,7 +46,7 @@ fn files_are_capped_in_size_and_number() {
         .map(|(name, _)| name)
         .collect();
     assert_eq!(names, ["o.log", "o.log.1", "o.log.2"]);
-    // The newest lines are kept, in order, and none between the oldest of them and the newest is gone.
+    // The files hold the newest lines, in order and without a gap.
     let mut kept = Vec::new();
     for name in ["o.log.2", "o.log.1", "o.log"] {
         let text = fs::read_to_string(folder.path().join(name)).expect("text");
@@ -60,7 +60,7 @@ fn files_are_capped_in_size_and_number() {
 }
 
 #[test]
-fn one_file_alone_is_capped_too() {
+fn a_single_file_is_capped_too() {
     let folder = tempfile::tempdir().expect("a directory");
     let mut file = RollingFile::new(folder.path().join("o.log"), CAP, 1).expect("valid");
     for _ in 0..1_000 {
@@ -70,9 +70,9 @@ fn one_file_alone_is_capped_too() {
     assert!(found.len() == 1 && found[0].1 <= CAP, "{found:?}");
 }
 
-// Written before: a program that starts anew neither writes over it nor forgets that it is there.
+// A restarted program neither overwrites earlier lines nor ignores their size.
 #[test]
-fn what_was_there_before_is_kept_and_counted() {
+fn earlier_lines_are_kept_and_counted() {
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("o.log");
     fs::write(&path, vec![b'o'; 131_000]).expect("written");
@@ -102,10 +102,10 @@ fn only_its_user_reads_a_log() {
     }
 }
 
-// Removed under our feet: what is written after the next look is in a file that can be found.
+// The directory is removed: lines after the next check are in a new file.
 #[cfg(unix)]
 #[test]
-fn a_directory_that_was_removed_is_made_again() {
+fn a_removed_directory_is_created_again() {
     let folder = tempfile::tempdir().expect("a directory");
     let logs = folder.path().join("logs");
     let mut file = RollingFile::new(logs.join("o.log"), CAP, 3).expect("valid");
@@ -118,10 +118,10 @@ fn a_directory_that_was_removed_is_made_again() {
     }
 }
 
-// Another thread removes the files as fast as it can: nothing panics, nothing is beyond the cap, and
-// a write that failed is told as one.
+// Another thread removes the files continuously: nothing panics, no file exceeds the cap, and a
+// failed write is reported.
 #[test]
-fn a_race_with_who_removes_the_files_is_survived() {
+fn the_writer_survives_a_race_with_file_removal() {
     let folder = tempfile::tempdir().expect("a directory");
     let logs = folder.path().join("logs");
     let mut file = RollingFile::new(logs.join("o.log"), CAP, 2).expect("valid");
@@ -139,13 +139,14 @@ fn a_race_with_who_removes_the_files_is_survived() {
         written
     });
     assert!(written > 0, "no write came through");
-    file.write_all(b"last\n").expect("nobody is in the way now");
+    file.write_all(b"last\n")
+        .expect("the other thread has ended");
     assert!(sizes(&logs).iter().all(|(_, bytes)| *bytes <= CAP));
 }
 
-// Whoever reads a line must find its beginning, also after half of one was written.
+// A reader must find the beginning of a line, also after a partial write.
 #[test]
-fn what_cannot_be_written_is_refused() {
+fn an_unwritable_file_is_refused() {
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("o.log");
     let mut file = RollingFile::new(&path, CAP, 2).expect("valid");
@@ -168,7 +169,7 @@ fn what_cannot_be_written_is_refused() {
     );
 }
 
-// A link that was there before, and one that is laid while the file is written.
+// One link exists before, one appears while the file is written.
 #[cfg(unix)]
 #[test]
 fn a_log_is_not_written_through_a_link() {
@@ -188,7 +189,7 @@ fn a_log_is_not_written_through_a_link() {
 
 #[cfg(unix)]
 #[test]
-fn a_log_and_its_directory_are_for_their_owner_alone() {
+fn only_the_owner_can_access_a_log_and_its_directory() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("logs/o.log");
@@ -199,9 +200,9 @@ fn a_log_and_its_directory_are_for_their_owner_alone() {
     assert_eq!(mode(&path), 0o600);
 }
 
-// Blocks of which one fits into a file: five files, then two.
+// One block fits into a file: five files, then two.
 #[test]
-fn fewer_files_than_before_are_fewer_files() {
+fn a_lower_file_count_removes_files() {
     let folder = tempfile::tempdir().expect("a directory");
     let block = vec![b'x'; 100_000];
     for files in [5, 2] {
@@ -218,7 +219,7 @@ fn fewer_files_than_before_are_fewer_files() {
 // The device that is always full.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_costs_lines_and_nothing_else() {
+fn a_full_disk_only_costs_lines() {
     let file = RollingFile::new("/dev/full", CAP, 2).expect("valid");
     let (log, mut pump) = Log::new(settings(LineFormat::Logfmt, Level::INFO), file);
     for _ in 0..10 {
@@ -229,9 +230,9 @@ fn a_full_disk_costs_lines_and_nothing_else() {
     assert_eq!(log.dropped(), 10);
 }
 
-// A real pipe that nobody reads: 64 KiB fit into it, then the pump stands still while lines come in.
+// An unread pipe: 64 KiB fit into it, then the writer blocks while lines arrive.
 #[test]
-fn a_stalled_reader_costs_lines_and_nobody_s_time() {
+fn a_stalled_reader_costs_lines_and_blocks_no_sender() {
     const SENT: u64 = 60_000;
     let (mut reader, writer) = std::io::pipe().expect("a pipe");
     let (log, mut pump) = Log::new(settings(LineFormat::Logfmt, Level::INFO), writer);
@@ -241,26 +242,26 @@ fn a_stalled_reader_costs_lines_and_nobody_s_time() {
         for _ in 0..SENT {
             log.observe(&event("a", EventKind::Malformed { headers: 1 }));
         }
-        // All were taken or dropped by now, and nobody has read a byte.
+        // All lines are accepted or dropped by now, and no byte was read.
         let dropped = log.dropped();
         log.close();
         reader.read_to_string(&mut text).expect("text");
         dropped
     });
     assert!(dropped > 0, "everything fitted: the pipe did not stall");
-    let told: u64 = text
+    let reported: u64 = text
         .lines()
         .filter_map(|line| line.split_once("event=lines_dropped count="))
         .filter_map(|(_, rest)| rest.split(' ').next()?.parse::<u64>().ok())
         .sum();
     let lines = text.matches("event=malformed_headers").count();
-    assert_eq!(told, dropped, "each is told once");
+    assert_eq!(reported, dropped, "each is reported once");
     assert_eq!(u64::try_from(lines).expect("few") + dropped, SENT);
 }
 
-// The queue is filled until five and then three more are dropped: each time is told for itself.
+// The queue overflows by five and then by three lines: each overflow is reported by itself.
 #[test]
-fn each_drop_is_told_once() {
+fn each_overflow_is_reported_once() {
     let (log, mut pump, page) = super::log(LineFormat::Logfmt, Level::INFO);
     for dropped in [5, 8] {
         while log.dropped() < dropped {
@@ -270,18 +271,18 @@ fn each_drop_is_told_once() {
     }
     pump.drain();
     let text = page.text();
-    let told: Vec<_> = text
+    let reported: Vec<_> = text
         .split("lvl=WARN comp=log event=lines_dropped ")
         .skip(1)
         .collect();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].starts_with("count=5 seq=") && told[1].starts_with("count=3 seq="));
+    assert_eq!(reported.len(), 2, "{reported:?}");
+    assert!(reported[0].starts_with("count=5 seq=") && reported[1].starts_with("count=3 seq="));
     assert_eq!(log.dropped(), 8);
 }
 
-// The queue is bounded in bytes: 4 MiB of long lines are far fewer than it holds of short ones.
+// The queue is bounded in bytes: 4 MiB of long lines are far fewer than its short ones.
 #[test]
-fn long_lines_do_not_take_the_memory() {
+fn long_lines_do_not_exhaust_the_memory() {
     let (lines, mut pump) = LogSender::new(std::io::sink());
     for _ in 0..100 {
         lines.send(&"x".repeat(100_000));
@@ -293,8 +294,8 @@ fn long_lines_do_not_take_the_memory() {
 }
 
 #[test]
-fn what_was_sent_before_the_end_is_written() {
-    let page = super::Page::default();
+fn lines_sent_before_the_end_are_written() {
+    let page = super::LogPage::default();
     let (lines, mut pump) = LogSender::new(page.clone());
     lines.send("one\n");
     lines.close();
@@ -306,8 +307,8 @@ fn what_was_sent_before_the_end_is_written() {
 }
 
 #[test]
-fn a_pump_ends_when_nobody_can_send() {
-    let page = super::Page::default();
+fn the_writer_ends_when_its_last_sender_is_dropped() {
+    let page = super::LogPage::default();
     let (lines, mut pump) = LogSender::new(page.clone());
     lines.send("one\n");
     drop(lines);

@@ -1,4 +1,4 @@
-//! A reader of the format that forgives nothing.
+//! A strict parser of the exposition format.
 
 #![expect(
     clippy::panic,
@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-/// Checks a page and answers the names of its series.
+/// Checks a page and returns the names of its series.
 pub(crate) fn check(page: &str) -> BTreeSet<String> {
     let body = page.strip_suffix("# EOF\n").expect("ends in EOF");
     let mut families = BTreeSet::new();
@@ -46,12 +46,12 @@ pub(crate) fn check(page: &str) -> BTreeSet<String> {
             other => panic!("{line} is {other:?}"),
         }
     }
-    whole_histograms(body);
+    check_histograms(body);
     series
 }
 
-/// The last bucket of each histogram holds as many as are counted.
-fn whole_histograms(body: &str) {
+/// Asserts that the last bucket of each histogram equals its count.
+fn check_histograms(body: &str) {
     let of = |part: &str| -> Vec<String> {
         let lines = body.lines().filter(|line| line.contains(part));
         lines
@@ -61,7 +61,7 @@ fn whole_histograms(body: &str) {
     assert_eq!(of("_count{"), of("_bucket{le=\"+Inf\""));
 }
 
-/// The labels of a series, unescaped.
+/// Parses the labels of a series, unescaped.
 fn read_labels(text: &str) -> Vec<(String, String)> {
     let mut labels = Vec::new();
     let Some(mut rest) = text.strip_prefix('{') else {
@@ -81,7 +81,7 @@ fn read_labels(text: &str) -> Vec<(String, String)> {
     labels
 }
 
-/// A value up to its closing quote, and what follows.
+/// Parses a value up to its closing quote, and returns the rest.
 fn read_value(text: &str) -> (String, &str) {
     let mut value = String::new();
     let mut chars = text.char_indices();

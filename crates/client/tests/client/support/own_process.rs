@@ -1,13 +1,13 @@
-//! What a process holds in memory, and a process that holds nothing but one test.
+//! Memory of this process, and a process that runs a single test.
 
-/// What this process holds in memory now. Pages are 4 KiB on everything that this runs on.
+/// Returns this process's resident memory. Pages are 4 KiB on every supported platform.
 pub(crate) fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     let pages = statm.split(' ').nth(1).expect("the second number");
     pages.parse::<u64>().expect("a number") * 4_096
 }
 
-/// The most that this process has held in memory so far.
+/// Returns this process's peak memory so far.
 pub(crate) fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -15,8 +15,9 @@ pub(crate) fn peak() -> u64 {
     kibibytes.parse::<u64>().expect("a number") * 1_024
 }
 
-/// Whether this process runs one test alone, as memory is measured. If not, it has just been run so,
-/// and was well. The test is named with its module, as the runner names it.
+/// Returns true if this process runs the test alone, as memory measurements need. Otherwise runs
+/// it so, asserts its success and returns false.
+/// The name includes the module path, as the test runner prints it.
 pub(crate) fn is_alone(test: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;

@@ -1,4 +1,4 @@
-//! One event of every sort, with a text of the caller's choice wherever an event holds text.
+//! One event of every kind, with a given text wherever an event holds text.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ pub(crate) fn event(api: &str, what: EventKind) -> Event {
     }
 }
 
-/// Every sort of event at the API `text`, in the group `text`, with the path `text`.
+/// Returns every kind of event for the API `text`, in the group `text`, with the path `text`.
 pub(crate) fn every(text: &str) -> Vec<Event> {
-    let whats = [door(text), health(text), told(text), client(text)].concat();
-    whats.into_iter().map(|what| event(text, what)).collect()
+    let kinds = [permits(text), health(text), limits(text), client(text)].concat();
+    kinds.into_iter().map(|what| event(text, what)).collect()
 }
 
-pub(crate) fn door(text: &str) -> Vec<EventKind> {
+pub(crate) fn permits(text: &str) -> Vec<EventKind> {
     let group = SmolStr::new(text);
     vec![
         EventKind::Waiting {
@@ -117,7 +117,7 @@ pub(crate) fn settled(group: &str, attempt: AttemptReport, effect: OutcomeClass)
     }
 }
 
-pub(crate) fn told(text: &str) -> Vec<EventKind> {
+pub(crate) fn limits(text: &str) -> Vec<EventKind> {
     let group = Some(SmolStr::new(text));
     let (configured, evidence) = (rate(50), rate(40));
     vec![

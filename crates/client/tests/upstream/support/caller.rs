@@ -1,4 +1,4 @@
-//! A caller that is polled by hand and counts how often it was woken.
+//! A caller that the test polls and that counts its wake-ups.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,23 +13,23 @@ use outflow::{Acquire, AttemptResult, Permit, Refusal, WaitEstimate};
 use super::ManualTimer;
 
 /// One call that waits for its permit.
-pub(crate) struct Caller {
-    admit: Pin<Box<Acquire>>,
-    woken: Arc<Woken>,
-    /// How many wake-ups it has followed.
+pub(crate) struct TestCaller {
+    acquire: Pin<Box<Acquire>>,
+    woken: Arc<WakeCounter>,
+    /// Number of wake-ups that a poll followed.
     followed: u32,
     pub(crate) polls: u32,
-    /// The order in which callers were made.
+    /// Creation order of the callers.
     pub(crate) number: u64,
 }
 
-struct Woken {
+struct WakeCounter {
     times: AtomicU32,
     last: AtomicU64,
     timer: Arc<ManualTimer>,
 }
 
-impl Wake for Woken {
+impl Wake for WakeCounter {
     fn wake(self: Arc<Self>) {
         let now = self.timer.now().as_nanos();
         self.last.store(now, Ordering::Relaxed);
@@ -37,15 +37,15 @@ impl Wake for Woken {
     }
 }
 
-impl Caller {
-    pub(crate) fn new(admit: Acquire, timer: Arc<ManualTimer>) -> Self {
-        let woken = Woken {
+impl TestCaller {
+    pub(crate) fn new(acquire: Acquire, timer: Arc<ManualTimer>) -> Self {
+        let woken = WakeCounter {
             times: AtomicU32::new(0),
             last: AtomicU64::new(0),
             timer,
         };
         Self {
-            admit: Box::pin(admit),
+            acquire: Box::pin(acquire),
             woken: Arc::new(woken),
             followed: 0,
             polls: 0,
@@ -53,24 +53,24 @@ impl Caller {
         }
     }
 
-    /// What it is told now; `None` if it is to wait.
+    /// Polls the call: its result, or `None` if it waits.
     pub(crate) fn poll(&mut self) -> Option<Result<Permit, Refusal>> {
         self.followed = self.wakes();
         self.polls += 1;
         let waker = Waker::from(Arc::clone(&self.woken));
-        match self.admit.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(answer) => Some(answer),
+        match self.acquire.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => Some(result),
             Poll::Pending => None,
         }
     }
 
-    /// Has its permit now, which is given back if it is not sent.
+    /// Takes its permit now, which is refunded unless it is sent.
     pub(crate) fn admitted(&mut self) -> Permit {
-        let answer = self.poll().expect("its turn has come");
-        answer.expect("it may go")
+        let result = self.poll().expect("its permit is ready");
+        result.expect("it may go")
     }
 
-    /// Goes now, and all is well with it. Answers how long it waited.
+    /// Goes now and succeeds. Returns its waiting time.
     pub(crate) fn goes(&mut self) -> Duration {
         let mut permit = self.admitted();
         permit.sending();
@@ -79,7 +79,7 @@ impl Caller {
         waited
     }
 
-    /// If it is its turn it goes, or is refused; true if it waits on.
+    /// Polls once: goes or is refused if possible; returns true if it still waits.
     pub(crate) fn waits_on(&mut self) -> bool {
         match self.poll() {
             Some(Ok(mut permit)) => {
@@ -94,11 +94,11 @@ impl Caller {
 
     /// Is refused now.
     pub(crate) fn refused(&mut self) -> Refusal {
-        let answer = self.poll().expect("it is told");
-        answer.expect_err("it may not go")
+        let result = self.poll().expect("it has a result");
+        result.expect_err("it may not go")
     }
 
-    /// True if it was woken and has not been polled since.
+    /// Returns true if it was woken and not polled since.
     pub(crate) fn is_woken(&self) -> bool {
         self.wakes() > self.followed
     }
@@ -107,13 +107,13 @@ impl Caller {
         self.woken.times.load(Ordering::Relaxed)
     }
 
-    /// When it was last woken.
+    /// Returns the instant of its last wake-up.
     pub(crate) fn woken_at(&self) -> Nanos {
         Nanos::from_nanos(self.woken.last.load(Ordering::Relaxed))
     }
 
     pub(crate) fn explain(&self) -> Option<WaitEstimate> {
-        self.admit.explain()
+        self.acquire.explain()
     }
 }
 

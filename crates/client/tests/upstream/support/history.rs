@@ -1,7 +1,8 @@
-//! Histories of a door: everything callers can do, played against a model that keeps everything.
+//! Histories of an upstream: everything callers can do, run against a model that stores
+//! everything.
 //!
-//! All happens at whole ticks and each deadline has an instant of its own between two, so that nothing
-//! is ever due at the same instant as a deadline and the model needs no opinion on ties.
+//! All steps happen at whole ticks and each deadline has its own instant between two. Nothing is
+//! due at the instant of a deadline, so that the model needs no rule for ties.
 
 use std::time::Duration;
 
@@ -10,52 +11,52 @@ use outflow::{AttemptResult, Group, Permit, Rules};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::oracle::{Counted, Everything};
-use super::{CallRequest, Caller, World, rules};
+use super::oracle::{CountedSpan, CountedSpans};
+use super::{CallRequest, TestBed, TestCaller, rules};
 
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
-/// What somebody does.
+/// One step of a caller.
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
-    /// A call of this group and cost asks, ready to wait so many ticks.
+pub(crate) enum CallerStep {
+    /// A call of this group and cost, with this wait limit in ticks.
     Join { group: usize, cost: u64, ready: u64 },
-    /// So many ticks pass.
+    /// This many ticks pass.
     Pass(u64),
-    /// The same, and the timer is late.
+    /// This many ticks pass, and the timer is late.
     Lag(u64),
-    /// The n-th of those who were woken looks.
+    /// The n-th woken call is polled.
     Resume(usize),
-    /// The n-th of those who wait looks without having been woken.
+    /// The n-th waiting call is polled without a wake-up.
     Glance(usize),
-    /// The n-th of those who wait, called or not, gives up.
+    /// The n-th waiting call, dispatched or not, is dropped.
     Leave(usize),
-    /// The n-th permit is given back unsent.
+    /// The n-th permit is refunded unsent.
     Refund(usize),
-    /// The n-th permit is settled with an answer.
+    /// The n-th permit is settled with a response.
     Settle(usize),
-    /// The n-th permit is dropped after it was sent.
+    /// The n-th permit is dropped after sending.
     Abandon(usize),
 }
 
-/// A limit: so many units of this measure in so many ticks.
-pub(crate) type Units = (u64, u64, CountBy);
+/// A limit: units of this kind per this many ticks.
+pub(crate) type LimitUnits = (u64, u64, CountBy);
 
-/// An API: the limit of each of its groups and of all together.
+/// An API: the limit of each group and of all together.
 #[derive(Debug, Clone)]
-pub(crate) struct Shape {
+pub(crate) struct ApiShape {
     pub(crate) accounting: Accounting,
-    pub(crate) groups: Vec<Option<Units>>,
-    pub(crate) shared: Option<Units>,
+    pub(crate) groups: Vec<Option<LimitUnits>>,
+    pub(crate) shared: Option<LimitUnits>,
     pub(crate) concurrency: u32,
 }
 
-pub(crate) fn shapes(accounting: Accounting) -> impl Strategy<Value = Shape> {
+pub(crate) fn shapes(accounting: Accounting) -> impl Strategy<Value = ApiShape> {
     let measure = || prop_oneof![3 => Just(CountBy::Cost), 1 => Just(CountBy::Calls)];
     let limit = move || prop::option::of((1..5_u64, 1..8_u64, measure()));
     let groups = prop::collection::vec(limit(), 1..4);
     (groups, limit(), prop_oneof![Just(1_000_000), 1..4_u32]).prop_map(
-        move |(groups, shared, concurrency)| Shape {
+        move |(groups, shared, concurrency)| ApiShape {
             accounting,
             groups,
             shared,
@@ -64,26 +65,26 @@ pub(crate) fn shapes(accounting: Accounting) -> impl Strategy<Value = Shape> {
     )
 }
 
-pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<CallerStep>> {
     let nth = || 0..6_usize;
     let join = (0..3_usize, 0..6_u64, prop_oneof![Just(3_000), 0..20_u64]);
     let step = prop_oneof![
-        12 => join.prop_map(|(group, cost, ready)| Step::Join { group, cost, ready }),
-        8 => (0..5_u64).prop_map(Step::Pass),
-        1 => (0..9_u64).prop_map(Step::Lag),
-        9 => nth().prop_map(Step::Resume),
-        1 => nth().prop_map(Step::Glance),
-        2 => nth().prop_map(Step::Leave),
-        2 => nth().prop_map(Step::Refund),
-        5 => nth().prop_map(Step::Settle),
-        1 => nth().prop_map(Step::Abandon),
+        12 => join.prop_map(|(group, cost, ready)| CallerStep::Join { group, cost, ready }),
+        8 => (0..5_u64).prop_map(CallerStep::Pass),
+        1 => (0..9_u64).prop_map(CallerStep::Lag),
+        9 => nth().prop_map(CallerStep::Resume),
+        1 => nth().prop_map(CallerStep::Glance),
+        2 => nth().prop_map(CallerStep::Leave),
+        2 => nth().prop_map(CallerStep::Refund),
+        5 => nth().prop_map(CallerStep::Settle),
+        1 => nth().prop_map(CallerStep::Abandon),
     ];
     prop::collection::vec(step, 1..80)
 }
 
-impl Shape {
+impl ApiShape {
     fn rules(&self) -> Rules {
-        let limit = |(units, ticks, measure): &Units| {
+        let limit = |(units, ticks, measure): &LimitUnits| {
             let rate = Rate::new(*units, TICK * u32::try_from(*ticks).expect("few")).expect("some");
             Limit::sliding(rate)
                 .counted(self.accounting)
@@ -101,7 +102,7 @@ impl Shape {
         }
     }
 
-    fn most(&self, group: usize) -> u64 {
+    fn max_cost(&self, group: usize) -> u64 {
         let all = [self.groups[group], self.shared];
         all.iter()
             .flatten()
@@ -118,40 +119,40 @@ impl Shape {
     }
 }
 
-struct Waiting {
+struct WaitingCall {
     group: usize,
     cost: u64,
     deadline: Nanos,
-    caller: Caller,
+    caller: TestCaller,
     glances: u32,
 }
 
-struct Going {
+struct GrantedCall {
     group: usize,
     cost: u64,
     resumed: Nanos,
     permit: Permit,
 }
 
-/// A history under way. `waiting` is in order of arrival.
-pub(crate) struct History {
-    shape: Shape,
-    world: World,
-    waiting: Vec<Waiting>,
-    going: Vec<Going>,
-    /// By group: from, when it landed, cost.
+/// A running history. `waiting` is in order of arrival.
+pub(crate) struct CallHistory {
+    shape: ApiShape,
+    bed: TestBed,
+    waiting: Vec<WaitingCall>,
+    going: Vec<GrantedCall>,
+    /// By group: start, landing, cost.
     landed: Vec<(usize, Nanos, Nanos, u64)>,
     lagging: bool,
     joined: u32,
     pub(crate) failed_wakes: u32,
 }
 
-type Checked = Result<(), TestCaseError>;
+type CheckResult = Result<(), TestCaseError>;
 
-impl History {
-    pub(crate) fn new(shape: Shape) -> Self {
+impl CallHistory {
+    pub(crate) fn new(shape: ApiShape) -> Self {
         Self {
-            world: World::silent(shape.rules()),
+            bed: TestBed::silent(shape.rules()),
             shape,
             waiting: Vec::new(),
             going: Vec::new(),
@@ -162,18 +163,18 @@ impl History {
         }
     }
 
-    /// Plays all of it; after each step nobody waits who could go.
-    pub(crate) fn play(&mut self, steps: &[Step]) -> Checked {
+    /// Runs all steps; after each, no call waits that could go.
+    pub(crate) fn play(&mut self, steps: &[CallerStep]) -> CheckResult {
         for step in steps {
             self.step(step)?;
-            self.check_nobody_waits_in_vain()?;
+            self.check_no_needless_wait()?;
             self.check_concurrency()?;
         }
         self.check_limits()
     }
 
-    /// Lets everybody finish or leave: nothing is left behind, and all room comes back.
-    pub(crate) fn end(mut self) -> Checked {
+    /// Lets every call finish or leave: nothing is left behind, and all quota returns.
+    pub(crate) fn end(mut self) -> CheckResult {
         for (n, waiting) in std::mem::take(&mut self.waiting).into_iter().enumerate() {
             if n % 2 == 0 {
                 drop(waiting);
@@ -185,8 +186,8 @@ impl History {
         for one in self.going.drain(..) {
             one.permit.refund();
         }
-        prop_assert!(self.world.is_at_rest(), "{:?}", self.world.door.report());
-        self.world.pass(TIMEOUT + TICK * 10);
+        prop_assert!(self.bed.is_at_rest(), "{:?}", self.bed.upstream.report());
+        self.bed.pass(TIMEOUT + TICK * 10);
         for limit in self.limits() {
             prop_assert_eq!(limit, 0, "something still counts");
         }
@@ -194,34 +195,34 @@ impl History {
     }
 
     fn limits(&self) -> Vec<u64> {
-        let report = self.world.door.report();
+        let report = self.bed.upstream.report();
         let own = report.groups.iter().flat_map(|group| &group.limits);
         own.chain(&report.limits)
             .map(|limit| limit.usage.weight)
             .collect()
     }
 
-    fn step(&mut self, step: &Step) -> Checked {
+    fn step(&mut self, step: &CallerStep) -> CheckResult {
         match *step {
-            Step::Join { group, cost, ready } => self.join(group, cost, ready)?,
-            Step::Pass(ticks) => {
-                self.world.pass(TICK * u32::try_from(ticks).expect("few"));
+            CallerStep::Join { group, cost, ready } => self.join(group, cost, ready)?,
+            CallerStep::Pass(ticks) => {
+                self.bed.pass(TICK * u32::try_from(ticks).expect("few"));
                 self.lagging = false;
             }
-            Step::Lag(ticks) => {
-                self.world
+            CallerStep::Lag(ticks) => {
+                self.bed
                     .timer
                     .lag(TICK * u32::try_from(ticks).expect("few"));
                 self.lagging = true;
             }
-            Step::Resume(nth) => {
+            CallerStep::Resume(nth) => {
                 let woken = (0..self.waiting.len()).filter(|n| self.waiting[*n].caller.is_woken());
                 if let Some(at) = woken.cycle().take(nth + 1).last() {
                     let one = self.waiting.remove(at);
                     self.resume(one)?;
                 }
             }
-            Step::Glance(nth) => {
+            CallerStep::Glance(nth) => {
                 let len = self.waiting.len().max(1);
                 if let Some(one) = self
                     .waiting
@@ -231,7 +232,7 @@ impl History {
                     one.glances += 1;
                     let seen = one.caller.poll();
                     prop_assert!(
-                        seen.is_none() || one.deadline < self.world.now() || self.lagging,
+                        seen.is_none() || one.deadline < self.bed.now() || self.lagging,
                         "{seen:?}"
                     );
                     if seen.is_some() {
@@ -239,23 +240,23 @@ impl History {
                     }
                 }
             }
-            Step::Leave(nth) => drop(nth_of(&mut self.waiting, nth)),
-            Step::Refund(nth) => {
+            CallerStep::Leave(nth) => drop(nth_of(&mut self.waiting, nth)),
+            CallerStep::Refund(nth) => {
                 if let Some(one) = nth_of(&mut self.going, nth) {
                     one.permit.refund();
                 }
             }
-            Step::Settle(nth) => {
+            CallerStep::Settle(nth) => {
                 if let Some(one) = nth_of(&mut self.going, nth) {
-                    let now = self.world.now();
+                    let now = self.bed.now();
                     self.landed.push((one.group, one.resumed, now, one.cost));
                     one.permit.settle(AttemptResult::status(200));
                 }
             }
-            Step::Abandon(nth) => {
+            CallerStep::Abandon(nth) => {
                 if let Some(one) = nth_of(&mut self.going, nth) {
                     let lost = one.resumed.saturating_add(TIMEOUT);
-                    let lost = lost.max(self.world.now());
+                    let lost = lost.max(self.bed.now());
                     self.landed.push((one.group, one.resumed, lost, one.cost));
                 }
             }
@@ -263,24 +264,22 @@ impl History {
         Ok(())
     }
 
-    fn join(&mut self, group: usize, cost: u64, ready: u64) -> Checked {
+    fn join(&mut self, group: usize, cost: u64, ready: u64) -> CheckResult {
         let group = group % self.shape.groups.len();
-        let cost = cost.min(self.shape.most(group));
+        let cost = cost.min(self.shape.max_cost(group));
         self.joined += 1;
         let ready = TICK * u32::try_from(ready).expect("few") + TICK / 2 + APART * self.joined;
-        let deadline = self.world.now().saturating_add(ready);
+        let deadline = self.bed.now().saturating_add(ready);
         let target = self
-            .world
+            .bed
             .group(&group.to_string())
             .with_cost(Cost::new(cost));
-        let mut caller = self
-            .world
-            .caller(CallRequest::new(target).deadline(deadline));
-        let now = self.world.now();
+        let mut caller = self.bed.caller(CallRequest::new(target).deadline(deadline));
+        let now = self.bed.now();
         match caller.poll() {
             Some(Ok(mut permit)) => {
                 permit.sending();
-                self.going.push(Going {
+                self.going.push(GrantedCall {
                     group,
                     cost,
                     resumed: now,
@@ -291,7 +290,7 @@ impl History {
                 let early = refusal.retry_after.is_some_and(|wait| wait <= ready);
                 prop_assert!(!early, "it could go in time: {refusal:?}");
             }
-            None => self.waiting.push(Waiting {
+            None => self.waiting.push(WaitingCall {
                 group,
                 cost,
                 deadline,
@@ -302,12 +301,8 @@ impl History {
         Ok(())
     }
 
-    fn resume(&mut self, mut one: Waiting) -> Checked {
-        let (now, woken_at, woken) = (
-            self.world.now(),
-            one.caller.woken_at(),
-            one.caller.is_woken(),
-        );
+    fn resume(&mut self, mut one: WaitingCall) -> CheckResult {
+        let (now, woken_at, woken) = (self.bed.now(), one.caller.woken_at(), one.caller.is_woken());
         let late = woken && woken_at > one.deadline;
         match one.caller.poll() {
             Some(Ok(mut permit)) => {
@@ -315,7 +310,7 @@ impl History {
                 prop_assert!(!late, "let go after its deadline");
                 let fair = one.caller.polls <= 2 + one.glances + self.failed_wakes;
                 prop_assert!(fair, "{} polls for one grant", one.caller.polls);
-                self.going.push(Going {
+                self.going.push(GrantedCall {
                     group: one.group,
                     cost: one.cost,
                     resumed: now,
@@ -323,8 +318,8 @@ impl History {
                 });
             }
             Some(Err(refusal)) => {
-                let told = one.deadline < now;
-                prop_assert!(told, "refused before its deadline: {refusal:?}");
+                let expired = one.deadline < now;
+                prop_assert!(expired, "refused before its deadline: {refusal:?}");
             }
             None => {
                 let expired = self
@@ -342,8 +337,8 @@ impl History {
         Ok(())
     }
 
-    /// What counts against a group's own limit, or against all, at this instant.
-    fn counted(&self, group: Option<usize>) -> Everything {
+    /// Returns the spans that count against a group's own limit, or against all.
+    fn counted(&self, group: Option<usize>) -> CountedSpans {
         let limit = match group {
             Some(group) => self.shape.groups[group],
             None => self.shape.shared,
@@ -357,7 +352,7 @@ impl History {
             let until = begins.map_or(Nanos::MAX, |at| at.saturating_add(window));
             let cost = weight(measure, cost);
             if group.is_none_or(|group| group == of) {
-                all.push(Counted { from, until, cost });
+                all.push(CountedSpan { from, until, cost });
             }
         };
         for (of, from, landed, cost) in &self.landed {
@@ -369,41 +364,42 @@ impl History {
         for called in self.called() {
             add(called.group, called.caller.woken_at(), None, called.cost);
         }
-        Everything(all)
+        CountedSpans(all)
     }
 
-    fn called(&self) -> impl Iterator<Item = &Waiting> {
+    fn called(&self) -> impl Iterator<Item = &WaitingCall> {
         self.waiting.iter().filter(|one| one.is_called())
     }
 
-    fn check_limits(&self) -> Checked {
+    fn check_limits(&self) -> CheckResult {
         for (group, own) in self.shape.groups.iter().enumerate() {
-            if let Some((most, ..)) = own {
+            if let Some((units, ..)) = own {
                 let peak = self.counted(Some(group)).peak();
-                prop_assert!(peak <= *most, "group {group} had {peak} of {most}");
+                prop_assert!(peak <= *units, "group {group} had {peak} of {units}");
             }
         }
-        if let Some((most, ..)) = self.shape.shared {
+        if let Some((units, ..)) = self.shape.shared {
             let peak = self.counted(None).peak();
-            prop_assert!(peak <= most, "all had {peak} of {most}");
+            prop_assert!(peak <= units, "all had {peak} of {units}");
         }
         Ok(())
     }
 
-    fn check_concurrency(&self) -> Checked {
+    fn check_concurrency(&self) -> CheckResult {
         let out = self.called().count() + self.going.len();
-        let told = usize::try_from(self.world.in_flight()).expect("few");
-        prop_assert_eq!(out, told, "in flight");
+        let reported = usize::try_from(self.bed.in_flight()).expect("few");
+        prop_assert_eq!(out, reported, "in flight");
         prop_assert!(out <= usize::try_from(self.shape.concurrency).expect("few"));
         Ok(())
     }
 
-    /// Nobody stands behind one who came later, and whoever is next and has room was called.
-    fn check_nobody_waits_in_vain(&self) -> Checked {
+    /// Checks that no call waits behind a later one, and that the next call with quota was
+    /// dispatched.
+    fn check_no_needless_wait(&self) -> CheckResult {
         if self.lagging {
             return Ok(());
         }
-        let now = self.world.now();
+        let now = self.bed.now();
         let mut blocked = vec![false; self.shape.groups.len()];
         if self.called().count() + self.going.len()
             >= usize::try_from(self.shape.concurrency).expect("few")
@@ -411,17 +407,14 @@ impl History {
             return Ok(());
         }
         for one in self.waiting.iter().filter(|one| !one.caller.is_woken()) {
-            prop_assert!(
-                one.deadline >= now,
-                "nobody told it that its deadline has passed"
-            );
+            prop_assert!(one.deadline >= now, "the upstream missed its deadline");
             if blocked[one.group] {
                 continue;
             }
-            let has_room = |limit: Option<Units>, group| {
-                limit.is_none_or(|(most, _, measure)| {
+            let has_room = |limit: Option<LimitUnits>, group| {
+                limit.is_none_or(|(units, _, measure)| {
                     let more = weight(measure, one.cost);
-                    more == 0 || self.counted(group).at(now) + more <= most
+                    more == 0 || self.counted(group).at(now) + more <= units
                 })
             };
             if has_room(self.shape.groups[one.group], Some(one.group)) {
@@ -440,7 +433,7 @@ impl History {
     }
 }
 
-/// What a call comes to where this is counted.
+/// Returns the weight of a call in this unit.
 fn weight(measure: CountBy, cost: u64) -> u64 {
     match measure {
         CountBy::Cost => cost,
@@ -448,7 +441,7 @@ fn weight(measure: CountBy, cost: u64) -> u64 {
     }
 }
 
-impl Waiting {
+impl WaitingCall {
     fn is_called(&self) -> bool {
         self.caller.is_woken() && self.caller.woken_at() < self.deadline
     }
@@ -465,7 +458,7 @@ fn nth_of<T>(all: &mut Vec<T>, nth: usize) -> Option<T> {
     })
 }
 
-/// More than the door leaves between two rings, and so little that eighty fit into half a tick.
+/// More than the upstream's timer granularity, and so little that eighty fit into half a tick.
 const APART: Duration = Duration::from_micros(60);
 
 const TIMEOUT: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! A clock that stands still, with alarms that ring when the test moves it past them.
+//! A manual clock whose timers fire when the test moves it past them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use outflow::core::{Clock, ManualClock, Nanos, Timer, TimerCallback, WallTime};
 
-/// Time by hand. Alarms ring in the order of their instants, those of one instant in the order in
-/// which they were asked for.
+/// Manual time. Timers fire in the order of their instants, and then of their requests.
 pub(crate) struct ManualTimer {
     pub(crate) clock: ManualClock,
     alarms: Mutex<BTreeMap<(Nanos, u64), Weak<dyn TimerCallback>>>,
@@ -28,7 +27,7 @@ impl Default for ManualTimer {
 }
 
 impl ManualTimer {
-    /// Lets time pass and rings on the way.
+    /// Lets time pass and fires the timers on the way.
     pub(crate) fn pass(&self, span: Duration) {
         let end = self.clock.now().saturating_add(span);
         while let Some((at, alarm)) = self.next(end) {
@@ -40,30 +39,30 @@ impl ManualTimer {
         self.clock.advance(end.since(self.clock.now()));
     }
 
-    /// Lets time pass without ringing: the timer's thread was late. What is due rings with the next
+    /// Lets time pass without firing: the timer thread is late. Due timers fire with the next
     /// step.
     pub(crate) fn lag(&self, span: Duration) {
         self.clock.advance(span);
     }
 
-    /// No alarm rings ever again.
-    pub(crate) fn break_down(&self) {
+    /// Stops all timers for ever.
+    pub(crate) fn stop_firing(&self) {
         self.broken.store(true, Ordering::Relaxed);
     }
 
-    /// How many alarms are yet to ring.
+    /// Returns the number of pending timers.
     pub(crate) fn pending(&self) -> usize {
         self.alarms.lock().expect("no alarm panics").len()
     }
 
-    /// When the next alarm rings.
+    /// Returns the instant of the next timer.
     pub(crate) fn next_at(&self) -> Option<Nanos> {
         let alarms = self.alarms.lock().expect("no alarm panics");
         alarms.keys().next().map(|(at, _)| *at)
     }
 
-    /// How many alarms were ever asked for.
-    pub(crate) fn asked(&self) -> u64 {
+    /// Returns the number of timers ever requested.
+    pub(crate) fn requested(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
 
