@@ -25,7 +25,7 @@ async fn auto_recover_applies_to_reloaded_apis() {
     let server = slow_server(Duration::ZERO).await;
     let file = ConfigFile::for_server(&server);
     file.write(OTHER);
-    let program = program(sources(&file).recovering(Duration::from_mins(5))).await;
+    let program = program(sources(&file).with_auto_recover(Duration::from_mins(5))).await;
     let state = program.state();
     let has_it = |api: &str| {
         let key = format!("apis.{api}.health.auto_recover");
