@@ -1,5 +1,5 @@
-//! Processes that are killed at any moment: nothing is lost, nothing is counted twice, and what is done
-//! twice is known by its key.
+//! Processes that are killed at any moment: no job is lost or counted twice, and a repeated call is known by
+//! its key.
 
 #![expect(
     clippy::indexing_slicing,
