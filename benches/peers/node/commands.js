@@ -1,26 +1,26 @@
-// How a peer is talked with: one order a line on its input, one answer a line on its output.
+// The protocol of a peer: one command a line on its input, one answer a line on its output.
 //
-// The benchmark keeps the watch, so a peer says nothing but `done` when it is done, or more words behind
-// it. Whatever fails ends the program, which the benchmark notices by the missing answer.
+// The benchmark measures the time, so a peer only prints `done`, or more words after it. A failure ends the
+// program, which the benchmark notices by the missing answer.
 
 const { createInterface } = require("node:readline");
 
-/** Obeys orders, one after another, until the input ends. */
-exports.obey = async (orders) => {
+/** Runs commands, one after another, until the input ends. */
+exports.serveCommands = async (commands) => {
   console.log("ready");
   for await (const line of createInterface({ input: process.stdin })) {
     const [word, ...rest] = line.split(" ");
-    const said = await orders[word](...rest);
-    console.log(["done", ...(said ?? [])].join(" "));
+    const answer = await commands[word](...rest);
+    console.log(["done", ...(answer ?? [])].join(" "));
   }
   process.exit(0);
 };
 
-/** A promise for the moment at which `count` things have happened, and what to call at each. */
+/** Returns a promise that resolves after `count` calls of `one`. */
 exports.countdown = (count) => {
   let left = count;
-  let over;
-  const all = new Promise((resolve) => (over = resolve));
-  const one = () => --left === 0 && over();
+  let resolveAll;
+  const all = new Promise((resolve) => (resolveAll = resolve));
+  const one = () => --left === 0 && resolveAll();
   return { all, one };
 };

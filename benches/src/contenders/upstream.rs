@@ -1,4 +1,4 @@
-//! Ours: the whole door, as a program opens it, beside limiter, breaker and bulkhead of the others.
+//! Ours: the whole `Upstream`, compared with limiter, breaker and bulkhead of the others.
 
 use std::future::Future as _;
 use std::pin::pin;
@@ -9,17 +9,17 @@ use std::time::Duration;
 use outflow::{AttemptResult, Events, Permit, Rules, SystemClock, Target, Upstream};
 use outflow_core::{Accounting, HealthConfig, HealthSettings, Limit, Rate};
 
-/// An open door and what is asked of it.
-pub(crate) struct OursDoor {
-    door: Upstream,
+/// An upstream and the acquired target.
+pub(crate) struct OursUpstream {
+    upstream: Upstream,
     target: Target,
 }
 
-impl OursDoor {
-    /// One exact limit counted as calls arrive, the usual health, and so many in flight; `None` if a
-    /// number makes no sense. The limit has no guard: it is a thousand times a window of one
-    /// microsecond and would turn an allowing limit into a refusing one.
-    pub(crate) fn open(limit: u32, window: Duration, in_flight: u32) -> Option<Self> {
+impl OursUpstream {
+    /// Creates an upstream with one exact limit counted on arrival, the default health, and this many in
+    /// flight; `None` if a number is invalid. The limit has no guard: a guard is a thousand times a window of
+    /// one microsecond and would turn an allowing limit into a refusing one.
+    pub(crate) fn new(limit: u32, window: Duration, in_flight: u32) -> Option<Self> {
         let settings = HealthSettings {
             concurrency: in_flight,
             ..HealthSettings::ADAPTIVE
@@ -33,30 +33,30 @@ impl OursDoor {
             ..Rules::unlimited()
         };
         let timer = Arc::new(SystemClock::new());
-        let door = Upstream::new("bench", rules, timer, Events::new()).ok()?;
-        let target = door.route(&http::Method::GET, "/");
-        Some(Self { door, target })
+        let upstream = Upstream::new("bench", rules, timer, Events::new()).ok()?;
+        let target = upstream.route(&http::Method::GET, "/");
+        Some(Self { upstream, target })
     }
 
-    /// Asks without waiting.
+    /// Acquires a permit without waiting.
     #[inline]
-    pub(crate) fn at_once(&self) -> Option<Permit> {
-        self.door.try_acquire(self.target).ok()
+    pub(crate) fn try_acquire(&self) -> Option<Permit> {
+        self.upstream.try_acquire(self.target).ok()
     }
 
-    /// Asks as those do who would wait.
+    /// Acquires a permit like a caller that would wait.
     #[inline]
-    pub(crate) fn polled(&self) -> Option<Permit> {
+    pub(crate) fn acquire_polled(&self) -> Option<Permit> {
         let context = &mut Context::from_waker(Waker::noop());
-        match pin!(self.door.acquire(self.target)).poll(context) {
+        match pin!(self.upstream.acquire(self.target)).poll(context) {
             Poll::Ready(permit) => permit.ok(),
             Poll::Pending => None,
         }
     }
 
-    /// The call went and came back well; false if there was none.
+    /// Sends and settles a successful call; returns false without a permit.
     #[inline]
-    pub(crate) fn went(permit: Option<Permit>) -> bool {
+    pub(crate) fn settle(permit: Option<Permit>) -> bool {
         let Some(mut permit) = permit else {
             return false;
         };

@@ -1,7 +1,6 @@
 //! `keyed_*`, `handle_*`: a limit per name.
 //!
-//! The names come in an order that no cache foresees, the same for every contender, and all of them
-//! were used once before the race.
+//! The names come in an order that no cache predicts, equal for every contender, and each was used once before.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use crate::contenders::{governor, throttle_net};
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan};
 
-/// By name among 1,000 and 100,000, and by handle among 100,000.
+/// Measures lookups by name among 1,000 and 100,000, and by handle among 100,000.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let few = names(1_000);
     let many = names(100_000);
@@ -72,7 +71,7 @@ fn peers(names: &[String], goal: Goal) -> Vec<(Goal, Contender<'static>)> {
     ]
 }
 
-/// Round and round over a list.
+/// A cycle over a list.
 struct Walk<T> {
     items: Vec<T>,
     at: usize,
@@ -112,7 +111,7 @@ fn names(count: u64) -> Vec<String> {
 }
 
 const LIMIT: u32 = 100;
-/// A name comes again after 1,000 others at the earliest, so that all are allowed.
+/// A name repeats after 1,000 others at the earliest, so that all are allowed.
 const WINDOW: Duration = Duration::from_micros(1);
-/// Any will do; a constant one makes every run visit the names alike.
+/// Any seed works; a constant one makes every run visit the names alike.
 const SEED: u64 = 0x0dd0_5eed;

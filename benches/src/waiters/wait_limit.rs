@@ -1,23 +1,22 @@
-//! What a contender has to do: let tasks wait for a permit.
+//! Contract of a contender: tasks wait for a permit.
 
 use std::future::Future;
 
 use super::Limit;
 
-/// A limit on which tasks wait. Clones are the same limit.
-pub(crate) trait Line: Clone + Send + Sync + 'static {
-    /// What a task holds when it may go.
+/// A limit on which tasks wait. Clones share the limit.
+pub(crate) trait WaitLimit: Clone + Send + Sync + 'static {
+    /// Permit of a task.
     type Permit: Send;
 
-    /// An untouched limit; called inside of the runtime that it will serve.
+    /// Creates an unused limit; must be called inside its runtime.
     fn new(limit: Limit) -> Self;
 
-    /// Waits for leave to go.
+    /// Waits for a permit.
     fn wait(&self) -> impl Future<Output = Self::Permit> + Send;
 
-    /// The task has gone and all is well, which most have no word for. Answers whether it had leave
-    /// to go at all.
-    fn gone(_permit: Self::Permit) -> bool {
+    /// Settles a successful call, which most contenders do not have. Returns true if there was a permit at all.
+    fn settle(_permit: Self::Permit) -> bool {
         true
     }
 }
