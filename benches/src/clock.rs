@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Reads the wall clock.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one place of the benchmarks that reads the OS clock: real time is what they measure"
+    reason = "the only place of the benchmarks that reads the OS clock, which they measure"
 )]
 #[inline]
 pub(crate) fn read() -> Instant {
@@ -45,7 +45,7 @@ pub(crate) fn process_time() -> Duration {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "processor time is what is measured"
+    reason = "the benchmarks measure processor time"
 )]
 fn cpu(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);

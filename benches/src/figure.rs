@@ -170,7 +170,7 @@ impl Figure {
     fn void_if_astray(&mut self, series: &Series) {
         if series.strays > MAX_STRAYS {
             self.void(&format!(
-                "{:.1} % of the answers of {} were not what is measured",
+                "{:.1} % of the answers of {} are not the measured ones",
                 series.strays * 100.0,
                 series.name
             ));

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     let report = match args.report() {
         Ok(report) => report,
         Err(why) => {
-            eprintln!("it did not run: {why}");
+            eprintln!("the benchmark did not run: {why}");
             return ExitCode::FAILURE;
         }
     };
@@ -101,7 +101,7 @@ impl BenchArgs {
                 "soak" => soak = Some(wanted(&mut words)?),
                 name => match SUITES.iter().find(|suite| suite.name == name) {
                     Some(known) => suite = Some(known),
-                    None => return Err(format!("`{name}` is not known here")),
+                    None => return Err(format!("unknown benchmark `{name}`")),
                 },
             }
         }
@@ -126,14 +126,14 @@ impl BenchArgs {
 fn multiple(word: Option<String>) -> Result<u64, String> {
     let number = word.and_then(|word| word.parse().ok());
     let number = number.filter(|number| (1..=MAX_SCALE).contains(number));
-    number.ok_or_else(|| format!("--scale wants a number from 1 to {MAX_SCALE}"))
+    number.ok_or_else(|| format!("--scale requires a number from 1 to {MAX_SCALE}"))
 }
 
 /// Parses duration and rate of a soak: two whole numbers.
 fn wanted(words: &mut impl Iterator<Item = String>) -> Result<Wanted, String> {
     let mut number = || words.next().and_then(|word| word.parse::<u32>().ok());
     let (Some(seconds), Some(rate)) = (number(), number()) else {
-        return Err("soak wants seconds and calls a second".to_owned());
+        return Err("soak requires seconds and calls a second".to_owned());
     };
     Ok(Wanted {
         span: Duration::from_secs(seconds.into()),
@@ -144,17 +144,17 @@ fn wanted(words: &mut impl Iterator<Item = String>) -> Result<Wanted, String> {
 const SUITES: [Suite; 7] = [
     Suite {
         name: "core",
-        unit: "ns per operation unless the name says otherwise",
+        unit: "ns per operation unless the name states another unit",
         run: figures::core,
     },
     Suite {
         name: "waiters",
-        unit: "shares of the ideal or the limit, counts, or what the name says",
+        unit: "shares of the ideal or the limit, counts, or the unit of the name",
         run: waiters::figures,
     },
     Suite {
         name: "zero429",
-        unit: "refusals, and shares of the best possible",
+        unit: "throttles, and shares of the best possible",
         run: zero429::figures,
     },
     Suite {
@@ -169,12 +169,12 @@ const SUITES: [Suite; 7] = [
     },
     Suite {
         name: "proxy",
-        unit: "what the name says; ours has limits, health, metrics and the log on",
+        unit: "the unit of the name; ours has limits, health, metrics and the log on",
         run: proxy::figures,
     },
     Suite {
         name: "throughput",
-        unit: "what the name says, per job that does nothing",
+        unit: "the unit of the name, per job that does nothing",
         run: throughput::figures,
     },
 ];
@@ -182,7 +182,7 @@ const SUITES: [Suite; 7] = [
 /// A thousand times is thirty thousand calls a second, more than a machine sends.
 const MAX_SCALE: u64 = 1_000;
 
-const BULK_UNIT: &str = "shares of the ideal or the limit, counts, or what the name says";
+const BULK_UNIT: &str = "shares of the ideal or the limit, counts, or the unit of the name";
 
 const SOAK_UNIT: &str = "growth, unexplained counter differences, and the unit of the name";
 

@@ -191,7 +191,7 @@ fn whole(place: f64) -> usize {
         clippy::as_conversions,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a place in a list: whole, positive and small"
+        reason = "an index of a list: integral, positive and small"
     )]
     let place = place as usize;
     place

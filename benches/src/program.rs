@@ -27,7 +27,7 @@ impl Program {
     pub(crate) fn node(script: &str, words: &[&str]) -> io::Result<Self> {
         let packages = installed(PACKAGES);
         if !packages.is_dir() {
-            return Err(io::Error::other("its packages were not installed by npm"));
+            return Err(io::Error::other("npm did not install its packages"));
         }
         let mut command = Command::new("node");
         command.env("NODE_PATH", packages);

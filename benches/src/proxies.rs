@@ -111,7 +111,7 @@ impl Peer {
     /// Prints a progress line.
     pub(crate) fn say_missing(self, why: &io::Error) {
         eprintln!(
-            "SKIPPED without {}: {why}; install it to have it in the table",
+            "SKIPPED without {}: {why}; install it to add it to the table",
             self.name()
         );
     }

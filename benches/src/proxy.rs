@@ -52,10 +52,10 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
 fn plain(plan: Plan, upstream: SocketAddr, ours: Proxy) -> Vec<Figure> {
     let mut wanted = Peer::NEAREST.to_vec();
     // A second is a hundred ticks of the system's account, enough for a quick check.
-    let (mut rounds, mut load) = (3, Load::of(64).lasting(1));
+    let (mut rounds, mut load) = (3, Load::with_connections(64).lasting(1));
     if plan.is_thorough() {
         wanted.extend(Peer::FURTHER);
-        (rounds, load) = (9, Load::of(64));
+        (rounds, load) = (9, Load::with_connections(64));
     }
     let (peers, missing) = Peer::start_all(&wanted, upstream, Job::Pass);
     let course = ContestSetup {

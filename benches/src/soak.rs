@@ -122,7 +122,8 @@ impl Stage {
     }
 }
 
-/// Returns the limit of the API: more than the load, at half speed too, because the cache answers a part of the calls.
+/// Returns the limit of the API: more than the load, at half speed too, because the cache answers a part of the
+/// calls.
 const fn allowed(wanted: Wanted) -> u32 {
     wanted.rate.saturating_mul(3) / 2
 }

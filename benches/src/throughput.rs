@@ -61,7 +61,7 @@ fn shared(plan: Plan) -> io::Result<Vec<Figure>> {
     };
     for _ in 0..rounds {
         contenders.retain_mut(|contender| {
-            let life = Life::of(contender.as_mut(), &server, jobs);
+            let life = Life::measure(contender.as_mut(), &server, jobs);
             lives.took(contender.name(), life, Lives::add)
         });
         let next = contenders.len().min(1);

@@ -103,8 +103,8 @@ impl Measure {
         }
     }
 
-    /// Returns the goal of a case. With several threads the scheduler decides the order of woken tasks, and the system the cost of a
-    /// wake-up.
+    /// Returns the goal of a case. With several threads the scheduler decides the order of woken tasks, and the
+    /// system the cost of a wake-up.
     fn goal_in(&self, case: Case) -> Goal {
         match self.name {
             DISPLACEMENT if case.is_stolen_from() => Goal::Shown,

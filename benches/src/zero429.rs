@@ -47,8 +47,8 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     figures
 }
 
-/// Returns the windows that each cell sends. With 36 cells of 10 and 50 a window these are 32,400 requests for each
-/// contender in a quick run, and 200,880 otherwise.
+/// Returns the windows that each cell sends. With 36 cells of 10 and 50 a window these are 32,400 requests for
+/// each contender in a quick run, and 200,880 otherwise.
 fn windows(plan: Plan) -> u64 {
     if plan.is_thorough() { 186 } else { 30 }
 }

@@ -67,7 +67,7 @@ impl Run for Running {
                 makespan: Duration::from_millis(millis),
                 throttles,
             }),
-            _ => Err(io::Error::other("it did not say how long it took")),
+            _ => Err(io::Error::other("it did not report its duration")),
         }
     }
 }

@@ -41,5 +41,5 @@ pub(super) struct SelfReport {
     pub(super) throttles: u64,
 }
 
-/// Header by which the API tells tenants apart.
+/// Header by which the API distinguishes tenants.
 pub(super) const TENANT: &str = "x-tenant";

@@ -154,7 +154,7 @@ async fn run(engine: &Engine<EmbeddedStore>, scenario: &Scenario) -> io::Result<
     submit_interleaved(engine, BatchPosition::Last, Vec::new()).await?;
     let report = engine.wait_finished(&name(ACTION)?).await;
     let report = report.map_err(io::Error::other)?;
-    let report = report.ok_or_else(|| io::Error::other("the action is gone"))?;
+    let report = report.ok_or_else(|| io::Error::other("the action is unknown"))?;
     engine.store().audit().await.map_err(io::Error::other)?;
     Ok(SelfReport {
         makespan: clock::since_begin().saturating_sub(begun),

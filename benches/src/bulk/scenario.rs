@@ -145,7 +145,7 @@ impl Scenario {
         let wave = |tenant| Wave::at_once(tenant, 5_000 / scale.fewer, scale.secs(500));
         Self {
             fair_until: Some(scale.secs(250)),
-            ..Self::of(HEADLINE, limit, ["A", "B", "C"].map(wave).to_vec())
+            ..Self::new(HEADLINE, limit, ["A", "B", "C"].map(wave).to_vec())
         }
     }
 
@@ -153,7 +153,7 @@ impl Scenario {
     fn thousand() -> Self {
         let ideal = Duration::from_secs(10);
         let wave = Wave::at_once("A", 1_000, ideal);
-        Self::of(THOUSAND, Limit::shared(100), vec![wave])
+        Self::new(THOUSAND, Limit::shared(100), vec![wave])
     }
 
     /// Returns two small tenants join and leave while a large one runs.
@@ -167,7 +167,7 @@ impl Scenario {
             wave("B", 300, 60, 80),
             wave("C", 300, 90, 110),
         ];
-        Self::of(COME_AND_GO, Limit::shared(30 * scale.rate), waves)
+        Self::new(COME_AND_GO, Limit::shared(30 * scale.rate), waves)
     }
 
     /// Returns a large, a middling and a small tenant start together.
@@ -181,7 +181,7 @@ impl Scenario {
         ];
         Self {
             fair_until: Some(scale.secs(5)),
-            ..Self::of(ASYMMETRIC, Limit::shared(30 * scale.rate), waves)
+            ..Self::new(ASYMMETRIC, Limit::shared(30 * scale.rate), waves)
         }
     }
 
@@ -195,7 +195,7 @@ impl Scenario {
         let waves = vec![wave("A", 3), wave("B", 2), wave("C", 1)];
         Self {
             fair_until: Some(scale.secs(190)),
-            ..Self::of(WEIGHTS, Limit::shared(30 * scale.rate), waves)
+            ..Self::new(WEIGHTS, Limit::shared(30 * scale.rate), waves)
         }
     }
 
@@ -214,7 +214,7 @@ impl Scenario {
         let waves = vec![wave("A", 3, 168), wave("B", 2, 112), capped];
         Self {
             fair_until: Some(scale.secs(90)),
-            ..Self::of(CAPPED, Limit::shared(30 * scale.rate), waves)
+            ..Self::new(CAPPED, Limit::shared(30 * scale.rate), waves)
         }
     }
 
@@ -226,14 +226,14 @@ impl Scenario {
         }
     }
 
-    /// Returns a run in which the API halves its limit and reports it only by throttling. No client can know when the limit rises
-    /// again: finding out costs throttles, so there is no ideal.
+    /// Returns a run in which the API halves its limit and reports it only by throttling. No client can know
+    /// when the limit rises again: finding out costs throttles, so there is no ideal.
     fn halved_in_silence(scale: TimeScale) -> Self {
         let full = 30 * scale.rate;
         let wave = Wave::at_once("A", 6_000 / scale.fewer, scale.secs(250));
         Self {
             changes: vec![(scale.secs(50), full / 2), (scale.secs(150), full)],
-            ..Self::of(SILENT, Limit::shared(full), vec![wave])
+            ..Self::new(SILENT, Limit::shared(full), vec![wave])
         }
     }
 
@@ -243,7 +243,7 @@ impl Scenario {
         let wave = |number| Wave::at_once(&format!("T{number}"), 15, ideal);
         Self {
             fair_until: Some(ideal / 2),
-            ..Self::of(
+            ..Self::new(
                 MANY,
                 Limit::shared(300 * scale.rate),
                 (0..1_000).map(wave).collect(),
@@ -251,8 +251,8 @@ impl Scenario {
         }
     }
 
-    /// Returns the headline's jobs at a thousand a second for each tenant, on a loaded host. It is short and about this
-    /// rate, so it is never scaled.
+    /// Returns the headline's jobs at a thousand a second for each tenant, on a loaded host. It is short and
+    /// about this rate, so it is never scaled.
     fn makespan_loaded() -> Self {
         let limit = Limit {
             quantity: 1_000,
@@ -261,11 +261,11 @@ impl Scenario {
         let wave = |tenant| Wave::at_once(tenant, 5_000, Duration::from_secs(5));
         Self {
             host: Host::Loaded,
-            ..Self::of(MAKESPAN_LOADED, limit, ["A", "B", "C"].map(wave).to_vec())
+            ..Self::new(MAKESPAN_LOADED, limit, ["A", "B", "C"].map(wave).to_vec())
         }
     }
 
-    fn of(name: &'static str, limit: Limit, waves: Vec<Wave>) -> Self {
+    fn new(name: &'static str, limit: Limit, waves: Vec<Wave>) -> Self {
         let ideal = waves.iter().map(|wave| wave.ideal).max();
         Self {
             name,

@@ -18,12 +18,12 @@ pub(crate) struct Ours {
 impl Ours {
     /// Creates an exact sliding limit, on a system whose threads can yield.
     pub(crate) fn sliding(limit: u32, window: Duration) -> Self {
-        Self::of(sliding(limit, window))
+        Self::new(sliding(limit, window))
     }
 
     /// Creates a token bucket that saves its full quantity.
     pub(crate) fn bucket(limit: u32, window: Duration) -> Self {
-        Self::of(sure(SharedLimiter::bucket(
+        Self::new(sure(SharedLimiter::bucket(
             rate(limit, window),
             u64::from(limit),
         )))
@@ -35,10 +35,10 @@ impl Ours {
             .iter()
             .map(|(limit, window)| rate(*limit, *window))
             .collect();
-        Self::of(sure(SharedLimiter::with_rates(&rates)))
+        Self::new(sure(SharedLimiter::with_rates(&rates)))
     }
 
-    fn of(limiter: SharedLimiter) -> Self {
+    fn new(limiter: SharedLimiter) -> Self {
         Self {
             clock: SystemClock::new(),
             limiter: limiter.waiting_with(std::thread::yield_now),

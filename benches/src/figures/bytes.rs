@@ -57,7 +57,7 @@ fn weighted(name: &str, n: u32) -> Vec<Figure> {
 fn shared(limit: u32, n: u32, cost: impl Fn(u32) -> u32) -> f64 {
     per_request(n, || {
         let ours = Ours::sliding(limit, DAY);
-        (0..n).for_each(|at| assert!(ours.logs(at, cost(at)), "there is room"));
+        (0..n).for_each(|at| assert!(ours.logs(at, cost(at)), "the limit has quota"));
         ours
     })
 }
@@ -65,7 +65,7 @@ fn shared(limit: u32, n: u32, cost: impl Fn(u32) -> u32) -> f64 {
 fn meter(limit: u32, n: u32, cost: impl Fn(u32) -> u32) -> f64 {
     per_request(n, || {
         let ours = OursTogether::sliding(&[(limit, DAY)]);
-        (0..n).for_each(|at| assert!(ours.logs(at, cost(at)), "there is room"));
+        (0..n).for_each(|at| assert!(ours.logs(at, cost(at)), "the limit has quota"));
         ours
     })
 }
@@ -73,7 +73,7 @@ fn meter(limit: u32, n: u32, cost: impl Fn(u32) -> u32) -> f64 {
 fn throttle_log(limit: u32, n: u32, cost: impl Fn(u32) -> u32) -> f64 {
     per_request(n, || {
         let log = throttle_net::log(limit, DAY);
-        (0..n).for_each(|at| assert!(log.try_acquire_with_cost(cost(at)), "there is room"));
+        (0..n).for_each(|at| assert!(log.try_acquire_with_cost(cost(at)), "the limit has quota"));
         log
     })
 }
@@ -82,7 +82,7 @@ fn tower_log(n: u32) -> Option<f64> {
     let (log, bytes) = weigh(|| tower_resilience::log(n, DAY));
     let mut log = log?;
     let ((), more) = weigh(|| {
-        (0..n).for_each(|_| assert!(tower_resilience::call(&mut log), "there is room"));
+        (0..n).for_each(|_| assert!(tower_resilience::call(&mut log), "the limit has quota"));
     });
     Some(approx(bytes + more) / f64::from(n))
 }

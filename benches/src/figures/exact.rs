@@ -139,7 +139,8 @@ fn refund(plan: Plan) -> Vec<Figure> {
     )
 }
 
-/// Measures weighted costs. The limit is a thousand in a microsecond: 180 requests of the mean cost of 5.5, so that all are allowed.
+/// Measures weighted costs. The limit is a thousand in a microsecond: 180 requests of the mean cost of 5.5, so
+/// that all are allowed.
 fn weighted(plan: Plan) -> Vec<Figure> {
     let ours = Ours::sliding(1_000, ALLOWING);
     let governor = governor::on_os_clock(governor::quota(1_000, ALLOWING));

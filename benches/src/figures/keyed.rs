@@ -17,7 +17,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let by_name = |names: &[String]| {
         let ours = OursByName::sliding(LIMIT, WINDOW);
         for name in names {
-            assert!(ours.take(name), "a first use passes");
+            assert!(ours.take(name), "a first use is allowed");
         }
         let mut next = Walk::over(names.to_vec());
         Contender::alone("ours", move || ours.take(next.step()))
@@ -53,8 +53,8 @@ fn peers(names: &[String], goal: Goal) -> Vec<(Goal, Contender<'static>)> {
     let governor = governor::keyed(governor::quota(LIMIT, WINDOW));
     let bucket = throttle_net::keyed(LIMIT, WINDOW);
     for name in names {
-        assert!(governor.check_key(name).is_ok(), "a first use passes");
-        assert!(bucket.try_acquire(name), "a first use passes");
+        assert!(governor.check_key(name).is_ok(), "a first use is allowed");
+        assert!(bucket.try_acquire(name), "a first use is allowed");
     }
     let (mut a, mut b) = (Walk::over(names.to_vec()), Walk::over(names.to_vec()));
     vec![

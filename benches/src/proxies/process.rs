@@ -115,7 +115,7 @@ impl Proxy {
         while TcpStream::connect(self.address).is_err() {
             let late = clock::read().duration_since(begun) > WAIT_LIMIT;
             if late || self.child.try_wait()?.is_some() {
-                return Err(io::Error::other("it does not listen"));
+                return Err(io::Error::other("it does not listen in time"));
             }
             clock::nap();
         }

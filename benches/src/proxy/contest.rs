@@ -70,7 +70,7 @@ impl Contest {
             let before = proxy.and_then(|proxy| proxy.usage().ok());
             let load = self.load.run(&way);
             let after = proxy.and_then(|proxy| proxy.usage().ok());
-            let alone = Load::of(1).run(&way);
+            let alone = Load::with_connections(1).run(&way);
             let (Some(seen), Some(load), Some(alone)) = (self.seen.get_mut(index), load, alone)
             else {
                 continue;

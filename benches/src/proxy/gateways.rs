@@ -25,7 +25,7 @@ pub(super) fn figures() -> Vec<Figure> {
         ask: RequestForm::Chat,
         // A gateway answers some dozens a second. Calls in flight at the end of a turn do not count, so they
         // must be few compared with the answered ones.
-        load: Load::of(8).lasting(4),
+        load: Load::with_connections(8).lasting(4),
     };
     let mut contest = Contest::new(course, ours, peers);
     // The first turn does not count: a gateway loads half of its code on the first call.

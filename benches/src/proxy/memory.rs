@@ -9,7 +9,7 @@ use crate::proxies::{Proxy, RequestForm};
 pub(super) fn after_connections(contest: &Contest) -> Vec<Figure> {
     let after = |proxy: &Proxy| {
         // A proxy that answers none of the calls still had the connections.
-        let _seen = Load::of(1_000).run(&Way::through(proxy, RequestForm::Plain));
+        let _seen = Load::with_connections(1_000).run(&Way::through(proxy, RequestForm::Plain));
         proxy.resident()
     };
     let resident: Vec<f64> = contest.proxies().iter().map(after).collect();

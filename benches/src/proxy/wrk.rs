@@ -79,7 +79,7 @@ impl Way {
 
 impl Load {
     /// Returns a run of two seconds, or of one with a single connection.
-    pub(super) const fn of(connections: u32) -> Self {
+    pub(super) const fn with_connections(connections: u32) -> Self {
         let seconds = if connections == 1 { 1 } else { 2 };
         Self {
             connections,

@@ -148,8 +148,8 @@ fn bytes_in(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Returns all settings except those that reloads change. Pauses and steps are short, so that each fault is over before
-/// the next.
+/// Returns all settings except the ones that reloads change. Pauses and steps are short, so that each fault is
+/// over before the next.
 fn config(home: &Path, upstream: SocketAddr, limit: u32) -> io::Result<String> {
     let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let home = home.display();

@@ -10,7 +10,7 @@ use outflow_testkit::RedisServer;
 pub(super) struct Account {
     /// Processor time of all its threads, system and user.
     pub(super) processor: Duration,
-    /// Commands, those of scripts included, without those that read this account.
+    /// Commands, those of scripts included, without the ones that read this account.
     pub(super) commands: u64,
     /// Bytes of its allocator.
     pub(super) memory: u64,

@@ -1,6 +1,6 @@
 //! Figures of the embedded store's directory: its size, its written bytes, and its opening time.
 //!
-//! Written bytes are those that the system reports for this process, in whole pages. So nothing else may write
+//! Written bytes are reported by the system for this process, in whole pages. So nothing else may write
 //! meanwhile, and these figures come before stores that close in the background.
 
 use std::fs;

@@ -32,7 +32,7 @@ impl Life {
     ///
     /// # Errors
     /// If the contender or the server gives up.
-    pub(super) fn of(
+    pub(super) fn measure(
         contender: &mut dyn Contender,
         server: &RedisServer,
         jobs: u64,
@@ -120,7 +120,7 @@ impl Lives {
     }
 
     /// Returns this value of each turn of one contender.
-    pub(super) fn of(&self, name: &str, part: fn(&Life) -> f64) -> Vec<f64> {
+    pub(super) fn values_of(&self, name: &str, part: fn(&Life) -> f64) -> Vec<f64> {
         let named = self.turns.iter().filter(|(who, _)| *who == name);
         named.map(|(_, life)| part(life)).collect()
     }

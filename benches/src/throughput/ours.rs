@@ -79,7 +79,7 @@ impl<S: JobStore> Ours<S> {
             let taken = self.store.submit(SubmitBatch::from_jobs(batch)).await;
             let mut receipts = taken.map_err(io::Error::other)?.receipts.into_iter();
             if !receipts.all(|receipt| matches!(receipt, SubmitReceipt::Accepted { .. })) {
-                return Err(io::Error::other("a job was not taken"));
+                return Err(io::Error::other("a job was not accepted"));
             }
         }
     }

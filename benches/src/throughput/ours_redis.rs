@@ -119,7 +119,7 @@ pub(super) fn shapes(server: &RedisServer, plan: Plan) -> Vec<Figure> {
 fn singles(server: &RedisServer) -> Figure {
     let connected = OnRedis::connect(server, Shape::DEFAULT);
     let jobs = SUBMITTERS * 156;
-    let life = connected.and_then(|ours| Life::of(&mut Singles(ours), server, jobs));
+    let life = connected.and_then(|ours| Life::measure(&mut Singles(ours), server, jobs));
     match life {
         Ok(life) => Figure::alone("redis_singles_us", Goal::Shown, &[life.micros]),
         Err(why) => Figure::missing("redis_singles_us", "", &format!("missing: {why}")),
@@ -135,7 +135,7 @@ fn tenants(tenants: usize) -> Shape {
 
 fn life(server: &RedisServer, shape: Shape, jobs: u64) -> io::Result<Life> {
     server.command(&["FLUSHALL", "SYNC"])?;
-    Life::of(&mut OnRedis::connect(server, shape)?, server, jobs)
+    Life::measure(&mut OnRedis::connect(server, shape)?, server, jobs)
 }
 
 /// Measures how much more a job costs the server when there are many.

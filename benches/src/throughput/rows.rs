@@ -9,7 +9,9 @@ use crate::measure::Series;
 pub(super) fn figures(lives: &Lives) -> Vec<Figure> {
     let mut figures = rates(lives);
     for (name, goal, part) in ROWS {
-        figures.extend(with_peers(lives, (name, goal), |who| lives.of(who, part)));
+        figures.extend(with_peers(lives, (name, goal), |who| {
+            lives.values_of(who, part)
+        }));
     }
     let trips = ("redis_round_trips_per_job", Goal::Own(0.03));
     figures.extend(with_peers(lives, trips, |who| lives.trips_of(who)));
@@ -28,7 +30,7 @@ pub(super) fn figures(lives: &Lives) -> Vec<Figure> {
 fn rates(lives: &Lives) -> Vec<Figure> {
     let series = |name| Series {
         name,
-        nanos: lives.of(name, |life| life.per_second),
+        nanos: lives.values_of(name, |life| life.per_second),
         strays: 0.0,
     };
     let ours = series(OURS);

@@ -122,7 +122,7 @@ fn conserved() -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{again} of 100 permits were there after all had left, {} still wait",
+        "{again} of 100 permits were available after all had left, {} still wait",
         report.waiting
     ))
 }

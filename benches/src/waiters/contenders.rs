@@ -244,7 +244,7 @@ impl WaitLimit for Tower {
     type Permit = ();
 
     fn new(limit: Limit) -> Self {
-        #[expect(clippy::expect_used, reason = "it was not asked for anything unusual")]
+        #[expect(clippy::expect_used, reason = "the configuration is valid")]
         let service = tower_resilience::patient_log(limit.quantity, limit.window, LONG)
             .expect("a limit and a window");
         Self { service }

@@ -241,7 +241,10 @@ impl Limiter for Arc<leaky_bucket::RateLimiter> {
 
 type Log = SlidingWindowLog<TokioClock>;
 
-#[expect(clippy::unnecessary_wraps, reason = "made as the others are")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "all contenders have the same constructor"
+)]
 fn log(cell: Cell) -> Option<Arc<Log>> {
     let log = SlidingWindowLog::new(cell.quantity, Cell::window());
     Some(Arc::new(log.with_clock(TokioClock::new())))

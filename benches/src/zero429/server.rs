@@ -21,7 +21,7 @@ pub(crate) struct Site {
 impl Site {
     /// Starts the API over pipes in memory.
     pub(crate) fn in_memory(cell: Cell) -> Option<Self> {
-        let api = strict(cell)?;
+        let api = mock_api(cell)?;
         let server = Arc::new(api.in_memory());
         Some(Self {
             api,
@@ -32,7 +32,7 @@ impl Site {
 
     /// Starts the API on a socket of this machine.
     pub(crate) async fn on_a_socket(cell: Cell) -> Option<Self> {
-        let api = strict(cell)?;
+        let api = mock_api(cell)?;
         let server = Arc::new(api.listen().await.ok()?);
         let address = Some(server.address());
         Some(Self {
@@ -56,7 +56,7 @@ impl Site {
     }
 }
 
-fn strict(cell: Cell) -> Option<MockApi> {
+fn mock_api(cell: Cell) -> Option<MockApi> {
     let ways = cell.latency(BASE);
     let api = MockApi::builder().limit(cell.quota()?).delay(ways, ways);
     api.seed(SEED).build().ok()
@@ -71,7 +71,7 @@ async fn exchange(mut line: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<u
         .get(9..12)
         .and_then(|code| std::str::from_utf8(code).ok());
     let status = status.and_then(|code| code.parse().ok());
-    status.ok_or_else(|| io::Error::other("no status line came back"))
+    status.ok_or_else(|| io::Error::other("the response has no status line"))
 }
 
 /// Seed of the delays, equal for every contender.

@@ -63,7 +63,9 @@ impl TaskQueue {
         match word {
             "enqueue" => runtime.block_on(self.enqueue(count)),
             "drain" => runtime.block_on(self.drain(count)),
-            _ => Err(io::Error::other("the orders are `enqueue N` and `drain N`")),
+            _ => Err(io::Error::other(
+                "the commands are `enqueue N` and `drain N`",
+            )),
         }
     }
 

@@ -249,7 +249,7 @@ async fn print_events(events: &mut Receiver<BulkEvent>) {
     }
 }
 
-/// Prints what was recovered from dead workers and when, and which results were fenced.
+/// Prints recoveries from dead workers with their time, and fenced results.
 fn print_event(event: &BulkEvent) {
     match event {
         BulkEvent::Reaped { returned, buried } => println!("reaped {returned} {buried} {}", now()),

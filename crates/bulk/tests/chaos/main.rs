@@ -3,7 +3,7 @@
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "a test stops at the first surprise, its helpers too"
+    reason = "a test and its helpers stop at the first unexpected value"
 )]
 
 mod consistency;

@@ -89,7 +89,7 @@ fn read_numbers<const COUNT: usize>(worker: &mut Process, word: &str) -> [u64; C
     let numbers: Vec<u64> = numbers
         .map(|text| text.parse().expect("a number"))
         .collect();
-    numbers.try_into().expect("as count as are asked for")
+    numbers.try_into().expect("the expected count")
 }
 
 // A hundred in flight. The worker renews its lease up to the kill, every quarter of it, and a reaper is at most

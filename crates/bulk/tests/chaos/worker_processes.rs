@@ -149,6 +149,6 @@ impl FinalCounts {
 /// Returns the path of the example `worker`, which is built next to the tests.
 fn program() -> PathBuf {
     let tests = std::env::current_exe().expect("this program has a place");
-    let target = tests.ancestors().nth(2).expect("deps, and what is above");
+    let target = tests.ancestors().nth(2).expect("the target folder");
     target.join("examples").join("worker")
 }

@@ -435,6 +435,6 @@ async fn an_eta_ignores_a_past_pause() {
     for _ in 0..5 {
         eta().await;
     }
-    let left = eta().await.expect("it goes on");
+    let left = eta().await.expect("it continues");
     assert!(left <= Duration::from_secs(30), "{left:?}");
 }

@@ -81,7 +81,7 @@ async fn the_end_of_a_cancelled_action_is_reported() {
     assert_eq!(world.finished("a").await.stage, ActionStage::Cancelled);
 }
 
-// The first call is never answered, and the engine stops meanwhile. The API tells both arrivals apart.
+// The first call is never answered, and the engine stops meanwhile. The API sees two distinct arrivals.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_interrupted_by_a_stop_counts() {
     let noted = HeaderName::from_static("outflow-attempt");
