@@ -1,6 +1,6 @@
-//! An allocator that counts what is held, to weigh a log by what it asks of the system.
+//! An allocator that counts held bytes, to measure the size of a log.
 //!
-//! It counts per thread: other threads of the harness come and go while one weighs.
+//! It counts per thread, because other threads of the harness allocate during a measurement.
 
 #![expect(
     unsafe_code,
@@ -10,17 +10,17 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Forwards to the system and keeps the balance.
+/// An allocator that forwards to the system and keeps the balance.
 pub(crate) struct Counting;
 
-/// Bytes allocated by this thread while `work` ran, less those it gave back, and what it built.
+/// Returns the bytes that this thread allocated during `work`, less freed ones, and the result of `work`.
 pub(crate) fn weigh<T>(work: impl FnOnce() -> T) -> (T, i64) {
     let before = HELD.get();
     let built = work();
     (built, HELD.get() - before)
 }
 
-/// What this thread holds now.
+/// Returns the bytes that this thread holds now.
 pub(crate) fn held() -> i64 {
     HELD.get()
 }
@@ -31,7 +31,7 @@ thread_local! {
 
 fn count(bytes: usize, sign: i64) {
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-    // A thread that is going away has no balance left to keep.
+    // A thread that exits has no balance left.
     let _ = HELD.try_with(|held| held.set(held.get() + sign * bytes));
 }
 

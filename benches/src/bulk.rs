@@ -1,14 +1,14 @@
-//! `bulk`: jobs of several tenants through an API that refuses what is too early.
+//! `bulk`: jobs of several tenants through an API that throttles early calls.
 //!
-//! Every contender has a strict API of its own on a real socket for every scenario, which counts by arrival
-//! and remembers each call: it is the judge, and what a contender says of itself is only how long it took
-//! and how often it was put off. Rates of this size leave the machine idle, so scenarios run at the same
-//! time, as many as together ask for less than [`AT_ONCE`] calls a second; those that ask for more run alone,
-//! and so does the one that is about a loaded host. What is short is done in three rounds: everybody does
-//! everything once, and then everybody again.
+//! Every contender has its own mock API on a real socket for every scenario. The mock counts by arrival and
+//! records each call, so its audit decides. A contender itself reports only its duration and its deferrals.
+//! Rates of this size leave the machine idle, so scenarios run concurrently while they need less than
+//! [`MAX_CALLS_PER_SECOND`] calls a second together. Larger ones run alone, and so does the scenario with a
+//! loaded host. Short scenarios have three rounds; every contender runs in each.
 //!
-//! A contender of ours is one file that keeps to [`Contender`] and a line in [`contenders`].
+//! A contender is one file that implements [`Contender`] and a line in [`contenders`].
 
+mod bench_run;
 mod bullmq;
 mod contender;
 mod judge;
@@ -16,7 +16,6 @@ mod load;
 mod ours;
 mod rows;
 mod scenario;
-mod stand;
 
 use std::io;
 
@@ -26,33 +25,34 @@ use crate::clock;
 use crate::figure::Figure;
 use crate::measure::Plan;
 use crate::tasks::Flavour;
+use bench_run::BenchRun;
 use contender::Contender;
 use rows::Runs;
-use scenario::{Host, Pace, Scenario};
-use stand::Stand;
+use scenario::{Host, Scenario, TimeScale};
 
-/// Everything that is promised about many jobs, `scale` times as fast as it is stated.
+/// Runs every scenario, `scale` times as fast as stated.
 pub(crate) fn figures(plan: Plan, scale: u64) -> Vec<Figure> {
     clock::since_begin();
-    let pace = if plan.is_thorough() {
-        Pace::scaled(scale)
+    let scale = if plan.is_thorough() {
+        TimeScale::scaled(scale)
     } else {
-        Pace::QUICK
+        TimeScale::QUICK
     };
     let runs = Flavour::Multi
         .runtime()
-        .and_then(|runtime| all(&runtime, pace));
+        .and_then(|runtime| all(&runtime, scale));
     match runs {
-        Ok(runs) => rows::told(&runs, pace),
+        Ok(runs) => rows::figures(&runs, scale),
         Err(why) => vec![Figure::missing("bulk", "", &format!("missing: {why}"))],
     }
 }
 
-/// Every scenario by everyone who takes it, in rounds; who went last goes first in the next one.
-fn all(runtime: &Runtime, pace: Pace) -> io::Result<Runs> {
+/// Runs every scenario with every contender that takes it, in rounds; the last contender of a round starts the
+/// next one.
+fn all(runtime: &Runtime, scale: TimeScale) -> io::Result<Runs> {
     let mut runs = Runs::default();
     let mut here = contenders(&mut runs);
-    let scenarios = Scenario::all(pace);
+    let scenarios = Scenario::all(scale);
     let rounds = scenarios.iter().map(|scenario| scenario.rounds).max();
     for number in 0..rounds.unwrap_or(0) {
         let again = scenarios.iter().filter(|s| s.rounds > number);
@@ -62,7 +62,7 @@ fn all(runtime: &Runtime, pace: Pace) -> io::Result<Runs> {
     Ok(runs)
 }
 
-/// Each of these scenarios once by everyone who takes it.
+/// Runs each of these scenarios once with every contender that takes it.
 fn round<'a>(
     runtime: &Runtime,
     scenarios: impl Iterator<Item = &'a Scenario>,
@@ -76,14 +76,14 @@ fn round<'a>(
     let mut waiting = pairs.peekable();
     while waiting.peek().is_some() {
         let (mut heat, mut taken) = (Vec::new(), 0);
-        while let Some((scenario, contender)) =
-            waiting.next_if(|(next, _)| heat.is_empty() || taken + room(next) <= AT_ONCE)
-        {
-            taken += room(scenario);
-            heat.push(Stand::begin(runtime, scenario, contender)?);
+        while let Some((scenario, contender)) = waiting.next_if(|(next, _)| {
+            heat.is_empty() || taken + load_share(next) <= MAX_CALLS_PER_SECOND
+        }) {
+            taken += load_share(scenario);
+            heat.push(BenchRun::begin(runtime, scenario, contender)?);
         }
-        for stand in heat {
-            let verdict = stand.finish()?;
+        for bench_run in heat {
+            let verdict = bench_run.finish()?;
             eprintln!("{verdict}");
             runs.add(verdict);
         }
@@ -91,15 +91,15 @@ fn round<'a>(
     Ok(())
 }
 
-/// How much of [`AT_ONCE`] a scenario takes: what is about a loaded host leaves none.
-fn room(scenario: &Scenario) -> u64 {
+/// Returns the part of [`MAX_CALLS_PER_SECOND`] that a scenario takes; a loaded host leaves none.
+fn load_share(scenario: &Scenario) -> u64 {
     match scenario.host {
         Host::Shared => scenario.calls_per_second(),
-        Host::Loaded => AT_ONCE.max(scenario.calls_per_second()),
+        Host::Loaded => MAX_CALLS_PER_SECOND.max(scenario.calls_per_second()),
     }
 }
 
-/// Those that run here; the others are said to be missing.
+/// Returns the contenders that run here and reports the missing ones.
 fn contenders(runs: &mut Runs) -> Vec<Box<dyn Contender>> {
     let mut here: Vec<Box<dyn Contender>> = Vec::new();
     for ours in ours::Ours::all() {
@@ -115,5 +115,5 @@ fn contenders(runs: &mut Runs) -> Vec<Box<dyn Contender>> {
     here
 }
 
-/// Calls a second that two cores send, answer and write down without falling behind.
-const AT_ONCE: u64 = 2_000;
+/// Calls a second that two cores send, answer and record without delay.
+const MAX_CALLS_PER_SECOND: u64 = 2_000;

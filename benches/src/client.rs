@@ -1,13 +1,13 @@
-//! `client`: what governing a request costs, over a bare client on the same sockets.
+//! `client`: overhead of a governed request, over a bare client on the same sockets.
 //!
-//! The server is bare hyper on a thread of its own. All clients run on one runtime on the thread that
-//! measures, a few calls at once over connections that are kept, and are timed by the processor time
-//! of that thread, so neither the server nor other programs are in it. The overhead of a client is its
-//! time less that of bare hyper in the same round.
+//! The server is bare hyper on its own thread. All clients run on one runtime on the measuring thread, a few
+//! calls at once over pooled connections. They are measured by the processor time of that thread, which
+//! excludes the server and other programs. The overhead of a client is its time less that of bare hyper in the
+//! same round.
 //!
-//! Ours is the client with limit, health, retries and timeouts and with nobody who listens, as the
-//! peers have nobody. `client_overhead_init` is the client as `Outflow::init` makes it, which keeps
-//! metrics. `door_overhead` is bare hyper with the door around it by hand.
+//! Ours is the client with limit, health, retries and timeouts and without observers, as the peers have none.
+//! `client_overhead_init` is the client of `Outflow::init`, which keeps metrics. `upstream_overhead` is bare
+//! hyper with `Upstream` called by hand.
 
 mod bare;
 mod callers;
@@ -27,9 +27,9 @@ use crate::measure::{Plan, Series, approx};
 use crate::tasks::{self, Flavour};
 use callers::{Caller, Entrant};
 
-/// Everything that the client promises.
+/// Measures all figures of the client.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
-    // The budget runs from here.
+    // The budget starts here.
     clock::since_begin();
     let ready = Flavour::Current
         .runtime()
@@ -37,7 +37,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let Ok((runtime, address)) = ready else {
         return vec![Figure::missing("client_overhead", "", "missing: no socket")];
     };
-    // The whole client keeps house in the runtime that it is made in.
+    // The whole client runs its services in the runtime that creates it.
     let inside = runtime.enter();
     let (entrants, missing) = callers::all(address);
     drop(inside);
@@ -53,7 +53,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     figures
 }
 
-/// Microseconds per call of each, round by round.
+/// Returns the microseconds per call of each contender, round by round.
 fn contest(plan: Plan, runtime: &Runtime, entrants: &[Entrant]) -> Vec<Series> {
     let mut all: Vec<Series> = entrants
         .iter()
@@ -65,13 +65,13 @@ fn contest(plan: Plan, runtime: &Runtime, entrants: &[Entrant]) -> Vec<Series> {
         .collect();
     let calls = if plan.is_thorough() { 12_000 } else { 6_000 };
     for entrant in entrants {
-        // Connections are made and caches warmed before anybody looks.
+        // Opens connections and warms caches before the measurement.
         (entrant.turn)(runtime, calls / 4);
     }
     for round in plan.turns() {
         for turn in 0..entrants.len() {
-            let seat = (round + turn) % entrants.len();
-            if let (Some(entrant), Some(series)) = (entrants.get(seat), all.get_mut(seat)) {
+            let index = (round + turn) % entrants.len();
+            if let (Some(entrant), Some(series)) = (entrants.get(index), all.get_mut(index)) {
                 let seen = (entrant.turn)(runtime, calls);
                 series.nanos.push(seen.micros);
                 series.strays = series.strays.max(seen.strays);
@@ -81,45 +81,45 @@ fn contest(plan: Plan, runtime: &Runtime, entrants: &[Entrant]) -> Vec<Series> {
     all
 }
 
-/// What one turn took of the processor, and how much of it failed.
+/// Processor time of one turn, and its failed calls.
 pub(crate) struct Turn {
     micros: f64,
     strays: f64,
 }
 
-/// So many calls, a few at once.
+/// Makes calls, a few at once.
 pub(crate) fn turn<C: Caller>(runtime: &Runtime, caller: &C, calls: u32) -> Turn {
-    let crowd = Arc::new(Crowd {
-        left: AtomicU32::new(AT_ONCE),
+    let group = Arc::new(CallGroup {
+        left: AtomicU32::new(CONCURRENCY),
         failed: AtomicU32::new(0),
         over: Notify::new(),
     });
-    let each = calls / AT_ONCE;
+    let each = calls / CONCURRENCY;
     let start = clock::processor_time();
     let here = LocalSet::new();
-    for _ in 0..AT_ONCE {
-        tasks::start_here(&here, calling(caller.clone(), each, Arc::clone(&crowd)));
+    for _ in 0..CONCURRENCY {
+        tasks::start_here(&here, calling(caller.clone(), each, Arc::clone(&group)));
     }
-    runtime.block_on(here.run_until(crowd.over.notified()));
+    runtime.block_on(here.run_until(group.over.notified()));
     let time = clock::processor_time().saturating_sub(start);
-    let made = approx(each * AT_ONCE);
+    let made = approx(each * CONCURRENCY);
     Turn {
         micros: time.as_secs_f64() * 1e6 / made,
-        strays: approx(crowd.failed.load(Ordering::Relaxed)) / made,
+        strays: approx(group.failed.load(Ordering::Relaxed)) / made,
     }
 }
 
-async fn calling<C: Caller>(caller: C, calls: u32, crowd: Arc<Crowd>) {
+async fn calling<C: Caller>(caller: C, calls: u32, group: Arc<CallGroup>) {
     for _ in 0..calls {
         let well = caller.call().await;
-        crowd.failed.fetch_add(u32::from(!well), Ordering::Relaxed);
+        group.failed.fetch_add(u32::from(!well), Ordering::Relaxed);
     }
-    if crowd.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-        crowd.over.notify_one();
+    if group.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+        group.over.notify_one();
     }
 }
 
-struct Crowd {
+struct CallGroup {
     left: AtomicU32,
     failed: AtomicU32,
     over: Notify,
@@ -137,7 +137,7 @@ fn compare(series: &[Series]) -> Vec<Figure> {
             continue;
         };
         for (place, peer) in peers.iter().enumerate() {
-            // The goal is about the first of them; the others complete the picture.
+            // The goal applies to the first peer; the others are for comparison.
             let goal = if place == 0 {
                 Goal::Ratio(0.5)
             } else {
@@ -147,9 +147,9 @@ fn compare(series: &[Series]) -> Vec<Figure> {
         }
     }
     if let Some(ours) = named(callers::OURS) {
-        let beside = std::iter::once(bare).chain(peers);
+        let all_peers = std::iter::once(bare).chain(peers);
         let name = "client_cpu_us";
-        figures.extend(beside.map(|peer| Figure::against(name, Goal::Shown, ours, peer)));
+        figures.extend(all_peers.map(|peer| Figure::against(name, Goal::Shown, ours, peer)));
     }
     figures
 }
@@ -162,12 +162,12 @@ fn over(bare: &Series, other: &Series) -> Series {
     }
 }
 
-/// The figures, and whose overhead each of them is.
+/// The figures, and the contender of each.
 const OVERHEADS: [(&str, &str); 3] = [
     ("client_overhead", callers::OURS),
-    ("client_overhead_init", callers::OURS_KEPT),
-    ("door_overhead", callers::DOOR),
+    ("client_overhead_init", callers::OURS_WITH_METRICS),
+    ("upstream_overhead", callers::UPSTREAM),
 ];
 
-/// Few enough that no contender has to wait for a place, enough that no core sleeps for each call.
-const AT_ONCE: u32 = 8;
+/// Few enough that no call waits for a connection, and enough that no core sleeps between calls.
+const CONCURRENCY: u32 = 8;

@@ -1,51 +1,51 @@
-//! The stopwatches.
+//! The clocks of the measurements.
 //!
-//! A measurement needs real time, so the OS clock is read here, and nowhere else in the benchmarks.
-//! What ours is handed as `now` comes from the library's own clock; the peers read theirs.
+//! A measurement needs real time, so the OS clock is read here, and nowhere else in the benchmarks. Ours gets
+//! `now` from the library's own clock; the peers read theirs.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The time on the wall.
+/// Reads the wall clock.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one place of the benchmarks that reads the OS clock: real time is what they measure"
+    reason = "the only place of the benchmarks that reads the OS clock, which they measure"
 )]
 #[inline]
 pub(crate) fn read() -> Instant {
     Instant::now()
 }
 
-/// How long the program has been measuring: since this was first asked.
+/// Returns the time since its first call.
 pub(crate) fn since_begin() -> Duration {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
     read().duration_since(*BEGIN.get_or_init(read))
 }
 
-/// Waits for another program without taking the processor from it.
+/// Waits for another program without using the processor.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a program that starts tells nobody when it is done, so it is asked again and again"
+    reason = "a program does not announce that it has started, so it is polled"
 )]
 pub(crate) fn nap() {
     std::thread::sleep(Duration::from_millis(1));
 }
 
-/// The processor time that this thread has had.
+/// Returns the processor time of this thread.
 pub(crate) fn processor_time() -> Duration {
     cpu(ClockId::ThreadCPUTime)
 }
 
-/// The processor time that all threads of this process have had.
+/// Returns the processor time of all threads of this process.
 pub(crate) fn process_time() -> Duration {
     cpu(ClockId::ProcessCPUTime)
 }
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "processor time is what is measured"
+    reason = "the benchmarks measure processor time"
 )]
 fn cpu(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);

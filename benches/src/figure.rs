@@ -1,10 +1,10 @@
-//! A figure: what was measured, against whom, and whether it reached its goal.
+//! A figure: the measured value, the peer, and the goal.
 
 use serde::Serialize;
 
 use crate::measure::{MAX_STRAYS, Series, median, quantile};
 
-/// Which way is good.
+/// Direction of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Better {
@@ -12,7 +12,7 @@ pub(crate) enum Better {
     Higher,
 }
 
-/// What ours has to reach.
+/// Goal of ours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
     /// Ours divided by the peer's, at most this.
@@ -23,9 +23,9 @@ pub(crate) enum Goal {
     Own(f64),
     /// Ours itself, at least this.
     AtLeast(f64),
-    /// Nothing is promised, and more is better.
+    /// No goal; more is better.
     ShownHigher,
-    /// Nothing is promised: shown for the reader.
+    /// No goal; less is better.
     Shown,
 }
 
@@ -37,7 +37,7 @@ impl Goal {
         }
     }
 
-    /// The same direction, promising nothing.
+    /// Returns this direction without a goal.
     fn only_shown(self) -> Self {
         match self.better() {
             Better::Lower => Self::Shown,
@@ -54,18 +54,18 @@ pub(crate) struct Figure {
     pub(crate) peer_name: Option<String>,
     pub(crate) peer: Option<f64>,
     pub(crate) ratio: Option<f64>,
-    /// Distance between the quartiles of the ratio (of ours where there is no peer).
+    /// Distance between the quartiles of the ratio (of ours without a peer).
     pub(crate) spread: Option<f64>,
     pub(crate) goal: Option<f64>,
     pub(crate) better: Better,
     pub(crate) ok: bool,
-    /// For people: why a figure is void or missing.
+    /// Text for people: the reason for a void or missing figure.
     #[serde(skip)]
     pub(crate) note: String,
 }
 
 impl Figure {
-    /// Ours beside one peer, both measured in the same rounds.
+    /// Returns ours and one peer, both measured in the same rounds.
     pub(crate) fn against(name: &str, goal: Goal, ours: &Series, peer: &Series) -> Self {
         let ratios: Vec<f64> = ours
             .nanos
@@ -76,9 +76,9 @@ impl Figure {
         let ratio = median(&ratios);
         let mut figure = Self {
             peer_name: Some(peer.name.to_owned()),
-            peer: told(median(&peer.nanos)),
-            ratio: told(ratio),
-            spread: told(quartiles_apart(&ratios)),
+            peer: finite(median(&peer.nanos)),
+            ratio: finite(ratio),
+            spread: finite(quartiles_apart(&ratios)),
             ..Self::alone(name, goal, &ours.nanos)
         };
         figure.ok = figure.reaches(goal);
@@ -88,15 +88,15 @@ impl Figure {
         figure
     }
 
-    /// Ours alone, against a number; without a measurement, a row that says so.
+    /// Returns ours alone, compared with a number; without a measurement, a row that reports it.
     pub(crate) fn alone(name: &str, goal: Goal, ours: &[f64]) -> Self {
         let mut figure = Self {
             name: name.to_owned(),
-            ours: told(median(ours)),
+            ours: finite(median(ours)),
             peer_name: None,
             peer: None,
             ratio: None,
-            spread: told(quartiles_apart(ours)),
+            spread: finite(quartiles_apart(ours)),
             goal: match goal {
                 Goal::Ratio(bound)
                 | Goal::RatioAtLeast(bound)
@@ -116,8 +116,8 @@ impl Figure {
         figure
     }
 
-    /// Ours against a number, and beside it, promising nothing, what peers do in the same measurement.
-    pub(crate) fn beside(
+    /// Returns ours compared with a number, and the peers of the same measurement without a goal.
+    pub(crate) fn with_peers(
         name: &str,
         goal: Goal,
         ours: &[f64],
@@ -127,9 +127,9 @@ impl Figure {
             let ratios: Vec<f64> = ours.iter().zip(*theirs).map(|(a, b)| a / b).collect();
             Self {
                 peer_name: Some((*peer_name).to_owned()),
-                peer: told(median(theirs)),
-                ratio: told(median(&ratios)),
-                spread: told(quartiles_apart(&ratios)),
+                peer: finite(median(theirs)),
+                ratio: finite(median(&ratios)),
+                spread: finite(quartiles_apart(&ratios)),
                 note: String::new(),
                 ..Self::alone(name, goal.only_shown(), ours)
             }
@@ -139,7 +139,7 @@ impl Figure {
             .collect()
     }
 
-    /// Says plainly that something could not be measured.
+    /// Reports that something could not be measured.
     pub(crate) fn missing(name: &str, peer: &str, why: &str) -> Self {
         Self {
             peer_name: (!peer.is_empty()).then(|| peer.to_owned()),
@@ -161,7 +161,7 @@ impl Figure {
         }
     }
 
-    /// Makes a figure worthless, and says why.
+    /// Makes a figure void, with the reason.
     pub(crate) fn void(&mut self, why: &str) {
         self.ok = false;
         self.note = format!("void: {why}");
@@ -170,7 +170,7 @@ impl Figure {
     fn void_if_astray(&mut self, series: &Series) {
         if series.strays > MAX_STRAYS {
             self.void(&format!(
-                "{:.1} % of the answers of {} were not what is measured",
+                "{:.1} % of the answers of {} are not the measured ones",
                 series.strays * 100.0,
                 series.name
             ));
@@ -178,7 +178,7 @@ impl Figure {
     }
 }
 
-/// The table for people.
+/// Returns the table for people.
 pub(crate) fn table(figures: &[Figure]) -> String {
     let longest = figures.iter().map(|figure| figure.name.len()).max();
     let width = longest.unwrap_or(0);
@@ -215,8 +215,8 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
 }
 
-/// A ratio to nothing is no ratio.
-fn told(value: f64) -> Option<f64> {
+/// Returns the ratio; NaN if the divisor is zero.
+fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 

@@ -1,8 +1,8 @@
-//! Measures ours and its peers in one run, and says who lost.
+//! Measures ours and its peers in one run, and reports which goals were missed.
 //!
-//! `outflow-bench NAME [--json] [--quick]` prints a table; with `--json` its last line is one object
-//! for machines. The exit code tells whether it ran, not whether it won. `outflow-bench soak SECONDS RATE`
-//! has no peers and asks what grows; `cargo xtask soak` starts it.
+//! `outflow-bench NAME [--json] [--quick]` prints a table; with `--json` its last line is one object for
+//! machines. The exit code reports whether it ran, not whether it won. `outflow-bench soak SECONDS RATE` has no
+//! peers and measures growth; `cargo xtask soak` starts it.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -18,10 +18,10 @@ mod bulk;
 mod client;
 mod clock;
 mod contenders;
-mod crowd;
 mod figure;
 mod figures;
 mod measure;
+mod parallel;
 mod program;
 mod proxies;
 mod proxy;
@@ -37,40 +37,40 @@ mod zero429;
 static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 fn main() -> ExitCode {
-    let asked = match Asked::read(std::env::args().skip(1)) {
-        Ok(asked) => asked,
-        Err(mistake) => {
-            eprintln!("{mistake}\n{USAGE}");
+    let args = match BenchArgs::read(std::env::args().skip(1)) {
+        Ok(args) => args,
+        Err(error) => {
+            eprintln!("{error}\n{USAGE}");
             return ExitCode::from(2);
         }
     };
-    let report = match asked.report() {
+    let report = match args.report() {
         Ok(report) => report,
         Err(why) => {
-            eprintln!("it did not run: {why}");
+            eprintln!("the benchmark did not run: {why}");
             return ExitCode::FAILURE;
         }
     };
     let mut out = std::io::stdout().lock();
     let shown = writeln!(out, "{}", report.table());
-    let told = match asked.format {
+    let written = match args.format {
         Format::Table => Ok(()),
         Format::Json => writeln!(out, "{}", report.json()),
     };
-    // A reader that went away is no failure of the benchmark.
-    let _ = shown.and(told);
+    // A reader that closes the pipe is not an error of the benchmark.
+    let _ = shown.and(written);
     ExitCode::SUCCESS
 }
 
-/// What the caller wants.
-struct Asked {
+/// Parsed command line.
+struct BenchArgs {
     job: Job,
     format: Format,
 }
 
 enum Job {
     Suite(&'static Suite, Plan),
-    /// Rates are so many times as high as they are stated.
+    /// Factor of the stated rates.
     Bulk(Plan, u64),
     Soak(Wanted),
 }
@@ -83,12 +83,12 @@ enum Format {
 /// One benchmark.
 struct Suite {
     name: &'static str,
-    /// What its numbers are.
+    /// Unit of its numbers.
     unit: &'static str,
     run: fn(Plan) -> Vec<Figure>,
 }
 
-impl Asked {
+impl BenchArgs {
     fn read(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
         let (mut plan, mut format, mut suite) = (Plan::FULL, Format::Table, None);
         let (mut soak, mut bulk, mut scale) = (None, None, 1);
@@ -101,7 +101,7 @@ impl Asked {
                 "soak" => soak = Some(wanted(&mut words)?),
                 name => match SUITES.iter().find(|suite| suite.name == name) {
                     Some(known) => suite = Some(known),
-                    None => return Err(format!("`{name}` is not known here")),
+                    None => return Err(format!("unknown benchmark `{name}`")),
                 },
             }
         }
@@ -122,18 +122,18 @@ impl Asked {
     }
 }
 
-/// How many times as fast.
+/// Parses the factor of the rates.
 fn multiple(word: Option<String>) -> Result<u64, String> {
     let number = word.and_then(|word| word.parse().ok());
-    let number = number.filter(|number| (1..=MOST_TIMES).contains(number));
-    number.ok_or_else(|| format!("--scale wants a number from 1 to {MOST_TIMES}"))
+    let number = number.filter(|number| (1..=MAX_SCALE).contains(number));
+    number.ok_or_else(|| format!("--scale requires a number from 1 to {MAX_SCALE}"))
 }
 
-/// How long and how much to soak: two whole numbers.
+/// Parses duration and rate of a soak: two whole numbers.
 fn wanted(words: &mut impl Iterator<Item = String>) -> Result<Wanted, String> {
     let mut number = || words.next().and_then(|word| word.parse::<u32>().ok());
     let (Some(seconds), Some(rate)) = (number(), number()) else {
-        return Err("soak wants seconds and calls a second".to_owned());
+        return Err("soak requires seconds and calls a second".to_owned());
     };
     Ok(Wanted {
         span: Duration::from_secs(seconds.into()),
@@ -144,17 +144,17 @@ fn wanted(words: &mut impl Iterator<Item = String>) -> Result<Wanted, String> {
 const SUITES: [Suite; 7] = [
     Suite {
         name: "core",
-        unit: "ns per operation unless the name says otherwise",
+        unit: "ns per operation unless the name states another unit",
         run: figures::core,
     },
     Suite {
         name: "waiters",
-        unit: "shares of the ideal or the limit, counts, or what the name says",
+        unit: "shares of the ideal or the limit, counts, or the unit of the name",
         run: waiters::figures,
     },
     Suite {
         name: "zero429",
-        unit: "refusals, and shares of the best possible",
+        unit: "throttles, and shares of the best possible",
         run: zero429::figures,
     },
     Suite {
@@ -169,22 +169,22 @@ const SUITES: [Suite; 7] = [
     },
     Suite {
         name: "proxy",
-        unit: "what the name says; ours has limits, health, metrics and the log on",
+        unit: "the unit of the name; ours has limits, health, metrics and the log on",
         run: proxy::figures,
     },
     Suite {
         name: "throughput",
-        unit: "what the name says, per job that does nothing",
+        unit: "the unit of the name, per job that does nothing",
         run: throughput::figures,
     },
 ];
 
 /// A thousand times is thirty thousand calls a second, more than a machine sends.
-const MOST_TIMES: u64 = 1_000;
+const MAX_SCALE: u64 = 1_000;
 
-const BULK_UNIT: &str = "shares of the ideal or the limit, counts, or what the name says";
+const BULK_UNIT: &str = "shares of the ideal or the limit, counts, or the unit of the name";
 
-const SOAK_UNIT: &str = "growth, what the books do not explain, and what the name says";
+const SOAK_UNIT: &str = "growth, unexplained counter differences, and the unit of the name";
 
 const USAGE: &str =
     "usage: outflow-bench core|waiters|zero429|client|storm|proxy|throughput [--json] [--quick]

@@ -1,57 +1,56 @@
-//! Runs contenders against each other on a machine that is never quiet.
+//! Compares contenders on a machine that is never quiet.
 //!
-//! Measuring one contender for a second and then the next compares two moments of the machine, not
-//! two programs. Here every contender runs a slice of a few milliseconds in each round, the order
-//! rotates from round to round, and a ratio is taken within a round; the median over the rounds is
-//! the figure. Nothing is pinned and no outlier is thrown away: the spread shows them.
+//! Measuring one contender for a second and then the next compares two moments of the machine, not two
+//! programs. Here every contender runs a slice of a few milliseconds in each round, and the order rotates. A
+//! ratio is taken within a round, and the figure is the median over the rounds. Nothing is pinned and no
+//! outlier is discarded: the spread shows them.
 //!
-//! One thread is timed by the processor time that it got: what other programs took from it is not its
-//! cost. Several threads are timed by the clock on the wall, because waiting for each other is, and
-//! their turns are longer, so that a thread put aside weighs less, and are repeated while other
-//! programs have the cores.
+//! One thread is measured by its processor time, which excludes other programs. Several threads are measured by
+//! wall-clock time, because waiting for each other is part of their cost. Their turns are longer, so that a
+//! preempted thread weighs less, and are repeated while other programs have the cores.
 //!
-//! A slice counts the answers that its figure does not mean to measure (a refusal among allows). A
-//! thread that is put to sleep between reading the clock and asking brings stale time, so a few are
-//! expected; a share of them above [`MAX_STRAYS`] makes the figure void.
+//! A slice counts strays: answers that its figure does not measure, such as a refusal among allows. A thread
+//! that sleeps between reading the clock and the call passes stale time, so a few are expected. A share above
+//! [`MAX_STRAYS`] makes the figure void.
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use crate::clock;
-use crate::crowd::crowd;
+use crate::parallel::run_threads;
 
-/// How long and how often.
+/// Length and number of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// Rounds in which each contender runs once.
     pub(crate) rounds: usize,
-    /// The length of one contender's turn.
+    /// Length of one contender's turn.
     pub(crate) slice: Duration,
-    /// After this much of everything, three rounds have to do: a busy machine shares its time.
+    /// After this total, three rounds suffice: a busy machine shares its time.
     pub(crate) budget: Duration,
 }
 
 impl Plan {
-    /// For figures to be published.
+    /// Effort for published figures.
     pub(crate) const FULL: Self = Self {
         rounds: 21,
         slice: Duration::from_millis(10),
         budget: Duration::from_mins(10),
     };
-    /// For a look within a minute.
+    /// Effort for a check within a minute.
     pub(crate) const QUICK: Self = Self {
         rounds: 7,
         slice: Duration::from_millis(4),
         budget: Duration::from_secs(20),
     };
 
-    /// The rounds, for as long as there is time.
+    /// Returns the rounds that fit the budget.
     pub(crate) fn turns(self) -> impl Iterator<Item = usize> {
         let in_time = move |round: &usize| *round < FEWEST || clock::since_begin() <= self.budget;
         (0..self.rounds).take_while(in_time)
     }
 
-    /// Whether there is time for what is only shown.
+    /// Returns true if the budget allows figures without a goal.
     pub(crate) fn is_thorough(self) -> bool {
         self.rounds >= Self::FULL.rounds
     }
@@ -62,7 +61,7 @@ impl Plan {
 pub(crate) struct Slice {
     pub(crate) ops: u64,
     pub(crate) time: Duration,
-    /// Answers that this figure does not mean to measure.
+    /// Answers that this figure does not measure.
     pub(crate) strays: u64,
 }
 
@@ -72,10 +71,10 @@ impl Slice {
     }
 }
 
-/// The turns of several threads are so many times longer.
-const CROWD: u32 = 3;
+/// Factor of the turns of several threads.
+const THREADS_FACTOR: u32 = 3;
 
-/// Something that can do a number of operations and tell how long they took.
+/// A contender that runs a number of operations and measures them.
 pub(crate) struct Contender<'a> {
     pub(crate) name: &'static str,
     turn: Box<dyn FnMut(u64) -> Slice + 'a>,
@@ -83,7 +82,7 @@ pub(crate) struct Contender<'a> {
 }
 
 impl<'a> Contender<'a> {
-    /// One thread; `op` answers whether it did what the figure means to measure.
+    /// Returns a contender on one thread; `op` returns true if it did the measured operation.
     pub(crate) fn alone(name: &'static str, mut op: impl FnMut() -> bool + 'a) -> Self {
         Self {
             name,
@@ -92,7 +91,7 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// One thread; `take` is timed, `back` undoes it and is not.
+    /// Returns a contender on one thread; `take` is measured, `back` undoes it and is not.
     pub(crate) fn half<T: 'a>(
         name: &'static str,
         mut take: impl FnMut() -> Option<T> + 'a,
@@ -105,31 +104,31 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// `threads` threads at once on the same `op`.
-    pub(crate) fn crowd(
+    /// Returns a contender that runs `op` on `threads` threads at once.
+    pub(crate) fn on_threads(
         name: &'static str,
         threads: u64,
         op: impl Fn() -> bool + Sync + 'a,
     ) -> Self {
         Self {
             name,
-            turn: Box::new(move |ops| crowd(threads, ops, &op)),
-            stretch: if threads > 1 { CROWD } else { 1 },
+            turn: Box::new(move |ops| run_threads(threads, ops, &op)),
+            stretch: if threads > 1 { THREADS_FACTOR } else { 1 },
         }
     }
 }
 
-/// What one contender did, round by round.
+/// Measurements of one contender, round by round.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) name: &'static str,
     /// Nanoseconds per operation of each round.
     pub(crate) nanos: Vec<f64>,
-    /// Share of answers that were not meant.
+    /// Share of answers that the figure does not measure.
     pub(crate) strays: f64,
 }
 
-/// Runs all contenders in rounds, the first of them ours.
+/// Runs all contenders in rounds, ours first.
 pub(crate) fn contest(plan: Plan, mut contenders: Vec<Contender<'_>>) -> Vec<Series> {
     let ops: Vec<u64> = contenders
         .iter_mut()
@@ -138,11 +137,11 @@ pub(crate) fn contest(plan: Plan, mut contenders: Vec<Contender<'_>>) -> Vec<Ser
     let mut slices: Vec<Vec<Slice>> = contenders.iter().map(|_| Vec::new()).collect();
     for round in plan.turns() {
         for turn in 0..contenders.len() {
-            let seat = (round + turn) % contenders.len();
+            let index = (round + turn) % contenders.len();
             if let (Some(contender), Some(ops), Some(series)) = (
-                contenders.get_mut(seat),
-                ops.get(seat),
-                slices.get_mut(seat),
+                contenders.get_mut(index),
+                ops.get(index),
+                slices.get_mut(index),
             ) {
                 series.push((contender.turn)(*ops));
             }
@@ -158,7 +157,7 @@ pub(crate) fn contest(plan: Plan, mut contenders: Vec<Contender<'_>>) -> Vec<Ser
 /// A median needs three.
 const FEWEST: usize = 3;
 
-/// The value below which `share` of the values lie, between neighbours if need be.
+/// Returns the value below which `share` of the values lie, interpolated between neighbours.
 pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -171,12 +170,12 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     }
 }
 
-/// The middle value.
+/// Returns the median.
 pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// A count as a float, for ratios shown to people.
+/// Converts a count to a float, for ratios shown to people.
 pub(crate) fn approx(count: impl TryInto<u64>) -> f64 {
     #[expect(
         clippy::as_conversions,
@@ -192,7 +191,7 @@ fn whole(place: f64) -> usize {
         clippy::as_conversions,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a place in a list: whole, positive and small"
+        reason = "an index of a list: integral, positive and small"
     )]
     let place = place as usize;
     place
@@ -208,8 +207,8 @@ fn series(name: &'static str, slices: &[Slice]) -> Series {
     }
 }
 
-/// Adds work until it lasts, which also warms caches and branch predictors. A turn that lasted
-/// only because the machine was busy elsewhere does not count: of two, the shorter decides.
+/// Adds operations until a turn lasts long enough, which also warms caches and branch predictors. Of two turns
+/// the shorter decides, so that a busy machine does not shorten the work.
 fn calibrate(plan: Plan, contender: &mut Contender<'_>) -> u64 {
     let slice = plan.slice * contender.stretch;
     let mut ops = 1_024;
@@ -235,7 +234,7 @@ fn alone(ops: u64, op: &mut impl FnMut() -> bool) -> Slice {
     Slice { ops, time, strays }
 }
 
-/// What was taken is undone batch by batch, so that little is held at a time.
+/// Undoes the takes batch by batch, so that little is held at a time.
 fn half<T>(ops: u64, take: &mut impl FnMut() -> Option<T>, back: &mut impl FnMut(T)) -> Slice {
     let mut slice = Slice {
         ops: 0,
@@ -258,8 +257,8 @@ fn half<T>(ops: u64, take: &mut impl FnMut() -> Option<T>, back: &mut impl FnMut
     slice
 }
 
-/// So many that reading the clock around them costs nothing each.
+/// Enough that reading the clock around them costs nothing each.
 const HELD: usize = 1_024;
 
-/// More than one stray in a hundred, and the figure measures something else.
+/// With more than one stray in a hundred the figure measures something else.
 pub(crate) const MAX_STRAYS: f64 = 0.01;

@@ -1,7 +1,7 @@
-//! A peer that is a program: it obeys orders, one a line, and says when each is done.
+//! A peer that is a program: it reads one command a line, and prints a line when each is done.
 //!
-//! The watch stays here: what a peer says of its own speed is not believed. A peer that fails ends, which
-//! closes its output, so that a missing answer is told as a failure with the peer's own last words.
+//! The benchmark measures the time, never the peer. A peer that fails ends, which closes its output, so a
+//! missing answer is reported as a failure with the peer's last output.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use outflow_testkit::Process;
 
 use crate::proxies::installed;
 
-/// A peer while it runs; it ends when this is dropped.
+/// A running peer; it ends when this is dropped.
 pub(crate) struct Program {
     process: Process,
     orders: ChildStdin,
@@ -20,14 +20,14 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// A script for Node, with the packages that `cargo xtask bench` installed.
+    /// Starts a script on Node, with the packages that `cargo xtask bench` installed.
     ///
     /// # Errors
     /// If Node or the packages are not installed.
     pub(crate) fn node(script: &str, words: &[&str]) -> io::Result<Self> {
         let packages = installed(PACKAGES);
         if !packages.is_dir() {
-            return Err(io::Error::other("its packages were not installed by npm"));
+            return Err(io::Error::other("npm did not install its packages"));
         }
         let mut command = Command::new("node");
         command.env("NODE_PATH", packages);
@@ -35,11 +35,11 @@ impl Program {
         Self::start(command)
     }
 
-    /// A program of the peers' own crate, which lies beside this one.
+    /// Starts a program of the peers' crate, which is built next to this one.
     ///
     /// # Errors
     /// If it was not built.
-    pub(crate) fn beside(name: &str, words: &[&str]) -> io::Result<Self> {
+    pub(crate) fn sibling(name: &str, words: &[&str]) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?.with_file_name(name));
         command.args(words);
         Self::start(command)
@@ -52,37 +52,37 @@ impl Program {
             orders,
             answers: BufReader::new(answers),
         };
-        program.hear("ready")?;
+        program.read_line("ready")?;
         Ok(program)
     }
 
-    /// Gives an order and waits until it is obeyed; the words behind the answer.
+    /// Sends a command and waits for its answer; returns the words after `done`.
     ///
     /// # Errors
     /// If the program ended instead.
-    pub(crate) fn obey(&mut self, order: &str) -> io::Result<String> {
-        self.order(order)?;
-        self.obeyed()
+    pub(crate) fn run(&mut self, send: &str) -> io::Result<String> {
+        self.send(send)?;
+        self.wait_done()
     }
 
-    /// Gives an order without waiting.
+    /// Sends a command without waiting.
     ///
     /// # Errors
     /// If the program has ended.
-    pub(crate) fn order(&mut self, order: &str) -> io::Result<()> {
-        writeln!(self.orders, "{order}")?;
+    pub(crate) fn send(&mut self, send: &str) -> io::Result<()> {
+        writeln!(self.orders, "{send}")?;
         self.orders.flush()
     }
 
-    /// Waits until the last order is obeyed; the words behind the answer.
+    /// Waits for the answer to the last command; returns the words after `done`.
     ///
     /// # Errors
     /// If the program ended instead.
-    pub(crate) fn obeyed(&mut self) -> io::Result<String> {
-        self.hear("done")
+    pub(crate) fn wait_done(&mut self) -> io::Result<String> {
+        self.read_line("done")
     }
 
-    fn hear(&mut self, word: &str) -> io::Result<String> {
+    fn read_line(&mut self, word: &str) -> io::Result<String> {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
         match line.trim_end().strip_prefix(word) {
@@ -92,18 +92,18 @@ impl Program {
     }
 
     fn last_words(&mut self) -> io::Error {
-        let lines = self.process.last_lines(PATIENCE);
+        let lines = self.process.last_lines(WAIT_LIMIT);
         let mut words: Vec<_> = lines.iter().rev().take(3).map(|line| &*line.text).collect();
         words.reverse();
         io::Error::other(format!("it ended: {}", words.join(" / ")))
     }
 }
 
-/// Where `cargo xtask bench` has npm install what the scripts need.
+/// Folder of the npm packages that `cargo xtask bench` installs.
 const PACKAGES: &str = "peers-node/node_modules";
 
-/// The scripts, as they lie in the tree.
+/// Folder of the scripts in the tree.
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/node");
 
-/// For the last words of a program that has closed its output already.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time to collect the last output of a program that has closed it.
+const WAIT_LIMIT: Duration = Duration::from_secs(2);

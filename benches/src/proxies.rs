@@ -1,12 +1,9 @@
-//! Proxies as programs: ours and those that people would use instead, each with one worker before the
-//! same upstream.
+//! Proxies as programs: ours and the alternatives, each with one worker and one upstream.
 //!
-//! A proxy is started with a configuration of our making in a directory of its own and killed when it is
-//! dropped. Connections to the upstream are kept by all of them. Where a proxy writes a log of its calls
-//! by default it writes one here, and so does ours; the others are spared that, in their favour. One that
-//! is not installed is missing and said to be.
+//! A proxy starts with a generated configuration in its own directory and is killed when it is dropped. All of
+//! them pool connections to the upstream. A proxy that logs calls by default writes a log here, and so does
+//! ours; the others write none, to their advantage. A proxy that is not installed is reported as missing.
 
-mod ask;
 mod caddy;
 mod envoy;
 mod haproxy;
@@ -16,26 +13,27 @@ mod nginx;
 mod ours;
 mod portkey;
 mod process;
+mod request_form;
 mod traefik;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 
-pub(crate) use ask::{ANSWER, Ask};
 pub(crate) use ours::{Limits, many_apis, ours, ours_at};
 pub(crate) use process::{Proxy, processor_of};
+pub(crate) use request_form::{ANSWER, RequestForm};
 
-/// How calls are sent on.
+/// Mode of forwarding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Job {
-    /// All of them, as fast as they come.
+    /// All calls, as fast as they come.
     Pass,
-    /// At fifty a second, or with repetitions, as the proxy can do it.
+    /// At fifty a second, or with retries, whichever the proxy supports.
     Spare,
 }
 
-/// One that people would use instead.
+/// An alternative to ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Peer {
     Nginx,
@@ -50,14 +48,14 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// What every run compares with.
+    /// Proxies of every run.
     pub(crate) const NEAREST: [Self; 3] = [Self::Nginx, Self::HaProxy, Self::Envoy];
-    /// What a full run adds to them.
+    /// Additional proxies of a full run.
     pub(crate) const FURTHER: [Self; 4] = [Self::Hyper, Self::Pingora, Self::Traefik, Self::Caddy];
-    /// Those that send nothing on but the calls of a language model.
+    /// Gateways that only forward calls of language models.
     pub(crate) const GATEWAYS: [Self; 2] = [Self::Portkey, Self::LiteLlm];
 
-    /// What it is called in the table.
+    /// Returns its name in the table.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Nginx => "nginx",
@@ -72,8 +70,7 @@ impl Peer {
         }
     }
 
-    /// Starts it before this upstream. Those that neither keep a limit nor repeat do every job by
-    /// passing on.
+    /// Starts it with this upstream. Proxies without limits and retries forward in every mode.
     ///
     /// # Errors
     /// If it is not installed, or does not start.
@@ -89,10 +86,10 @@ impl Peer {
             Self::Portkey => portkey::start(upstream, job),
             Self::LiteLlm => litellm::start(upstream, job),
         };
-        started.map(|proxy| proxy.named(self.name()))
+        started.map(|proxy| proxy.with_name(self.name()))
     }
 
-    /// Those of them that run here; each of the others is named on the way.
+    /// Returns the proxies that run here, and reports each of the others.
     pub(crate) fn start_all(
         wanted: &[Self],
         upstream: SocketAddr,
@@ -111,22 +108,22 @@ impl Peer {
         (here, missing)
     }
 
-    /// Tells whoever watches the run.
+    /// Prints a progress line.
     pub(crate) fn say_missing(self, why: &io::Error) {
         eprintln!(
-            "SKIPPED without {}: {why}; install it to have it in the table",
+            "SKIPPED without {}: {why}; install it to add it to the table",
             self.name()
         );
     }
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that was free a moment ago.
 fn free_port() -> io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
 }
 
-/// A program where `cargo xtask bench` puts it, or of the system where nobody said where that is.
+/// Returns the path of a program that `cargo xtask bench` installed, or its name for the system's search path.
 pub(crate) fn installed(place: &str) -> PathBuf {
     let base = std::env::var_os("OUTFLOW_PEERS").map(PathBuf::from);
     let here = base.map(|base| base.join(place)).filter(|at| at.exists());

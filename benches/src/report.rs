@@ -1,14 +1,14 @@
-//! All figures of one run, with how busy the machine was.
+//! All figures of one run, with the load of the machine.
 
 use serde::Serialize;
 
 use crate::figure::{self, Figure};
 
-/// What a run hands to its reader.
+/// Result of a run.
 #[derive(Serialize)]
 pub(crate) struct Report {
     bench: &'static str,
-    /// What the numbers are; for people.
+    /// Unit of the numbers, for people.
     #[serde(skip)]
     unit: &'static str,
     /// Load average over the last minute; a busy machine widens the spread.
@@ -26,7 +26,7 @@ impl Report {
         }
     }
 
-    /// For people.
+    /// Formats the report for people.
     pub(crate) fn table(&self) -> String {
         let load = self
             .load
@@ -43,13 +43,13 @@ impl Report {
         )
     }
 
-    /// For machines: one line.
+    /// Formats the report for machines: one line.
     pub(crate) fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
     }
 }
 
-/// `None` where the system does not tell.
+/// Returns `None` if the system does not report it.
 fn load_average() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split_whitespace().next()?.parse().ok()

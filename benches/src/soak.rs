@@ -1,21 +1,21 @@
-//! `soak`: the program under a steady mixed load for hours, and what it leaves behind.
+//! `soak`: the program under a steady mixed load for hours, and its growth.
 //!
-//! A benchmark asks how fast; this asks what grows. A real `outflow serve` stands before a real strict API
-//! that misbehaves by a script, and everybody who calls, watches, reloads or hangs up is here. Its memory,
-//! descriptors, threads and files are looked at from outside, by the system's account of the process, and
-//! at the end its own counters are compared with what was sent and with what the API saw. Growth is told
-//! as a slope: a single number at the end would show a leak only if somebody remembered the beginning.
+//! A real `outflow serve` calls a real mock API that misbehaves by a script. This process makes the calls,
+//! watches the program, reloads its configuration and drops connections. Memory, descriptors, threads and files
+//! are measured from outside, by the system's account of the process. At the end the program's counters are
+//! compared with the sent calls and the API's audit. Growth is reported as a slope: a single number at the end
+//! would need the first one to show a leak.
 
 mod admin;
-mod books;
+mod call_counts;
 mod callers;
+mod counters;
 mod findings;
+mod mock_api;
 mod phases;
 mod program;
 mod reloads;
 mod samples;
-mod seen;
-mod upstream;
 
 use std::io;
 use std::pin::pin;
@@ -28,15 +28,15 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use crate::clock;
 use crate::figure::Figure;
 use crate::tasks::Flavour;
-use books::Page;
+use call_counts::CallCounts;
 use callers::Callers;
+use counters::MetricsPage;
 use findings::Findings;
 use phases::Phases;
 use program::Program;
 use samples::{Sample, Samples};
-use seen::Seen;
 
-/// How long, and how much.
+/// Duration and load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
     pub(crate) span: Duration,
@@ -44,7 +44,7 @@ pub(crate) struct Wanted {
     pub(crate) rate: u32,
 }
 
-/// Soaks the program, and tells what was found.
+/// Soaks the program, and returns the findings.
 ///
 /// # Errors
 /// If the program was not built, does not start, or ends by itself.
@@ -56,19 +56,19 @@ pub(crate) fn figures(wanted: Wanted) -> io::Result<Vec<Figure>> {
     })
 }
 
-/// Everything that takes part.
+/// All parts of a soak.
 struct Stage {
     wanted: Wanted,
     upstream: Server,
     program: Program,
     phases: Arc<Phases>,
-    seen: Arc<Seen>,
+    seen: Arc<CallCounts>,
 }
 
 impl Stage {
     async fn set(wanted: Wanted) -> io::Result<Self> {
         let limit = allowed(wanted);
-        let upstream = upstream::strict(limit).await?;
+        let upstream = mock_api::start(limit).await?;
         let program = Program::start(upstream.address(), limit)?;
         Ok(Self {
             wanted,
@@ -103,7 +103,7 @@ impl Stage {
         self.end(samples).await
     }
 
-    /// Lets everything come to rest, reads the books and stops the program.
+    /// Waits until all calls are over, reads the counters and stops the program.
     async fn end(mut self, samples: Samples) -> io::Result<Vec<Figure>> {
         self.upstream.api().rewrite(Script::new());
         let page = at_rest(self.program.admin(), &self.seen).await?;
@@ -122,19 +122,19 @@ impl Stage {
     }
 }
 
-/// What the API allows: more than is asked of it on a good day, at half speed too, for the cache answers a
-/// part of the calls.
+/// Returns the limit of the API: more than the load, at half speed too, because the cache answers a part of the
+/// calls.
 const fn allowed(wanted: Wanted) -> u32 {
     wanted.rate.saturating_mul(3) / 2
 }
 
-/// Looks at the program until its time is over, or somebody interrupts.
-async fn watched(wanted: Wanted, program: &mut Program, seen: &Seen) -> io::Result<Samples> {
+/// Samples the program until its time is over, or a signal arrives.
+async fn watched(wanted: Wanted, program: &mut Program, seen: &CallCounts) -> io::Result<Samples> {
     let mut samples = Samples::over(wanted.span);
     let mut ticks = interval(samples.every());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut interrupted = pin!(tokio::signal::ctrl_c());
-    let mut told = 0;
+    let mut reported = 0;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
@@ -145,8 +145,8 @@ async fn watched(wanted: Wanted, program: &mut Program, seen: &Seen) -> io::Resu
         }
         let sample = program.sample(clock::since_begin())?;
         let minutes = sample.at.as_secs() / 60;
-        if minutes > told {
-            told = minutes;
+        if minutes > reported {
+            reported = minutes;
             println!("{}", progress(&sample, seen));
         }
         samples.push(sample);
@@ -156,7 +156,7 @@ async fn watched(wanted: Wanted, program: &mut Program, seen: &Seen) -> io::Resu
     }
 }
 
-fn progress(sample: &Sample, seen: &Seen) -> String {
+fn progress(sample: &Sample, seen: &CallCounts) -> String {
     let seconds = sample.at.as_secs();
     format!(
         "{:>3}:{:02}:{:02}  calls {:>9}  failed {:>7}  unexpected {:>4}  rss {:>7.2} MiB  \
@@ -175,16 +175,16 @@ fn progress(sample: &Sample, seen: &Seen) -> String {
     )
 }
 
-/// The page of metrics when nothing is under way any more, or as it is when patience ends.
-async fn at_rest(admin: &str, seen: &Seen) -> io::Result<Page> {
+/// Returns the metrics page when no call is in flight, or after the timeout.
+async fn at_rest(admin: &str, seen: &CallCounts) -> io::Result<MetricsPage> {
     for _ in 0..LOOKS {
-        let page = Page::read(admin).await?;
-        if seen.under_way() == 0 && page.under_way() == 0.0 {
+        let page = MetricsPage::read(admin).await?;
+        if seen.in_flight() == 0 && page.in_flight() == 0.0 {
             return Ok(page);
         }
         sleep(BREATH).await;
     }
-    Page::read(admin).await
+    MetricsPage::read(admin).await
 }
 
 /// A minute in all: longer than any call may take.

@@ -1,27 +1,26 @@
 //! `storm`: a thousand calls, a hundred at once, to an API that allows fifty a second.
 //!
-//! Every contender has a strict API of its own on a real socket, so they run at the same time without
-//! meeting: fifty calls a second leave the machine idle, and one after another would take minutes.
-//! Gateways of language models do not leave it idle, so they have their storm after the others', and are
-//! asked for what they understand. The ideal is that of any client without a refusal: fifty at once, then
-//! fifty each second, so that the last leave after nineteen seconds. `unknown_limit` tells the sidecar two
-//! hundred a second.
+//! Every contender has its own mock API on a real socket, so they run concurrently: fifty calls a second leave
+//! the machine idle, and one after another would take minutes. Gateways of language models do not leave it
+//! idle, so they run after the others, with a request that they accept. The ideal is that of any client without
+//! a throttle: fifty at once, then fifty each second, so the last leave after nineteen seconds. `unknown_limit`
+//! configures the sidecar for two hundred a second.
 
 mod caller;
 
 use std::time::Duration;
 
-use outflow_mock::{MockResponse, Audit, Quota, Server, MockApi};
+use outflow_mock::{Audit, MockApi, MockResponse, Quota, Server};
 use tokio::runtime::Runtime;
 
 use crate::clock;
 use crate::figure::{Figure, Goal};
 use crate::measure::{Plan, approx, quantile};
-use crate::proxies::{self, ANSWER, Ask, Job, Limits, Peer, Proxy};
+use crate::proxies::{self, ANSWER, Job, Limits, Peer, Proxy, RequestForm};
 use crate::tasks::Flavour;
-use caller::{Call, Patience};
+use caller::{Call, ThrottleReaction};
 
-/// Everything that the sidecar promises in a storm.
+/// Measures the sidecar under a storm.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     clock::since_begin();
     let Ok(runtime) = Flavour::Multi.runtime() else {
@@ -34,10 +33,10 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
             return vec![Figure::missing("storm", "", &format!("missing: {why}"))];
         }
     }
-    told(&storms)
+    to_figures(&storms)
 }
 
-/// Every storm so far, and who could not have one.
+/// Every storm so far, and the contenders that could not run.
 #[derive(Default)]
 struct Storms {
     runs: Vec<Run>,
@@ -54,33 +53,33 @@ struct Run {
 }
 
 impl Storms {
-    /// One of each contender's.
+    /// Runs one storm of each contender.
     fn add(&mut self, runtime: &Runtime, plan: Plan) -> std::io::Result<()> {
         let mut stands = vec![
-            Stand::behind(runtime, OURS, |up| proxies::ours(up, Limits::PerSecond(50)))?,
-            Stand::behind(runtime, UNTOLD, |up| {
+            Entrant::behind(runtime, OURS, |up| proxies::ours(up, Limits::PerSecond(50)))?,
+            Entrant::behind(runtime, OURS_WRONG_LIMIT, |up| {
                 proxies::ours(up, Limits::PerSecond(200))
             })?,
-            Stand::alone(runtime, "retry with full jitter")?,
+            Entrant::alone(runtime, "retry with full jitter")?,
         ];
         stands.extend(self.peers(runtime, &[Peer::Nginx, Peer::Envoy]));
         self.blow(runtime, &stands);
         if plan.is_thorough() {
             let mut gateways = self.peers(runtime, &Peer::GATEWAYS);
             for stand in &mut gateways {
-                stand.ask = Ask::Chat;
+                stand.ask = RequestForm::Chat;
             }
             self.blow(runtime, &gateways);
         }
         Ok(())
     }
 
-    /// The stands of those that run here.
-    fn peers(&mut self, runtime: &Runtime, wanted: &[Peer]) -> Vec<Stand> {
+    /// Returns the contenders that run here.
+    fn peers(&mut self, runtime: &Runtime, wanted: &[Peer]) -> Vec<Entrant> {
         let mut stands = Vec::new();
         for peer in wanted {
             let started = |up| peer.start(up, Job::Spare);
-            match Stand::behind(runtime, peer.name(), started) {
+            match Entrant::behind(runtime, peer.name(), started) {
                 Ok(stand) => stands.push(stand),
                 Err(_) if self.missing.contains(peer) => {}
                 Err(why) => {
@@ -92,26 +91,26 @@ impl Storms {
         stands
     }
 
-    /// All of these at once.
-    fn blow(&mut self, runtime: &Runtime, stands: &[Stand]) {
-        let calls: Vec<_> = stands.iter().map(Stand::call).collect();
+    /// Runs all of these at once.
+    fn blow(&mut self, runtime: &Runtime, stands: &[Entrant]) {
+        let calls: Vec<_> = stands.iter().map(Entrant::call).collect();
         let spans = runtime.block_on(caller::all(calls));
         let runs = stands.iter().zip(spans);
         self.runs
             .extend(runs.map(|(stand, span)| stand.judged(&span)));
     }
 
-    /// This part of each storm of one contender.
-    fn of(&self, name: &str, part: fn(&Run) -> f64) -> Vec<f64> {
+    /// Returns this value of each storm of one contender.
+    fn values_of(&self, name: &str, part: fn(&Run) -> f64) -> Vec<f64> {
         let named = self.runs.iter().filter(|run| run.name == name);
         named.map(part).collect()
     }
 
-    /// Whoever is not ours, in the order of their first storms.
+    /// Returns the contenders that are not ours, in the order of their first storms.
     fn peer_names(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
         for run in &self.runs {
-            if ![OURS, UNTOLD].contains(&run.name) && !names.contains(&run.name) {
+            if ![OURS, OURS_WRONG_LIMIT].contains(&run.name) && !names.contains(&run.name) {
                 names.push(run.name);
             }
         }
@@ -119,17 +118,17 @@ impl Storms {
     }
 }
 
-/// A contender and the API that judges it.
-struct Stand {
+/// A contender and the API that it calls.
+struct Entrant {
     name: &'static str,
     api: MockApi,
     server: Server,
     proxy: Option<Proxy>,
-    patience: Patience,
-    ask: Ask,
+    reaction: ThrottleReaction,
+    ask: RequestForm,
 }
 
-impl Stand {
+impl Entrant {
     fn behind(
         runtime: &Runtime,
         name: &'static str,
@@ -137,7 +136,7 @@ impl Stand {
     ) -> std::io::Result<Self> {
         let mut stand = Self::alone(runtime, name)?;
         stand.proxy = Some(start(stand.server.address())?);
-        stand.patience = Patience::None;
+        stand.reaction = ThrottleReaction::None;
         Ok(stand)
     }
 
@@ -145,7 +144,7 @@ impl Stand {
         let rate = LIMIT.parse().map_err(std::io::Error::other)?;
         let api = MockApi::builder()
             .limit(Quota::sliding(rate))
-            .answer(Ask::Chat.path(), MockResponse::ok(ANSWER))
+            .answer(RequestForm::Chat.path(), MockResponse::ok(ANSWER))
             .build();
         let api = api.map_err(std::io::Error::other)?;
         let server = runtime.block_on(api.listen())?;
@@ -154,8 +153,8 @@ impl Stand {
             api,
             server,
             proxy: None,
-            patience: Patience::FullJitter,
-            ask: Ask::Plain,
+            reaction: ThrottleReaction::FullJitter,
+            ask: RequestForm::Plain,
         })
     }
 
@@ -169,7 +168,7 @@ impl Stand {
             url,
             headers,
             ask: self.ask,
-            patience: self.patience,
+            reaction: self.reaction,
         }
     }
 
@@ -186,26 +185,28 @@ impl Stand {
     }
 }
 
-/// A figure's name, the most it may be, and which part of a run it is.
-type Promise = (&'static str, f64, fn(&Run) -> f64);
+/// A figure's name, its maximum, and its value of a run.
+type FigureGoal = (&'static str, f64, fn(&Run) -> f64);
 
-fn told(storms: &Storms) -> Vec<Figure> {
+fn to_figures(storms: &Storms) -> Vec<Figure> {
     let names = storms.peer_names();
     let mut figures = Vec::new();
-    for (name, goal, part) in PROMISES {
+    for (name, goal, part) in GOALS {
         let theirs: Vec<_> = names
             .iter()
-            .map(|peer| (*peer, storms.of(peer, part)))
+            .map(|peer| (*peer, storms.values_of(peer, part)))
             .collect();
         let theirs: Vec<_> = theirs.iter().map(|(peer, all)| (*peer, &all[..])).collect();
-        let ours = storms.of(OURS, part);
-        figures.extend(Figure::beside(name, Goal::Own(goal), &ours, &theirs));
+        let ours = storms.values_of(OURS, part);
+        figures.extend(Figure::with_peers(name, Goal::Own(goal), &ours, &theirs));
     }
-    figures.extend(
-        UNTOLD_PROMISES.map(|(name, goal, part)| {
-            Figure::alone(name, Goal::Own(goal), &storms.of(UNTOLD, part))
-        }),
-    );
+    figures.extend(WRONG_LIMIT_GOALS.map(|(name, goal, part)| {
+        Figure::alone(
+            name,
+            Goal::Own(goal),
+            &storms.values_of(OURS_WRONG_LIMIT, part),
+        )
+    }));
     figures.extend(
         storms
             .missing
@@ -215,14 +216,14 @@ fn told(storms: &Storms) -> Vec<Figure> {
     figures
 }
 
-const PROMISES: [Promise; 4] = [
+const GOALS: [FigureGoal; 4] = [
     ("makespan", 1.02, |run| run.makespan),
     ("refused_upstream", 0.0, |run| run.refused),
     ("failed_to_client", 0.0, |run| run.failed),
     ("wait_p99_to_p50", 1.05, |run| run.spread),
 ];
 
-const UNTOLD_PROMISES: [Promise; 3] = [
+const WRONG_LIMIT_GOALS: [FigureGoal; 3] = [
     ("unknown_limit_makespan", 1.15, |run| run.makespan),
     ("unknown_limit_refused_share", 0.05, |run| {
         run.refused / 1000.0
@@ -230,12 +231,12 @@ const UNTOLD_PROMISES: [Promise; 3] = [
     ("unknown_limit_failed", 0.0, |run| run.failed),
 ];
 
-/// Ours, told the truth, and told four times as much.
+/// Ours with the true limit, and with four times the limit.
 const OURS: &str = "Outflow";
-const UNTOLD: &str = "Outflow, told 200/s";
+const OURS_WRONG_LIMIT: &str = "Outflow, configured for 200/s";
 
-/// What the API allows.
+/// Limit of the API.
 const LIMIT: &str = "50/s";
 
-/// The goal is stated against twenty seconds: nineteen windows and the way of the last calls.
+/// The goal is stated against twenty seconds: nineteen windows and the latency of the last calls.
 const IDEAL: f64 = 20.0;

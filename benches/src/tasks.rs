@@ -1,4 +1,4 @@
-//! Tasks and the runtimes that they run on. The one place of the benchmarks that spawns.
+//! Tasks and their runtimes. The only place of the benchmarks that spawns.
 
 use std::future::Future;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
-/// Which runtime a case runs on.
+/// Runtime of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flavour {
     /// Everything on the thread that waits for it.
@@ -16,7 +16,7 @@ pub(crate) enum Flavour {
 }
 
 impl Flavour {
-    /// A fresh one, so that no case inherits the timers of another.
+    /// Creates a new runtime, so that no case inherits the timers of another.
     ///
     /// # Errors
     /// If the system gives no threads or no poll descriptor.
@@ -30,7 +30,7 @@ impl Flavour {
         }
     }
 
-    /// What the names of its figures end with.
+    /// Returns the suffix of its figures.
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Self::Current => "",
@@ -39,10 +39,10 @@ impl Flavour {
     }
 }
 
-/// Starts a task that nobody waits for; it ends with its runtime at the latest.
+/// Starts a detached task; it ends with its runtime at the latest.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a crowd of tasks is what is measured, and it ends with its runtime"
+    reason = "the benchmark measures many tasks, which end with their runtime"
 )]
 pub(crate) fn start(work: impl Future<Output = ()> + Send + 'static) {
     drop(tokio::spawn(work));
@@ -53,7 +53,7 @@ pub(crate) fn start_here(set: &LocalSet, work: impl Future<Output = ()> + 'stati
     drop(set.spawn_local(work));
 }
 
-/// Starts a thread that serves for as long as the process lives.
+/// Starts a thread that serves until the process ends.
 ///
 /// # Errors
 /// If the system gives no thread.
@@ -61,7 +61,7 @@ pub(crate) fn start_here(set: &LocalSet, work: impl Future<Output = ()> + 'stati
     clippy::disallowed_methods,
     reason = "a server on a thread of its own, so that its processor time is not the client's"
 )]
-pub(crate) fn beside(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub(crate) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let thread = std::thread::Builder::new().name(name.to_owned());
     thread.spawn(work).map(drop)
 }

@@ -1,11 +1,11 @@
-//! `throughput`: what it costs to keep a job that does nothing.
+//! `throughput`: cost of storing a job that does nothing.
 //!
-//! Two contests. On Redis, queues that people would use instead have the same server in the same run, one
-//! after the other in rotating turns: a hundred thousand jobs of 105 bytes are put in, taken out and
-//! completed. The watch is here and the accounts are the server's own, so no contender is asked how fast it
-//! was. On the disk, the floor is a bare journal: 105 bytes for each job, appended and synced by the batch.
+//! Two contests. On Redis, the alternative queues use the same server in the same run, one after the other in
+//! rotating turns. A hundred thousand jobs of 105 bytes are submitted, claimed and completed. The benchmark
+//! measures the time and the server keeps the accounts, so no contender reports its own speed. On the disk, the
+//! floor is a bare journal: 105 bytes for each job, appended and synced by the batch.
 //!
-//! Ours is the store alone, on both sides: the queues beside it do nothing with a job either.
+//! Ours is the store alone, on both sides: the other queues do nothing with a job either.
 
 mod account;
 mod contender;
@@ -34,13 +34,13 @@ use life::{Life, Lives};
 use ours::Shape;
 use ours_redis::OnRedis;
 
-/// Everything that is promised about the cost of keeping a job.
+/// Measures the cost of storing a job.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     clock::since_begin();
     let shared = shared(plan);
     let mut figures =
         shared.unwrap_or_else(|why| vec![Figure::missing("redis", "", &format!("missing: {why}"))]);
-    // The directory's come first, because they count all that is written.
+    // The directory's figures come first, because they count all written bytes.
     let directory = directory::figures(plan);
     let growth = growth::figures(plan);
     figures.extend(disk::figures(plan));
@@ -49,7 +49,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     figures
 }
 
-/// Every contender on one server, in rotating turns.
+/// Runs every contender on one server, in rotating turns.
 fn shared(plan: Plan) -> io::Result<Vec<Figure>> {
     let server = RedisServer::start(RedisOptions::default())?;
     let mut lives = Lives::default();
@@ -61,7 +61,7 @@ fn shared(plan: Plan) -> io::Result<Vec<Figure>> {
     };
     for _ in 0..rounds {
         contenders.retain_mut(|contender| {
-            let life = Life::of(contender.as_mut(), &server, jobs);
+            let life = Life::measure(contender.as_mut(), &server, jobs);
             lives.took(contender.name(), life, Lives::add)
         });
         let next = contenders.len().min(1);
@@ -71,15 +71,15 @@ fn shared(plan: Plan) -> io::Result<Vec<Figure>> {
         let trips = monitor::trips_per_job(contender.as_mut(), &server);
         lives.took(contender.name(), trips, Lives::add_trips);
     }
-    let mut figures = rows::told(&lives);
+    let mut figures = rows::figures(&lives);
     figures.extend(ours_redis::shapes(&server, plan));
     Ok(figures)
 }
 
-/// Those that run here; the others are said to be missing.
+/// Returns the contenders that run here and reports the missing ones.
 fn on_redis(server: &RedisServer, lives: &mut Lives) -> Vec<Box<dyn Contender>> {
     let mut here: Vec<Box<dyn Contender>> = Vec::new();
-    match OnRedis::connect(server, Shape::USUAL) {
+    match OnRedis::connect(server, Shape::DEFAULT) {
         Ok(ours) => here.push(Box::new(ours)),
         Err(why) => eprintln!("SKIPPED without ours: {why}"),
     }

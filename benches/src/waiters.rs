@@ -1,31 +1,30 @@
 //! `waiters`: many tasks on one limit.
 //!
-//! Every contender gets the same tasks on the same runtime: a task asks for one permit, notes the
-//! instant at which it resumes with it, and ends. Ours settles its permit as answered, which the
-//! others have no word for; that is in its time. All read the operating system's clock.
+//! Every contender gets the same tasks on the same runtime: a task acquires one permit, records the instant at
+//! which it resumes, and ends. Ours settles its permit, which the others do not have; that is in its time. All
+//! read the operating system's clock.
 //!
-//! The plain names are of 10,000 tasks at 100 per 10 ms on a runtime of one thread, where the order of
-//! resuming is the limiter's and not the scheduler's. The other cases carry what they are in their
-//! names and show the best peer only.
+//! The plain names are 10,000 tasks at 100 per 10 ms on a single-threaded runtime, where the limiter and not
+//! the scheduler decides the order. The other cases have suffixes and show the best peer only.
 
 mod bytes;
 mod cancel;
 mod case;
-mod line;
-mod lines;
+mod contenders;
 mod race;
 mod ready;
+mod wait_limit;
 
 use crate::clock;
 use crate::figure::{Figure, Goal};
 use crate::measure::{Plan, approx};
 use case::{Case, Limit};
-use lines::Entrant;
+use contenders::Entrant;
 use race::Outcome;
 
-/// Everything that waiting promises.
+/// Measures all figures of waiting.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
-    // The budget runs from here.
+    // The budget starts here.
     clock::since_begin();
     let mut figures = ready::figures(plan);
     figures.extend(bytes::figures());
@@ -37,12 +36,12 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     figures
 }
 
-/// What is read off a race.
+/// Value that is read from a race.
 struct Measure {
     name: &'static str,
     goal: Goal,
     of: fn(&Outcome) -> f64,
-    /// A promise that holds always is judged by its worst repeat.
+    /// A goal that must always hold is judged by its worst round.
     over: Over,
 }
 
@@ -53,12 +52,12 @@ enum Over {
 }
 
 fn races(plan: Plan, case: Case) -> Vec<Figure> {
-    let entrants = lines::able(plan, case);
+    let entrants = contenders::able(plan, case);
     let mut outcomes: Vec<Vec<Outcome>> = entrants.iter().map(|_| Vec::new()).collect();
     for round in case.turns(plan) {
         for turn in 0..entrants.len() {
-            let seat = (round + turn) % entrants.len();
-            if let (Some(entrant), Some(seen)) = (entrants.get(seat), outcomes.get_mut(seat)) {
+            let index = (round + turn) % entrants.len();
+            if let (Some(entrant), Some(seen)) = (entrants.get(index), outcomes.get_mut(index)) {
                 seen.extend((entrant.race)(case));
             }
         }
@@ -93,7 +92,7 @@ impl Measure {
             peers.sort_by(|one, other| best(one.1).total_cmp(&best(other.1)));
             peers.truncate(1);
         }
-        Figure::beside(&name, self.goal_in(case), ours, &peers)
+        Figure::with_peers(&name, self.goal_in(case), ours, &peers)
     }
 
     fn read(&self, outcomes: &[Outcome]) -> Vec<f64> {
@@ -104,8 +103,8 @@ impl Measure {
         }
     }
 
-    /// Who resumes first of those who were called together is the scheduler's choice where there are
-    /// several threads, and what a wake-up costs is the system's.
+    /// Returns the goal of a case. With several threads the scheduler decides the order of woken tasks, and the
+    /// system the cost of a wake-up.
     fn goal_in(&self, case: Case) -> Goal {
         match self.name {
             DISPLACEMENT if case.is_stolen_from() => Goal::Shown,

@@ -1,17 +1,16 @@
-//! `zero429`: a strict API that counts requests as they arrive, behind a network with delays.
+//! `zero429`: a mock API that counts requests as they arrive, behind a network with delays.
 //!
-//! The server is the strict API over connections in memory, in virtual time; a full run repeats one
-//! cell over real sockets in real time. A sender waits for its permit, starts the call and goes on, so
-//! calls overlap as they do in a busy program; four senders share one limiter. (Four processes that
-//! share a limit are another matter and not measured here.) What was refused is not repeated.
+//! The server is the mock API over in-memory connections, in virtual time; a full run repeats one cell over
+//! real sockets in real time. A sender waits for its permit, starts the call and continues, so calls overlap as
+//! in a busy program; four senders share one limiter. (Four processes that share a limit are not measured
+//! here.) Throttled calls are not retried.
 //!
-//! The best that can be done without a refusal: an oracle that knows every delay sends each call so
-//! that it arrives when there is room, a whole window's quantity at once and again when the window is
-//! over. So its goodput is the quantity per window whatever the delays are, for all three kinds of
-//! server. Nobody without that knowledge gets there under jitter: between sending and answer lies an
-//! arrival that nobody saw. So each accounting is also held against its own bound, which is computed
-//! from the round trips of the very run: a place is taken again one window after the response (safe),
-//! or one window after the response less the lowest round trip (tight).
+//! The best result without a throttle: an oracle that knows every delay sends each call so that it arrives when
+//! there is quota, a whole window's quantity at once and again when the window is over. So its goodput is the
+//! quantity per window for all delays and all three kinds of server. No client without that knowledge reaches
+//! this under jitter, because the arrival between send and response is unseen. So each accounting is also
+//! compared with its own bound, computed from the round trips of the run. A slot is reused one window after the
+//! response (safe), or one window after the response less the lowest round trip (tight).
 
 mod bound;
 mod cell;
@@ -27,9 +26,9 @@ use cell::Cell;
 use limiters::Entrant;
 use run::Trip;
 
-/// Everything that counting by arrival promises.
+/// Measures all figures of counting by arrival.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
-    // The budget runs from here.
+    // The budget starts here.
     clock::since_begin();
     let entrants = limiters::all();
     let cells = Cell::all();
@@ -48,8 +47,8 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     figures
 }
 
-/// How many windows' worth each cell sends. With 36 cells of 10 and 50 a window these are 32,400
-/// requests for each contender in a hurry, and 200,880 otherwise.
+/// Returns the windows that each cell sends. With 36 cells of 10 and 50 a window these are 32,400 requests for
+/// each contender in a quick run, and 200,880 otherwise.
 fn windows(plan: Plan) -> u64 {
     if plan.is_thorough() { 186 } else { 30 }
 }
@@ -65,17 +64,17 @@ fn refusals(entrants: &[Entrant], trips: &[Vec<Trip>]) -> Vec<Figure> {
                 .collect();
             let suffix = Cell::suffix(jitter);
             OURS.into_iter()
-                .flat_map(move |seat| {
-                    let name = entrants.get(seat).map_or("", |entrant| entrant.short);
+                .flat_map(move |index| {
+                    let name = entrants.get(index).map_or("", |entrant| entrant.short);
                     let peers: Vec<(&str, &[f64])> = entrants
                         .iter()
                         .zip(&refused)
                         .skip(OURS.len())
                         .map(|(entrant, refused)| (entrant.name, &**refused))
                         .collect();
-                    let ours = refused.get(seat).map_or(&[][..], |refused| refused);
+                    let ours = refused.get(index).map_or(&[][..], |refused| refused);
                     let name = format!("refused_per_10k_{name}{suffix}");
-                    Figure::beside(&name, Goal::Own(0.0), ours, &peers)
+                    Figure::with_peers(&name, Goal::Own(0.0), ours, &peers)
                 })
                 .collect::<Vec<_>>()
         })
@@ -109,7 +108,7 @@ fn goodputs(entrants: &[Entrant], trips: &[Vec<Trip>]) -> Vec<Figure> {
     .collect()
 }
 
-/// One cell where the kernel, its timers and real sockets have their say.
+/// Runs one cell with the kernel, its timers and real sockets.
 fn real(entrants: &[Entrant]) -> Vec<Figure> {
     let ours = entrants.iter().take(OURS.len());
     ours.map(|entrant| {

@@ -1,27 +1,27 @@
 // Jobs that call an API, through BullMQ with its limiter: `node bulk.js PORT`.
 //
-// The order is `run URL LIMIT TENANT=JOBS...`: so many jobs of each tenant, LIMIT a second for each. Limits
-// for groups are not in the free edition, so each tenant has a queue of its own, with a limiter of its own
-// and a worker of its own, as its manual advises. A refusal is answered as the manual says as well: the queue
-// is held for as long as the API said, and the job goes back to it. Answers with how long it took in
-// milliseconds, from the first job added to the last one completed, and how often the API refused.
+// The command is `run URL LIMIT TENANT=JOBS...`: this many jobs of each tenant, LIMIT a second for each. The
+// free edition has no group limits, so each tenant has its own queue, limiter and worker, as the manual
+// advises. A throttle is handled as the manual says: the queue pauses for the time of the API, and the job
+// returns to it. The answer is the time in milliseconds, from the first added job to the last completed one,
+// and the number of throttles.
 
 const http = require("node:http");
 const { Queue, Worker } = require("bullmq");
-const { countdown, obey } = require("./lines.js");
+const { countdown, serveCommands } = require("./commands.js");
 
-const UNDER_WAY = 100;
+const IN_FLIGHT = 100;
 const agent = new http.Agent({ keepAlive: true });
 
-/** One call; the status and the wait that was told, in milliseconds. */
+/** Makes one call; resolves to the status and the requested wait in milliseconds. */
 const call = (url, tenant) =>
   new Promise((resolve, reject) => {
-    const told = (answer) => {
-      answer.resume();
-      const seconds = Number(answer.headers["retry-after"] ?? 1);
-      answer.on("end", () => resolve({ status: answer.statusCode, wait: seconds * 1000 }));
+    const onResponse = (response) => {
+      response.resume();
+      const seconds = Number(response.headers["retry-after"] ?? 1);
+      response.on("end", () => resolve({ status: response.statusCode, wait: seconds * 1000 }));
     };
-    http.get(url, { agent, headers: { "x-tenant": tenant } }, told).on("error", reject);
+    http.get(url, { agent, headers: { "x-tenant": tenant } }, onResponse).on("error", reject);
   });
 
 const run = async (port, url, limit, wanted) => {
@@ -29,19 +29,19 @@ const run = async (port, url, limit, wanted) => {
   const tenants = wanted.map((word) => word.split("="));
   const { all, one } = countdown(tenants.reduce((sum, [, jobs]) => sum + Number(jobs), 0));
   const limiter = { max: Number(limit), duration: 1000 };
-  let refused = 0;
+  let throttled = 0;
   const serve = (tenant) => {
     const queue = new Queue(tenant, { connection });
     const work = async (job) => {
       const { status, wait } = await call(`${url}/${tenant}/${job.data.number}`, tenant);
       if (status === 429) {
-        refused += 1;
+        throttled += 1;
         await queue.rateLimit(wait);
         throw Worker.RateLimitError();
       }
     };
-    const options = { connection, concurrency: UNDER_WAY, limiter, removeOnComplete: { count: 0 } };
-    // A job that fails otherwise would never be counted, and the run never end.
+    const options = { connection, concurrency: IN_FLIGHT, limiter, removeOnComplete: { count: 0 } };
+    // A job that fails otherwise would never be counted, and the run would never end.
     const failed = (_, error) => {
       console.error(error);
       process.exit(1);
@@ -49,12 +49,12 @@ const run = async (port, url, limit, wanted) => {
     const begin = () => new Worker(tenant, work, options).on("completed", one).on("failed", failed);
     return { queue, begin };
   };
-  const lines = tenants.map(([tenant]) => serve(tenant));
-  await Promise.all(lines.map(({ queue }) => queue.waitUntilReady()));
+  const queues = tenants.map(([tenant]) => serve(tenant));
+  await Promise.all(queues.map(({ queue }) => queue.waitUntilReady()));
   const begun = performance.now();
   await Promise.all(
-    lines.map(async ({ queue, begin }, place) => {
-      const jobs = Array.from({ length: Number(tenants[place][1]) }, (_, number) => ({
+    queues.map(async ({ queue, begin }, index) => {
+      const jobs = Array.from({ length: Number(tenants[index][1]) }, (_, number) => ({
         name: "call",
         data: { number },
       }));
@@ -63,8 +63,8 @@ const run = async (port, url, limit, wanted) => {
     }),
   );
   await all;
-  return [Math.round(performance.now() - begun), refused];
+  return [Math.round(performance.now() - begun), throttled];
 };
 
 const port = Number(process.argv[2]);
-obey({ run: (url, limit, ...tenants) => run(port, url, limit, tenants) });
+serveCommands({ run: (url, limit, ...tenants) => run(port, url, limit, tenants) });

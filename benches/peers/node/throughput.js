@@ -1,13 +1,13 @@
 // No-op jobs through a queue: `node throughput.js bullmq|bee-queue PORT`.
 //
-// Orders: `enqueue N` and `drain N`. Both queues are set up as their manuals advise for speed: jobs are added
-// in bulk, a hundred are under way at once, finished ones are removed, and events that nobody hears are not
-// sent. The record is a text that is 105 bytes long as it is stored.
+// Commands: `enqueue N` and `drain N`. Both queues are set up for speed as their manuals advise: jobs are added
+// in bulk, a hundred are in flight at once, finished ones are removed, and unused events are off. The record is
+// a text that takes 105 bytes in the store.
 
-const { countdown, obey } = require("./lines.js");
+const { countdown, serveCommands } = require("./commands.js");
 
 const IN_BULK = 1000;
-const UNDER_WAY = 100;
+const IN_FLIGHT = 100;
 const RECORD = { r: "x".repeat(105 - '{"r":""}'.length) };
 
 /** Adds `jobs` records, a thousand at a time. */
@@ -28,7 +28,7 @@ const bullmq = (port) => {
     );
   const drain = async (jobs) => {
     const { all, one } = countdown(Number(jobs));
-    const worker = new Worker("bench", async () => {}, { connection, concurrency: UNDER_WAY });
+    const worker = new Worker("bench", async () => {}, { connection, concurrency: IN_FLIGHT });
     worker.on("completed", one);
     await all;
     await worker.close();
@@ -47,7 +47,7 @@ const beeQueue = (port) => {
   const drain = async (jobs) => {
     const { all, one } = countdown(Number(jobs));
     const worker = new Queue("bench", { ...quiet, removeOnSuccess: true });
-    worker.process(UNDER_WAY, async () => {});
+    worker.process(IN_FLIGHT, async () => {});
     worker.on("succeeded", one);
     await all;
     await worker.close();
@@ -56,4 +56,4 @@ const beeQueue = (port) => {
 };
 
 const [which, port] = process.argv.slice(2);
-obey({ bullmq, "bee-queue": beeQueue }[which](Number(port)));
+serveCommands({ bullmq, "bee-queue": beeQueue }[which](Number(port)));

@@ -1,22 +1,21 @@
 //! `BullMQ` with its limiter, a queue for each tenant.
 //!
-//! Limits for groups are not in its free edition, so what several tenants share cannot be told to it, and
-//! it takes no scenario in which they do.
+//! Its free edition has no group limits, so it cannot share a limit between tenants and takes no such scenario.
 
 use std::io;
 use std::time::Duration;
 
 use outflow_testkit::{RedisOptions, RedisServer};
 
-use super::contender::{Contender, Run, Told};
+use super::contender::{Contender, Run, SelfReport};
 use super::scenario::{HEADLINE, MAKESPAN_LOADED, Scenario, THOUSAND};
 use crate::program::Program;
 
-/// The peer; every run has a server and a program of its own.
+/// The peer; every run has its own server and program.
 pub(super) struct BullMq;
 
 impl BullMq {
-    /// It, if it runs here.
+    /// Returns the peer if it runs here.
     ///
     /// # Errors
     /// If a part of it is missing.
@@ -46,7 +45,7 @@ impl Contender for BullMq {
         let waves = scenario.waves.iter();
         let waves: Vec<_> = waves.map(|w| format!("{}={}", w.tenant, w.jobs)).collect();
         let limit = scenario.limit.quantity;
-        program.order(&format!("run {url} {limit} {}", waves.join(" ")))?;
+        program.send(&format!("run {url} {limit} {}", waves.join(" ")))?;
         Ok(Box::new(Running {
             program,
             _server: server,
@@ -60,15 +59,15 @@ struct Running {
 }
 
 impl Run for Running {
-    fn finish(mut self: Box<Self>) -> io::Result<Told> {
-        let words = self.program.obeyed()?;
+    fn finish(mut self: Box<Self>) -> io::Result<SelfReport> {
+        let words = self.program.wait_done()?;
         let mut numbers = words.split(' ').filter_map(|word| word.parse().ok());
         match (numbers.next(), numbers.next()) {
-            (Some(millis), Some(throttles)) => Ok(Told {
+            (Some(millis), Some(throttles)) => Ok(SelfReport {
                 makespan: Duration::from_millis(millis),
                 throttles,
             }),
-            _ => Err(io::Error::other("it did not say how long it took")),
+            _ => Err(io::Error::other("it did not report its duration")),
         }
     }
 }

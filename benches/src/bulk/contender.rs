@@ -1,45 +1,45 @@
-//! Whoever brings many jobs through an API.
+//! A contender of `bulk`.
 
 use std::io;
 use std::time::Duration;
 
 use super::scenario::Scenario;
 
-/// One way of doing it.
+/// One way to run many jobs through an API.
 pub(super) trait Contender {
-    /// What it is called in the table.
+    /// Returns its name in the table.
     fn name(&self) -> &'static str;
 
-    /// Whether it has a way to do this one.
+    /// Returns true if it can run this scenario.
     fn takes(&self, scenario: &Scenario) -> bool;
 
-    /// Begins, and returns when the first job has been or is about to be submitted. Each job is one call,
-    /// `GET {url}/{tenant}/{number}` with the tenant in the header [`TENANT`], numbers from 0 on, until the
-    /// API answers well. Waves are submitted at their times, by the contender's own clock; changes of the
-    /// limit are not told to it.
+    /// Starts, and returns when the first job is or is about to be submitted. Each job is one call, `GET
+    /// {url}/{tenant}/{number}` with the tenant in the header [`TENANT`], numbers from 0 on, until the API
+    /// accepts it. The contender submits waves at their times, by its own clock. It does not learn of limit
+    /// changes.
     ///
     /// # Errors
-    /// If it cannot begin.
+    /// If it cannot start.
     fn begin(&self, scenario: &Scenario, url: &str) -> io::Result<Box<dyn Run>>;
 }
 
-/// A contender at work.
+/// A running contender.
 pub(super) trait Run {
     /// Waits for its end.
     ///
     /// # Errors
     /// If it gave up.
-    fn finish(self: Box<Self>) -> io::Result<Told>;
+    fn finish(self: Box<Self>) -> io::Result<SelfReport>;
 }
 
-/// What a contender says of itself, because nobody else can know.
+/// Values that only the contender itself knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Told {
-    /// From the first submission until the last job was over in its own books.
+pub(super) struct SelfReport {
+    /// Time from the first submission until it recorded the end of the last job.
     pub(super) makespan: Duration,
-    /// How often a job was refused or put off after it had been taken up.
+    /// Number of times that an accepted job was throttled or deferred.
     pub(super) throttles: u64,
 }
 
-/// The header by which the API tells tenants apart.
+/// Header by which the API distinguishes tenants.
 pub(super) const TENANT: &str = "x-tenant";

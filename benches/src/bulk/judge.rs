@@ -1,38 +1,36 @@
-//! What the API saw, and what that says about who called it.
-//!
-//! Judged by its audit alone: when calls arrived, from whom, and what became of them.
+//! Evaluates the audit of the API: arrival times, tenants and statuses.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use outflow_core::Nanos;
-use outflow_mock::{Arrival, Audit, ArrivalVerdict};
+use outflow_mock::{Arrival, ArrivalVerdict, Audit};
 
-use super::scenario::{Scenario, Wave, Whose};
+use super::scenario::{LimitScope, Scenario, Wave};
 use crate::measure::approx;
 
-/// What the audit of one run comes to.
+/// Result of one run, from the audit alone.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Judged {
-    /// Calls that the API refused.
+    /// Calls that the API throttled.
     pub(super) refused: f64,
-    /// The most calls in any second, refused ones included, over what is allowed then.
+    /// Highest number of calls in any second, throttled ones included, divided by the limit.
     pub(super) peak: f64,
-    /// Jobs that never passed, and jobs that passed more than once.
+    /// Jobs that never succeeded, and jobs that succeeded more than once.
     pub(super) lost: f64,
     pub(super) doubled: f64,
-    /// Jain's index of what tenants had while all had work; 1 is perfectly even.
+    /// Jain's index of the tenants' throughput while all had jobs; 1 is perfectly even.
     pub(super) jain: f64,
-    /// The furthest that any tenant was from its share then, in jobs.
+    /// Largest distance of any tenant from its share in that time, in jobs.
     pub(super) astray: f64,
-    /// The last to finish against its own ideal: as a ratio, and in seconds for those who came later.
+    /// The last tenant's end compared with its ideal: as a ratio, and in seconds for tenants that joined later.
     pub(super) finish: f64,
     pub(super) late: f64,
 }
 
 impl Judged {
-    /// Judges a run that began at this instant of the API's clock.
-    pub(super) fn by(audit: &Audit, scenario: &Scenario, begun: Nanos) -> Self {
+    /// Evaluates a run that started at this instant of the API's clock.
+    pub(super) fn from_audit(audit: &Audit, scenario: &Scenario, begun: Nanos) -> Self {
         let passed = audit.only(|arrival| arrival.verdict == ArrivalVerdict::Allowed);
         let passed = Passed {
             arrivals: passed.arrivals(),
@@ -56,7 +54,7 @@ impl Judged {
     }
 }
 
-/// The calls that were answered well.
+/// The successful calls.
 struct Passed<'a> {
     arrivals: &'a [Arrival],
     scenario: &'a Scenario,
@@ -69,7 +67,7 @@ impl Passed<'_> {
         approx(paths.len())
     }
 
-    /// Calls until fairness cannot be asked for any more.
+    /// Returns the calls of the time in which all tenants have jobs.
     fn contested(&self) -> impl Iterator<Item = &Arrival> {
         let until = self.scenario.fair_until.unwrap_or_default();
         self.arrivals
@@ -95,7 +93,7 @@ impl Passed<'_> {
         sum * sum / (approx(self.scenario.waves.len()) * squares)
     }
 
-    /// Looked at after each window's worth of calls: in between, whose turn it is decides.
+    /// Compares after each window's worth of calls: within a window the order of the tenants decides.
     fn astray(&self) -> f64 {
         let waves = &self.scenario.waves;
         let mut had: HashMap<&str, f64> = HashMap::new();
@@ -114,7 +112,7 @@ impl Passed<'_> {
         worst
     }
 
-    /// The highest of what `part` makes of each tenant's end; no number where a tenant has none.
+    /// Returns the highest value of `part` over the tenants' ends; NaN if a tenant has none.
     fn worst(&self, part: impl Fn(&Wave, Duration) -> f64) -> f64 {
         let mut ends: HashMap<&str, Duration> = HashMap::new();
         for arrival in self.arrivals {
@@ -135,11 +133,11 @@ fn shares(waves: &[Wave]) -> u64 {
     waves.iter().map(|wave| wave.share).sum::<u64>().max(1)
 }
 
-/// Where each tenant has a limit of its own, the worst of them. Of a limit that changes, the highest counts.
+/// Returns the worst tenant if each has its own limit. For a limit that changes, the highest value counts.
 fn peak(audit: &Audit, scenario: &Scenario) -> f64 {
     let most = match scenario.limit.whose {
-        Whose::Everyone => audit.most_in_any_window(WINDOW),
-        Whose::EachTenant => {
+        LimitScope::Everyone => audit.most_in_any_window(WINDOW),
+        LimitScope::EachTenant => {
             let each = scenario
                 .waves
                 .iter()
@@ -150,12 +148,12 @@ fn peak(audit: &Audit, scenario: &Scenario) -> f64 {
     approx(most) / approx(scenario.limit.quantity)
 }
 
-/// What all limits here are counted over.
+/// Window of all limits here.
 const WINDOW: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
-    use super::super::scenario::Pace;
+    use super::super::scenario::TimeScale;
     use super::*;
 
     fn call(millis: u64, tenant: &str, number: u64) -> Arrival {
@@ -167,13 +165,13 @@ mod tests {
     }
 
     fn scenario(name: &str) -> Scenario {
-        let mut all = Scenario::all(Pace::scaled(1)).into_iter();
+        let mut all = Scenario::all(TimeScale::scaled(1)).into_iter();
         all.find(|scenario| scenario.name == name).expect("known")
     }
 
     // Sixty calls at thirty a second, of which A has 30, B 20 and C 10: exactly their shares.
     #[test]
-    fn who_keeps_to_the_weights_is_not_astray() {
+    fn a_run_that_keeps_the_weights_has_no_deviation() {
         let mut calls = Vec::new();
         for round in 0..10 {
             for (place, tenant) in (0_u64..).zip(["A", "B", "A", "C", "A", "B"]) {
@@ -182,33 +180,33 @@ mod tests {
             }
         }
         let weights = scenario(super::super::scenario::WEIGHTS);
-        let judged = Judged::by(&Audit::of(calls), &weights, Nanos::ZERO);
+        let judged = Judged::from_audit(&Audit::from_arrivals(calls), &weights, Nanos::ZERO);
         assert!(judged.astray < 0.1, "{judged:?}");
         assert!((judged.jain - 1.0).abs() < 1e-9, "{judged:?}");
     }
 
     // First come, first served: all of the first 150 calls are A's.
     #[test]
-    fn one_who_has_everything_is_as_unfair_as_it_gets() {
+    fn a_tenant_with_all_calls_has_the_lowest_fairness() {
         let calls = (0..150)
             .map(|number| call(number * 33, "A", number))
             .collect();
         let asymmetric = scenario(super::super::scenario::ASYMMETRIC);
-        let judged = Judged::by(&Audit::of(calls), &asymmetric, Nanos::ZERO);
+        let judged = Judged::from_audit(&Audit::from_arrivals(calls), &asymmetric, Nanos::ZERO);
         assert!((judged.jain - 1.0 / 3.0).abs() < 1e-9, "{judged:?}");
         assert!(judged.finish.is_nan(), "B and C never finished: {judged:?}");
     }
 
-    // Eleven calls of B in one second where ten are allowed; one of its jobs passed twice, and all but
-    // twenty-one of fifteen thousand never came.
+    // Eleven calls of B in one second where ten are allowed; one of its jobs succeeded twice, and all but
+    // twenty-one of fifteen thousand are missing.
     #[test]
-    fn a_window_a_loss_and_a_double_are_seen() {
+    fn an_exceeded_window_a_loss_and_a_repeat_are_counted() {
         let mut calls: Vec<_> = (0..11)
             .map(|number| call(number * 90, "B", number))
             .collect();
         calls.extend((0..11).map(|number| call(1_100 + number * 100, "A", number % 10)));
         let headline = scenario(super::super::scenario::HEADLINE);
-        let judged = Judged::by(&Audit::of(calls), &headline, Nanos::ZERO);
+        let judged = Judged::from_audit(&Audit::from_arrivals(calls), &headline, Nanos::ZERO);
         let seen = (judged.peak, judged.doubled, judged.lost);
         assert_eq!(seen, (1.1, 1.0, 15_000.0 - 21.0));
     }

@@ -1,8 +1,7 @@
-//! Other work on the host while a contender is at its own.
+//! Other load on the host during a run.
 //!
-//! Threads that only compute, one for each core, at no lower priority than the contender: whatever a
-//! contender wants to do at an instant, it finds the cores taken. Nothing else is done to it; memory and disk
-//! stay its own.
+//! Threads that only compute, one for each core, at the contender's priority: it finds the cores busy at any
+//! instant. Memory and disk are not loaded.
 
 use std::hint::black_box;
 use std::io;
@@ -12,23 +11,23 @@ use std::thread::available_parallelism;
 
 use crate::tasks;
 
-/// The work, until this is dropped.
+/// The load, until this is dropped.
 pub(super) struct Load {
     over: Arc<AtomicBool>,
 }
 
 impl Load {
-    /// A thread for each core.
+    /// Starts a thread for each core.
     ///
     /// # Errors
-    /// If the system gives no thread, or does not tell how many cores there are.
+    /// If the system cannot start a thread, or does not report the number of cores.
     pub(super) fn on_every_core() -> io::Result<Self> {
         let load = Self {
             over: Arc::new(AtomicBool::new(false)),
         };
         for _ in 0..available_parallelism()?.get() {
             let over = Arc::clone(&load.over);
-            tasks::beside("load", move || compute(&over))?;
+            tasks::spawn_thread("load", move || compute(&over))?;
         }
         Ok(load)
     }
@@ -49,5 +48,5 @@ fn compute(over: &AtomicBool) {
     }
 }
 
-/// Microseconds of work between two looks at whether it is over.
+/// Microseconds of work between two checks for the end.
 const A_FEW: u32 = 1_024;

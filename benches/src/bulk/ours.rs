@@ -1,6 +1,6 @@
-//! Ours: the engine on an embedded store, by each of its schedulers.
+//! Ours: the engine on an embedded store, with each of its schedulers.
 //!
-//! Each run has a directory, a client and a runtime of its own on a thread of its own, as a program would.
+//! Each run has its own directory, client and runtime on its own thread, as a program would.
 
 use std::io;
 use std::sync::Arc;
@@ -9,17 +9,19 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 use outflow::{Api, Outflow, Rules, SystemClock};
-use outflow_bulk::{WorkerSettings, Engine, HttpCall, JobSpec, SchedulerKind, EngineSettings, JobSubmission};
+use outflow_bulk::{
+    Engine, EngineSettings, HttpCall, JobSpec, JobSubmission, SchedulerKind, WorkerSettings,
+};
 use outflow_core::{CongestionRule, HealthConfig, HealthSettings, Rate, Weight};
-use outflow_store::{ActionSpec, EmbeddedStore, Name, BatchPosition, StoreControl, TenantRule};
+use outflow_store::{ActionSpec, BatchPosition, EmbeddedStore, Name, StoreControl, TenantRule};
 use tokio::time::sleep;
 
-use super::contender::{Contender, Run, TENANT, Told};
-use super::scenario::{HEADLINE, Limit, Scenario, THOUSAND, Wave, Whose};
+use super::contender::{Contender, Run, SelfReport, TENANT};
+use super::scenario::{HEADLINE, Limit, LimitScope, Scenario, THOUSAND, Wave};
 use crate::clock;
 use crate::tasks::{self, Flavour};
 
-/// Ours by one scheduler.
+/// Ours with one scheduler.
 pub(super) struct Ours {
     name: &'static str,
     scheduler: SchedulerKind,
@@ -27,7 +29,7 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    /// By each of its schedulers, the usual one first.
+    /// Returns one contender for each scheduler, the default first.
     pub(super) fn all() -> [Self; 4] {
         let two_minutes = Duration::from_mins(2);
         let of = |name, scheduler, longest| Self {
@@ -48,7 +50,7 @@ impl Ours {
     }
 
     fn settings(&self, scenario: &Scenario) -> io::Result<EngineSettings> {
-        let each = (scenario.limit.whose == Whose::EachTenant).then_some(scenario.limit);
+        let each = (scenario.limit.whose == LimitScope::EachTenant).then_some(scenario.limit);
         let rule = |wave: &Wave| -> io::Result<TenantRule> {
             let cap = wave.cap.map(Rate::per_second).transpose();
             let weight = u32::try_from(wave.weight).map_err(io::Error::other)?;
@@ -58,14 +60,14 @@ impl Ours {
                 ..TenantRule::default()
             })
         };
-        let told = scenario
+        let waves = scenario
             .waves
             .iter()
             .filter(|wave| wave.weight > 1 || wave.cap.is_some());
-        let tenants = told.map(|wave| Ok((name(&wave.tenant)?, rule(wave)?)));
+        let tenants = waves.map(|wave| Ok((name(&wave.tenant)?, rule(wave)?)));
         Ok(EngineSettings {
             scheduler: self.scheduler,
-            workers: CREW,
+            workers: WORKERS,
             global_rate: scenario.calls_per_second(),
             congestion: CongestionRule::new(Duration::from_secs(1), self.longest)
                 .map_err(io::Error::other)?,
@@ -91,9 +93,9 @@ impl Contender for Ours {
     fn begin(&self, scenario: &Scenario, url: &str) -> io::Result<Box<dyn Run>> {
         let (settings, scenario, url) =
             (self.settings(scenario)?, scenario.clone(), url.to_owned());
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let (ready, begun) = channel();
-        tasks::beside("ours", move || {
+        tasks::spawn_thread("ours", move || {
             let runtime = Flavour::Current.runtime();
             let ran = runtime.and_then(|runtime| {
                 runtime.block_on(async {
@@ -102,17 +104,17 @@ impl Contender for Ours {
                     run(&engine.1, &scenario).await
                 })
             });
-            let _heard = tell.send(ran);
+            let _sent = sender.send(ran);
         })?;
         let _failed_then = begun.recv();
-        Ok(Box::new(Running(told)))
+        Ok(Box::new(Running(receiver)))
     }
 }
 
-struct Running(Receiver<io::Result<Told>>);
+struct Running(Receiver<io::Result<SelfReport>>);
 
 impl Run for Running {
-    fn finish(self: Box<Self>) -> io::Result<Told> {
+    fn finish(self: Box<Self>) -> io::Result<SelfReport> {
         self.0.recv().map_err(io::Error::other)?
     }
 }
@@ -122,25 +124,25 @@ type Ran = (tempfile::TempDir, Engine<EmbeddedStore>);
 async fn engine(scenario: &Scenario, url: &str, settings: EngineSettings) -> io::Result<Ran> {
     let mut api = Api::new("api", url.parse().map_err(io::Error::other)?);
     api.rules = match scenario.limit.whose {
-        Whose::Everyone => Rules::with_limit(rate(scenario.limit)?),
-        Whose::EachTenant => Rules::unlimited(),
+        LimitScope::Everyone => Rules::with_limit(rate(scenario.limit)?),
+        LimitScope::EachTenant => Rules::unlimited(),
     };
-    let crowd = HealthSettings {
+    let health = HealthSettings {
         concurrency: 1_000,
         ..HealthSettings::default()
     };
-    api.rules.health = HealthConfig::new(crowd).map_err(io::Error::other)?;
+    api.rules.health = HealthConfig::new(health).map_err(io::Error::other)?;
     let client = Outflow::init([api]).map_err(io::Error::other)?;
     let dir = tempfile::tempdir()?;
     let clock = Arc::new(SystemClock::new());
     let (store, writer) = EmbeddedStore::open(dir.path(), clock).map_err(io::Error::other)?;
-    tasks::beside("writer", move || writer.run())?;
+    tasks::spawn_thread("writer", move || writer.run())?;
     let engine = Engine::builder(client, Arc::new(store)).settings(settings);
     Ok((dir, engine.start().await.map_err(io::Error::other)?))
 }
 
 /// Submits each wave at its time, and waits for the end of all.
-async fn run(engine: &Engine<EmbeddedStore>, scenario: &Scenario) -> io::Result<Told> {
+async fn run(engine: &Engine<EmbeddedStore>, scenario: &Scenario) -> io::Result<SelfReport> {
     let begun = clock::since_begin();
     let mut waves: Vec<_> = scenario.waves.iter().collect();
     waves.sort_by_key(|wave| wave.at);
@@ -149,42 +151,46 @@ async fn run(engine: &Engine<EmbeddedStore>, scenario: &Scenario) -> io::Result<
         sleep((begun + at).saturating_sub(clock::since_begin())).await;
         submit(engine, together).await?;
     }
-    hand_in(engine, BatchPosition::Last, Vec::new()).await?;
+    submit_interleaved(engine, BatchPosition::Last, Vec::new()).await?;
     let report = engine.wait_finished(&name(ACTION)?).await;
     let report = report.map_err(io::Error::other)?;
-    let report = report.ok_or_else(|| io::Error::other("the action is gone"))?;
+    let report = report.ok_or_else(|| io::Error::other("the action is unknown"))?;
     engine.store().audit().await.map_err(io::Error::other)?;
-    Ok(Told {
+    Ok(SelfReport {
         makespan: clock::since_begin().saturating_sub(begun),
         throttles: report.tally.throttles,
     })
 }
 
-/// Hands in what begins together, some of each at a time, so that nobody waits for all of another's.
+/// Submits waves that start together in turns, so that no tenant waits for all jobs of another.
 async fn submit(engine: &Engine<EmbeddedStore>, waves: &[&Wave]) -> io::Result<()> {
-    let each = (AT_ONCE / u64::try_from(waves.len()).unwrap_or(u64::MAX)).max(1);
+    let each = (BATCH / u64::try_from(waves.len()).unwrap_or(u64::MAX)).max(1);
     let most = waves.iter().map(|wave| wave.jobs).max().unwrap_or(0);
     for part in 0..most.div_ceil(each) {
         let mut orders = Vec::new();
         for wave in waves {
             let numbers = part * each..wave.jobs.min((part + 1) * each);
             for number in numbers {
-                orders.push(order(wave, number)?);
+                orders.push(job(wave, number)?);
             }
         }
-        hand_in(engine, BatchPosition::More, orders).await?;
+        submit_interleaved(engine, BatchPosition::More, orders).await?;
     }
     Ok(())
 }
 
-fn order(wave: &Wave, number: u64) -> io::Result<JobSpec> {
+fn job(wave: &Wave, number: u64) -> io::Result<JobSpec> {
     let mut call = HttpCall::new("api", Method::GET, &format!("/{}/{number}", wave.tenant));
     let value = HeaderValue::from_str(&wave.tenant).map_err(io::Error::other)?;
     call.headers.insert(HeaderName::from_static(TENANT), value);
     Ok(JobSpec::call(name(&wave.tenant)?, call))
 }
 
-async fn hand_in(engine: &Engine<EmbeddedStore>, rest: BatchPosition, orders: Vec<JobSpec>) -> io::Result<()> {
+async fn submit_interleaved(
+    engine: &Engine<EmbeddedStore>,
+    rest: BatchPosition,
+    orders: Vec<JobSpec>,
+) -> io::Result<()> {
     let action = ActionSpec {
         timeout: Duration::from_hours(24),
         ..ActionSpec::new(name(ACTION)?)
@@ -207,14 +213,14 @@ fn name(text: &str) -> io::Result<Name> {
 }
 
 /// Jobs in one submission.
-const AT_ONCE: u64 = 1_000;
+const BATCH: u64 = 1_000;
 
-/// All jobs of a run.
+/// Action of all jobs of a run.
 const ACTION: &str = "run";
 
-/// As many as the fastest scenario has under way, and no scaling: it is not what is measured.
-const CREW: WorkerSettings = WorkerSettings {
-    least: 256,
-    most: 256,
+/// Enough for the fastest scenario; autoscaling is not measured here.
+const WORKERS: WorkerSettings = WorkerSettings {
+    min: 256,
+    max: 256,
     depth: 1_000,
 };

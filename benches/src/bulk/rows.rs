@@ -1,23 +1,23 @@
 //! The rows of the table.
 //!
-//! Of several rounds the median is told, but of what must not happen at all the worst: a refusal in one round
-//! of three is a refusal.
+//! Times are medians over the rounds. Values that must always hold show the worst round: a throttle in one
+//! round of three is a throttle.
 
 use std::fmt;
 
 use super::judge::Judged;
 use super::scenario::{
-    ASYMMETRIC, CAPPED, COME_AND_GO, HALVED, HEADLINE, MAKESPAN_LOADED, MANY, Pace, SILENT,
-    THOUSAND, WEIGHTS,
+    ASYMMETRIC, CAPPED, COME_AND_GO, HALVED, HEADLINE, MAKESPAN_LOADED, MANY, SILENT, THOUSAND,
+    TimeScale, WEIGHTS,
 };
 use crate::figure::{Figure, Goal};
 use crate::measure::approx;
 
-/// How one contender did in one scenario.
-pub(super) struct Verdict {
+/// Result of one contender in one scenario.
+pub(super) struct RunResult {
     pub(super) name: &'static str,
     pub(super) scenario: &'static str,
-    /// In seconds, and against the ideal.
+    /// Duration in seconds, and as a ratio to the ideal.
     pub(super) makespan: f64,
     pub(super) over_ideal: f64,
     pub(super) throttles: u64,
@@ -25,8 +25,8 @@ pub(super) struct Verdict {
     pub(super) judged: Judged,
 }
 
-impl fmt::Display for Verdict {
-    /// As it is told when the run ends, to whoever waits half an hour for the table.
+impl fmt::Display for RunResult {
+    /// Progress line of a run: the table comes only after half an hour.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, scenario, .. } = self;
         let (makespan, over_ideal) = (self.makespan, self.over_ideal);
@@ -37,52 +37,56 @@ impl fmt::Display for Verdict {
     }
 }
 
-impl Verdict {
+impl RunResult {
     fn throttles_per_job(&self) -> f64 {
         approx(self.throttles) / approx(self.jobs)
     }
 }
 
-/// Every run, and who could not have one.
+/// Every run, and the contenders that could not run.
 #[derive(Default)]
 pub(super) struct Runs {
-    verdicts: Vec<Verdict>,
+    verdicts: Vec<RunResult>,
     pub(super) missing: Vec<&'static str>,
 }
 
 impl Runs {
-    pub(super) fn add(&mut self, verdict: Verdict) {
-        self.verdicts.push(verdict);
+    pub(super) fn add(&mut self, run_result: RunResult) {
+        self.verdicts.push(run_result);
     }
 
-    /// A part of each contender's runs of a scenario, round by round, by their names.
-    fn of(&self, scenario: &str, part: fn(&Verdict) -> f64) -> Vec<(&'static str, Vec<f64>)> {
+    /// Returns one value of each contender's runs of a scenario, round by round.
+    fn values_of(
+        &self,
+        scenario: &str,
+        part: fn(&RunResult) -> f64,
+    ) -> Vec<(&'static str, Vec<f64>)> {
         let mut all: Vec<(_, Vec<f64>)> = Vec::new();
-        for verdict in self.verdicts.iter().filter(|v| v.scenario == scenario) {
-            let value = part(verdict);
-            match all.iter_mut().find(|(name, _)| *name == verdict.name) {
+        for run_result in self.verdicts.iter().filter(|v| v.scenario == scenario) {
+            let value = part(run_result);
+            match all.iter_mut().find(|(name, _)| *name == run_result.name) {
                 Some((_, rounds)) => rounds.push(value),
-                None => all.push((verdict.name, vec![value])),
+                None => all.push((run_result.name, vec![value])),
             }
         }
         all
     }
 }
 
-/// What every contender came to, beside what ours has to reach.
-pub(super) fn told(runs: &Runs, pace: Pace) -> Vec<Figure> {
-    let makespan = if pace.rate < FAST { 1.006 } else { 1.005 };
-    let first: Promise = (HEADLINE, "makespan", Goal::Own(makespan), |v| v.over_ideal);
+/// Returns the results of all contenders, with our goals.
+pub(super) fn figures(runs: &Runs, scale: TimeScale) -> Vec<Figure> {
+    let makespan = if scale.rate < FAST { 1.006 } else { 1.005 };
+    let first: FigureGoal = (HEADLINE, "makespan", Goal::Own(makespan), |v| v.over_ideal);
     let mut figures = Vec::new();
-    for (scenario, name, goal, part) in std::iter::once(first).chain(PROMISES) {
-        let all = runs.of(scenario, part);
-        let rows = beside(name, goal, &all);
-        if !is_law(goal) {
+    for (scenario, name, goal, part) in std::iter::once(first).chain(GOALS) {
+        let all = runs.values_of(scenario, part);
+        let rows = with_peers(name, goal, &all);
+        if !must_always_hold(goal) {
             figures.extend(rows);
             continue;
         }
         let worst: Vec<_> = all.iter().map(|(who, v)| (*who, vec![worst(v)])).collect();
-        let worst = beside(name, goal, &worst).into_iter().zip(rows);
+        let worst = with_peers(name, goal, &worst).into_iter().zip(rows);
         figures.extend(worst.map(|(worst, Figure { spread, .. })| Figure { spread, ..worst }));
     }
     let missing = runs.missing.iter();
@@ -92,37 +96,37 @@ pub(super) fn told(runs: &Runs, pace: Pace) -> Vec<Figure> {
     figures
 }
 
-fn beside(name: &str, goal: Goal, all: &[(&'static str, Vec<f64>)]) -> Vec<Figure> {
+fn with_peers(name: &str, goal: Goal, all: &[(&'static str, Vec<f64>)]) -> Vec<Figure> {
     let (ours, peers): (Vec<_>, Vec<_>) = all.iter().partition(|(who, _)| *who == OURS);
     let ours: Vec<f64> = ours.iter().flat_map(|(_, rounds)| rounds.clone()).collect();
     let peers: Vec<_> = peers.iter().map(|(who, v)| (*who, &v[..])).collect();
-    Figure::beside(name, goal, &ours, &peers)
+    Figure::with_peers(name, goal, &ours, &peers)
 }
 
-/// Nothing refused, no window passed, nobody astray: what has to hold in every round. Times have goals above
-/// one, because they are shares of the ideal or longer than a second.
-fn is_law(goal: Goal) -> bool {
+/// Returns true for values that must hold in every round, such as throttles. Times have goals above one, as
+/// ratios to the ideal or in seconds.
+fn must_always_hold(goal: Goal) -> bool {
     matches!(goal, Goal::Own(most) if most <= 1.0)
 }
 
-/// No number is the worst of all.
+/// Returns the worst round; NaN is worse than any value.
 fn worst(rounds: &[f64]) -> f64 {
     let worse = |worst: f64, one: &f64| if one.is_nan() { *one } else { worst.max(*one) };
     rounds.iter().fold(f64::MIN, worse)
 }
 
-/// From this multiple of the rates on it is the promise about a thousand a second that holds.
+/// From this multiple of the rates on, the goal for a thousand calls a second applies.
 const FAST: u64 = 100;
 
-/// A scenario, a figure's name, its goal, and which part of a run it is.
-type Promise = (&'static str, &'static str, Goal, fn(&Verdict) -> f64);
+/// A scenario, a figure's name, its goal, and its value of a run.
+type FigureGoal = (&'static str, &'static str, Goal, fn(&RunResult) -> f64);
 
-const PROMISES: [Promise; 31] = [
+const GOALS: [FigureGoal; 31] = [
     (
         HEADLINE,
         "throttles_per_job",
         NONE,
-        Verdict::throttles_per_job,
+        RunResult::throttles_per_job,
     ),
     (HEADLINE, "refused", NONE, |v| v.judged.refused),
     (HEADLINE, "peak_window", ONE, |v| v.judged.peak),
@@ -136,7 +140,7 @@ const PROMISES: [Promise; 31] = [
         THOUSAND,
         "thousand_throttles_per_job",
         Goal::Shown,
-        Verdict::throttles_per_job,
+        RunResult::throttles_per_job,
     ),
     (COME_AND_GO, "come_and_go", PERCENT, |v| v.over_ideal),
     (COME_AND_GO, "come_and_go_late_s", ONE, |v| v.judged.late),
@@ -182,15 +186,15 @@ const ONE: Goal = Goal::Own(1.0);
 /// A hundredth over the ideal.
 const PERCENT: Goal = Goal::Own(1.01);
 
-/// What ours is called where it keeps its promises; its other schedulers stand beside it.
+/// Name of the scheduler that has the goals; the others are shown next to it.
 const OURS: &str = "Outflow";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn verdict(makespan: f64, refused: f64) -> Verdict {
-        Verdict {
+    fn run_result(makespan: f64, refused: f64) -> RunResult {
+        RunResult {
             name: OURS,
             scenario: THOUSAND,
             makespan,
@@ -210,14 +214,14 @@ mod tests {
         }
     }
 
-    // The slow round of three does not decide about the time, and the refusal in one of three does.
+    // The slow round of three does not decide the time, and the throttle in one of three does.
     #[test]
-    fn times_are_medians_and_refusals_the_worst_of_all_rounds() {
+    fn times_are_medians_and_throttles_the_worst_of_all_rounds() {
         let mut runs = Runs::default();
         for (makespan, refused) in [(10.0, 0.0), (10.04, 2.0), (12.0, 0.0)] {
-            runs.add(verdict(makespan, refused));
+            runs.add(run_result(makespan, refused));
         }
-        let figures = told(&runs, Pace::scaled(10));
+        let figures = figures(&runs, TimeScale::scaled(10));
         let ours = |name: &str| {
             let figure = figures.iter().find(|figure| figure.name == name);
             figure.map(|figure| (figure.ours, figure.ok))

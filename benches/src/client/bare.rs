@@ -1,4 +1,4 @@
-//! hyper with nothing around it, and with the door around it by hand.
+//! hyper alone, and hyper with `Upstream` called by hand.
 
 use std::net::SocketAddr;
 
@@ -16,26 +16,26 @@ use super::callers::Caller;
 /// The pooled client.
 pub(crate) type Pooled = Client<HttpConnector, Empty<Bytes>>;
 
-/// One for all that stand on it, with small packets sent at once.
+/// Creates the client of all contenders on hyper, with `TCP_NODELAY`.
 pub(crate) fn pooled() -> Pooled {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     Client::builder(TokioExecutor::new()).build(connector)
 }
 
-/// A request for the root of this address; `None` if it is none.
+/// Returns a request for the root of this address; `None` if it is invalid.
 pub(crate) fn request(uri: &Uri) -> Request<Empty<Bytes>> {
     let mut request = Request::new(Empty::new());
     *request.uri_mut() = uri.clone();
     request
 }
 
-/// Where the server's root is.
+/// Returns the root of the server.
 pub(crate) fn root(address: SocketAddr) -> Option<Uri> {
     format!("http://{address}/").parse().ok()
 }
 
-/// Nothing but hyper.
+/// Bare hyper.
 #[derive(Clone)]
 pub(crate) struct Bare {
     client: Pooled,
@@ -60,20 +60,20 @@ impl Caller for Bare {
     }
 }
 
-/// hyper behind the door.
+/// hyper behind `Upstream`.
 #[derive(Clone)]
 pub(crate) struct Governed {
     bare: Bare,
-    door: Upstream,
+    upstream: Upstream,
     target: Target,
 }
 
 impl Governed {
-    pub(crate) fn new(address: SocketAddr, door: Upstream) -> Option<Self> {
-        let target = door.route(&http::Method::GET, "/");
+    pub(crate) fn new(address: SocketAddr, upstream: Upstream) -> Option<Self> {
+        let target = upstream.route(&http::Method::GET, "/");
         Some(Self {
             bare: Bare::new(address)?,
-            door,
+            upstream,
             target,
         })
     }
@@ -81,7 +81,7 @@ impl Governed {
 
 impl Caller for Governed {
     async fn call(&self) -> bool {
-        let Ok(mut permit) = self.door.acquire(self.target).await else {
+        let Ok(mut permit) = self.upstream.acquire(self.target).await else {
             return false;
         };
         permit.sending();

@@ -1,4 +1,4 @@
-//! Who calls: one type for each way to make a governed request.
+//! Contenders: one type for each way to make a governed request.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -12,18 +12,18 @@ use super::bare::{Bare, Governed};
 use super::peers::{Middlewares, Reqwest, Tower};
 use super::{Turn, turn};
 
-/// Makes one call and reads its answer; tells whether all went well.
+/// A way to make one call and read its response; true if both succeeded.
 pub(crate) trait Caller: Clone + 'static {
     fn call(&self) -> impl Future<Output = bool>;
 }
 
-/// One contender, whatever its type.
+/// One contender of any type.
 pub(crate) struct Entrant {
     pub(crate) name: &'static str,
     pub(crate) turn: Box<Run>,
 }
 
-/// Makes so many calls.
+/// A function that makes this many calls.
 type Run = dyn Fn(&Runtime, u32) -> Turn;
 
 impl Entrant {
@@ -36,18 +36,18 @@ impl Entrant {
     }
 }
 
-/// All that could be made, and the names of the others. Called inside of a runtime.
+/// Returns the contenders that could be built, and the names of the others. Must be called inside a runtime.
 pub(crate) fn all(address: SocketAddr) -> (Vec<Entrant>, Vec<&'static str>) {
     let client = api(address).and_then(|api| Outflow::builder().api(api).build().ok());
     let kept = api(address).and_then(|api| Outflow::init([api]).ok());
-    let door = client.as_ref().and_then(|client| client.upstream(NAME));
-    let governed = door.and_then(|door| Governed::new(address, door));
+    let upstream = client.as_ref().and_then(|client| client.upstream(NAME));
+    let governed = upstream.and_then(|upstream| Governed::new(address, upstream));
     let [middlewares, tower, reqwest] = PEERS;
     let made = [
         Entrant::new(BARE, Bare::new(address)),
         Entrant::new(OURS, client.clone()),
-        Entrant::new(OURS_KEPT, kept),
-        Entrant::new(DOOR, governed),
+        Entrant::new(OURS_WITH_METRICS, kept),
+        Entrant::new(UPSTREAM, governed),
         Entrant::new(middlewares, Middlewares::new(address)),
         Entrant::new(tower, Tower::new(address)),
         Entrant::new(reqwest, Reqwest::new(address)),
@@ -59,7 +59,7 @@ pub(crate) fn all(address: SocketAddr) -> (Vec<Entrant>, Vec<&'static str>) {
     (made.collect(), missing)
 }
 
-/// The server as an API with a limit that nobody reaches.
+/// Returns the server as an API with an unreachable limit.
 fn api(address: SocketAddr) -> Option<Api> {
     let settings = HealthSettings {
         concurrency: IN_FLIGHT,
@@ -85,8 +85,8 @@ impl Caller for Outflow {
 
 pub(crate) const BARE: &str = "bare hyper";
 pub(crate) const OURS: &str = "ours";
-pub(crate) const OURS_KEPT: &str = "ours, as init makes it";
-pub(crate) const DOOR: &str = "the door around hyper";
+pub(crate) const OURS_WITH_METRICS: &str = "ours, as init makes it";
+pub(crate) const UPSTREAM: &str = "Upstream around hyper";
 pub(crate) const PEERS: [&str; 3] = [
     "reqwest + middleware + retry + governor",
     "tower-resilience stack over hyper",
@@ -97,5 +97,5 @@ const NAME: &str = "bench";
 /// More than a machine sends in a window.
 pub(crate) const LIMIT: u32 = 10_000;
 pub(crate) const WINDOW: Duration = Duration::from_millis(10);
-/// More than are ever at it.
+/// More than the calls in flight.
 pub(crate) const IN_FLIGHT: u32 = 64;

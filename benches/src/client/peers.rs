@@ -1,4 +1,4 @@
-//! The peers: what their users put together for the same promises.
+//! The peers: combinations that users build for the same features.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use super::bare;
 use super::callers::{Caller, IN_FLIGHT, LIMIT, WINDOW};
 use crate::contenders::governor;
 
-/// reqwest as it comes.
+/// reqwest with its defaults.
 #[derive(Clone)]
 pub(crate) struct Reqwest {
     client: reqwest::Client,
@@ -48,7 +48,7 @@ impl Caller for Reqwest {
     }
 }
 
-/// The same with retries, and a limit that is waited for.
+/// reqwest with retries and a limit that calls wait for.
 #[derive(Clone)]
 pub(crate) struct Middlewares {
     client: ClientWithMiddleware,
@@ -79,7 +79,7 @@ impl Caller for Middlewares {
     }
 }
 
-/// governor as a middleware, which is written by hand in every program that has one.
+/// governor as a middleware; every program with it writes this by hand.
 struct Limited {
     limiter: governor::OnOsClock,
 }

@@ -1,4 +1,4 @@
-//! A server that answers everything with the same, on a thread of its own.
+//! A server with one constant response, on its own thread.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 
 use crate::tasks::{self, Flavour};
 
-/// Starts one that says two bytes, on a free port of the loopback address.
+/// Starts a server that answers with two bytes, on a free port of the loopback address.
 ///
 /// # Errors
 /// If there is no port, or no thread.
@@ -23,7 +23,7 @@ pub(crate) fn start() -> io::Result<SocketAddr> {
     start_saying(|| Response::new(Full::new(Bytes::from_static(b"ok"))))
 }
 
-/// Starts one that says this JSON.
+/// Starts a server that answers with this JSON.
 ///
 /// # Errors
 /// If there is no port, or no thread.
@@ -44,8 +44,8 @@ where
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let runtime = Flavour::Current.runtime()?;
-    tasks::beside("server", move || {
-        // A server that stops leaves its clients with errors, which make the figures void.
+    tasks::spawn_thread("server", move || {
+        // A stopped server makes its clients fail, which voids the figures.
         let _stopped = runtime.block_on(serve(listener, say));
     })?;
     Ok(address)
@@ -62,7 +62,7 @@ where
         tasks::start(async move {
             let service = service_fn(|call| answer(call, say));
             let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-            // A client that goes away is no concern of the server's.
+            // A client that disconnects is not an error of the server.
             let _ended = connection.await;
         });
     }
@@ -72,7 +72,7 @@ async fn answer(
     call: Request<Incoming>,
     say: impl Fn() -> Response<Full<Bytes>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    // What is not read would cost the caller its connection.
+    // An unread body would cost the caller its connection.
     let _read = call.into_body().collect().await;
     Ok(say())
 }

@@ -1,4 +1,4 @@
-//! recloser and failsafe: breakers that keep no clock while closed.
+//! recloser and failsafe: breakers that read no clock while closed.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use failsafe::failure_policy::{self, SuccessRateOverTimeWindow};
 use failsafe::{StateMachine, backoff};
 use recloser::Recloser;
 
-/// failsafe by the share of successes in a window of time, the nearest to an error rate that it has.
+/// failsafe by the share of successes in a window of time, its closest equivalent of an error rate.
 pub(crate) type Failsafe = StateMachine<SuccessRateOverTimeWindow<backoff::Constant>, ()>;
 
-/// recloser over the last 100 calls, opening at half of them. It can only be asked by calling.
+/// Builds recloser over the last 100 calls, opening at half of them. It has no check without a call.
 pub(crate) fn recloser() -> Recloser {
     Recloser::custom()
         .error_rate(0.5)
@@ -20,7 +20,7 @@ pub(crate) fn recloser() -> Recloser {
 }
 
 pub(crate) fn failsafe() -> Failsafe {
-    // It weighs by time, so failing it open lasts about as long as its window.
+    // It counts by time, so opening it takes about as long as its window.
     let window = Duration::from_secs(1);
     let policy =
         failure_policy::success_rate_over_time_window(0.5, 10, window, backoff::constant(HOUR));

@@ -1,15 +1,14 @@
 //! Small prototypes of a shared exact limiter, to choose its design by measurement.
 //!
-//! Each keeps the instants of the last `limit` sends in a ring and refuses while the oldest is still
-//! in the window: unit costs only, no refunds, no reconfiguration. They differ in how threads share
-//! the ring, and in nothing else.
+//! Each keeps the instants of the last `limit` sends in a ring and refuses while the oldest is still in the
+//! window: unit costs only, no refunds, no reconfiguration. They differ only in how threads share the ring.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// An exact limiter of unit costs that threads share.
 pub(crate) trait Design: Sync {
-    /// Takes one unit at `now`, if it may.
+    /// Takes one unit at `now` if the limit allows it.
     fn take(&self, now: u64) -> bool;
 }
 
@@ -62,17 +61,17 @@ impl Design for parking_lot::Mutex<Ring> {
     }
 }
 
-/// What a thread does that finds the flag taken.
+/// Behaviour of a thread that finds the lock taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Spins: all that a crate without an operating system can do.
+    /// Spins, the only option without an operating system.
     Spin,
-    /// Spins a little, then gives its turn to whoever holds the flag.
+    /// Spins a little, then yields to the lock holder.
     Yield,
 }
 
-/// A ring of atomics behind a test-and-set flag, with the instant before which all is refused
-/// published beside it: a refusal is one load.
+/// A ring of atomics behind a test-and-set lock. The earliest allowed instant is published next to it, so a
+/// refusal is one load.
 pub(crate) struct FlagRing {
     refused_before: AtomicU64,
     taken: AtomicBool,
@@ -137,9 +136,9 @@ impl Design for FlagRing {
     }
 }
 
-/// As [`FlagRing`], but what only refusals read has a cache line of its own and is written only when
-/// there is something to refuse; and a thread that finds the flag taken stays away for a while, so
-/// that the holder's core keeps the line.
+/// [`FlagRing`] with two changes. Refusals read a cache line of their own, which is written only when there is
+/// something to refuse. A thread that finds the lock taken backs off for a while, so that the holder's core
+/// keeps the line.
 pub(crate) struct ShyRing {
     refused_before: Apart<AtomicU64>,
     taken: Apart<(AtomicBool, AtomicUsize)>,
@@ -219,9 +218,8 @@ impl Design for ShyRing {
     }
 }
 
-/// A ring of atomics without a lock: whoever replaces the oldest instant has the unit, and anyone
-/// moves the hand on. Instants are kept strictly growing, which is how a slot that was just filled
-/// is told from one that is still old.
+/// A lock-free ring of atomics: the thread that replaces the oldest instant gets the unit, and any thread
+/// advances the hand. Instants grow strictly, which distinguishes a slot that was just filled from an old one.
 pub(crate) struct LockFreeRing {
     hand: AtomicUsize,
     sent: Box<[AtomicU64]>,
@@ -232,7 +230,7 @@ impl LockFreeRing {
     pub(crate) fn new(limit: usize, window: u64) -> Self {
         Self {
             hand: AtomicUsize::new(0),
-            // Long past and strictly growing, like everything that follows.
+            // In the distant past and strictly growing, like all later instants.
             sent: (0..limit)
                 .map(|at| AtomicU64::new(u64::try_from(at).unwrap_or(0)))
                 .collect(),
@@ -281,10 +279,10 @@ impl Design for LockFreeRing {
     }
 }
 
-/// About a microsecond: longer than the few loads and stores under the flag, shorter than a
-/// scheduler's turn.
+/// About a microsecond: longer than the few loads and stores under the lock, shorter than a scheduler's time
+/// slice.
 const SPINS: u32 = 64;
-/// About two microseconds where it was chosen; a pause is as long as the processor likes. Of 0 to 400,
-/// tried on one machine in two runs: with two threads 116 ns per take at 0, 97 at 10, 54 at 100 and
-/// 49 at 400; with eight, the slowest of a thousand took up to 3 µs at 100 and 200 and 7 µs at 400.
+/// About two microseconds where it was chosen; the processor decides the length of a pause. Measured from 0 to
+/// 400 on one machine in two runs. With two threads a take costs 116 ns at 0, 97 at 10, 54 at 100 and 49 at
+/// 400. With eight, the slowest of a thousand took up to 3 µs at 100 and 200, and 7 µs at 400.
 const AWAY: u32 = 100;

@@ -11,7 +11,7 @@ use governor::{Quota, RateLimiter};
 
 /// One limit on the OS clock.
 pub(crate) type OnOsClock = Direct<MonotonicClock>;
-/// One limit on the clock that governor takes if not told otherwise, a reader of the CPU's counter.
+/// One limit on governor's default clock, a reader of the CPU's counter.
 pub(crate) type OnDefaultClock = Direct<DefaultClock>;
 /// A limit per name, on the OS clock.
 pub(crate) type Keyed = RateLimiter<
@@ -23,7 +23,7 @@ pub(crate) type Keyed = RateLimiter<
 
 type Direct<C> = RateLimiter<NotKeyed, InMemoryState, C, NoOpMiddleware<<C as Clock>::Instant>>;
 
-/// `limit` per `window`, of which all may go at once.
+/// Returns a quota of `limit` per `window`, all of which may start at once.
 pub(crate) fn quota(limit: u32, window: Duration) -> Quota {
     let limit = NonZeroU32::new(limit).unwrap_or(NonZeroU32::MIN);
     Quota::with_period(window / limit.get())

@@ -1,36 +1,40 @@
-//! Ours: the health machine behind the lock that a program would put around it, and bare.
+//! Ours: the health machine behind the lock that a program would put around it, and without one.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow::SystemClock;
-use outflow_core::{HealthDecision, Clock as _, Health, HealthConfig, Nanos, Outcome, HealthTicket};
+use outflow_core::{
+    Clock as _, Health, HealthConfig, HealthDecision, HealthTicket, Nanos, Outcome,
+};
 
-/// A machine that is well.
+/// Returns a healthy machine.
 pub(crate) fn well(now: Nanos) -> Health {
     Health::new(HealthConfig::default(), now)
 }
 
-/// A machine that was told to stay away for an hour.
+/// Returns a machine in a cooldown of an hour.
 pub(crate) fn shut_out(now: Nanos) -> Health {
     let mut health = well(now);
-    let ban = Outcome::BANNED.asking_to_wait(Duration::from_hours(1));
+    let ban = Outcome::BANNED.with_retry_after(Duration::from_hours(1));
     if let Some(ticket) = ticket(&mut health, now) {
         let _ = health.record(now, ticket, ban, 0);
     }
     health
 }
 
-/// Leave to go, if there is.
+/// Returns a ticket if the machine allows it.
 #[inline]
 pub(crate) fn ticket(health: &mut Health, now: Nanos) -> Option<HealthTicket> {
     match health.admission(now) {
         HealthDecision::Go(ticket) => Some(ticket),
-        HealthDecision::Cooling { .. } | HealthDecision::Blocked { .. } | HealthDecision::Overdue => None,
+        HealthDecision::Cooling { .. }
+        | HealthDecision::Blocked { .. }
+        | HealthDecision::Overdue => None,
     }
 }
 
-/// Admits and records a success, if it may go.
+/// Takes a ticket and records a success, if the machine allows it.
 #[inline]
 pub(crate) fn cycle(health: &mut Health, sent: Nanos, answered: Nanos) -> bool {
     ticket(health, sent).is_some_and(|ticket| {
@@ -39,7 +43,7 @@ pub(crate) fn cycle(health: &mut Health, sent: Nanos, answered: Nanos) -> bool {
     })
 }
 
-/// What threads share.
+/// A machine that threads share.
 pub(crate) struct SharedHealth {
     pub(crate) clock: SystemClock,
     health: Mutex<Health>,
@@ -54,13 +58,13 @@ impl SharedHealth {
         }
     }
 
-    /// Locks and asks.
+    /// Locks and decides.
     #[inline]
     pub(crate) fn admits(&self, now: Nanos) -> bool {
         self.ticket(now).is_some()
     }
 
-    /// Locks, asks, and locks again to record a success: a request is on its way in between.
+    /// Locks, decides, and locks again to record a success: the request runs in between.
     #[inline]
     pub(crate) fn cycles(&self, clock: impl Fn() -> Nanos) -> bool {
         self.ticket(clock()).is_some_and(|ticket| {

@@ -1,4 +1,4 @@
-//! Ours, handed the OS clock's time as a program would.
+//! Ours, with the OS clock's time as a program would pass it.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
@@ -6,36 +6,39 @@ use std::time::Duration;
 
 use outflow::{LimiterHandle, LimiterRegistry, SystemClock};
 use outflow_core::{
-    Accounting, Clock as _, Cost, Limit, SharedLimiter, MeterSet, ClockPair, Nanos, Rate, Receipt,
+    Accounting, Clock as _, ClockPair, Cost, Limit, MeterSet, Nanos, Rate, Receipt, SharedLimiter,
 };
 
-/// One shared limit and the clock it is asked with.
+/// One shared limit and its clock.
 pub(crate) struct Ours {
     clock: SystemClock,
     limiter: SharedLimiter,
 }
 
 impl Ours {
-    /// An exact sliding limit, on a system whose threads can yield.
+    /// Creates an exact sliding limit, on a system whose threads can yield.
     pub(crate) fn sliding(limit: u32, window: Duration) -> Self {
-        Self::of(sliding(limit, window))
+        Self::new(sliding(limit, window))
     }
 
-    /// A token bucket that saves all of it.
+    /// Creates a token bucket that saves its full quantity.
     pub(crate) fn bucket(limit: u32, window: Duration) -> Self {
-        Self::of(sure(SharedLimiter::bucket(rate(limit, window), u64::from(limit))))
+        Self::new(sure(SharedLimiter::bucket(
+            rate(limit, window),
+            u64::from(limit),
+        )))
     }
 
-    /// Several exact sliding limits under one flag.
+    /// Creates several exact sliding limits under one lock.
     pub(crate) fn all_of(rules: &[(u32, Duration)]) -> Self {
         let rates: Vec<Rate> = rules
             .iter()
             .map(|(limit, window)| rate(*limit, *window))
             .collect();
-        Self::of(sure(SharedLimiter::all_of(&rates)))
+        Self::new(sure(SharedLimiter::with_rates(&rates)))
     }
 
-    fn of(limiter: SharedLimiter) -> Self {
+    fn new(limiter: SharedLimiter) -> Self {
         Self {
             clock: SystemClock::new(),
             limiter: limiter.waiting_with(std::thread::yield_now),
@@ -48,19 +51,19 @@ impl Ours {
         self.take_at(self.clock.now(), cost)
     }
 
-    /// Takes at an instant of one's own choosing.
+    /// Takes at a given instant.
     #[inline]
     pub(crate) fn take_at(&self, now: Nanos, cost: Cost) -> Option<Receipt> {
         self.limiter.take(now, cost).allowed()
     }
 
-    /// Logs a request of that cost as the `nth`, and tells whether it passed.
+    /// Logs the `nth` request with this cost; returns true if it was allowed.
     pub(crate) fn logs(&self, nth: u32, cost: u32) -> bool {
         self.take_at(nth_instant(nth), Cost::new(u64::from(cost)))
             .is_some()
     }
 
-    /// Reads the clock once, takes, and gives back exactly what was taken.
+    /// Reads the clock once, takes, and refunds the receipt.
     #[inline]
     pub(crate) fn take_and_refund(&self) -> bool {
         let now = self.clock.now();
@@ -76,7 +79,7 @@ pub(crate) struct OursTogether {
 }
 
 impl OursTogether {
-    /// Exact sliding limits that count at the moment of sending, as all the peers do.
+    /// Creates exact sliding limits that count at the moment of sending, as all the peers do.
     pub(crate) fn sliding(rules: &[(u32, Duration)]) -> Self {
         let limit = |(limit, window): &(u32, Duration)| {
             Limit::sliding(rate(*limit, *window)).counted(Accounting::Send)
@@ -95,7 +98,7 @@ impl OursTogether {
         set.take(now, Cost::ONE).is_allow()
     }
 
-    /// Logs a request of that cost as the `nth`, and tells whether it passed.
+    /// Logs the `nth` request with this cost; returns true if it was allowed.
     pub(crate) fn logs(&self, nth: u32, cost: u32) -> bool {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         set.take(nth_instant(nth), Cost::new(u64::from(cost)))
@@ -103,7 +106,7 @@ impl OursTogether {
     }
 }
 
-/// Requests a hundred nanoseconds apart: as fast as a program can ask, and no two at once.
+/// Returns instants a hundred nanoseconds apart: as fast as a program can call, and no two at once.
 fn nth_instant(nth: u32) -> Nanos {
     Nanos::from_nanos(u64::from(nth) * 100)
 }
@@ -146,7 +149,7 @@ fn rate(limit: u32, window: Duration) -> Rate {
     sure(Rate::new(u64::from(limit), window))
 }
 
-/// What a benchmark builds is made of constants that are known to be valid.
+/// Unwraps a value that is built from valid constants.
 #[expect(
     clippy::panic,
     reason = "a benchmark with a wrong constant must not run"

@@ -1,5 +1,5 @@
-//! throttle-net: an exact log behind a mutex, composites, keyed buckets and a breaker. It reads the
-//! same OS clock by itself.
+//! throttle-net: an exact log behind a mutex, composites, keyed buckets and a breaker. It reads the OS clock by
+//! itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use throttle_net::{
     Throttle, Trip,
 };
 
-/// What the tables call it.
+/// Name in the tables.
 pub(crate) const LOG: &str = "throttle-net SlidingWindowLog";
 
 /// Its breaker around a limiter that limits nothing.
@@ -19,7 +19,7 @@ pub(crate) fn log(limit: u32, window: Duration) -> SlidingWindowLog {
     SlidingWindowLog::new(limit, window)
 }
 
-/// The exact log on a clock that only moves when told.
+/// Builds the exact log on a manual clock.
 pub(crate) fn log_at(
     limit: u32,
     window: Duration,
@@ -34,7 +34,7 @@ pub(crate) fn bucket(limit: u32, window: Duration) -> Throttle {
     Throttle::per_duration(limit, window)
 }
 
-/// Three exact logs, all or nothing.
+/// Builds three exact logs, all or nothing.
 pub(crate) fn hybrid(rules: &[(u32, Duration)]) -> Hybrid {
     rules
         .iter()
@@ -44,12 +44,12 @@ pub(crate) fn hybrid(rules: &[(u32, Duration)]) -> Hybrid {
         .build()
 }
 
-/// A bucket per name; it has no keyed log.
+/// Builds a bucket per name; it has no keyed log.
 pub(crate) fn keyed(limit: u32, window: Duration) -> PerKey<String> {
     PerKey::per_duration(limit, window)
 }
 
-/// A breaker over the last 100 calls that opens at half of them.
+/// Builds a breaker over the last 100 calls that opens at half of them.
 pub(crate) fn breaker() -> Breaker {
     breaker_around(Unlimited)
 }
@@ -65,7 +65,7 @@ fn breaker_around<L: Limiter>(limiter: L) -> CircuitBreaker<L> {
         .build(limiter)
 }
 
-/// Exact log, breaker and bulkhead, as its users put them together.
+/// Exact log, breaker and bulkhead, as its users combine them.
 pub(crate) struct Stack {
     bulkhead: Bulkhead,
     breaker: CircuitBreaker<SlidingWindowLog>,
@@ -79,7 +79,7 @@ impl Stack {
         }
     }
 
-    /// A call that ends well; false if it was not let through.
+    /// Makes a successful call; returns false if it was refused.
     #[inline]
     pub(crate) fn call(&self) -> bool {
         let Some(_place) = self.bulkhead.try_acquire() else {
@@ -95,7 +95,7 @@ impl Stack {
     }
 }
 
-/// Lets everything pass, so that a breaker is measured alone.
+/// A limiter that allows everything, so that a breaker is measured alone.
 pub(crate) struct Unlimited;
 
 impl Limiter for Unlimited {

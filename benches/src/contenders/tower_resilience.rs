@@ -1,6 +1,5 @@
-//! tower-resilience: its cores are private, so it is measured as its users meet it, as a service
-//! around an inner service that does nothing, polled once. Each call boxes a future; that is part of
-//! its price.
+//! tower-resilience: its cores are private, so it is measured as a service around an empty inner service,
+//! polled once. Each call boxes a future, which is part of its cost.
 
 use std::future::{Future, Ready, ready};
 use std::pin::pin;
@@ -12,25 +11,25 @@ use tower_resilience::bulkhead::BulkheadLayer;
 use tower_resilience::circuitbreaker::{CircuitBreaker, CircuitBreakerLayer, DefaultClassifier};
 use tower_resilience::ratelimiter::{RateLimiter, RateLimiterLayer, WindowType};
 
-/// What the tables call its exact log.
+/// Name of its exact log in the tables.
 pub(crate) const LOG: &str = "tower-resilience log (service)";
-/// What the tables call its breaker.
+/// Name of its breaker in the tables.
 pub(crate) const BREAKER: &str = "tower-resilience (service)";
 
-/// Its exact log around nothing.
+/// Its exact log around an empty service.
 pub(crate) type Log = RateLimiter<Idle>;
 
-/// Its exact log that refuses at once; `None` if it refuses the configuration.
+/// Returns its exact log without waiting; `None` if it rejects the configuration.
 pub(crate) fn log(limit: u32, window: Duration) -> Option<Log> {
     patient_log(limit, window, Duration::ZERO)
 }
 
-/// Its exact log that lets callers wait.
-pub(crate) fn patient_log(limit: u32, window: Duration, patience: Duration) -> Option<Log> {
+/// Returns its exact log that lets callers wait.
+pub(crate) fn patient_log(limit: u32, window: Duration, reaction: Duration) -> Option<Log> {
     let layer = RateLimiterLayer::builder()
         .limit_for_period(usize::try_from(limit).unwrap_or(usize::MAX))
         .refresh_period(window)
-        .timeout_duration(patience)
+        .timeout_duration(reaction)
         .window_type(WindowType::SlidingLog)
         .build();
     layer.ok().map(|layer| layer.layer(Idle { fails: false }))
@@ -47,7 +46,7 @@ pub(crate) fn breaker<S>(inner: S) -> Option<CircuitBreaker<S, DefaultClassifier
     layer.ok().map(|layer| layer.layer_fn(inner))
 }
 
-/// Bulkhead, breaker and exact log around a service that never fails.
+/// Builds bulkhead, breaker and exact log around a service that never fails.
 pub(crate) fn stack(limit: u32, window: Duration, in_flight: u32) -> Option<impl Service<()>> {
     let bulkhead = BulkheadLayer::builder()
         .max_concurrent_calls(usize::try_from(in_flight).unwrap_or(usize::MAX))
@@ -57,7 +56,7 @@ pub(crate) fn stack(limit: u32, window: Duration, in_flight: u32) -> Option<impl
     Some(bulkhead.ok()?.layer(breaker))
 }
 
-/// One call, polled once: true if it passed. Nothing here ever has to wait.
+/// Makes one call, polled once; returns true if it succeeded. No call here has to wait.
 pub(crate) fn call<S: Service<()>>(service: &mut S) -> bool {
     let mut context = Context::from_waker(Waker::noop());
     if !matches!(service.poll_ready(&mut context), Poll::Ready(Ok(()))) {
@@ -67,10 +66,10 @@ pub(crate) fn call<S: Service<()>>(service: &mut S) -> bool {
     matches!(answer.poll(&mut context), Poll::Ready(Ok(_)))
 }
 
-/// A service that answers at once.
+/// A service that responds at once.
 #[derive(Clone, Copy)]
 pub(crate) struct Idle {
-    /// Answers with a failure, to open a breaker.
+    /// True if every call fails, to open a breaker.
     pub(crate) fails: bool,
 }
 
@@ -88,6 +87,6 @@ impl Service<()> for Idle {
     }
 }
 
-/// What a failing service answers.
+/// Error of a failing service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failed;

@@ -1,11 +1,10 @@
-//! `bytes_*`: what one logged request weighs.
+//! `bytes_*`: size of one logged request.
 //!
-//! What the limiter asked of the allocator and still holds after `n` requests, divided by `n`;
-//! nothing has expired. The value itself, which its owner keeps where it likes, is not counted.
+//! The bytes that the limiter allocated and still holds after `n` requests, divided by `n`; no entry has
+//! expired. The limiter value itself is not counted.
 //!
-//! Ours has two logs. The shared limiter keeps a slot for every unit: best for unit costs. The meter
-//! keeps an entry for every request, whatever it costs: that one is meant where requests have weights,
-//! and the shared one is shown beside it.
+//! Ours has two logs. The shared limiter keeps a slot for every unit: best for unit costs. The meter keeps one
+//! entry for every request of any cost, so it suits weighted requests. Both are shown.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::contenders::{throttle_net, tower_resilience};
 use crate::figure::{Figure, Goal};
 use crate::measure::approx;
 
-/// Unit and weighted logs of 100, 10,000 and 1,000,000 requests.
+/// Measures unit and weighted logs of 100, 10,000 and 1,000,000 requests.
 pub(crate) fn figures() -> Vec<Figure> {
     let sizes = [("_100", 100), ("_10k", 10_000), ("", 1_000_000)];
     let unit = sizes
@@ -37,14 +36,14 @@ fn unit(name: &str, n: u32) -> Vec<Figure> {
     if let Some(tower) = &tower {
         peers.push((tower_resilience::LOG, tower));
     }
-    Figure::beside(name, Goal::Own(8.0), &[ours], &peers)
+    Figure::with_peers(name, Goal::Own(8.0), &[ours], &peers)
 }
 
 fn weighted(name: &str, n: u32) -> Vec<Figure> {
     let cost = |at| at % 10 + 1;
     // Just enough for all of them.
     let limit = (0..n).map(cost).sum();
-    Figure::beside(
+    Figure::with_peers(
         name,
         Goal::Own(12.0),
         &[meter(limit, n, cost)],
@@ -58,7 +57,7 @@ fn weighted(name: &str, n: u32) -> Vec<Figure> {
 fn shared(limit: u32, n: u32, cost: impl Fn(u32) -> u32) -> f64 {
     per_request(n, || {
         let ours = Ours::sliding(limit, DAY);
-        (0..n).for_each(|at| assert!(ours.logs(at, cost(at)), "there is room"));
+        (0..n).for_each(|at| assert!(ours.logs(at, cost(at)), "the limit has quota"));
         ours
     })
 }
@@ -66,7 +65,7 @@ fn shared(limit: u32, n: u32, cost: impl Fn(u32) -> u32) -> f64 {
 fn meter(limit: u32, n: u32, cost: impl Fn(u32) -> u32) -> f64 {
     per_request(n, || {
         let ours = OursTogether::sliding(&[(limit, DAY)]);
-        (0..n).for_each(|at| assert!(ours.logs(at, cost(at)), "there is room"));
+        (0..n).for_each(|at| assert!(ours.logs(at, cost(at)), "the limit has quota"));
         ours
     })
 }
@@ -74,7 +73,7 @@ fn meter(limit: u32, n: u32, cost: impl Fn(u32) -> u32) -> f64 {
 fn throttle_log(limit: u32, n: u32, cost: impl Fn(u32) -> u32) -> f64 {
     per_request(n, || {
         let log = throttle_net::log(limit, DAY);
-        (0..n).for_each(|at| assert!(log.try_acquire_with_cost(cost(at)), "there is room"));
+        (0..n).for_each(|at| assert!(log.try_acquire_with_cost(cost(at)), "the limit has quota"));
         log
     })
 }
@@ -83,7 +82,7 @@ fn tower_log(n: u32) -> Option<f64> {
     let (log, bytes) = weigh(|| tower_resilience::log(n, DAY));
     let mut log = log?;
     let ((), more) = weigh(|| {
-        (0..n).for_each(|_| assert!(tower_resilience::call(&mut log), "there is room"));
+        (0..n).for_each(|_| assert!(tower_resilience::call(&mut log), "the limit has quota"));
     });
     Some(approx(bytes + more) / f64::from(n))
 }

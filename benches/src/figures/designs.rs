@@ -1,6 +1,6 @@
-//! `designs`: ways to share an exact limiter between threads, beside governor.
+//! `designs`: ways to share an exact limiter between threads, compared with governor.
 //!
-//! Nothing is promised here: it is the measurement behind the choice made in the core.
+//! These figures have no goal: they are the measurement behind the design of the core.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::contenders::governor;
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan, contest};
 
-/// Allows and refusals of every design with 1, 2 and 8 threads.
+/// Measures allows and refusals of every design with 1, 2 and 8 threads.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let mut figures = Vec::new();
     for threads in [1, 2, 8] {
@@ -29,33 +29,33 @@ fn race(plan: Plan, threads: u64, what: &str, window: Duration) -> Vec<Figure> {
     let nanos = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
     let governor = governor::on_os_clock(governor::quota(100, window));
     while !allows && governor.check().is_ok() {}
-    let crowd = |name, design: Box<dyn Design>| prototype(name, threads, design, allows);
+    let contender = |name, design: Box<dyn Design>| prototype(name, threads, design, allows);
     let series = contest(
         plan,
         vec![
             governors(threads, || governor.check().is_ok() == allows),
-            crowd("std mutex", Box::new(Mutex::new(Ring::new(100, nanos)))),
-            crowd(
+            contender("std mutex", Box::new(Mutex::new(Ring::new(100, nanos)))),
+            contender(
                 "parking_lot mutex",
                 Box::new(parking_lot::Mutex::new(Ring::new(100, nanos))),
             ),
-            crowd(
+            contender(
                 "flag, spins",
                 Box::new(FlagRing::new(100, nanos, Wait::Spin)),
             ),
-            crowd(
+            contender(
                 "flag, spins then yields",
                 Box::new(FlagRing::new(100, nanos, Wait::Yield)),
             ),
-            crowd(
+            contender(
                 "shy flag, spins",
                 Box::new(ShyRing::new(100, nanos, Wait::Spin)),
             ),
-            crowd(
+            contender(
                 "shy flag, spins then yields",
                 Box::new(ShyRing::new(100, nanos, Wait::Yield)),
             ),
-            crowd("lock-free ring", Box::new(LockFreeRing::new(100, nanos))),
+            contender("lock-free ring", Box::new(LockFreeRing::new(100, nanos))),
         ],
     );
     let name = format!("designs_{what}_{threads}t");
@@ -80,7 +80,7 @@ fn governors<'a>(threads: u64, op: impl Fn() -> bool + Sync + 'a) -> Contender<'
     if threads == 1 {
         return Contender::alone(GOVERNOR, op);
     }
-    Contender::crowd(GOVERNOR, threads, op)
+    Contender::on_threads(GOVERNOR, threads, op)
 }
 
 fn prototype(
@@ -95,5 +95,5 @@ fn prototype(
     if threads == 1 {
         return Contender::alone(name, op);
     }
-    Contender::crowd(name, threads, op)
+    Contender::on_threads(name, threads, op)
 }

@@ -1,4 +1,4 @@
-//! `exact_*`, `gcra_*`: one limit, shared or not, beside governor and the exact logs.
+//! `exact_*`, `gcra_*`: one limit, shared or not, compared with governor and the exact logs.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::contenders::{governor, throttle_net, tower_resilience};
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan};
 
-/// All of them.
+/// Measures all of them.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let mut figures = Vec::new();
     for threads in [1, 2, 8] {
-        figures.extend(unit(plan, threads, Answer::Allow));
-        figures.extend(unit(plan, threads, Answer::Deny));
+        figures.extend(unit(plan, threads, Decision::Allow));
+        figures.extend(unit(plan, threads, Decision::Deny));
     }
     figures.extend(refund(plan));
     figures.extend(weighted(plan));
@@ -25,14 +25,14 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     figures
 }
 
-/// Which answer a figure measures.
+/// Decision that a figure measures.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum Decision {
     Allow,
     Deny,
 }
 
-impl Answer {
+impl Decision {
     fn window(self) -> Duration {
         match self {
             Self::Allow => ALLOWING,
@@ -47,8 +47,8 @@ impl Answer {
         }
     }
 
-    /// A contender that gives this answer every time: a refusing one is used up first.
-    fn crowd<'a>(
+    /// Returns a contender that always gives this decision: a refusing one is used up first.
+    fn on_threads<'a>(
         self,
         name: &'static str,
         threads: u64,
@@ -59,12 +59,12 @@ impl Answer {
         if threads == 1 {
             return Contender::alone(name, move || take() == allows);
         }
-        Contender::crowd(name, threads, move || take() == allows)
+        Contender::on_threads(name, threads, move || take() == allows)
     }
 }
 
-fn unit(plan: Plan, threads: u64, answer: Answer) -> Vec<Figure> {
-    let window = answer.window();
+fn unit(plan: Plan, threads: u64, decision: Decision) -> Vec<Figure> {
+    let window = decision.window();
     let ours = Ours::sliding(100, window);
     let governor = governor::on_os_clock(governor::quota(100, window));
     let tsc = governor::on_default_clock(governor::quota(100, window));
@@ -77,36 +77,36 @@ fn unit(plan: Plan, threads: u64, answer: Answer) -> Vec<Figure> {
     let mut peers = vec![
         (
             goal,
-            answer.crowd(GOVERNOR, threads, move || governor.check().is_ok()),
+            decision.on_threads(GOVERNOR, threads, move || governor.check().is_ok()),
         ),
         (
             default_goal,
-            answer.crowd(GOVERNOR_TSC, threads, move || tsc.check().is_ok()),
+            decision.on_threads(GOVERNOR_TSC, threads, move || tsc.check().is_ok()),
         ),
         (
             Goal::Shown,
-            answer.crowd(throttle_net::LOG, threads, move || log.try_acquire()),
+            decision.on_threads(throttle_net::LOG, threads, move || log.try_acquire()),
         ),
     ];
-    let tower = tower_log(window, answer);
-    let name = format!("exact_unit_{}_{threads}t", answer.name());
+    let tower = tower_log(window, decision);
+    let name = format!("exact_unit_{}_{threads}t", decision.name());
     let mut missing = Vec::new();
     match tower {
-        // The service is owned by one caller at a time, so it stands only beside single threads.
+        // One caller owns the service, so it is compared with single threads only.
         _ if threads > 1 => {}
         Some(tower) => peers.push((Goal::Shown, tower)),
         None => missing.push(Figure::missing(&name, tower_resilience::LOG, REFUSED)),
     }
-    let ours = answer.crowd("ours", threads, move || ours.take(Cost::ONE).is_some());
+    let ours = decision.on_threads("ours", threads, move || ours.take(Cost::ONE).is_some());
     let mut figures = versus(plan, &name, ours, peers);
     figures.append(&mut missing);
     figures
 }
 
-fn tower_log(window: Duration, answer: Answer) -> Option<Contender<'static>> {
+fn tower_log(window: Duration, decision: Decision) -> Option<Contender<'static>> {
     let mut service = tower_resilience::log(100, window)?;
-    while answer == Answer::Deny && tower_resilience::call(&mut service) {}
-    let allows = answer == Answer::Allow;
+    while decision == Decision::Deny && tower_resilience::call(&mut service) {}
+    let allows = decision == Decision::Allow;
     let op = move || tower_resilience::call(&mut service) == allows;
     Some(Contender::alone(tower_resilience::LOG, op))
 }
@@ -139,7 +139,8 @@ fn refund(plan: Plan) -> Vec<Figure> {
     )
 }
 
-/// A thousand in a microsecond: 180 requests of the mean cost of 5.5, so that all are allowed.
+/// Measures weighted costs. The limit is a thousand in a microsecond: 180 requests of the mean cost of 5.5, so
+/// that all are allowed.
 fn weighted(plan: Plan) -> Vec<Figure> {
     let ours = Ours::sliding(1_000, ALLOWING);
     let governor = governor::on_os_clock(governor::quota(1_000, ALLOWING));
@@ -172,19 +173,19 @@ fn gcra(plan: Plan, threads: u64) -> Vec<Figure> {
     let ours = Ours::bucket(100, ALLOWING);
     let governor = governor::on_os_clock(governor::quota(100, ALLOWING));
     let bucket = throttle_net::bucket(100, ALLOWING);
-    let allow = Answer::Allow;
+    let allow = Decision::Allow;
     versus(
         plan,
         &format!("gcra_{threads}t"),
-        allow.crowd("ours", threads, move || ours.take(Cost::ONE).is_some()),
+        allow.on_threads("ours", threads, move || ours.take(Cost::ONE).is_some()),
         vec![
             (
                 Goal::Ratio(1.0),
-                allow.crowd(GOVERNOR, threads, move || governor.check().is_ok()),
+                allow.on_threads(GOVERNOR, threads, move || governor.check().is_ok()),
             ),
             (
                 Goal::Shown,
-                allow.crowd("throttle-net Throttle", threads, move || {
+                allow.on_threads("throttle-net Throttle", threads, move || {
                     bucket.try_acquire()
                 }),
             ),
@@ -192,7 +193,7 @@ fn gcra(plan: Plan, threads: u64) -> Vec<Figure> {
     )
 }
 
-/// Costs from 1 to 10, round and round.
+/// Costs from 1 to 10, in a cycle.
 #[derive(Default)]
 struct Costs(u32);
 

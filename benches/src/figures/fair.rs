@@ -1,13 +1,13 @@
-//! `fair_pick`: whose turn it is, and charging the service, among few and many tenants.
+//! `fair_pick`: selects the next tenant and charges it, among few and many tenants.
 //!
-//! No peer keeps such an order; what counts is that a pick grows slowly with the tenants.
+//! No peer keeps such an order; the goal is that a pick grows slowly with the tenants.
 
 use outflow_core::{Cost, FairQueue, Nanos, Priority, Weight};
 
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan, contest};
 
-/// The growth of a pick from 10 to 100,000 tenants with work, and the two picks in nanoseconds.
+/// Measures the growth of a pick from 10 to 100,000 tenants with jobs, and both picks in nanoseconds.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let series = contest(
         plan,

@@ -1,8 +1,8 @@
-//! `growth_n`, `after_idle_us`: what a limit of a million costs over a limit of a hundred.
+//! `growth_n`, `after_idle_us`: cost of a limit of a million compared with a limit of a hundred.
 //!
-//! Here time is counted, not read: one nanosecond per request and a window of `limit` nanoseconds
-//! keep the log exactly full, with one entry leaving for each that comes. The OS clock is read all
-//! the same and its answer thrown away, except where the name says `pure`.
+//! Time is counted here, not read: one nanosecond per request and a window of `limit` nanoseconds keep the log
+//! exactly full. One entry expires for each new one. The OS clock is still read and its value discarded, except
+//! where the name says `pure`.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::contenders::throttle_net;
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan, Series, contest};
 
-/// Growth with the size of the log, and the first request after it all expired.
+/// Measures the growth with the size of the log, and the first request after all entries expired.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let series = contest(
         plan,
@@ -35,13 +35,13 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let pure = ratios(pure_large, pure_small);
     let peers = ratios(peer_large, peer_small);
     let peer: [(&str, &[f64]); 1] = [(throttle_net::LOG, &peers)];
-    let mut figures = Figure::beside("growth_n", Goal::Own(1.2), &growth, &peer);
-    figures.extend(Figure::beside("growth_n_pure", Goal::Shown, &pure, &[]));
+    let mut figures = Figure::with_peers("growth_n", Goal::Own(1.2), &growth, &peer);
+    figures.extend(Figure::with_peers("growth_n_pure", Goal::Shown, &pure, &[]));
     figures.extend(after_idle(plan));
     figures
 }
 
-/// Whether the OS clock is read beside the counted time.
+/// Use of the OS clock in addition to the counted time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
     Clock,
@@ -87,7 +87,7 @@ fn after_idle(plan: Plan) -> Vec<Figure> {
         mine.push(idle_ours());
         theirs.push(idle_peer());
     }
-    Figure::beside(
+    Figure::with_peers(
         "after_idle_us",
         Goal::Own(2.0),
         &mine,
@@ -134,5 +134,5 @@ fn ratios(large: &Series, small: &Series) -> Vec<f64> {
 const SMALL: u32 = 100;
 const LARGE: u32 = 1_000_000;
 const WINDOW: Duration = Duration::from_mins(1);
-/// An hour after the origin: no window looks back past the beginning of time.
+/// An hour after the origin: no window starts before the beginning of time.
 const START: u64 = 3_600_000_000_000;

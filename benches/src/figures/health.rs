@@ -1,12 +1,11 @@
-//! `health_*`: may this go, how did it end, and no.
+//! `health_*`: admit, admit and record, reject.
 //!
-//! Three of ours stand beside each peer. The plain name reads the OS clock and takes the lock. `pure`
-//! takes the lock and is handed the time, as in a program that reads the clock once for its limits
-//! and its health. `pure_bare` has no lock either, as inside the lock that its limits are under
-//! anyway; the goals were set for a machine that is handed the time, and are shown for all three. The
-//! peers read no clock while all is well.
+//! Each peer is compared with three of ours. The plain name reads the OS clock and takes the lock. `pure` takes
+//! the lock and gets the time, as in a program that reads the clock once for its limits and its health.
+//! `pure_bare` has no lock either, as inside the lock of the limits. The goals were set for a machine that gets
+//! the time, and are shown for all three. The peers read no clock while closed.
 //!
-//! recloser and tower-resilience can only be asked by calling: their admit is a whole cycle.
+//! recloser and tower-resilience have no check without a call: their admit is a whole cycle.
 
 use std::hint::black_box;
 
@@ -21,7 +20,7 @@ use crate::contenders::{breakers, throttle_net, tower_resilience};
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan, contest};
 
-/// Admit, admit and record, reject.
+/// Measures admit, admit and record, and reject.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     [Question::Admit, Question::Cycle, Question::Reject]
         .into_iter()
@@ -51,7 +50,7 @@ fn ask(plan: Plan, question: Question) -> Vec<Figure> {
     figures
 }
 
-/// What is asked.
+/// Measured operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Question {
     Admit,
@@ -83,7 +82,7 @@ impl Question {
         }
     }
 
-    /// The best of them first: it is the one to beat.
+    /// Returns the peers, the fastest first: its goal counts.
     fn peers(self) -> Vec<Contender<'static>> {
         let mut peers = vec![self.recloser(), self.failsafe(), self.throttle_net()];
         peers.extend(self.tower());
@@ -128,7 +127,7 @@ impl Question {
                     permit.success();
                     true
                 }
-                // Given back unused, as a request that was never sent.
+                // Refunded unused, as a request that was never sent.
                 Ok(Some(permit)) => {
                     permit.cancel();
                     true
@@ -150,13 +149,13 @@ impl Question {
         Some(Contender::alone(tower_resilience::BREAKER, op))
     }
 
-    /// Whether the answer should be to go.
+    /// Returns true if the decision should be to allow.
     fn expected(self) -> bool {
         self != Self::Reject
     }
 }
 
-/// How ours is asked.
+/// Variant of ours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Clock,
@@ -220,7 +219,7 @@ fn bare(question: Question) -> Contender<'static> {
     }
 }
 
-/// `None` if the call went well, else whether it was made at all.
+/// Returns `None` if the call succeeded, else whether it was made at all.
 fn call(breaker: &Recloser, answer: Result<(), ()>) -> Option<bool> {
     match breaker.call(|| answer) {
         Ok(()) => None,

@@ -1,7 +1,6 @@
 //! `keyed_*`, `handle_*`: a limit per name.
 //!
-//! The names come in an order that no cache foresees, the same for every contender, and all of them
-//! were used once before the race.
+//! The names come in an order that no cache predicts, equal for every contender, and each was used once before.
 
 use std::time::Duration;
 
@@ -11,14 +10,14 @@ use crate::contenders::{governor, throttle_net};
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan};
 
-/// By name among 1,000 and 100,000, and by handle among 100,000.
+/// Measures lookups by name among 1,000 and 100,000, and by handle among 100,000.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let few = names(1_000);
     let many = names(100_000);
     let by_name = |names: &[String]| {
         let ours = OursByName::sliding(LIMIT, WINDOW);
         for name in names {
-            assert!(ours.take(name), "a first use passes");
+            assert!(ours.take(name), "a first use is allowed");
         }
         let mut next = Walk::over(names.to_vec());
         Contender::alone("ours", move || ours.take(next.step()))
@@ -54,8 +53,8 @@ fn peers(names: &[String], goal: Goal) -> Vec<(Goal, Contender<'static>)> {
     let governor = governor::keyed(governor::quota(LIMIT, WINDOW));
     let bucket = throttle_net::keyed(LIMIT, WINDOW);
     for name in names {
-        assert!(governor.check_key(name).is_ok(), "a first use passes");
-        assert!(bucket.try_acquire(name), "a first use passes");
+        assert!(governor.check_key(name).is_ok(), "a first use is allowed");
+        assert!(bucket.try_acquire(name), "a first use is allowed");
     }
     let (mut a, mut b) = (Walk::over(names.to_vec()), Walk::over(names.to_vec()));
     vec![
@@ -72,7 +71,7 @@ fn peers(names: &[String], goal: Goal) -> Vec<(Goal, Contender<'static>)> {
     ]
 }
 
-/// Round and round over a list.
+/// A cycle over a list.
 struct Walk<T> {
     items: Vec<T>,
     at: usize,
@@ -112,7 +111,7 @@ fn names(count: u64) -> Vec<String> {
 }
 
 const LIMIT: u32 = 100;
-/// A name comes again after 1,000 others at the earliest, so that all are allowed.
+/// A name repeats after 1,000 others at the earliest, so that all are allowed.
 const WINDOW: Duration = Duration::from_micros(1);
-/// Any will do; a constant one makes every run visit the names alike.
+/// Any seed works; a constant one makes every run visit the names alike.
 const SEED: u64 = 0x0dd0_5eed;

@@ -8,7 +8,6 @@ use crate::measure::{Contender, Plan, contest};
 
 mod bytes;
 mod designs;
-mod door;
 mod exact;
 mod fair;
 mod growth;
@@ -16,28 +15,29 @@ mod health;
 mod keyed;
 mod multi;
 mod tail;
+mod upstream;
 
-/// Everything that the core promises.
+/// Measures all figures of the core.
 pub(crate) fn core(plan: Plan) -> Vec<Figure> {
-    // The budget runs from here.
+    // The budget starts here.
     clock::since_begin();
     let mut figures = exact::figures(plan);
     figures.extend(multi::figures(plan));
     figures.extend(keyed::figures(plan));
     figures.extend(health::figures(plan));
-    figures.extend(door::figures(plan));
+    figures.extend(upstream::figures(plan));
     figures.extend(tail::figures(plan));
     figures.extend(growth::figures(plan));
     figures.extend(bytes::figures());
     figures.extend(fair::figures(plan));
-    // Promises nothing, so it is not worth a part of the quick minute.
+    // It has no goal, so a quick run skips it.
     if plan.is_thorough() {
         figures.extend(designs::figures(plan));
     }
     figures
 }
 
-/// Ours against each peer, all in the same rounds.
+/// Compares ours with each peer, all in the same rounds.
 fn versus<'a>(
     plan: Plan,
     name: &str,
@@ -57,13 +57,13 @@ fn versus<'a>(
         .collect()
 }
 
-/// Why a peer is missing from a table it belongs to.
+/// Reason for a peer that is missing from its table.
 const REFUSED: &str = "missing: it refused the configuration";
-/// governor on the clock that ours is given.
+/// governor on the clock of ours.
 const GOVERNOR: &str = "governor, OS clock";
-/// governor on the clock it takes if not told otherwise.
+/// governor on its default clock.
 const GOVERNOR_TSC: &str = "governor, its default clock";
-/// 100 in a microsecond is more than a machine asks for: all are allowed.
+/// 100 in a microsecond is more than a machine sends: all are allowed.
 const ALLOWING: Duration = Duration::from_micros(1);
-/// 100 in a day, all taken before the race: none is allowed.
+/// 100 in a day, all taken before the measurement: none is allowed.
 const REFUSING: Duration = Duration::from_hours(24);

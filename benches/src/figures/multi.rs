@@ -1,9 +1,9 @@
 //! `multi3_1t`: three limits at once, all or nothing.
 //!
-//! Ours is the shared limiter, which decides under one flag; `multi3_set_1t` is the meter set, which
-//! also counts arrivals, behind the lock that a program would put around it. All can be shared by
-//! threads. governor has no all-or-nothing: three checks in a row lose what the first
-//! took when the last refuses, and are shown as the price to beat.
+//! Ours is the shared limiter, which decides under one lock. `multi3_set_1t` is the meter set, which also
+//! counts arrivals, behind the lock that a program would put around it. Threads can share all of them. governor
+//! has no all-or-nothing: three checks in a row lose the units of the first when the last refuses, and are
+//! shown as the cost to beat.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::contenders::{governor, throttle_net};
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan};
 
-/// Three exact limits against three governors and a composite of three exact logs.
+/// Measures three exact limits against three governors and a composite of three exact logs.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let shared = Ours::all_of(&RULES);
     let set = OursTogether::sliding(&RULES);
@@ -55,7 +55,7 @@ fn peers(goal: Goal) -> Vec<(Goal, Contender<'static>)> {
     ]
 }
 
-/// The same pace over three windows, faster than a machine asks: all are allowed.
+/// One pace over three windows, faster than a machine sends: all are allowed.
 const RULES: [(u32, Duration); 3] = [
     (100, Duration::from_micros(1)),
     (1_000, Duration::from_micros(10)),

@@ -1,4 +1,4 @@
-//! `p999_saturated_us`: how long the unlucky wait when eight threads want the same limit.
+//! `p999_saturated_us`: the slowest calls when eight threads use one limit.
 
 use std::sync::Barrier;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::contenders::{governor, throttle_net};
 use crate::figure::{Figure, Goal};
 use crate::measure::{Plan, quantile};
 
-/// The 99.9th percentile of one allow, in microseconds.
+/// Measures the 99.9th percentile of one allow, in microseconds.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let ours = Ours::sliding(100, ALLOWING);
     let governor = governor::on_os_clock(governor::quota(100, ALLOWING));
@@ -24,7 +24,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
         logs.push(p999_us(&|| log.try_acquire()));
     }
     let peers: [(&str, &[f64]); 2] = [(GOVERNOR, &governors), (throttle_net::LOG, &logs)];
-    Figure::beside("p999_saturated_us", Goal::Own(5.0), &mine, &peers)
+    Figure::with_peers("p999_saturated_us", Goal::Own(5.0), &mine, &peers)
 }
 
 fn p999_us(op: &(impl Fn() -> bool + Sync)) -> f64 {
@@ -47,7 +47,7 @@ fn p999_us(op: &(impl Fn() -> bool + Sync)) -> f64 {
     quantile(&waits, 0.999)
 }
 
-/// The time from one answer to the next, so that the threads do nothing but ask.
+/// Measures from one decision to the next, so that the threads do nothing else.
 fn waits(op: &impl Fn() -> bool) -> Vec<f64> {
     let mut waits = Vec::with_capacity(OPS);
     let mut last: Instant = clock::read();
@@ -61,5 +61,5 @@ fn waits(op: &impl Fn() -> bool) -> Vec<f64> {
 }
 
 const THREADS: usize = 8;
-/// Some milliseconds per thread: longer than the scheduler's turn, so that turns end under the lock.
+/// Some milliseconds per thread: longer than a time slice of the scheduler, so that slices end under the lock.
 const OPS: usize = 50_000;

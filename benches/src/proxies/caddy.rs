@@ -1,4 +1,4 @@
-//! Caddy, passing calls on. A limit is not among its parts, so it keeps none.
+//! Caddy as a plain proxy. It has no built-in limit.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use super::{free_port, installed};
 
 pub(super) fn start(upstream: SocketAddr) -> io::Result<Proxy> {
     let port = free_port()?;
-    // By default it keeps half as many idle connections to an upstream as callers come here.
+    // By default it pools half the connections that this benchmark needs.
     let text = format!(
         "{{\n  admin off\n  auto_https off\n  persist_config off\n  storage file_system HOME\n}}\n\
          http://127.0.0.1:{port} {{\n  bind 127.0.0.1\n\

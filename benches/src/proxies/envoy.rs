@@ -1,4 +1,4 @@
-//! Envoy, repeating what was refused where a limit is to be kept.
+//! Envoy, with retries of throttled calls in the limited mode.
 
 use std::io;
 use std::net::SocketAddr;

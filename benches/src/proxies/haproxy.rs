@@ -1,4 +1,4 @@
-//! `HAProxy`, passing calls on.
+//! `HAProxy` as a plain proxy.
 
 use std::io;
 use std::net::SocketAddr;

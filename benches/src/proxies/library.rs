@@ -1,4 +1,4 @@
-//! Proxies that come as libraries: programs of our making that lie beside this one.
+//! Proxy libraries, as our own programs that are built next to this one.
 
 use std::io;
 use std::net::SocketAddr;

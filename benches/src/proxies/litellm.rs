@@ -1,4 +1,4 @@
-//! `LiteLLM`, repeating what was refused where a limit is to be kept.
+//! `LiteLLM`, with retries of throttled calls in the limited mode.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -14,7 +14,7 @@ pub(super) fn start(upstream: SocketAddr, job: Job) -> io::Result<Proxy> {
         Job::Pass => 0,
         Job::Spare => 100,
     };
-    // With one upstream a cooldown is an outage of its own making, so it has none.
+    // With a single upstream a cooldown would be an outage, so it is off.
     let text = format!(
         "model_list:
 - model_name: m
@@ -26,19 +26,19 @@ router_settings: {{ num_retries: {retries}, disable_cooldowns: true, timeout: 18
     let key = key();
     let proxy = Proxy::start(port, ("litellm.yaml", &text), |file| {
         let mut command = Command::new(installed("peers-litellm/bin/litellm"));
-        // Otherwise it asks the network for a list of prices before it serves.
+        // Otherwise it downloads a price list before it serves.
         command.env("LITELLM_LOCAL_MODEL_COST_MAP", "True");
-        // Without its lines about calls that went well, where ours writes one for each.
+        // Without log lines for successful calls, where ours writes one for each.
         command.env("LITELLM_LOG", "ERROR");
         command.env("LITELLM_MASTER_KEY", &key);
         command.args(["--host", "127.0.0.1", "--num_workers", "1", "--port"]);
         command.arg(port.to_string()).arg("--config").arg(file);
         command
     })?;
-    Ok(proxy.told("authorization", format!("Bearer {key}")))
+    Ok(proxy.with_header("authorization", format!("Bearer {key}")))
 }
 
-/// It serves nobody without one, so it gets one that lives as long as it does.
+/// Returns a temporary key, which it requires.
 fn key() -> String {
     let part = || RandomState::new().hash_one(0_u8);
     format!("sk-{:016x}{:016x}", part(), part())

@@ -1,4 +1,4 @@
-//! nginx, with its leaky bucket where a limit is to be kept.
+//! nginx, with its leaky bucket in the limited mode.
 
 use std::io;
 use std::net::SocketAddr;

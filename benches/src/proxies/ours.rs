@@ -8,16 +8,16 @@ use std::process::Command;
 use super::free_port;
 use super::process::Proxy;
 
-/// What it is told about the upstream's limits.
+/// Configured limit of the upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Limits {
-    /// One that is counted and never reached.
+    /// A limit that is counted and never reached.
     OutOfReach,
     /// This many a second.
     PerSecond(u32),
 }
 
-/// Ours before this upstream.
+/// Starts ours with this upstream.
 ///
 /// # Errors
 /// If the program was not built, or does not start.
@@ -25,7 +25,7 @@ pub(crate) fn ours(upstream: SocketAddr, limits: Limits) -> io::Result<Proxy> {
     ours_at(&api("up", upstream, limits))
 }
 
-/// Ours with these APIs, of which `up` is called.
+/// Starts ours with these APIs, of which `up` is called.
 ///
 /// # Errors
 /// If the program was not built, or does not start.
@@ -45,16 +45,16 @@ pub(crate) fn ours_at(apis: &str) -> io::Result<Proxy> {
         command.arg("serve").arg("--config").arg(file);
         command
     });
-    proxy.map(|proxy| proxy.named("Outflow").under("/up"))
+    proxy.map(|proxy| proxy.with_name("Outflow").with_prefix("/up"))
 }
 
-/// A thousand APIs of a hundred groups each before one upstream, the called one among them.
+/// Returns a thousand APIs of a hundred groups each with one upstream, the called one among them.
 pub(crate) fn many_apis(upstream: SocketAddr) -> String {
     let mut text = api("up", upstream, Limits::OutOfReach);
     for number in 1..1_000 {
         text.push_str(&api(&format!("api-{number}"), upstream, Limits::OutOfReach));
         for group in 0..100 {
-            // A string takes all.
+            // Writing to a string cannot fail.
             let _written = writeln!(text, "groups.group-{group}.limits = [\"{}/s\"]", group + 1);
         }
     }

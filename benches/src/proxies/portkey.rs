@@ -1,6 +1,6 @@
-//! Portkey's gateway, repeating what was refused where a limit is to be kept.
+//! Portkey's gateway, with retries of throttled calls in the limited mode.
 //!
-//! It has no configuration: every call says in its headers where it goes and what is repeated.
+//! It has no configuration: every call names its target and its retries in headers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use super::{Job, free_port, installed};
 
 pub(super) fn start(upstream: SocketAddr, job: Job) -> io::Result<Proxy> {
     let port = free_port()?;
-    // Five is the most that it does.
+    // Five is its maximum.
     let retry = match job {
         Job::Pass => "",
         Job::Spare => r#","retry":{"attempts":5,"on_status_codes":[429]}"#,
@@ -25,7 +25,7 @@ pub(super) fn start(upstream: SocketAddr, job: Job) -> io::Result<Proxy> {
         command.arg(format!("--port={port}"));
         command
     })?;
-    Ok(proxy.told("x-portkey-config", config))
+    Ok(proxy.with_header("x-portkey-config", config))
 }
 
 const SCRIPT: &str = "peers-portkey/node_modules/@portkey-ai/gateway/build/start-server.js";

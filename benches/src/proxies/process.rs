@@ -1,4 +1,4 @@
-//! A program that serves on a port, and what it takes of the machine.
+//! A program that serves on a port, and its resource usage.
 
 use std::fs;
 use std::io;
@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use crate::clock;
 
-/// A proxy while it runs.
+/// A running proxy.
 pub(crate) struct Proxy {
     pub(crate) name: &'static str,
-    /// Where it takes calls.
+    /// Address of its listener.
     pub(crate) address: SocketAddr,
-    /// What stands before every path.
+    /// Prefix of every path.
     pub(crate) prefix: &'static str,
-    /// What stands in the head of every call.
+    /// Headers of every call.
     pub(crate) headers: Vec<(&'static str, String)>,
-    /// From its start to its first connection.
+    /// Time from its start to its first connection.
     pub(crate) ready_after: Duration,
     child: Child,
     home: PathBuf,
@@ -26,13 +26,13 @@ pub(crate) struct Proxy {
 
 /// Processor time and memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spent {
+pub(crate) struct ResourceUsage {
     pub(crate) processor: Duration,
     pub(crate) resident_mib: f64,
 }
 
 impl Proxy {
-    /// Writes the configuration, starts the program and waits until it takes connections.
+    /// Writes the configuration, starts the program and waits until it accepts connections.
     ///
     /// # Errors
     /// If it is not installed, or ends before it listens, or does not listen in two minutes.
@@ -67,55 +67,55 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// The same, called so in the table.
-    pub(crate) fn named(mut self, name: &'static str) -> Self {
+    /// Sets its name in the table.
+    pub(crate) fn with_name(mut self, name: &'static str) -> Self {
         self.name = name;
         self
     }
 
-    /// The same, with this in the head of every call.
-    pub(crate) fn told(mut self, name: &'static str, value: String) -> Self {
+    /// Adds headers to every call.
+    pub(crate) fn with_header(mut self, name: &'static str, value: String) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// The same, with this before every path.
-    pub(crate) fn under(mut self, prefix: &'static str) -> Self {
+    /// Adds a prefix to every path.
+    pub(crate) fn with_prefix(mut self, prefix: &'static str) -> Self {
         self.prefix = prefix;
         self
     }
 
-    /// The address of a path of its upstream.
+    /// Returns the address of a path of its upstream.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{}{path}", self.address, self.prefix)
     }
 
-    /// What it has taken so far.
+    /// Returns its usage so far.
     ///
     /// # Errors
     /// If it has ended.
-    pub(crate) fn spent(&self) -> io::Result<Spent> {
+    pub(crate) fn usage(&self) -> io::Result<ResourceUsage> {
         let process = Path::new("/proc").join(self.child.id().to_string());
         let status = fs::read_to_string(process.join("status"))?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = resident.and_then(|line| line.split_whitespace().next());
-        Ok(Spent {
+        Ok(ResourceUsage {
             processor: processor_of(&process)?,
             resident_mib: number(kib) / 1024.0,
         })
     }
 
-    /// What it holds of the memory now, in MiB; no number once it has ended.
+    /// Returns its memory in MiB; NaN if it has ended.
     pub(crate) fn resident(&self) -> f64 {
-        self.spent().map_or(f64::NAN, |spent| spent.resident_mib)
+        self.usage().map_or(f64::NAN, |usage| usage.resident_mib)
     }
 
     fn wait_until_ready(&mut self) -> io::Result<()> {
         let begun = clock::read();
         while TcpStream::connect(self.address).is_err() {
-            let late = clock::read().duration_since(begun) > PATIENCE;
+            let late = clock::read().duration_since(begun) > WAIT_LIMIT;
             if late || self.child.try_wait()?.is_some() {
-                return Err(io::Error::other("it does not listen"));
+                return Err(io::Error::other("it does not listen in time"));
             }
             clock::nap();
         }
@@ -125,39 +125,39 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // One that ended by itself needs no killing.
+        // It may have ended by itself.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
         let _removed = fs::remove_dir_all(&self.home);
     }
 }
 
-/// The processor time that a process has had, by its directory in `/proc`.
+/// Returns the processor time of a process, by its directory in `/proc`.
 ///
 /// # Errors
 /// If it has ended.
 pub(crate) fn processor_of(process: &Path) -> io::Result<Duration> {
     let stat = fs::read_to_string(process.join("stat"))?;
-    // The name in brackets may hold blanks; what follows it does not.
+    // The name in parentheses may contain spaces; the following fields do not.
     let fields: Vec<&str> = match stat.rsplit_once(')') {
         Some((_, rest)) => rest.split_whitespace().collect(),
         None => Vec::new(),
     };
     let ticks = |place: usize| number(fields.get(place).copied());
-    let spent = (ticks(UTIME) + ticks(STIME)) / TICKS_PER_SECOND;
-    Ok(Duration::from_secs_f64(spent))
+    let usage = (ticks(UTIME) + ticks(STIME)) / TICKS_PER_SECOND;
+    Ok(Duration::from_secs_f64(usage))
 }
 
 fn number(text: Option<&str>) -> f64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0.0)
 }
 
-/// The 14th and 15th field of `/proc/PID/stat`, counted from behind the name.
+/// The 14th and 15th field of `/proc/PID/stat`, counted after the name.
 const UTIME: usize = 11;
 const STIME: usize = 12;
 
-/// `USER_HZ`, which Linux has kept at this on every machine that we measure on.
+/// `USER_HZ`, which is this on every Linux machine that we measure on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// On a busy machine a gateway in Python reads its own code for half a minute.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// On a busy machine a gateway in Python takes half a minute to load its code.
+const WAIT_LIMIT: Duration = Duration::from_mins(2);

@@ -1,4 +1,4 @@
-//! Traefik, passing calls on behind a limit that is counted and never reached.
+//! Traefik, with a limit that is counted and never reached.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,33 +1,33 @@
-//! Ways to one upstream that take turns under the same load.
+//! Several routes to one upstream that take turns under the same load.
 
 use std::net::SocketAddr;
 
 use super::wrk::{Load, Way};
 use crate::figure::{Figure, Goal};
 use crate::measure::Series;
-use crate::proxies::{Ask, Proxy};
+use crate::proxies::{Proxy, RequestForm};
 
-/// Who is called, and what was seen of each.
+/// The proxies and their measurements.
 pub(super) struct Contest {
     direct: String,
-    ask: Ask,
-    crowd: Load,
+    ask: RequestForm,
+    load: Load,
     /// The first is ours.
     proxies: Vec<Proxy>,
-    /// First that of the direct way, then the proxies' in their order.
+    /// First the direct connection, then the proxies in their order.
     seen: Vec<Seen>,
 }
 
-/// What all of them are put to.
+/// Request and load of all of them.
 #[derive(Clone, Copy)]
-pub(super) struct Course {
+pub(super) struct ContestSetup {
     pub(super) upstream: SocketAddr,
-    pub(super) ask: Ask,
-    /// Under which processor time and rate are taken.
-    pub(super) crowd: Load,
+    pub(super) ask: RequestForm,
+    /// Load under which processor time and rate are measured.
+    pub(super) load: Load,
 }
 
-/// What was seen of one way to the upstream, round by round.
+/// Measurements of one route to the upstream, round by round.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) micros: Vec<f64>,
@@ -38,11 +38,11 @@ pub(super) struct Seen {
 }
 
 impl Contest {
-    pub(super) fn new(course: Course, ours: Proxy, peers: Vec<Proxy>) -> Self {
-        let Course {
+    pub(super) fn new(course: ContestSetup, ours: Proxy, peers: Vec<Proxy>) -> Self {
+        let ContestSetup {
             upstream,
             ask,
-            crowd,
+            load,
         } = course;
         let mut proxies = vec![ours];
         proxies.extend(peers);
@@ -50,69 +50,69 @@ impl Contest {
         Self {
             direct: format!("http://{upstream}{}", ask.path()),
             ask,
-            crowd,
+            load,
             seen: seen.collect(),
             proxies,
         }
     }
 
-    /// A turn for everyone, each round begun by another.
+    /// Gives every route a turn; each round starts with another one.
     pub(super) fn round(&mut self, round: usize) {
         for turn in 0..self.seen.len() {
-            let seat = (round + turn) % self.seen.len();
-            let proxy = seat
+            let index = (round + turn) % self.seen.len();
+            let proxy = index
                 .checked_sub(1)
                 .and_then(|place| self.proxies.get(place));
             let way = match proxy {
                 Some(proxy) => Way::through(proxy, self.ask),
                 None => Way::to(self.direct.clone(), self.ask),
             };
-            let before = proxy.and_then(|proxy| proxy.spent().ok());
-            let crowd = self.crowd.run(&way);
-            let after = proxy.and_then(|proxy| proxy.spent().ok());
-            let alone = Load::of(1).run(&way);
-            let (Some(seen), Some(crowd), Some(alone)) = (self.seen.get_mut(seat), crowd, alone)
+            let before = proxy.and_then(|proxy| proxy.usage().ok());
+            let load = self.load.run(&way);
+            let after = proxy.and_then(|proxy| proxy.usage().ok());
+            let alone = Load::with_connections(1).run(&way);
+            let (Some(seen), Some(load), Some(alone)) = (self.seen.get_mut(index), load, alone)
             else {
                 continue;
             };
             if let (Some(before), Some(after)) = (before, after) {
                 let spent = after.processor.saturating_sub(before.processor);
-                seen.micros.push(spent.as_secs_f64() * 1e6 / crowd.requests);
+                seen.micros.push(spent.as_secs_f64() * 1e6 / load.requests);
             }
-            seen.rate.push(crowd.rate);
-            seen.p99.push(crowd.p99.as_secs_f64() * 1e6);
+            seen.rate.push(load.rate);
+            seen.p99.push(load.p99.as_secs_f64() * 1e6);
             seen.p50_alone.push(alone.p50.as_secs_f64() * 1e6);
-            seen.strays = seen.strays.max(crowd.strays).max(alone.strays);
+            seen.strays = seen.strays.max(load.strays).max(alone.strays);
         }
     }
 
-    /// Ours, while it runs.
+    /// Returns ours, while it runs.
     pub(super) fn first(&self) -> Option<&Proxy> {
         self.proxies.first()
     }
 
-    /// All, ours first.
+    /// Returns all, ours first.
     pub(super) fn proxies(&self) -> &[Proxy] {
         &self.proxies
     }
 
-    /// What each of them holds of the memory now, in MiB.
+    /// Returns the memory of each, in MiB.
     pub(super) fn resident(&self) -> Vec<f64> {
         self.proxies.iter().map(Proxy::resident).collect()
     }
 
-    /// What was seen of ours.
+    /// Returns the measurements of ours.
     pub(super) fn ours(&self) -> &Seen {
         self.seen.get(1).unwrap_or(&NOTHING)
     }
 
-    /// What was seen of this peer.
+    /// Returns the measurements of this peer.
     pub(super) fn peer(&self, name: &str) -> Option<&Seen> {
         self.peers()
             .find_map(|(known, seen)| (known == name).then_some(seen))
     }
 
-    /// A figure of ours against each peer's, with the goal that is set for it.
+    /// Compares ours with each peer, with this goal.
     pub(super) fn against(
         &self,
         figure: &str,
@@ -127,8 +127,8 @@ impl Contest {
             .collect()
     }
 
-    /// A figure made of what was seen of a way and of the direct one; the peers' are shown.
-    pub(super) fn beside(
+    /// Compares a value that depends on a route and on the direct connection; the peers' are shown.
+    pub(super) fn relative_to_direct(
         &self,
         figure: &str,
         goal: Goal,
@@ -140,14 +140,14 @@ impl Contest {
             .map(|(name, seen)| (name, made(seen, direct)))
             .collect();
         let theirs: Vec<_> = theirs.iter().map(|(name, all)| (*name, &all[..])).collect();
-        Figure::beside(figure, goal, &made(self.ours(), direct), &theirs)
+        Figure::with_peers(figure, goal, &made(self.ours(), direct), &theirs)
     }
 
-    /// Processor time of one call, over one turn.
+    /// Returns the processor time of one call, over one turn.
     pub(super) fn micros_of(&self, proxy: &Proxy) -> Option<f64> {
-        let before = proxy.spent().ok()?;
-        let load = self.crowd.run(&Way::through(proxy, self.ask))?;
-        let spent = proxy.spent().ok()?.processor;
+        let before = proxy.usage().ok()?;
+        let load = self.load.run(&Way::through(proxy, self.ask))?;
+        let spent = proxy.usage().ok()?.processor;
         let spent = spent.saturating_sub(before.processor);
         (!spent.is_zero()).then(|| spent.as_secs_f64() * 1e6 / load.requests)
     }
@@ -158,7 +158,7 @@ impl Contest {
     }
 }
 
-/// Values of one contender that nothing went astray in.
+/// Returns the values of a contender without failed calls.
 pub(super) fn named(name: &'static str, nanos: Vec<f64>) -> Series {
     Series {
         name,
@@ -174,7 +174,7 @@ fn series(name: &'static str, seen: &Seen, part: fn(&Seen) -> &[f64]) -> Series 
     }
 }
 
-/// Of a way that had no turn.
+/// Measurements of a route without a turn.
 static NOTHING: Seen = Seen {
     micros: Vec::new(),
     rate: Vec::new(),

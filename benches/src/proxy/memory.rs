@@ -1,22 +1,22 @@
-//! What the proxies hold of the memory. Ours is judged, the others are shown.
+//! Memory of the proxies. Ours has a goal, the others are shown.
 
 use super::contest::Contest;
 use super::wrk::{Load, Way};
 use crate::figure::{Figure, Goal};
-use crate::proxies::{Ask, Proxy};
+use crate::proxies::{Proxy, RequestForm};
 
-/// Right after a thousand connections.
-pub(super) fn crowded(contest: &Contest) -> Vec<Figure> {
+/// Measures right after a thousand connections.
+pub(super) fn after_connections(contest: &Contest) -> Vec<Figure> {
     let after = |proxy: &Proxy| {
-        // One that answers none of them has had the connections all the same.
-        let _seen = Load::of(1_000).run(&Way::through(proxy, Ask::Plain));
+        // A proxy that answers none of the calls still had the connections.
+        let _seen = Load::with_connections(1_000).run(&Way::through(proxy, RequestForm::Plain));
         proxy.resident()
     };
     let resident: Vec<f64> = contest.proxies().iter().map(after).collect();
     rows(contest, ("proxy_rss_1000_mib", Goal::Own(64.0)), &resident)
 }
 
-/// What each of them held, ours first, under this name and for this goal.
+/// Compares the memory of each, ours first, under this name and with this goal.
 pub(super) fn rows(contest: &Contest, figure: (&str, Goal), resident: &[f64]) -> Vec<Figure> {
     let (name, goal) = figure;
     let ours = resident.get(..1).unwrap_or_default();
@@ -24,5 +24,5 @@ pub(super) fn rows(contest: &Contest, figure: (&str, Goal), resident: &[f64]) ->
     let peers: Vec<_> = peers
         .map(|(proxy, mib)| (proxy.name, std::slice::from_ref(mib)))
         .collect();
-    Figure::beside(name, goal, ours, &peers)
+    Figure::with_peers(name, goal, ours, &peers)
 }

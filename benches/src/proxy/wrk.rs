@@ -5,42 +5,42 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::proxies::{Ask, Proxy};
+use crate::proxies::{Proxy, RequestForm};
 
-/// How it is run.
+/// Options of one run.
 #[derive(Clone, Copy)]
 pub(super) struct Load {
     connections: u32,
     seconds: u32,
 }
 
-/// What is called, and how.
+/// Request, and its form.
 pub(super) struct Way {
     url: String,
     headers: Vec<String>,
-    ask: Ask,
+    ask: RequestForm,
 }
 
-/// What it saw.
+/// Measurements of a run.
 pub(super) struct Seen {
     pub(super) requests: f64,
     pub(super) rate: f64,
     pub(super) p50: Duration,
     pub(super) p99: Duration,
-    /// The share of answers that were not good.
+    /// Share of failed responses.
     pub(super) strays: f64,
 }
 
-/// Whether it can be run here.
+/// Returns true if it runs here.
 pub(super) fn is_installed() -> bool {
     let mut command = Command::new("wrk");
     command.arg("--version").stdout(Stdio::null());
-    // Asked for its version it prints it and fails.
+    // With the version flag it prints its version and fails.
     command.stderr(Stdio::null()).status().is_ok()
 }
 
 impl Way {
-    pub(super) fn to(url: String, ask: Ask) -> Self {
+    pub(super) fn to(url: String, ask: RequestForm) -> Self {
         Self {
             url,
             headers: Vec::new(),
@@ -48,7 +48,7 @@ impl Way {
         }
     }
 
-    pub(super) fn through(proxy: &Proxy, ask: Ask) -> Self {
+    pub(super) fn through(proxy: &Proxy, ask: RequestForm) -> Self {
         let headers = proxy.headers.iter();
         Self {
             url: proxy.url(ask.path()),
@@ -59,9 +59,9 @@ impl Way {
         }
     }
 
-    /// What tells the generator to send a body, which no flag of it does.
+    /// Returns the script that sends a body, for which it has no flag.
     fn script(&self) -> Option<PathBuf> {
-        if self.ask == Ask::Plain {
+        if self.ask == RequestForm::Plain {
             return None;
         }
         let file = std::env::temp_dir().join(format!("outflow-bench-{}.lua", std::process::id()));
@@ -78,8 +78,8 @@ impl Way {
 }
 
 impl Load {
-    /// Two seconds of it, or one where a single connection is enough to see.
-    pub(super) const fn of(connections: u32) -> Self {
+    /// Returns a run of two seconds, or of one with a single connection.
+    pub(super) const fn with_connections(connections: u32) -> Self {
         let seconds = if connections == 1 { 1 } else { 2 };
         Self {
             connections,
@@ -87,7 +87,7 @@ impl Load {
         }
     }
 
-    /// The same for so long.
+    /// Sets the duration.
     pub(super) const fn lasting(self, seconds: u32) -> Self {
         Self { seconds, ..self }
     }
@@ -105,7 +105,7 @@ impl Load {
             command.arg("-s").arg(file);
         }
         let output = command.arg(&way.url).output();
-        // What is left of it is in a directory for such things.
+        // The temporary directory removes the rest.
         let _removed = script.map(fs::remove_file);
         read(&String::from_utf8_lossy(&output.ok()?.stdout))
     }

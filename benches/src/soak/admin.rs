@@ -1,4 +1,4 @@
-//! Whoever watches the program: scrapes, looks, and the live stream.
+//! Observers of the program: scrapes, queries, and the live stream.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::time::{sleep, timeout};
 
-use super::seen::Seen;
+use super::call_counts::CallCounts;
 
-/// Reads what dashboards read, again and again, every time on connections of its own.
-pub(super) async fn read(admin: &str, seen: &Seen) {
+/// Reads the pages of dashboards repeatedly, each time on new connections.
+pub(super) async fn read(admin: &str, seen: &CallCounts) {
     loop {
         for path in ["/metrics", "/v1/snapshot", "/v1/apis/up/limits", "/readyz"] {
             if let Err(why) = page(&format!("{admin}{path}")).await {
@@ -25,11 +25,11 @@ pub(super) async fn read(admin: &str, seen: &Seen) {
     }
 }
 
-/// Follows the live stream, and now and then leaves it and comes back.
-pub(super) async fn listen(admin: &str, seen: &Seen) {
+/// Follows the live stream, and reconnects now and then.
+pub(super) async fn listen(admin: &str, seen: &CallCounts) {
     let url = format!("{admin}/v1/events?snapshot_ms=1000");
     loop {
-        // An end that we choose is no surprise; one that the program chooses is.
+        // Only an end that the program chooses is a surprise.
         if let Ok(ended) = timeout(A_WHILE, follow(&url)).await {
             seen.surprise(|| format!("the live stream ended: {ended}"));
             sleep(EVERY).await;
@@ -37,24 +37,24 @@ pub(super) async fn listen(admin: &str, seen: &Seen) {
     }
 }
 
-/// Has the program do something.
-pub(super) async fn tell(admin: &str, path: &str, seen: &Seen) {
+/// Calls an operation of the program.
+pub(super) async fn post(admin: &str, path: &str, seen: &CallCounts) {
     let request = Request::post(format!("{admin}{path}"))
         .header(CONTENT_TYPE, "application/json")
         .body(Full::from("{}"));
-    let told = match request {
+    let posted = match request {
         Ok(request) => answered(request).await,
         Err(error) => Err(error.to_string()),
     };
-    if let Err(why) = told {
+    if let Err(why) = posted {
         seen.surprise(|| format!("{path}: {why}"));
     }
 }
 
-/// A page of the admin API.
+/// Returns a page of the admin API.
 ///
 /// # Errors
-/// If there is no good answer.
+/// If the response is not successful.
 pub(super) async fn page(url: &str) -> Result<Bytes, String> {
     let request = Request::builder().method(Method::GET).uri(url);
     let request = request.body(Full::default());
@@ -93,8 +93,8 @@ fn client() -> Client<HttpConnector, Full<Bytes>> {
     Client::builder(TokioExecutor::new()).build_http()
 }
 
-/// As often as a busy dashboard.
+/// The rate of a busy dashboard.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// As long as somebody keeps a page open.
+/// Time for which a page stays open.
 const A_WHILE: Duration = Duration::from_secs(90);

@@ -1,7 +1,7 @@
-//! Whoever calls: readers, writers, streams, the impatient, the mistaken and those who hang up.
+//! The callers: readers, writers, streams, short timeouts, wrong names and dropped connections.
 
+mod disconnect;
 mod kind;
-mod leaving;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use super::call_counts::CallCounts;
 use super::phases::Phases;
-use super::seen::Seen;
 use crate::clock;
 use crate::tasks;
 use kind::Kind;
@@ -26,23 +26,23 @@ pub(super) struct Callers {
     place: Arc<str>,
     client: Client<HttpConnector, Full<Bytes>>,
     phases: Arc<Phases>,
-    seen: Arc<Seen>,
+    seen: Arc<CallCounts>,
 }
 
-/// What a caller got.
+/// Result of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Got {
-    /// This status, with the beginning of its body, which came whole.
+    /// This status, with the start of its complete body.
     Whole(u16, String),
-    /// This status, and not all of its body.
+    /// This status, and an incomplete body.
     Part(u16),
-    /// No answer.
+    /// No response.
     Nothing(String),
 }
 
 impl Callers {
-    /// Those who call there.
-    pub(super) fn new(place: String, phases: Arc<Phases>, seen: Arc<Seen>) -> Self {
+    /// Returns callers of this address.
+    pub(super) fn new(place: String, phases: Arc<Phases>, seen: Arc<CallCounts>) -> Self {
         Self {
             place: place.into(),
             client: Client::builder(TokioExecutor::new())
@@ -54,15 +54,15 @@ impl Callers {
         }
     }
 
-    /// Calls so often a second, for ever. A moment that was missed stays missed: a machine that was busy
-    /// must not be made busier.
+    /// Makes calls at this rate, for ever. It skips missed calls, so that it does not load a busy machine
+    /// further.
     pub(super) async fn call(&self, rate: u32) {
         let mut ticks = interval(Duration::from_secs(1) / rate.max(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut rng = Rng::with_seed(7);
         for number in 0.. {
             ticks.tick().await;
-            let kind = Kind::drawn(&mut rng);
+            let kind = Kind::pick(&mut rng);
             self.seen.begins();
             tasks::start(self.clone().one(kind, number, rng.fork()));
         }
@@ -71,12 +71,12 @@ impl Callers {
     async fn one(self, kind: Kind, number: u64, mut rng: Rng) {
         let begun = clock::since_begin();
         match kind {
-            Kind::HangUp => match leaving::hang_up(&self.place, &mut rng).await {
+            Kind::HangUp => match disconnect::hang_up(&self.place, &mut rng).await {
                 Ok(()) => self.seen.may_be_governed(),
                 Err(error) => self.seen.surprise(|| format!("{kind:?}: {error}")),
             },
             Kind::Knock => {
-                if let Err(error) = leaving::knock(&self.place).await {
+                if let Err(error) = disconnect::knock(&self.place).await {
                     self.seen.surprise(|| format!("{kind:?}: {error}"));
                 }
             }
@@ -93,11 +93,12 @@ impl Callers {
             self.seen.is_governed();
         }
         let got = timeout(LONGEST, self.answered(request)).await;
-        let got = got.unwrap_or_else(|_| Got::Nothing("no answer for long".to_owned()));
-        if !matches!(got, Got::Whole(200..300, _)) && !kind.is_mistaken() {
+        let got =
+            got.unwrap_or_else(|_| Got::Nothing("no response within the time limit".to_owned()));
+        if !matches!(got, Got::Whole(200..300, _)) && !kind.cannot_succeed() {
             self.seen.fails();
         }
-        if !kind.expects(&got, self.phases.weather_of(begun)) {
+        if !kind.expects(&got, self.phases.condition_during(begun)) {
             self.seen
                 .surprise(|| format!("{kind:?} at {:.1} s: {got:?}", begun.as_secs_f64()));
         }
@@ -119,16 +120,16 @@ impl Callers {
     }
 }
 
-/// As many as are busy on a good day. What an outage opened besides is closed after it, so that a
-/// descriptor that stays is one that leaks.
+/// Enough without faults. Additional connections of an outage are closed after it, so that a descriptor that
+/// stays is a leak.
 const MOST_IDLE: usize = 16;
 
-/// Well before the program closes a connection that nobody uses: a request that meets that close on its
-/// way is neither answered nor counted, and nobody can tell it from one that was lost.
+/// Well before the program closes an idle connection. A request that meets that close is neither answered nor
+/// counted, and looks like a lost one.
 const LONGEST_IDLE: Duration = Duration::from_secs(5);
 
-/// Far longer than the configuration lets any call take: who waits so long waits for ever.
+/// Far longer than the configuration lets any call take.
 const LONGEST: Duration = Duration::from_secs(40);
 
-/// Of a body, to see what is wrong.
+/// Bytes of a body that a finding shows.
 const ENOUGH: usize = 300;

@@ -1,4 +1,4 @@
-//! What a soak found, as figures.
+//! Findings of a soak, as figures.
 
 use std::io;
 use std::process::ExitStatus;
@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use outflow_mock::Totals;
 
-use super::books::Page;
+use super::call_counts::CallCounts;
+use super::counters::MetricsPage;
 use super::program::{CACHE_CAP, LOG_CAP};
 use super::samples::Samples;
-use super::seen::Seen;
 use crate::figure::{Figure, Goal};
 use crate::measure::approx;
 
-/// Everything that was found.
+/// All findings.
 pub(super) struct Findings<'a> {
     pub(super) samples: &'a Samples,
-    pub(super) seen: &'a Seen,
-    pub(super) page: &'a Page,
+    pub(super) seen: &'a CallCounts,
+    pub(super) page: &'a MetricsPage,
     pub(super) totals: &'a Totals,
     pub(super) processor: Duration,
     pub(super) exit: io::Result<ExitStatus>,
 }
 
 impl Findings<'_> {
-    /// Growth first, then the books, then what is only shown.
+    /// Returns growth first, then the counters, then figures without a goal.
     pub(super) fn figures(&self) -> Vec<Figure> {
         let mut figures = self.growth();
-        figures.extend(self.books());
+        figures.extend(self.counters());
         figures.extend(self.shown());
         figures
     }
@@ -40,7 +40,7 @@ impl Findings<'_> {
             &[samples.slope_per_hour(|sample| sample.rss_mib)],
         );
         if samples.lasted() < LEAST_FOR_A_SLOPE {
-            "too short to tell a leak from tables that fill".clone_into(&mut slope.note);
+            "too short to distinguish a leak from tables that fill".clone_into(&mut slope.note);
         }
         let over = |most: f64, cap: u64| (most - approx(cap)).max(0.0);
         vec![
@@ -68,7 +68,7 @@ impl Findings<'_> {
         ]
     }
 
-    fn books(&self) -> Vec<Figure> {
+    fn counters(&self) -> Vec<Figure> {
         let mut unexpected = Figure::alone(
             "unexpected",
             Goal::Own(0.0),
@@ -87,7 +87,7 @@ impl Findings<'_> {
             Figure::alone("books_calls_astray", Goal::Own(0.0), &[calls]),
             Figure::alone("books_attempts_astray", Goal::Own(0.0), &[attempts]),
             unexpected,
-            Figure::alone("left_under_way", Goal::Own(0.0), &[self.page.under_way()]),
+            Figure::alone("left_under_way", Goal::Own(0.0), &[self.page.in_flight()]),
             exit,
         ]
     }
@@ -114,7 +114,7 @@ impl Findings<'_> {
         .into()
     }
 
-    /// One that a signal ended has none, and did not end well.
+    /// Returns the exit code; a process that a signal ended has none, and failed.
     fn exit_code(&self) -> f64 {
         match &self.exit {
             Ok(status) => status.code().map_or(f64::from(u8::MAX), f64::from),
@@ -123,5 +123,5 @@ impl Findings<'_> {
     }
 }
 
-/// With less, the warm-up is most of it.
+/// A shorter soak is mostly warm-up.
 const LEAST_FOR_A_SLOPE: Duration = Duration::from_mins(30);

@@ -1,28 +1,28 @@
-//! When the API misbehaves, how, and which answers that explains.
+//! Faults of the API, their times, and the failures that they explain.
 //!
-//! A cycle of slots, each with another fault in its middle and calm around it, so that every fault begins
-//! and ends in a healthy program, again and again. A fault explains failures until the program has had
-//! time to recover; what fails after that is a fault of ours.
+//! A cycle of slots, each with one fault in its middle and calm around it, so that every fault starts and ends
+//! in a healthy program. A fault explains failures until the program has had time to recover; later failures
+//! are faults of ours.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outflow_core::Share;
-use outflow_mock::{ScriptedFault, MockResponse, Fault, Script, MockApi, ScriptMatch};
+use outflow_mock::{Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
 use tokio::time::sleep;
 
-use super::upstream;
+use super::mock_api;
 use crate::clock;
 
 /// The faults, one after another.
 #[derive(Debug, Default)]
 pub(super) struct Phases {
-    /// Since the beginning, in milliseconds: what began before it may fail.
+    /// Milliseconds since the start: a call that started before this may fail.
     explained_until: AtomicU64,
 }
 
 impl Phases {
-    /// Has an API that allows so many calls a second misbehave, for ever.
+    /// Makes an API with this limit a second misbehave, for ever.
     pub(super) async fn conduct(&self, api: &MockApi, limit: u32) {
         for seed in 0.. {
             for fault in FAULTS {
@@ -38,13 +38,13 @@ impl Phases {
         }
     }
 
-    /// What a call met that began then and is over now.
-    pub(super) fn weather_of(&self, begun: Duration) -> Weather {
+    /// Returns the conditions of a call that started then and ends now.
+    pub(super) fn condition_during(&self, begun: Duration) -> ApiCondition {
         let until = self.explained_until.load(Ordering::Relaxed);
         if begun.as_millis() < u128::from(until) {
-            Weather::Foul
+            ApiCondition::Foul
         } else {
-            Weather::Fair
+            ApiCondition::Fair
         }
     }
 
@@ -54,25 +54,25 @@ impl Phases {
     }
 }
 
-/// Whether a call may have failed by the fault of the API.
+/// State of the API that may explain a failed call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Weather {
-    /// It may not.
+pub(super) enum ApiCondition {
+    /// The API explains no failure.
     Fair,
-    /// It misbehaves, or did so a moment ago.
+    /// The API misbehaves, or did so a moment ago.
     Foul,
 }
 
-/// How the API misbehaves.
-enum Misbehaviour {
-    /// It allows a third of what it did, and says so by refusing.
+/// Fault of the API.
+enum ApiFault {
+    /// It allows a third of its limit, and reports it only by throttling.
     Stingy,
-    /// Whatever stands there.
+    /// A script of responses.
     Scripted(Script),
 }
 
-impl Misbehaviour {
-    /// How long what it did may be felt after its end.
+impl ApiFault {
+    /// Returns how long its effects may last after its end.
     const fn aftermath(&self) -> Duration {
         match self {
             Self::Stingy => RELEARNING,
@@ -81,24 +81,24 @@ impl Misbehaviour {
     }
 }
 
-fn begin(api: &MockApi, misbehaviour: Misbehaviour, limit: u32) {
+fn begin(api: &MockApi, misbehaviour: ApiFault, limit: u32) {
     match misbehaviour {
-        Misbehaviour::Stingy => api.limit_to(upstream::quotas(limit / 3)),
-        Misbehaviour::Scripted(script) => api.rewrite(script),
+        ApiFault::Stingy => api.limit_to(mock_api::quotas(limit / 3)),
+        ApiFault::Scripted(script) => api.rewrite(script),
     }
 }
 
 fn end(api: &MockApi, limit: u32) {
     api.rewrite(Script::new());
-    api.limit_to(upstream::quotas(limit));
+    api.limit_to(mock_api::quotas(limit));
 }
 
-const FAULTS: [fn(u64) -> Misbehaviour; 5] = [
-    |_| Misbehaviour::Scripted(gone()),
-    |_| Misbehaviour::Stingy,
-    |seed| Misbehaviour::Scripted(slow(seed)),
-    |seed| Misbehaviour::Scripted(failing(seed)),
-    |seed| Misbehaviour::Scripted(cut(seed)),
+const FAULTS: [fn(u64) -> ApiFault; 5] = [
+    |_| ApiFault::Scripted(gone()),
+    |_| ApiFault::Stingy,
+    |seed| ApiFault::Scripted(slow(seed)),
+    |seed| ApiFault::Scripted(failing(seed)),
+    |seed| ApiFault::Scripted(cut(seed)),
 ];
 
 fn failing(seed: u64) -> Script {
@@ -111,11 +111,12 @@ fn gone() -> Script {
     Script::new().rule(ScriptMatch::always(), Fault::ResetBeforeHead)
 }
 
-/// Later than an attempt may take, and now and then not at all.
+/// Answers later than an attempt may take, and sometimes never.
 fn slow(seed: u64) -> Script {
-    Script::new()
-        .rule(chance(5, seed), Fault::Hang)
-        .rule(chance(30, seed), ScriptedFault::Late(Duration::from_secs(3)))
+    Script::new().rule(chance(5, seed), Fault::Hang).rule(
+        chance(30, seed),
+        ScriptedFault::Late(Duration::from_secs(3)),
+    )
 }
 
 fn cut(seed: u64) -> Script {
@@ -126,15 +127,15 @@ fn chance(percent: u32, seed: u64) -> ScriptMatch {
     ScriptMatch::always().by_chance(Share::percent(percent), seed)
 }
 
-/// A fault for a quarter of a minute, time to recover, and time to be well.
+/// A fault for a quarter of a minute, time to recover, and time without faults.
 const BEFORE: Duration = Duration::from_secs(15);
 const DURING: Duration = Duration::from_secs(15);
 const CALM: Duration = Duration::from_secs(10);
 
-/// What the configuration lets a recovery take: pauses of some seconds, five probes at three a second, and
-/// a few steps up from half speed, with as much again for chance.
+/// Longest recovery by the configuration: pauses of some seconds, five probes at three a second, a few steps up
+/// from half speed, and as much again for chance.
 const AFTERMATH: Duration = Duration::from_secs(20);
 
-/// A limit that was found to be lower is not tried again for up to eighty windows of a second, and grows
-/// back by a few per cent a second after that.
+/// A lowered limit is not raised for up to eighty windows of a second, and then grows by a few per cent a
+/// second.
 const RELEARNING: Duration = Duration::from_secs(150);

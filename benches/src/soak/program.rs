@@ -1,4 +1,4 @@
-//! The program that is soaked: its directory, its process, and how it looks from outside.
+//! The soaked program: its directory, its process, and its state from outside.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use outflow_testkit::Process;
 use super::reloads::Changes;
 use super::samples::Sample;
 
-/// A running `outflow serve`. It is killed, and its directory removed, when this is dropped.
+/// A running `outflow serve`. Dropping it kills it and removes its directory.
 pub(super) struct Program {
     process: Process,
     calls: String,
@@ -22,7 +22,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts it before this API, which allows so many calls a second.
+    /// Starts it with this API, which allows this many calls a second.
     ///
     /// # Errors
     /// If it was not built, or does not listen in time.
@@ -48,22 +48,22 @@ impl Program {
         })
     }
 
-    /// Where it takes calls.
+    /// Returns the address of its listener.
     pub(super) fn calls(&self) -> &str {
         &self.calls
     }
 
-    /// Where it is watched and operated.
+    /// Returns the address of its admin API.
     pub(super) fn admin(&self) -> &str {
         &self.admin
     }
 
-    /// How its configuration changes.
+    /// Returns the changes of its configuration.
     pub(super) fn changes(&self) -> Changes {
         self.changes.clone()
     }
 
-    /// How it is now.
+    /// Samples the process.
     ///
     /// # Errors
     /// If it has ended.
@@ -86,7 +86,7 @@ impl Program {
         })
     }
 
-    /// The processor time that it has had.
+    /// Returns its processor time.
     ///
     /// # Errors
     /// If it has ended.
@@ -94,13 +94,13 @@ impl Program {
         crate::proxies::processor_of(&self.files())
     }
 
-    /// Asks it to end, as a supervisor does.
+    /// Stops it by a signal, as a supervisor does.
     ///
     /// # Errors
-    /// If it does not.
+    /// If it does not end.
     pub(super) fn stop(&mut self) -> io::Result<ExitStatus> {
         self.process.terminate()?;
-        self.process.wait(PATIENCE)
+        self.process.wait(WAIT_LIMIT)
     }
 
     fn files(&self) -> PathBuf {
@@ -110,13 +110,13 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // What is left of it is in a directory for such things.
+        // The temporary directory removes the rest.
         let _removed = fs::remove_dir_all(&self.home);
     }
 }
 
 fn announced(process: &mut Process, word: &str) -> io::Result<String> {
-    let line = process.wait_for_line(word, PATIENCE)?;
+    let line = process.wait_for_line(word, WAIT_LIMIT)?;
     let mut words = line.split_whitespace();
     let url = words.find(|word| word.starts_with("http"));
     url.map(str::to_owned)
@@ -133,7 +133,7 @@ fn whole(status: &str, name: &str) -> u64 {
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Of all files below a directory. One that was removed meanwhile takes nothing.
+/// Returns the size of all files below a directory. A file that was removed meanwhile counts as empty.
 fn bytes_in(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else {
         return 0;
@@ -148,10 +148,10 @@ fn bytes_in(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Everything but what the reloads change. Pauses and steps are short, so that each fault is over and
-/// forgotten before the next.
+/// Returns all settings except the ones that reloads change. Pauses and steps are short, so that each fault is
+/// over before the next.
 fn config(home: &Path, upstream: SocketAddr, limit: u32) -> io::Result<String> {
-    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let home = home.display();
     let routes: Vec<String> = (0..GROUPS)
         .map(|group| format!("{{ path = \"/groups/{group}/**\", group = \"g{group}\" }}"))
@@ -162,7 +162,7 @@ fn config(home: &Path, upstream: SocketAddr, limit: u32) -> io::Result<String> {
          [admin]\nlisten = \"127.0.0.1:0\"\n\
          [log]\nfile = \"{home}/log/outflow.log\"\nmax_size = \"1MiB\"\nmax_files = {LOG_FILES}\n\
          [cache]\ndir = \"{home}/cache\"\nsize = \"8MiB\"\n\
-         [apis.dead]\nbase_url = \"http://{nobody}\"\nmax_wait = \"1s\"\n\
+         [apis.dead]\nbase_url = \"http://{closed}\"\nmax_wait = \"1s\"\n\
          [apis.up]\nbase_url = \"http://{upstream}\"\nlimits = [\"{limit}/s\"]\n\
          concurrency = 200\nmax_wait = \"5s\"\ntimeout = \"2s\"\ncache = \"standard\"\n\
          routes = [{routes}]\n\
@@ -176,11 +176,11 @@ pub(super) const GROUPS: u32 = 20;
 
 const LOG_FILES: u32 = 3;
 
-/// What the log may take.
+/// Maximum size of the log.
 pub(super) const LOG_CAP: u64 = 3 * 1024 * 1024;
 
-/// What the cache's directory may take.
+/// Maximum size of the cache directory.
 pub(super) const CACHE_CAP: u64 = 8 * 1024 * 1024;
 
-/// Longer than the grace of a shutdown.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// Longer than the grace period of a shutdown.
+const WAIT_LIMIT: Duration = Duration::from_secs(40);

@@ -1,7 +1,7 @@
 //! Configurations that change while the program runs: by its file, and by the admin API.
 //!
-//! Each differs from the one before in the limits of the groups and in an API that comes, stays for one
-//! turn and goes, for what is left of an API that was removed is what leaks.
+//! Each differs from the previous one in the limits of the groups and in an API that exists for one turn, as
+//! the remains of a removed API are a typical leak.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::admin;
+use super::call_counts::CallCounts;
 use super::program::GROUPS;
-use super::seen::Seen;
 
-/// How the configuration changes.
+/// Changes of the configuration.
 #[derive(Clone, Debug)]
 pub(super) struct Changes {
     file: PathBuf,
@@ -31,7 +31,7 @@ impl Changes {
         &self.file
     }
 
-    /// Puts the file of this turn in the place of the one before, as deployments do.
+    /// Replaces the file by that of this turn, as deployments do.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -39,7 +39,7 @@ impl Changes {
         let mut text = self.fixed.clone();
         for group in 0..GROUPS {
             let rate = 500 + (group + turn) % 100;
-            // A string takes all.
+            // Writing to a string cannot fail.
             let _written = writeln!(text, "groups.g{group}.limits = [\"{rate}/s\"]");
         }
         let spare = turn % SPARES;
@@ -53,21 +53,21 @@ impl Changes {
     }
 }
 
-/// Changes the configuration again and again. Every other time the admin API is told as well, which may
-/// find that the file was read already.
-pub(super) async fn make(changes: &Changes, admin: &str, seen: &Seen) {
+/// Changes the configuration repeatedly. Every other time it also calls the admin API, which may find that the
+/// file was already read.
+pub(super) async fn make(changes: &Changes, admin: &str, seen: &CallCounts) {
     for turn in 1.. {
         sleep(EVERY).await;
         if let Err(error) = changes.write(turn) {
             seen.surprise(|| format!("the configuration cannot be written: {error}"));
         }
         if turn % 2 == 0 {
-            admin::tell(admin, "/v1/reload", seen).await;
+            admin::post(admin, "/v1/reload", seen).await;
         }
     }
 }
 
-/// Names that come and go.
+/// Number of names that alternate.
 const SPARES: u32 = 3;
 
 const EVERY: Duration = Duration::from_secs(100);

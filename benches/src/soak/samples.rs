@@ -1,4 +1,4 @@
-//! What was seen of the process over time, and whether it grows.
+//! Samples of the process over time, and their growth.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::measure::{approx, median};
 pub(super) struct Sample {
     pub(super) at: Duration,
     pub(super) rss_mib: f64,
-    /// The part of it that is no file's.
+    /// Memory that is not backed by files.
     pub(super) anon_mib: f64,
     pub(super) fds: u64,
     pub(super) threads: u64,
@@ -25,7 +25,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Those of a run that is to take so long.
+    /// Returns samples for a run of this length.
     pub(super) const fn over(span: Duration) -> Self {
         Self {
             all: Vec::new(),
@@ -33,7 +33,7 @@ impl Samples {
         }
     }
 
-    /// How often a look is worth it: some hundred times, and at most once a second.
+    /// Returns the interval of the samples: some hundred of them, and at most one a second.
     pub(super) fn every(&self) -> Duration {
         (self.span / 720).clamp(Duration::from_secs(1), Duration::from_secs(10))
     }
@@ -42,7 +42,7 @@ impl Samples {
         self.all.push(sample);
     }
 
-    /// The least-squares slope in units an hour, after the warm-up.
+    /// Returns the least-squares slope in units an hour, after the warm-up.
     pub(super) fn slope_per_hour(&self, value: impl Fn(&Sample) -> f64) -> f64 {
         let points: Vec<(f64, f64)> = self
             .warm()
@@ -51,7 +51,7 @@ impl Samples {
         slope(&points)
     }
 
-    /// The median over the last third less that over the first, after the warm-up.
+    /// Returns the median over the last third less that over the first, after the warm-up.
     pub(super) fn growth(&self, value: impl Fn(&Sample) -> u64) -> f64 {
         let values: Vec<f64> = self.warm().map(|sample| approx(value(sample))).collect();
         let third = values.len() / 3;
@@ -62,31 +62,31 @@ impl Samples {
         median(last) - median(first)
     }
 
-    /// The most that was ever seen.
+    /// Returns the highest value.
     pub(super) fn most(&self, value: impl Fn(&Sample) -> u64) -> f64 {
         approx(self.all.iter().map(value).max().unwrap_or(0))
     }
 
-    /// What is usual at the end.
+    /// Returns the median at the end.
     pub(super) fn last(&self, value: impl Fn(&Sample) -> f64) -> f64 {
         let from = self.all.len() * 9 / 10;
         let last: Vec<f64> = self.all.iter().skip(from).map(value).collect();
         median(&last)
     }
 
-    /// How long it really was.
+    /// Returns the true duration.
     pub(super) fn lasted(&self) -> Duration {
         self.all.last().map_or(Duration::ZERO, |sample| sample.at)
     }
 
-    /// Those after the first tenth: until then tables and caches fill, and that is no leak.
+    /// Returns the samples after the first tenth: until then tables and caches fill, and that is no leak.
     fn warm(&self) -> impl Iterator<Item = &Sample> {
         let warm = (self.lasted() / 10).min(LONGEST_WARM_UP);
         self.all.iter().filter(move |sample| sample.at >= warm)
     }
 }
 
-/// The slope of the line that is nearest to these points; flat where there is none.
+/// Returns the slope of the regression line; zero if there is none.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let count = approx(points.len());
     let (mean_x, mean_y) = (
@@ -101,7 +101,7 @@ fn slope(points: &[(f64, f64)]) -> f64 {
     if alone > 0.0 { together / alone } else { 0.0 }
 }
 
-/// After ten minutes everything that fills has met everything that fills it.
+/// Ten minutes are enough for every table and cache to fill.
 const LONGEST_WARM_UP: Duration = Duration::from_mins(10);
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
 
     // Two MiB an hour under a wave of one MiB that ends where it began.
     #[test]
-    fn the_slope_is_that_of_the_line_under_the_noise() {
+    fn the_slope_ignores_noise() {
         let wave = |at: f64| 20.0 + at / 1800.0 + (at / 600.0 * std::f64::consts::TAU).sin();
         let seen = samples((0..=10_800).step_by(15), wave);
         let slope = seen.slope_per_hour(|sample| sample.rss_mib);
@@ -135,7 +135,7 @@ mod tests {
 
     // 100 MiB in the first ten minutes, then flat: a table that fills, and no leak.
     #[test]
-    fn what_fills_during_the_warm_up_is_no_slope() {
+    fn growth_during_the_warm_up_is_no_slope() {
         let seen = samples((0..=10_800).step_by(15), |at| at.min(600.0) / 6.0);
         let slope = seen.slope_per_hour(|sample| sample.rss_mib);
         assert!(slope.abs() < 1e-6, "{slope}");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_a_single_look_are_flat() {
+    fn no_sample_and_a_single_sample_are_flat() {
         assert!(slope(&[]).abs() < f64::EPSILON);
         assert!(slope(&[(1.0, 7.0)]).abs() < f64::EPSILON);
         let none = samples(0..0, |_| 1.0);

@@ -1,4 +1,4 @@
-//! Whoever makes a thousand calls, a hundred at once.
+//! A caller that makes a thousand calls, a hundred at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,23 +13,23 @@ use hyper_util::rt::TokioExecutor;
 use tokio::sync::mpsc;
 
 use crate::clock;
-use crate::proxies::Ask;
+use crate::proxies::RequestForm;
 use crate::tasks;
 
-/// What is called, and what is done about a refusal.
+/// Target of the calls, and the reaction to a throttle.
 #[derive(Clone)]
 pub(super) struct Call {
     pub(super) url: String,
     pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) ask: Ask,
-    pub(super) patience: Patience,
+    pub(super) ask: RequestForm,
+    pub(super) reaction: ThrottleReaction,
 }
 
 impl Call {
-    /// What goes over the wire; `None` if it cannot.
+    /// Builds the request; `None` if it is invalid.
     fn request(&self) -> Option<Request<Full<Bytes>>> {
         let mut request = Request::builder().method(self.ask.method()).uri(&self.url);
-        if self.ask == Ask::Chat {
+        if self.ask == RequestForm::Chat {
             request = request.header("content-type", "application/json");
         }
         for (name, value) in &self.headers {
@@ -39,28 +39,28 @@ impl Call {
     }
 }
 
-/// What is done about a refusal.
+/// Reaction to a throttle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Patience {
-    /// It is a failure.
+pub(super) enum ThrottleReaction {
+    /// Counts as a failure.
     None,
-    /// Another try after anything from nothing to a span that doubles, as clients are told to.
+    /// Retries after a random wait below a span that doubles, as clients are advised to.
     FullJitter,
 }
 
-/// What came of one storm.
+/// Result of one storm.
 pub(super) struct Seen {
     pub(super) makespan: Duration,
     pub(super) waits: Vec<Duration>,
     pub(super) failed: usize,
 }
 
-/// All storms at once.
+/// Runs all storms at once.
 pub(super) async fn all(calls: Vec<Call>) -> Vec<Seen> {
     let mut storms = Vec::new();
     for call in calls {
-        // Whoever is heard later must not wait for it.
-        let (tell, told) = mpsc::unbounded_channel();
+        // A result that is read later must not delay it.
+        let (sender, receiver) = mpsc::unbounded_channel();
         let left = Arc::new(AtomicU32::new(CALLS));
         let client = Client::builder(TokioExecutor::new()).build_http();
         for _ in 0..TOGETHER {
@@ -69,34 +69,37 @@ pub(super) async fn all(calls: Vec<Call>) -> Vec<Seen> {
                 client,
                 call,
                 Arc::clone(&left),
-                tell.clone(),
+                sender.clone(),
             ));
         }
-        storms.push((clock::read(), told));
+        storms.push((clock::read(), receiver));
     }
     let mut seen = Vec::new();
-    for (begun, told) in storms {
-        seen.push(heard(begun, told).await);
+    for (begun, receiver) in storms {
+        seen.push(collect(begun, receiver).await);
     }
     seen
 }
 
-async fn heard(begun: std::time::Instant, mut told: mpsc::UnboundedReceiver<Made>) -> Seen {
+async fn collect(
+    begun: std::time::Instant,
+    mut receiver: mpsc::UnboundedReceiver<FinishedCall>,
+) -> Seen {
     let mut seen = Seen {
         makespan: Duration::ZERO,
         waits: Vec::new(),
         failed: 0,
     };
-    while let Some(made) = told.recv().await {
-        seen.makespan = seen.makespan.max(made.end.duration_since(begun));
-        seen.waits.push(made.took);
-        seen.failed += usize::from(!made.well);
+    while let Some(call) = receiver.recv().await {
+        seen.makespan = seen.makespan.max(call.end.duration_since(begun));
+        seen.waits.push(call.took);
+        seen.failed += usize::from(!call.well);
     }
     seen
 }
 
-/// One call when it is over.
-struct Made {
+/// One finished call.
+struct FinishedCall {
     end: std::time::Instant,
     took: Duration,
     well: bool,
@@ -106,7 +109,7 @@ async fn one_after_another(
     client: Client<HttpConnector, Full<Bytes>>,
     call: Call,
     left: Arc<AtomicU32>,
-    tell: mpsc::UnboundedSender<Made>,
+    sender: mpsc::UnboundedSender<FinishedCall>,
 ) {
     let more = |left: u32| left.checked_sub(1);
     while left
@@ -117,7 +120,7 @@ async fn one_after_another(
         let well = until_answered(&client, &call).await;
         let end = clock::read();
         let took = end.duration_since(begun);
-        if tell.send(Made { end, took, well }).is_err() {
+        if sender.send(FinishedCall { end, took, well }).is_err() {
             return;
         }
     }
@@ -133,10 +136,10 @@ async fn until_answered(client: &Client<HttpConnector, Full<Bytes>>, call: &Call
         let status = answer.as_ref().map(|answer| answer.status().as_u16());
         let status = status.unwrap_or(0);
         if let Ok(answer) = answer {
-            // The body is read so that the connection can be used again.
+            // The body is read so that the connection can be reused.
             let _read = answer.into_body().collect().await;
         }
-        if status != 429 || call.patience == Patience::None {
+        if status != 429 || call.reaction == ThrottleReaction::None {
             return status == 200;
         }
         tokio::time::sleep(ceiling.mul_f64(dice())).await;
@@ -145,7 +148,7 @@ async fn until_answered(client: &Client<HttpConnector, Full<Bytes>>, call: &Call
     false
 }
 
-/// Something between 0 and 1 that differs from call to call: the lower digits of the clock.
+/// Returns a value between 0 and 1 that differs from call to call: the lower digits of the clock.
 fn dice() -> f64 {
     f64::from(clock::since_begin().subsec_nanos() % 10_007) / 10_007.0
 }
@@ -155,5 +158,5 @@ const TOGETHER: usize = 100;
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Enough for anyone who is ever served.
+/// Enough for any contender that is ever served.
 const MOST_TRIES: u32 = 100;

@@ -1,31 +1,31 @@
-//! What a Redis server says of itself.
+//! Statistics that a Redis server reports.
 
 use std::io;
 use std::time::Duration;
 
 use outflow_testkit::RedisServer;
 
-/// What the server has spent and holds. All but the memory only grows.
+/// Usage of the server. All values except the memory only grow.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Account {
-    /// Processor time of all its threads, in the system's name and in its own.
+    /// Processor time of all its threads, system and user.
     pub(super) processor: Duration,
-    /// Commands, those that scripts call included. Those that ask for an account are not.
+    /// Commands, those of scripts included, without the ones that read this account.
     pub(super) commands: u64,
-    /// Bytes that it has taken of its allocator.
+    /// Bytes of its allocator.
     pub(super) memory: u64,
 }
 
 impl Account {
-    /// The account as it stands.
+    /// Reads the account.
     ///
     /// # Errors
     /// If the server does not answer.
-    pub(super) fn of(server: &RedisServer) -> io::Result<Self> {
-        Ok(Self::read(&server.ask(&["INFO", "everything"])?))
+    pub(super) fn read(server: &RedisServer) -> io::Result<Self> {
+        Ok(Self::parse(&server.command(&["INFO", "everything"])?))
     }
 
-    fn read(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         let number = |key: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(key));
             value.and_then(|value| value.parse::<f64>().ok())
@@ -40,7 +40,7 @@ impl Account {
     }
 }
 
-/// How often a command was called, by its line.
+/// Parses the number of calls of a command from its line.
 fn calls(line: &str) -> Option<u64> {
     let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
     let (count, _) = rest.split_once(',')?;
@@ -51,9 +51,9 @@ fn calls(line: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    // The lines are a server's own; 1,234 calls of which 34 asked for the account.
+    // Lines of a real server; 1,234 calls of which 34 read the account.
     #[test]
-    fn an_account_is_read_from_the_servers_own_lines() {
+    fn an_account_is_parsed_from_the_lines_of_a_server() {
         let text = "used_memory:2048\r\nused_memory_human:2.00K\r\nused_cpu_sys:0.250000\r\n\
                     used_cpu_user:0.500000\r\nused_cpu_user_children:9.000000\r\n\
                     cmdstat_set:calls=1000,usec=8,usec_per_call=0.00\r\n\
@@ -64,6 +64,6 @@ mod tests {
             commands: 1_200,
             memory: 2_048,
         };
-        assert_eq!(Account::read(text), wanted);
+        assert_eq!(Account::parse(text), wanted);
     }
 }

@@ -1,8 +1,7 @@
-//! What is promised about the directory of the embedded store: how much it holds and writes, and how soon it
-//! is open.
+//! Figures of the embedded store's directory: its size, its written bytes, and its opening time.
 //!
-//! What is written is what the system says that this process has sent to the disk, whole pages of it, so
-//! nothing else may write meanwhile: these figures come before those whose stores close behind them.
+//! Written bytes are reported by the system for this process, in whole pages. So nothing else may write
+//! meanwhile, and these figures come before stores that close in the background.
 
 use std::fs;
 use std::io;
@@ -20,7 +19,7 @@ use crate::clock;
 use crate::figure::{Figure, Goal};
 use crate::measure::{Plan, approx};
 
-/// Every figure.
+/// Measures every figure.
 pub(super) fn figures(plan: Plan) -> Vec<Figure> {
     let jobs = if plan.is_thorough() {
         A_MILLION
@@ -36,16 +35,16 @@ pub(super) fn figures(plan: Plan) -> Vec<Figure> {
 }
 
 fn directory(jobs: u64) -> io::Result<Vec<Figure>> {
-    let mut store = fresh(Shape::USUAL)?;
+    let mut store = fresh(Shape::DEFAULT)?;
     let before = written()?;
     store.enqueue(jobs)?;
-    // Whatever was put off for later belongs to these jobs as well.
+    // Deferred writes belong to these jobs as well.
     let home = store.end();
     let opened = timed(|| reopened(home.path()).map(drop))?;
     let written = written()?.saturating_sub(before);
     let held = size(home.path())?;
     let per_job = |bytes| [approx(bytes) / approx(jobs)];
-    // Fewer are opened sooner, and prove nothing.
+    // Fewer jobs open faster, and prove nothing.
     let soon = if jobs < A_MILLION {
         Goal::Shown
     } else {
@@ -66,11 +65,12 @@ fn directory(jobs: u64) -> io::Result<Vec<Figure>> {
     ])
 }
 
-/// From the submission of jobs to their end, and whatever is left to be written when the store is opened again.
+/// Measures from the submission of jobs to their end, and the writes that remain when the store is opened
+/// again.
 fn written_in_a_life(jobs: u64) -> Figure {
     let name = "embedded_written_per_job";
     let life = || -> io::Result<u64> {
-        let mut store = fresh(Shape::USUAL)?;
+        let mut store = fresh(Shape::DEFAULT)?;
         let before = written()?;
         store.enqueue(jobs)?;
         store.drain(jobs)?;
@@ -87,7 +87,7 @@ fn written_in_a_life(jobs: u64) -> Figure {
     }
 }
 
-/// A million is `1m`, a hundred thousand `100k`.
+/// Formats a million as `1m`, a hundred thousand as `100k`.
 fn short(jobs: u64) -> String {
     if jobs < A_MILLION {
         format!("{}k", jobs / 1_000)
@@ -96,7 +96,7 @@ fn short(jobs: u64) -> String {
     }
 }
 
-/// The last owner's thread may still be closing it.
+/// Opens the store; the last owner's thread may still be closing it.
 ///
 /// # Errors
 /// If it cannot be opened for another reason.
@@ -110,14 +110,14 @@ pub(super) fn reopened(dir: &Path) -> io::Result<EmbeddedStore> {
     }
 }
 
-/// Bytes that this process has sent to the disk.
+/// Returns the bytes that this process has sent to the disk.
 fn written() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/self/io")?;
     let line = text
         .lines()
         .find_map(|line| line.strip_prefix("write_bytes: "));
     line.and_then(|bytes| bytes.parse().ok())
-        .ok_or_else(|| io::Error::other("the system does not tell what was written"))
+        .ok_or_else(|| io::Error::other("the system does not report written bytes"))
 }
 
 fn size(dir: &Path) -> io::Result<u64> {
@@ -125,8 +125,8 @@ fn size(dir: &Path) -> io::Result<u64> {
     files.map(|file| Ok(file?.metadata()?.len())).sum()
 }
 
-/// As many as everything is promised for, unless something else is said.
+/// Number of jobs of the goals, unless stated otherwise.
 const LIVES: u64 = 100_000;
 
-/// What the promise about opening is made for.
+/// Number of jobs of the goal about opening.
 const A_MILLION: u64 = 1_000_000;

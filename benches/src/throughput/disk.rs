@@ -1,10 +1,9 @@
-//! The contest on the disk: durable before it is answered.
+//! The contest on the disk: durable before it is acknowledged.
 //!
-//! Only a sync makes an append durable, and a sync takes as long as the disk takes, which differs from one
-//! second to the next by a factor of five: so ours and its floor have short turns that alternate, and a
-//! ratio is taken within a round. The floor is a bare journal that syncs as often as ours. It keeps a job once
-//! and never takes it out; that is the whole of its life there, so nothing stands beside ours in how fast jobs
-//! are taken out.
+//! Only a sync makes an append durable, and the time of a sync varies by a factor of five from one second to
+//! the next. So ours and its floor have short turns that alternate, and a ratio is taken within a round. The
+//! floor is a bare journal that syncs as often as ours. It stores a job once and never removes it, so ours has
+//! no peer for the speed of claims.
 
 use std::io;
 
@@ -17,7 +16,7 @@ use super::sqlite::CommitPerJob;
 use crate::figure::{Figure, Goal};
 use crate::measure::{Plan, Series};
 
-/// Every figure, in rounds in which each contender has a turn.
+/// Measures every figure, in rounds in which each contender has a turn.
 pub(super) fn figures(plan: Plan) -> Vec<Figure> {
     let mut contests = match contests() {
         Ok(contests) => contests,
@@ -29,39 +28,39 @@ pub(super) fn figures(plan: Plan) -> Vec<Figure> {
             contest.round(round);
         }
     }
-    contests.iter().flat_map(Contest::told).collect()
+    contests.iter().flat_map(Contest::figures).collect()
 }
 
 fn contests() -> io::Result<Vec<Contest>> {
     let thousand = Shape {
         batch: 1_000,
-        ..Shape::USUAL
+        ..Shape::DEFAULT
     };
     Ok(vec![
         Contest {
             figure: "embedded_life_per_s_100",
             goal: Goal::RatioAtLeast(0.85),
-            halves: Halves::Shown,
+            halves: HalfRows::Shown,
             jobs: 5_000,
-            ours: Seat::of(ours_embedded::fresh(Shape::USUAL)?),
-            floor: Seat::of(Journal::syncing(100)?),
+            ours: ContenderTurns::new(ours_embedded::fresh(Shape::DEFAULT)?),
+            floor: ContenderTurns::new(Journal::syncing(100)?),
         },
         Contest {
             figure: "embedded_life_per_s_1000",
             goal: Goal::AtLeast(100_000.0),
-            halves: Halves::Untold,
+            halves: HalfRows::Hidden,
             jobs: 50_000,
-            ours: Seat::of(ours_embedded::fresh(thousand)?),
-            floor: Seat::of(Journal::syncing(1_000)?),
+            ours: ContenderTurns::new(ours_embedded::fresh(thousand)?),
+            floor: ContenderTurns::new(Journal::syncing(1_000)?),
         },
         Contest {
             figure: "embedded_single_per_s",
             goal: Goal::RatioAtLeast(20.0),
-            halves: Halves::Untold,
+            halves: HalfRows::Hidden,
             // Ten of each submitter.
             jobs: 640,
-            ours: Seat::of(Singles::fresh()?),
-            floor: Seat::of(CommitPerJob::open()?),
+            ours: ContenderTurns::new(Singles::fresh()?),
+            floor: ContenderTurns::new(CommitPerJob::open()?),
         },
     ])
 }
@@ -70,27 +69,27 @@ fn contests() -> io::Result<Vec<Contest>> {
 struct Contest {
     figure: &'static str,
     goal: Goal,
-    halves: Halves,
-    /// A tenth of a second of work, more or less.
+    halves: HalfRows,
+    /// About a tenth of a second of work.
     jobs: u64,
-    ours: Seat,
-    floor: Seat,
+    ours: ContenderTurns,
+    floor: ContenderTurns,
 }
 
 impl Contest {
-    /// Who was second is first the next time.
+    /// Gives both a turn; the order alternates.
     fn round(&mut self, round: usize) {
-        let mut seats = [&mut self.ours, &mut self.floor];
+        let mut sides = [&mut self.ours, &mut self.floor];
         if round % 2 == 1 {
-            seats.reverse();
+            sides.reverse();
         }
-        for seat in seats {
-            seat.turn(self.jobs);
+        for side in sides {
+            side.turn(self.jobs);
         }
     }
 
-    fn told(&self) -> Vec<Figure> {
-        let beside = |name, goal, part: fn(&Turn) -> f64| {
+    fn figures(&self) -> Vec<Figure> {
+        let compare = |name, goal, part: fn(&Turn) -> f64| {
             Figure::against(
                 name,
                 goal,
@@ -98,10 +97,10 @@ impl Contest {
                 &self.floor.series(part),
             )
         };
-        let mut figures = vec![beside(self.figure, self.goal, |turn| turn.life)];
-        if self.halves == Halves::Shown {
+        let mut figures = vec![compare(self.figure, self.goal, |turn| turn.life)];
+        if self.halves == HalfRows::Shown {
             let goal = Goal::ShownHigher;
-            figures.push(beside("embedded_enqueue_per_s", goal, |t| t.enqueued));
+            figures.push(compare("embedded_enqueue_per_s", goal, |t| t.enqueued));
             let processed = self.ours.series(|turn| turn.processed).nanos;
             figures.push(Figure::alone("embedded_process_per_s", goal, &processed));
         }
@@ -109,11 +108,11 @@ impl Contest {
     }
 }
 
-/// Whether the two halves of a life are rows of their own: those of the usual batch are.
+/// Visibility of the two halves of a life as separate rows: only those of the default batch are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Halves {
+enum HalfRows {
     Shown,
-    Untold,
+    Hidden,
 }
 
 /// Jobs a second in one turn.
@@ -125,32 +124,32 @@ struct Turn {
 }
 
 impl Turn {
-    /// One that failed. It leaves no number, so that ratios stay within their rounds.
+    /// A failed turn leaves NaN, so that ratios stay within their rounds.
     const FAILED: Self = Self {
         life: f64::NAN,
         enqueued: f64::NAN,
         processed: f64::NAN,
     };
 
-    fn of(contender: &mut dyn Contender, jobs: u64) -> io::Result<Self> {
-        let putting = timed(|| contender.enqueue(jobs))?;
-        let taking = timed(|| contender.drain(jobs))?;
+    fn measure(contender: &mut dyn Contender, jobs: u64) -> io::Result<Self> {
+        let enqueueing = timed(|| contender.enqueue(jobs))?;
+        let draining = timed(|| contender.drain(jobs))?;
         Ok(Self {
-            life: rate(jobs, putting + taking),
-            enqueued: rate(jobs, putting),
-            processed: rate(jobs, taking),
+            life: rate(jobs, enqueueing + draining),
+            enqueued: rate(jobs, enqueueing),
+            processed: rate(jobs, draining),
         })
     }
 }
 
-/// A contender, and what it reached in each round.
-struct Seat {
+/// A contender, and its rate in each round.
+struct ContenderTurns {
     contender: Box<dyn Contender>,
     turns: Vec<Turn>,
 }
 
-impl Seat {
-    fn of(contender: impl Contender + 'static) -> Self {
+impl ContenderTurns {
+    fn new(contender: impl Contender + 'static) -> Self {
         Self {
             contender: Box::new(contender),
             turns: Vec::new(),
@@ -158,7 +157,7 @@ impl Seat {
     }
 
     fn turn(&mut self, jobs: u64) {
-        let turn = Turn::of(self.contender.as_mut(), jobs).unwrap_or_else(|why| {
+        let turn = Turn::measure(self.contender.as_mut(), jobs).unwrap_or_else(|why| {
             eprintln!("SKIPPED a turn of {}: {why}", self.contender.name());
             Turn::FAILED
         });

@@ -1,7 +1,7 @@
-//! What a job costs the embedded store more when there are many of them, or of their tenants.
+//! Cost of a job in the embedded store with many jobs, or many tenants.
 //!
-//! In processor time of this process, the thread that writes included: the time on the wall is that of the
-//! disk's syncs, which differ more from one second to the next than what is asked about here.
+//! In processor time of this process, the writer thread included: wall-clock time is that of the disk's syncs,
+//! which varies more than the measured difference.
 
 use std::io;
 
@@ -13,31 +13,31 @@ use crate::clock;
 use crate::figure::{Figure, Goal};
 use crate::measure::{Plan, approx};
 
-/// Both figures. They take a minute, so a quick run has none.
+/// Measures both figures. They take a minute, so a quick run skips them.
 pub(super) fn figures(plan: Plan) -> Vec<Figure> {
     if !plan.is_thorough() {
         return Vec::new();
     }
-    GROWTHS.iter().map(Growth::told).collect()
+    GROWTHS.iter().map(Growth::figure).collect()
 }
 
-/// A figure: so many more jobs or tenants, and how much more a job may cost then.
+/// A figure that compares a job's cost with this many more jobs or tenants.
 struct Growth {
     name: &'static str,
     most: f64,
-    few: Crowd,
-    many: Crowd,
+    few: Workload,
+    many: Workload,
 }
 
-/// Jobs, and how many tenants they belong to.
+/// Jobs, and the number of their tenants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Crowd {
+struct Workload {
     jobs: u64,
     tenants: usize,
 }
 
 impl Growth {
-    fn told(&self) -> Figure {
+    fn figure(&self) -> Figure {
         let rounds: io::Result<Vec<_>> = (0..ROUNDS).map(|_| self.round()).collect();
         match rounds {
             Ok(rounds) => Figure::alone(self.name, Goal::Own(self.most), &rounds),
@@ -51,19 +51,19 @@ impl Growth {
     }
 }
 
-impl Crowd {
-    /// Processor time from the submission of all to the end of all, in a fresh store.
+impl Workload {
+    /// Returns the processor time from the submission of all to the end of all, in a new store.
     fn micros_per_job(self) -> io::Result<f64> {
         let shape = Shape {
             tenants: self.tenants,
-            ..Shape::USUAL
+            ..Shape::DEFAULT
         };
         let mut store = fresh(shape)?;
         let before = clock::process_time();
         store.enqueue(self.jobs)?;
         store.drain(self.jobs)?;
         let spent = clock::process_time().saturating_sub(before);
-        // Who comes next does not pay for the closing of this one.
+        // The next run does not pay for the closing of this one.
         let home = store.end();
         reopened(home.path())?;
         let micros = spent.as_secs_f64() * 1e6 / approx(self.jobs);
@@ -72,16 +72,16 @@ impl Crowd {
     }
 }
 
-/// As they are promised, and as they are measured on Redis.
+/// Number of jobs of the goals, and of the runs on Redis.
 const GROWTHS: [Growth; 2] = [
     Growth {
         name: "embedded_growth_jobs",
         most: 1.5,
-        few: Crowd {
+        few: Workload {
             jobs: 10_000,
             tenants: 10,
         },
-        many: Crowd {
+        many: Workload {
             jobs: 1_000_000,
             tenants: 10,
         },
@@ -89,11 +89,11 @@ const GROWTHS: [Growth; 2] = [
     Growth {
         name: "embedded_growth_tenants",
         most: 4.0,
-        few: Crowd {
+        few: Workload {
             jobs: 100_000,
             tenants: 10,
         },
-        many: Crowd {
+        many: Workload {
             jobs: 100_000,
             tenants: 100_000,
         },

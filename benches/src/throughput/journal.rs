@@ -15,10 +15,10 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// A fresh one that is synced after every so many records.
+    /// Creates a journal that syncs after this many records.
     ///
     /// # Errors
-    /// If the file cannot be made.
+    /// If the file cannot be created.
     pub(super) fn syncing(batch: usize) -> io::Result<Self> {
         let home = home()?;
         Ok(Self {
@@ -47,20 +47,20 @@ impl Contender for Journal {
         Ok(())
     }
 
-    /// What was kept is over: nothing is ever taken out of it.
+    /// Does nothing: a journal never removes a job.
     fn drain(&mut self, _jobs: u64) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// A place on a real disk: where the system keeps temporary files is often memory, which syncs in no time.
+/// Creates a directory on a real disk: the system's temporary folder is often memory, which syncs in no time.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If it cannot be created.
 pub(super) fn home() -> io::Result<TempDir> {
-    let beside = std::env::current_exe()?;
-    let beside = beside.parent().ok_or(io::ErrorKind::NotFound)?;
+    let folder = std::env::current_exe()?;
+    let folder = folder.parent().ok_or(io::ErrorKind::NotFound)?;
     tempfile::Builder::new()
         .prefix("outflow-bench-")
-        .tempdir_in(beside)
+        .tempdir_in(folder)
 }

@@ -1,4 +1,4 @@
-//! The life of many jobs, from their submission to their end, and what it cost.
+//! The life of many jobs, from submission to end, and its cost.
 
 use std::io;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use super::contender::Contender;
 use crate::clock;
 use crate::measure::approx;
 
-/// What one turn of one contender came to, per job.
+/// Result of one turn of one contender, per job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Life {
-    /// Jobs that were put in, taken out and completed in a second.
+    /// Jobs a second that were submitted, claimed and completed.
     pub(super) per_second: f64,
-    /// Jobs that were put in in a second, while nothing was taken out.
+    /// Jobs a second that were submitted, without claims.
     pub(super) enqueued: f64,
-    /// Jobs that were taken out and completed in a second, while nothing was put in.
+    /// Jobs a second that were claimed and completed, without submissions.
     pub(super) processed: f64,
     /// Processor time of the server.
     pub(super) micros: f64,
@@ -28,32 +28,32 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// One turn on a server that is emptied before.
+    /// Runs one turn on an emptied server.
     ///
     /// # Errors
     /// If the contender or the server gives up.
-    pub(super) fn of(
+    pub(super) fn measure(
         contender: &mut dyn Contender,
         server: &RedisServer,
         jobs: u64,
     ) -> io::Result<Self> {
-        server.ask(&["FLUSHALL", "SYNC"])?;
+        server.command(&["FLUSHALL", "SYNC"])?;
         contender.emptied()?;
         let (mut putting, mut taking) = (Duration::ZERO, Duration::ZERO);
         let (mut bytes, mut left) = (None, jobs);
-        let before = Account::of(server)?;
+        let before = Account::read(server)?;
         while left > 0 {
             let now = left.min(contender.portion());
             putting += timed(|| contender.enqueue(now))?;
-            // Later portions stand on what completed jobs left behind.
+            // Later portions find the remains of completed jobs.
             if bytes.is_none() {
-                let held = Account::of(server)?.memory.saturating_sub(before.memory);
+                let held = Account::read(server)?.memory.saturating_sub(before.memory);
                 bytes = Some(approx(held) / approx(now));
             }
             taking += timed(|| contender.drain(now))?;
             left -= now;
         }
-        let after = Account::of(server)?;
+        let after = Account::read(server)?;
         let spent = after.processor.saturating_sub(before.processor);
         Ok(Self {
             per_second: rate(jobs, putting + taking),
@@ -66,12 +66,12 @@ impl Life {
     }
 }
 
-/// Jobs a second.
+/// Returns the jobs a second.
 pub(super) fn rate(jobs: u64, time: Duration) -> f64 {
     approx(jobs) / time.as_secs_f64()
 }
 
-/// How long it took.
+/// Measures the time of the work.
 ///
 /// # Errors
 /// If it failed.
@@ -91,7 +91,7 @@ pub(super) struct Lives {
 }
 
 impl Lives {
-    /// Writes down what a contender came to, or that it gave up; whether it goes on.
+    /// Records the result of a contender, or its failure; returns true if it continues.
     pub(super) fn took<T>(
         &mut self,
         name: &'static str,
@@ -119,19 +119,19 @@ impl Lives {
         self.trips.push((name, trips));
     }
 
-    /// This part of each turn of one contender.
-    pub(super) fn of(&self, name: &str, part: fn(&Life) -> f64) -> Vec<f64> {
+    /// Returns this value of each turn of one contender.
+    pub(super) fn values_of(&self, name: &str, part: fn(&Life) -> f64) -> Vec<f64> {
         let named = self.turns.iter().filter(|(who, _)| *who == name);
         named.map(|(_, life)| part(life)).collect()
     }
 
-    /// The round trips per job of one contender.
+    /// Returns the round trips per job of one contender.
     pub(super) fn trips_of(&self, name: &str) -> Vec<f64> {
         let named = self.trips.iter().filter(|(who, _)| *who == name);
         named.map(|(_, trips)| *trips).collect()
     }
 
-    /// Whoever had a turn, in the order of their first.
+    /// Returns the contenders with a turn, in the order of their first.
     pub(super) fn names(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
         for (name, _) in &self.turns {

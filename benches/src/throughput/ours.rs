@@ -1,6 +1,6 @@
-//! Ours, whichever store is below it: jobs are submitted, claimed and settled by the batch.
+//! Ours on any store: jobs are submitted, claimed and settled by the batch.
 //!
-//! The store alone, without the engine around it, because the queues beside it do nothing with a job either.
+//! The store alone, without the engine, because the other queues do nothing with a job either.
 
 use std::io;
 use std::time::Duration;
@@ -8,16 +8,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use outflow_store::{
-    SubmitBatch, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, AllowAll, SubmitReceipt, SettleResult, Settlement,
+    AllowAll, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, SettleResult, Settlement,
+    SubmitBatch, SubmitReceipt,
 };
 use tokio::runtime::Runtime;
 
 use super::contender::{Contender, RECORD};
 
-/// What it is called where it keeps its promises.
+/// Name of the contender that has the goals.
 pub(super) const OURS: &str = "Outflow";
 
-/// How a store is used.
+/// Usage of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
     /// Jobs of one submission, one claim and one settlement.
@@ -26,14 +27,14 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// What is promised, unless something else is said: a hundred at a time, ten tenants.
-    pub(super) const USUAL: Self = Self {
+    /// Default of the goals: a hundred at a time, ten tenants.
+    pub(super) const DEFAULT: Self = Self {
         batch: 100,
         tenants: 10,
     };
 }
 
-/// A store, and whose jobs it keeps.
+/// A store, and the tenants of its jobs.
 pub(super) struct Ours<S> {
     pub(super) store: S,
     pub(super) runtime: Runtime,
@@ -44,10 +45,10 @@ pub(super) struct Ours<S> {
 }
 
 impl<S: JobStore> Ours<S> {
-    /// This store, used so.
+    /// Creates a contender on this store.
     ///
     /// # Errors
-    /// If a name is none.
+    /// If a name is invalid.
     pub(super) fn new(store: S, runtime: Runtime, shape: Shape) -> io::Result<Self> {
         let named = |text: &str| Name::new(text).map_err(io::Error::other);
         let tenants = (0..shape.tenants).map(|number| named(&format!("tenant-{number}")));
@@ -61,7 +62,7 @@ impl<S: JobStore> Ours<S> {
         })
     }
 
-    /// One job of each tenant in turn, without end.
+    /// Returns one job of each tenant in rotation, without end.
     pub(super) fn jobs(&self) -> impl Iterator<Item = NewJob> {
         let record = Bytes::from(vec![b'x'; RECORD]);
         let tenants = self.tenants.iter().cycle();
@@ -75,18 +76,18 @@ impl<S: JobStore> Ours<S> {
             if batch.is_empty() {
                 return Ok(());
             }
-            let taken = self.store.submit(SubmitBatch::of(batch)).await;
+            let taken = self.store.submit(SubmitBatch::from_jobs(batch)).await;
             let mut receipts = taken.map_err(io::Error::other)?.receipts.into_iter();
             if !receipts.all(|receipt| matches!(receipt, SubmitReceipt::Accepted { .. })) {
-                return Err(io::Error::other("a job was not taken"));
+                return Err(io::Error::other("a job was not accepted"));
             }
         }
     }
 
-    /// So many submit one job each at the same time, and the next when it is kept.
+    /// Runs concurrent submitters; each submits one job, and the next when it is stored.
     ///
     /// # Errors
-    /// If a job is not taken.
+    /// If a job is not accepted.
     pub(super) fn enqueue_singly(&self, submitters: u64, each: u64) -> io::Result<()> {
         let jobs = self.jobs().take(whole(submitters)?);
         let all = jobs.map(|job| self.one_by_one(job, each));
@@ -95,7 +96,10 @@ impl<S: JobStore> Ours<S> {
 
     async fn one_by_one(&self, job: NewJob, jobs: u64) -> io::Result<()> {
         for _ in 0..jobs {
-            let kept = self.store.submit(SubmitBatch::of(vec![job.clone()])).await;
+            let kept = self
+                .store
+                .submit(SubmitBatch::from_jobs(vec![job.clone()]))
+                .await;
             kept.map_err(io::Error::other)?;
         }
         Ok(())
@@ -112,7 +116,9 @@ impl<S: JobStore> Ours<S> {
             let ends = claimed.iter().map(done).collect();
             let settled = self.store.settle(&self.session, ends).await;
             let over = settled.map_err(io::Error::other)?.into_iter();
-            left -= over.filter(|settled| *settled == SettleResult::Done).count();
+            left -= over
+                .filter(|settled| *settled == SettleResult::Done)
+                .count();
         }
         Ok(())
     }

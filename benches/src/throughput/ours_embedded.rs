@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use outflow::SystemClock;
-use outflow_store::{SubmitBatch, EmbeddedStore, JobQueue, NewJob};
+use outflow_store::{EmbeddedStore, JobQueue, NewJob, SubmitBatch};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -14,18 +14,18 @@ use super::journal::home;
 use super::ours::{OURS, Ours, Shape};
 use crate::tasks::{self, Flavour};
 
-/// Opens the store in a directory, with a thread that writes for it.
+/// Opens the store in a directory, with its writer thread.
 fn open(dir: &Path) -> io::Result<EmbeddedStore> {
     let (store, writer) =
         EmbeddedStore::open(dir, Arc::new(SystemClock::new())).map_err(io::Error::other)?;
-    tasks::beside("writer", move || writer.run())?;
+    tasks::spawn_thread("writer", move || writer.run())?;
     Ok(store)
 }
 
-/// A fresh store that is used so, and the directory that goes with it.
+/// Creates a store with this usage, and its directory.
 ///
 /// # Errors
-/// If the disk does not take it.
+/// If the disk fails.
 pub(super) fn fresh(shape: Shape) -> io::Result<InDirectory> {
     let home = home()?;
     let ours = Ours::new(open(home.path())?, Flavour::Current.runtime()?, shape)?;
@@ -39,7 +39,7 @@ pub(super) struct InDirectory {
 }
 
 impl InDirectory {
-    /// Ends the store, with all that it has put off. Its thread may still be closing it.
+    /// Closes the store with all deferred writes. Its thread may still be closing it.
     pub(super) fn end(self) -> TempDir {
         self.ours.store.end();
         self.home
@@ -60,16 +60,16 @@ impl Contender for InDirectory {
     }
 }
 
-/// Many who submit one job each, and the next when it is kept.
+/// Many submitters of one job each; each submits the next when it is stored.
 pub(super) struct Singles(InDirectory);
 
 impl Singles {
-    /// In a fresh store.
+    /// Creates it in a new store.
     ///
     /// # Errors
-    /// If the disk does not take it.
+    /// If the disk fails.
     pub(super) fn fresh() -> io::Result<Self> {
-        fresh(Shape::USUAL).map(Self)
+        fresh(Shape::DEFAULT).map(Self)
     }
 }
 
@@ -80,21 +80,21 @@ impl Contender for Singles {
 
     fn enqueue(&mut self, jobs: u64) -> io::Result<()> {
         let ours = &self.0.ours;
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
         ours.runtime.block_on(async {
             for (_, job) in (0..SUBMITTERS).zip(ours.jobs()) {
-                let (store, tell) = (ours.store.clone(), tell.clone());
-                tasks::start(one_by_one(store, job, jobs / SUBMITTERS, tell));
+                let (store, sender) = (ours.store.clone(), sender.clone());
+                tasks::start(one_by_one(store, job, jobs / SUBMITTERS, sender));
             }
-            drop(tell);
-            while let Some(kept) = told.recv().await {
+            drop(sender);
+            while let Some(kept) = receiver.recv().await {
                 kept?;
             }
             Ok(())
         })
     }
 
-    /// Only submission is compared.
+    /// Does nothing: only submission is compared.
     fn drain(&mut self, _jobs: u64) -> io::Result<()> {
         Ok(())
     }
@@ -104,13 +104,15 @@ async fn one_by_one(
     store: EmbeddedStore,
     job: NewJob,
     jobs: u64,
-    tell: mpsc::UnboundedSender<io::Result<()>>,
+    sender: mpsc::UnboundedSender<io::Result<()>>,
 ) {
     for _ in 0..jobs {
-        let kept = store.submit(SubmitBatch::of(vec![job.clone()])).await;
+        let kept = store
+            .submit(SubmitBatch::from_jobs(vec![job.clone()]))
+            .await;
         if let Err(why) = kept {
-            // Nobody hears it only if another's failure was heard first.
-            let _heard = tell.send(Err(io::Error::other(why)));
+            // The receiver is gone only after another failure.
+            let _sent = sender.send(Err(io::Error::other(why)));
         }
     }
 }

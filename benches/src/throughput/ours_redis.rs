@@ -2,7 +2,7 @@
 
 use std::io;
 
-use outflow_store::{RedisStore, RedisOptions};
+use outflow_store::{RedisOptions, RedisStore};
 use outflow_testkit::RedisServer;
 use tokio::runtime::Runtime;
 
@@ -13,7 +13,7 @@ use crate::figure::{Figure, Goal};
 use crate::measure::Plan;
 use crate::tasks::Flavour;
 
-/// Ours in one shape. An emptied server is a loss to the store, so it is connected anew then.
+/// Ours in one shape. An emptied server is a data loss for the store, so it reconnects then.
 pub(super) struct OnRedis {
     url: String,
     shape: Shape,
@@ -24,7 +24,7 @@ impl OnRedis {
     /// Connects.
     ///
     /// # Errors
-    /// If the server does not take it.
+    /// If the server does not accept it.
     pub(super) fn connect(server: &RedisServer, shape: Shape) -> io::Result<Self> {
         let url = server.url();
         let runtime = Flavour::Current.runtime()?;
@@ -37,8 +37,8 @@ impl OnRedis {
     }
 }
 
-/// Many who submit one job each, and the next when it is kept; it is claimed and settled by the batch, as
-/// workers do it.
+/// Many submitters of one job each; each submits the next when it is stored. Claims and settlements are
+/// batched, as workers do it.
 struct Singles(OnRedis);
 
 impl Contender for Singles {
@@ -85,7 +85,7 @@ impl Contender for OnRedis {
     }
 }
 
-/// What is promised about other shapes, in which nobody else is compared.
+/// Measures the goals of other shapes, which have no peers.
 pub(super) fn shapes(server: &RedisServer, plan: Plan) -> Vec<Figure> {
     let micros = |name, goal, shape, jobs| match life(server, shape, jobs) {
         Ok(life) => Figure::alone(name, goal, &[life.micros]),
@@ -93,7 +93,7 @@ pub(super) fn shapes(server: &RedisServer, plan: Plan) -> Vec<Figure> {
     };
     let one_by_one = Shape {
         batch: 1,
-        ..Shape::USUAL
+        ..Shape::DEFAULT
     };
     let mut figures = vec![
         singles(server),
@@ -106,8 +106,8 @@ pub(super) fn shapes(server: &RedisServer, plan: Plan) -> Vec<Figure> {
         ),
     ];
     if plan.is_thorough() {
-        let few = life(server, Shape::USUAL, 10_000);
-        let many = life(server, Shape::USUAL, 1_000_000);
+        let few = life(server, Shape::DEFAULT, 10_000);
+        let many = life(server, Shape::DEFAULT, 1_000_000);
         figures.push(growth("redis_growth_jobs", 1.5, few, many));
         let few = life(server, tenants(10), 100_000);
         let many = life(server, tenants(100_000), 100_000);
@@ -117,9 +117,9 @@ pub(super) fn shapes(server: &RedisServer, plan: Plan) -> Vec<Figure> {
 }
 
 fn singles(server: &RedisServer) -> Figure {
-    let connected = OnRedis::connect(server, Shape::USUAL);
+    let connected = OnRedis::connect(server, Shape::DEFAULT);
     let jobs = SUBMITTERS * 156;
-    let life = connected.and_then(|ours| Life::of(&mut Singles(ours), server, jobs));
+    let life = connected.and_then(|ours| Life::measure(&mut Singles(ours), server, jobs));
     match life {
         Ok(life) => Figure::alone("redis_singles_us", Goal::Shown, &[life.micros]),
         Err(why) => Figure::missing("redis_singles_us", "", &format!("missing: {why}")),
@@ -129,16 +129,16 @@ fn singles(server: &RedisServer) -> Figure {
 fn tenants(tenants: usize) -> Shape {
     Shape {
         tenants,
-        ..Shape::USUAL
+        ..Shape::DEFAULT
     }
 }
 
 fn life(server: &RedisServer, shape: Shape, jobs: u64) -> io::Result<Life> {
-    server.ask(&["FLUSHALL", "SYNC"])?;
-    Life::of(&mut OnRedis::connect(server, shape)?, server, jobs)
+    server.command(&["FLUSHALL", "SYNC"])?;
+    Life::measure(&mut OnRedis::connect(server, shape)?, server, jobs)
 }
 
-/// By how much a job costs the server more when there are many.
+/// Measures how much more a job costs the server when there are many.
 fn growth(name: &str, most: f64, few: io::Result<Life>, many: io::Result<Life>) -> Figure {
     match (few, many) {
         (Ok(few), Ok(many)) => Figure::alone(name, Goal::Own(most), &[many.micros / few.micros]),
@@ -146,5 +146,5 @@ fn growth(name: &str, most: f64, few: io::Result<Life>, many: io::Result<Life>) 
     }
 }
 
-/// As many as submit one by one to the embedded store.
+/// Equal to the single submitters of the embedded store.
 const SUBMITTERS: u64 = 64;

@@ -1,4 +1,4 @@
-//! The queues that people would use instead, each a program beside the server.
+//! The alternative queues, each a program next to the server.
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub(super) enum Peer {
 impl Peer {
     pub(super) const ALL: [Self; 3] = [Self::BullMq, Self::BeeQueue, Self::Apalis];
 
-    /// What it is called in the table.
+    /// Returns its name in the table.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::BullMq => "BullMQ",
@@ -27,7 +27,7 @@ impl Peer {
         }
     }
 
-    /// Starts it on this server. None of them knows tenants, so each has one plain queue.
+    /// Starts it on this server. None of them supports tenants, so each has one plain queue.
     ///
     /// # Errors
     /// If it is not installed, or does not start.
@@ -37,7 +37,7 @@ impl Peer {
         let program = match self {
             Self::BullMq => Program::node(SCRIPT, &["bullmq", &port]),
             Self::BeeQueue => Program::node(SCRIPT, &["bee-queue", &port]),
-            Self::Apalis => Program::beside("peer-apalis", &[&port]),
+            Self::Apalis => Program::sibling("peer-apalis", &[&port]),
         };
         let program = program?;
         Ok(Started {
@@ -66,11 +66,11 @@ impl Contender for Started {
     }
 
     fn enqueue(&mut self, jobs: u64) -> io::Result<()> {
-        self.program.obey(&format!("enqueue {jobs}")).map(drop)
+        self.program.run(&format!("enqueue {jobs}")).map(drop)
     }
 
     fn drain(&mut self, jobs: u64) -> io::Result<()> {
-        self.program.obey(&format!("drain {jobs}")).map(drop)
+        self.program.run(&format!("drain {jobs}")).map(drop)
     }
 }
 

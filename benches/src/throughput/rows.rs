@@ -5,14 +5,16 @@ use super::ours::OURS;
 use crate::figure::{Figure, Goal};
 use crate::measure::Series;
 
-/// What every contender came to, beside what ours has to reach.
-pub(super) fn told(lives: &Lives) -> Vec<Figure> {
+/// Returns the results of all contenders, with our goals.
+pub(super) fn figures(lives: &Lives) -> Vec<Figure> {
     let mut figures = rates(lives);
     for (name, goal, part) in ROWS {
-        figures.extend(beside(lives, (name, goal), |who| lives.of(who, part)));
+        figures.extend(with_peers(lives, (name, goal), |who| {
+            lives.values_of(who, part)
+        }));
     }
     let trips = ("redis_round_trips_per_job", Goal::Own(0.03));
-    figures.extend(beside(lives, trips, |who| lives.trips_of(who)));
+    figures.extend(with_peers(lives, trips, |who| lives.trips_of(who)));
     let missing = lives.missing.iter();
     figures.extend(missing.map(|peer| {
         Figure::missing(
@@ -24,11 +26,11 @@ pub(super) fn told(lives: &Lives) -> Vec<Figure> {
     figures
 }
 
-/// Lives a second are promised as multiples of the peers'.
+/// Lives a second have goals as multiples of the peers'.
 fn rates(lives: &Lives) -> Vec<Figure> {
     let series = |name| Series {
         name,
-        nanos: lives.of(name, |life| life.per_second),
+        nanos: lives.values_of(name, |life| life.per_second),
         strays: 0.0,
     };
     let ours = series(OURS);
@@ -45,7 +47,7 @@ fn rates(lives: &Lives) -> Vec<Figure> {
         .collect()
 }
 
-fn beside(
+fn with_peers(
     lives: &Lives,
     (name, goal): (&str, Goal),
     part: impl Fn(&str) -> Vec<f64>,
@@ -53,10 +55,10 @@ fn beside(
     let peers = lives.names().into_iter().filter(|name| *name != OURS);
     let theirs: Vec<_> = peers.map(|peer| (peer, part(peer))).collect();
     let theirs: Vec<_> = theirs.iter().map(|(peer, all)| (*peer, &all[..])).collect();
-    Figure::beside(name, goal, &part(OURS), &theirs)
+    Figure::with_peers(name, goal, &part(OURS), &theirs)
 }
 
-/// A figure's name, its goal, and which part of a life it is.
+/// A figure's name, its goal, and its value of a life.
 type Row = (&'static str, Goal, fn(&Life) -> f64);
 
 const ROWS: [Row; 5] = [

@@ -1,4 +1,4 @@
-//! What most programs do that keep a job in a file: one transaction for each.
+//! The common way to store a job in a file: one transaction for each.
 
 use std::io;
 
@@ -10,17 +10,17 @@ use super::journal::home;
 
 /// `SQLite` with a write-ahead log, durable at every commit, and a commit for every job.
 ///
-/// Sixty-four submitters would stand in line for the same commits, so one does.
+/// Sixty-four submitters would wait for the same commits, so one is enough.
 pub(super) struct CommitPerJob {
     database: Connection,
     _home: TempDir,
 }
 
 impl CommitPerJob {
-    /// A fresh one.
+    /// Creates a database.
     ///
     /// # Errors
-    /// If the file cannot be made.
+    /// If the file cannot be created.
     pub(super) fn open() -> io::Result<Self> {
         let home = home()?;
         let database = Connection::open(home.path().join("jobs.db")).map_err(io::Error::other)?;
@@ -53,7 +53,7 @@ impl Contender for CommitPerJob {
         Ok(())
     }
 
-    /// Only submission is compared: what is promised is about those who submit one job each.
+    /// Does nothing: the goal is about submitters of single jobs.
     fn drain(&mut self, _jobs: u64) -> io::Result<()> {
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! `bytes_per_waiter`: what one more who waits costs, its task and its future included.
+//! `bytes_per_waiter`: size of one more waiter, its task and its future included.
 //!
-//! Weighed on the thread that all tasks live on; what a limiter keeps on a thread of its own (the
-//! timers of governor) is not seen, which is to the advantage of governor.
+//! Measured on the thread of all tasks. Memory that a limiter holds on its own thread (the timers of governor)
+//! is not counted, to the advantage of governor.
 
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::line::Line;
-use super::{Limit, lines};
+use super::wait_limit::WaitLimit;
+use super::{Limit, contenders};
 use crate::alloc;
 use crate::figure::{Figure, Goal};
 use crate::measure::approx;
 use crate::tasks::{self, Flavour};
 
-/// At ten thousand waiters, as the goal was set, and at a hundred thousand.
+/// Measures ten thousand waiters, as the goal was set, and a hundred thousand.
 pub(crate) fn figures() -> Vec<Figure> {
     [
         ("bytes_per_waiter", 10_000),
@@ -28,7 +28,7 @@ pub(crate) fn figures() -> Vec<Figure> {
 }
 
 fn weigh(name: &str, waiters: u32) -> Vec<Figure> {
-    let all: Vec<(&str, Vec<f64>)> = lines::all()
+    let all: Vec<(&str, Vec<f64>)> = contenders::all()
         .into_iter()
         .map(|entrant| (entrant.name, (entrant.bytes)(waiters).into_iter().collect()))
         .collect();
@@ -39,11 +39,11 @@ fn weigh(name: &str, waiters: u32) -> Vec<Figure> {
         .iter()
         .map(|(name, bytes)| (*name, &**bytes))
         .collect();
-    Figure::beside(name, Goal::Own(450.0), ours, &peers)
+    Figure::with_peers(name, Goal::Own(450.0), ours, &peers)
 }
 
-/// Lets so many wait and weighs them.
-pub(crate) fn per_waiter<L: Line>(waiters: u32) -> Option<f64> {
+/// Lets this many wait and measures them.
+pub(crate) fn per_waiter<L: WaitLimit>(waiters: u32) -> Option<f64> {
     let runtime = Flavour::Current.runtime().ok()?;
     let weight = runtime.block_on(async {
         let line = L::new(NEVER);
@@ -60,7 +60,7 @@ pub(crate) fn per_waiter<L: Line>(waiters: u32) -> Option<f64> {
     Some(approx(weight) / approx(waiters))
 }
 
-async fn wait<L: Line>(line: L, arrived: Arc<AtomicU32>) {
+async fn wait<L: WaitLimit>(line: L, arrived: Arc<AtomicU32>) {
     let mut waiting = pin!(line.wait());
     let mut counted = false;
     let permit = poll_fn(|context| {
@@ -70,9 +70,9 @@ async fn wait<L: Line>(line: L, arrived: Arc<AtomicU32>) {
         }
         answer
     });
-    // Dropped unsent, it would be the next one's.
-    let _had_leave = L::gone(permit.await);
+    // A permit that is dropped unsent would go to the next waiter.
+    let _had_leave = L::settle(permit.await);
 }
 
-/// One goes at once, the rest wait for longer than anybody looks.
+/// One starts at once; the rest wait for longer than the measurement.
 const NEVER: Limit = Limit::new(1, Duration::from_mins(10));

@@ -1,4 +1,4 @@
-//! How many wait, for what, and on which runtime.
+//! Number of waiters, their limit, and their runtime.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::clock;
 use crate::measure::{Plan, approx};
 use crate::tasks::Flavour;
 
-/// So many in any window of this length.
+/// This many in any window of this length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limit {
     pub(crate) quantity: u32,
@@ -16,14 +16,14 @@ pub(crate) struct Limit {
 impl Limit {
     const HUNDRED_IN_TEN: Self = Self::new(100, Duration::from_millis(10));
     const THOUSAND_IN_TWENTY: Self = Self::new(1_000, Duration::from_millis(20));
-    /// 1,000 a second of which none may be saved up.
+    /// 1,000 a second without saved quota.
     const ONE_BY_ONE: Self = Self::new(1, Duration::from_millis(1));
 
     pub(crate) const fn new(quantity: u32, window: Duration) -> Self {
         Self { quantity, window }
     }
 
-    /// The shortest time from the first grant to the last of so many.
+    /// Returns the shortest time from the first grant to the last.
     pub(crate) fn ideal(self, grants: u64) -> Duration {
         let windows = grants.saturating_sub(1) / u64::from(self.quantity.max(1));
         self.window * u32::try_from(windows).unwrap_or(u32::MAX)
@@ -47,14 +47,14 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// The one whose figures have the plain names.
+    /// The case with the plain names.
     pub(crate) const HEADLINE: Self = Self {
         tasks: 10_000,
         limit: Limit::HUNDRED_IN_TEN,
         flavour: Flavour::Current,
     };
 
-    /// The rest of the matrix. A look within a minute leaves out what takes long.
+    /// Returns the rest of the matrix. A quick run skips long cases.
     pub(crate) fn others(plan: Plan) -> Vec<Self> {
         let limits = [
             Limit::HUNDRED_IN_TEN,
@@ -79,10 +79,10 @@ impl Case {
         let longest = match (plan.is_thorough(), self.flavour) {
             (true, _) => Duration::from_secs(10),
             (false, Flavour::Current) => Duration::from_secs(2),
-            // As long as the headline, to be seen beside it.
+            // As long as the headline, to compare both.
             (false, Flavour::Multi) => Self::HEADLINE.ideal(),
         };
-        // What goes at once does not wait.
+        // A task that starts at once does not wait.
         self.tasks > self.limit.quantity && self.ideal() <= longest
     }
 
@@ -94,24 +94,24 @@ impl Case {
         self == Self::HEADLINE
     }
 
-    /// Whether another thread may take tasks away.
+    /// Returns true if another thread may steal tasks.
     pub(crate) fn is_stolen_from(self) -> bool {
         self.flavour == Flavour::Multi
     }
 
-    /// Whether those who all wake to take one permit would be at it for minutes.
+    /// Returns true if contenders that wake all tasks for one permit would take minutes.
     pub(crate) fn is_too_much_for_a_herd(self, plan: Plan) -> bool {
         let hurried = !plan.is_thorough() && !self.is_headline();
         hurried || self.tasks > 10_000 || self.ideal() > Duration::from_secs(2)
     }
 
-    /// Whether each grant is a wake-up of its own for the system, which nobody does in a microsecond
-    /// or two.
+    /// Returns true if each grant is a separate wake-up of the system, which takes longer than a microsecond or
+    /// two.
     pub(crate) fn is_one_by_one(self) -> bool {
         self.limit == Limit::ONE_BY_ONE
     }
 
-    /// The rounds: several of the headline, one of what only completes the picture in a hurry.
+    /// Returns the rounds: several of the headline, one of the others in a quick run.
     pub(crate) fn turns(self, plan: Plan) -> impl Iterator<Item = usize> {
         let rounds = match (plan.is_thorough(), self.is_headline()) {
             (true, true) => 7,
@@ -121,7 +121,7 @@ impl Case {
         (0..rounds).take_while(move |round| *round == 0 || clock::since_begin() <= plan.budget)
     }
 
-    /// What its figures' names end with.
+    /// Returns the suffix of its figures.
     pub(crate) fn suffix(self) -> String {
         if self.is_headline() {
             return String::new();

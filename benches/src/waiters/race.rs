@@ -9,25 +9,25 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::case::Case;
-use super::line::Line;
+use super::wait_limit::WaitLimit;
 use crate::clock;
 use crate::measure::approx;
 use crate::tasks;
 
-/// What was seen.
+/// Measurements of a race.
 pub(crate) struct Outcome {
-    /// From the first task that asked to the last that resumed, over the shortest possible.
+    /// Time from the first task that asked to the last that resumed, over the shortest possible.
     pub(crate) makespan: f64,
-    /// The most that resumed within one window, over the limit.
+    /// Most tasks that resumed within one window, over the limit.
     pub(crate) max_window: f64,
     pub(crate) polls_per_grant: f64,
-    /// The furthest that a task was from its place in the order of asking.
+    /// Largest distance of a task from its position in the order of asking.
     pub(crate) displacement: u64,
     pub(crate) cpu_us_per_grant: f64,
 }
 
-/// Runs one; `None` if there is no runtime to be had, or somebody was refused.
-pub(crate) fn race<L: Line>(case: Case) -> Option<Outcome> {
+/// Runs one; `None` without a runtime, or after a refusal.
+pub(crate) fn race<L: WaitLimit>(case: Case) -> Option<Outcome> {
     let runtime = case.flavour.runtime().ok()?;
     let course = Arc::new(Course::new(case.tasks));
     let before = clock::process_time();
@@ -43,7 +43,7 @@ pub(crate) fn race<L: Line>(case: Case) -> Option<Outcome> {
     all_went.then(|| course.outcome(case, cpu))
 }
 
-async fn run<L: Line>(line: L, course: Arc<Course>) {
+async fn run<L: WaitLimit>(line: L, course: Arc<Course>) {
     let number = course.asked.fetch_add(1, Ordering::Relaxed);
     if number == 0 {
         course.first.store(course.time(), Ordering::Relaxed);
@@ -57,10 +57,10 @@ async fn run<L: Line>(line: L, course: Arc<Course>) {
     });
     let permit = counted.await;
     course.resumed(number, woken);
-    course.gone(L::gone(permit));
+    course.settle(L::settle(permit));
 }
 
-/// What all tasks write to.
+/// State that all tasks write to.
 struct Course {
     opened: Instant,
     asked: AtomicU64,
@@ -68,7 +68,7 @@ struct Course {
     polls: AtomicU64,
     left: AtomicU32,
     refused: AtomicU32,
-    /// When each resumed, by the order of asking.
+    /// Instants of resuming, in the order of asking.
     resumed: Vec<Stamp>,
     over: Notify,
 }
@@ -92,14 +92,14 @@ impl Course {
     }
 
     fn resumed(&self, number: u64, woken: u64) {
-        let seat = usize::try_from(number).ok();
-        if let Some(stamp) = seat.and_then(|seat| self.resumed.get(seat)) {
+        let index = usize::try_from(number).ok();
+        if let Some(stamp) = index.and_then(|index| self.resumed.get(index)) {
             stamp.woken.store(woken, Ordering::Relaxed);
-            stamp.gone.store(self.time(), Ordering::Relaxed);
+            stamp.settle.store(self.time(), Ordering::Relaxed);
         }
     }
 
-    fn gone(&self, had_leave: bool) {
+    fn settle(&self, had_leave: bool) {
         self.refused
             .fetch_add(u32::from(!had_leave), Ordering::Relaxed);
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -109,7 +109,7 @@ impl Course {
 
     fn outcome(&self, case: Case, cpu: Duration) -> Outcome {
         let spans: Vec<(u64, u64)> = self.resumed.iter().map(Stamp::span).collect();
-        let stamps: Vec<u64> = spans.iter().map(|(_, gone)| *gone).collect();
+        let stamps: Vec<u64> = spans.iter().map(|(_, settle)| *settle).collect();
         let last = stamps.iter().copied().max().unwrap_or(0);
         let first = self.first.load(Ordering::Relaxed);
         let grants = approx(stamps.len());
@@ -124,32 +124,35 @@ impl Course {
     }
 }
 
-/// When a task resumed with its permit: from being woken for it to going on with it. The limiter's own
-/// instant lies between the two.
+/// Time span in which a task resumed: from its wake-up to its continuation. The limiter's own instant lies
+/// between the two.
 #[derive(Default)]
 struct Stamp {
     woken: AtomicU64,
-    gone: AtomicU64,
+    settle: AtomicU64,
 }
 
 impl Stamp {
     fn span(&self) -> (u64, u64) {
         let read = |stamp: &AtomicU64| stamp.load(Ordering::Relaxed);
-        (read(&self.woken), read(&self.gone))
+        (read(&self.woken), read(&self.settle))
     }
 }
 
-/// The most that surely went within one window: a task that the system puts aside in the midst of
-/// resuming is not held against its limiter.
+/// Returns the most that certainly started within one window: a task that the system preempts while it resumes
+/// does not count against its limiter.
 fn most_within(spans: &[(u64, u64)], window: u64) -> u64 {
-    let (mut woken, mut gone): (Vec<u64>, Vec<u64>) = spans.iter().copied().unzip();
+    let (mut woken, mut settle): (Vec<u64>, Vec<u64>) = spans.iter().copied().unzip();
     woken.sort_unstable();
-    gone.sort_unstable();
+    settle.sort_unstable();
     let mut before = woken.iter().peekable();
     let (mut held, mut most) = (0_u64, 0);
-    for gone in &gone {
+    for settle in &settle {
         held += 1;
-        while before.next_if(|woken| **woken + window <= *gone).is_some() {
+        while before
+            .next_if(|woken| **woken + window <= *settle)
+            .is_some()
+        {
             held = held.saturating_sub(1);
         }
         most = most.max(held);
@@ -157,14 +160,14 @@ fn most_within(spans: &[(u64, u64)], window: u64) -> u64 {
     most
 }
 
-/// How far the order of resuming is from the order of asking, at most.
+/// Returns the largest distance between the order of resuming and the order of asking.
 fn displacement(stamps: &[u64]) -> u64 {
     let mut order: Vec<usize> = (0..stamps.len()).collect();
-    order.sort_by_key(|seat| stamps.get(*seat));
+    order.sort_by_key(|index| stamps.get(*index));
     let away = order
         .iter()
         .enumerate()
-        .map(|(place, seat)| place.abs_diff(*seat));
+        .map(|(place, index)| place.abs_diff(*index));
     away.max()
         .and_then(|away| u64::try_from(away).ok())
         .unwrap_or(0)

@@ -1,7 +1,7 @@
-//! `ready`: an asynchronous acquire with a permit there.
+//! `ready`: an asynchronous acquire with an available permit.
 //!
-//! Ours is admitted and holds its permit; what it costs to settle it is in `door`. Beside it governor
-//! checks, and as its users wait for it.
+//! Ours acquires and holds its permit; the cost of settling is in `upstream`. governor is measured with a
+//! check, and with its asynchronous wait.
 
 use std::future::Future as _;
 use std::pin::pin;
@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::Limit;
-use super::line::Line as _;
-use super::lines::Ours;
+use super::contenders::Ours;
+use super::wait_limit::WaitLimit as _;
 use crate::contenders::governor;
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan, contest};
@@ -34,7 +34,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
         plan,
         vec![
             Contender::half("ours", take, |permit| {
-                let _had_leave = Ours::gone(Ok(permit));
+                let _had_leave = Ours::settle(Ok(permit));
             }),
             Contender::alone("governor check, OS clock", || checked.check().is_ok()),
             Contender::alone("governor until_ready, OS clock", until_ready),
@@ -49,6 +49,6 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
         .collect()
 }
 
-/// More than a machine asks for.
+/// More than a machine sends.
 const QUANTITY: u32 = 100;
 const WINDOW: Duration = Duration::from_micros(1);

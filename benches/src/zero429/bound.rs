@@ -1,13 +1,13 @@
-//! How fast a careful sender can be that learns of an arrival only by its answer.
+//! Highest rate of a sender that learns of an arrival only by its response.
 //!
-//! It has as many places as the limit says. A call takes the place that is free first and holds it
-//! until one window after the latest instant at which it can have arrived.
+//! It has one slot for each unit of the limit. A call takes the first free slot and holds it until one window
+//! after its latest possible arrival.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// When each call of these round trips is sent, at best, if a place is held for `held(round trip)`.
+/// Returns the earliest send times of calls with these round trips, if a slot is held for `held(round trip)`.
 pub(crate) fn sends(
     places: u32,
     round_trips: &[Duration],
@@ -26,8 +26,8 @@ pub(crate) fn sends(
     sends
 }
 
-/// How long it takes to send a window's quantity, once the first third of all is sent: until then a
-/// path's lowest round trip is not known, and the first window costs nothing.
+/// Returns the time to send a window's quantity, after the first third of all calls: before that the lowest
+/// round trip of a path is unknown, and the first window is free.
 pub(crate) fn pace(sends: &[Duration], quantity: u32) -> f64 {
     let quantity = usize::try_from(quantity).unwrap_or(1).max(1);
     let whole = sends.len() / quantity;

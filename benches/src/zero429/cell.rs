@@ -1,21 +1,21 @@
-//! One cell of the matrix: a server, a rate, a network and how many send.
+//! One cell of the matrix: a server, a rate, a network and the senders.
 
 use std::time::Duration;
 
 use outflow_core::Rate;
 use outflow_mock::{Latency, Quota};
 
-/// What is run.
+/// Parameters of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cell {
     pub(crate) server: Kept,
-    /// So many in a second.
+    /// Limit a second.
     pub(crate) quantity: u32,
     pub(crate) jitter: Duration,
     pub(crate) senders: u32,
 }
 
-/// How the server keeps its limit.
+/// Enforcement of the limit by the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kept {
     SlidingLog,
@@ -24,14 +24,14 @@ pub(crate) enum Kept {
 }
 
 impl Cell {
-    /// The mean of what each way takes beyond its base.
+    /// Mean delay of each way beyond its base.
     pub(crate) const JITTERS: [Duration; 3] = [
         Duration::ZERO,
         Duration::from_millis(10),
         Duration::from_millis(50),
     ];
 
-    /// The one that is repeated over real sockets.
+    /// The cell that is repeated over real sockets.
     pub(crate) const REAL: Self = Self {
         server: Kept::SlidingLog,
         quantity: 50,
@@ -60,7 +60,7 @@ impl Cell {
         Duration::from_secs(1)
     }
 
-    /// What both ends are told; `None` cannot be.
+    /// Returns the rate of both ends; `None` if it is invalid.
     pub(crate) fn rate(self) -> Option<Rate> {
         Rate::new(u64::from(self.quantity), Self::window()).ok()
     }
@@ -74,7 +74,7 @@ impl Cell {
         })
     }
 
-    /// Each way, from this base.
+    /// Returns the delay of each way, from this base.
     pub(crate) fn latency(self, base: Duration) -> Latency {
         if self.jitter.is_zero() {
             return Latency::Fixed(base);
@@ -85,7 +85,7 @@ impl Cell {
         }
     }
 
-    /// What the names of figures about one jitter end with.
+    /// Returns the suffix of figures about one jitter.
     pub(crate) fn suffix(jitter: Option<Duration>) -> String {
         jitter.map_or_else(String::new, |jitter| {
             format!("_jitter{}", jitter.as_millis())
@@ -93,5 +93,5 @@ impl Cell {
     }
 }
 
-/// What each way takes at least.
+/// Smallest delay of each way.
 pub(crate) const BASE: Duration = Duration::from_millis(20);

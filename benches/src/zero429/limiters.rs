@@ -1,7 +1,7 @@
-//! Who decides when a call is sent. Every one of them runs in virtual time.
+//! Limiters that decide when a call is sent. All of them run in virtual time.
 //!
-//! governor's own waiting sleeps in real time, so it is asked the same question in the same loop with
-//! the runtime's sleep, and its clock reads the runtime's.
+//! governor's own waiting sleeps in real time, so it runs in a loop with the runtime's sleep, and its clock
+//! reads the runtime's.
 
 use std::future::Future;
 use std::num::NonZeroU32;
@@ -26,34 +26,34 @@ use super::cell::Cell;
 use super::run::{self, Trip};
 use crate::figure::Goal;
 
-/// Lets calls go, and is told what became of them if it wants to know.
+/// A limiter that grants permits, and learns the results of calls if it uses them.
 pub(crate) trait Limiter: Clone + Send + Sync + 'static {
-    /// Leave to send; what ours is told about comes in here.
+    /// Permit to send; ours reports through it.
     type Leave: Send + 'static;
 
-    /// Waits for leave.
+    /// Waits for a permit.
     fn wait(&self) -> impl Future<Output = Self::Leave> + Send;
 
-    /// The call is about to be sent.
+    /// Reports that the call is about to be sent.
     fn sending(_leave: &mut Self::Leave) {}
 
-    /// The call was answered.
+    /// Reports the response.
     fn answered(_leave: Self::Leave, _status: u16) {}
 }
 
-/// One contender, whatever its type.
+/// One contender of any type.
 pub(crate) struct Entrant {
     pub(crate) name: &'static str,
     pub(crate) short: &'static str,
-    /// What its goodput has to reach of what an oracle does.
+    /// Goal of its goodput, as a share of the oracle's.
     pub(crate) goodput: Goal,
-    /// The share of its own bound that it reached.
+    /// Share of its own bound that it reached.
     pub(crate) of_bound: fn(&Trip) -> f64,
     pub(crate) run: fn(Cell, u64) -> Option<Trip>,
     pub(crate) run_for_real: fn(Cell, u64) -> Option<Trip>,
 }
 
-/// All of them, ours first.
+/// Returns all of them, ours first.
 pub(crate) fn all() -> Vec<Entrant> {
     let peer = |name, run| Entrant {
         name,
@@ -95,10 +95,10 @@ pub(crate) fn all() -> Vec<Entrant> {
     ]
 }
 
-/// The door.
+/// `Upstream`.
 #[derive(Clone)]
 pub(crate) struct Ours {
-    door: Upstream,
+    upstream: Upstream,
     target: Target,
 }
 
@@ -122,13 +122,13 @@ impl Ours {
             max_wait: Duration::from_hours(24),
             ..Rules::unlimited()
         };
-        let door = Upstream::new("strict", rules, time.timer(), Events::new()).ok()?;
-        let target = door.route(&http::Method::GET, "/");
-        Some(Self { door, target })
+        let upstream = Upstream::new("strict", rules, time.timer(), Events::new()).ok()?;
+        let target = upstream.route(&http::Method::GET, "/");
+        Some(Self { upstream, target })
     }
 }
 
-/// Which time a run is in.
+/// Clock of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Time {
     Virtual,
@@ -148,7 +148,7 @@ impl Limiter for Ours {
     type Leave = Result<Permit, Refusal>;
 
     fn wait(&self) -> impl Future<Output = Self::Leave> + Send {
-        self.door.acquire(self.target)
+        self.upstream.acquire(self.target)
     }
 
     fn sending(leave: &mut Self::Leave) {
@@ -241,7 +241,10 @@ impl Limiter for Arc<leaky_bucket::RateLimiter> {
 
 type Log = SlidingWindowLog<TokioClock>;
 
-#[expect(clippy::unnecessary_wraps, reason = "made as the others are")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "all contenders have the same constructor"
+)]
 fn log(cell: Cell) -> Option<Arc<Log>> {
     let log = SlidingWindowLog::new(cell.quantity, Cell::window());
     Some(Arc::new(log.with_clock(TokioClock::new())))
@@ -251,7 +254,7 @@ impl Limiter for Arc<Log> {
     type Leave = ();
 
     async fn wait(&self) {
-        // It only refuses what is larger than its limit.
+        // It refuses only costs above its limit.
         let _passed = self.acquire().await;
     }
 }

@@ -1,8 +1,8 @@
 //! `route_change`: the base latency drops by half midway.
 //!
-//! Tight counting relies on the lowest round trip of the path. When a shorter route appears, calls
-//! arrive earlier than that says until the first answer over it is back: one window's worth may be
-//! refused, and nothing after. Safe counting relies on nothing.
+//! Tight counting relies on the lowest round trip of the path. When a shorter route appears, calls arrive
+//! earlier than expected until the first response over it is back: one window's worth may be throttled, and
+//! nothing after. Safe counting relies on nothing.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::figure::{Figure, Goal};
 use crate::measure::approx;
 use crate::tasks;
 
-/// Refusals of safe and tight, as a share of one window's quantity, and those of tight that came late.
+/// Measures the throttles of safe and tight, as a share of one window's quantity, and the late ones of tight.
 pub(crate) fn figures(windows: u64) -> Vec<Figure> {
     let safe = changes(windows, Ours::safe);
     let tight = changes(windows, Ours::tight);
@@ -37,7 +37,7 @@ fn worst(name: &str, most: f64, seen: &[f64]) -> Figure {
 
 struct Seen {
     refused: usize,
-    /// Of those, sent more than two windows after the change.
+    /// Throttles of calls that were sent more than two windows after the change.
     late: usize,
 }
 
@@ -58,7 +58,7 @@ fn change(cell: Cell, windows: u64, make: fn(Cell, Time) -> Option<Ours>) -> Opt
     runtime.block_on(async {
         let site = Site::in_memory(cell)?;
         let limiter = make(cell, Time::Virtual)?;
-        // In the middle of a window, so that one is under way.
+        // In the middle of a window, so that one is in progress.
         let midway = Cell::window() * u32::try_from(windows / 2).ok()? + Cell::window() / 2;
         let ways = cell.latency(BASE / 2);
         let api = site.api().clone();

@@ -15,27 +15,27 @@ use super::limiters::{Limiter, Time};
 use super::server::Site;
 use crate::tasks;
 
-/// What was seen.
+/// Measurements of a run.
 pub(crate) struct Trip {
     cell: Cell,
     pub(crate) asked: u64,
     pub(crate) refused: u64,
-    /// How fast it was, as a share of what an oracle does.
+    /// Goodput, as a share of the oracle's.
     pub(crate) goodput: f64,
-    /// The same as a share of what a sender does that counts from the response.
+    /// Goodput, as a share of that of a sender that counts from the response.
     pub(crate) of_safe: f64,
-    /// The same as a share of what a sender does that knows the lowest round trip.
+    /// Goodput, as a share of that of a sender that knows the lowest round trip.
     pub(crate) of_tight: f64,
 }
 
 impl Trip {
-    /// Whether it is about this jitter; all are about none in particular.
+    /// Returns true if the run has this jitter; `None` matches all.
     pub(crate) fn has(&self, jitter: Option<Duration>) -> bool {
         jitter.is_none_or(|jitter| self.cell.jitter == jitter)
     }
 }
 
-/// In virtual time and memory; `None` if something could not be set up.
+/// Runs in virtual time and memory; `None` if the setup failed.
 pub(crate) fn virtually<L: Limiter>(
     cell: Cell,
     windows: u64,
@@ -49,7 +49,7 @@ pub(crate) fn virtually<L: Limiter>(
     })
 }
 
-/// In real time and over sockets.
+/// Runs in real time and over sockets.
 pub(crate) fn really<L: Limiter>(
     cell: Cell,
     windows: u64,
@@ -63,7 +63,7 @@ pub(crate) fn really<L: Limiter>(
     })
 }
 
-/// A runtime whose clock jumps.
+/// Creates a runtime with virtual time.
 pub(crate) fn virtual_runtime() -> io::Result<Runtime> {
     Builder::new_current_thread()
         .enable_all()
@@ -71,7 +71,7 @@ pub(crate) fn virtual_runtime() -> io::Result<Runtime> {
         .build()
 }
 
-/// Sends so many windows' worth and waits for the last answer.
+/// Sends this many windows' worth and waits for the last response.
 pub(crate) async fn drive<L: Limiter>(
     cell: Cell,
     windows: u64,
@@ -100,7 +100,7 @@ async fn send<L: Limiter>(limiter: L, site: Site, log: Arc<Log>) {
         tasks::start(async move {
             let sent = log.started.elapsed();
             L::sending(&mut leave);
-            // A call that breaks is told apart from a refusal, and spoils the run as one.
+            // A broken call is distinct from a throttle, and voids the run like one.
             let status = site.call().await.unwrap_or(BROKEN);
             L::answered(leave, status);
             log.note(Call {
@@ -143,7 +143,7 @@ impl Log {
         }
     }
 
-    /// In the order in which they were sent.
+    /// Returns the calls in the order in which they were sent.
     pub(crate) fn calls(&self) -> Vec<Call> {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let mut calls = calls.clone();
@@ -172,5 +172,5 @@ impl Log {
     }
 }
 
-/// The status of no server.
+/// A status that no server uses.
 const BROKEN: u16 = 599;

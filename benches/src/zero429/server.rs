@@ -1,16 +1,16 @@
-//! The strict API in its place, and a call to it: one connection each, in memory or over a socket.
+//! The mock API, and a call to it: one connection each, in memory or over a socket.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use outflow_mock::{Server, MockApi};
+use outflow_mock::{MockApi, Server};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::cell::{BASE, Cell};
 
-/// A strict API that can be called.
+/// A mock API that can be called.
 #[derive(Clone)]
 pub(crate) struct Site {
     api: MockApi,
@@ -19,9 +19,9 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Pipes in memory.
+    /// Starts the API over pipes in memory.
     pub(crate) fn in_memory(cell: Cell) -> Option<Self> {
-        let api = strict(cell)?;
+        let api = mock_api(cell)?;
         let server = Arc::new(api.in_memory());
         Some(Self {
             api,
@@ -30,9 +30,9 @@ impl Site {
         })
     }
 
-    /// A socket on this machine.
+    /// Starts the API on a socket of this machine.
     pub(crate) async fn on_a_socket(cell: Cell) -> Option<Self> {
-        let api = strict(cell)?;
+        let api = mock_api(cell)?;
         let server = Arc::new(api.listen().await.ok()?);
         let address = Some(server.address());
         Some(Self {
@@ -42,12 +42,12 @@ impl Site {
         })
     }
 
-    /// Its mind, to change the network midway.
+    /// Returns the API, to change the network midway.
     pub(crate) fn api(&self) -> &MockApi {
         &self.api
     }
 
-    /// The status of one call.
+    /// Returns the status of one call.
     pub(crate) async fn call(&self) -> io::Result<u16> {
         match self.address {
             None => exchange(self.server.connect()).await,
@@ -56,7 +56,7 @@ impl Site {
     }
 }
 
-fn strict(cell: Cell) -> Option<MockApi> {
+fn mock_api(cell: Cell) -> Option<MockApi> {
     let ways = cell.latency(BASE);
     let api = MockApi::builder().limit(cell.quota()?).delay(ways, ways);
     api.seed(SEED).build().ok()
@@ -71,8 +71,8 @@ async fn exchange(mut line: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<u
         .get(9..12)
         .and_then(|code| std::str::from_utf8(code).ok());
     let status = status.and_then(|code| code.parse().ok());
-    status.ok_or_else(|| io::Error::other("no status line came back"))
+    status.ok_or_else(|| io::Error::other("the response has no status line"))
 }
 
-/// The same delays for every contender.
+/// Seed of the delays, equal for every contender.
 const SEED: u64 = 7;

@@ -187,7 +187,7 @@ pub fn route(input: &[u8]) {
 
 /// Control headers are removed and no others; an invalid one is reported by its name and with
 /// advice, in any order. Each line is a header.
-pub fn steering(input: &[u8]) {
+pub fn control_headers(input: &[u8]) {
     let mut headers = HeaderMap::new();
     for line in input.split(|byte| *byte == b'\n').take(64) {
         let colon = line.iter().position(|byte| *byte == b':');

@@ -11,7 +11,7 @@ pub(crate) const QUEUES: [ToolRequirement; 2] = [
     REDIS,
     ToolRequirement {
         name: "BullMQ and bee-queue",
-        probes: &["node benches/peers/node/present.js target/peers-node"],
+        probes: &["node benches/peers/node/check_versions.js target/peers-node"],
         install: InstallMethod::Commands(&[
             "mkdir -p target/peers-node",
             "cp benches/peers/node/package.json target/peers-node",

@@ -1,10 +1,10 @@
-//! apalis on Redis, as a program: no-op tasks by order of the benchmark.
+//! apalis on Redis as a program that runs no-op tasks on the benchmark's commands.
 //!
-//! `peer-apalis PORT` reads one order a line: `enqueue N` and `drain N`, and answers `done` to each. Tasks are
-//! pushed and fetched by the hundred, a hundred may run at once, and what costs and is not asked of a no-op is
-//! off: locks and events. Results are stored, because without them nothing is acknowledged either. It never stands before more than a few thousand tasks: those that
-//! are due are moved by one script that hands all of them to one call, which the server refuses beyond eight
-//! thousand, so the benchmark feeds it in portions.
+//! `peer-apalis PORT` reads one command a line, `enqueue N` or `drain N`, and answers `done` to each. It pushes
+//! and fetches a hundred tasks at a time and runs up to a hundred at once. Locks and events are off, as a no-op
+//! needs neither. Results are stored, because apalis acknowledges nothing without them. The benchmark feeds it
+//! in portions of a few thousand tasks: one script call moves all due tasks, and the server rejects more than
+//! eight thousand.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -22,32 +22,32 @@ fn main() -> io::Result<()> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let mut queue = Queue::connect(&runtime, &format!("redis://127.0.0.1:{port}/"))?;
-    say("ready")?;
+    let mut queue = TaskQueue::connect(&runtime, &format!("redis://127.0.0.1:{port}/"))?;
+    print_line("ready")?;
     for line in io::stdin().lock().lines() {
-        queue.obey(&runtime, &line?)?;
-        say("done")?;
+        queue.run_command(&runtime, &line?)?;
+        print_line("done")?;
     }
     Ok(())
 }
 
-fn say(word: &str) -> io::Result<()> {
+fn print_line(word: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{word}").and_then(|()| out.flush())
 }
 
-/// The tasks, and how many workers there were: each has a name of its own.
-struct Queue {
+/// The tasks, and the number of workers so far: each worker has its own name.
+struct TaskQueue {
     storage: RedisStorage<String>,
     workers: u32,
 }
 
-impl Queue {
+impl TaskQueue {
     fn connect(runtime: &Runtime, url: &str) -> io::Result<Self> {
         let connection = runtime.block_on(apalis_redis::connect(url));
         let config = Config::default()
             .queue("bench")
-            .batch_size(IN_BULK)
+            .batch_size(BATCH)
             .lock_tasks(false)
             .emit_events(false);
         let storage = RedisStorage::new(connection.map_err(io::Error::other)?);
@@ -57,21 +57,23 @@ impl Queue {
         })
     }
 
-    fn obey(&mut self, runtime: &Runtime, line: &str) -> io::Result<()> {
+    fn run_command(&mut self, runtime: &Runtime, line: &str) -> io::Result<()> {
         let (word, count) = line.split_once(' ').unwrap_or_default();
         let count = count.parse().map_err(io::Error::other)?;
         match word {
             "enqueue" => runtime.block_on(self.enqueue(count)),
             "drain" => runtime.block_on(self.drain(count)),
-            _ => Err(io::Error::other("the orders are `enqueue N` and `drain N`")),
+            _ => Err(io::Error::other(
+                "the commands are `enqueue N` and `drain N`",
+            )),
         }
     }
 
     async fn enqueue(&mut self, mut left: usize) -> io::Result<()> {
-        // As JSON it is stored with its two quotes.
+        // JSON stores it with two quotes.
         let record = "x".repeat(RECORD - 2);
         while left > 0 {
-            let now = left.min(IN_BULK);
+            let now = left.min(BATCH);
             let pushed = self.storage.push_bulk(vec![record.clone(); now]).await;
             pushed.map_err(|error| io::Error::other(error.to_string()))?;
             left -= now;
@@ -94,18 +96,18 @@ impl Queue {
         self.workers += 1;
         let worker = WorkerBuilder::new(format!("worker-{}", self.workers))
             .backend(self.storage.clone())
-            .concurrency(UNDER_WAY)
+            .concurrency(IN_FLIGHT)
             .build(work);
-        // It returns when all that it began is acknowledged.
+        // Returns when all started tasks are acknowledged.
         worker.run().await.map_err(io::Error::other)
     }
 }
 
 /// Tasks of one push and one fetch.
-const IN_BULK: usize = 100;
+const BATCH: usize = 100;
 
 /// Tasks that run at once.
-const UNDER_WAY: usize = 100;
+const IN_FLIGHT: usize = 100;
 
-/// Bytes of what a task is about.
+/// Bytes of a task's payload.
 const RECORD: usize = 105;

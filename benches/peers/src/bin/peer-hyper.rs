@@ -1,8 +1,8 @@
-//! Bare hyper with governor: the floor of any proxy that stands on hyper and counts its calls.
+//! Bare hyper with governor: the floor of any proxy that uses hyper and counts its calls.
 //!
-//! `peer-hyper LISTEN UPSTREAM` sends every call on over kept connections and does nothing else: no
-//! routes, no health, no metrics, no log, no repetition. What ours takes more than this is what those
-//! cost. One thread, as every proxy has one worker.
+//! `peer-hyper LISTEN UPSTREAM` forwards every call over pooled connections: no routes, health, metrics, log or
+//! retries. The difference to our sidecar is the cost of these. It has one thread, as every proxy has one
+//! worker.
 
 use std::convert::Infallible;
 use std::io;
@@ -29,22 +29,22 @@ fn main() -> io::Result<()> {
         return Err(io::Error::other("usage: peer-hyper LISTEN UPSTREAM"));
     };
     let listen: SocketAddr = listen.parse().map_err(io::Error::other)?;
-    let floor = Floor::before(upstream.parse().map_err(io::Error::other)?);
+    let floor = BareProxy::connect(upstream.parse().map_err(io::Error::other)?);
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().build()?.block_on(serve(listen, floor))
 }
 
 /// A limit, and the connections to the upstream.
-struct Floor {
+struct BareProxy {
     limit: DefaultDirectRateLimiter,
     client: Client<HttpConnector, Incoming>,
     upstream: Authority,
 }
 
-type Answer = Response<Either<Incoming, Empty<Bytes>>>;
+type ProxyResponse = Response<Either<Incoming, Empty<Bytes>>>;
 
-impl Floor {
-    fn before(upstream: Authority) -> Arc<Self> {
+impl BareProxy {
+    fn connect(upstream: Authority) -> Arc<Self> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         Arc::new(Self {
@@ -54,20 +54,20 @@ impl Floor {
         })
     }
 
-    async fn answer(&self, mut call: Request<Incoming>) -> Result<Answer, Infallible> {
+    async fn answer(&self, mut call: Request<Incoming>) -> Result<ProxyResponse, Infallible> {
         if self.limit.check().is_err() {
-            return Ok(told(StatusCode::TOO_MANY_REQUESTS));
+            return Ok(status_response(StatusCode::TOO_MANY_REQUESTS));
         }
         let mut parts = std::mem::take(call.uri_mut()).into_parts();
         parts.scheme = Some(Scheme::HTTP);
         parts.authority = Some(self.upstream.clone());
         let Ok(uri) = Uri::from_parts(parts) else {
-            return Ok(told(StatusCode::BAD_REQUEST));
+            return Ok(status_response(StatusCode::BAD_REQUEST));
         };
         *call.uri_mut() = uri;
         Ok(match self.client.request(call).await {
             Ok(answer) => answer.map(Either::Left),
-            Err(_) => told(StatusCode::BAD_GATEWAY),
+            Err(_) => status_response(StatusCode::BAD_GATEWAY),
         })
     }
 }
@@ -76,7 +76,7 @@ impl Floor {
     clippy::disallowed_methods,
     reason = "a connection is a task, and it ends with the program"
 )]
-async fn serve(listen: SocketAddr, floor: Arc<Floor>) -> io::Result<()> {
+async fn serve(listen: SocketAddr, floor: Arc<BareProxy>) -> io::Result<()> {
     let listener = TcpListener::bind(listen).await?;
     loop {
         let (stream, _) = listener.accept().await?;
@@ -85,13 +85,13 @@ async fn serve(listen: SocketAddr, floor: Arc<Floor>) -> io::Result<()> {
         drop(tokio::spawn(async move {
             let service = service_fn(|call| floor.answer(call));
             let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-            // A caller that goes away is no concern of the proxy's.
+            // A caller that disconnects is not an error of the proxy.
             let _ended = connection.await;
         }));
     }
 }
 
-fn told(status: StatusCode) -> Answer {
+fn status_response(status: StatusCode) -> ProxyResponse {
     let mut answer = Response::new(Either::Right(Empty::new()));
     *answer.status_mut() = status;
     answer

@@ -1,7 +1,7 @@
 //! Pingora as a proxy, as small as its library allows.
 //!
-//! `peer-pingora LISTEN UPSTREAM` sends every call on over kept connections, one worker thread, behind
-//! a limit that is counted and never reached. It writes no log, where ours writes one.
+//! `peer-pingora LISTEN UPSTREAM` forwards every call over pooled connections, with one worker thread and a
+//! limit that is counted and never reached. It writes no log, where ours writes one.
 
 use std::num::NonZeroU32;
 
@@ -24,7 +24,7 @@ fn main() {
     };
     let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
-    let passing = Passing {
+    let passing = PlainProxy {
         limit: RateLimiter::direct(Quota::per_second(OUT_OF_REACH)),
         upstream,
     };
@@ -34,14 +34,14 @@ fn main() {
     server.run_forever();
 }
 
-/// A limit, and where calls go.
-struct Passing {
+/// A limit, and the target of the calls.
+struct PlainProxy {
     limit: DefaultDirectRateLimiter,
     upstream: String,
 }
 
 #[async_trait]
-impl ProxyHttp for Passing {
+impl ProxyHttp for PlainProxy {
     type CTX = ();
 
     fn new_ctx(&self) -> Self::CTX {}

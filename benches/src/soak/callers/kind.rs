@@ -1,4 +1,4 @@
-//! The kinds of calls, how often each is made, and which answers are good ones.
+//! The kinds of calls, their frequencies, and their expected responses.
 
 use bytes::Bytes;
 use fastrand::Rng;
@@ -6,41 +6,41 @@ use http::{Method, Request};
 use http_body_util::Full;
 
 use super::Got;
-use crate::soak::phases::Weather;
+use crate::soak::phases::ApiCondition;
 use crate::soak::program::GROUPS;
 
 /// One kind of call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// A page that the cache may keep for some seconds, some of them much more often than others.
+    /// A page that the cache may store for some seconds; some pages are much more frequent than others.
     Page,
-    /// One of endlessly many, each of which the cache may keep.
+    /// One of countless pages, each of which the cache may store.
     Item,
     /// In one of many groups.
     Group,
     /// A body that must not be sent twice, or may by its key.
     Order,
-    /// An answer that comes byte by byte.
+    /// A response that arrives byte by byte.
     Stream,
-    /// Little time.
+    /// A short timeout.
     Hasty,
-    /// On a connection that is closed behind it.
+    /// On a connection that is closed after it.
     Fresh,
-    /// Of an API that is not there.
+    /// To an API that does not listen.
     Dead,
-    /// In a group that there is not, of another name each time.
+    /// In an unknown group, with another name each time.
     NoGroup,
-    /// Of an API that nobody configured, of another name each time.
+    /// To an unconfigured API, with another name each time.
     NoApi,
-    /// Leaves in the middle of its call.
+    /// A disconnect in the middle of a call.
     HangUp,
-    /// Connects, and asks for nothing.
+    /// Connects, and sends no request.
     Knock,
 }
 
 impl Kind {
-    /// Any of them, as often as they are.
-    pub(super) fn drawn(rng: &mut Rng) -> Self {
+    /// Picks a kind by frequency.
+    pub(super) fn pick(rng: &mut Rng) -> Self {
         let mut left = rng.u32(..100);
         let found = OFTEN.iter().find(|(percent, _)| {
             let here = left < *percent;
@@ -50,7 +50,7 @@ impl Kind {
         found.map_or(Self::Page, |(_, kind)| *kind)
     }
 
-    /// The request.
+    /// Returns the request.
     pub(super) fn request(
         self,
         place: &str,
@@ -65,7 +65,7 @@ impl Kind {
             Self::Stream | Self::HangUp => "/up/stream".to_owned(),
             Self::Hasty | Self::Fresh | Self::NoGroup | Self::Knock => "/up/plain".to_owned(),
             Self::Dead => "/dead/plain".to_owned(),
-            Self::NoApi => format!("/nobody-{number}/plain"),
+            Self::NoApi => format!("/unknown-{number}/plain"),
         };
         let request = Request::builder().uri(format!("{place}{path}"));
         let around_the_cache = |request: http::request::Builder| {
@@ -90,25 +90,25 @@ impl Kind {
             }
             Self::Fresh => around_the_cache(request.header("connection", "close")),
             Self::NoGroup => {
-                around_the_cache(request.header("outflow-group", format!("nobody-{number}")))
+                around_the_cache(request.header("outflow-group", format!("unknown-{number}")))
             }
             Self::Stream | Self::Dead | Self::HangUp | Self::Knock => around_the_cache(request),
         }
     }
 
-    /// Whether the program must count it as a call of the API that is there.
+    /// Returns true if the program must count it as a call of the API.
     pub(super) fn is_governed(self) -> bool {
         !matches!(self, Self::Dead | Self::NoGroup | Self::NoApi | Self::Knock)
     }
 
-    /// Whether it cannot succeed, and says nothing of anybody.
-    pub(super) fn is_mistaken(self) -> bool {
+    /// Returns true if it cannot succeed, which is no fault of the API or the program.
+    pub(super) fn cannot_succeed(self) -> bool {
         matches!(self, Self::Dead | Self::NoGroup | Self::NoApi)
     }
 
-    /// Whether this is a good answer; while the API misbehaves, what tells of that is one too.
-    pub(super) fn expects(self, got: &Got, weather: Weather) -> bool {
-        let excused = weather == Weather::Foul;
+    /// Returns true for an expected response; while the API misbehaves, responses that report this count too.
+    pub(super) fn expects(self, got: &Got, condition: ApiCondition) -> bool {
+        let excused = condition == ApiCondition::Foul;
         match (self, got) {
             (Self::Dead, Got::Whole(status, _)) => [502, 503].contains(status),
             (Self::NoGroup, Got::Whole(status, _)) => *status == 400,
@@ -143,19 +143,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shares_are_a_hundred() {
+    fn the_shares_add_up_to_a_hundred() {
         let sum: u32 = OFTEN.iter().map(|(percent, _)| percent).sum();
         assert_eq!(sum, 100);
     }
 
-    // A 500 in fair weather is nobody's fault but the program's.
+    // A 500 without a fault of the API is a fault of the program.
     #[test]
-    fn a_failure_wants_an_excuse() {
+    fn a_failure_is_expected_only_during_a_fault() {
         let failed = Got::Whole(500, String::new());
-        assert!(Kind::Page.expects(&failed, Weather::Foul));
-        assert!(!Kind::Page.expects(&failed, Weather::Fair));
-        assert!(!Kind::Page.expects(&Got::Nothing("reset".to_owned()), Weather::Foul));
-        assert!(!Kind::Dead.expects(&Got::Whole(200, String::new()), Weather::Foul));
-        assert!(Kind::NoApi.expects(&Got::Whole(404, String::new()), Weather::Fair));
+        assert!(Kind::Page.expects(&failed, ApiCondition::Foul));
+        assert!(!Kind::Page.expects(&failed, ApiCondition::Fair));
+        assert!(!Kind::Page.expects(&Got::Nothing("reset".to_owned()), ApiCondition::Foul));
+        assert!(!Kind::Dead.expects(&Got::Whole(200, String::new()), ApiCondition::Foul));
+        assert!(Kind::NoApi.expects(&Got::Whole(404, String::new()), ApiCondition::Fair));
     }
 }

@@ -1,31 +1,29 @@
-//! A worker: runs the jobs of a store until none is left, in a process of its own.
+//! A worker that runs the jobs of a store until none is left, in a process of its own.
 //!
-//! `worker API_URL STORE [WORD]…`, where the store is a directory, or the URL of a Redis that several
-//! workers share. The words:
+//! `worker API_URL STORE [WORD]…`, where the store is a directory, or the URL of a Redis that several workers
+//! share. The words:
 //!
-//! - `submit=COUNT`: first hands in that many calls of ten tenants, or of `tenants=COUNT`, and says how
-//!   many were acknowledged as they are;
-//! - `from=COUNT`: leaves out as many of them, because they were handed in before;
-//! - `poison`: there is a task among them that takes the whole process down whenever it is tried;
-//! - `company=COUNT`: hands in that many tasks of one lane, and such a task in the middle of them;
-//! - `child`: has first started another program, which lives on for a minute, and says its number;
-//! - `day`: lives through a day in which everything happens once, instead (see `day.rs`);
-//! - `crew=COUNT`: how many jobs are under way at once;
-//! - `limit=RATE`, `tenant-limit=RATE`: what the API allows, as far as the worker knows, and what it
-//!   allows each tenant;
-//! - `lease-ms=COUNT`: how long it is believed to live without a word;
-//! - `horizon-ms=COUNT`, `guard-ms=COUNT`: how far ahead it claims from a store that it shares, and what
-//!   its windows are widened by there;
+//! - `submit=COUNT`: first submits this many calls of ten tenants, or of `tenants=COUNT`, and prints the number
+//!   of acknowledged ones;
+//! - `from=COUNT`: skips the first ones, because they were submitted before;
+//! - `poison`: adds a task that kills the whole process whenever it runs;
+//! - `poison-lane=COUNT`: submits this many tasks of one lane, and a poison task in the middle of them;
+//! - `child`: first starts another program, which lives for a minute, and prints its process id;
+//! - `scenario`: runs a scenario in which everything happens once, instead (see `scenario.rs`);
+//! - `workers=COUNT`: jobs in flight at once;
+//! - `limit=RATE`, `tenant-limit=RATE`: configured limits of the API and of each tenant;
+//! - `lease-ms=COUNT`: lease of the session;
+//! - `horizon-ms=COUNT`, `guard-ms=COUNT`: how far ahead it claims from a shared store, and how much the
+//!   windows there are widened;
 //! - `recoveries=COUNT`: how often a job may lose its worker;
-//! - `replicas=COUNT`: how many copies of what was submitted or settled are waited for;
-//! - `books`: says at its end how often each of those calls was tried.
+//! - `replicas=COUNT`: copies to wait for after each submission and settlement;
+//! - `outcomes`: prints the attempts of each call at the end.
 //!
-//! It prints what it does, a line each, with the time where that matters, and at its end how many jobs are
-//! where.
+//! It prints one line for each step, with the time where that matters, and the job counts at its end.
 
-mod company;
-mod day;
-mod peril;
+mod failpoint_store;
+mod poison_lane;
+mod scenario;
 
 use std::error::Error;
 use std::io;
@@ -50,7 +48,7 @@ use outflow_store::{
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use self::peril::Peril;
+use self::failpoint_store::FailpointStore;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -59,15 +57,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let [url, store, rest @ ..] = words.as_slice() else {
         return Err("usage: worker API_URL STORE [WORD]…".into());
     };
-    let wish = Wish::read(url, rest)?;
+    let args = WorkerArgs::read(url, rest)?;
     if store.starts_with("redis") {
         let mut options = RedisOptions::new(store);
-        options.wait_replicas = wish.replicas.map(|count| ReplicaWait {
+        options.wait_replicas = args.replicas.map(|count| ReplicaWait {
             count,
             timeout: Duration::from_secs(1),
         });
         let redis = RedisStore::connect(options).await?;
-        return wish.work(redis, Some(SharedLimitSettings::default())).await;
+        return args.work(redis, Some(SharedLimitSettings::default())).await;
     }
     let clock = Arc::new(SystemClock::new());
     let (embedded, writer) = EmbeddedStore::open(Path::new(store), clock)?;
@@ -79,18 +77,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
             writer.run();
         }
     })?;
-    wish.work(embedded, None).await
+    args.work(embedded, None).await
 }
 
-/// What is to be done.
-struct Wish {
+/// Parsed command line.
+struct WorkerArgs {
     url: String,
     rules: Rules,
     tenant: TenantRule,
     submit: Range<usize>,
-    company: Option<usize>,
+    poison_lane: Option<usize>,
     tenants: usize,
-    crew: usize,
+    workers: usize,
     lease: Duration,
     horizon: Option<Duration>,
     guard: Option<Duration>,
@@ -99,7 +97,7 @@ struct Wish {
     words: Vec<String>,
 }
 
-impl Wish {
+impl WorkerArgs {
     fn read(url: &str, words: &[String]) -> Result<Self, Box<dyn Error>> {
         let value = |name: &str| {
             let mut words = words.iter();
@@ -116,13 +114,15 @@ impl Wish {
         };
         Ok(Self {
             url: url.to_owned(),
-            rules: crowded(rate("limit")?.map_or_else(Rules::unlimited, Rules::with_limit))?,
+            rules: with_high_concurrency(
+                rate("limit")?.map_or_else(Rules::unlimited, Rules::with_limit),
+            )?,
             tenant,
             submit: value("from").map_or(Ok(0), str::parse)?
                 ..value("submit").map_or(Ok(0), str::parse)?,
-            company: value("company").map(str::parse).transpose()?,
+            poison_lane: value("poison-lane").map(str::parse).transpose()?,
             tenants: value("tenants").map_or(Ok(10), str::parse)?,
-            crew: value("crew").map_or(Ok(CREW), str::parse)?,
+            workers: value("workers").map_or(Ok(WORKERS), str::parse)?,
             lease: span("lease-ms")?.unwrap_or(LEASE),
             horizon: span("horizon-ms")?,
             guard: span("guard-ms")?,
@@ -132,7 +132,7 @@ impl Wish {
         })
     }
 
-    fn says(&self, word: &str) -> bool {
+    fn has_word(&self, word: &str) -> bool {
         self.words.iter().any(|said| said == word)
     }
 
@@ -140,14 +140,14 @@ impl Wish {
         &self,
         shared: Option<SharedLimitSettings>,
     ) -> Result<EngineSettings, Box<dyn Error>> {
-        let shared = shared.map(|usual| SharedLimitSettings {
-            guard: self.guard.unwrap_or(usual.guard),
-            horizon: self.horizon.unwrap_or(usual.horizon),
+        let shared = shared.map(|default| SharedLimitSettings {
+            guard: self.guard.unwrap_or(default.guard),
+            horizon: self.horizon.unwrap_or(default.horizon),
         });
-        let usual = EngineSettings {
+        let default = EngineSettings {
             workers: WorkerSettings {
-                min: self.crew,
-                max: self.crew,
+                min: self.workers,
+                max: self.workers,
                 depth: 1_000,
             },
             lease: self.lease,
@@ -157,10 +157,10 @@ impl Wish {
             shared,
             ..EngineSettings::default()
         };
-        if self.says("day") {
-            return day::settings(usual);
+        if self.has_word("scenario") {
+            return scenario::settings(default);
         }
-        Ok(usual)
+        Ok(default)
     }
 
     async fn work<S: JobStore>(
@@ -168,82 +168,90 @@ impl Wish {
         store: S,
         shared: Option<SharedLimitSettings>,
     ) -> Result<(), Box<dyn Error>> {
-        let store = Arc::new(Peril::new(store));
+        let store = Arc::new(FailpointStore::new(store));
         let mut api = Api::new("api", self.url.parse()?);
         api.rules = self.rules.clone();
-        if self.says("day") {
-            day::dawn(&store).await?;
+        if self.has_word("scenario") {
+            scenario::prepare(&store).await?;
         }
         let builder = Engine::builder(Outflow::init([api])?, Arc::clone(&store))
             .settings(self.settings(shared)?)
             .handler("poison", |_: HandlerTask| async { std::process::abort() });
-        let engine = company::staffed(day::staffed(builder)).start().await?;
-        // On this one thread nothing has happened yet that could be missed.
-        let mut news = engine.events();
-        if self.says("child") {
-            println!("child {}", child()?);
+        let engine = poison_lane::with_handlers(scenario::with_handlers(builder))
+            .start()
+            .await?;
+        // On this single thread no event can happen before the subscription.
+        let mut events = engine.events();
+        if self.has_word("child") {
+            println!("child {}", start_child()?);
         }
         println!("ready");
         tokio::select! {
-            worked = self.work_off(&engine) => worked?,
-            () = pass_on(&mut news) => {}
+            worked = self.run_jobs(&engine) => worked?,
+            () = print_events(&mut events) => {}
         }
-        while let Ok(one) = news.try_recv() {
-            say(&one);
+        while let Ok(one) = events.try_recv() {
+            print_event(&one);
         }
-        if self.says("books") {
-            let say = |(), one: JobOutcome| println!("outcome {} {}", one.id, one.attempts);
-            engine.fold_outcomes(&ACTION.parse()?, (), say).await?;
+        if self.has_word("outcomes") {
+            let print_outcome =
+                |(), one: JobOutcome| println!("outcome {} {}", one.id, one.attempts);
+            engine
+                .fold_outcomes(&ACTION.parse()?, (), print_outcome)
+                .await?;
         }
-        report(store.calm()).await
+        print_counts(store.inner()).await
     }
 
-    /// Asks for work, waits until nobody has any, and stops.
-    async fn work_off<S: JobStore>(&self, engine: &Engine<Peril<S>>) -> Result<(), Box<dyn Error>> {
-        self.ask_for_work(engine).await?;
-        while open_jobs(engine.store().calm()).await? > 0 {
+    /// Submits jobs, waits until none is open, and stops.
+    async fn run_jobs<S: JobStore>(
+        &self,
+        engine: &Engine<FailpointStore<S>>,
+    ) -> Result<(), Box<dyn Error>> {
+        self.submit_work(engine).await?;
+        while open_jobs(engine.store().inner()).await? > 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         engine.stop().await;
         Ok(())
     }
 
-    async fn ask_for_work<S: JobStore>(
+    async fn submit_work<S: JobStore>(
         &self,
-        engine: &Engine<Peril<S>>,
+        engine: &Engine<FailpointStore<S>>,
     ) -> Result<(), Box<dyn Error>> {
-        if self.says("day") {
-            return day::day(engine).await;
+        if self.has_word("scenario") {
+            return scenario::run(engine).await;
         }
-        if let Some(count) = self.company {
-            return company::hand_in(engine, count).await;
+        if let Some(count) = self.poison_lane {
+            return poison_lane::submit_jobs(engine, count).await;
         }
         let Range { start, end } = self.submit;
         let middle = start.midpoint(end);
-        hand_in(engine, start..middle, self.tenants).await?;
-        if self.says("poison") {
-            let mut order = JobSpec::task("t0".parse()?, "poison", Bytes::new());
-            order.id = Some(POISON.parse()?);
-            engine.submit(submission(vec![order])?).await?;
+        submit_jobs(engine, start..middle, self.tenants).await?;
+        if self.has_word("poison") {
+            let mut job = JobSpec::task("t0".parse()?, "poison", Bytes::new());
+            job.id = Some(POISON.parse()?);
+            engine.submit(submission(vec![job])?).await?;
         }
-        hand_in(engine, middle..end, self.tenants).await
+        submit_jobs(engine, middle..end, self.tenants).await
     }
 }
 
-/// Says what happens, until there are no more news.
-async fn pass_on(news: &mut Receiver<BulkEvent>) {
+/// Prints events until the channel closes.
+async fn print_events(events: &mut Receiver<BulkEvent>) {
     loop {
-        match news.recv().await {
-            Ok(one) => say(&one),
+        match events.recv().await {
+            Ok(one) => print_event(&one),
             Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
         }
     }
 }
 
-/// Says what was taken back from the dead and when, and which ends came too late to count.
-fn say(news: &BulkEvent) {
-    match news {
+/// Prints recoveries from dead workers with their time, and fenced results.
+fn print_event(event: &BulkEvent) {
+    match event {
         BulkEvent::Reaped { returned, buried } => println!("reaped {returned} {buried} {}", now()),
         BulkEvent::Settled {
             id,
@@ -254,22 +262,22 @@ fn say(news: &BulkEvent) {
     }
 }
 
-/// Starts another program, in a group of its own so that it outlives this one. It has what it inherits
-/// without being asked. Answers its number.
-fn child() -> io::Result<u32> {
+/// Starts another program, in a process group of its own so that it outlives this one. The program inherits
+/// every descriptor that is not closed on exec. Returns its process id.
+fn start_child() -> io::Result<u32> {
     let mut command = Command::new("sleep");
     let command = command.arg("60").process_group(0);
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null());
     Ok(silent.stderr(Stdio::null()).spawn()?.id())
 }
 
-/// In milliseconds, by the clock that all processes of a machine share.
+/// Returns the milliseconds of the clock that all processes of a machine share.
 fn now() -> u128 {
     SystemClock::new().wall().as_duration().as_millis()
 }
 
-/// Says how many jobs are where.
-async fn report<S: JobStore>(store: &S) -> Result<(), Box<dyn Error>> {
+/// Prints the job counts.
+async fn print_counts<S: JobStore>(store: &S) -> Result<(), Box<dyn Error>> {
     let tally = store.job_counts().await?;
     let drift = store.audit().await?;
     println!(
@@ -284,7 +292,7 @@ async fn report<S: JobStore>(store: &S) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How many jobs are not over. A store that does not answer now is asked again.
+/// Counts open jobs. Retries later if the store does not respond now.
 async fn open_jobs<S: JobStore>(store: &S) -> Result<u64, Box<dyn Error>> {
     match store.job_counts().await {
         Ok(tally) => Ok(tally.open()),
@@ -293,41 +301,41 @@ async fn open_jobs<S: JobStore>(store: &S) -> Result<u64, Box<dyn Error>> {
     }
 }
 
-/// Hands jobs in, ten at a time, and says after each ten how many were taken in all. Their names are
-/// their numbers, so handing them in again changes nothing.
-async fn hand_in<S: JobStore>(
+/// Submits jobs, ten at a time, and prints the total of accepted ones after each ten. Their names are their
+/// numbers, so submitting them again changes nothing.
+async fn submit_jobs<S: JobStore>(
     engine: &Engine<S>,
     numbers: Range<usize>,
     tenants: usize,
 ) -> Result<(), Box<dyn Error>> {
     for begin in numbers.clone().step_by(10) {
         let end = numbers.end.min(begin + 10);
-        let orders = (begin..end).map(|number| order(number, tenants));
-        let orders = orders.collect::<Result<Vec<_>, _>>()?;
-        engine.submit(submission(orders)?).await?;
+        let jobs = (begin..end).map(|number| job_spec(number, tenants));
+        let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
+        engine.submit(submission(jobs)?).await?;
         println!("acked {end}");
     }
     Ok(())
 }
 
-fn order(number: usize, tenants: usize) -> Result<JobSpec, Box<dyn Error>> {
+fn job_spec(number: usize, tenants: usize) -> Result<JobSpec, Box<dyn Error>> {
     let tenant: Name = format!("t{}", number % tenants).parse()?;
     let path = format!("/job/{number}");
-    let mut order = JobSpec::call(tenant, HttpCall::new("api", http::Method::POST, &path));
-    order.id = Some(format!("job-{number}").parse()?);
-    Ok(order)
+    let mut job = JobSpec::call(tenant, HttpCall::new("api", http::Method::POST, &path));
+    job.id = Some(format!("job-{number}").parse()?);
+    Ok(job)
 }
 
-fn submission(orders: Vec<JobSpec>) -> Result<JobSubmission, Box<dyn Error>> {
+fn submission(jobs: Vec<JobSpec>) -> Result<JobSubmission, Box<dyn Error>> {
     Ok(JobSubmission {
         action: Some(ActionSpec::new(ACTION.parse()?)),
         rest: BatchPosition::More,
-        jobs: orders,
+        jobs,
     })
 }
 
-/// The same rules, for more calls at once than a door takes as a rule.
-fn crowded(rules: Rules) -> Result<Rules, Box<dyn Error>> {
+/// Returns the rules with a higher concurrency than the default.
+fn with_high_concurrency(rules: Rules) -> Result<Rules, Box<dyn Error>> {
     let settings = HealthSettings {
         concurrency: 2_000,
         ..HealthSettings::default()
@@ -338,14 +346,14 @@ fn crowded(rules: Rules) -> Result<Rules, Box<dyn Error>> {
     })
 }
 
-/// The task that nobody survives.
+/// The task that kills its process.
 const POISON: &str = "poison";
 
-/// What all calls that are handed in belong to.
+/// Action of all submitted calls.
 const ACTION: &str = "chaos";
 
-/// What a test waits for; as a rule it is five times as long.
+/// Short enough for a test to wait for; the default is five times as long.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// As many as are lost with a process at most, unless it is said otherwise.
-const CREW: usize = 8;
+/// Default concurrency: the most jobs that a process loses when it dies.
+const WORKERS: usize = 8;

@@ -1,83 +1,83 @@
-//! What processes said and what the API saw, and whether the two agree.
+//! Compares the output of worker processes with the calls that the API saw.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
 
 use outflow_testkit::{Output, Process};
 
-use super::worker_processes::{End, Field, IN_FLIGHT, PATIENCE};
+use super::worker_processes::{FinalCounts, IN_FLIGHT, TestApi, WAIT_LIMIT};
 
-/// What the processes of one day said, those that were killed too.
+/// Output of all worker processes of one run, killed ones included.
 #[derive(Default)]
-pub(crate) struct Books {
-    /// Jobs that somebody was told are taken.
-    took: Vec<String>,
-    /// Attempts of tasks, in their order.
-    did: BTreeMap<String, Vec<u32>>,
-    /// Claims of a session that died over them on purpose.
-    ghosts: usize,
-    /// How often each job of the action was tried, as the store says.
-    tried: BTreeMap<String, u32>,
+pub(crate) struct RunLog {
+    /// Jobs that a worker reported as accepted.
+    accepted: Vec<String>,
+    /// Attempts of handler tasks, in order.
+    runs: BTreeMap<String, Vec<u32>>,
+    /// Claims of the session that the scenario abandons on purpose.
+    abandoned: usize,
+    /// Attempts of each job of the action, according to the store.
+    attempts_by_job: BTreeMap<String, u32>,
     processes: usize,
     kills: usize,
 }
 
-impl Books {
-    /// Takes in what a process said, once it has ended; true if it ended well. One that gave up by itself
-    /// did not die where it was to.
-    pub(crate) fn hear(&mut self, worker: &mut Process) -> Result<bool, String> {
-        let ended = worker.wait(PATIENCE).map_err(|error| error.to_string())?;
+impl RunLog {
+    /// Waits for a process to end and reads its output. Returns true if it exited with success. A process that
+    /// exits with an error missed its failpoint.
+    pub(crate) fn record(&mut self, worker: &mut Process) -> Result<bool, String> {
+        let ended = worker.wait(WAIT_LIMIT).map_err(|error| error.to_string())?;
         check(ended.success() || ended.signal().is_some(), || {
-            format!("{ended}: {:?}", complaints(worker))
+            format!("{ended}: {:?}", stderr_lines(worker))
         })?;
-        for line in worker.last_lines(PATIENCE) {
+        for line in worker.last_lines(WAIT_LIMIT) {
             let words: Vec<&str> = line.text.split_whitespace().collect();
             match *words.as_slice() {
-                ["took", id] => self.took.push(id.to_owned()),
+                ["took", id] => self.accepted.push(id.to_owned()),
                 ["did", id, attempt] => {
-                    let did = self.did.entry(id.to_owned()).or_default();
-                    did.push(number(attempt)?);
+                    let runs = self.runs.entry(id.to_owned()).or_default();
+                    runs.push(number(attempt)?);
                 }
-                ["ghost", count] => self.ghosts += count.parse::<usize>().unwrap_or(0),
+                ["ghost", count] => self.abandoned += count.parse::<usize>().unwrap_or(0),
                 _ => {}
             }
         }
-        self.tried = tried(worker)?;
+        self.attempts_by_job = attempts_by_job(worker)?;
         self.processes += 1;
         self.kills += usize::from(!ended.success());
         Ok(ended.success())
     }
 
-    /// How many processes were killed.
+    /// Returns the number of killed processes.
     pub(crate) fn kills(&self) -> usize {
         self.kills
     }
 
-    /// Whether everything agrees at the end of a day, and what does not.
-    pub(crate) fn judge(&self, field: &Field, end: &End) -> Result<(), String> {
-        if *end != A_DAY {
-            return Err(format!("{end:?} instead of {A_DAY:?}"));
+    /// Checks that all sources agree at the end of a run; the error names the first difference.
+    pub(crate) fn check(&self, api: &TestApi, end: &FinalCounts) -> Result<(), String> {
+        if *end != EXPECTED_COUNTS {
+            return Err(format!("{end:?} instead of {EXPECTED_COUNTS:?}"));
         }
-        self.nothing_was_taken_twice()?;
-        calls_agree(field, &self.tried, self.kills)?;
+        self.no_job_was_accepted_twice()?;
+        calls_agree(api, &self.attempts_by_job, self.kills)?;
         self.tasks_agree()
     }
 
-    /// What was taken and then lost would be taken once more.
-    fn nothing_was_taken_twice(&self) -> Result<(), String> {
-        let names: BTreeSet<&String> = self.took.iter().collect();
-        check(names.len() == self.took.len(), || {
+    /// Checks acceptance: a store that lost an accepted job would accept it a second time.
+    fn no_job_was_accepted_twice(&self) -> Result<(), String> {
+        let names: BTreeSet<&String> = self.accepted.iter().collect();
+        check(names.len() == self.accepted.len(), || {
             format!(
-                "a job that was taken is not known any more: {:?}",
-                self.took
+                "an accepted job is unknown to the store: {:?}",
+                self.accepted
             )
         })
     }
 
     fn tasks_agree(&self) -> Result<(), String> {
-        let mut needless = 0;
-        for (job, attempts) in &self.did {
-            // One that was revived begins to count anew.
+        let mut repeated = 0;
+        for (job, attempts) in &self.runs {
+            // A requeued job counts its attempts from one again.
             let rising = attempts.is_sorted_by(|one, next| one < next);
             check(rising || job == "fatal-1", || {
                 format!("attempts of {job}: {attempts:?}")
@@ -85,45 +85,45 @@ impl Books {
             let needed = match job.split('-').next() {
                 Some("flaky") => 3,
                 Some("busy") => 2,
-                // Once, and once more for each who revived it.
+                // One attempt, and one more for each process that requeued it.
                 Some("fatal") => 1 + self.processes,
                 _ => 1,
             };
-            needless += attempts.len().saturating_sub(needed);
+            repeated += attempts.len().saturating_sub(needed);
         }
-        check(needless <= self.kills * IN_FLIGHT, || {
-            format!("{needless} tasks were done twice: {:?}", self.did)
+        check(repeated <= self.kills * IN_FLIGHT, || {
+            format!("{repeated} task runs were repeated: {:?}", self.runs)
         })?;
-        let all = TASKS.iter().all(|job| self.did.contains_key(*job));
-        check(all, || format!("tasks that nobody did: {:?}", self.did))
+        let all = TASKS.iter().all(|job| self.runs.contains_key(*job));
+        check(all, || format!("tasks without a run: {:?}", self.runs))
     }
 }
 
-/// How often each job of the action was tried, as a process that has ended says that the store knows.
-pub(crate) fn tried(worker: &mut Process) -> Result<BTreeMap<String, u32>, String> {
-    let lines = worker.last_lines(PATIENCE).iter();
+/// Returns the attempts of each job of the action, as a finished process read them from the store.
+pub(crate) fn attempts_by_job(worker: &mut Process) -> Result<BTreeMap<String, u32>, String> {
+    let lines = worker.last_lines(WAIT_LIMIT).iter();
     let outcomes = lines.filter_map(|line| line.text.strip_prefix("outcome ")?.split_once(' '));
     outcomes
         .map(|(id, attempts)| Ok((id.trim_start_matches("job-").to_owned(), number(attempts)?)))
         .collect()
 }
 
-/// Whether the API saw the attempts that the store counted, as far as kills allow: what a worker had claimed
-/// and not sent when it died is missing, and what it had sent comes again.
+/// Checks that the API saw the attempts that the store counted, as far as kills allow. Attempts that a worker
+/// claimed and did not send before it died are missing; sent ones arrive again.
 pub(crate) fn calls_agree(
-    field: &Field,
-    tried: &BTreeMap<String, u32>,
+    api: &TestApi,
+    attempts_by_job: &BTreeMap<String, u32>,
     kills: usize,
 ) -> Result<(), String> {
-    // One key for each job, whoever sent it.
-    let counts = field.attempts();
-    let numbers = field.numbers();
-    check(numbers.keys().eq(tried.keys()), || {
-        format!("the API saw {:?}, done {tried:?}", numbers.keys())
+    // Every attempt of a job carries the same key.
+    let counts = api.attempts();
+    let numbers = api.numbers();
+    check(numbers.keys().eq(attempts_by_job.keys()), || {
+        format!("the API saw {:?}, done {attempts_by_job:?}", numbers.keys())
     })?;
-    let twice: usize = counts.values().map(|count| count - 1).sum();
-    check(twice <= kills * IN_FLIGHT, || {
-        format!("{twice} calls came twice")
+    let repeated: usize = counts.values().map(|count| count - 1).sum();
+    check(repeated <= kills * IN_FLIGHT, || {
+        format!("{repeated} calls were repeated")
     })?;
     let mut unsent = 0;
     for (job, attempts) in &numbers {
@@ -131,35 +131,35 @@ pub(crate) fn calls_agree(
         check(attempts.is_sorted_by(|one, next| one < next), || {
             format!("attempts of {job}: {attempts:?}")
         })?;
-        // The one that counted is the last one that the API saw, and the store knows its number.
-        check(Some(&last) == tried.get(job), || {
-            format!("{job}: {attempts:?}, but {:?}", tried.get(job))
+        // The attempt that counted is the last one that the API saw, and the store knows its number.
+        check(Some(&last) == attempts_by_job.get(job), || {
+            format!("{job}: {attempts:?}, but {:?}", attempts_by_job.get(job))
         })?;
         unsent += usize::try_from(last).unwrap_or(0) - attempts.len();
     }
     check(unsent <= kills * IN_FLIGHT, || {
-        format!("{unsent} claims came to nothing")
+        format!("{unsent} claims were never sent")
     })
 }
 
-/// What a process says is wrong.
-fn complaints(worker: &mut Process) -> Vec<String> {
-    let lines = worker.last_lines(PATIENCE).iter();
-    let wrong = lines.filter(|line| line.to == Output::Err);
-    wrong.map(|line| line.text.clone()).take(4).collect()
+/// Returns the first lines that a process wrote to stderr.
+fn stderr_lines(worker: &mut Process) -> Vec<String> {
+    let lines = worker.last_lines(WAIT_LIMIT).iter();
+    let errors = lines.filter(|line| line.to == Output::Err);
+    errors.map(|line| line.text.clone()).take(4).collect()
 }
 
-fn check(holds: bool, words: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(words()) }
+fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(message()) }
 }
 
 fn number(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| format!("no number: {text}"))
+    text.parse().map_err(|_| format!("not a number: {text}"))
 }
 
-/// How everything stands at the end of a day, however it went: 40 calls, 6 spare, 4 flaky and 2 busy
-/// tasks done; of two that are hopeless one is thrown away and one is kept; 6 were cancelled.
-pub(crate) const A_DAY: End = End {
+/// Job counts at the end of every run: 40 calls and 6 spare, 4 flaky and 2 busy tasks are done. Of two fatal
+/// tasks one is purged and one is a dead letter; 6 jobs are cancelled.
+pub(crate) const EXPECTED_COUNTS: FinalCounts = FinalCounts {
     submitted: 60,
     done: 52,
     dead: 1,

@@ -1,8 +1,8 @@
-//! A process that dies at every call of its store, and at every commit of it: enumerated, not sampled.
+//! A process that dies at every store call and at every commit: enumerated, not sampled.
 //!
-//! A first day is recorded: which calls were made, and how often. Then there is a day for each of them
-//! that ends before it, and one that ends after it; another process begins that day again and finishes
-//! it, and the books of both are compared with what the API saw.
+//! A first run records which calls are made, and how often. Then one run dies before each of them and one after
+//! it. Another process repeats the scenario and finishes it, and the output of both is compared with the calls
+//! that the API saw.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,30 +12,32 @@ use outflow_testkit::{Keep, RedisOptions, RedisServer};
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
-use super::consistency::Books;
-use super::worker_processes::{End, Field, PATIENCE};
+use super::consistency::RunLog;
+use super::worker_processes::{FinalCounts, TestApi, WAIT_LIMIT};
 
-/// Where a day's jobs are kept.
-enum Ground {
+/// Store of one run.
+enum StoreFixture {
     Directory(TempDir),
     Server(Box<RedisServer>),
 }
 
-/// Which kind of ground.
+/// Kind of the store of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum StoreKind {
     Embedded,
     Redis,
-    /// A server that is killed with the worker, and started again with what it kept.
-    MortalRedis,
+    /// A server that is killed with the worker, and restarted with its stored data.
+    RestartedRedis,
 }
 
-impl Ground {
-    fn new(kind: Kind) -> Self {
+impl StoreFixture {
+    fn new(kind: StoreKind) -> Self {
         let keep = match kind {
-            Kind::Embedded => return Self::Directory(tempfile::tempdir().expect("a directory")),
-            Kind::Redis => Keep::Nothing,
-            Kind::MortalRedis => Keep::EveryWrite,
+            StoreKind::Embedded => {
+                return Self::Directory(tempfile::tempdir().expect("a directory"));
+            }
+            StoreKind::Redis => Keep::Nothing,
+            StoreKind::RestartedRedis => Keep::EveryWrite,
         };
         let options = RedisOptions {
             keep,
@@ -44,7 +46,7 @@ impl Ground {
         Self::Server(Box::new(RedisServer::start(options).expect("a server")))
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         match self {
             Self::Directory(dir) => dir.path().display().to_string(),
             Self::Server(server) => server.url(),
@@ -52,15 +54,15 @@ impl Ground {
     }
 }
 
-/// One place to die.
+/// One instant at which the process dies.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Point {
+struct Failpoint {
     name: String,
     count: usize,
 }
 
-impl Point {
-    fn of((name, count): (&str, usize)) -> Self {
+impl Failpoint {
+    fn new((name, count): (&str, usize)) -> Self {
         let name = name.to_owned();
         Self { name, count }
     }
@@ -70,38 +72,40 @@ impl Point {
     }
 }
 
-/// How often each point is passed on a day on which nobody dies, whatever else the machine does: on a day of which
-/// it had little time, lanes look more often.
-fn recorded(kind: Kind) -> BTreeMap<String, usize> {
-    let (mut one, other) = (recorded_whole(kind), recorded_whole(kind));
+/// Returns how often an undisturbed run reaches each failpoint. Takes the lower count of two runs: a slow
+/// machine polls lanes more often.
+fn record_points(kind: StoreKind) -> BTreeMap<String, usize> {
+    let (mut one, other) = (record_complete(kind), record_complete(kind));
     for (point, count) in &mut one {
-        *count = other.get(point).map_or(1, |often| (*count).min(*often));
+        *count = other
+            .get(point)
+            .map_or(1, |other_count| (*count).min(*other_count));
     }
     one
 }
 
-/// Some calls only the clock brings, and on a short day perhaps not: then another day is recorded.
-fn recorded_whole(kind: Kind) -> BTreeMap<String, usize> {
+/// Records another run if a timer-driven call is missing, as a short run may end before it.
+fn record_complete(kind: StoreKind) -> BTreeMap<String, usize> {
     let mut missed = None;
     for _ in 0..10 {
-        let passed = recorded_once(kind);
+        let passed = record_once(kind);
         missed = CALLS.iter().find(|call| !passed.contains_key(**call));
         if missed.is_none() {
             return passed;
         }
     }
-    assert_eq!(missed, None, "a call that the day does not make");
+    assert_eq!(missed, None, "a call that the scenario does not make");
     BTreeMap::new()
 }
 
-fn recorded_once(kind: Kind) -> BTreeMap<String, usize> {
-    let field = Handle::current().block_on(Field::new());
-    let ground = Ground::new(kind);
-    let mut worker = field.worker(&ground.place(), &["day"], Some("record"));
-    let ended = worker.wait(PATIENCE).expect("it ends");
+fn record_once(kind: StoreKind) -> BTreeMap<String, usize> {
+    let api = Handle::current().block_on(TestApi::new());
+    let store = StoreFixture::new(kind);
+    let mut worker = api.worker(&store.location(), &["scenario"], Some("record"));
+    let ended = worker.wait(WAIT_LIMIT).expect("it ends");
     assert!(ended.success(), "{ended}");
     let mut passed = BTreeMap::new();
-    for line in worker.last_lines(PATIENCE) {
+    for line in worker.last_lines(WAIT_LIMIT) {
         if let Some(point) = line.text.strip_prefix("passed ") {
             *passed.entry(point.to_owned()).or_default() += 1;
         }
@@ -109,197 +113,201 @@ fn recorded_once(kind: Kind) -> BTreeMap<String, usize> {
     passed
 }
 
-/// A day on which the process dies there, one that dies at the beginning of the next if that is asked
-/// for, and one that is finished. Says how many were killed.
-fn died_at(kind: Kind, points: &[Point]) -> Result<usize, String> {
-    let field = Handle::current().block_on(Field::new());
-    let mut ground = Ground::new(kind);
-    let mut books = Books::default();
+/// Runs one process for each failpoint, and a last one that finishes. Returns the number of killed processes.
+fn run_with_deaths(kind: StoreKind, points: &[Failpoint]) -> Result<usize, String> {
+    let api = Handle::current().block_on(TestApi::new());
+    let mut store = StoreFixture::new(kind);
+    let mut log = RunLog::default();
     for point in points {
-        let mut victim = field.worker(&ground.place(), &["day"], Some(&point.text()));
-        books.hear(&mut victim)?;
-        if let (Kind::MortalRedis, Ground::Server(server)) = (kind, &mut ground) {
+        let mut victim = api.worker(&store.location(), &["scenario"], Some(&point.text()));
+        log.record(&mut victim)?;
+        if let (StoreKind::RestartedRedis, StoreFixture::Server(server)) = (kind, &mut store) {
             server.restart().map_err(|error| error.to_string())?;
         }
     }
-    let mut last = field.worker(&ground.place(), &["day"], None);
-    if !books.hear(&mut last)? {
-        return Err("the next one died".to_owned());
+    let mut last = api.worker(&store.location(), &["scenario"], None);
+    if !log.record(&mut last)? {
+        return Err("the last process died".to_owned());
     }
-    books.judge(&field, &End::of(&mut last))?;
-    Ok(books.kills())
+    log.check(&api, &FinalCounts::read(&mut last))?;
+    Ok(log.kills())
 }
 
-/// Goes through all of these, some at a time: they mostly wait. Says how many processes were killed.
-fn enumerate(kind: Kind, days: &[Vec<Point>]) -> usize {
+/// Runs all of these, several at a time, as they mostly wait. Returns the number of killed processes.
+fn run_all(kind: StoreKind, runs: &[Vec<Failpoint>]) -> usize {
     let (next, kills) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let wrong = Mutex::new(Vec::new());
+    let failures = Mutex::new(Vec::new());
     let runtime = Handle::current();
     std::thread::scope(|threads| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..PARALLEL_RUNS {
             threads.spawn(|| {
                 let _inside = runtime.enter();
-                while let Some(points) = days.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match died_at(kind, points) {
+                while let Some(points) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match run_with_deaths(kind, points) {
                         Ok(count) => drop(kills.fetch_add(count, Ordering::Relaxed)),
-                        Err(words) => {
-                            let mut wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner);
-                            wrong.push(format!("{points:?}: {words}"));
+                        Err(message) => {
+                            let mut failures =
+                                failures.lock().unwrap_or_else(PoisonError::into_inner);
+                            failures.push(format!("{points:?}: {message}"));
                         }
                     }
                 }
             });
         }
     });
-    let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let failures = failures
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
     assert!(
-        wrong.is_empty(),
-        "{} days:\n{}",
-        wrong.len(),
-        wrong.join("\n")
+        failures.is_empty(),
+        "{} runs:\n{}",
+        failures.len(),
+        failures.join("\n")
     );
     kills.into_inner()
 }
 
-/// Every point that was passed, before and after, each of a day of its own.
-fn all(passed: &BTreeMap<String, usize>) -> Vec<Vec<Point>> {
+/// Returns every failpoint, before and after its call, each in a run of its own.
+fn all_points(passed: &BTreeMap<String, usize>) -> Vec<Vec<Failpoint>> {
     let numbers = passed
         .iter()
-        .flat_map(|(name, count)| (1..=*count).flat_map(move |number| both(name, number)));
+        .flat_map(|(name, count)| (1..=*count).flat_map(move |number| both_sides(name, number)));
     numbers.map(|point| vec![point]).collect()
 }
 
-/// Of each kind of point the first, and one in the middle of the day.
-fn some(passed: &BTreeMap<String, usize>) -> Vec<Vec<Point>> {
+/// Returns the first failpoint of each kind, and one from the middle of the run.
+fn some_points(passed: &BTreeMap<String, usize>) -> Vec<Vec<Failpoint>> {
     let numbers = passed.iter().flat_map(|(name, count)| {
         let mut chosen = vec![1, count.div_ceil(2)];
         chosen.dedup();
         chosen
             .into_iter()
-            .flat_map(move |number| both(name, number))
+            .flat_map(move |number| both_sides(name, number))
     });
     numbers.map(|point| vec![point]).collect()
 }
 
-fn both(name: &str, number: usize) -> [Point; 2] {
+fn both_sides(name: &str, number: usize) -> [Failpoint; 2] {
     let after = format!("{name}+");
-    [Point::of((name, number)), Point::of((&after, number))]
+    [
+        Failpoint::new((name, number)),
+        Failpoint::new((&after, number)),
+    ]
 }
 
-/// Goes through the days that are chosen of the points that such a day passes. Points that only the clock
-/// brings, or that are passed more or less often, are not always reached: all but a tenth have to be, for
-/// a day on which nobody dies shows nothing.
-fn days(kind: Kind, chosen: impl Fn(&BTreeMap<String, usize>) -> Vec<Vec<Point>>) {
+/// Runs the chosen failpoints of a recorded run. Some are reached only by timers or not in every run. At most a
+/// tenth may be missed, as a run without a death shows nothing.
+fn run_chosen(kind: StoreKind, chosen: impl Fn(&BTreeMap<String, usize>) -> Vec<Vec<Failpoint>>) {
     tokio::task::block_in_place(|| {
-        let passed = recorded(kind);
-        let days = chosen(&passed);
-        let deaths: usize = days.iter().map(Vec::len).sum();
-        let kills = enumerate(kind, &days);
-        println!("{kind:?}: {passed:?}: {} days, {kills} kills", days.len());
+        let passed = record_points(kind);
+        let runs = chosen(&passed);
+        let deaths: usize = runs.iter().map(Vec::len).sum();
+        let kills = run_all(kind, &runs);
+        println!("{kind:?}: {passed:?}: {} runs, {kills} kills", runs.len());
         assert!(kills * 10 >= deaths * 9, "{kills} of {deaths} died");
     });
 }
 
-/// After each of some points, one of the first commits of the next process: that is its recovery.
-fn twice(passed: &BTreeMap<String, usize>) -> Vec<Vec<Point>> {
-    let mut days = Vec::new();
-    for first in some(passed).into_iter().flatten() {
+/// Combines some failpoints with one of the first commits of the next process, which is its recovery.
+fn two_deaths(passed: &BTreeMap<String, usize>) -> Vec<Vec<Failpoint>> {
+    let mut runs = Vec::new();
+    for first in some_points(passed).into_iter().flatten() {
         for number in 1..=3 {
-            days.extend(both("commit", number).map(|second| vec![first.clone(), second]));
+            runs.extend(both_sides("commit", number).map(|second| vec![first.clone(), second]));
         }
     }
-    days
+    runs
 }
 
-// Before and after each kind of call and of commit, the first of the day and one in the middle.
+// Before and after each kind of call and commit: the first of the run and one in the middle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_wherever_the_process_dies() {
-    days(Kind::Embedded, some);
+async fn no_job_is_lost_at_any_failpoint_of_the_process() {
+    run_chosen(StoreKind::Embedded, some_points);
 }
 
-// The same where the store is another process, which lives on.
+// The store is another process here and survives its workers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_wherever_one_of_a_fleet_dies() {
-    days(Kind::Redis, some);
+async fn no_job_is_lost_at_any_failpoint_of_a_fleet() {
+    run_chosen(StoreKind::Redis, some_points);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes: every call and every commit, before and after"]
-async fn stress_nothing_is_lost_at_any_point_of_a_day() {
-    days(Kind::Embedded, all);
+async fn stress_no_job_is_lost_at_any_failpoint_of_the_process() {
+    run_chosen(StoreKind::Embedded, all_points);
 }
 
 // A second death at each of the first commits of the next process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes: each death followed by one in its recovery"]
-async fn stress_nothing_is_lost_in_a_recovery() {
-    days(Kind::Embedded, twice);
+async fn stress_no_job_is_lost_when_a_recovery_dies() {
+    run_chosen(StoreKind::Embedded, two_deaths);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes: every call, before and after"]
-async fn stress_nothing_is_lost_at_any_point_of_a_fleets_day() {
-    days(Kind::Redis, all);
+async fn stress_no_job_is_lost_at_any_failpoint_of_a_fleet() {
+    run_chosen(StoreKind::Redis, all_points);
 }
 
-// The server goes with the worker, and comes back with every write that it answered.
+// The server dies with the worker and restarts with every write that it acknowledged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_where_worker_and_server_die_together() {
+async fn no_job_is_lost_when_worker_and_server_die_together() {
     let kills = tokio::task::block_in_place(|| {
-        let days: Vec<_> = ["submit", "claim", "settle", "told"]
+        let runs: Vec<_> = ["submit", "claim", "settle", "mark_notified"]
             .iter()
-            .map(|name| vec![Point::of((&format!("{name}+"), 1))])
+            .map(|name| vec![Failpoint::new((&format!("{name}+"), 1))])
             .collect();
-        enumerate(Kind::MortalRedis, &days)
+        run_all(StoreKind::RestartedRedis, &runs)
     });
     assert_eq!(kills, 4);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes: every call, before and after, and a server that dies with it"]
-async fn stress_nothing_is_lost_where_worker_and_server_die_together_at_any_point() {
-    days(Kind::MortalRedis, all);
+async fn stress_no_job_is_lost_when_worker_and_server_die_at_any_failpoint() {
+    run_chosen(StoreKind::RestartedRedis, all_points);
 }
 
-/// Everything that a store can be asked. `changed` is a wait and asks nothing.
+/// Every call that the store contract offers. `changed` only waits and is left out.
 const CALLS: [&str; 36] = [
     "action",
     "actions",
-    "active",
-    "beat",
+    "active_tenants",
+    "audit",
     "cancel",
     "claim",
     "close",
-    "dead",
+    "collect_garbage",
+    "congestion_history",
+    "dead_letters",
     "debit",
-    "disown",
-    "history",
+    "heartbeat",
+    "job_counts",
     "lanes",
-    "left",
+    "mark_notified",
     "open",
     "outcomes",
     "pause",
     "purge",
     "reap",
-    "recount",
     "refund",
-    "release",
-    "reset",
+    "release_deferred",
+    "release_unknown",
+    "remaining",
+    "remove_rule",
+    "requeue",
+    "reset_congestion",
     "resume",
-    "revive",
-    "ripe",
+    "sample_congestion",
+    "set_default_rule",
     "set_rule",
-    "set_usual",
     "settle",
-    "snapshot",
     "submit",
-    "tally",
+    "take_finished",
     "tenant",
     "tenants",
-    "tidy",
-    "told",
-    "unset_rule",
 ];
 
-/// On two cores: each day is two processes that mostly wait for each other.
-const AT_ONCE: usize = 4;
+/// Suits two cores: a run is two processes that mostly wait for each other.
+const PARALLEL_RUNS: usize = 4;

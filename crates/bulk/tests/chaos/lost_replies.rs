@@ -1,4 +1,4 @@
-//! A way to Redis over which answers are lost, and an engine that lives on.
+//! A connection to Redis that loses replies, and an engine that continues.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use outflow_testkit::{Direction, FaultProxy, NetConditions};
 use tokio::time::{sleep, timeout};
 
 use super::shared_redis::{engine, redis, tasks};
-use super::worker_processes::PATIENCE;
+use super::worker_processes::WAIT_LIMIT;
 
-// Four silences of the way back, each twice as long as a call waits and shorter than a lease. What was
-// claimed meanwhile nobody here heard of. No recovery is granted: a job of those that counted as begun
-// would be buried.
+// The reply direction is silent four times, each twice as long as a call's timeout and shorter than a lease.
+// The engine never learns of claims made meanwhile. No recovery is granted: a job that counted as started would
+// be dead-lettered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claims_whose_answers_are_lost_bury_nothing() {
+async fn lost_claim_replies_dead_letter_no_job() {
     let redis = redis();
     let proxy = FaultProxy::start(redis.address().expect("a port"));
     let proxy = proxy.await.expect("a proxy");
@@ -32,13 +32,13 @@ async fn claims_whose_answers_are_lost_bury_nothing() {
         lost: Direction::Back,
     };
     for round in 1..=4 {
-        let some = timeout(PATIENCE, done(round * 60));
-        some.await.expect("it goes on");
+        let some = timeout(WAIT_LIMIT, done(round * 60));
+        some.await.expect("it continues");
         proxy.set_conditions(lost).await;
         sleep(Duration::from_millis(600)).await;
         proxy.set_conditions(NetConditions::Clear).await;
     }
-    let tally = timeout(PATIENCE, done(600)).await.expect("all in time");
+    let tally = timeout(WAIT_LIMIT, done(600)).await.expect("all in time");
     assert_eq!((tally.done, tally.dead), (600, 0));
     assert_eq!(engine.store().audit().await.expect("counted"), 0);
     engine.stop().await;

@@ -1,9 +1,9 @@
-//! Processes that are killed at any moment: nothing is lost, nothing is counted twice, and what is done
-//! twice is known by its key.
+//! Processes that are killed at any moment: no job is lost or counted twice, and a repeated call is known by
+//! its key.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "a test stops at the first surprise, its helpers too"
+    reason = "a test and its helpers stop at the first unexpected value"
 )]
 
 mod consistency;

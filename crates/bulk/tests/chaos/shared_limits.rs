@@ -1,4 +1,4 @@
-//! Several engines on one Redis keep to what their API allows, together.
+//! Several engines on one Redis keep the limits of their API together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,46 +16,46 @@ use outflow_store::{
 use outflow_testkit::{RedisOptions, RedisServer};
 use tokio::time::{Instant, timeout};
 
-use super::worker_processes::{Field, PATIENCE};
+use super::worker_processes::{TestApi, WAIT_LIMIT};
 
-/// An API that takes ten calls a second, by a sliding window, and two engines that know it.
-struct House {
-    field: Field,
+/// An API that accepts ten calls a second, by a sliding window, and two engines that know this limit.
+struct SharedFleet {
+    api: TestApi,
     _redis: RedisServer,
     engines: Vec<Engine<RedisStore>>,
 }
 
-impl House {
-    /// What the engines know of the API, and how they are set.
-    async fn of(rules: &str, change: impl Fn(&mut EngineSettings)) -> Self {
-        let strict =
+impl SharedFleet {
+    /// Starts the engines with these rules for the API and these changes of their settings.
+    async fn start(rules: &str, change: impl Fn(&mut EngineSettings)) -> Self {
+        let mock =
             MockApi::builder().limit(Quota::sliding("10/s".parse().expect("a rate")).shared());
-        let field = Field::of(strict.build().expect("valid")).await;
+        let api = TestApi::start(mock.build().expect("valid")).await;
         let redis = RedisServer::start(RedisOptions::default()).expect("a server");
         let text = format!(
             "[apis.shop]\nbase_url = \"{}\"\naddresses = \"any\"\n{rules}",
-            field.url()
+            api.url()
         );
         let mut engines = Vec::new();
         for _ in 0..2 {
             engines.push(engine(&redis.url(), &text, &change).await);
         }
         Self {
-            field,
+            api,
             _redis: redis,
             engines,
         }
     }
 
-    /// All of these, and how long it took.
-    async fn done(&self, orders: Vec<JobSpec>) -> Duration {
+    /// Runs all of these and returns the time that it took.
+    async fn run(&self, jobs: Vec<JobSpec>) -> Duration {
         let begun = Instant::now();
         let submission = JobSubmission {
             action: None,
             rest: BatchPosition::More,
-            jobs: orders,
+            jobs,
         };
-        self.engines[0].submit(submission).await.expect("taken");
+        self.engines[0].submit(submission).await.expect("accepted");
         let over = async {
             while self.engines[0]
                 .store()
@@ -69,17 +69,17 @@ impl House {
                 let _again = timeout(Duration::from_millis(50), changed).await;
             }
         };
-        timeout(PATIENCE, over).await.expect("over");
+        timeout(WAIT_LIMIT, over).await.expect("over");
         begun.elapsed()
     }
 
-    fn kept_to_the_limit(&self, calls: usize) {
-        let audit = self.field.strict.audit();
-        let most = audit.most_in_any_window(Duration::from_secs(1));
+    fn assert_limit_kept(&self, calls: usize) {
+        let audit = self.api.mock.audit();
+        let max_calls = audit.most_in_any_window(Duration::from_secs(1));
         assert_eq!(
             (audit.refused(), audit.count()),
             (0, calls),
-            "{most} in a second"
+            "{max_calls} in a second"
         );
     }
 }
@@ -94,7 +94,7 @@ async fn engine(
     let store = RedisStore::connect(StoreOptions::new(url)).await;
     let mut settings = EngineSettings {
         shared: Some(SharedLimitSettings {
-            // A busy machine is later than the usual five milliseconds.
+            // A busy machine is later than the default five milliseconds.
             guard: Duration::from_millis(50),
             ..SharedLimitSettings::default()
         }),
@@ -114,45 +114,45 @@ fn get(path: &str) -> JobSpec {
     JobSpec::call("t".parse().expect("a name"), call)
 }
 
-// Thirty calls of three groups that have no limit of their own: two seconds at least, and not a third of it.
+// Thirty calls of three groups without limits of their own: at least two seconds, and not a third of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn groups_share_what_their_api_allows() {
+async fn groups_share_the_limit_of_their_api() {
     let rules = "limits = [\"10/s\"]\ngroups.a.limits = []\ngroups.b.limits = []\n\
                  routes = [{ path = \"/a/**\", group = \"a\" }, { path = \"/b/**\", group = \"b\" }]\n";
-    let house = House::of(rules, |_| {}).await;
-    let orders = (0..30).map(|n| get(&format!("/{}/{n}", ["a", "b", "c"][n % 3])));
-    let took = house.done(orders.collect()).await;
-    house.kept_to_the_limit(30);
+    let fleet = SharedFleet::start(rules, |_| {}).await;
+    let jobs = (0..30).map(|n| get(&format!("/{}/{n}", ["a", "b", "c"][n % 3])));
+    let took = fleet.run(jobs.collect()).await;
+    fleet.assert_limit_kept(30);
     assert!(took >= Duration::from_secs(2), "{took:?}");
 }
 
-// The one that tries first asks the store, too: two engines, twenty calls, two seconds.
+// The schedulers that try first debit the shared limits as well: two engines, twenty calls, two seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_schedulers_that_try_first_share_limits_as_well() {
-    let house = House::of("limits = [\"10/s\"]\n", |settings| {
+async fn schedulers_that_try_first_also_share_limits() {
+    let fleet = SharedFleet::start("limits = [\"10/s\"]\n", |settings| {
         settings.scheduler = SchedulerKind::Fixed;
         let wait = Duration::from_millis(200);
         settings.congestion = CongestionRule::new(wait, wait).expect("valid");
     })
     .await;
-    house
-        .done((0..20).map(|n| get(&format!("/{n}"))).collect())
+    fleet
+        .run((0..20).map(|n| get(&format!("/{n}"))).collect())
         .await;
-    house.kept_to_the_limit(20);
+    fleet.assert_limit_kept(20);
 }
 
-// Ten calls a second and ten thousand tokens: five calls of a thousand tokens each take less than a second,
-// and would take minutes if each of them counted as a thousand calls.
+// Ten calls a second and ten thousand tokens: five calls of a thousand tokens each take less than a second.
+// They would take minutes if each counted as a thousand calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_counts_calls_is_not_charged_what_they_cost() {
+async fn a_limit_on_calls_ignores_their_cost() {
     let rules = "limits = [{ rate = \"10/s\", counts = \"calls\" }, { rate = \"10000/s\" }]\n";
-    let house = House::of(rules, |_| {}).await;
-    let orders = (0..5).map(|n| {
+    let fleet = SharedFleet::start(rules, |_| {}).await;
+    let jobs = (0..5).map(|n| {
         let mut order = get(&format!("/{n}"));
         order.cost = Some(Cost::new(1_000));
         order
     });
-    let took = house.done(orders.collect()).await;
-    house.kept_to_the_limit(5);
+    let took = fleet.run(jobs.collect()).await;
+    fleet.assert_limit_kept(5);
     assert!(took <= Duration::from_secs(10), "{took:?}");
 }

@@ -21,9 +21,9 @@ use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::{sleep, timeout};
 
-use super::consistency::{calls_agree, tried};
-use super::submission::Handing;
-use super::worker_processes::{End, Field, IN_FLIGHT, PATIENCE};
+use super::consistency::{attempts_by_job, calls_agree};
+use super::submission::SubmitProgress;
+use super::worker_processes::{FinalCounts, IN_FLIGHT, TestApi, WAIT_LIMIT};
 
 pub(super) fn redis() -> RedisServer {
     let options = RedisOptions {
@@ -33,23 +33,24 @@ pub(super) fn redis() -> RedisServer {
     RedisServer::start(options).expect("a server")
 }
 
-/// Three workers, the first of which hands jobs in. So many times one of them is killed and replaced; then
-/// another finishes everything. Whoever ends by itself found nothing to do before more was handed in.
-fn a_fleet_with_losses(field: &Field, url: &str, (jobs, kills): (usize, usize)) {
+/// Runs three workers, the first of which submits jobs, and kills and replaces one of them this many times;
+/// then another one finishes all jobs. None may end before its kill: it would have found no work before more
+/// was submitted.
+fn kill_fleet_workers(api: &TestApi, url: &str, (jobs, kills): (usize, usize)) {
     let mut rng = Rng::with_seed(13);
-    let mut handing = Handing::of(jobs);
-    let start = |handing: &Handing, number: usize| {
-        let words = handing.words();
-        let words = words.each_ref().map(String::as_str);
-        // Those who hand nothing in are told the rest.
-        let words = if number == 0 { &words[..] } else { &words[2..] };
-        field.worker(url, words, None)
+    let mut progress = SubmitProgress::new(jobs);
+    let start = |progress: &SubmitProgress, number: usize| {
+        let args = progress.words();
+        let args = args.each_ref().map(String::as_str);
+        // Only the first worker submits.
+        let args = if number == 0 { &args[..] } else { &args[2..] };
+        api.worker(url, args, None)
     };
-    let mut workers = vec![start(&handing, 0)];
+    let mut workers = vec![start(&progress, 0)];
     workers[0]
-        .wait_for_line("acked 100", PATIENCE)
-        .expect("taken");
-    workers.extend((1..3).map(|number| start(&handing, number)));
+        .wait_for_line("acked 100", WAIT_LIMIT)
+        .expect("accepted");
+    workers.extend((1..3).map(|number| start(&progress, number)));
     let (mut killed, mut idle) = (0, 0);
     while killed < kills {
         let life = Duration::from_millis(rng.u64(50..300));
@@ -65,104 +66,106 @@ fn a_fleet_with_losses(field: &Field, url: &str, (jobs, kills): (usize, usize)) 
             killed += 1;
         }
         if victim == 0 {
-            handing.hear(&mut workers[0]);
+            progress.read_output(&mut workers[0]);
         }
-        workers[victim] = start(&handing, victim);
+        workers[victim] = start(&progress, victim);
     }
     workers[0].kill().expect("killed");
-    handing.hear(&mut workers[0]);
-    let words = handing.words();
-    let words = [
-        &words.each_ref().map(String::as_str)[..],
-        &["crew=100", "books"],
+    progress.read_output(&mut workers[0]);
+    let args = progress.words();
+    let args = [
+        &args.each_ref().map(String::as_str)[..],
+        &["workers=100", "outcomes"],
     ]
     .concat();
-    let mut last = field.worker(url, &words, None);
-    let end = End::of(&mut last);
+    let mut last = api.worker(url, &args, None);
+    let end = FinalCounts::read(&mut last);
     assert_eq!(
         (end.submitted, end.done, end.drift),
         (jobs, jobs, 0),
         "{end:?}"
     );
-    assert!(last.wait(PATIENCE).expect("it ends").success());
-    // And the one that handed in until the end.
+    assert!(last.wait(WAIT_LIMIT).expect("it ends").success());
+    // The worker that submitted was killed as well.
     let kills = kills + 1;
-    field.all_done(jobs, kills * IN_FLIGHT);
-    let tried = tried(&mut last).expect("numbers");
-    assert_eq!(calls_agree(field, &tried, kills), Ok(()));
+    api.assert_all_done(jobs, kills * IN_FLIGHT);
+    let attempts_by_job = attempts_by_job(&mut last).expect("numbers");
+    assert_eq!(calls_agree(api, &attempts_by_job, kills), Ok(()));
 }
 
-// Three times eight calls of forty to eighty milliseconds at once are four hundred a second: ten kills within
-// two seconds find work under way.
+// Three times eight concurrent calls of 40 to 80 ms are 400 a second: ten kills within two seconds find calls
+// in flight.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_lost_when_one_of_several_is_killed() {
+async fn no_job_is_lost_when_one_of_several_workers_is_killed() {
     let millis = Duration::from_millis;
-    let field = Field::answering_within(millis(40), millis(80)).await;
-    a_fleet_with_losses(&field, &redis().url(), (1_000, 10));
+    let api = TestApi::with_latency(millis(40), millis(80)).await;
+    kill_fleet_workers(&api, &redis().url(), (1_000, 10));
 }
 
-// Calls of a fifth of a second, so that there is work for all five hundred lives.
+// Calls of a fifth of a second, so that there is work for all 500 lives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes: five hundred kills"]
-async fn stress_five_hundred_kills_of_a_fleet_lose_nothing_of_fifteen_thousand() {
+async fn stress_five_hundred_kills_of_a_fleet_lose_none_of_fifteen_thousand_jobs() {
     let millis = Duration::from_millis;
-    let field = Field::answering_within(millis(150), millis(250)).await;
-    a_fleet_with_losses(&field, &redis().url(), (15_000, 500));
+    let api = TestApi::with_latency(millis(150), millis(250)).await;
+    kill_fleet_workers(&api, &redis().url(), (15_000, 500));
 }
 
-/// The jobs whose ends a worker was told are not counted.
+/// Returns the jobs whose results the store fenced.
 fn fenced(worker: &mut Process) -> BTreeSet<String> {
-    let lines = worker.last_lines(PATIENCE).iter();
+    let lines = worker.last_lines(WAIT_LIMIT).iter();
     let jobs = lines.filter_map(|line| line.text.strip_prefix("fenced job-"));
     jobs.map(str::to_owned).collect()
 }
 
-// Frozen for longer than its lease of two seconds, with eight calls of half a second and more under way: others
-// do its jobs, and what it says when it wakes is not counted. Each job of it is done twice and counted once.
+// Frozen for longer than its lease of two seconds, with eight calls of at least half a second in flight: other
+// workers run its jobs, and its late results are fenced. Each of its jobs runs twice and counts once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_that_was_frozen_past_its_lease_changes_nothing() {
-    let (least, most) = (Duration::from_millis(500), Duration::from_millis(700));
-    let (field, redis) = (Field::answering_within(least, most).await, redis());
-    let mut frozen = field.worker(&redis.url(), &["submit=100"], None);
-    frozen.wait_for_line("acked 100", PATIENCE).expect("taken");
-    field.has_seen(8).await;
+async fn results_of_a_worker_frozen_past_its_lease_are_fenced() {
+    let (min, max) = (Duration::from_millis(500), Duration::from_millis(700));
+    let (api, redis) = (TestApi::with_latency(min, max).await, redis());
+    let mut frozen = api.worker(&redis.url(), &["submit=100"], None);
+    frozen
+        .wait_for_line("acked 100", WAIT_LIMIT)
+        .expect("accepted");
+    api.wait_for_calls(8).await;
     frozen.freeze().expect("frozen");
-    let mut other = field.worker(&redis.url(), &["crew=50", "books"], None);
-    let end = End::of(&mut other);
+    let mut other = api.worker(&redis.url(), &["workers=50", "outcomes"], None);
+    let end = FinalCounts::read(&mut other);
     assert_eq!(
         (end.submitted, end.done, end.drift),
         (100, 100, 0),
         "{end:?}"
     );
     frozen.thaw().expect("thawed");
-    let end = End::of(&mut frozen);
+    let end = FinalCounts::read(&mut frozen);
     assert_eq!(
         (end.submitted, end.done, end.drift),
         (100, 100, 0),
         "{end:?}"
     );
-    let numbers = field.numbers().into_iter();
-    let twice: BTreeSet<String> = numbers
+    let numbers = api.numbers().into_iter();
+    let repeated: BTreeSet<String> = numbers
         .filter_map(|(job, attempts)| (attempts == [1, 2]).then_some(job))
         .collect();
-    assert!((1..=IN_FLIGHT).contains(&twice.len()), "{twice:?}");
+    assert!((1..=IN_FLIGHT).contains(&repeated.len()), "{repeated:?}");
     let late = fenced(&mut frozen);
-    assert!(twice.is_subset(&late), "{twice:?} of {late:?}");
-    // A frozen one is as good as killed: what it had claimed and not sent comes to nothing.
-    let tried = tried(&mut other).expect("numbers");
-    assert_eq!(calls_agree(&field, &tried, 1), Ok(()));
+    assert!(repeated.is_subset(&late), "{repeated:?} of {late:?}");
+    // A frozen worker counts as killed: its claimed and unsent attempts are missing.
+    let attempts_by_job = attempts_by_job(&mut other).expect("numbers");
+    assert_eq!(calls_agree(&api, &attempts_by_job, 1), Ok(()));
 }
 
-/// An engine in this process, whose tasks take a while.
+/// Starts an engine in this process, whose tasks take a while.
 pub(super) async fn engine(
     url: &str,
     change: impl FnOnce(&mut EngineSettings),
 ) -> Engine<RedisStore> {
-    engine_of(url, Rules::unlimited(), change).await
+    engine_with(url, Rules::unlimited(), change).await
 }
 
-/// With these limits of its API.
-async fn engine_of(
+/// Starts an engine with these rules for its API.
+async fn engine_with(
     url: &str,
     rules: Rules,
     change: impl FnOnce(&mut EngineSettings),
@@ -202,24 +205,24 @@ fn weight() -> Weight {
     Weight::new(3).expect("a weight")
 }
 
-pub(super) fn tasks(word: &str, many: usize) -> JobSubmission {
-    let order = |number| {
+pub(super) fn tasks(prefix: &str, count: usize) -> JobSubmission {
+    let job = |number| {
         let tenant = "t".parse().expect("a name");
-        let mut order = JobSpec::task(tenant, "slow", Bytes::new());
-        order.id = Some(format!("{word}-{number}").parse().expect("a name"));
-        order
+        let mut job = JobSpec::task(tenant, "slow", Bytes::new());
+        job.id = Some(format!("{prefix}-{number}").parse().expect("a name"));
+        job
     };
     JobSubmission {
         action: None,
         rest: BatchPosition::More,
-        jobs: (0..many).map(order).collect(),
+        jobs: (0..count).map(job).collect(),
     }
 }
 
-// Handed in when limits were wide, what costs 10 and 4 would be given back for ever by an API that allows 5 a
-// second and a tenant that has 3. What costs 3 goes.
+// Submitted under wide limits, jobs that cost 10 and 4 would be returned for ever: the API allows 5 a second
+// and the tenant 3. The job that costs 3 runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_that_costs_more_than_a_shared_limit_is_buried_and_not_tried_for_ever() {
+async fn a_job_above_a_shared_limit_is_dead_lettered() {
     let redis = redis();
     let with = async |api: &str, tenant: &str| {
         let rule = TenantRule {
@@ -230,29 +233,29 @@ async fn a_job_that_costs_more_than_a_shared_limit_is_buried_and_not_tried_for_e
         let change = |settings: &mut EngineSettings| {
             settings.tenants = [("t".parse().expect("a name"), rule)].into();
         };
-        engine_of(&redis.url(), rules, change).await
+        engine_with(&redis.url(), rules, change).await
     };
     let wide = with("100/s", "100/s").await;
-    let whose = |tenant: &str| ControlScope::Tenant(tenant.parse().expect("a name"));
+    let scope = |tenant: &str| ControlScope::Tenant(tenant.parse().expect("a name"));
     for tenant in ["t", "free"] {
-        wide.store().pause(&whose(tenant)).await.expect("paused");
+        wide.store().pause(&scope(tenant)).await.expect("paused");
     }
-    let mut handed_in = tasks("dear", 2);
-    handed_in.jobs[0].cost = Some(Cost::new(3));
-    handed_in.jobs[1].cost = Some(Cost::new(4));
+    let mut submission = tasks("costly", 2);
+    submission.jobs[0].cost = Some(Cost::new(3));
+    submission.jobs[1].cost = Some(Cost::new(4));
     let call = HttpCall::new("api", http::Method::GET, "/");
     let mut call = JobSpec::call("free".parse().expect("a name"), call);
     call.cost = Some(Cost::new(10));
-    handed_in.jobs.push(call);
-    wide.submit(handed_in).await.expect("taken");
+    submission.jobs.push(call);
+    wide.submit(submission).await.expect("accepted");
     wide.stop().await;
     let engine = with("5/s", "3/s").await;
     for tenant in ["t", "free"] {
         engine
             .store()
-            .resume(&whose(tenant))
+            .resume(&scope(tenant))
             .await
-            .expect("goes on");
+            .expect("resumed");
     }
     let over = async {
         loop {
@@ -264,55 +267,55 @@ async fn a_job_that_costs_more_than_a_shared_limit_is_buried_and_not_tried_for_e
             let _again = timeout(Duration::from_millis(50), changed).await;
         }
     };
-    let tally = timeout(PATIENCE, over).await.expect("over");
+    let tally = timeout(WAIT_LIMIT, over).await.expect("over");
     assert_eq!((tally.done, tally.dead), (1, 2), "{tally:?}");
     for letter in engine.store().dead_letters(0, 10).await.expect("letters") {
-        let words = &letter.history[0].words;
-        assert!(words.contains("cost"), "{words}");
+        let message = &letter.history[0].words;
+        assert!(message.contains("cost"), "{message}");
         assert_eq!(letter.attempts, 1);
     }
     engine.stop().await;
 }
 
-/// What was heard of a loss.
+/// Events after a loss.
 #[derive(Default)]
-struct Heard {
+struct LossEvents {
     losses: usize,
     fenced: usize,
     finished: usize,
 }
 
-/// Listens for a while. What the old queue had under way is fenced, and never done.
-async fn listen(news: &mut Receiver<BulkEvent>, span: Duration) -> Heard {
-    let mut heard = Heard::default();
-    let listening = async {
+/// Collects events for a while. Jobs that the old queue had in flight are fenced, never done.
+async fn collect_events(events: &mut Receiver<BulkEvent>, span: Duration) -> LossEvents {
+    let mut seen = LossEvents::default();
+    let collecting = async {
         loop {
-            match news.recv().await.expect("news") {
-                BulkEvent::Error { message: words } => {
-                    assert!(words.contains("the queue was lost"), "{words}");
-                    heard.losses += 1;
+            match events.recv().await.expect("events") {
+                BulkEvent::Error { message } => {
+                    assert!(message.contains("the queue was lost"), "{message}");
+                    seen.losses += 1;
                 }
                 BulkEvent::Settled { id, how, .. } if id.as_str().starts_with("a-") => {
                     assert_eq!(how, SettleResult::Fenced, "{id}");
-                    heard.fenced += 1;
+                    seen.fenced += 1;
                 }
-                BulkEvent::Finished { .. } => heard.finished += 1,
+                BulkEvent::Finished { .. } => seen.finished += 1,
                 _ => {}
             }
         }
     };
-    let _over = timeout(span, listening).await;
-    heard
+    let _over = timeout(span, collecting).await;
+    seen
 }
 
-// Emptied in the middle of 200 tasks of an action that somebody waits for: the loss is told and not taken
-// for an end, nobody spins (a dozen parts of the engine say it, each about once a second), and the same
-// engine takes jobs again within five seconds, by the rules that it was given.
+// Emptied in the middle of 200 tasks of an action that a caller waits for: the engine reports the loss and does
+// not take it for the end. No part of it spins: a dozen parts each report about once a second. The engine
+// accepts jobs again within five seconds, by its configured rules.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_emptied_server_is_told_and_the_workers_live_on() {
+async fn an_emptied_server_is_reported_and_the_engine_continues() {
     let redis = redis();
     let engine = engine(&redis.url(), |_| {}).await;
-    let action = ActionSpec::new("day".parse().expect("a name"));
+    let action = ActionSpec::new("import".parse().expect("a name"));
     let id = action.id.clone();
     let first = JobSubmission {
         action: Some(action),
@@ -323,9 +326,9 @@ async fn an_emptied_server_is_told_and_the_workers_live_on() {
         sleep(Duration::from_millis(5)).await;
     }
     redis.command(&["FLUSHALL"]).expect("flushed");
-    // What was settled before it may be told after it.
+    // Results settled before the loss may be reported after it.
     sleep(Duration::from_millis(50)).await;
-    let mut news = engine.events();
+    let mut events = engine.events();
     let again = async {
         while let Err(error) = engine.submit(tasks("b", 40)).await {
             assert!(error.store().is_some_and(StoreError::is_lost), "{error}");
@@ -333,18 +336,18 @@ async fn an_emptied_server_is_told_and_the_workers_live_on() {
         }
     };
     let again = timeout(Duration::from_secs(5), again);
-    let (heard, finished, again) = tokio::join!(
-        listen(&mut news, Duration::from_secs(6)),
+    let (seen, finished, again) = tokio::join!(
+        collect_events(&mut events, Duration::from_secs(6)),
         engine.wait_finished(&id),
         again
     );
     again.expect("back within five seconds");
-    let words = finished.expect_err("it is not over").to_string();
-    assert!(words.contains("the queue was lost"), "{words}");
-    let losses = heard.losses;
-    assert!((1..=100).contains(&losses), "told {losses} times");
-    assert!(heard.fenced > 0, "nothing was under way");
-    assert_eq!(heard.finished, 0, "an action that was lost is not over");
+    let message = finished.expect_err("it is not over").to_string();
+    assert!(message.contains("the queue was lost"), "{message}");
+    let losses = seen.losses;
+    assert!((1..=100).contains(&losses), "reported {losses} times");
+    assert!(seen.fenced > 0, "nothing was in flight");
+    assert_eq!(seen.finished, 0, "an action that was lost is not over");
     let gone = engine.progress(&id).await.expect("asked");
     assert_eq!(gone, None, "an action of the lost queue is unknown");
     let tally = engine.store().job_counts().await.expect("tally");

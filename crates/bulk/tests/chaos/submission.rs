@@ -1,27 +1,27 @@
-//! A submission that one process after another hands in.
+//! A submission that successive processes continue.
 //!
-//! Each begins where the last one was told that everything is taken, so nothing that was acknowledged is
-//! handed in a second time: were it lost, it would be missing at the end. What was under way when its
-//! process died may be there or not, and is handed in again under the same names.
+//! Each process starts after the last acknowledged job, so it never submits an acknowledged job again: a lost
+//! one would be missing at the end. Jobs whose process died before the acknowledgement may or may not be
+//! stored, and are submitted again under the same names.
 
 use outflow_testkit::Process;
 
-use super::worker_processes::PATIENCE;
+use super::worker_processes::WAIT_LIMIT;
 
-/// How far it came.
-pub(crate) struct Handing {
+/// Progress of a submission.
+pub(crate) struct SubmitProgress {
     jobs: usize,
     acked: usize,
 }
 
-impl Handing {
-    /// So many jobs, none of which is taken yet.
-    pub(crate) const fn of(jobs: usize) -> Self {
+impl SubmitProgress {
+    /// Creates a submission of this many jobs, none of which is acknowledged.
+    pub(crate) const fn new(jobs: usize) -> Self {
         Self { jobs, acked: 0 }
     }
 
-    /// What a worker is told that goes on with it; and that no job is to be taken for one that kills its
-    /// workers, however many it loses.
+    /// Returns the words for a worker that continues the submission. They allow any number of recoveries, so
+    /// that no job counts as poison.
     pub(crate) fn words(&self) -> [String; 3] {
         [
             format!("submit={}", self.jobs),
@@ -30,9 +30,9 @@ impl Handing {
         ]
     }
 
-    /// Takes in how far a worker came that is gone.
-    pub(crate) fn hear(&mut self, worker: &mut Process) {
-        let lines = worker.last_lines(PATIENCE).iter().rev();
+    /// Reads the progress of a worker that has ended.
+    pub(crate) fn read_output(&mut self, worker: &mut Process) {
+        let lines = worker.last_lines(WAIT_LIMIT).iter().rev();
         let mut acked = lines.filter_map(|line| line.text.strip_prefix("acked "));
         if let Some(count) = acked.next() {
             self.acked = count.parse().expect("a number");

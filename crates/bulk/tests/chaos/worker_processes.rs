@@ -1,4 +1,4 @@
-//! A strict API in this process, and workers in others.
+//! A mock API in this process, and workers in others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,46 +10,46 @@ use outflow_mock::{Arrival, Latency, MockApi, Server};
 use outflow_testkit::Process;
 use tokio::time::{Instant, sleep};
 
-/// How many jobs a worker has under way at most.
+/// Jobs that a worker has in flight at most.
 pub(crate) const IN_FLIGHT: usize = 8;
 
 /// Longer than any worker takes.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
 /// The API that all workers call.
-pub(crate) struct Field {
-    pub(crate) strict: MockApi,
+pub(crate) struct TestApi {
+    pub(crate) mock: MockApi,
     server: Server,
 }
 
-impl Field {
-    /// An API that takes a few milliseconds, so that a kill finds calls under way.
+impl TestApi {
+    /// Starts an API that takes a few milliseconds, so that a kill finds calls in flight.
     pub(crate) async fn new() -> Self {
-        Self::answering_within(Duration::from_millis(1), Duration::from_millis(8)).await
+        Self::with_latency(Duration::from_millis(1), Duration::from_millis(8)).await
     }
 
-    /// An API that takes between so long and so long.
-    pub(crate) async fn answering_within(least: Duration, most: Duration) -> Self {
+    /// Starts an API with response times in this range.
+    pub(crate) async fn with_latency(min: Duration, max: Duration) -> Self {
         let attempt = HeaderName::from_static("outflow-attempt");
-        let strict = MockApi::builder()
-            .delay(Latency::Uniform(least, most), Latency::None)
+        let mock = MockApi::builder()
+            .delay(Latency::Uniform(min, max), Latency::None)
             .noting(attempt)
             .build();
-        Self::of(strict.expect("valid")).await
+        Self::start(mock.expect("valid")).await
     }
 
-    /// This API.
-    pub(crate) async fn of(strict: MockApi) -> Self {
-        let server = strict.listen().await.expect("a port");
-        Self { strict, server }
+    /// Starts a server for this API.
+    pub(crate) async fn start(mock: MockApi) -> Self {
+        let server = mock.listen().await.expect("a port");
+        Self { mock, server }
     }
 
-    /// Where it listens.
+    /// Returns the address of the server.
     pub(crate) fn url(&self) -> String {
         self.server.url()
     }
 
-    /// A worker on a store, with these words behind it and this point to die at.
+    /// Starts a worker on a store, with these words as arguments and this failpoint.
     pub(crate) fn worker(&self, store: &str, words: &[&str], die_at: Option<&str>) -> Process {
         let mut command = Command::new(program());
         command.args([&self.server.url(), store]).args(words);
@@ -59,18 +59,18 @@ impl Field {
         Process::start(command).expect("it starts")
     }
 
-    /// Waits until the API has seen so many calls.
-    pub(crate) async fn has_seen(&self, calls: u64) {
+    /// Waits until the API has seen this many calls.
+    pub(crate) async fn wait_for_calls(&self, calls: u64) {
         let begun = Instant::now();
-        while self.strict.totals().seen < calls {
-            assert!(begun.elapsed() < PATIENCE, "{:?}", self.strict.totals());
+        while self.mock.totals().seen < calls {
+            assert!(begun.elapsed() < WAIT_LIMIT, "{:?}", self.mock.totals());
             sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// How often each job was done, and whether all of its attempts had one key.
+    /// Counts the attempts of each job, and checks that all attempts of a job carry one key.
     pub(crate) fn attempts(&self) -> BTreeMap<String, usize> {
-        let audit = self.strict.audit();
+        let audit = self.mock.audit();
         let mut keys: BTreeMap<&str, BTreeSet<_>> = BTreeMap::new();
         let mut counts = BTreeMap::new();
         for one in audit.arrivals() {
@@ -82,9 +82,9 @@ impl Field {
         counts
     }
 
-    /// The numbers of the attempts of each job, in the order in which they arrived.
+    /// Returns the attempt numbers of each job, in order of arrival.
     pub(crate) fn numbers(&self) -> BTreeMap<String, Vec<u32>> {
-        let audit = self.strict.audit();
+        let audit = self.mock.audit();
         let mut numbers: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         for one in audit.arrivals() {
             let (_, attempt) = one.headers.first().expect("an attempt's number");
@@ -95,13 +95,13 @@ impl Field {
         numbers
     }
 
-    /// Every one of so many jobs was done, and no more were done twice than this.
-    pub(crate) fn all_done(&self, jobs: usize, most_twice: usize) {
+    /// Checks that every job was done, and that at most `max_repeats` attempts were repeated.
+    pub(crate) fn assert_all_done(&self, jobs: usize, max_repeats: usize) {
         let attempts = self.attempts();
         let lost = (0..jobs).filter(|number| !attempts.contains_key(&number.to_string()));
         assert_eq!(lost.collect::<Vec<_>>(), Vec::<usize>::new());
-        let twice: usize = attempts.values().map(|count| count - 1).sum();
-        assert!(twice <= most_twice, "{twice} for {most_twice}");
+        let repeated: usize = attempts.values().map(|count| count - 1).sum();
+        assert!(repeated <= max_repeats, "{repeated} for {max_repeats}");
     }
 }
 
@@ -110,9 +110,9 @@ fn job(one: &Arrival) -> String {
     path.trim_start_matches('/').to_owned()
 }
 
-/// How a worker said that jobs stand at its end.
+/// Job counts that a worker prints at its end.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct FinalCounts {
     pub(crate) submitted: usize,
     pub(crate) done: usize,
     pub(crate) dead: usize,
@@ -122,10 +122,10 @@ pub(crate) struct End {
     pub(crate) drift: usize,
 }
 
-impl End {
-    /// Waits for it.
-    pub(crate) fn of(worker: &mut Process) -> Self {
-        let line = worker.wait_for_line("end ", PATIENCE).expect("an end");
+impl FinalCounts {
+    /// Waits for the worker's last line and parses it.
+    pub(crate) fn read(worker: &mut Process) -> Self {
+        let line = worker.wait_for_line("end ", WAIT_LIMIT).expect("an end");
         let number = |name: &str| {
             let words = line.split_whitespace();
             let mut values = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
@@ -146,9 +146,9 @@ impl End {
     }
 }
 
-/// The example `worker`, which stands beside the tests.
+/// Returns the path of the example `worker`, which is built next to the tests.
 fn program() -> PathBuf {
     let tests = std::env::current_exe().expect("this program has a place");
-    let target = tests.ancestors().nth(2).expect("deps, and what is above");
+    let target = tests.ancestors().nth(2).expect("the target folder");
     target.join("examples").join("worker")
 }

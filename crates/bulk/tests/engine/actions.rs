@@ -1,4 +1,4 @@
-//! Actions: their end, and who is told of it.
+//! Actions: their end, and the notification of it.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use tokio::sync::broadcast::Receiver;
 
 use super::support::{Plan, World, by_caller, get, gets, name};
 
-/// Where the ends are told.
+/// Returns the webhook that receives the ends.
 fn hook() -> Webhook {
     Webhook {
-        api: "strict".to_owned(),
+        api: "mock".to_owned(),
         path: "/hook".to_owned(),
     }
 }
 
-/// The next end that is told.
-async fn ended(news: &mut Receiver<BulkEvent>) -> ActionReport {
+/// Waits for the next event of a finished action.
+async fn next_finished(events: &mut Receiver<BulkEvent>) -> ActionReport {
     loop {
-        if let BulkEvent::Finished { report } = news.recv().await.expect("news") {
+        if let BulkEvent::Finished { report } = events.recv().await.expect("events") {
             return report;
         }
     }
@@ -41,7 +41,7 @@ async fn an_action_is_complete_when_it_is_closed_and_all_its_jobs_are_over() {
         jobs: gets("t", 3),
     };
     let taken = world.engine.submit(submission(BatchPosition::More)).await;
-    taken.expect("taken");
+    taken.expect("accepted");
     while world.tally().await.done < 3 {
         world.store().changed().await;
     }
@@ -55,31 +55,31 @@ async fn an_action_is_complete_when_it_is_closed_and_all_its_jobs_are_over() {
     );
 }
 
-// A file is handed over once more after everything in it was done.
+// A file is submitted again after all its jobs were done.
 #[tokio::test(start_paused = true)]
-async fn what_is_submitted_again_keeps_its_results() {
+async fn a_repeated_submission_keeps_its_results() {
     let world = Plan::scripted(Script::new()).start().await;
-    let orders = || {
-        let mut orders = gets("t", 3);
-        for (order, id) in orders.iter_mut().zip(["x", "y", "z"]) {
-            order.id = Some(name(id));
+    let jobs = || {
+        let mut jobs = gets("t", 3);
+        for (job, id) in jobs.iter_mut().zip(["x", "y", "z"]) {
+            job.id = Some(name(id));
         }
-        orders
+        jobs
     };
-    world.submit("a", orders()).await;
+    world.submit("a", jobs()).await;
     let before = world.finished("a").await;
-    world.submit("a", orders()).await;
+    world.submit("a", jobs()).await;
     assert_eq!(world.finished("a").await, before);
     let outcomes = world.store().outcomes(&name("a"), 0, 9).await;
     assert_eq!(outcomes.expect("outcomes").len(), 3);
-    assert_eq!(world.strict.audit().count(), 3);
+    assert_eq!(world.mock.audit().count(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_action_that_takes_too_long_fails_and_says_so() {
+async fn an_action_past_its_timeout_fails_and_reports_it() {
     let script = Script::new().rule(ScriptMatch::always(), Fault::Hang);
     let world = Plan::scripted(script).start().await;
-    let mut news = world.engine.events();
+    let mut events = world.engine.events();
     let submission = JobSubmission {
         action: Some(ActionSpec {
             timeout: Duration::from_mins(1),
@@ -88,17 +88,17 @@ async fn an_action_that_takes_too_long_fails_and_says_so() {
         rest: BatchPosition::Last,
         jobs: gets("t", 50),
     };
-    world.engine.submit(submission).await.expect("taken");
+    world.engine.submit(submission).await.expect("accepted");
     let report = world.finished("a").await;
     assert_eq!(report.stage, ActionStage::Failed);
-    let told = ended(&mut news).await;
-    assert_eq!(told.stage, ActionStage::Failed);
+    let report = next_finished(&mut events).await;
+    assert_eq!(report.stage, ActionStage::Failed);
 }
 
-// Of three one is answered after nine seconds, and the time is over after five: two are cancelled, and the end
-// counts the third as well.
+// One of three calls is answered after nine seconds, and the action times out after five: two jobs are
+// cancelled, and the final counts include the third.
 #[tokio::test(start_paused = true)]
-async fn the_end_of_an_action_out_of_time_counts_what_was_under_way() {
+async fn a_timed_out_action_counts_its_jobs_in_flight() {
     let script = Script::new().rule(
         ScriptMatch::path("/t/0"),
         ScriptedFault::Late(Duration::from_secs(9)),
@@ -108,7 +108,7 @@ async fn the_end_of_an_action_out_of_time_counts_what_was_under_way() {
         settings.workers.max = 1;
     });
     let world = plan.start().await;
-    let mut news = world.engine.events();
+    let mut events = world.engine.events();
     let submission = JobSubmission {
         action: Some(ActionSpec {
             timeout: Duration::from_secs(5),
@@ -118,27 +118,27 @@ async fn the_end_of_an_action_out_of_time_counts_what_was_under_way() {
         rest: BatchPosition::Last,
         jobs: gets("t", 3),
     };
-    world.engine.submit(submission).await.expect("taken");
+    world.engine.submit(submission).await.expect("accepted");
     let report = world.finished("a").await;
-    let told = ended(&mut news).await;
-    for report in [report, told] {
+    let reported = next_finished(&mut events).await;
+    for report in [report, reported] {
         assert_eq!(report.stage, ActionStage::Failed);
         let tally = report.tally;
         assert_eq!((tally.done, tally.cancelled, tally.open()), (1, 2, 0));
     }
-    assert_eq!(world.strict.audit().attempts("/hook"), 1);
+    assert_eq!(world.mock.audit().attempts("/hook"), 1);
 }
 
-// The first two tellings fail: the third is taken. All carry the same id and a signature.
+// The first two notifications fail, the third is accepted. All carry the same id and a signature.
 #[tokio::test(start_paused = true)]
-async fn a_webhook_is_told_until_it_takes_it() {
+async fn a_webhook_is_notified_until_it_accepts() {
     let script = Script::new().rule(
         ScriptMatch::path("/hook").first(2),
         MockResponse::status(404),
     );
     let noted = HeaderName::from_static("webhook-signature");
     let mut plan = Plan::scripted(Script::new());
-    plan.strict = by_caller(MockApi::builder().script(script).noting(noted));
+    plan.mock = by_caller(MockApi::builder().script(script).noting(noted));
     let world = plan
         .start_with(|builder| builder.webhook_secret(SecretString::from("CANARY")))
         .await;
@@ -150,17 +150,17 @@ async fn a_webhook_is_told_until_it_takes_it() {
         rest: BatchPosition::Last,
         jobs: gets("t", 2),
     };
-    world.engine.submit(submission).await.expect("taken");
+    world.engine.submit(submission).await.expect("accepted");
     world.finished("a").await;
-    let audit = world.strict.audit();
+    let audit = world.mock.audit();
     assert_eq!(audit.attempts("/hook"), 3);
-    let told = audit.arrivals().iter().filter(|one| &*one.path == "/hook");
-    let keys: Vec<_> = told
+    let notifications = audit.arrivals().iter().filter(|one| &*one.path == "/hook");
+    let keys: Vec<_> = notifications
         .clone()
         .map(|one| one.idempotency_key.clone().expect("a key"))
         .collect();
     assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
-    for one in told {
+    for one in notifications {
         let (_, code) = one.headers.first().expect("a signature");
         let code = code.to_str().expect("text");
         assert!(code.starts_with("v1,"), "{code}");
@@ -178,25 +178,25 @@ async fn submit_with_hook(world: &World) {
         rest: BatchPosition::Last,
         jobs: gets("t", 2),
     };
-    world.engine.submit(submission).await.expect("taken");
+    world.engine.submit(submission).await.expect("accepted");
 }
 
-// A webhook that never takes it hears of it once and four times more: the waits between are a quarter of a
-// minute.
+// A webhook that never accepts gets one notification and four retries; the waits between them are a quarter of
+// a minute.
 #[tokio::test(start_paused = true)]
-async fn a_webhook_is_told_again_four_times_and_no_more() {
+async fn a_webhook_notification_is_retried_at_most_four_times() {
     let script = Script::new().rule(ScriptMatch::path("/hook"), MockResponse::status(500));
     let world = Plan::scripted(script).start().await;
     let _other = world.another().await;
     submit_with_hook(&world).await;
     world.finished("a").await;
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert_eq!(world.strict.audit().attempts("/hook"), 5);
+    assert_eq!(world.mock.audit().attempts("/hook"), 5);
 }
 
-// It takes five seconds to answer, in which both machines look five times.
+// The webhook takes five seconds to answer, in which both engines poll five times.
 #[tokio::test(start_paused = true)]
-async fn of_two_machines_one_tells_a_webhook() {
+async fn one_of_two_engines_notifies_a_webhook() {
     let late = ScriptedFault::Late(Duration::from_secs(5));
     let world = Plan::scripted(Script::new().rule(ScriptMatch::path("/hook"), late));
     let world = world.start().await;
@@ -204,16 +204,16 @@ async fn of_two_machines_one_tells_a_webhook() {
     submit_with_hook(&world).await;
     world.finished("a").await;
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert_eq!(world.strict.audit().attempts("/hook"), 1);
+    assert_eq!(world.mock.audit().attempts("/hook"), 1);
 }
 
-// The first is never answered, and whoever sent it stops meanwhile.
+// The first notification is never answered, and the engine that sent it stops meanwhile.
 #[tokio::test(start_paused = true)]
-async fn another_machine_tells_what_one_left_untold() {
+async fn another_engine_sends_the_notification_that_one_left() {
     let script = Script::new().rule(ScriptMatch::path("/hook").first(1), Fault::Hang);
     let world = Plan::scripted(script).start().await;
     submit_with_hook(&world).await;
-    while world.strict.audit().attempts("/hook") < 1 {
+    while world.mock.audit().attempts("/hook") < 1 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let other = world.another().await;
@@ -224,16 +224,16 @@ async fn another_machine_tells_what_one_left_untold() {
     let lease = other.settings().lease;
     let took = world.now().since(begun);
     assert!(took <= lease * 3 + Duration::from_secs(2), "{took:?}");
-    assert_eq!(world.strict.audit().attempts("/hook"), 2);
+    assert_eq!(world.mock.audit().attempts("/hook"), 2);
 }
 
-// Twenty actions' webhooks are never answered, more than are told at once; the next has none and is over
-// within its own seconds.
+// Twenty webhooks never answer, more than are notified at once. The next action has none and finishes within
+// its own seconds.
 #[tokio::test(start_paused = true)]
-async fn a_slow_webhook_delays_no_other_end() {
+async fn a_slow_webhook_delays_no_other_action() {
     let script = Script::new().rule(ScriptMatch::path("/hook"), Fault::Hang);
     let world = Plan::scripted(script).start().await;
-    let mut news = world.engine.events();
+    let mut events = world.engine.events();
     for number in 0..20 {
         let slow = ActionSpec {
             note: Some(hook().note()),
@@ -244,37 +244,37 @@ async fn a_slow_webhook_delays_no_other_end() {
             rest: BatchPosition::Last,
             jobs: gets("t", 1),
         };
-        world.engine.submit(submission).await.expect("taken");
+        world.engine.submit(submission).await.expect("accepted");
     }
     let begun = world.now();
-    while world.strict.audit().attempts("/hook") < 16 {
+    while world.mock.audit().attempts("/hook") < 16 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     world.submit("quick", gets("t", 1)).await;
     world.finished("quick").await;
     assert!(world.now().since(begun) < Duration::from_secs(3));
-    let told = ended(&mut news).await;
-    assert_eq!(told.spec.id, name("quick"));
+    let report = next_finished(&mut events).await;
+    assert_eq!(report.spec.id, name("quick"));
     assert_eq!(
-        told.stage,
+        report.stage,
         ActionStage::Completed,
-        "as what it is once told"
+        "the stage after its end"
     );
 }
 
 // Five of eight fail for good, and are named.
 #[tokio::test(start_paused = true)]
-async fn a_summary_names_those_that_failed() {
+async fn a_summary_names_the_failed_jobs() {
     let failing = ["/t/1", "/t/3", "/t/4", "/t/5", "/t/7"];
     let script = failing.into_iter().fold(Script::new(), |script, path| {
         script.rule(ScriptMatch::path(path), MockResponse::status(404))
     });
     let world = Plan::scripted(script).start().await;
-    let mut orders = gets("t", 8);
-    for (number, order) in orders.iter_mut().enumerate() {
-        order.id = Some(name(&format!("job-{number}")));
+    let mut jobs = gets("t", 8);
+    for (number, job) in jobs.iter_mut().enumerate() {
+        job.id = Some(name(&format!("job-{number}")));
     }
-    world.submit("a", orders).await;
+    world.submit("a", jobs).await;
     world.finished("a").await;
     let summary = world.engine.summary(&name("a")).await.expect("asked");
     let summary = summary.expect("known");
@@ -286,9 +286,10 @@ async fn a_summary_names_those_that_failed() {
     assert_eq!(unknown, None);
 }
 
-// One fails and is tried anew with success while its action goes on, another fails for good: that one is named.
+// One job fails and succeeds after a requeue while its action continues; another fails for good, and only that
+// one is named.
 #[tokio::test(start_paused = true)]
-async fn a_summary_does_not_name_what_was_tried_anew() {
+async fn a_summary_does_not_name_requeued_jobs() {
     let script = Script::new()
         .rule(
             ScriptMatch::path("/t/1").first(1),
@@ -296,25 +297,25 @@ async fn a_summary_does_not_name_what_was_tried_anew() {
         )
         .rule(ScriptMatch::path("/t/2"), MockResponse::status(404));
     let world = Plan::scripted(script).start().await;
-    let submission = |rest, orders: Vec<JobSpec>| JobSubmission {
+    let submission = |rest, jobs: Vec<JobSpec>| JobSubmission {
         action: Some(ActionSpec::new(name("a"))),
         rest,
-        jobs: orders,
+        jobs,
     };
-    let order = |number| {
-        let mut order = get("t", number);
-        order.id = Some(name(&format!("job-{number}")));
-        order
+    let job = |number| {
+        let mut job = get("t", number);
+        job.id = Some(name(&format!("job-{number}")));
+        job
     };
-    let first = submission(BatchPosition::More, vec![order(1)]);
-    world.engine.submit(first).await.expect("taken");
+    let first = submission(BatchPosition::More, vec![job(1)]);
+    world.engine.submit(first).await.expect("accepted");
     while world.tally().await.dead < 1 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let all = outflow_store::DeadLetterFilter::All;
-    assert_eq!(world.store().requeue(&all).await.expect("revived"), 1);
-    let second = submission(BatchPosition::Last, vec![order(2)]);
-    world.engine.submit(second).await.expect("taken");
+    assert_eq!(world.store().requeue(&all).await.expect("requeued"), 1);
+    let second = submission(BatchPosition::Last, vec![job(2)]);
+    world.engine.submit(second).await.expect("accepted");
     world.finished("a").await;
     let summary = world.engine.summary(&name("a")).await.expect("asked");
     let summary = summary.expect("known");
@@ -322,10 +323,10 @@ async fn a_summary_does_not_name_what_was_tried_anew() {
     assert_eq!(summary.failed_ids, [name("job-2")]);
 }
 
-// Results are kept for 20 s and letters for 10: each is there a little before its end, and gone a second
-// and a half after, with a sweep every second. A sweep a minute would leave both for longer.
+// Results are kept for 20 s and dead letters for 10. Each exists shortly before its end and is gone 1.5 s after
+// it, with a sweep every second. A sweep every minute would keep both for longer.
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_for_seconds_is_gone_after_them() {
+async fn results_and_dead_letters_expire_after_their_retention() {
     let script = Script::new().rule(ScriptMatch::path("/bad/0"), MockResponse::status(400));
     let plan = Plan::scripted(script).with(|settings| {
         settings.retention.results = Duration::from_secs(20);
@@ -340,27 +341,27 @@ async fn what_is_kept_for_seconds_is_gone_after_them() {
         rest: BatchPosition::Last,
         jobs: [gets("good", 1), gets("bad", 1)].concat(),
     };
-    world.engine.submit(submission).await.expect("taken");
+    world.engine.submit(submission).await.expect("accepted");
     world.finished("a").await;
-    let kept = async || {
+    let stored = async || {
         let letters = world.store().dead_letters(0, 9).await.expect("asked").len();
         let action = world.store().action(&name("a")).await.expect("asked");
         (letters, action.is_some())
     };
     tokio::time::sleep(Duration::from_secs(9)).await;
-    assert_eq!(kept().await, (1, true));
+    assert_eq!(stored().await, (1, true));
     tokio::time::sleep(Duration::from_millis(2_500)).await;
-    assert_eq!(kept().await, (0, true));
+    assert_eq!(stored().await, (0, true));
     tokio::time::sleep(Duration::from_secs(7)).await;
-    assert_eq!(kept().await, (0, true));
+    assert_eq!(stored().await, (0, true));
     tokio::time::sleep(Duration::from_secs(4)).await;
-    assert_eq!(kept().await, (0, false));
+    assert_eq!(stored().await, (0, false));
 }
 
-// 20 at 5 a minute: five go at once, and by that speed the rest would be done in a moment. The fifteen that
-// wait need the three windows after this one.
+// 20 at 5 a minute: five start at once, and at that speed the rest would be done in a moment. The fifteen that
+// wait need the next three windows.
 #[tokio::test(start_paused = true)]
-async fn an_estimate_is_never_below_what_limits_need() {
+async fn an_eta_is_never_below_the_lower_bound_of_the_limits() {
     let world = Plan::limited("5/m").start().await;
     world.submit("a", gets("t", 20)).await;
     while world.tally().await.done < 5 {
@@ -378,12 +379,12 @@ async fn an_estimate_is_never_below_what_limits_need() {
 
 // One is over at once, and the other may start in an hour.
 #[tokio::test(start_paused = true)]
-async fn an_estimate_waits_for_the_last_start() {
+async fn an_eta_includes_the_last_scheduled_start() {
     let world = Plan::limited("100/s").start().await;
-    let mut orders = gets("t", 2);
+    let mut jobs = gets("t", 2);
     let later = Duration::from_hours(1);
-    orders[1].not_before = Some(world.time.wall().saturating_add(later));
-    world.submit("a", orders).await;
+    jobs[1].not_before = Some(world.time.wall().saturating_add(later));
+    world.submit("a", jobs).await;
     while world.tally().await.done < 1 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -395,9 +396,9 @@ async fn an_estimate_waits_for_the_last_start() {
     );
 }
 
-// Somebody holds the API, and nobody knows for how long.
+// An operator forces the API's health for an unknown time.
 #[tokio::test(start_paused = true)]
-async fn there_is_no_estimate_while_an_api_is_held() {
+async fn there_is_no_eta_while_the_health_of_an_api_is_forced() {
     let world = Plan::limited("10/s").start().await;
     world.submit("a", gets("t", 100)).await;
     while world.tally().await.done < 5 {
@@ -408,16 +409,16 @@ async fn there_is_no_estimate_while_an_api_is_held() {
         progress.expect("read").expect("known").eta
     };
     assert!(eta().await.is_some());
-    let door = world.client.upstream("strict").expect("known");
-    door.force_health(None, HealthOverride::Sleep);
+    let upstream = world.client.upstream("mock").expect("known");
+    upstream.force_health(None, HealthOverride::Sleep);
     assert_eq!(eta().await, None);
-    door.release_health(None);
+    upstream.release_health(None);
     world.finished("a").await;
 }
 
-// Ten a second, stopped for an hour after the first few of 200: what is left is as quick as it was before.
+// Ten a second, paused for an hour after the first few of 200: the rest runs as fast as before.
 #[tokio::test(start_paused = true)]
-async fn an_estimate_forgets_a_pause() {
+async fn an_eta_ignores_a_past_pause() {
     let world = Plan::limited("10/s").start().await;
     world.submit("a", gets("t", 200)).await;
     let scope = ControlScope::Action(name("a"));
@@ -434,6 +435,6 @@ async fn an_estimate_forgets_a_pause() {
     for _ in 0..5 {
         eta().await;
     }
-    let left = eta().await.expect("it goes on");
+    let left = eta().await.expect("it continues");
     assert!(left <= Duration::from_secs(30), "{left:?}");
 }

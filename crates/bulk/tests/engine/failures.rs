@@ -1,4 +1,4 @@
-//! Jobs that fail, are refused, or are never answered.
+//! Jobs that fail, are throttled, or are never answered.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use outflow_core::Clock;
 use outflow_mock::{Fault, MockResponse, Script, ScriptMatch, ScriptedFault};
 use outflow_store::{ActionStage, ActionStore, DeadLetterStore, JobQueue, JobStatus, TenantStore};
 
-use super::support::{Plan, get, gets, limited_to, name};
+use super::support::{Plan, get, gets, name, rate_rule};
 
-fn failing(answer: MockResponse) -> Plan {
-    Plan::scripted(Script::new().rule(ScriptMatch::always(), answer))
+fn failing(response: MockResponse) -> Plan {
+    Plan::scripted(Script::new().rule(ScriptMatch::always(), response))
 }
 
-// One attempt and three more; every one with the same key and a higher number.
+// One attempt and three retries, each with the same key and a higher number.
 #[tokio::test(start_paused = true)]
-async fn a_job_that_fails_is_tried_again_and_then_buried_with_its_history() {
+async fn a_failing_job_is_retried_and_dead_lettered_with_its_history() {
     let world = failing(MockResponse::status(500)).start().await;
     world.submit("a", vec![get("t", 1)]).await;
     let report = world.finished("a").await;
@@ -30,7 +30,7 @@ async fn a_job_that_fails_is_tried_again_and_then_buried_with_its_history() {
     let outcomes = world.store().outcomes(&name("a"), 0, 10).await;
     let outcomes = outcomes.expect("outcomes");
     assert_eq!((outcomes.len(), outcomes[0].status), (1, Some(500)));
-    let audit = world.strict.audit();
+    let audit = world.mock.audit();
     let keys: Vec<_> = audit
         .arrivals()
         .iter()
@@ -41,23 +41,23 @@ async fn a_job_that_fails_is_tried_again_and_then_buried_with_its_history() {
         keys.iter().all(|key| key.is_some() && *key == keys[0]),
         "{keys:?}"
     );
-    world.books_balance().await;
+    world.assert_counts_match().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_will_never_succeed_is_not_tried_again() {
+async fn a_permanent_failure_is_not_retried() {
     let world = failing(MockResponse::status(404)).start().await;
     world.submit("a", gets("t", 3)).await;
     let report = world.finished("a").await;
-    assert_eq!((report.tally.dead, world.strict.audit().count()), (3, 3));
+    assert_eq!((report.tally.dead, world.mock.audit().count()), (3, 3));
 }
 
-// The first is refused with a wait of 7 s: it comes back to the head of its line, nobody goes before,
-// and no retry is used although it was refused more often than it may fail.
+// The first call is throttled with a wait of 7 s. The job returns to the head of its queue and no other job
+// overtakes it. It uses no retry, although it is throttled more often than it may fail.
 #[tokio::test(start_paused = true)]
-async fn a_refused_job_waits_as_long_as_the_server_says_and_uses_no_retry() {
-    let refusal = MockResponse::status(429).header("retry-after", "7");
-    let script = Script::new().rule(ScriptMatch::always().first(5), refusal);
+async fn a_throttled_job_waits_for_retry_after_and_uses_no_retry() {
+    let throttle = MockResponse::status(429).header("retry-after", "7");
+    let script = Script::new().rule(ScriptMatch::always().first(5), throttle);
     let world = Plan::scripted(script)
         .with(|settings| {
             settings.workers.min = 1;
@@ -65,12 +65,12 @@ async fn a_refused_job_waits_as_long_as_the_server_says_and_uses_no_retry() {
         })
         .start()
         .await;
-    let mut orders = gets("t", 3);
-    orders[0].max_retries = Some(0);
-    world.submit("a", orders).await;
+    let mut jobs = gets("t", 3);
+    jobs[0].max_retries = Some(0);
+    world.submit("a", jobs).await;
     let report = world.finished("a").await;
     assert_eq!((report.tally.done, report.tally.throttles), (3, 5));
-    let audit = world.strict.audit();
+    let audit = world.mock.audit();
     assert!(audit.sent_before_retry_after().is_empty());
     let paths: Vec<_> = audit.arrivals().iter().map(|one| &*one.path).collect();
     assert_eq!(
@@ -81,30 +81,30 @@ async fn a_refused_job_waits_as_long_as_the_server_says_and_uses_no_retry() {
     );
 }
 
-// Refused for ever, each time for a second more; too late after five. No retry is granted and none is used:
-// it ends because of its deadline, within a second of it, and is not sent after it.
+// Throttled every time, each time for a second more, with a deadline after five seconds. No retry is granted
+// and none is used. The job expires within a second of its deadline, and is not sent after it.
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_refused_until_its_deadline_expires() {
+async fn a_job_throttled_until_its_deadline_expires() {
     let world = failing(MockResponse::status(429).header("retry-after", "1"))
         .start()
         .await;
-    let mut order = get("t", 0);
-    order.max_retries = Some(0);
-    order.deadline = Some(world.time.wall().saturating_add(Duration::from_secs(5)));
+    let mut job = get("t", 0);
+    job.max_retries = Some(0);
+    job.deadline = Some(world.time.wall().saturating_add(Duration::from_secs(5)));
     let begun = world.now();
-    world.submit("a", vec![order]).await;
+    world.submit("a", vec![job]).await;
     let report = world.finished("a").await;
     let took = world.now().since(begun);
     assert!((5..=6).contains(&took.as_secs()), "{took:?}");
-    let audit = world.strict.audit();
-    let refusals = audit.count();
-    assert!((3..=5).contains(&refusals), "{refusals}");
+    let audit = world.mock.audit();
+    let throttles = audit.count();
+    assert!((3..=5).contains(&throttles), "{throttles}");
     assert!(audit.sent_before_retry_after().is_empty());
     let last = audit.arrivals().last().expect("some").at.since(begun);
     assert!(last < Duration::from_secs(5), "{last:?}");
     assert_eq!(
         report.tally.throttles,
-        u64::try_from(refusals).expect("few")
+        u64::try_from(throttles).expect("few")
     );
     assert_eq!(
         (report.tally.cancelled, report.tally.dead),
@@ -114,12 +114,12 @@ async fn a_job_that_is_refused_until_its_deadline_expires() {
     let outcomes = world.store().outcomes(&name("a"), 0, 9).await;
     let outcomes = outcomes.expect("outcomes");
     assert_eq!((outcomes.len(), outcomes[0].ended), (1, JobStatus::Expired));
-    world.books_balance().await;
+    world.assert_counts_match().await;
 }
 
-// One hangs for ever: after its timeout it is tried again, and the tenant's others went on meanwhile.
+// One call hangs for ever: it is retried after its timeout, and the tenant's other jobs continue meanwhile.
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_never_answered_holds_up_nobody() {
+async fn a_call_without_a_response_delays_no_other_job() {
     let script = Script::new().rule(ScriptMatch::path("/t/0").first(1), Fault::Hang);
     let world = Plan::scripted(script)
         .with(|settings| settings.timeout = Duration::from_secs(5))
@@ -133,38 +133,38 @@ async fn a_job_that_is_never_answered_holds_up_nobody() {
     assert!((5..20).contains(&took.as_secs()), "{took:?}");
 }
 
-// An API ends its calls after ten seconds and answers this one after twenty; its job may take 25.
+// The API's timeout is ten seconds and it answers this call after twenty; its job may take 25.
 #[tokio::test(start_paused = true)]
-async fn a_jobs_own_timeout_is_not_cut_short_by_the_apis() {
+async fn the_timeout_of_a_job_overrides_that_of_the_api() {
     let script = Script::new().rule(
         ScriptMatch::always(),
         ScriptedFault::Late(Duration::from_secs(20)),
     );
     let world = Plan::scripted(script).start().await;
-    let mut order = get("t", 0);
-    order.max_retries = Some(0);
-    let JobWork::Call(call) = &mut order.work else {
+    let mut job = get("t", 0);
+    job.max_retries = Some(0);
+    let JobWork::Call(call) = &mut job.work else {
         panic!("it is a call");
     };
     call.timeout = Some(Duration::from_secs(25));
-    let mut usual = get("t", 1);
-    usual.max_retries = Some(0);
-    world.submit("a", vec![order, usual]).await;
+    let mut default = get("t", 1);
+    default.max_retries = Some(0);
+    world.submit("a", vec![job, default]).await;
     let report = world.finished("a").await;
     assert_eq!((report.tally.done, report.tally.dead), (1, 1), "{report:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_that_is_revived_is_tried_anew() {
+async fn a_requeued_dead_letter_runs_again() {
     let script = Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(404));
     let world = Plan::scripted(script).start().await;
     world.submit("a", gets("t", 1)).await;
     world.finished("a").await;
-    let revived = world
+    let requeued = world
         .store()
         .requeue(&outflow_store::DeadLetterFilter::All)
         .await;
-    assert_eq!(revived.expect("the store answers"), 1);
+    assert_eq!(requeued.expect("the store answers"), 1);
     while world.tally().await.done == 0 {
         world.store().changed().await;
     }
@@ -172,15 +172,15 @@ async fn a_dead_letter_that_is_revived_is_tried_anew() {
     assert_eq!(world.tally().await.dead, 0, "{tenant:?}");
 }
 
-// One refusal that does not say how long. The limit's window is an hour, which nobody has to wait for; a job that is
-// refused over and over waits ever longer, 1 + 2 + 4 + 8 seconds before its fifth attempt.
+// One throttle without a wait. The limit's window is an hour, which no job has to wait for. A job that is
+// throttled repeatedly waits ever longer: 1 + 2 + 4 + 8 seconds before its fifth attempt.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_that_names_no_time_costs_a_tenant_a_second() {
-    for (refusals, least, most) in [(1, 1, 3), (4, 15, 20)] {
-        let refused = ScriptMatch::path("/acme/**").first(refusals);
+async fn a_throttle_without_retry_after_costs_a_tenant_a_second() {
+    for (throttles, least, most) in [(1, 1, 3), (4, 15, 20)] {
+        let refused = ScriptMatch::path("/acme/**").first(throttles);
         let script = Script::new().rule(refused, MockResponse::status(429));
         let plan = Plan::scripted(script).with(|settings| {
-            settings.tenant = limited_to("10000/h");
+            settings.tenant = rate_rule("10000/h");
             settings.workers.min = 1;
             settings.workers.max = 1;
         });
@@ -189,6 +189,6 @@ async fn a_refusal_that_names_no_time_costs_a_tenant_a_second() {
         world.submit("a", gets("acme", 20)).await;
         assert_eq!(world.finished("a").await.tally.done, 20);
         let took = world.now().since(begun).as_secs();
-        assert!((least..=most).contains(&took), "{refusals}: {took} s");
+        assert!((least..=most).contains(&took), "{throttles}: {took} s");
     }
 }

@@ -1,4 +1,4 @@
-//! Work of the user's own.
+//! Handlers that the user registers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,14 +8,14 @@ use bytes::Bytes;
 use outflow_bulk::{HandlerError, HandlerTask, JobSpec, SchedulerKind};
 use outflow_mock::Script;
 
-use super::support::{Plan, limited_to, name};
+use super::support::{Plan, name, rate_rule};
 
 fn task(payload: &'static str) -> JobSpec {
     JobSpec::task(name("t"), "echo", Bytes::from_static(payload.as_bytes()))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_does_tasks_and_what_it_makes_is_kept() {
+async fn the_output_of_a_handler_is_stored() {
     let world = Plan::scripted(Script::new())
         .start_with(|builder| {
             builder.handler("echo", |task: HandlerTask| async move { Ok(task.payload) })
@@ -35,10 +35,9 @@ async fn a_handler_does_tasks_and_what_it_makes_is_kept() {
     assert_eq!(bodies, ["one", "two"]);
 }
 
-// The first attempt panics, the second is slow, the third says that it may succeed later, the fourth
-// does.
+// The first attempt panics, the second is slow, the third fails for now, the fourth succeeds.
 #[tokio::test(start_paused = true)]
-async fn a_handler_may_panic_hang_and_fail() {
+async fn a_task_survives_panic_timeout_and_failure_of_its_handler() {
     let tries = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&tries);
     let world = Plan::scripted(Script::new())
@@ -63,7 +62,7 @@ async fn a_handler_may_panic_hang_and_fail() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_gives_up_ends_the_job() {
+async fn a_final_handler_error_ends_the_job() {
     let world = Plan::scripted(Script::new())
         .start_with(|builder| {
             builder.handler("echo", |_: HandlerTask| async {
@@ -75,8 +74,8 @@ async fn a_handler_that_gives_up_ends_the_job() {
     assert_eq!(world.finished("a").await.tally.dead, 1);
 }
 
-// Thirty at ten a second: the last may begin in the third second after the first ten, whoever tries first or asks
-// first. What a task does after its start is its own, so those that take long are not held against it.
+// Thirty at ten a second: the last may start in the third second after the first ten, under every scheduler.
+// Only starts count, so the duration of a task does not delay the next.
 #[tokio::test(start_paused = true)]
 async fn a_tenants_limit_counts_the_starts_of_its_tasks() {
     for scheduler in [
@@ -86,7 +85,7 @@ async fn a_tenants_limit_counts_the_starts_of_its_tasks() {
     ] {
         let world = Plan::scripted(Script::new())
             .with(|settings| {
-                settings.tenant = limited_to("10/s");
+                settings.tenant = rate_rule("10/s");
                 settings.scheduler = scheduler;
                 settings.workers.min = 30;
                 settings.workers.max = 30;
@@ -111,9 +110,9 @@ async fn a_tenants_limit_counts_the_starts_of_its_tasks() {
     }
 }
 
-// It says a hundred times that it is busy, for no time at all: a hundredth of a second each.
+// The task reports a hundred times that it is busy, with a wait of zero: each costs a hundredth of a second.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_busy_for_no_time_does_not_spin() {
+async fn a_busy_task_with_zero_wait_does_not_spin() {
     let tries = Arc::new(AtomicU32::new(0));
     let world = Plan::scripted(Script::new())
         .start_with(|builder| {

@@ -1,4 +1,4 @@
-//! The engine as its users meet it, in virtual time: a strict API, a real client, a real store.
+//! The engine from its users' side, in virtual time: a mock API, a real client, a real store.
 
 mod actions;
 mod congestion;

@@ -1,4 +1,4 @@
-//! What the engine tells of itself on the client's page, and whom it calls.
+//! The engine's series on the client's metrics page, and its alerts.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ fn at_ten_a_second(settings: &mut EngineSettings) {
     settings.workers.min = 20;
 }
 
-// 600 jobs at ten a second: the last is reckoned to wait 61 seconds, which is more than 30 times the base.
+// 600 jobs at ten a second: the computed wait of the last is 61 seconds, more than 30 times the base.
 #[tokio::test(start_paused = true)]
-async fn a_tenant_is_on_the_page_while_it_has_work_and_not_after() {
+async fn a_tenant_has_series_only_while_it_has_jobs() {
     let world = Plan::limited("10/s").with(at_ten_a_second).start().await;
     world.submit("a", gets("acme", 600)).await;
     tokio::time::sleep(Duration::from_secs(6)).await;
@@ -53,75 +53,75 @@ async fn a_tenant_is_on_the_page_while_it_has_work_and_not_after() {
     ] {
         assert_eq!(value(&world, series), Some(expected), "{series}");
     }
-    // The sum of floor(place / 10) for the places 1 to 600, less no refusal at all.
+    // The sum of floor(position / 10) for the positions 1 to 600; no throttle is subtracted.
     let saved = value(&world, "bulk_action_congestion_saved_spins_total");
     assert_eq!(saved, Some(17_760.0));
 }
 
-// Under the formula a wait is one that really was given, and each is one throttle of a job.
+// The formula counts only waits that were really given, and each is one throttle of a job.
 #[tokio::test(start_paused = true)]
-async fn waits_that_were_given_are_counted_as_often_as_jobs_were_put_off() {
+async fn every_deferral_counts_one_backoff() {
     let plan = Plan::limited("10/s").with(at_ten_a_second);
     let plan = plan.with(|settings| settings.scheduler = SchedulerKind::Backoff);
     let world = plan.start().await;
     world.submit("a", gets("acme", 100)).await;
     let report = world.finished("a").await;
-    let put_off = value(&world, "outflow_bulk_settled_total{how=\"put_off\"}");
+    let deferred = value(&world, "outflow_bulk_settled_total{how=\"put_off\"}");
     let backoffs = "bulk_action_congestion_backoff_ms_count{groupId=\"acme\"}";
-    assert_eq!(value(&world, backoffs), put_off);
+    assert_eq!(value(&world, backoffs), deferred);
     let throttles = u32::try_from(report.tally.throttles).expect("few");
-    assert_eq!(put_off, Some(f64::from(throttles)));
-    assert!(throttles > 0, "nothing was put off");
+    assert_eq!(deferred, Some(f64::from(throttles)));
+    assert!(throttles > 0, "nothing was deferred");
 }
 
-// 4,000 jobs at ten a second: critical until fewer than 290 wait, which is after 371 seconds; and most were
-// reckoned to wait for longer than two minutes.
+// 4,000 jobs at ten a second: critical until fewer than 290 wait, which is after 371 seconds. Most computed
+// waits are longer than two minutes.
 #[tokio::test(start_paused = true)]
-async fn somebody_is_called_when_it_stays_critical_and_told_when_it_is_over() {
+async fn a_lasting_critical_level_raises_an_alert_and_its_end_clears_it() {
     let world = Plan::limited("10/s").with(at_ten_a_second).start().await;
-    let mut news = world.engine.events();
+    let mut events = world.engine.events();
     let begun = world.now();
     world.submit("a", gets("acme", 4_000)).await;
-    let mut told = Vec::new();
-    while told.len() < 4 {
-        match news.recv().await {
+    let mut alerts = Vec::new();
+    while alerts.len() < 4 {
+        match events.recv().await {
             Ok(BulkEvent::Alert {
                 alert,
                 raised,
                 tenant,
             }) => {
                 assert_eq!(tenant.as_str(), "acme");
-                told.push((alert, raised, world.now().since(begun).as_secs()));
+                alerts.push((alert, raised, world.now().since(begun).as_secs()));
             }
             Ok(_) | Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => panic!("the engine is gone"),
         }
     }
-    let order: Vec<_> = told.iter().map(|one| (one.0, one.1)).collect();
+    let order: Vec<_> = alerts.iter().map(|one| (one.0, one.1)).collect();
     assert_eq!(
         order.first_chunk(),
         Some(&[
             (CongestionAlert::Capped, true),
             (CongestionAlert::Critical, true)
         ]),
-        "{told:?}"
+        "{alerts:?}"
     );
-    let critical = told.iter().find(|one| one.0 == CongestionAlert::Critical);
+    let critical = alerts.iter().find(|one| one.0 == CongestionAlert::Critical);
     assert!(
         critical.is_some_and(|one| (300..=310).contains(&one.2)),
-        "{told:?}"
+        "{alerts:?}"
     );
-    assert!(told.iter().skip(2).all(|one| !one.1), "{told:?}");
+    assert!(alerts.iter().skip(2).all(|one| !one.1), "{alerts:?}");
 }
 
-// 10,050 tenants with a job each, and after all of them by name one with 50: it has the most, and nobody
-// is left out of the sum. One call an hour: nothing moves while the page is read.
+// 10,050 tenants with a job each, and after all of them by name one with 50: it has the most, and the sum
+// includes every tenant. One call an hour: no count changes while the page is read.
 #[tokio::test(start_paused = true)]
-async fn the_largest_of_very_many_tenants_is_named_and_all_are_counted() {
+async fn the_largest_of_many_tenants_is_named_and_all_are_counted() {
     let world = Plan::limited("1/h").with(at_ten_a_second).start().await;
     let small = (0..10_050).map(|number| get(&format!("t{number:05}"), 0));
-    let orders = small.chain(gets("zz", 50));
-    world.submit("a", orders.collect()).await;
+    let jobs = small.chain(gets("zz", 50));
+    world.submit("a", jobs.collect()).await;
     tokio::time::sleep(Duration::from_secs(11)).await;
     let page = world.metrics.render();
     let waiting: Vec<(&str, f64)> = page

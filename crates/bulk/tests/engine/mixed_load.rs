@@ -1,4 +1,4 @@
-//! Jobs beside others: callers of the same API, and actions whose webhooks do not answer.
+//! Jobs together with other load: callers of the same API, and actions whose webhooks do not answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,26 +12,26 @@ use tokio::time::sleep;
 
 use super::support::{Plan, World, gets, name};
 
-/// So many callers of the same API, each with its next call as soon as one is answered.
-fn callers(world: &World, many: usize) -> (Vec<Background<()>>, Arc<AtomicU64>) {
+/// Starts callers of the same API; each makes its next call as soon as one is answered.
+fn callers(world: &World, count: usize) -> (Vec<Background<()>>, Arc<AtomicU64>) {
     let served = Arc::new(AtomicU64::new(0));
     let caller = || {
         let (client, served) = (world.client.clone(), Arc::clone(&served));
         Background::start(async move {
             loop {
-                if client.get("strict", "/live").send().await.is_ok() {
+                if client.get("mock", "/live").send().await.is_ok() {
                     served.fetch_add(1, Ordering::Relaxed);
                 }
             }
         })
     };
-    ((0..many).map(|_| caller()).collect(), served)
+    ((0..count).map(|_| caller()).collect(), served)
 }
 
-// Seven callers at one a second keep seven seconds of line, longer than a lane stands there before it looks again
-// whose turn it is. It is one of eight who take turns: 75 of 600, and a few less while it looks.
+// Seven callers at one a second keep a queue of seven seconds, longer than a lane waits there before it selects
+// a tenant again. The lane is one of eight waiters: 75 of 600, and a few less while it selects.
 #[tokio::test(start_paused = true)]
-async fn jobs_have_their_turn_among_callers_of_the_same_api() {
+async fn jobs_get_their_share_among_callers_of_the_same_api() {
     let world = Plan::limited("1/s").start().await;
     let (_calling, served) = callers(&world, 7);
     sleep(Duration::from_secs(30)).await;
@@ -42,11 +42,11 @@ async fn jobs_have_their_turn_among_callers_of_the_same_api() {
         served.load(Ordering::Relaxed) - before,
         world.tally().await.done,
     );
-    assert!((65..=80).contains(&done), "{done} beside {others}");
-    assert_eq!(world.strict.audit().refused(), 0);
+    assert!((65..=80).contains(&done), "{done} jobs and {others} calls");
+    assert_eq!(world.mock.audit().refused(), 0);
 }
 
-fn hooked(id: &str, api: &str, path: &str) -> JobSubmission {
+fn with_webhook(id: &str, api: &str, path: &str) -> JobSubmission {
     let hook = Webhook {
         api: api.to_owned(),
         path: path.to_owned(),
@@ -61,25 +61,26 @@ fn hooked(id: &str, api: &str, path: &str) -> JobSubmission {
     }
 }
 
-// Forty webhooks of one API hang, more than are told at once by it; that of another is told at once.
+// Forty webhooks of one API hang, more than are notified at once through it; the webhook of another API is
+// notified at once.
 #[tokio::test(start_paused = true)]
-async fn a_webhook_that_hangs_delays_none_of_another_api() {
+async fn a_hanging_webhook_delays_no_webhook_of_another_api() {
     let script = Script::new().rule(ScriptMatch::path("/dead"), Fault::Hang);
     let mut plan = Plan::scripted(script);
-    plan.also = vec!["dead"];
+    plan.aliases = vec!["dead"];
     let world = plan.start().await;
     for number in 0..40 {
-        let hung = hooked(&format!("dead-{number}"), "dead", "/dead");
-        world.engine.submit(hung).await.expect("taken");
+        let hung = with_webhook(&format!("dead-{number}"), "dead", "/dead");
+        world.engine.submit(hung).await.expect("accepted");
     }
-    while world.strict.audit().attempts("/dead") < 16 {
+    while world.mock.audit().attempts("/dead") < 16 {
         sleep(Duration::from_millis(10)).await;
     }
     let begun = world.now();
-    let sound = hooked("sound", "strict", "/hook");
-    world.engine.submit(sound).await.expect("taken");
+    let sound = with_webhook("sound", "mock", "/hook");
+    world.engine.submit(sound).await.expect("accepted");
     world.finished("sound").await;
     let took = world.now().since(begun);
     assert!(took < Duration::from_secs(2), "{took:?}");
-    assert_eq!(world.strict.audit().attempts("/hook"), 1);
+    assert_eq!(world.mock.audit().attempts("/hook"), 1);
 }

@@ -10,14 +10,14 @@ use outflow_store::{ActionSpec, ActionStage, BatchPosition, ControlScope, StoreC
 use super::support::{Plan, by_caller, gets, name};
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_tenant_waits_and_goes_on_where_it_was() {
+async fn a_paused_tenant_waits_and_continues_after_resume() {
     let world = Plan::limited("10/s").start().await;
     let tenant = ControlScope::Tenant(name("a"));
     world.store().pause(&tenant).await.expect("paused");
     world.submit("a", gets("a", 20)).await;
     world.submit("b", gets("b", 20)).await;
     world.finished("b").await;
-    assert_eq!(world.strict.audit().count(), 20, "only the other's");
+    assert_eq!(world.mock.audit().count(), 20, "only the other's");
     world.store().resume(&tenant).await.expect("resumed");
     assert_eq!(world.finished("a").await.tally.done, 20);
 }
@@ -36,13 +36,13 @@ async fn a_cancelled_action_ends_at_once() {
     let report = world.finished("a").await;
     assert_eq!(report.stage, ActionStage::Cancelled);
     assert_eq!(report.tally.open(), 0);
-    world.books_balance().await;
+    world.assert_counts_match().await;
 }
 
-// One of three is answered after five seconds and is under way when the action is cancelled after one: its end
-// is told when that is done, to the webhook as well.
+// One of three calls is answered after five seconds and is in flight when the action is cancelled after one.
+// The end is reported when that call is done, also to the webhook.
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_cancelled_action_is_told() {
+async fn the_end_of_a_cancelled_action_is_reported() {
     let script = Script::new().rule(
         ScriptMatch::path("/t/0"),
         ScriptedFault::Late(Duration::from_secs(5)),
@@ -52,9 +52,9 @@ async fn the_end_of_a_cancelled_action_is_told() {
         settings.workers.max = 1;
     });
     let world = plan.start().await;
-    let mut news = world.engine.events();
+    let mut events = world.engine.events();
     let hook = Webhook {
-        api: "strict".to_owned(),
+        api: "mock".to_owned(),
         path: "/hook".to_owned(),
     };
     let submission = JobSubmission {
@@ -65,47 +65,47 @@ async fn the_end_of_a_cancelled_action_is_told() {
         rest: BatchPosition::Last,
         jobs: gets("t", 3),
     };
-    world.engine.submit(submission).await.expect("taken");
+    world.engine.submit(submission).await.expect("accepted");
     let soon = world.now().saturating_add(Duration::from_secs(1));
     world.time.reaches(soon).await;
     let scope = ControlScope::Action(name("a"));
     assert_eq!(world.store().cancel(&scope).await.expect("cancelled"), 2);
-    let told = loop {
-        if let BulkEvent::Finished { report } = news.recv().await.expect("news") {
+    let report = loop {
+        if let BulkEvent::Finished { report } = events.recv().await.expect("events") {
             break report;
         }
     };
-    assert_eq!(told.stage, ActionStage::Cancelled);
-    assert_eq!((told.tally.done, told.tally.cancelled), (1, 2));
-    assert_eq!(world.strict.audit().attempts("/hook"), 1);
+    assert_eq!(report.stage, ActionStage::Cancelled);
+    assert_eq!((report.tally.done, report.tally.cancelled), (1, 2));
+    assert_eq!(world.mock.audit().attempts("/hook"), 1);
     assert_eq!(world.finished("a").await.stage, ActionStage::Cancelled);
 }
 
-// The first is never answered, and the engine stops meanwhile. Both arrivals are the API's to tell apart.
+// The first call is never answered, and the engine stops meanwhile. The API sees two distinct arrivals.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_a_stop_broke_off_counts() {
+async fn an_attempt_interrupted_by_a_stop_counts() {
     let noted = HeaderName::from_static("outflow-attempt");
     let script = Script::new().rule(ScriptMatch::always().first(1), Fault::Hang);
     let mut plan =
         Plan::scripted(Script::new()).with(|settings| settings.grace = Duration::from_secs(1));
-    plan.strict = by_caller(MockApi::builder().script(script).noting(noted));
+    plan.mock = by_caller(MockApi::builder().script(script).noting(noted));
     let world = plan.start().await;
     world.submit("a", gets("t", 1)).await;
-    while world.strict.audit().count() < 1 {
+    while world.mock.audit().count() < 1 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     world.engine.stop().await;
     let other = world.another().await;
     other.wait_finished(&name("a")).await.expect("asked");
-    let audit = world.strict.audit();
+    let audit = world.mock.audit();
     let attempts = audit.arrivals().iter().flat_map(|one| &one.headers);
     let attempts: Vec<_> = attempts.map(|(_, value)| value.clone()).collect();
     assert_eq!(attempts, ["1", "2"]);
 }
 
-// Ten hang; a stop waits its grace and gives them back, and all are queued again.
+// Ten calls hang; a stop waits for its grace period and returns them, and all are queued again.
 #[tokio::test(start_paused = true)]
-async fn a_stop_gives_back_what_is_under_way() {
+async fn a_stop_returns_jobs_in_flight_to_the_queue() {
     let world = Plan::scripted(Script::new().rule(ScriptMatch::always(), Fault::Hang))
         .with(|settings| settings.grace = Duration::from_secs(2))
         .start()
@@ -119,5 +119,5 @@ async fn a_stop_gives_back_what_is_under_way() {
     assert!(!world.engine.stop().await, "not all were over");
     let tally = world.tally().await;
     assert_eq!((tally.queued, tally.in_flight), (30, 0), "{tally:?}");
-    world.books_balance().await;
+    world.assert_counts_match().await;
 }

@@ -1,4 +1,4 @@
-//! The two schedulers that try first, beside the one that takes a permit first.
+//! The two schedulers that try first, compared with the one that takes a permit first.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use outflow_store::{StoreControl, TenantStore};
 
 use super::support::{Plan, gets, in_flight, name};
 
-/// A thousand jobs of one tenant at a hundred a second, by this scheduler: how long, how many times a job
-/// was put off, and the most in a second.
-async fn thousand(scheduler: SchedulerKind) -> (Duration, u64, u64) {
+/// Runs a thousand jobs of one tenant at a hundred a second under this scheduler. Returns the duration, the
+/// number of deferrals, and the most starts in a second.
+async fn run_thousand(scheduler: SchedulerKind) -> (Duration, u64, u64) {
     let world = Plan::limited("100/s")
         .with(|settings| {
             settings.scheduler = scheduler;
@@ -24,35 +24,35 @@ async fn thousand(scheduler: SchedulerKind) -> (Duration, u64, u64) {
     world.submit("a", gets("t", 1_000)).await;
     let report = world.finished("a").await;
     assert_eq!(report.tally.done, 1_000);
-    assert_eq!(world.strict.audit().refused(), 0);
-    world.books_balance().await;
+    assert_eq!(world.mock.audit().refused(), 0);
+    world.assert_counts_match().await;
     let most = world
-        .strict
+        .mock
         .audit()
         .most_in_any_window(Duration::from_secs(1));
     (world.now().since(begun), report.tally.throttles, most)
 }
 
-// Ideal are ten seconds.
+// The ideal is ten seconds.
 #[tokio::test(start_paused = true)]
-async fn a_permit_first_puts_nothing_off() {
-    let (took, throttles, most) = thousand(SchedulerKind::Permit).await;
+async fn the_permit_scheduler_defers_no_job() {
+    let (took, throttles, most) = run_thousand(SchedulerKind::Permit).await;
     assert!(took <= Duration::from_millis(10_100), "{took:?}");
     assert_eq!((throttles, most), (0, 100));
 }
 
-// A hundred in a second are ten milliseconds apart, from the first one on: half a second holds fifty and
-// the one at its end.
+// A hundred in a second are ten milliseconds apart, from the first one on: half a second holds fifty and the
+// one at its end.
 #[tokio::test(start_paused = true)]
-async fn starts_keep_their_distance_from_the_first_one_on() {
+async fn starts_are_spaced_from_the_first_one_on() {
     let world = Plan::limited("100/s").start().await;
     world.submit("a", gets("t", 300)).await;
     world.finished("a").await;
-    let audit = world.strict.audit();
+    let audit = world.mock.audit();
     assert!(audit.most_in_any_window(Duration::from_millis(500)) <= 51);
 }
 
-// Two APIs' worth of tenants without any limit but that of the house: 50 in five seconds.
+// Two APIs' worth of tenants with only the global rate as limit: 50 in five seconds.
 #[tokio::test(start_paused = true)]
 async fn all_tenants_together_keep_to_the_global_rate() {
     for scheduler in [SchedulerKind::Permit, SchedulerKind::Fixed] {
@@ -61,40 +61,40 @@ async fn all_tenants_together_keep_to_the_global_rate() {
             settings.global_rate = 10;
         });
         let world = plan.start().await;
-        let orders = ["a", "b"].iter().flat_map(|tenant| gets(tenant, 25));
+        let jobs = ["a", "b"].iter().flat_map(|tenant| gets(tenant, 25));
         let begun = world.now();
-        world.submit("all", orders.collect()).await;
+        world.submit("all", jobs.collect()).await;
         world.finished("all").await;
         let took = world.now().since(begun);
         assert!(took >= Duration::from_secs(4), "{scheduler:?}: {took:?}");
-        let audit = world.strict.audit();
+        let audit = world.mock.audit();
         let most = audit.most_in_any_window(Duration::from_millis(990));
         assert!(most <= 10, "{scheduler:?}: {most}");
     }
 }
 
-// By the arithmetic of always a second: 900 + 800 + … + 100 = 4,500 at least. Whoever comes back after
-// exactly a window is early by the limiter's guard, so every other second is lost.
+// With a fixed wait of a second: 900 + 800 + … + 100 = 4,500 at least. A job that returns after exactly a
+// window is early by the limiter's guard, so every other second is lost.
 #[tokio::test(start_paused = true)]
-async fn a_fixed_wait_puts_jobs_off_again_and_again() {
-    let (took, throttles, most) = thousand(SchedulerKind::Fixed).await;
+async fn the_fixed_scheduler_defers_jobs_repeatedly() {
+    let (took, throttles, most) = run_thousand(SchedulerKind::Fixed).await;
     assert!(took <= Duration::from_secs(20), "{took:?}");
     assert!((4_500..=10_000).contains(&throttles), "{throttles}");
     assert!(most <= 100, "{most}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_formula_puts_jobs_off_less_often() {
-    let (took, throttles, most) = thousand(SchedulerKind::Backoff).await;
+async fn the_backoff_scheduler_defers_jobs_less_often() {
+    let (took, throttles, most) = run_thousand(SchedulerKind::Backoff).await;
     assert!(took <= Duration::from_secs(20), "{took:?}");
     assert!((900..=3_000).contains(&throttles), "{throttles}");
     assert!(most <= 100, "{most}");
 }
 
-// Ten jobs fail once, at ten a second for one tenant: the first waits a second and the tenth two, among those that
-// found no room. None of it is a throttle.
+// Ten jobs fail once, at ten a second for one tenant: the first waits a second and the tenth two, among the
+// jobs that found no quota. None of it is a throttle.
 #[tokio::test(start_paused = true)]
-async fn under_the_formula_failures_wait_by_it_too() {
+async fn under_backoff_failed_jobs_wait_by_the_formula() {
     let script = Script::new().rule(ScriptMatch::always().first(10), MockResponse::status(503));
     let plan = Plan::scripted(script).with(|settings| {
         settings.scheduler = SchedulerKind::Backoff;
@@ -114,18 +114,19 @@ async fn under_the_formula_failures_wait_by_it_too() {
     assert_eq!(waited, Duration::from_secs(2));
     let report = world.finished("a").await;
     assert_eq!((report.tally.done, report.tally.throttles), (10, 0));
-    world.books_balance().await;
+    world.assert_counts_match().await;
 }
 
-// Ten workers share two places at an API that takes half a second: 20 calls are five seconds of two at a time. Room
-// at the limits there is for all of them, so none is put off, and each goes when the one before it comes back.
+// Ten workers share two in-flight slots of an API that takes half a second: 20 calls are five seconds of two at
+// a time. The limits have quota for all of them, so none is deferred, and each starts when the previous one
+// returns.
 #[tokio::test(start_paused = true)]
-async fn a_place_in_flight_is_waited_for_and_no_reason_to_put_off() {
+async fn a_full_in_flight_limit_defers_no_job() {
     for scheduler in [SchedulerKind::Fixed, SchedulerKind::Backoff] {
         let mut plan = Plan::scripted(Script::new()).with(|settings| {
             settings.scheduler = scheduler;
         });
-        plan.strict
+        plan.mock
             .delay(Latency::Fixed(Duration::from_millis(500)), Latency::None);
         plan.rules = in_flight(2, plan.rules);
         let world = plan.start().await;
@@ -138,6 +139,6 @@ async fn a_place_in_flight_is_waited_for_and_no_reason_to_put_off() {
             took < Duration::from_millis(5_100),
             "{scheduler:?}: {took:?}"
         );
-        world.books_balance().await;
+        world.assert_counts_match().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A strict API, a client that calls it over pipes, a store in a directory, and an engine between them.
+//! A mock API, a client that calls it over pipes, a store in a directory, and an engine between them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 /// Everything that a test needs.
 pub(crate) struct World {
-    pub(crate) strict: MockApi,
+    pub(crate) mock: MockApi,
     pub(crate) time: VirtualTime,
     pub(crate) engine: Engine<EmbeddedStore>,
     pub(crate) metrics: Metrics,
@@ -28,40 +28,40 @@ pub(crate) struct World {
     _dir: TempDir,
 }
 
-/// How a world is made.
+/// Configuration of a test world.
 pub(crate) struct Plan {
-    pub(crate) strict: MockApi,
+    pub(crate) mock: MockApi,
     pub(crate) rules: Rules,
     pub(crate) settings: EngineSettings,
-    /// Names under which the client knows the same server besides, without any limit.
-    pub(crate) also: Vec<&'static str>,
+    /// Further names of the same server for the client, without any limit.
+    pub(crate) aliases: Vec<&'static str>,
 }
 
 impl Plan {
-    /// An API that follows a script and limits nothing, and a client that knows that.
+    /// Returns a plan with an API that follows a script and limits nothing, and a client that knows this.
     pub(crate) fn scripted(script: Script) -> Self {
-        let strict = MockApi::builder().script(script);
+        let mock = MockApi::builder().script(script);
         Self {
-            strict: by_caller(strict),
-            rules: crowded(Rules::unlimited()),
+            mock: by_caller(mock),
+            rules: with_high_concurrency(Rules::unlimited()),
             settings: EngineSettings::default(),
-            also: Vec::new(),
+            aliases: Vec::new(),
         }
     }
 
-    /// An API that allows so much, and a client that knows it.
+    /// Returns a plan with an API that allows this rate, and a client that knows it.
     pub(crate) fn limited(rate: &str) -> Self {
         let mut plan = Self::scripted(Script::new());
-        plan.strict.limit_to(shared(rate));
-        plan.rules = crowded(Rules::with_limit(rate.parse().expect("a rate")));
+        plan.mock.limit_to(shared(rate));
+        plan.rules = with_high_concurrency(Rules::with_limit(rate.parse().expect("a rate")));
         plan
     }
 
-    /// The same, and the API tells its limit with every answer.
-    pub(crate) fn told(rate: &str) -> Self {
+    /// Returns a limited plan whose API also states its limit with every response.
+    pub(crate) fn advertised(rate: &str) -> Self {
         let mut plan = Self::limited(rate);
-        plan.strict = by_caller(MockApi::builder().dialect(Dialect::Ietf));
-        plan.strict.limit_to(shared(rate));
+        plan.mock = by_caller(MockApi::builder().dialect(Dialect::Ietf));
+        plan.mock.limit_to(shared(rate));
         plan
     }
 
@@ -79,7 +79,7 @@ impl Plan {
         adapt: impl FnOnce(EngineBuilder<EmbeddedStore>) -> EngineBuilder<EmbeddedStore>,
     ) -> World {
         let time = VirtualTime::new();
-        let client = client(&self.strict, (self.rules, &self.also), &time);
+        let client = client(&self.mock, (self.rules, &self.aliases), &time);
         let dir = tempfile::tempdir().expect("a directory");
         let opened = EmbeddedStore::open(dir.path(), Arc::new(time.clone()));
         let (store, writer) = opened.expect("a store");
@@ -93,7 +93,7 @@ impl Plan {
         World {
             engine,
             metrics,
-            strict: self.strict,
+            mock: self.mock,
             time,
             client,
             _writer: writer,
@@ -102,24 +102,24 @@ impl Plan {
     }
 }
 
-/// An API that tells its callers apart.
+/// Builds an API that counts each caller separately.
 pub(crate) fn by_caller(api: outflow_mock::Builder) -> MockApi {
     api.key(CallerKey::Header(AUTHORIZATION))
         .build()
         .expect("valid")
 }
 
-/// So much for all callers together.
+/// Returns one quota for all callers together.
 pub(crate) fn shared(rate: &str) -> Vec<Quota> {
     vec![Quota::sliding(rate.parse().expect("a rate")).shared()]
 }
 
-/// More in flight than any test needs: what is tested is the limit.
-fn crowded(rules: Rules) -> Rules {
+/// Allows more in flight than any test needs, so that only the limit is tested.
+fn with_high_concurrency(rules: Rules) -> Rules {
     in_flight(10_000, rules)
 }
 
-/// At most so many in flight.
+/// Sets the number of attempts in flight.
 pub(crate) fn in_flight(concurrency: u32, rules: Rules) -> Rules {
     let settings = HealthSettings {
         concurrency,
@@ -131,18 +131,18 @@ pub(crate) fn in_flight(concurrency: u32, rules: Rules) -> Rules {
     }
 }
 
-fn client(strict: &MockApi, (rules, also): (Rules, &[&str]), time: &VirtualTime) -> Outflow {
-    let server = Arc::new(strict.in_memory());
+fn client(mock: &MockApi, (rules, aliases): (Rules, &[&str]), time: &VirtualTime) -> Outflow {
+    let server = Arc::new(mock.in_memory());
     let api = |name: &str, rules| {
         let mut api = Api::new(name, server.url().parse().expect("a URL"));
         api.rules = rules;
         api
     };
-    let others = also
+    let others = aliases
         .iter()
-        .map(|name| api(name, crowded(Rules::unlimited())));
+        .map(|name| api(name, with_high_concurrency(Rules::unlimited())));
     let apis = others.fold(
-        Outflow::builder().api(api("strict", rules)),
+        Outflow::builder().api(api("mock", rules)),
         outflow::OutflowBuilder::api,
     );
     apis.timer(Arc::new(time.clone()))
@@ -155,7 +155,7 @@ fn client(strict: &MockApi, (rules, also): (Rules, &[&str]), time: &VirtualTime)
 }
 
 impl World {
-    /// Another machine that works for the same store.
+    /// Starts another engine on the same store.
     pub(crate) async fn another(&self) -> Engine<EmbeddedStore> {
         let store = Arc::clone(self.engine.store());
         let builder = Engine::builder(self.client.clone(), store)
@@ -176,17 +176,17 @@ impl World {
         self.store().job_counts().await.expect("the store answers")
     }
 
-    /// Submits calls of tenants as one action, which is closed with them.
-    pub(crate) async fn submit(&self, action: &str, orders: Vec<JobSpec>) {
+    /// Submits jobs as one action, which is closed with them.
+    pub(crate) async fn submit(&self, action: &str, jobs: Vec<JobSpec>) {
         let submission = JobSubmission {
             action: Some(ActionSpec {
                 timeout: Duration::from_hours(10),
                 ..ActionSpec::new(name(action))
             }),
             rest: BatchPosition::Last,
-            jobs: orders,
+            jobs,
         };
-        self.engine.submit(submission).await.expect("taken");
+        self.engine.submit(submission).await.expect("accepted");
     }
 
     /// Waits for the end of an action.
@@ -195,8 +195,8 @@ impl World {
         report.expect("the store answers").expect("it is known")
     }
 
-    /// What the store counted on the way is what it finds when it counts its jobs again.
-    pub(crate) async fn books_balance(&self) {
+    /// Checks that the store's running counts equal a fresh count of its jobs.
+    pub(crate) async fn assert_counts_match(&self) {
         assert_eq!(self.store().audit().await.expect("counted"), 0);
     }
 }
@@ -205,22 +205,22 @@ pub(crate) fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
 
-/// A GET for a tenant, whose name is in the path for the audit to tell.
+/// Returns a GET of a tenant, with the tenant's name in the path for the audit.
 pub(crate) fn get(tenant: &str, number: usize) -> JobSpec {
-    let mut call = HttpCall::new("strict", Method::GET, &format!("/{tenant}/{number}"));
+    let mut call = HttpCall::new("mock", Method::GET, &format!("/{tenant}/{number}"));
     let key = format!("Bearer {tenant}").parse().expect("a header");
     call.headers.insert(AUTHORIZATION, key);
     JobSpec::call(name(tenant), call)
 }
 
-/// So many of them.
+/// Returns this many of them.
 pub(crate) fn gets(tenant: &str, count: usize) -> Vec<JobSpec> {
     (0..count).map(|number| get(tenant, number)).collect()
 }
 
-/// When each call of a tenant arrived that was let through, since the first of all.
-pub(crate) fn arrivals(strict: &MockApi, tenant: &str) -> Vec<Duration> {
-    let audit = strict.audit();
+/// Returns the arrival times of a tenant's successful calls, since the first arrival of all.
+pub(crate) fn arrivals(mock: &MockApi, tenant: &str) -> Vec<Duration> {
+    let audit = mock.audit();
     let all = audit.arrivals();
     let first = all.first().map_or(Nanos::ZERO, |one| one.at);
     let path = format!("/{tenant}/");
@@ -230,7 +230,7 @@ pub(crate) fn arrivals(strict: &MockApi, tenant: &str) -> Vec<Duration> {
         .collect()
 }
 
-/// The value of a series on the page.
+/// Returns the value of a series on the metrics page.
 pub(crate) fn value(world: &World, series: &str) -> Option<f64> {
     let page = world.metrics.render();
     let line = page.lines().find(|line| {
@@ -240,8 +240,8 @@ pub(crate) fn value(world: &World, series: &str) -> Option<f64> {
     line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
 }
 
-/// A tenant's rule with this rate.
-pub(crate) fn limited_to(rate: &str) -> TenantRule {
+/// Returns a tenant rule with this rate.
+pub(crate) fn rate_rule(rate: &str) -> TenantRule {
     TenantRule {
         rate: Some(rate.parse().expect("a rate")),
         ..TenantRule::default()

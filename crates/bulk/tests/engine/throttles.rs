@@ -1,4 +1,4 @@
-//! How often jobs were refused, as it is told: on the page, in the summary, and to the webhook.
+//! Throttles of jobs, as reported on the metrics page, in the summary, and to the webhook.
 
 use std::time::Duration;
 
@@ -17,14 +17,15 @@ use super::support::{Plan, World, by_caller, get, gets, name, value};
 
 const SECRET: &str = "secret";
 
-/// What of a telling its signature is over, beside the body, and the signature.
-const NOTED: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+/// Headers that the signature covers in addition to the body, and the signature itself.
+const NOTED_HEADERS: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
-/// An API that refuses the first two calls of a tenant, and one worker, so that both are of its first job.
-async fn refused_twice() -> World {
-    let refusal = MockResponse::status(429).header("retry-after", "1");
-    let script = Script::new().rule(ScriptMatch::path("/acme/**").first(2), refusal);
-    let api = NOTED
+/// Starts an API that throttles the first two calls of a tenant, and one worker, so that both belong to its
+/// first job.
+async fn throttled_twice() -> World {
+    let throttle = MockResponse::status(429).header("retry-after", "1");
+    let script = Script::new().rule(ScriptMatch::path("/acme/**").first(2), throttle);
+    let api = NOTED_HEADERS
         .iter()
         .fold(MockApi::builder().script(script), |api, header| {
             api.noting(HeaderName::from_static(header))
@@ -33,12 +34,12 @@ async fn refused_twice() -> World {
         settings.workers.min = 1;
         settings.workers.max = 1;
     });
-    plan.strict = by_caller(api);
+    plan.mock = by_caller(api);
     plan.start_with(|builder| builder.webhook_secret(SecretString::from(SECRET)))
         .await
 }
 
-/// The body by which a webhook is told of an action of eight that all were done.
+/// Returns the notification body for an action of eight jobs that are all done.
 fn body(summary: &ActionSummary) -> String {
     let mean = summary.mean.as_secs_f64() * 1e3;
     format!(
@@ -48,9 +49,13 @@ fn body(summary: &ActionSummary) -> String {
     )
 }
 
-/// Whether a telling had this body, which nobody keeps: the signature is over it, to the letter.
-fn told(telling: &Arrival, body: &str) -> bool {
-    let noted: Vec<_> = telling.headers.iter().map(|(_, value)| value).collect();
+/// Checks that a notification had this body. The audit stores no bodies, but the signature covers every byte.
+fn has_body(notification: &Arrival, body: &str) -> bool {
+    let noted: Vec<_> = notification
+        .headers
+        .iter()
+        .map(|(_, value)| value)
+        .collect();
     let noted = noted.iter().map(|value| value.to_str().expect("text"));
     let [id, at, signature] = noted.collect::<Vec<_>>().try_into().expect("three headers");
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
@@ -58,16 +63,16 @@ fn told(telling: &Arrival, body: &str) -> bool {
     signature == format!("v1,{}", BASE64.encode(code))
 }
 
-// Two refusals over eight jobs are a quarter for each, wherever it is told. One more job of the tenant waits for
-// an hour: without any work it would not be on the page.
+// Two throttles over eight jobs are a quarter for each, in every report. One more job of the tenant waits for
+// an hour: a tenant without work is not on the page.
 #[tokio::test(start_paused = true)]
-async fn refusals_for_each_job_are_told_alike_everywhere() {
-    let world = refused_twice().await;
+async fn throttles_per_job_are_equal_in_every_report() {
+    let world = throttled_twice().await;
     let mut later = get("acme", 8);
     later.not_before = Some(world.time.wall().saturating_add(Duration::from_hours(1)));
     world.submit("later", vec![later]).await;
     let hook = Webhook {
-        api: "strict".to_owned(),
+        api: "mock".to_owned(),
         path: "/hook".to_owned(),
     };
     let submission = JobSubmission {
@@ -78,17 +83,17 @@ async fn refusals_for_each_job_are_told_alike_everywhere() {
         rest: BatchPosition::Last,
         jobs: gets("acme", 8),
     };
-    world.engine.submit(submission).await.expect("taken");
+    world.engine.submit(submission).await.expect("accepted");
     let report = world.finished("a").await;
     assert_eq!((report.tally.done, report.tally.throttles), (8, 2));
     let summary = world.engine.summary(&name("a")).await.expect("asked");
     let summary = summary.expect("known");
     assert_eq!(summary.throttles_per_job.to_string(), "0.25");
-    let audit = world.strict.audit();
-    let mut tellings = audit.arrivals().iter().filter(|one| &*one.path == "/hook");
-    let telling = tellings.next().expect("it was told");
+    let audit = world.mock.audit();
+    let mut notifications = audit.arrivals().iter().filter(|one| &*one.path == "/hook");
+    let notification = notifications.next().expect("it was sent");
     let body = body(&summary);
-    assert!(told(telling, &body), "{body}");
+    assert!(has_body(notification, &body), "{body}");
     sleep(Duration::from_secs(6)).await;
     let series = "bulk_action_congestion_avg_throttle_per_job{groupId=\"acme\"}";
     assert_eq!(value(&world, series), Some(0.25));

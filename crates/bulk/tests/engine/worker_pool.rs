@@ -1,4 +1,4 @@
-//! How many jobs are under way at once, as work comes and goes.
+//! Number of jobs in flight as load rises and falls.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tokio::time::sleep;
 
 use super::support::{Plan, gets};
 
-// A thousand calls of a second each, by two at least and eight at most: half more at each third look, which
-// are 3, 4, 6 and 8 within twelve seconds. Two alone would need 500 seconds, and eight from the beginning 125.
-// When little waits there is one less at each third look, so six fewer within twenty seconds.
+// A thousand calls of a second each, by two workers at least and eight at most. Every third check adds half: 3,
+// 4, 6 and 8 within twelve seconds. Two alone would need 500 seconds, and eight from the start 125. When little
+// waits, every third check removes one, so six fewer within twenty seconds.
 #[tokio::test(start_paused = true)]
-async fn the_crew_follows_the_work_up_and_down_again() {
+async fn the_worker_pool_follows_the_load_up_and_down() {
     let late = ScriptedFault::Late(Duration::from_secs(1));
     let plan = Plan::scripted(Script::new().rule(ScriptMatch::always(), late));
     let world = plan
@@ -41,10 +41,10 @@ async fn the_crew_follows_the_work_up_and_down_again() {
     world.finished("a").await;
     let took = world.now().since(begun);
     assert!((125..150).contains(&took.as_secs()), "{took:?}");
-    let audit = world.strict.audit();
+    let audit = world.mock.audit();
     let most = audit.most_in_any_window(Duration::from_millis(990));
     assert_eq!((audit.count(), most), (1_000, 8));
     sleep(Duration::from_secs(20)).await;
     assert_eq!(world.engine.worker_usage(), (2, 0));
-    world.books_balance().await;
+    world.assert_counts_match().await;
 }

@@ -156,7 +156,7 @@ fn holds(cases: u32, checked: fn(&[u8]), input: impl Strategy<Value = Vec<u8>>) 
 
 fn laws_hold(cases: u32) {
     holds(cases, sidecar::route, looks_like(TARGETS, ""));
-    holds(cases, sidecar::steering, looks_like(HEADERS, "\n"));
+    holds(cases, sidecar::control_headers, looks_like(HEADERS, "\n"));
     // Each of these has its own connection, program or configuration.
     let fewer = cases / 10;
     holds(fewer, sidecar::framing, cut());
@@ -183,7 +183,7 @@ fn the_program_fuzzers_seeds_keep_the_laws() {
     seeds_keep("framing", sidecar::framing);
     seeds_keep("request", sidecar::request);
     seeds_keep("route", sidecar::route);
-    seeds_keep("steering", sidecar::steering);
+    seeds_keep("control_headers", sidecar::control_headers);
     seeds_keep("admin", program::admin);
     seeds_keep("replay", program::replay);
     seeds_keep("overrides", program::overrides);

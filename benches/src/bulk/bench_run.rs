@@ -1,20 +1,20 @@
-//! One contender before an API of its own, for one scenario.
+//! One contender with its own API, for one scenario.
 
 use std::io;
 
 use outflow_core::{Nanos, Rate};
-use outflow_mock::{CallerKey, Quota, Server, MockApi};
+use outflow_mock::{CallerKey, MockApi, Quota, Server};
 use tokio::runtime::Runtime;
 
-use super::contender::{Contender, Run, TENANT, Told};
+use super::contender::{Contender, Run, SelfReport, TENANT};
 use super::judge::Judged;
 use super::load::Load;
-use super::rows::Verdict;
-use super::scenario::{Host, Scenario, Whose};
+use super::rows::RunResult;
+use super::scenario::{Host, LimitScope, Scenario};
 use crate::tasks;
 
-/// A contender at work, and its judge.
-pub(super) struct Stand<'a> {
+/// A running contender and the API that it calls.
+pub(super) struct BenchRun<'a> {
     name: &'static str,
     scenario: &'a Scenario,
     api: MockApi,
@@ -24,8 +24,8 @@ pub(super) struct Stand<'a> {
     _load: Option<Load>,
 }
 
-impl<'a> Stand<'a> {
-    /// Starts the API and has the contender begin.
+impl<'a> BenchRun<'a> {
+    /// Starts the API and the contender.
     ///
     /// # Errors
     /// If one of them does not start.
@@ -34,12 +34,12 @@ impl<'a> Stand<'a> {
         scenario: &'a Scenario,
         contender: &dyn Contender,
     ) -> io::Result<Self> {
-        // What the contender starts on the way belongs to the same runtime.
+        // Tasks that the contender starts belong to the same runtime.
         let _inside = runtime.enter();
         let mut api = MockApi::builder()
             .key(CallerKey::Header(http::HeaderName::from_static(TENANT)))
             .limit(quota(scenario, scenario.limit.quantity)?);
-        if let Some(dialect) = scenario.tells {
+        if let Some(dialect) = scenario.dialect {
             api = api.dialect(dialect);
         }
         let api = api.build().map_err(io::Error::other)?;
@@ -49,7 +49,7 @@ impl<'a> Stand<'a> {
             Host::Loaded => Some(Load::on_every_core()?),
         };
         let run = contender.begin(scenario, &server.url())?;
-        // Whatever it had to start first is not its time.
+        // The contender's own startup does not count.
         let begun = api.now();
         for (at, quantity) in scenario.changes.iter().copied() {
             let (api, quota) = (api.clone(), quota(scenario, quantity)?);
@@ -69,20 +69,20 @@ impl<'a> Stand<'a> {
         })
     }
 
-    /// Waits for the contender's end and judges what the API saw.
+    /// Waits for the contender's end and evaluates the audit.
     ///
     /// # Errors
     /// If the contender gave up.
-    pub(super) fn finish(self) -> io::Result<Verdict> {
-        let told: Told = self.run.finish()?;
-        Ok(Verdict {
+    pub(super) fn finish(self) -> io::Result<RunResult> {
+        let report: SelfReport = self.run.finish()?;
+        Ok(RunResult {
             name: self.name,
             scenario: self.scenario.name,
-            makespan: told.makespan.as_secs_f64(),
-            over_ideal: told.makespan.as_secs_f64() / self.scenario.ideal.as_secs_f64(),
-            throttles: told.throttles,
+            makespan: report.makespan.as_secs_f64(),
+            over_ideal: report.makespan.as_secs_f64() / self.scenario.ideal.as_secs_f64(),
+            throttles: report.throttles,
             jobs: self.scenario.jobs(),
-            judged: Judged::by(&self.api.audit(), self.scenario, self.begun),
+            judged: Judged::from_audit(&self.api.audit(), self.scenario, self.begun),
         })
     }
 }
@@ -90,7 +90,7 @@ impl<'a> Stand<'a> {
 fn quota(scenario: &Scenario, quantity: u64) -> io::Result<Quota> {
     let quota = Quota::sliding(Rate::per_second(quantity).map_err(io::Error::other)?);
     Ok(match scenario.limit.whose {
-        Whose::EachTenant => quota,
-        Whose::Everyone => quota.shared(),
+        LimitScope::EachTenant => quota,
+        LimitScope::Everyone => quota.shared(),
     })
 }

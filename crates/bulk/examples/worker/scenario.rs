@@ -1,10 +1,9 @@
-//! A day in which everything happens once: jobs that are done, retried, refused, buried, revived, purged
-//! and cancelled, tenants that are paused and resumed, an action that completes, a session that dies,
-//! another that gives back what it took, and a third that never heard of it.
+//! A run in which everything happens once. Jobs are done, retried, deferred, dead-lettered, requeued, purged
+//! and cancelled; tenants are paused and resumed; an action completes. One session dies, another returns its
+//! claims, and a third never learns of its claim.
 //!
-//! Whoever is killed in the middle of it begins it again: each step can be asked for a second time and
-//! changes nothing that it changed already. It says which jobs were taken (`took`), so that whoever
-//! listens knows that none is taken twice, and what its handlers do (`did`).
+//! A process that replaces a killed one repeats the run: every step is idempotent. It prints accepted jobs
+//! (`took`), so that a test knows that none is accepted twice, and every run of a handler (`did`).
 
 use std::error::Error;
 use std::time::Duration;
@@ -23,12 +22,12 @@ use outflow_store::{
     TenantStore,
 };
 
-use super::peril::Peril;
+use super::failpoint_store::FailpointStore;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// How the engine of such a day works: a lease that a test waits for, and retries that it need not.
-pub(crate) fn settings(usual: EngineSettings) -> Outcome<EngineSettings> {
+/// Returns the settings of such a run: a lease short enough for a test to wait for, and quick retries.
+pub(crate) fn settings(default: EngineSettings) -> Outcome<EngineSettings> {
     let heavy = TenantRule {
         weight: Weight::new(2)?,
         ..TenantRule::default()
@@ -43,44 +42,44 @@ pub(crate) fn settings(usual: EngineSettings) -> Outcome<EngineSettings> {
         backoff: Backoff::full_jitter(Duration::from_millis(5), Duration::from_millis(20))?,
         snapshot_every: Duration::from_millis(100),
         tenants: [(name("t0")?, heavy), (name("t1")?, narrow)].into(),
-        ..usual
+        ..default
     })
 }
 
-/// Those who do the tasks of such a day.
-pub(crate) fn staffed<S: JobStore>(builder: EngineBuilder<S>) -> EngineBuilder<S> {
+/// Registers the handlers of such a run.
+pub(crate) fn with_handlers<S: JobStore>(builder: EngineBuilder<S>) -> EngineBuilder<S> {
     builder
         .handler("spare", |task: HandlerTask| async move {
-            did(&task);
+            print_run(&task);
             Ok(Bytes::new())
         })
         .handler("flaky", |task: HandlerTask| async move {
-            did(&task);
+            print_run(&task);
             match task.attempt {
                 ..=2 => Err(HandlerError::Passing("not yet".to_owned())),
                 _ => Ok(Bytes::new()),
             }
         })
         .handler("busy", |task: HandlerTask| async move {
-            did(&task);
+            print_run(&task);
             match task.attempt {
                 1 => Err(HandlerError::Busy(Duration::from_millis(10))),
                 _ => Ok(Bytes::new()),
             }
         })
         .handler("fatal", |task: HandlerTask| async move {
-            did(&task);
+            print_run(&task);
             Err(HandlerError::Final("never".to_owned()))
         })
 }
 
-fn did(task: &HandlerTask) {
+fn print_run(task: &HandlerTask) {
     println!("did {} {}", task.id, task.attempt);
 }
 
-/// Before anybody works: jobs of which one session gives two back, another never heard of one, and a third
-/// dies over three.
-pub(crate) async fn dawn<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
+/// Runs before the engine starts. Of these jobs one session returns two, another never learns of one, and a
+/// third dies with three.
+pub(crate) async fn prepare<S: JobStore>(store: &FailpointStore<S>) -> Outcome<()> {
     let lane = name("@spare")?;
     let job = |number| {
         let mut job = NewJob::new(name("t0")?, lane.clone(), Bytes::new());
@@ -94,17 +93,17 @@ pub(crate) async fn dawn<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
             println!("took {id}");
         }
     }
-    let ask = |session: &str, most| {
+    let request = |session: &str, limit| {
         Ok::<_, Box<dyn Error>>(ClaimRequest {
             lane: lane.clone(),
             session: name(&format!("{session}-{}", std::process::id()))?,
-            most,
-            lease: GHOSTS,
+            most: limit,
+            lease: ABANDONED_LEASE,
             recoveries: 2,
             plan: None,
         })
     };
-    let giver = ask("giver", 2)?;
+    let giver = request("giver", 2)?;
     let session = giver.session.clone();
     let held = store.claim(giver, &mut AllowAll).await?;
     let back = held.jobs.iter().map(|job| Settlement {
@@ -112,19 +111,19 @@ pub(crate) async fn dawn<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
         end: JobEnd::Returned,
     });
     store.settle(&session, back.collect()).await?;
-    let deaf = ask("deaf", 1)?;
+    let deaf = request("deaf", 1)?;
     let session = deaf.session.clone();
     store.claim(deaf, &mut AllowAll).await?;
-    // A day may be shorter than what the engine waits before its first.
+    // A run may end before the engine sends its first heartbeat.
     store.heartbeat(&session, Duration::from_secs(1)).await?;
     store.release_unknown(&session, &[]).await?;
-    let ghost = store.claim(ask("ghost", 3)?, &mut AllowAll).await?;
+    let ghost = store.claim(request("ghost", 3)?, &mut AllowAll).await?;
     println!("ghost {}", ghost.jobs.len());
     Ok(())
 }
 
-/// The day itself.
-pub(crate) async fn day<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
+/// Runs the main part, with the engine.
+pub(crate) async fn run<S: JobStore>(engine: &Engine<FailpointStore<S>>) -> Outcome<()> {
     let store = engine.store();
     let (paused, late) = (
         ControlScope::Tenant(name("t2")?),
@@ -136,8 +135,8 @@ pub(crate) async fn day<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     store.resume(&paused).await?;
     store.pause(&late).await?;
     cancel_late(engine).await?;
-    println!("waits for those that are hopeless");
-    until(async || is_idle(store.calm(), "fatal").await).await?;
+    println!("waits for the fatal tasks");
+    until(async || is_idle(store.inner(), "fatal").await).await?;
     store
         .purge(&DeadLetterFilter::Jobs(vec![name("fatal-0")?]))
         .await?;
@@ -147,12 +146,12 @@ pub(crate) async fn day<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     store.release_deferred(&name("t0")?, 10).await?;
     store.reset_congestion(&name("t0")?).await?;
     store.remove_rule(&name("late")?).await?;
-    a_start_outside(store).await?;
+    debit_outside_claim(store).await?;
     println!("waits for all");
-    until(async || Ok(store.calm().job_counts().await?.open() == 0)).await?;
+    until(async || Ok(store.inner().job_counts().await?.open() == 0)).await?;
     println!("waits for the action");
-    until(async || is_over(store.calm(), "main").await).await?;
-    look_around(store).await?;
+    until(async || is_over(store.inner(), "main").await).await?;
+    query_all(store).await?;
     store
         .collect_garbage(WallTime::since_epoch(Duration::ZERO))
         .await?;
@@ -163,10 +162,10 @@ pub(crate) async fn day<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     Ok(())
 }
 
-/// A start that is debited outside of a claim, and given back.
-async fn a_start_outside<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
+/// Debits a start outside of a claim, and refunds it.
+async fn debit_outside_claim<S: JobStore>(store: &FailpointStore<S>) -> Outcome<()> {
     let limit = SharedLimit {
-        name: "P0 day".to_owned(),
+        name: "P0 scenario".to_owned(),
         rate: "100/min".parse()?,
         measure: CountBy::Cost,
     };
@@ -185,8 +184,8 @@ async fn a_start_outside<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
     Ok(())
 }
 
-/// Everything that can be looked at and was not yet.
-async fn look_around<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
+/// Makes every query that the run has not made yet.
+async fn query_all<S: JobStore>(store: &FailpointStore<S>) -> Outcome<()> {
     let (main, tenant) = (name("main")?, name("t0")?);
     store.action(&main).await?;
     store.remaining(&main).await?;
@@ -198,47 +197,47 @@ async fn look_around<S: JobStore>(store: &Peril<S>) -> Outcome<()> {
     Ok(())
 }
 
-async fn submit_main<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
-    let known = engine.store().calm().action(&name("main")?).await?;
-    // Once all are there it may be over at any moment: opened again it would be another action.
+async fn submit_main<S: JobStore>(engine: &Engine<FailpointStore<S>>) -> Outcome<()> {
+    let known = engine.store().inner().action(&name("main")?).await?;
+    // Once all jobs are stored the action may end at any moment: opening it again would create another action.
     let missing = known.is_none_or(|report| report.tally.submitted() < 40);
     if missing {
         let spec = ActionSpec::new(name("main")?);
         engine.store().open(spec).await?;
     }
     for begin in [0, 10, 20, 30].into_iter().filter(|_| missing) {
-        let orders = (begin..begin + 10).map(|number| call("main", number, 3));
-        let orders = orders.collect::<Outcome<Vec<_>>>()?;
-        hand_in(engine, Some("main"), BatchPosition::More, orders).await?;
+        let jobs = (begin..begin + 10).map(|number| call("main", number, 3));
+        let jobs = jobs.collect::<Outcome<Vec<_>>>()?;
+        submit_jobs(engine, Some("main"), BatchPosition::More, jobs).await?;
     }
     engine.store().close(&name("main")?).await?;
     Ok(())
 }
 
-async fn tasks<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
+async fn tasks<S: JobStore>(engine: &Engine<FailpointStore<S>>) -> Outcome<()> {
     for (handler, count) in [("flaky", 4), ("busy", 2), ("fatal", 2)] {
-        let orders = (0..count).map(|number| {
-            let mut order = JobSpec::task(name(handler)?, handler, Bytes::new());
-            order.id = Some(name(&format!("{handler}-{number}"))?);
-            Ok(order)
+        let jobs = (0..count).map(|number| {
+            let mut job = JobSpec::task(name(handler)?, handler, Bytes::new());
+            job.id = Some(name(&format!("{handler}-{number}"))?);
+            Ok(job)
         });
-        let orders = orders.collect::<Outcome<Vec<_>>>()?;
-        hand_in(engine, None, BatchPosition::More, orders).await?;
+        let jobs = jobs.collect::<Outcome<Vec<_>>>()?;
+        submit_jobs(engine, None, BatchPosition::More, jobs).await?;
     }
     Ok(())
 }
 
-async fn cancel_late<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
-    if is_over(engine.store().calm(), "late").await? {
+async fn cancel_late<S: JobStore>(engine: &Engine<FailpointStore<S>>) -> Outcome<()> {
+    if is_over(engine.store().inner(), "late").await? {
         return Ok(());
     }
-    let orders = (0..6).map(|number| {
-        let mut order = call("late", number, 1)?;
-        order.tenant = name("late")?;
-        Ok(order)
+    let jobs = (0..6).map(|number| {
+        let mut job = call("late", number, 1)?;
+        job.tenant = name("late")?;
+        Ok(job)
     });
-    let orders = orders.collect::<Outcome<Vec<_>>>()?;
-    hand_in(engine, Some("late"), BatchPosition::Last, orders).await?;
+    let jobs = jobs.collect::<Outcome<Vec<_>>>()?;
+    submit_jobs(engine, Some("late"), BatchPosition::Last, jobs).await?;
     engine
         .store()
         .cancel(&ControlScope::Action(name("late")?))
@@ -246,18 +245,14 @@ async fn cancel_late<S: JobStore>(engine: &Engine<Peril<S>>) -> Outcome<()> {
     Ok(())
 }
 
-async fn hand_in<S: JobStore>(
-    engine: &Engine<Peril<S>>,
+async fn submit_jobs<S: JobStore>(
+    engine: &Engine<FailpointStore<S>>,
     action: Option<&str>,
     rest: BatchPosition,
-    orders: Vec<JobSpec>,
+    jobs: Vec<JobSpec>,
 ) -> Outcome<()> {
     let action = action.map(name).transpose()?.map(ActionSpec::new);
-    let submission = JobSubmission {
-        action,
-        rest,
-        jobs: orders,
-    };
+    let submission = JobSubmission { action, rest, jobs };
     for placed in engine.submit(submission).await? {
         let taken = matches!(
             placed.destination,
@@ -273,9 +268,9 @@ async fn hand_in<S: JobStore>(
 fn call(kind: &str, number: usize, tenants: usize) -> Outcome<JobSpec> {
     let tenant = name(&format!("t{}", number % tenants))?;
     let path = format!("/{kind}-{number}");
-    let mut order = JobSpec::call(tenant, HttpCall::new("api", http::Method::POST, &path));
-    order.id = Some(name(&format!("{kind}-{number}"))?);
-    Ok(order)
+    let mut job = JobSpec::call(tenant, HttpCall::new("api", http::Method::POST, &path));
+    job.id = Some(name(&format!("{kind}-{number}"))?);
+    Ok(job)
 }
 
 async fn is_over<S: JobStore>(store: &S, action: &str) -> Outcome<bool> {
@@ -288,7 +283,7 @@ async fn is_idle<S: JobStore>(store: &S, tenant: &str) -> Outcome<bool> {
     Ok(report.is_none_or(|report| report.tally.open() == 0))
 }
 
-/// Looks again and again, because nothing tells it: it stands for a user who looks at a page.
+/// Polls, as a user does who refreshes a page.
 async fn until(mut holds: impl AsyncFnMut() -> Outcome<bool>) -> Outcome<()> {
     while !holds().await? {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -300,5 +295,5 @@ fn name(text: &str) -> Outcome<Name> {
     Ok(text.parse()?)
 }
 
-/// Long enough to be claimed under, and short enough to wait for.
-const GHOSTS: Duration = Duration::from_millis(200);
+/// Long enough for a claim, and short enough to wait for.
+const ABANDONED_LEASE: Duration = Duration::from_millis(200);

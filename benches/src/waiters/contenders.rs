@@ -1,7 +1,7 @@
 //! The contenders.
 //!
-//! Two kinds: those who keep a queue and wake whose turn it is, and those who let everybody sleep and
-//! try again together. The second kind is left out where it would take minutes.
+//! Two kinds: contenders with a queue that wake the next task, and contenders whose tasks all sleep and retry
+//! together. The second kind is skipped where it would take minutes.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tower::{Service as _, ServiceExt as _};
 
 use super::case::Case;
-use super::line::Line;
 use super::race::{self, Outcome};
+use super::wait_limit::WaitLimit;
 use super::{Limit, bytes, cancel};
 use crate::contenders::{governor as peer, tower_resilience};
 use crate::measure::Plan;
 use crate::tasks;
 
-/// One contender, whatever its type.
+/// One contender of any type.
 pub(crate) struct Entrant {
     pub(crate) name: &'static str,
     pub(crate) race: fn(Case) -> Option<Outcome>,
@@ -34,7 +34,7 @@ pub(crate) struct Entrant {
 }
 
 impl Entrant {
-    fn queue<L: Line>(name: &'static str) -> Self {
+    fn queue<L: WaitLimit>(name: &'static str) -> Self {
         Self {
             name,
             race: race::race::<L>,
@@ -44,7 +44,7 @@ impl Entrant {
         }
     }
 
-    fn herd<L: Line>(name: &'static str) -> Self {
+    fn herd<L: WaitLimit>(name: &'static str) -> Self {
         Self {
             herd: true,
             ..Self::queue::<L>(name)
@@ -52,7 +52,7 @@ impl Entrant {
     }
 }
 
-/// All of them, ours first.
+/// Returns all of them, ours first.
 pub(crate) fn all() -> Vec<Entrant> {
     vec![
         Entrant::queue::<Ours>("ours"),
@@ -66,30 +66,30 @@ pub(crate) fn all() -> Vec<Entrant> {
     ]
 }
 
-/// Those who get through a case in the time there is.
+/// Returns the contenders that finish a case in time.
 pub(crate) fn able(plan: Plan, case: Case) -> Vec<Entrant> {
     let in_time = |entrant: &Entrant| !(entrant.herd && case.is_too_much_for_a_herd(plan));
     all().into_iter().filter(in_time).collect()
 }
 
-/// The door, counting from the send, with health and without a limit on what is in flight.
+/// `Upstream`, counting from the send, with health and without a limit on calls in flight.
 #[derive(Clone)]
 pub(crate) struct Ours {
-    door: Upstream,
+    upstream: Upstream,
     target: Target,
 }
 
 impl Ours {
-    pub(crate) fn ask(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         self.target
     }
 
-    pub(crate) fn door(&self) -> &Upstream {
-        &self.door
+    pub(crate) fn upstream(&self) -> &Upstream {
+        &self.upstream
     }
 }
 
-impl Line for Ours {
+impl WaitLimit for Ours {
     type Permit = Result<Permit, Refusal>;
 
     fn new(limit: Limit) -> Self {
@@ -106,18 +106,18 @@ impl Line for Ours {
             ..Rules::unlimited()
         };
         let timer = Arc::new(SystemClock::new());
-        let door = Upstream::new("bench", rules, timer, Events::new());
+        let upstream = Upstream::new("bench", rules, timer, Events::new());
         #[expect(clippy::expect_used, reason = "one limit cannot contradict itself")]
-        let door = door.expect("one limit");
-        let target = door.route(&http::Method::GET, "/");
-        Self { door, target }
+        let upstream = upstream.expect("one limit");
+        let target = upstream.route(&http::Method::GET, "/");
+        Self { upstream, target }
     }
 
     fn wait(&self) -> impl Future<Output = Self::Permit> + Send {
-        self.door.acquire(self.ask())
+        self.upstream.acquire(self.target())
     }
 
-    fn gone(permit: Self::Permit) -> bool {
+    fn settle(permit: Self::Permit) -> bool {
         let Ok(mut permit) = permit else {
             return false;
         };
@@ -127,7 +127,7 @@ impl Line for Ours {
     }
 }
 
-/// The usual machine with as many in flight as there are tasks.
+/// Returns the default health with as many in flight as there are tasks.
 fn unbounded() -> HealthConfig {
     let settings = HealthSettings {
         concurrency: u32::MAX,
@@ -136,7 +136,7 @@ fn unbounded() -> HealthConfig {
     HealthConfig::new(settings).unwrap_or_default()
 }
 
-impl Line for Arc<peer::OnOsClock> {
+impl WaitLimit for Arc<peer::OnOsClock> {
     type Permit = ();
 
     fn new(limit: Limit) -> Self {
@@ -152,7 +152,7 @@ impl Line for Arc<peer::OnOsClock> {
     }
 }
 
-impl Line for Arc<leaky_bucket::RateLimiter> {
+impl WaitLimit for Arc<leaky_bucket::RateLimiter> {
     type Permit = ();
 
     fn new(limit: Limit) -> Self {
@@ -172,13 +172,13 @@ impl Line for Arc<leaky_bucket::RateLimiter> {
     }
 }
 
-/// What most programs write: permits that a task puts back once in a window.
+/// A common hand-written limiter: a task refills a semaphore once in a window.
 #[derive(Clone)]
 pub(crate) struct Refilled {
     permits: Arc<Semaphore>,
 }
 
-impl Line for Refilled {
+impl WaitLimit for Refilled {
     type Permit = ();
 
     fn new(limit: Limit) -> Self {
@@ -207,7 +207,7 @@ impl Line for Refilled {
     }
 }
 
-impl Line for Arc<SlidingWindowLog> {
+impl WaitLimit for Arc<SlidingWindowLog> {
     type Permit = ();
 
     fn new(limit: Limit) -> Self {
@@ -215,12 +215,12 @@ impl Line for Arc<SlidingWindowLog> {
     }
 
     async fn wait(&self) {
-        // It only refuses what is larger than its limit.
+        // It refuses only costs above its limit.
         let _passed = self.acquire().await;
     }
 }
 
-impl Line for Arc<Queue<SlidingWindowLog, ()>> {
+impl WaitLimit for Arc<Queue<SlidingWindowLog, ()>> {
     type Permit = ();
 
     fn new(limit: Limit) -> Self {
@@ -229,22 +229,22 @@ impl Line for Arc<Queue<SlidingWindowLog, ()>> {
     }
 
     async fn wait(&self) {
-        // It only refuses when it is full.
+        // It refuses only when it is full.
         let _passed = self.acquire((), 0, None).await;
     }
 }
 
-/// Its service around one that does nothing; one clone for each call, as tower means it.
+/// Its service around an empty one; one clone for each call, as tower intends.
 #[derive(Clone)]
 pub(crate) struct Tower {
     service: tower_resilience::Log,
 }
 
-impl Line for Tower {
+impl WaitLimit for Tower {
     type Permit = ();
 
     fn new(limit: Limit) -> Self {
-        #[expect(clippy::expect_used, reason = "it was not asked for anything unusual")]
+        #[expect(clippy::expect_used, reason = "the configuration is valid")]
         let service = tower_resilience::patient_log(limit.quantity, limit.window, LONG)
             .expect("a limit and a window");
         Self { service }
@@ -258,8 +258,8 @@ impl Line for Tower {
     }
 }
 
-/// The simplest queue of all: everybody takes the next slot of an even pace and sleeps until then.
-/// What a waiter reserved is lost if it leaves.
+/// The simplest queue: every task takes the next slot of an even pace and sleeps until then. The slot of a
+/// cancelled waiter is lost.
 #[derive(Clone)]
 pub(crate) struct Reserved {
     slots: Arc<Slots>,
@@ -271,7 +271,7 @@ struct Slots {
     taken: AtomicU64,
 }
 
-impl Line for Reserved {
+impl WaitLimit for Reserved {
     type Permit = ();
 
     fn new(limit: Limit) -> Self {
@@ -291,5 +291,5 @@ impl Line for Reserved {
     }
 }
 
-/// Longer than the last of a crowd is ever told to wait: nobody is refused for that.
+/// Longer than the wait of the last task, so that none is refused.
 const LONG: Duration = Duration::from_hours(50 * 365 * 24);

@@ -1,5 +1,5 @@
-// Succeeds if the packages beside this file's manifest are installed in their exact versions below the
-// directory that it is told: the versions stand in one place, and an old installation is found out.
+// Succeeds if the packages of this folder's manifest are installed in their exact versions below the given
+// directory. The manifest is the only place of the versions, and an old installation fails.
 
 const { readFileSync } = require("node:fs");
 const { join } = require("node:path");

@@ -1,17 +1,17 @@
-//! The API behind the program: strict about its limit, with pages that may be kept and streams.
+//! The API behind the program: it enforces its limit and has cacheable pages and streams.
 
 use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_core::Rate;
-use outflow_mock::{MockResponse, Content, Latency, Quota, Server, MockApi};
+use outflow_mock::{Content, Latency, MockApi, MockResponse, Quota, Server};
 
-/// An API that allows so many calls a second.
+/// Starts an API that allows this many calls a second.
 ///
 /// # Errors
 /// If there is no port.
-pub(super) async fn strict(limit: u32) -> io::Result<Server> {
+pub(super) async fn start(limit: u32) -> io::Result<Server> {
     let page = MockResponse::ok(json(8 * 1024))
         .header("cache-control", "max-age=3")
         .header("etag", "\"v1\"");
@@ -28,7 +28,7 @@ pub(super) async fn strict(limit: u32) -> io::Result<Server> {
             Latency::Uniform(Duration::from_millis(1), Duration::from_millis(10)),
             Latency::None,
         )
-        // Totals are what is asked for in the end; everything would fill this process instead.
+        // Only totals are read at the end; a full audit would fill this process.
         .remembering(1_000)
         .build()
         .map_err(io::Error::other)?;
@@ -36,7 +36,7 @@ pub(super) async fn strict(limit: u32) -> io::Result<Server> {
     api.listen().await
 }
 
-/// So many calls a second.
+/// Returns a quota of this many calls a second.
 pub(super) fn quotas(limit: u32) -> Vec<Quota> {
     let rate = Rate::per_second(limit.max(1).into());
     rate.map(Quota::sliding).into_iter().collect()

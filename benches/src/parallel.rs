@@ -1,4 +1,4 @@
-//! Several threads that ask for the same thing at the same time.
+//! Several threads that run the same operation at the same time.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use crate::clock;
 use crate::measure::{Slice, approx};
 
-/// Does `ops` operations, shared by `threads`, and takes the time from the first start to the last
-/// end. A turn in which other programs had the cores says nothing about contention: of two turns
-/// the one counts in which the threads had more of them.
-pub(crate) fn crowd(threads: u64, ops: u64, op: &(impl Fn() -> bool + Sync)) -> Slice {
-    let wanted = approx(threads.min(cores())) * ENOUGH;
-    let mut best = Turn::run(threads, ops, op);
-    for _ in 1..TURNS {
+/// Runs `ops` operations on `threads` threads and measures from the first start to the last end. A turn in
+/// which other programs had the cores shows no contention: of two turns the one with more processor time
+/// counts.
+pub(crate) fn run_threads(threads: u64, ops: u64, op: &(impl Fn() -> bool + Sync)) -> Slice {
+    let wanted = approx(threads.min(cores())) * ENOUGH_CORES;
+    let mut best = ThreadTurn::run(threads, ops, op);
+    for _ in 1..TRIES {
         if best.cores >= wanted {
             break;
         }
-        let turn = Turn::run(threads, ops, op);
+        let turn = ThreadTurn::run(threads, ops, op);
         if turn.cores > best.cores {
             best = turn;
         }
@@ -26,18 +26,18 @@ pub(crate) fn crowd(threads: u64, ops: u64, op: &(impl Fn() -> bool + Sync)) -> 
     best.slice
 }
 
-struct Turn {
+struct ThreadTurn {
     slice: Slice,
-    /// How many cores the threads had on average.
+    /// Average number of cores that the threads had.
     cores: f64,
 }
 
-impl Turn {
+impl ThreadTurn {
     fn run(threads: u64, ops: u64, op: &(impl Fn() -> bool + Sync)) -> Self {
         let share = (ops / threads).max(1);
-        let start = &Start::of(threads);
-        let runs: Vec<Run> = std::thread::scope(|scope| {
-            let spawn = |seat| scope.spawn(move || one_of_many(share, seat, start, op));
+        let start = &StartLine::new(threads);
+        let runs: Vec<ThreadRun> = std::thread::scope(|scope| {
+            let spawn = |index| scope.spawn(move || run_share(share, index, start, op));
             let workers: Vec<_> = (0..threads).map(spawn).collect();
             workers.into_iter().filter_map(|w| w.join().ok()).collect()
         });
@@ -46,55 +46,54 @@ impl Turn {
         let wall = last
             .zip(first)
             .map_or(Duration::ZERO, |(last, first)| last.duration_since(first));
-        let had: Duration = runs.iter().map(|run| run.had).sum();
+        let processor_time: Duration = runs.iter().map(|run| run.processor_time).sum();
         Self {
             slice: Slice {
                 ops: share * threads,
                 time: wall,
                 strays: runs.iter().map(|run| run.strays).sum(),
             },
-            cores: had.as_secs_f64() / wall.as_secs_f64(),
+            cores: processor_time.as_secs_f64() / wall.as_secs_f64(),
         }
     }
 }
 
-struct Run {
+struct ThreadRun {
     start: Instant,
     end: Instant,
-    /// Processor time in between.
-    had: Duration,
+    /// Processor time of the turn.
+    processor_time: Duration,
     strays: u64,
 }
 
-fn one_of_many(ops: u64, seat: u64, line: &Start, op: &impl Fn() -> bool) -> Run {
-    line.together(seat);
+fn run_share(ops: u64, index: u64, start_line: &StartLine, op: &impl Fn() -> bool) -> ThreadRun {
+    start_line.wait_together(index);
     let mut strays = 0;
     let (start, before) = (clock::read(), clock::processor_time());
     for _ in 0..ops {
         strays += u64::from(!black_box(op()));
     }
-    Run {
+    ThreadRun {
         start,
         end: clock::read(),
-        had: clock::processor_time().saturating_sub(before),
+        processor_time: clock::processor_time().saturating_sub(before),
         strays,
     }
 }
 
-/// A starting line that holds the runners until all of them are truly running.
+/// A start line that holds the threads until all of them run.
 ///
-/// Threads that were just woken often share a core for a while, and two threads on one core do not
-/// contend. Where there are cores enough, the line is drawn again until everybody crosses it within
-/// [`TOGETHER`], which takes a core each.
-struct Start {
+/// Threads that just woke often share a core for a while, and two threads on one core do not contend. With
+/// enough cores, the start is repeated until all threads cross it within [`TOGETHER`], which takes a core each.
+struct StartLine {
     threads: u64,
     crossed: AtomicU64,
     last: AtomicU64,
     parked: Barrier,
 }
 
-impl Start {
-    fn of(threads: u64) -> Self {
+impl StartLine {
+    fn new(threads: u64) -> Self {
         Self {
             threads,
             crossed: AtomicU64::new(0),
@@ -103,7 +102,7 @@ impl Start {
         }
     }
 
-    fn together(&self, seat: u64) {
+    fn wait_together(&self, index: u64) {
         self.parked.wait();
         if self.threads > cores() {
             return;
@@ -120,8 +119,8 @@ impl Start {
             }
             let now = clock::read();
             let quick = now.duration_since(arrived) < TOGETHER;
-            // Everybody sees this before crossing once more, and stops there.
-            if seat == 0 && (quick || now.duration_since(asked) > PATIENCE) {
+            // Every thread reads this before it crosses again, and stops there.
+            if index == 0 && (quick || now.duration_since(asked) > WAIT_LIMIT) {
                 self.last.store(round + 1, Ordering::Release);
             }
         }
@@ -133,11 +132,11 @@ fn cores() -> u64 {
     u64::try_from(cores).unwrap_or(1)
 }
 
-/// Turns to find a quiet moment.
-const TURNS: usize = 2;
-/// Of the cores that the threads could use: the rest is the system's own.
-const ENOUGH: f64 = 0.85;
-/// Far less than a turn of the scheduler, far more than a message between two cores.
+/// Attempts to find a quiet moment.
+const TRIES: usize = 2;
+/// Share of the usable cores; the rest belongs to the system.
+const ENOUGH_CORES: f64 = 0.85;
+/// Far less than a time slice of the scheduler, far more than a message between two cores.
 const TOGETHER: Duration = Duration::from_micros(10);
-/// About two turns of the scheduler. A machine that is busier than that is measured as it is.
-const PATIENCE: Duration = Duration::from_millis(6);
+/// About two time slices of the scheduler. A busier machine is measured as it is.
+const WAIT_LIMIT: Duration = Duration::from_millis(6);

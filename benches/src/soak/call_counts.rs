@@ -1,11 +1,11 @@
-//! What came of the calls, as those who made them saw it.
+//! Results of the calls, as their callers saw them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Counts of all callers.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct CallCounts {
     sent: AtomicU64,
     over: AtomicU64,
     failed: AtomicU64,
@@ -15,33 +15,33 @@ pub(super) struct Seen {
     first: Mutex<Vec<String>>,
 }
 
-impl Seen {
-    /// A request begins.
+impl CallCounts {
+    /// Records the start of a request.
     pub(super) fn begins(&self) {
         self.sent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It was one that the program must count as a call of the API.
+    /// Records a request that the program must count as a call of the API.
     pub(super) fn is_governed(&self) {
         self.governed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It may have been one: whoever hangs up does not learn whether the request was read before.
+    /// Records a request that may be one: a caller that hangs up does not learn whether it was read.
     pub(super) fn may_be_governed(&self) {
         self.doubtful.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It is over, with or without an answer.
+    /// Records the end of a request, with or without a response.
     pub(super) fn ends(&self) {
         self.over.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It brought no good answer.
+    /// Records a failed response.
     pub(super) fn fails(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Something happened that nothing explains; the first few are kept in words.
+    /// Records an unexplained result; the first few are stored as text.
     pub(super) fn surprise(&self, words: impl FnOnce() -> String) {
         self.unexpected.fetch_add(1, Ordering::Relaxed);
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,17 +72,17 @@ impl Seen {
         self.unexpected.load(Ordering::Relaxed)
     }
 
-    pub(super) fn under_way(&self) -> u64 {
+    pub(super) fn in_flight(&self) -> u64 {
         self.sent()
             .saturating_sub(self.over.load(Ordering::Relaxed))
     }
 
-    /// The first surprises, in words.
+    /// Returns the first surprises as text.
     pub(super) fn first(&self) -> Vec<String> {
         let first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         first.clone()
     }
 }
 
-/// Enough to see what is wrong.
+/// Enough to see the cause.
 const FEW: usize = 20;

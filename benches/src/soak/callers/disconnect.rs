@@ -1,4 +1,4 @@
-//! Those who do not stay for their answer, on bare sockets: a client library would tidy up behind them.
+//! Callers that disconnect before their response, on bare sockets: a client library would close them cleanly.
 
 use std::io;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-/// Asks for a stream and closes the connection somewhere in its middle.
+/// Requests a stream and closes the connection somewhere in its middle.
 ///
 /// # Errors
-/// If the program does not take the request.
+/// If the program does not accept the request.
 pub(super) async fn hang_up(place: &str, rng: &mut Rng) -> io::Result<()> {
     let mut stream = connected(place).await?;
     let host = place.trim_start_matches("http://");
@@ -20,15 +20,15 @@ pub(super) async fn hang_up(place: &str, rng: &mut Rng) -> io::Result<()> {
          user-agent: gone\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await?;
-    // Long enough for the request to be read, short enough for the answer to be under way.
+    // Long enough for the request to be read, short enough for the response to be in flight.
     sleep(Duration::from_millis(rng.u64(20..250))).await;
     Ok(())
 }
 
-/// Connects and leaves.
+/// Connects and disconnects.
 ///
 /// # Errors
-/// If nobody is there.
+/// If the program does not listen.
 pub(super) async fn knock(place: &str) -> io::Result<()> {
     let _stream = connected(place).await?;
     sleep(Duration::from_millis(50)).await;

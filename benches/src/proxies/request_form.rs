@@ -1,21 +1,21 @@
-//! What is asked of an upstream through a proxy, and what it answers.
+//! Requests to an upstream through a proxy, and their responses.
 //!
-//! Gateways of language models take nothing but chat completions, look into them and into the answer,
-//! and so cannot be asked for two bytes. Whoever is compared with them is asked for the same.
+//! Gateways of language models accept only chat completions and parse them, so they cannot serve two bytes.
+//! Proxies that are compared with them get the same request.
 
 use bytes::Bytes;
 use http::Method;
 
-/// The form of a call.
+/// Form of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ask {
-    /// A `GET` of the root, answered with next to nothing.
+pub(crate) enum RequestForm {
+    /// A `GET` of the root with a two-byte response.
     Plain,
-    /// A chat completion, as `OpenAI` takes it.
+    /// A chat completion, as `OpenAI` defines it.
     Chat,
 }
 
-impl Ask {
+impl RequestForm {
     pub(crate) const fn path(self) -> &'static str {
         match self {
             Self::Plain => "/",
@@ -30,7 +30,7 @@ impl Ask {
         }
     }
 
-    /// What is sent, which is nothing or JSON.
+    /// Returns the body: empty or JSON.
     pub(crate) const fn body(self) -> Bytes {
         match self {
             Self::Plain => Bytes::new(),
@@ -39,10 +39,10 @@ impl Ask {
     }
 }
 
-/// The shortest that all of them take.
+/// The shortest request that all of them accept.
 const QUESTION: &str = r#"{"model":"m","messages":[{"role":"user","content":"hello"}]}"#;
 
-/// With every field that the gateways want to read.
+/// A response with every field that the gateways read.
 pub(crate) const ANSWER: &str = concat!(
     r#"{"id":"chat-1","object":"chat.completion","created":1700000000,"model":"m","#,
     r#""choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"#,

@@ -1,23 +1,25 @@
-//! `door`: one call with limit, health and a bound on what is in flight, from asking to settling.
+//! `upstream`: one call with limit, health and a bound on calls in flight, from acquire to settle.
 //!
-//! Nobody listens to events and nobody waits. Ours reads the clock three times on its way, as it is
-//! admitted, sent and settled, because it counts arrivals; the others read theirs once or twice.
+//! There are no observers and no waiters. Ours reads the clock three times, at acquire, send and settle,
+//! because it counts arrivals; the others read theirs once or twice.
 
 use super::{ALLOWING, REFUSED};
-use crate::contenders::door::OursDoor;
+use crate::contenders::upstream::OursUpstream;
 use crate::contenders::{throttle_net, tower_resilience};
 use crate::figure::{Figure, Goal};
 use crate::measure::{Contender, Plan, contest};
 
-/// Ours asked at once and ours polled, against each stack of the peers.
+/// Measures `try_acquire` and a polled `acquire` against each stack of the peers.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
-    let (Some(at_once), Some(polled)) = (open(), open()) else {
-        return vec![Figure::missing("door", "", REFUSED)];
+    let (Some(direct), Some(polled)) = (open(), open()) else {
+        return vec![Figure::missing("upstream", "", REFUSED)];
     };
     let stack = throttle_net::Stack::new(LIMIT, ALLOWING, IN_FLIGHT);
     let mut contenders = vec![
-        Contender::alone("ours", move || OursDoor::went(at_once.at_once())),
-        Contender::alone("ours", move || OursDoor::went(polled.polled())),
+        Contender::alone("ours", move || OursUpstream::settle(direct.try_acquire())),
+        Contender::alone("ours", move || {
+            OursUpstream::settle(polled.acquire_polled())
+        }),
         Contender::alone("throttle-net log + breaker + bulkhead", move || {
             stack.call()
         }),
@@ -39,16 +41,20 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
         figures.extend(rows.map(|peer| Figure::against(name, Goal::Ratio(0.5), ours, peer)));
     }
     if is_missing {
-        figures.push(Figure::missing("door", "tower-resilience stack", REFUSED));
+        figures.push(Figure::missing(
+            "upstream",
+            "tower-resilience stack",
+            REFUSED,
+        ));
     }
     figures
 }
 
-fn open() -> Option<OursDoor> {
-    OursDoor::open(LIMIT, ALLOWING, IN_FLIGHT)
+fn open() -> Option<OursUpstream> {
+    OursUpstream::new(LIMIT, ALLOWING, IN_FLIGHT)
 }
 
-const NAMES: [&str; 2] = ["door", "door_polled"];
+const NAMES: [&str; 2] = ["upstream", "upstream_polled"];
 const LIMIT: u32 = 100;
 /// More than one thread ever has.
 const IN_FLIGHT: u32 = 64;

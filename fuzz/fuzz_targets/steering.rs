@@ -1,5 +1,0 @@
-#![no_main]
-
-use outflow_parser_laws::sidecar;
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| sidecar::steering(input));
