@@ -11,7 +11,7 @@ seq 20 | xargs -P 20 -I N curl -sS -o /dev/null -w '%{http_code}\n' "$outflow/de
     sort | uniq -c | awk '{ print $1 " answered with " $2 }'
 
 # What this one call is to be. Nothing of it reaches the API but the Idempotency-Key, with which a POST
-# may be repeated as well.
+# may be retried as well.
 curl -sS -o /dev/null -w 'steered: %{http_code}\n' "$outflow/demo/orders" \
     -H 'Outflow-Cost: 5' -H 'Outflow-Priority: high' -H 'Outflow-Deadline: 10s' -H 'Outflow-Group: bulk' \
     -H 'Idempotency-Key: order-7' -H 'Content-Type: application/json' -d '{"film": 603}'

@@ -2,7 +2,7 @@
 
 const outflow = process.env.OUTFLOW_URL ?? "http://127.0.0.1:7070";
 
-// A call like any other. It waits for its turn, and the answer says how long that was.
+// An ordinary call. It waits for its permit, and the response reports how long.
 const first = await fetch(`${outflow}/demo/films/603`);
 await first.arrayBuffer();
 console.log(first.status, "after", first.headers.get("outflow-wait"), "s in the queue");
@@ -19,7 +19,7 @@ const answers = await Promise.all(
 console.log(answers.filter(Boolean).length, "answered with 200");
 
 // What this one call is to be. Nothing of it reaches the API but the Idempotency-Key, with which a POST
-// may be repeated as well.
+// may be retried as well.
 const steered = await fetch(`${outflow}/demo/orders`, {
   method: "POST",
   body: JSON.stringify({ film: 603 }),

@@ -11,7 +11,7 @@ const client = new OpenAI({
   baseURL: `${outflow}/chat`,
   // If Outflow has a key for the API (api_key_env), it puts it in the place of this one.
   apiKey: process.env.OPENAI_API_KEY ?? "kept by Outflow",
-  // Outflow repeats what may be repeated, within the limits; a second set of retries would multiply it.
+  // Outflow retries where that is safe, within the limits; a second set of retries would multiply them.
   maxRetries: 0,
 });
 

@@ -9,10 +9,10 @@ import os
 import httpx
 
 OUTFLOW = os.environ.get("OUTFLOW_URL", "http://127.0.0.1:7070")
-# httpx gives up after five seconds unless told; longer than any call here may wait for its turn.
+# The default timeout of httpx is five seconds; a call may wait longer for its permit.
 PATIENCE = 60
 
-# A call like any other. It waits for its turn, and the answer says how long that was.
+# An ordinary call. It waits for its permit, and the response reports how long.
 with httpx.Client(base_url=f"{OUTFLOW}/demo", timeout=PATIENCE) as client:
     answer = client.get("/films/603").raise_for_status()
     print(answer.status_code, "after", answer.headers["Outflow-Wait"], "s in the queue")
@@ -30,7 +30,7 @@ async def main():
         print(sum(answer.is_success for answer in answers), "answered with 200 over", *versions)
 
         # What this one call is to be. Nothing of it reaches the API but the Idempotency-Key, with which
-        # a POST may be repeated as well.
+        # a POST may be retried as well.
         answer = await client.post(
             "/orders",
             json={"film": 603},

@@ -14,7 +14,7 @@ client = openai.OpenAI(
     base_url=f"{OUTFLOW}/chat",
     # If Outflow has a key for the API (api_key_env), it puts it in the place of this one.
     api_key=os.environ.get("OPENAI_API_KEY", "kept by Outflow"),
-    # Outflow repeats what may be repeated, within the limits; a second set of retries would multiply it.
+    # Outflow retries where that is safe, within the limits; a second set of retries would multiply them.
     max_retries=0,
 )
 

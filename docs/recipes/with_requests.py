@@ -10,9 +10,9 @@ import requests
 
 OUTFLOW = os.environ.get("OUTFLOW_URL", "http://127.0.0.1:7070")
 
-# No retries of its own (it has none unless told): Outflow has repeated already what may be repeated.
+# No retries here, which is the default: Outflow retries where that is safe.
 session = requests.Session()
-# requests waits for ever unless told; longer than any call here may wait for its turn.
+# requests has no default timeout; a call may wait for its permit.
 PATIENCE = 60
 
 
@@ -20,7 +20,7 @@ def film(number):
     return session.get(f"{OUTFLOW}/demo/films/{number}", timeout=PATIENCE)
 
 
-# A call like any other. It waits for its turn, and the answer says how long that was.
+# An ordinary call. It waits for its permit, and the response reports how long.
 answer = film(603)
 answer.raise_for_status()
 print(answer.status_code, "after", answer.headers["Outflow-Wait"], "s in the queue")
@@ -31,7 +31,7 @@ with ThreadPoolExecutor(20) as threads:
 print(sum(answer.ok for answer in answers), "answered with 200")
 
 # What this one call is to be. Nothing of it reaches the API but the Idempotency-Key, with which a POST
-# may be repeated as well.
+# may be retried as well.
 answer = session.post(
     f"{OUTFLOW}/demo/orders",
     json={"film": 603},
