@@ -87,7 +87,7 @@ impl Findings<'_> {
             Figure::alone("books_calls_astray", Goal::Own(0.0), &[calls]),
             Figure::alone("books_attempts_astray", Goal::Own(0.0), &[attempts]),
             unexpected,
-            Figure::alone("left_under_way", Goal::Own(0.0), &[self.page.in_flight()]),
+            Figure::alone("left_in_flight", Goal::Own(0.0), &[self.page.in_flight()]),
             exit,
         ]
     }

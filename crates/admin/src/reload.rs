@@ -122,7 +122,7 @@ impl From<ReloadFailure> for AdminProblem {
             ReloadFailure::Config(diagnostics) => {
                 let all = diagnostics.iter().map(|diagnostic| json!(diagnostic));
                 let all = Value::Array(all.collect());
-                invalid(diagnostics.to_string()).with("mistakes", all)
+                invalid(diagnostics.to_string()).with("diagnostics", all)
             }
             ReloadFailure::Refused(reason) => invalid(reason),
         }

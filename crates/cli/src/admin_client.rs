@@ -125,7 +125,7 @@ impl AdminApi {
         let target = &self.target;
         match (*status, detail) {
             // Each diagnostic is a line of its own.
-            (_, Some(detail)) if problem.get("mistakes").is_some() => {
+            (_, Some(detail)) if problem.get("diagnostics").is_some() => {
                 anyhow!("the previous configuration stays in effect:\n{detail}")
             }
             (StatusCode::UNAUTHORIZED, _) => anyhow!(

@@ -34,7 +34,7 @@ use crate::throttle_response::RetryAfterForm;
 /// Limits, audit and script of a mock. A [`Server`](crate::Server) serves it.
 #[derive(Clone)]
 pub struct MockApi {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<MockShared>,
 }
 
 impl MockApi {
@@ -93,7 +93,7 @@ impl std::fmt::Debug for MockApi {
 }
 
 /// State shared by all connections.
-pub(crate) struct Shared {
+pub(crate) struct MockShared {
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
     pub(crate) config: MockConfig,
     pub(crate) started: Nanos,
@@ -126,7 +126,7 @@ pub(crate) struct State {
     pub(crate) rng: Rng,
 }
 
-impl Shared {
+impl MockShared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

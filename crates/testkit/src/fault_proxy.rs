@@ -39,7 +39,7 @@ use crate::net_conditions::{NetConditions, Stall, Traffic};
 /// # }
 /// ```
 pub struct FaultProxy {
-    shared: Arc<Shared>,
+    shared: Arc<ProxyShared>,
     address: SocketAddr,
     port_state: watch::Receiver<PortState>,
     _work: Background<()>,
@@ -62,7 +62,7 @@ impl FaultProxy {
     pub async fn start(server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared::new(server));
+        let shared = Arc::new(ProxyShared::new(server));
         let (reported, port_state) = watch::channel(PortState::Open);
         let work = listen(Arc::clone(&shared), listener, reported);
         Ok(Self {
@@ -126,7 +126,7 @@ impl fmt::Debug for FaultProxy {
     }
 }
 
-struct Shared {
+struct ProxyShared {
     conditions: watch::Sender<NetConditions>,
     /// Number of resets of all connections.
     resets: watch::Sender<u64>,
@@ -141,7 +141,7 @@ struct State {
     chance: fastrand::Rng,
 }
 
-impl Shared {
+impl ProxyShared {
     fn new(server: SocketAddr) -> Self {
         let state = State {
             server,
@@ -190,7 +190,7 @@ impl PortState {
 }
 
 /// Listens, except while connections are refused: only a closed port refuses them.
-async fn listen(shared: Arc<Shared>, first: TcpListener, reported: watch::Sender<PortState>) {
+async fn listen(shared: Arc<ProxyShared>, first: TcpListener, reported: watch::Sender<PortState>) {
     let Ok(address) = first.local_addr() else {
         return;
     };
@@ -211,7 +211,7 @@ async fn listen(shared: Arc<Shared>, first: TcpListener, reported: watch::Sender
 }
 
 async fn accept(
-    shared: &Arc<Shared>,
+    shared: &Arc<ProxyShared>,
     listener: &TcpListener,
     connections: &mut Vec<Background<()>>,
 ) {
@@ -232,7 +232,7 @@ async fn listen_again(address: SocketAddr) -> TcpListener {
     }
 }
 
-async fn serve(shared: Arc<Shared>, mut client: TcpStream) {
+async fn serve(shared: Arc<ProxyShared>, mut client: TcpStream) {
     let mut resets = shared.resets.subscribe();
     let connecting = async {
         shared.until(|conditions| !conditions.stalls_any()).await;

@@ -45,7 +45,7 @@ use crate::net_conditions::{NetConditions, Traffic};
 /// ```
 #[derive(Clone)]
 pub struct VirtualNet {
-    shared: Arc<Shared>,
+    shared: Arc<NetShared>,
 }
 
 impl VirtualNet {
@@ -59,7 +59,7 @@ impl VirtualNet {
             pipes: Vec::new(),
         };
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(NetShared {
                 world: Mutex::new(world),
                 conditions: watch::Sender::new(NetConditions::Clear),
                 arrived: Notify::new(),
@@ -156,7 +156,7 @@ impl fmt::Debug for VirtualNet {
     }
 }
 
-struct Shared {
+struct NetShared {
     world: Mutex<World>,
     conditions: watch::Sender<NetConditions>,
     arrived: Notify,
@@ -177,7 +177,7 @@ enum Arrival {
     None,
 }
 
-impl Shared {
+impl NetShared {
     async fn until(&self, wanted: impl Fn(NetConditions) -> bool) {
         let mut conditions = self.conditions.subscribe();
         // The sender is our own, so it lives as long as we wait.

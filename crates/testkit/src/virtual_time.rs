@@ -41,7 +41,7 @@ use crate::Background;
 /// ```
 #[derive(Clone)]
 pub struct VirtualTime {
-    shared: Arc<Shared>,
+    shared: Arc<TimeShared>,
     _driver: Arc<Background<()>>,
 }
 
@@ -51,7 +51,7 @@ impl VirtualTime {
     /// # Panics
     /// Outside of a runtime.
     pub fn new() -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TimeShared {
             runtime: Handle::current(),
             origin: Instant::now(),
             stepped: Mutex::new(FIRST),
@@ -117,7 +117,7 @@ impl fmt::Debug for VirtualTime {
     }
 }
 
-struct Shared {
+struct TimeShared {
     /// Entered for every reading: on a thread outside the runtime, its clock would return real
     /// time.
     runtime: Handle,
@@ -129,7 +129,7 @@ struct Shared {
     sooner: Notify,
 }
 
-impl Shared {
+impl TimeShared {
     fn now(&self) -> Nanos {
         let _inside = self.runtime.enter();
         Nanos::ZERO.saturating_add(self.origin.elapsed())
@@ -154,7 +154,7 @@ impl Shared {
 }
 
 /// One batch at a time: a callback that registers for now does not delay the others.
-async fn drive(shared: Arc<Shared>) {
+async fn drive(shared: Arc<TimeShared>) {
     loop {
         let Some(next) = shared.fire_due() else {
             shared.sooner.notified().await;

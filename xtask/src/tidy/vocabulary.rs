@@ -29,15 +29,18 @@ fn check_with(tree: &SourceTree, allowed: &[AllowedUse]) -> Vec<TidyFinding> {
         .filter(|file| !file.path.starts_with(OWN_FILES));
     for file in files {
         for found in index.find_in(file) {
-            let mut exceptions = (0..).zip(allowed);
-            match exceptions.find(|(_, exception)| exception.covers(&file.path, found.word)) {
-                Some((position, _)) => drop(used.insert(position)),
+            let mut exceptions = allowed.iter();
+            match exceptions.find_map(|exception| exception.covering_path(&file.path, found.word)) {
+                Some(path) => drop(used.insert((path, found.word))),
                 None => findings.push(found.report(file)),
             }
         }
     }
-    let unused = (0..).zip(allowed).filter(|(at, _)| !used.contains(at));
-    findings.extend(unused.map(|(_, exception)| exception.report_unused()));
+    findings.extend(
+        allowed
+            .iter()
+            .flat_map(|exception| exception.report_unused(&used)),
+    );
     findings
 }
 
@@ -68,14 +71,26 @@ impl FoundWord {
 }
 
 impl AllowedUse {
-    fn covers(&self, path: &str, word: &str) -> bool {
-        path.starts_with(self.path) && self.words.contains(&word)
+    fn covering_path(&self, path: &str, word: &str) -> Option<&'static str> {
+        let mut paths = self.paths.iter().filter(|_| self.words.contains(&word));
+        paths.find(|start| path.starts_with(**start)).copied()
     }
 
-    fn report_unused(&self) -> TidyFinding {
-        let (words, reason) = (self.words.join(", "), self.reason);
-        let message = format!("no file uses {words} any more ({reason}): remove the exception");
-        TidyFinding::error(self.path, message)
+    /// Reports exceptions that no file needs any more.
+    fn report_unused(&self, used: &HashSet<(&str, &str)>) -> Vec<TidyFinding> {
+        let mut findings = Vec::new();
+        for path in self.paths {
+            for word in self
+                .words
+                .iter()
+                .filter(|word| !used.contains(&(path, word)))
+            {
+                let reason = self.reason;
+                let message = format!("`{word}` ({reason}) is unused: remove its exception");
+                findings.push(TidyFinding::error(path, message));
+            }
+        }
+        findings
     }
 }
 

@@ -23,7 +23,7 @@ fn an_edge_against_the_order_is_an_error() {
         ("outflow-sidecar", "outflow-store"),
         ("outflow-sidecar", "outflow-admin"),
         ("outflow-mock", "outflow-store"),
-        ("outflow-simulate", "outflow"),
+        ("outflow-simulate", "outflow-store"),
         ("outflow", "outflow-testkit"),
         ("outflow-cli", "outflow-parser-laws"),
     ] {

@@ -152,7 +152,7 @@ async fn a_reload_applies_all_or_nothing_and_reports_it() {
         (refused.status, refused.problem().as_str()),
         (422, "configuration")
     );
-    let diagnostic = &refused.json()["mistakes"][0];
+    let diagnostic = &refused.json()["diagnostics"][0];
     assert_eq!(diagnostic["key"], "apis.stock.limits[0]", "{diagnostic}");
     assert_eq!(limit().await, "4/min");
     let noted = running.get("/v1/audit").await.json();

@@ -5,7 +5,7 @@
 -- 1 if a lost queue may be created again, 1 if the server was used before.
 
 -- Version of the key layout: a queue of another layout is not touched.
-local FORM = '3'
+local FORM = '4'
 -- Counters of all jobs; the first is the last claim number.
 local G_FORM = '>ddddddddddddddd'
 -- Advance of the claim numbers after a failover: more than all claims that this server may have
@@ -18,7 +18,7 @@ for i, key in ipairs(KEYS) do
   if is ~= 'none' and is ~= wants then error('BADKEY ' .. key .. ' is a ' .. is, 0) end
 end
 -- Steps notify after their last write and cannot notice a denied channel.
-local rung = redis.pcall('PUBLISH', ARGV[1] .. 'bell', '')
+local rung = redis.pcall('PUBLISH', ARGV[1] .. 'wakeup', '')
 if type(rung) == 'table' and rung.err then error('NOCHANNEL', 0) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -56,10 +56,10 @@ async fn a_missing_channel_permission_is_reported_and_leaves_nothing_half_done()
     let error = error.expect_err("no channel");
     let words = error.to_string();
     assert!(
-        error.is_refused() && words.contains("&{outflow}:bell"),
+        error.is_refused() && words.contains("&{outflow}:wakeup"),
         "{words}"
     );
-    set(&["&{outflow}:bell"]);
+    set(&["&{outflow}:wakeup"]);
     let store = RedisStore::connect(RedisOptions::new(url))
         .await
         .expect("connected");
