@@ -42,8 +42,7 @@ impl CommandLine {
 
     /// Appends arguments.
     pub(crate) fn args<W: AsRef<str>>(mut self, args: impl IntoIterator<Item = W>) -> Self {
-        self.args
-            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
@@ -56,10 +55,7 @@ impl CommandLine {
     /// Prints the command line, runs it and returns an error if it fails.
     pub(crate) fn run(&self) -> Result<()> {
         eprintln!("$ {self}");
-        let status = self
-            .to_command()
-            .status()
-            .with_context(|| self.start_error())?;
+        let status = self.to_command().status().with_context(|| self.start_error())?;
         if !status.success() {
             bail!("`{self}` failed ({status}): its messages are above");
         }
@@ -68,10 +64,7 @@ impl CommandLine {
 
     /// Runs the command line silently and returns its standard output.
     pub(crate) fn output(&self) -> Result<String> {
-        let output = self
-            .to_command()
-            .output()
-            .with_context(|| self.start_error())?;
+        let output = self.to_command().output().with_context(|| self.start_error())?;
         if !output.status.success() {
             let messages = String::from_utf8_lossy(&output.stderr);
             bail!("`{self}` failed: {}", messages.trim());

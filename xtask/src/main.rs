@@ -143,12 +143,7 @@ mod tests {
     // An ignored flag would look like a check that ran.
     #[test]
     fn unknown_arguments_are_usage_errors() {
-        for args in [
-            &["tst"][..],
-            &["ci", "--fast"],
-            &["tidy", "core"],
-            &["--version"],
-        ] {
+        for args in [&["tst"][..], &["ci", "--fast"], &["tidy", "core"], &["--version"]] {
             let error = run(Parser::from_args(args)).expect_err("unknown");
             assert!(error.is::<lexopt::Error>(), "{args:?}: {error}");
         }

@@ -18,10 +18,7 @@ pub(crate) struct MutantsOptions {
 impl MutantsOptions {
     /// Passes every argument to cargo-mutants, such as `--list` or `--shard 0/8`.
     pub(crate) fn parse(mut args: Parser) -> Result<Self> {
-        let extra_args = args
-            .raw_args()?
-            .map(|arg| arg.to_string_lossy().into_owned())
-            .collect();
+        let extra_args = args.raw_args()?.map(|arg| arg.to_string_lossy().into_owned()).collect();
         Ok(Self { extra_args })
     }
 }

@@ -62,10 +62,8 @@ pub(crate) fn run(options: &SoakOptions) -> Result<()> {
 
 /// Returns the path of the benchmark program, whose workspace has its own target directory.
 fn load_program() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || repository_root().join("benches").join("target"),
-        PathBuf::from,
-    );
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| repository_root().join("benches").join("target"), PathBuf::from);
     target.join("release").join("outflow-bench")
 }
 
@@ -75,8 +73,7 @@ fn parse_seconds(text: &str) -> Result<u32, String> {
     let written = units
         .iter()
         .find_map(|(unit, length)| Some((text.strip_suffix(unit)?, length)));
-    let span =
-        written.and_then(|(number, length)| number.parse::<u32>().ok()?.checked_mul(*length));
+    let span = written.and_then(|(number, length)| number.parse::<u32>().ok()?.checked_mul(*length));
     span.filter(|span| *span > 0)
         .ok_or_else(|| "write a time like 90s, 20m or 3h".to_owned())
 }

@@ -46,10 +46,7 @@ pub(crate) fn run(options: &TestOptions) -> Result<()> {
     } else {
         TestPlan::filtered()
     };
-    eprint!(
-        "{}",
-        plan.describe(BuildState::detect(&target_directory()?))
-    );
+    eprint!("{}", plan.describe(BuildState::detect(&target_directory()?)));
     let mut runner = TestRunner::new(options);
     let total = StopWatch::start();
     for (position, step) in plan.steps() {
@@ -115,11 +112,7 @@ impl<'a> TestRunner<'a> {
             (true, true) => &["--run-ignored", "all"],
             (true, false) => &["--include-ignored"],
         };
-        let skips: Vec<_> = self
-            .skipped_words
-            .iter()
-            .flat_map(|word| ["--skip", word])
-            .collect();
+        let skips: Vec<_> = self.skipped_words.iter().flat_map(|word| ["--skip", word]).collect();
         let runner = self.runner_command();
         if !self.has_nextest {
             let harness = runner.args(["--"]).args(stress_flags);
@@ -183,10 +176,7 @@ mod tests {
 
     #[test]
     fn a_stress_run_includes_the_ignored_tests() {
-        assert_eq!(
-            command(&["meter"], true, &[]),
-            "cargo nextest run --workspace meter"
-        );
+        assert_eq!(command(&["meter"], true, &[]), "cargo nextest run --workspace meter");
         assert_eq!(
             command(&["--stress"], true, &[]),
             "cargo nextest run --workspace --run-ignored all"

@@ -66,9 +66,7 @@ impl ReportedResult {
     /// If it has both a status and a fault or neither, or an invalid status or header.
     pub(crate) fn parse(&self) -> Result<KnownResult, AdminProblem> {
         match (self.status, self.fault) {
-            (Some(code @ 100..=999), None) => {
-                Ok(KnownResult::Response(code, self.parse_headers()?))
-            }
+            (Some(code @ 100..=999), None) => Ok(KnownResult::Response(code, self.parse_headers()?)),
             (Some(_), None) => Err(AdminProblem::bad("`status` is from 100 to 999")),
             (None, Some(failure)) => Ok(failure.to_result()),
             _ => Err(AdminProblem::bad(

@@ -46,13 +46,7 @@ pub(crate) struct AuditChange {
 
 impl AuditLog {
     /// Records a change and emits an event.
-    pub(crate) fn record(
-        &self,
-        change: AuditChange,
-        actor: &AuditActor,
-        clock: &impl Clock,
-        events: &Events,
-    ) {
+    pub(crate) fn record(&self, change: AuditChange, actor: &AuditActor, clock: &impl Clock, events: &Events) {
         let entry = AuditEntry {
             at: stamp(clock.wall()),
             who: actor.0.clone(),
@@ -130,12 +124,7 @@ mod tests {
             group: None,
             reason: Some(SmolStr::new(reason)),
         };
-        audit.record(
-            change,
-            &AuditActor(SmolStr::new("me")),
-            &clock,
-            &Events::new(),
-        );
+        audit.record(change, &AuditActor(SmolStr::new("me")), &clock, &Events::new());
     }
 
     // One change above the maximum: the oldest goes, and long reasons are truncated.

@@ -109,13 +109,7 @@ impl Admin {
     }
 
     /// Records a change of jobs; `scope` names the affected tenant or action.
-    fn record_jobs(
-        &self,
-        action: &'static str,
-        scope: SmolStr,
-        reason: Option<SmolStr>,
-        actor: &AuditActor,
-    ) {
+    fn record_jobs(&self, action: &'static str, scope: SmolStr, reason: Option<SmolStr>, actor: &AuditActor) {
         let change = AuditChange {
             action,
             api: None,

@@ -51,21 +51,15 @@ impl CallTarget {
             (Some(_), Some(_)) => {
                 return Err(AdminProblem::bad("name a group or a path, not both"));
             }
-            (Some(group), None) => upstream
-                .group(group)
-                .ok_or_else(AdminProblem::unknown_group)?,
+            (Some(group), None) => upstream.group(group).ok_or_else(AdminProblem::unknown_group)?,
             (None, Some(path)) => upstream.route(&self.method()?, path),
-            (None, None) => upstream
-                .group(DEFAULT_GROUP)
-                .ok_or_else(AdminProblem::unknown_group)?,
+            (None, None) => upstream.group(DEFAULT_GROUP).ok_or_else(AdminProblem::unknown_group)?,
         };
         let cost = self.cost.map_or(target.cost(), Cost::new);
         Ok(ResolvedCall {
             target: target.with_cost(cost),
             upstream,
-            priority: self
-                .priority
-                .map_or(Priority::Normal, PriorityParam::priority),
+            priority: self.priority.map_or(Priority::Normal, PriorityParam::priority),
         })
     }
 

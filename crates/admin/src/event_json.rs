@@ -15,12 +15,8 @@ use super::millis::{millis, millis_up};
 pub(crate) fn to_json(event: &Event) -> (&'static str, Value) {
     let (name, mut facts) = match &event.what {
         EventKind::Finished(call) => ("request", request_json(call)),
-        EventKind::Waiting { .. } | EventKind::Admitted { .. } | EventKind::Refused { .. } => {
-            admission_json(event)
-        }
-        EventKind::Settled { .. } | EventKind::Broken { .. } | EventKind::Refunded { .. } => {
-            settlement_json(event)
-        }
+        EventKind::Waiting { .. } | EventKind::Admitted { .. } | EventKind::Refused { .. } => admission_json(event),
+        EventKind::Settled { .. } | EventKind::Broken { .. } | EventKind::Refunded { .. } => settlement_json(event),
         EventKind::Moved { .. } | EventKind::Cooling { .. } => health_json(event),
         EventKind::Meter { .. }
         | EventKind::Drifting { .. }
@@ -60,9 +56,7 @@ fn admission_json(event: &Event) -> (&'static str, Value) {
             cost,
             explanation,
         } => ("waiting", {
-            let WaitEstimate {
-                why, position, eta, ..
-            } = explanation;
+            let WaitEstimate { why, position, eta, .. } = explanation;
             let eta = eta.map(|eta| millis_up(eta.since(event.at)));
             json!({ "group": group, "cost": cost.units(), "why": labels::wait_reason(why),
                     "position": position, "eta_ms": eta })
@@ -77,11 +71,7 @@ fn admission_json(event: &Event) -> (&'static str, Value) {
             json!({ "group": group, "permit": permit, "cost": cost.units(),
                     "waited_ms": millis(*waited) }),
         ),
-        EventKind::Refused {
-            group,
-            refusal,
-            waited,
-        } => (
+        EventKind::Refused { group, refusal, waited } => (
             "refused",
             json!({ "group": group, "cause": refusal.cause.name(),
                     "retry_after_ms": refusal.retry_after.map(millis_up),
@@ -117,9 +107,7 @@ fn settlement_json(event: &Event) -> (&'static str, Value) {
             json!({ "group": group, "permit": permit, "ended": labels::attempt_end(attempt.ended()),
                     "effect": labels::outcome_class(*effect) }),
         ),
-        EventKind::Refunded { group, permit } => {
-            ("refunded", json!({ "group": group, "permit": permit }))
-        }
+        EventKind::Refunded { group, permit } => ("refunded", json!({ "group": group, "permit": permit })),
         _ => ("other", json!({})),
     }
 }
@@ -144,10 +132,7 @@ fn health_json(event: &Event) -> (&'static str, Value) {
                     "until_ms": transition.until.map(|until| millis_up(until.since(event.at))) }),
         ),
         EventKind::Cooling {
-            group,
-            wait,
-            vitals,
-            ..
+            group, wait, vitals, ..
         } => (
             "cooldown",
             json!({ "group": group, "wait_ms": millis_up(*wait), "state": vitals.state.name() }),
@@ -158,14 +143,9 @@ fn health_json(event: &Event) -> (&'static str, Value) {
 
 fn limit_json(event: &Event) -> (&'static str, Value) {
     match &event.what {
-        EventKind::Meter {
-            group,
-            event: meter,
-        } => match meter {
+        EventKind::Meter { group, event: meter } => match meter {
             MeterEvent::Low {
-                remaining,
-                capacity,
-                ..
+                remaining, capacity, ..
             } => (
                 "limit_low",
                 json!({ "group": group, "remaining": remaining, "capacity": capacity }),
@@ -186,51 +166,33 @@ fn limit_json(event: &Event) -> (&'static str, Value) {
             raised,
             used_ppm,
         } => (
-            if *raised {
-                "usage_high"
-            } else {
-                "usage_normal"
-            },
+            if *raised { "usage_high" } else { "usage_normal" },
             json!({ "group": group, "used_ppm": used_ppm }),
         ),
         EventKind::Memory { raised, bytes } => (
-            if *raised {
-                "memory_high"
-            } else {
-                "memory_normal"
-            },
+            if *raised { "memory_high" } else { "memory_normal" },
             json!({ "bytes": bytes }),
         ),
         EventKind::Malformed { headers } => ("malformed_headers", json!({ "count": headers })),
         EventKind::Jobs { event, words, .. } => (*event, json!({ "words": words })),
-        EventKind::Foreign { group, units } => {
-            ("foreign_use", json!({ "group": group, "units": units }))
-        }
+        EventKind::Foreign { group, units } => ("foreign_use", json!({ "group": group, "units": units })),
         _ => ("other", json!({})),
     }
 }
 
 fn program_json(event: &Event) -> (&'static str, Value) {
     match &event.what {
-        EventKind::Retrying {
-            attempt,
-            delay,
-            reason,
-        } => (
+        EventKind::Retrying { attempt, delay, reason } => (
             "retry",
             json!({ "attempt": attempt, "delay_ms": millis_up(*delay), "reason": reason.name() }),
         ),
         EventKind::Cache { lookup } => ("cache", json!({ "lookup": lookup.name() })),
         EventKind::Reloaded(reload) => ("reload", json!({ "outcome": reload.name() })),
         EventKind::Disk { state } => ("disk", json!({ "state": labels::disk_state(*state) })),
-        EventKind::Operated { group, action, who } => (
-            "operated",
-            json!({ "group": group, "action": action, "who": who }),
-        ),
-        EventKind::Task { name, state } => (
-            "task",
-            json!({ "task": name, "state": labels::task_state(*state) }),
-        ),
+        EventKind::Operated { group, action, who } => {
+            ("operated", json!({ "group": group, "action": action, "who": who }))
+        }
+        EventKind::Task { name, state } => ("task", json!({ "task": name, "state": labels::task_state(*state) })),
         _ => ("other", json!({})),
     }
 }

@@ -49,11 +49,7 @@ impl EventStream {
     }
 
     /// Adds a reader, unless there are too many.
-    pub(crate) fn subscribe(
-        &self,
-        request: StreamRequest,
-        stop: CancelToken,
-    ) -> Option<StreamReader> {
+    pub(crate) fn subscribe(&self, request: StreamRequest, stop: CancelToken) -> Option<StreamReader> {
         if self.lines.receiver_count() >= MAX_READERS {
             return None;
         }
@@ -175,10 +171,7 @@ impl StreamReader {
 }
 
 fn lagged_line(missed: u64) -> Bytes {
-    format_line(
-        "lagged",
-        &serde_json::json!({ "event": "lagged", "missed": missed }),
-    )
+    format_line("lagged", &serde_json::json!({ "event": "lagged", "missed": missed }))
 }
 
 fn format_line(name: &str, facts: &Value) -> Bytes {

@@ -78,8 +78,7 @@ fn blocking_limit(why: &WaitReason) -> Option<String> {
 fn describe(decision: Decision, estimate: Option<&WaitEstimate>, now: Nanos) -> String {
     match (decision, estimate) {
         (Decision::Never, _) => {
-            "it can never go: it costs more than a limit ever allows, or the program is shutting down"
-                .to_owned()
+            "it can never go: it costs more than a limit ever allows, or the program is shutting down".to_owned()
         }
         (_, None) => "it would go now".to_owned(),
         (_, Some(WaitEstimate { why, position, eta, .. })) => {

@@ -33,11 +33,7 @@ impl AdminGuard {
     }
 
     /// Accepts a request, or returns the reason for its rejection.
-    pub(crate) fn check(
-        &self,
-        request: &Parts,
-        token: Option<&SecretString>,
-    ) -> Result<(), AdminProblem> {
+    pub(crate) fn check(&self, request: &Parts, token: Option<&SecretString>) -> Result<(), AdminProblem> {
         let host = self.check_host(request)?;
         check_origin(&request.headers, &host)?;
         if !PUBLIC_PATHS.contains(&request.uri.path()) {
@@ -51,9 +47,7 @@ impl AdminGuard {
     fn check_host(&self, request: &Parts) -> Result<Authority, AdminProblem> {
         let mut hosts = request.headers.get_all(header::HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
-            return Err(AdminProblem::bad(
-                "name the host once, in the header `Host`",
-            ));
+            return Err(AdminProblem::bad("name the host once, in the header `Host`"));
         };
         let host = Authority::try_from(host.as_bytes()).map_err(|_| foreign_host())?;
         let is_target = request.uri.authority().is_none_or(|target| *target == host);
@@ -89,17 +83,11 @@ fn check_origin(headers: &HeaderMap, host: &Authority) -> Result<(), AdminProble
     let mut origins = headers.get_all(header::ORIGIN).iter();
     let mut sites = headers.get_all("sec-fetch-site").iter();
     let is_same_site = |site: &[u8]| site == b"same-origin" || site == b"none";
-    if origins.all(|origin| is_same_origin(origin.as_bytes()))
-        && sites.all(|site| is_same_site(site.as_bytes()))
-    {
+    if origins.all(|origin| is_same_origin(origin.as_bytes())) && sites.all(|site| is_same_site(site.as_bytes())) {
         return Ok(());
     }
     let detail = "requests of other web pages are rejected: open the admin page itself";
-    Err(AdminProblem::new(
-        StatusCode::FORBIDDEN,
-        "foreign_origin",
-        detail,
-    ))
+    Err(AdminProblem::new(StatusCode::FORBIDDEN, "foreign_origin", detail))
 }
 
 fn check_token(headers: &HeaderMap, token: Option<&SecretString>) -> Result<(), AdminProblem> {
@@ -141,10 +129,7 @@ fn is_json(headers: &HeaderMap) -> bool {
         return false;
     };
     let essence = kind.to_str().unwrap_or_default().split(';').next();
-    essence.is_some_and(|kind| {
-        JSON.iter()
-            .any(|json| kind.trim().eq_ignore_ascii_case(json))
-    })
+    essence.is_some_and(|kind| JSON.iter().any(|json| kind.trim().eq_ignore_ascii_case(json)))
 }
 
 /// One document, or one document per line.

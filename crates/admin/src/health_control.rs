@@ -126,28 +126,16 @@ impl HealthViews {
 }
 
 /// Finds the group. A group that shares its health state with others has no override of its own.
-fn find_group(
-    admin: &Admin,
-    upstream: &Upstream,
-    name: Option<&str>,
-) -> Result<Option<Target>, AdminProblem> {
+fn find_group(admin: &Admin, upstream: &Upstream, name: Option<&str>) -> Result<Option<Target>, AdminProblem> {
     let Some(name) = name else {
         return Ok(None);
     };
-    let target = upstream
-        .group(name)
-        .ok_or_else(AdminProblem::unknown_group)?;
-    let scope = admin
-        .configured(upstream.name())
-        .map(|api| api.rules.health_scope);
+    let target = upstream.group(name).ok_or_else(AdminProblem::unknown_group)?;
+    let scope = admin.configured(upstream.name()).map(|api| api.rules.health_scope);
     if scope == Some(HealthScope::Group) {
         return Ok(Some(target));
     }
     let detail = "the groups of this API share one state: leave `group` out, or set health.scope = \
                   \"group\"";
-    Err(AdminProblem::new(
-        StatusCode::CONFLICT,
-        "shared_state",
-        detail,
-    ))
+    Err(AdminProblem::new(StatusCode::CONFLICT, "shared_state", detail))
 }

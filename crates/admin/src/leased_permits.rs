@@ -41,11 +41,7 @@ impl LeasedPermits {
     ///
     /// # Errors
     /// If too many permits are leased or the program stops. The permit is refunded then.
-    pub(crate) fn lease(
-        &self,
-        mut permit: Permit,
-        until: Nanos,
-    ) -> Result<PermitNumber, LeaseError> {
+    pub(crate) fn lease(&self, mut permit: Permit, until: Nanos) -> Result<PermitNumber, LeaseError> {
         let number = PermitNumber::random()?;
         permit.sending();
         let inserted = self.table().insert(number, PermitLease { permit, until });
@@ -139,11 +135,7 @@ impl LeasedPermits {
 impl LeaseTable {
     /// Inserts a lease; returns true if it ends before all others. A rejected lease is returned, so that the
     /// caller refunds its permit without the lock.
-    fn insert(
-        &mut self,
-        number: PermitNumber,
-        lease: PermitLease,
-    ) -> Result<bool, (PermitLease, LeaseError)> {
+    fn insert(&mut self, number: PermitNumber, lease: PermitLease) -> Result<bool, (PermitLease, LeaseError)> {
         if let Err(error) = self.check_capacity() {
             return Err((lease, error));
         }

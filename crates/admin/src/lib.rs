@@ -97,9 +97,7 @@ pub fn open(program: Arc<dyn ProgramState>, listener: Listener) -> Result<(), Sp
 
 fn build_router(admin: &Arc<Admin>) -> Router {
     let guarded = from_fn_with_state(Arc::clone(admin), guard_request);
-    routes::router()
-        .layer(guarded)
-        .with_state(Arc::clone(admin))
+    routes::router().layer(guarded).with_state(Arc::clone(admin))
 }
 
 /// Runs a request if the guard allows it, and adds the common headers to every response.
@@ -214,14 +212,8 @@ const COMMON_HEADERS: [(HeaderName, &str); 7] = [
     (header::X_FRAME_OPTIONS, "DENY"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::CACHE_CONTROL, "no-store"),
-    (
-        HeaderName::from_static("cross-origin-resource-policy"),
-        "same-origin",
-    ),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        "same-origin",
-    ),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
 /// Far more than a browser sends.

@@ -92,11 +92,7 @@ impl AcquireBody {
     }
 }
 
-async fn acquire_permit(
-    body: &AcquireBody,
-    call: &ResolvedCall,
-    admin: &Admin,
-) -> Result<Permit, AdminProblem> {
+async fn acquire_permit(body: &AcquireBody, call: &ResolvedCall, admin: &Admin) -> Result<Permit, AdminProblem> {
     let mut options = call.acquire_options();
     if let Some(max_wait) = body.max_wait_ms {
         let max_wait = Duration::from_millis(max_wait);

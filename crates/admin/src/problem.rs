@@ -73,10 +73,7 @@ impl AdminProblem {
     fn body(&self) -> String {
         let mut body = self.more.clone();
         let name = self.status.canonical_reason().unwrap_or("Failed");
-        body.insert(
-            "type".to_owned(),
-            format!("{TYPE_PREFIX}{}", self.kind).into(),
-        );
+        body.insert("type".to_owned(), format!("{TYPE_PREFIX}{}", self.kind).into());
         body.insert("title".to_owned(), name.into());
         body.insert("status".to_owned(), self.status.as_u16().into());
         body.insert("detail".to_owned(), self.detail.as_str().into());
@@ -120,10 +117,7 @@ impl IntoResponse for AdminProblem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         if let Some(delay) = self.retry_after {
-            headers.insert(
-                header::RETRY_AFTER,
-                http_status::retry_after_seconds(delay).into(),
-            );
+            headers.insert(header::RETRY_AFTER, http_status::retry_after_seconds(delay).into());
         }
         if self.status == StatusCode::UNAUTHORIZED {
             let bearer = HeaderValue::from_static("Bearer");

@@ -35,12 +35,7 @@ pub trait ProgramState: Send + Sync + 'static {
     ///
     /// # Errors
     /// If the API, the variable or the value is invalid. Nothing has changed then.
-    fn set_variable(
-        &self,
-        api: &str,
-        variable: &str,
-        value: &str,
-    ) -> Result<ReloadChanges, ReloadFailure>;
+    fn set_variable(&self, api: &str, variable: &str, value: &str) -> Result<ReloadChanges, ReloadFailure>;
 }
 
 /// Settings of the admin port.

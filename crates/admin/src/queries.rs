@@ -60,7 +60,7 @@ pub(crate) async fn ready(State(admin): State<Arc<Admin>>) -> Response {
     (status, Json(ReadinessView { ready, reasons })).into_response()
 }
 
-/// Returns the metrics in the OpenMetrics format.
+/// Returns the metrics in the `OpenMetrics` format.
 pub(crate) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<Response, AdminProblem> {
     let metrics = admin.program.client().metrics().ok_or_else(|| {
         let detail = "there are no metrics: the client was built without a configuration";
@@ -76,11 +76,7 @@ pub(crate) async fn snapshot(State(admin): State<Arc<Admin>>) -> Json<ProgramSna
 
 /// Lists the APIs, one line each.
 pub(crate) async fn apis(State(admin): State<Arc<Admin>>) -> Json<Value> {
-    let apis: Vec<_> = admin
-        .upstreams()
-        .iter()
-        .map(ApiLine::from_upstream)
-        .collect();
+    let apis: Vec<_> = admin.upstreams().iter().map(ApiLine::from_upstream).collect();
     Json(json!({ "apis": apis }))
 }
 
@@ -145,10 +141,7 @@ pub(crate) async fn events(
     let options = parse_query(query)?;
     let snapshots = match options.snapshot_ms {
         None => None,
-        Some(period @ 100..=60_000) => Some(SnapshotStream::every(
-            Duration::from_millis(period),
-            Arc::clone(&admin),
-        )),
+        Some(period @ 100..=60_000) => Some(SnapshotStream::every(Duration::from_millis(period), Arc::clone(&admin))),
         Some(_) => return Err(AdminProblem::bad("`snapshot_ms` is from 100 to 60000")),
     };
     let request = StreamRequest {
@@ -160,10 +153,7 @@ pub(crate) async fn events(
         let detail = "too many streams are open: close a page";
         AdminProblem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_readers", detail)
     })?;
-    Ok(typed_response(
-        "text/event-stream",
-        Body::new(EventBody::new(reader)),
-    ))
+    Ok(typed_response("text/event-stream", Body::new(EventBody::new(reader))))
 }
 
 /// Returns the query, or the problem of an invalid one.

@@ -1,6 +1,6 @@
 //! Table of all routes of the admin API.
 //!
-//! The router is built from it, and a test compares it with the OpenAPI document. So every route has a
+//! The router is built from it, and a test compares it with the `OpenAPI` document. So every route has a
 //! description, and every description a route.
 
 use std::sync::Arc;
@@ -16,10 +16,7 @@ use super::{Admin, assets, health_control, permit_routes, queries, reload};
 /// One method of one path.
 pub(crate) struct RouteEntry {
     /// Method in the spelling of the document.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "read by the comparison with the document")
-    )]
+    #[cfg_attr(not(test), expect(dead_code, reason = "read by the comparison with the document"))]
     pub(crate) method: &'static str,
     /// Path with its parameters.
     pub(crate) path: &'static str,
@@ -124,9 +121,7 @@ fn job_routes() -> Vec<RouteEntry> {
 pub(crate) fn router() -> Router<Arc<Admin>> {
     let routes = table().into_iter();
     routes
-        .fold(Router::new(), |router, route| {
-            router.route(route.path, route.handler)
-        })
+        .fold(Router::new(), |router, route| router.route(route.path, route.handler))
         .method_not_allowed_fallback(wrong_method)
         .fallback(not_found)
 }
@@ -162,9 +157,7 @@ mod tests {
         }
         let routed = table().into_iter();
         let routed = routed.filter(|route| !["/", "/page.css", "/page.js"].contains(&route.path));
-        let routed: BTreeSet<_> = routed
-            .map(|route| format!("{} {}", route.method, route.path))
-            .collect();
+        let routed: BTreeSet<_> = routed.map(|route| format!("{} {}", route.method, route.path)).collect();
         assert_eq!(described, routed);
     }
 

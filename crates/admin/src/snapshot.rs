@@ -135,11 +135,7 @@ pub(crate) fn healths(report: &UpstreamReport) -> Vec<HealthView> {
 }
 
 fn in_flight(report: &UpstreamReport) -> u64 {
-    report
-        .health
-        .iter()
-        .map(|health| u64::from(health.in_flight))
-        .sum()
+    report.health.iter().map(|health| u64::from(health.in_flight)).sum()
 }
 
 fn shared_limits(report: &UpstreamReport, configured: Option<&Api>) -> Vec<LimitView> {
@@ -212,8 +208,6 @@ pub(crate) fn tasks(admin: &Admin) -> Vec<TaskView> {
     let client = admin.program.client().tasks().map(outflow::Tasks::report);
     let client = client.unwrap_or_default().into_iter();
     let client = client.map(|task| TaskView::new("client", task, now));
-    let program = program
-        .into_iter()
-        .map(|task| TaskView::new("program", task, now));
+    let program = program.into_iter().map(|task| TaskView::new("program", task, now));
     client.chain(program).collect()
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use outflow::core::{CongestionLevel, ThrottleCounts, estimate_completion, rate_limit_speed};
 use outflow_store::{
-    CongestionSample, Defer, FencingToken, JobCounts, JobEnd, JobStore, Name, PageRequest,
-    SettleResult, Settlement, StoreError, SubmitReceipt, SubmitResult, TenantReport,
+    CongestionSample, Defer, FencingToken, JobCounts, JobEnd, JobStore, Name, PageRequest, SettleResult, Settlement,
+    StoreError, SubmitReceipt, SubmitResult, TenantReport,
 };
 
 use crate::engine::{Engine, EngineContext};
@@ -101,8 +101,7 @@ impl<S> EngineContext<S> {
             // The job-first schedulers record the deferrals that happen.
             if settings.scheduler.strategy().is_permit_first() {
                 let met = settings.congestion.reading(*place, speed);
-                self.metrics
-                    .record_wait(self.clock.now(), settings, tenant, &met);
+                self.metrics.record_wait(self.clock.now(), settings, tenant, &met);
             }
         }
     }
@@ -125,10 +124,7 @@ impl<S: JobStore> Engine<S> {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn congestion_summary(
-        &self,
-        page: PageRequest,
-    ) -> Result<CongestionSummary, BulkError> {
+    pub async fn congestion_summary(&self, page: PageRequest) -> Result<CongestionSummary, BulkError> {
         let store = self.store();
         let (active, counts) = (store.active_tenants().await?, store.job_counts().await?);
         let settings = self.settings();
@@ -147,11 +143,7 @@ impl<S: JobStore> Engine<S> {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn congestion_history(
-        &self,
-        tenant: &Name,
-        limit: usize,
-    ) -> Result<Vec<CongestionSample>, BulkError> {
+    pub async fn congestion_history(&self, tenant: &Name, limit: usize) -> Result<Vec<CongestionSample>, BulkError> {
         Ok(self.store().congestion_history(tenant, limit).await?)
     }
 
@@ -210,12 +202,7 @@ impl<S: JobStore> Engine<S> {
         }
     }
 
-    async fn defer(
-        &self,
-        session: &Name,
-        token: FencingToken,
-        by: Defer,
-    ) -> Result<Vec<SettleResult>, StoreError> {
+    async fn defer(&self, session: &Name, token: FencingToken, by: Defer) -> Result<Vec<SettleResult>, StoreError> {
         let end = JobEnd::PutOff(by);
         let settlement = Settlement { token, end };
         self.store().settle(session, vec![settlement]).await
@@ -223,11 +210,7 @@ impl<S: JobStore> Engine<S> {
 }
 
 /// Returns the congestion of a tenant by its report and the number of active tenants.
-pub(crate) fn tenant_congestion(
-    settings: &EngineSettings,
-    active: u64,
-    report: TenantReport,
-) -> TenantCongestion {
+pub(crate) fn tenant_congestion(settings: &EngineSettings, active: u64, report: TenantReport) -> TenantCongestion {
     let non_ready = count_non_ready(settings, &report.tally);
     let speed = rate_limit_speed(settings.global_rate, active);
     let level = match non_ready {

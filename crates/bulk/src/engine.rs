@@ -123,9 +123,7 @@ impl<S: JobStore> EngineBuilder<S> {
     /// Outside of a tokio runtime, if the store does not accept the tenants' rules, or if the webhook secret has
     /// the base64 prefix and is not base64.
     pub async fn start(self) -> Result<Engine<S>, BulkError> {
-        self.webhook_secret
-            .as_ref()
-            .map_or(Ok(()), webhook::check_secret)?;
+        self.webhook_secret.as_ref().map_or(Ok(()), webhook::check_secret)?;
         let (results, inbox) = ResultSink::new(self.webhook_secret);
         let context = Arc::new(EngineContext {
             start_limits: StartLimits::new(Arc::clone(&self.clock)),

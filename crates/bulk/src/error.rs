@@ -73,9 +73,7 @@ impl fmt::Display for BulkError {
         match &self.kind {
             BulkErrorKind::Invalid(message) => f.write_str(message),
             BulkErrorKind::Store(error) => error.fmt(f),
-            BulkErrorKind::Stopping => {
-                f.write_str("the engine is stopping: submit to it when it is back")
-            }
+            BulkErrorKind::Stopping => f.write_str("the engine is stopping: submit to it when it is back"),
         }
     }
 }

@@ -42,9 +42,7 @@ pub use progress::workload::{TenantWorkload, WorkAmount, Workload};
 pub use progress::{ActionProgress, estimate_eta};
 pub use results::summary::ActionSummary;
 pub use results::webhook::Webhook;
-pub use settings::{
-    EngineSettings, RetentionSettings, SchedulerKind, SharedLimitSettings, WorkerSettings,
-};
+pub use settings::{EngineSettings, RetentionSettings, SchedulerKind, SharedLimitSettings, WorkerSettings};
 pub use submit::job_payload::{HttpCall, InvalidPayload};
 pub use submit::lane::Lane;
 pub use submit::{JobDestination, JobPlacement, JobSpec, JobSubmission, JobWork, SubmittedJob};

@@ -18,10 +18,7 @@ use crate::session::UncertainSession;
 use crate::worker::pool::Autoscaler;
 
 /// Starts all periodic tasks.
-pub(crate) fn start<S: JobStore>(
-    context: &Arc<EngineContext<S>>,
-    tasks: &Tasks,
-) -> Result<(), SpawnError> {
+pub(crate) fn start<S: JobStore>(context: &Arc<EngineContext<S>>, tasks: &Tasks) -> Result<(), SpawnError> {
     spawn(context, tasks, "heartbeat", send_heartbeats)?;
     spawn(context, tasks, "reaper", reap)?;
     spawn(context, tasks, "autoscaler", scale)?;

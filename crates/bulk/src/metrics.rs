@@ -87,13 +87,7 @@ impl EngineCounters {
 
 impl EngineMetrics {
     /// Records the congestion that a job of a tenant met, or would have met.
-    pub(crate) fn record_wait(
-        &self,
-        now: Nanos,
-        settings: &EngineSettings,
-        tenant: &Name,
-        met: &Congestion,
-    ) {
+    pub(crate) fn record_wait(&self, now: Nanos, settings: &EngineSettings, tenant: &Name, met: &Congestion) {
         self.tenants.waited(now, tenant, met, &settings.congestion);
     }
 
@@ -148,10 +142,7 @@ impl EngineCounters {
     fn families(&self) -> [MetricFamily; 5] {
         let results = self.by_result();
         [
-            MetricFamily::by_word(
-                bulk::SETTLED,
-                results.map(|(word, count)| (word, counter(count))),
-            ),
+            MetricFamily::by_word(bulk::SETTLED, results.map(|(word, count)| (word, counter(count)))),
             MetricFamily::alone(bulk::REAPED, counter(&self.reaped)),
             MetricFamily::alone(bulk::FENCED, counter(&self.fenced)),
             MetricFamily::alone(bulk::STORE_ERRORS, counter(&self.store_errors)),
@@ -196,12 +187,7 @@ fn throttles<'g>(groups: impl Iterator<Item = &'g TenantSample>) -> MetricFamily
     let finished = groups.filter(|group| group.throttles.jobs() > 0);
     MetricFamily::by_word(
         bulk::AVG_THROTTLE,
-        finished.map(|group| {
-            (
-                group.name.as_str(),
-                SampleValue::Level(group.throttles.per_job()),
-            )
-        }),
+        finished.map(|group| (group.name.as_str(), SampleValue::Level(group.throttles.per_job()))),
     )
 }
 

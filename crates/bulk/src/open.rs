@@ -52,10 +52,7 @@ impl OpenStore {
             StoreLocation::Dir(dir) => open_embedded(&dir, &store_tasks)?,
             StoreLocation::Server(options) => {
                 let store = RedisStore::connect(options).await;
-                AnyStore::redis(
-                    store.map_err(OpenError::Store)?,
-                    Arc::new(SystemClock::new()),
-                )
+                AnyStore::redis(store.map_err(OpenError::Store)?, Arc::new(SystemClock::new()))
             }
         };
         Ok(Self {
@@ -71,11 +68,10 @@ impl OpenStore {
 
     /// Starts no job of these APIs before these instants.
     pub fn hold_back(&self, instants: BTreeMap<String, WallTime>) {
-        self.store
-            .hold_lanes(move |lane| match Lane::from_name(lane) {
-                Lane::Api { api, .. } => instants.get(&api).copied(),
-                Lane::Handler(_) => None,
-            });
+        self.store.hold_lanes(move |lane| match Lane::from_name(lane) {
+            Lane::Api { api, .. } => instants.get(&api).copied(),
+            Lane::Handler(_) => None,
+        });
     }
 
     /// Starts an engine on the jobs of the store.
@@ -111,11 +107,7 @@ impl RunningEngine {
     ///
     /// # Errors
     /// If a tenant name is invalid, or the store or the engine cannot start.
-    pub async fn new(
-        client: &Outflow,
-        apis: &[Api],
-        section: &BulkConfig,
-    ) -> Result<Self, OpenError> {
+    pub async fn new(client: &Outflow, apis: &[Api], section: &BulkConfig) -> Result<Self, OpenError> {
         let settings = EngineSettings::from_section(section).map_err(OpenError::Name)?;
         let location = StoreLocation::from_section(section);
         let previous = PreviousRun::from_location(&location);

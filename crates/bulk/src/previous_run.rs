@@ -34,9 +34,7 @@ impl PreviousRun {
         };
         let own = own_window(section);
         let end = |api: &Api| last.saturating_add(window(api).max(own));
-        apis.iter()
-            .map(|api| (api.name.to_string(), end(api)))
-            .collect()
+        apis.iter().map(|api| (api.name.to_string(), end(api))).collect()
     }
 
     /// Returns the instant after which earlier calls of all APIs no longer count.

@@ -35,11 +35,7 @@ pub struct ActionProgress {
 }
 
 impl ActionProgress {
-    fn new(
-        report: &ActionReport,
-        throughput: Option<Throughput>,
-        lower_bound: Option<Duration>,
-    ) -> Self {
+    fn new(report: &ActionReport, throughput: Option<Throughput>, lower_bound: Option<Duration>) -> Self {
         let tally = report.tally;
         let ended = u128::from(tally.over());
         let part = ended * MILLION / u128::from(tally.submitted().max(1));
@@ -70,11 +66,7 @@ impl ActionProgress {
 /// let by_limits = estimate_eta(75, Some(throughput), Some(Duration::from_secs(58)));
 /// assert_eq!(by_limits, Some(Duration::from_secs(58)));
 /// ```
-pub fn estimate_eta(
-    remaining: u64,
-    throughput: Option<Throughput>,
-    lower_bound: Option<Duration>,
-) -> Option<Duration> {
+pub fn estimate_eta(remaining: u64, throughput: Option<Throughput>, lower_bound: Option<Duration>) -> Option<Duration> {
     let throughput = throughput.filter(|measured| measured.ended > 0)?;
     let lower_bound = lower_bound?;
     let active = throughput.span.saturating_sub(throughput.idle);
@@ -102,10 +94,7 @@ impl<S: JobStore> Engine<S> {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn report_progress(
-        &self,
-        report: &ActionReport,
-    ) -> Result<ActionProgress, BulkError> {
+    pub async fn report_progress(&self, report: &ActionReport) -> Result<ActionProgress, BulkError> {
         let context = self.context();
         let continues = report.tally.queued > 0 && report.tally.over() > 0;
         let lower_bound = if continues && !report.is_stopped() {
@@ -166,12 +155,12 @@ mod tests {
 
     const BOUND: Duration = Duration::from_secs(29);
 
-    fn measured(ended: u64, span: u64, idle: u64) -> Option<Throughput> {
-        Some(Throughput {
+    fn measured(ended: u64, span: u64, idle: u64) -> Throughput {
+        Throughput {
             ended,
             span: Duration::from_secs(span),
             idle: Duration::from_secs(idle),
-        })
+        }
     }
 
     fn report() -> ActionReport {
@@ -196,28 +185,22 @@ mod tests {
     // 25 of 100 in ten seconds: thirty more.
     #[test]
     fn the_rest_takes_as_long_as_the_throughput_says_and_no_less_than_limits_need() {
-        let progress = ActionProgress::new(&report(), measured(25, 10, 0), Some(BOUND));
+        let progress = ActionProgress::new(&report(), Some(measured(25, 10, 0)), Some(BOUND));
         assert_eq!(progress.over_ppm, 250_000);
         assert_eq!(progress.eta, Some(Duration::from_secs(30)));
-        assert_eq!(
-            progress.eta,
-            estimate_eta(75, measured(25, 10, 0), Some(BOUND))
-        );
-        let slow = ActionProgress::new(&report(), measured(25, 10, 0), Some(2 * BOUND));
+        assert_eq!(progress.eta, estimate_eta(75, Some(measured(25, 10, 0)), Some(BOUND)));
+        let slow = ActionProgress::new(&report(), Some(measured(25, 10, 0)), Some(2 * BOUND));
         assert_eq!(slow.eta, Some(2 * BOUND), "no faster than limits allow");
     }
 
     #[test]
     fn there_is_no_eta_without_an_end_and_none_while_paused() {
-        let (speed, bound) = (measured(25, 10, 0), Some(BOUND));
-        let held = ActionReport {
-            held: 1,
-            ..report()
-        };
+        let (speed, bound) = (Some(measured(25, 10, 0)), Some(BOUND));
+        let held = ActionReport { held: 1, ..report() };
         assert_eq!(ActionProgress::new(&held, speed, bound).eta, None, "tenant");
         assert_eq!(ActionProgress::new(&report(), speed, None).eta, None, "API");
         assert_eq!(ActionProgress::new(&report(), None, bound).eta, None);
-        assert_eq!(estimate_eta(5, measured(0, 1, 0), bound), None);
+        assert_eq!(estimate_eta(5, Some(measured(0, 1, 0)), bound), None);
     }
 
     // 5/min: five ended in the first second. Ten more need two windows, and 50 s of idle time are a part of that.
@@ -225,11 +208,8 @@ mod tests {
     #[test]
     fn a_wait_for_the_next_window_is_no_slowness() {
         let bound = Duration::from_secs(69);
-        assert_eq!(
-            estimate_eta(10, measured(5, 51, 50), Some(bound)),
-            Some(bound)
-        );
-        let slow = estimate_eta(10, measured(5, 51, 50), Some(Duration::ZERO));
+        assert_eq!(estimate_eta(10, Some(measured(5, 51, 50)), Some(bound)), Some(bound));
+        let slow = estimate_eta(10, Some(measured(5, 51, 50)), Some(Duration::ZERO));
         assert_eq!(slow, Some(Duration::from_secs(102)));
     }
 }

@@ -20,9 +20,7 @@ pub(crate) struct ResultSink {
 }
 
 impl ResultSink {
-    pub(crate) fn new(
-        webhook_secret: Option<SecretString>,
-    ) -> (Self, mpsc::UnboundedReceiver<JobReport>) {
+    pub(crate) fn new(webhook_secret: Option<SecretString>) -> (Self, mpsc::UnboundedReceiver<JobReport>) {
         let (reports, inbox) = mpsc::unbounded_channel();
         let sink = Self {
             reports,

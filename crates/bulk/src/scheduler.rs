@@ -26,19 +26,14 @@ use crate::engine::EngineContext;
 use lane_schedule::LaneSchedule;
 
 /// Starts a loop for every lane that has work, now and later.
-pub(crate) fn start<S: JobStore>(
-    context: &Arc<EngineContext<S>>,
-    workers: &Tasks,
-) -> Result<(), SpawnError> {
+pub(crate) fn start<S: JobStore>(context: &Arc<EngineContext<S>>, workers: &Tasks) -> Result<(), SpawnError> {
     let supervisor = LaneSupervisor {
         context: Arc::clone(context),
         jobs: Arc::new(workers.task_group("jobs")?),
         lanes: Arc::new(workers.task_group("lanes")?),
     };
     let supervisor = Arc::new(supervisor);
-    workers.spawn("lane_supervisor", move |cancel| {
-        Arc::clone(&supervisor).run(cancel)
-    })
+    workers.spawn("lane_supervisor", move |cancel| Arc::clone(&supervisor).run(cancel))
 }
 
 /// Starter of the loops of lanes.
@@ -54,9 +49,7 @@ impl<S: JobStore> LaneSupervisor<S> {
             let store = Arc::clone(&self.context.store);
             let changed = store.changed();
             match store.lanes().await {
-                Ok(found) => found
-                    .into_iter()
-                    .for_each(|lane| self.serve(lane, cancel.clone())),
+                Ok(found) => found.into_iter().for_each(|lane| self.serve(lane, cancel.clone())),
                 Err(error) => self.context.wait_after_store_error(&error).await,
             }
             unless_cancelled(&cancel, timeout(POLL_INTERVAL, changed)).await;
@@ -100,10 +93,7 @@ impl<S> Drop for ServedLane<S> {
 }
 
 /// Runs a future to its end, or until the cancellation.
-pub(crate) async fn unless_cancelled<T>(
-    cancel: &CancelToken,
-    work: impl Future<Output = T>,
-) -> Option<T> {
+pub(crate) async fn unless_cancelled<T>(cancel: &CancelToken, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         done = work => Some(done),
         () = cancel.cancelled() => None,

@@ -83,9 +83,7 @@ impl Sessions {
     pub(crate) fn alive(&self) -> Vec<Name> {
         let table = self.table();
         let held = table.held.keys();
-        held.filter(|name| !table.lost.contains(*name))
-            .cloned()
-            .collect()
+        held.filter(|name| !table.lost.contains(*name)).cloned().collect()
     }
 
     /// Marks a session whose lease expired. Its heartbeats end, so that the loss is reported once.

@@ -13,9 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow::Outflow;
 use outflow::core::{Cost, Priority, WallTime, rate_limit_speed};
-use outflow_store::{
-    ActionSpec, BatchPosition, JobStore, Name, SubmitBatch, SubmitReceipt, SubmitResult,
-};
+use outflow_store::{ActionSpec, BatchPosition, JobStore, Name, SubmitBatch, SubmitReceipt, SubmitResult};
 
 use crate::engine::Engine;
 use crate::error::BulkError;
@@ -88,11 +86,7 @@ impl JobSpec {
     ///
     /// # Errors
     /// If the job is invalid, or is a task: only an engine knows its handlers.
-    pub fn placement(
-        &self,
-        client: &Outflow,
-        settings: &EngineSettings,
-    ) -> Result<JobPlacement, BulkError> {
+    pub fn placement(&self, client: &Outflow, settings: &EngineSettings) -> Result<JobPlacement, BulkError> {
         let JobWork::Call(call) = &self.work else {
             return Err(BulkError::invalid(
                 "a task of a handler can only be checked by an engine: ask it instead",
@@ -239,9 +233,7 @@ fn destination(settings: &EngineSettings, queued: u64, place: u64, speed: u64) -
     let congestion = settings.congestion.reading(place, speed);
     let level = congestion.level;
     JobDestination::NonReady {
-        reason: format!(
-            "rate limited (global {queued}/{global}, group {place}/{speed}, congestion {level})"
-        ),
+        reason: format!("rate limited (global {queued}/{global}, group {place}/{speed}, congestion {level})"),
         backoff: congestion.backoff,
     }
 }

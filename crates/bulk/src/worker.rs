@@ -50,12 +50,7 @@ pub(crate) struct RunningJob<S> {
 impl<S> RunningJob<S> {
     /// Binds a job to its claim. Its worker slot is free when its end is stored: a store that cannot write stops
     /// new work, and the heartbeat continues until it can.
-    pub(crate) fn new(
-        context: &Arc<EngineContext<S>>,
-        held: HeldJobs,
-        slot: WorkerSlot,
-        job: ClaimedJob,
-    ) -> Self {
+    pub(crate) fn new(context: &Arc<EngineContext<S>>, held: HeldJobs, slot: WorkerSlot, job: ClaimedJob) -> Self {
         Self {
             context: Arc::clone(context),
             claim: Some((held, slot)),
@@ -209,10 +204,7 @@ fn count_start(permit: Option<Permit>) {
 
 /// Returns the end of a job that no retry helps.
 pub(crate) const fn failed(words: String) -> JobEnd {
-    JobEnd::Failed {
-        words,
-        result: None,
-    }
+    JobEnd::Failed { words, result: None }
 }
 
 /// A panic is seldom a matter of time.

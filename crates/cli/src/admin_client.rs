@@ -18,11 +18,7 @@ use crate::http_once::{ExchangeError, HttpTarget, exchange};
 #[derive(Args)]
 pub(crate) struct AdminApi {
     /// Send requests to the admin API at this address.
-    #[arg(
-        long = "admin",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:7071"
-    )]
+    #[arg(long = "admin", value_name = "URL", default_value = "http://127.0.0.1:7071")]
     target: HttpTarget,
     /// Read the operator's token from this variable, if the program asks for one.
     #[arg(long, value_name = "VARIABLE", default_value = "OUTFLOW_ADMIN_TOKEN")]
@@ -36,12 +32,7 @@ impl AdminApi {
     }
 
     /// Sends a request and returns the document of a successful response.
-    pub(crate) fn send(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> anyhow::Result<Value> {
+    pub(crate) fn send(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         let body = body.map(Value::to_string);
         let response = self.request(method, path, body)?;
         response.map_err(|refused| self.to_error(&refused))
@@ -55,20 +46,13 @@ impl AdminApi {
         body: Option<String>,
     ) -> anyhow::Result<Result<Value, AdminError>> {
         let request = self.build_request(method, path, body)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("no runtime can be started")?;
         let response = runtime.block_on(exchange(&self.target, request));
         self.parse_response(&response.map_err(|why| self.explain_failure(why))?)
     }
 
-    fn build_request(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<String>,
-    ) -> anyhow::Result<Request<Full<Bytes>>> {
+    fn build_request(&self, method: Method, path: &str, body: Option<String>) -> anyhow::Result<Request<Full<Bytes>>> {
         let mut request = Request::builder().method(method).uri(path);
         if body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
@@ -86,9 +70,9 @@ impl AdminApi {
         let target = &self.target;
         let message = match why {
             ExchangeError::TooLarge => format!("cannot read the response of {target}"),
-            ExchangeError::Broken => format!(
-                "{target} closed the connection or timed out: check its log, and check the address"
-            ),
+            ExchangeError::Broken => {
+                format!("{target} closed the connection or timed out: check its log, and check the address")
+            }
             ExchangeError::Unreachable(_) => format!(
                 "no program listens at {target}: start one with `outflow serve` or `outflow dev`, or \
                  name it with `--admin URL`"
@@ -97,10 +81,7 @@ impl AdminApi {
         anyhow::Error::new(why).context(message)
     }
 
-    fn parse_response(
-        &self,
-        response: &Response<Bytes>,
-    ) -> anyhow::Result<Result<Value, AdminError>> {
+    fn parse_response(&self, response: &Response<Bytes>) -> anyhow::Result<Result<Value, AdminError>> {
         let status = response.status();
         let body: Option<Value> = serde_json::from_slice(response.body()).ok();
         match body {
@@ -110,10 +91,7 @@ impl AdminApi {
             }
             Some(document) => Ok(Ok(document)),
             None if response.body().is_empty() => Ok(Ok(Value::Null)),
-            None => bail!(
-                "{} is no admin API: name its address with `--admin URL`",
-                self.target
-            ),
+            None => bail!("{} is no admin API: name its address with `--admin URL`", self.target),
         }
     }
 
@@ -128,10 +106,9 @@ impl AdminApi {
             (_, Some(detail)) if problem.get("diagnostics").is_some() => {
                 anyhow!("the previous configuration stays in effect:\n{detail}")
             }
-            (StatusCode::UNAUTHORIZED, _) => anyhow!(
-                "{target} requires the operator's token: set `{}`",
-                self.token_env
-            ),
+            (StatusCode::UNAUTHORIZED, _) => {
+                anyhow!("{target} requires the operator's token: set `{}`", self.token_env)
+            }
             (_, Some(detail)) => anyhow!("{detail}"),
             (StatusCode::NOT_FOUND, None) => anyhow!("{target} does not know this path"),
             (status, None) => anyhow!("{target} answered {status}"),
@@ -159,11 +136,7 @@ pub(crate) fn encoded(text: &str) -> String {
 }
 
 /// Characters other than the unreserved ones of RFC 3986.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[cfg(test)]
 mod tests {

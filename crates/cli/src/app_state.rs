@@ -7,13 +7,13 @@ use outflow::config::RuntimeOverrides;
 use outflow::{Outflow, ReloadChanges, Tasks};
 use outflow_admin::{AdminSettings, ProgramState, ReloadFailure};
 use outflow_bulk::RunningEngine;
-use outflow_listener::ListenAddr;
 use outflow_sidecar::{RejectionCounts, Sidecar};
 use serde_json::Value;
 
 use crate::commands::{EffectiveValue, effective_values};
 use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
+use crate::public_listener_token::ProgramExposure;
 use crate::reload::{LastReload, ReloadError};
 use crate::sd_notify::ServiceManager;
 
@@ -35,12 +35,7 @@ pub struct AppState {
 }
 
 impl AppState {
-    pub(crate) fn new(
-        client: Outflow,
-        config: ProgramConfig,
-        sources: ConfigSources,
-        tasks: Tasks,
-    ) -> Self {
+    pub(crate) fn new(client: Outflow, config: ProgramConfig, sources: ConfigSources, tasks: Tasks) -> Self {
         let sidecar = Sidecar::new(client.clone(), tasks.clone(), config.server.clone());
         Self {
             client,
@@ -132,41 +127,8 @@ impl ProgramState for AppState {
         self.reload().map_err(ReloadError::into_failure)
     }
 
-    fn set_variable(
-        &self,
-        api: &str,
-        variable: &str,
-        value: &str,
-    ) -> Result<ReloadChanges, ReloadFailure> {
+    fn set_variable(&self, api: &str, variable: &str, value: &str) -> Result<ReloadChanges, ReloadFailure> {
         let set = self.set(api, variable, value);
         set.map_err(ReloadError::into_failure)
-    }
-}
-
-/// Actual exposure of the listeners to other machines. A service manager may have opened them, and a reload
-/// does not move them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ProgramExposure {
-    sidecar_exposed: bool,
-    admin_exposed: bool,
-}
-
-impl ProgramExposure {
-    pub(crate) const fn new(sidecar: &ListenAddr, admin: &ListenAddr) -> Self {
-        Self {
-            sidecar_exposed: !sidecar.is_local(),
-            admin_exposed: !admin.is_local(),
-        }
-    }
-
-    /// Returns the section whose listener would be open to other machines without a token.
-    pub(crate) const fn missing_token(self, config: &ProgramConfig) -> Option<&'static str> {
-        if self.sidecar_exposed && config.server.token.is_none() {
-            return Some("server");
-        }
-        if self.admin_exposed && config.admin.token.is_none() {
-            return Some("admin");
-        }
-        None
     }
 }

@@ -152,11 +152,7 @@ mod tests {
             let name = command.get_name();
             assert!(command.get_about().is_some(), "{name} has no help text");
             for argument in command.get_arguments() {
-                assert!(
-                    argument.get_help().is_some(),
-                    "{name}: {}",
-                    argument.get_id()
-                );
+                assert!(argument.get_help().is_some(), "{name}: {}", argument.get_id());
             }
             command.get_subcommands().for_each(check);
         }

@@ -58,10 +58,7 @@ impl ProgramConfig {
     pub(crate) fn restart_keys(&self, new: &Self) -> Vec<String> {
         let server = self.server.restart_keys(&new.server).into_iter();
         let admin = self.admin.restart_keys(&new.admin);
-        server
-            .chain(admin)
-            .chain(self.bulk.restart_keys(&new.bulk))
-            .collect()
+        server.chain(admin).chain(self.bulk.restart_keys(&new.bulk)).collect()
     }
 }
 

@@ -28,10 +28,7 @@ pub enum Exit {
 
 impl Exit {
     /// Returns the number.
-    #[expect(
-        clippy::as_conversions,
-        reason = "the codes are the discriminants, and fit"
-    )]
+    #[expect(clippy::as_conversions, reason = "the codes are the discriminants, and fit")]
     pub const fn code(self) -> u8 {
         self as u8
     }

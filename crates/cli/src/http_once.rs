@@ -74,12 +74,7 @@ pub(crate) async fn exchange(
             }
             HttpTarget::Unix(path) => {
                 let stream = UnixStream::connect(path).await;
-                exchange_over(
-                    stream.map_err(ExchangeError::Unreachable)?,
-                    "localhost",
-                    request,
-                )
-                .await
+                exchange_over(stream.map_err(ExchangeError::Unreachable)?, "localhost", request).await
             }
         }
     };
@@ -139,9 +134,7 @@ impl fmt::Display for ExchangeError {
         match self {
             Self::Unreachable(error) => write!(f, "no server listens there: {}", error.kind()),
             Self::Broken => f.write_str("the server gave no complete response"),
-            Self::TooLarge => {
-                f.write_str("the response is larger than 64 MiB: request less at once")
-            }
+            Self::TooLarge => f.write_str("the response is larger than 64 MiB: request less at once"),
         }
     }
 }
@@ -154,9 +147,7 @@ pub(crate) struct InvalidTarget;
 
 impl fmt::Display for InvalidTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "write it like \"http://127.0.0.1:7071\", \":7071\" or \"unix:/run/admin.sock\"",
-        )
+        f.write_str("write it like \"http://127.0.0.1:7071\", \":7071\" or \"unix:/run/admin.sock\"")
     }
 }
 

@@ -18,6 +18,7 @@ mod exit;
 pub mod fuzzing;
 mod http_once;
 mod program;
+mod public_listener_token;
 mod reload;
 mod sd_notify;
 mod signals;

@@ -15,13 +15,12 @@ use outflow::config::Diagnostics;
 use outflow::core::HealthOverride;
 use outflow::{InitError, Outflow, SpawnError, SystemClock, Tasks, Upstream};
 use outflow_bulk::{OpenError, RunningEngine};
-use outflow_listener::{
-    ActivatedSockets, ListenAddr, ListenError, ListenTarget, Listener, SocketPurpose,
-};
+use outflow_listener::{ActivatedSockets, ListenAddr, ListenError, ListenTarget, Listener, SocketPurpose};
 
-use crate::app_state::{AppState, ProgramExposure};
+use crate::app_state::AppState;
 use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
+use crate::public_listener_token::ProgramExposure;
 use crate::reload;
 
 /// The running program.
@@ -45,10 +44,7 @@ impl Program {
     ///
     /// # Errors
     /// As [`Program::start`].
-    pub async fn start_watching(
-        sources: ConfigSources,
-        watch: ConfigWatch,
-    ) -> Result<Self, StartError> {
+    pub async fn start_watching(sources: ConfigSources, watch: ConfigWatch) -> Result<Self, StartError> {
         let config = sources.read().map_err(StartError::Config)?;
         Self::start_with(config, sources, watch).await
     }
@@ -64,14 +60,9 @@ impl Program {
         watch: ConfigWatch,
     ) -> Result<Self, StartError> {
         let mut given = ActivatedSockets::from_env();
-        let sidecar_listener =
-            open_listener(&mut given, SocketPurpose::Calls, &config.server.listen).await?;
-        let admin_listener =
-            open_listener(&mut given, SocketPurpose::Admin, &config.admin.listen).await?;
-        let (sidecar, admin) = (
-            sidecar_listener.address().clone(),
-            admin_listener.address().clone(),
-        );
+        let sidecar_listener = open_listener(&mut given, SocketPurpose::Calls, &config.server.listen).await?;
+        let admin_listener = open_listener(&mut given, SocketPurpose::Admin, &config.admin.listen).await?;
+        let (sidecar, admin) = (sidecar_listener.address().clone(), admin_listener.address().clone());
         let exposure = ProgramExposure::new(&sidecar, &admin);
         if let Some(section) = exposure.missing_token(&config) {
             return Err(StartError::Unguarded(section));
@@ -81,29 +72,18 @@ impl Program {
         if sources.is_offline() {
             force_sleep(client.upstreams());
         }
-        let tasks = Tasks::new(
-            TASK_OWNER,
-            client.events().clone(),
-            Arc::new(SystemClock::new()),
-        );
+        let tasks = Tasks::new(TASK_OWNER, client.events().clone(), Arc::new(SystemClock::new()));
         let bulk = start_bulk(&client, &config, &sources).await?;
         let state = AppState::new(client, config, sources, tasks).with_exposure(exposure);
         let state = Arc::new(state.with_bulk(bulk));
-        state
-            .sidecar()
-            .open(sidecar_listener)
-            .map_err(StartError::Tasks)?;
+        state.sidecar().open(sidecar_listener).map_err(StartError::Tasks)?;
         outflow_admin::open(state.clone(), admin_listener).map_err(StartError::Tasks)?;
         reload::on_hangup(&state).map_err(StartError::Tasks)?;
         if watch == ConfigWatch::Files {
             reload::on_change(&state).map_err(StartError::Tasks)?;
         }
         state.service_manager.ready();
-        Ok(Self {
-            state,
-            sidecar,
-            admin,
-        })
+        Ok(Self { state, sidecar, admin })
     }
 
     /// Returns the shared state.

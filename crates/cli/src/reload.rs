@@ -40,10 +40,7 @@ impl AppState {
     /// # Errors
     /// If it cannot be read or has errors. Nothing changes then.
     pub fn reload(&self) -> Result<ReloadChanges, ReloadError> {
-        let mut overrides = self
-            .overrides
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut overrides = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
         self.log_reload(|| self.apply(&mut overrides))
     }
 
@@ -53,16 +50,8 @@ impl AppState {
     /// # Errors
     /// If the API, the variable or the value is invalid, or the value contradicts another. Nothing changes
     /// then.
-    pub fn set(
-        &self,
-        api: &str,
-        variable: &str,
-        value: &str,
-    ) -> Result<ReloadChanges, ReloadError> {
-        let mut overrides = self
-            .overrides
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+    pub fn set(&self, api: &str, variable: &str, value: &str) -> Result<ReloadChanges, ReloadError> {
+        let mut overrides = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
         if self.config.load().client.api(api).is_none() {
             return Err(ReloadError::UnknownApi(api.to_owned()));
         }
@@ -115,9 +104,7 @@ impl AppState {
         if overrides.is_empty() {
             return Ok(written);
         }
-        self.sources
-            .read_with(overrides)
-            .map_err(ReloadError::Config)
+        self.sources.read_with(overrides).map_err(ReloadError::Config)
     }
 
     /// Runs a reload, notifies the service manager and records the result.
@@ -185,9 +172,7 @@ impl fmt::Display for ReloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(diagnostics) => diagnostics.fmt(f),
-            Self::NoApis => {
-                f.write_str("the configuration names no API: add one, or stop the program")
-            }
+            Self::NoApis => f.write_str("the configuration names no API: add one, or stop the program"),
             Self::Client(why) => why.fmt(f),
             Self::Unguarded(section) => write!(
                 f,

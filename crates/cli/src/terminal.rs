@@ -217,10 +217,7 @@ mod tests {
             [formatted(0), formatted(999), formatted(9_540)],
             ["0 ms", "999 ms", "9.5 s"]
         );
-        assert_eq!(
-            [formatted(125_000), formatted(12_000_000)],
-            ["2 min 5 s", "3 h 20 min"]
-        );
+        assert_eq!([formatted(125_000), formatted(12_000_000)], ["2 min 5 s", "3 h 20 min"]);
     }
 
     #[tokio::test]
@@ -235,10 +232,7 @@ mod tests {
 
     #[test]
     fn the_users_choice_of_colour_wins() {
-        assert_eq!(
-            Terminal::new(ColourChoice::Always).style(),
-            RenderStyle::Coloured
-        );
+        assert_eq!(Terminal::new(ColourChoice::Always).style(), RenderStyle::Coloured);
         assert_eq!(Terminal::new(ColourChoice::Never).alarm("error"), "error");
     }
 }

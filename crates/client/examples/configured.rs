@@ -16,11 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Outflow::init(config)?;
 
     match client.get(&api, &path).send().await {
-        Ok(response) => println!(
-            "{} after waiting {:?}",
-            response.status(),
-            response.waited()
-        ),
+        Ok(response) => println!("{} after waiting {:?}", response.status(), response.waited()),
         Err(error) => println!("{error}"),
     }
     client.close(Duration::from_secs(5)).await;

@@ -13,11 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Outflow::init([api])?;
 
     let response = client.get("example", "/").send().await?;
-    println!(
-        "{} after {:?} of waiting",
-        response.status(),
-        response.waited()
-    );
+    println!("{} after {:?} of waiting", response.status(), response.waited());
     println!("{} bytes", response.bytes().await?.len());
     Ok(())
 }

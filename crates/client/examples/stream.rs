@@ -6,10 +6,7 @@ use outflow_mock::{Content, MockApi, MockResponse};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let archive = MockApi::builder().build()?;
-    archive.answer(
-        "/dump",
-        MockResponse::ok("").content(Content::Zeros(1_000_000)),
-    );
+    archive.answer("/dump", MockResponse::ok("").content(Content::Zeros(1_000_000)));
     let server = archive.listen().await?;
 
     let mut api = Api::new("archive", server.url().parse()?);

@@ -14,9 +14,7 @@ use tower_service::Service;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let strict = MockApi::builder()
-        .limit(Quota::sliding("5/s".parse()?))
-        .build()?;
+    let strict = MockApi::builder().limit(Quota::sliding("5/s".parse()?)).build()?;
     let server = strict.listen().await?;
 
     let rules = Rules::with_limit("5/s".parse()?);

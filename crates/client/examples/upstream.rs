@@ -17,10 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         permit.sending();
         let status = send_letter(letter);
         let verdict = permit.settle(AttemptResult::status(status));
-        println!(
-            "letter {letter}: {status} after {waited:?}, {:?}",
-            verdict.effect
-        );
+        println!("letter {letter}: {status} after {waited:?}, {:?}", verdict.effect);
     }
     Ok(())
 }

@@ -28,9 +28,7 @@ pub use self::key::FlightKey;
 pub use self::lookup::{CacheLookup, CacheableResponse, CachedResponse, NotStored, StoreDecision};
 pub use self::query::{BypassReason, CacheQuery};
 pub use self::report::{CacheReport, DiskState};
-pub use self::single_flight::{
-    FlightBounds, FlightRole, FollowFuture, FollowResult, LeadGuard, SingleFlight,
-};
+pub use self::single_flight::{FlightBounds, FlightRole, FollowFuture, FollowResult, LeadGuard, SingleFlight};
 
 use self::entry::{CacheEntry, EntrySlot};
 use self::freshness::FreshnessCheck;
@@ -190,38 +188,20 @@ impl Cache {
     }
 
     /// Returns the stored response, however stale, if it is in memory. Never reads a file.
-    pub fn lookup_any_in_memory(
-        &self,
-        query: &CacheQuery<'_>,
-        now: WallTime,
-    ) -> Option<CachedResponse> {
+    pub fn lookup_any_in_memory(&self, query: &CacheQuery<'_>, now: WallTime) -> Option<CachedResponse> {
         self.find_any(query, now, CacheStore::slot_in_memory)
     }
 
-    fn find_any(
-        &self,
-        query: &CacheQuery<'_>,
-        now: WallTime,
-        slot: SlotReader,
-    ) -> Option<CachedResponse> {
+    fn find_any(&self, query: &CacheQuery<'_>, now: WallTime, slot: SlotReader) -> Option<CachedResponse> {
         match query.bypass() {
             Some(BypassReason::Off | BypassReason::Method) => None,
-            _ => Some(CachedResponse::new(
-                query,
-                &self.store.find(query, slot)?,
-                now,
-            )),
+            _ => Some(CachedResponse::new(query, &self.store.find(query, slot)?, now)),
         }
     }
 
     /// Stores a response if it may be stored. A good response that may not be stored still removes
     /// an older one, which is out of date.
-    pub fn offer(
-        &self,
-        query: &CacheQuery<'_>,
-        response: CacheableResponse<'_>,
-        now: WallTime,
-    ) -> StoreDecision {
+    pub fn offer(&self, query: &CacheQuery<'_>, response: CacheableResponse<'_>, now: WallTime) -> StoreDecision {
         let status = response.status;
         match storable::build_entry(&self.store, query, response, now) {
             Ok(entry) => {
@@ -277,10 +257,7 @@ impl Cache {
 
     /// Returns the key that equal requests share; `None` if the request may not be shared.
     pub fn flight_key(&self, query: &CacheQuery<'_>) -> Option<FlightKey> {
-        query
-            .bypass()
-            .is_none()
-            .then(|| self.store.flight_key(query))
+        query.bypass().is_none().then(|| self.store.flight_key(query))
     }
 
     /// Returns true if the response may also go to equal concurrent requests. It need not be
@@ -290,8 +267,7 @@ impl Cache {
             return false;
         };
         let is_private = control.has("private") && !query.is_personal();
-        let varies =
-            storable::selectors(headers).is_none_or(|names| names.iter().any(key::is_noise));
+        let varies = storable::selectors(headers).is_none_or(|names| names.iter().any(key::is_noise));
         let cookie = headers.contains_key(header::SET_COOKIE);
         query.bypass().is_none() && !is_private && !varies && !cookie && !control.has("no-store")
     }
@@ -351,8 +327,6 @@ type SlotReader = fn(&CacheStore, &CacheQuery<'_>) -> Option<Arc<EntrySlot>>;
 impl CacheStore {
     /// Finds the stored response that matches a request.
     fn find(&self, query: &CacheQuery<'_>, slot: SlotReader) -> Option<Arc<CacheEntry>> {
-        slot(self, query)?
-            .find(|entry| self.matches(query, entry))
-            .cloned()
+        slot(self, query)?.find(|entry| self.matches(query, entry)).cloned()
     }
 }

@@ -158,8 +158,8 @@ impl Outflow {
             changes.restart.extend(services.reconfigure(&config));
         }
         changes.restart.extend(others.restart);
-        let changed = others.changed.into_iter();
-        changes.changed.extend(changed.map(SmolStr::from));
+        let keys = others.changed.into_iter().map(SmolStr::from);
+        changes.changed.extend(keys);
         self.emit(ReloadEvent::applied(&changes));
         Ok(changes)
     }
@@ -235,10 +235,7 @@ impl Outflow {
     /// Returns the upstreams of all its APIs, unordered.
     pub fn upstreams(&self) -> impl Iterator<Item = Upstream> {
         let clients = self.inner.table.all();
-        let upstreams: Vec<_> = clients
-            .values()
-            .map(|client| client.upstream.clone())
-            .collect();
+        let upstreams: Vec<_> = clients.values().map(|client| client.upstream.clone()).collect();
         upstreams.into_iter()
     }
 

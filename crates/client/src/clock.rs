@@ -33,9 +33,7 @@ pub struct SystemClock {
 impl SystemClock {
     /// Creates the clock of this system.
     pub const fn new() -> Self {
-        Self {
-            _read_only_here: (),
-        }
+        Self { _read_only_here: () }
     }
 }
 
@@ -171,10 +169,7 @@ mod tests {
     }
 
     // The standard library reads the same clock, so both advance equally.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "compares with the clock that it replaces"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "compares with the clock that it replaces")]
     #[test]
     fn it_runs_as_fast_as_the_standard_library() {
         let clock = SystemClock::new();
@@ -200,9 +195,6 @@ mod tests {
             to_wall_time(UNIX_EPOCH + Duration::from_secs(5)),
             WallTime::from_unix_secs(5)
         );
-        assert_eq!(
-            to_wall_time(UNIX_EPOCH - Duration::from_secs(5)),
-            WallTime::EPOCH
-        );
+        assert_eq!(to_wall_time(UNIX_EPOCH - Duration::from_secs(5)), WallTime::EPOCH);
     }
 }

@@ -28,9 +28,8 @@ use secrecy::SecretString;
 pub use layers::load;
 pub use operating_variables::{retain_apis, set_variable};
 pub use outflow_config::{
-    Diagnostic, DiagnosticSeverity, Diagnostics, Document, Environment, InvalidValue, ReadSummary,
-    RenderStyle, RuntimeOverrides, Section, SectionChanges, Source, ValueOrigin, ValueOrigins,
-    quoted, read_duration, read_share,
+    Diagnostic, DiagnosticSeverity, Diagnostics, Document, Environment, InvalidValue, ReadSummary, RenderStyle,
+    RuntimeOverrides, Section, SectionChanges, Source, ValueOrigin, ValueOrigins, quoted, read_duration, read_share,
 };
 pub use sections::{CacheSection, LogFormat, LogLevel, LogSection, MetricsSettings, NdjsonTarget};
 

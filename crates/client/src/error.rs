@@ -77,10 +77,9 @@ impl Error {
     pub(crate) fn from_failure(failure: AttemptFailure) -> Self {
         Self::new(match failure.kind {
             FailureKind::Deadline => ErrorKind::Deadline,
-            FailureKind::Fault(_)
-            | FailureKind::Forbidden
-            | FailureKind::Revoked
-            | FailureKind::Caller => ErrorKind::Failed(failure),
+            FailureKind::Fault(_) | FailureKind::Forbidden | FailureKind::Revoked | FailureKind::Caller => {
+                ErrorKind::Failed(failure)
+            }
         })
     }
 
@@ -136,9 +135,7 @@ impl Error {
         match &self.inner.kind {
             ErrorKind::Status(code) => *code == 429,
             ErrorKind::Refused(refusal) => match &refusal.cause {
-                RefusalReason::TooLate(reason) | RefusalReason::Busy(reason) => {
-                    !matches!(reason, WaitReason::State(_))
-                }
+                RefusalReason::TooLate(reason) | RefusalReason::Busy(reason) => !matches!(reason, WaitReason::State(_)),
                 RefusalReason::Never { .. } | RefusalReason::QueueFull => true,
                 _ => false,
             },
@@ -201,18 +198,12 @@ impl Error {
 
     /// Returns true if the API does not allow the method.
     pub fn is_method_not_allowed(&self) -> bool {
-        matches!(
-            self.inner.kind,
-            ErrorKind::InvalidCall(ErrorReason::Method(_))
-        )
+        matches!(self.inner.kind, ErrorKind::InvalidCall(ErrorReason::Method(_)))
     }
 
     /// Returns true if no API has this name.
     pub fn is_unknown_api(&self) -> bool {
-        matches!(
-            self.inner.kind,
-            ErrorKind::InvalidCall(ErrorReason::UnknownApi(_))
-        )
+        matches!(self.inner.kind, ErrorKind::InvalidCall(ErrorReason::UnknownApi(_)))
     }
 
     /// Returns true if the API's name leads to a forbidden address.
@@ -266,19 +257,14 @@ impl Error {
     pub(crate) fn class(&self) -> StatusLabel {
         match &self.inner.kind {
             ErrorKind::Status(code) => StatusLabel::from_code(*code),
-            ErrorKind::Failed(failure) if failure.kind == FailureKind::Forbidden => {
-                StatusLabel::Blocked
-            }
+            ErrorKind::Failed(failure) if failure.kind == FailureKind::Forbidden => StatusLabel::Blocked,
             ErrorKind::Failed(_) if self.is_timeout() => StatusLabel::Timeout,
-            ErrorKind::Failed(_) | ErrorKind::TooLarge(_) | ErrorKind::Undecoded(_) => {
-                StatusLabel::Network
-            }
+            ErrorKind::Failed(_) | ErrorKind::TooLarge(_) | ErrorKind::Undecoded(_) => StatusLabel::Network,
             ErrorKind::Deadline if self.inner.attempts > 0 => StatusLabel::Timeout,
             ErrorKind::Redirect(_) => StatusLabel::Redirect,
-            ErrorKind::InvalidCall(_)
-            | ErrorKind::Refused(_)
-            | ErrorKind::CacheMiss
-            | ErrorKind::Deadline => StatusLabel::Blocked,
+            ErrorKind::InvalidCall(_) | ErrorKind::Refused(_) | ErrorKind::CacheMiss | ErrorKind::Deadline => {
+                StatusLabel::Blocked
+            }
         }
     }
 
@@ -287,10 +273,7 @@ impl Error {
         match &self.inner.kind {
             ErrorKind::Failed(failure) => match failure.kind {
                 FailureKind::Fault(fault) => Some(failure_label(fault)),
-                FailureKind::Forbidden
-                | FailureKind::Deadline
-                | FailureKind::Revoked
-                | FailureKind::Caller => None,
+                FailureKind::Forbidden | FailureKind::Deadline | FailureKind::Revoked | FailureKind::Caller => None,
             },
             ErrorKind::TooLarge(_) => Some(FailureLabel::Body),
             ErrorKind::Deadline if self.inner.attempts > 0 => Some(FailureLabel::Timeout),
@@ -328,14 +311,9 @@ impl fmt::Display for Error {
             },
             ErrorKind::Deadline => f.write_str("the deadline passed before there was a response"),
             ErrorKind::Status(code) => write!(f, "the server responded with status {code}"),
-            ErrorKind::TooLarge(max) => write!(
-                f,
-                "the body is larger than {max} bytes: stream it or raise `max_body`"
-            ),
+            ErrorKind::TooLarge(max) => write!(f, "the body is larger than {max} bytes: stream it or raise `max_body`"),
             ErrorKind::Undecoded(error) => error.fmt(f),
-            ErrorKind::CacheMiss => {
-                f.write_str("only the cache may respond now, and it has no response")
-            }
+            ErrorKind::CacheMiss => f.write_str("only the cache may respond now, and it has no response"),
             ErrorKind::Redirect(error) => error.fmt(f),
         }?;
         match self.inner.attempts {

@@ -10,8 +10,7 @@ mod observers;
 use std::time::Duration;
 
 use outflow_core::{
-    AttemptReport, Cost, HealthState, HealthTransition, LimitDrift, MeterEvent, Nanos,
-    OutcomeClass, WallTime,
+    AttemptReport, Cost, HealthState, HealthTransition, LimitDrift, MeterEvent, Nanos, OutcomeClass, WallTime,
 };
 use smol_str::SmolStr;
 

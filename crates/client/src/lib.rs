@@ -33,18 +33,13 @@ mod timer_thread;
 pub mod trace;
 mod upstream;
 
-pub use self::http::{
-    Connect, Connecting, HOP_BY_HOP, InvalidTransport, IoStream, Resolve, ResolveError, Resolving,
-};
-pub use api::{
-    AddressPolicy, Api, CacheMode, Credential, CredentialPlacement, Proxy, RetryConfig, Timeouts,
-    TlsTrust,
-};
+pub use self::http::{Connect, Connecting, HOP_BY_HOP, InvalidTransport, IoStream, Resolve, ResolveError, Resolving};
+pub use api::{AddressPolicy, Api, CacheMode, Credential, CredentialPlacement, Proxy, RetryConfig, Timeouts, TlsTrust};
 pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
 pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};
 pub use client::{
-    ApiHandle, Body, CacheDirective, Call, InitError, InvalidClient, InvalidClientReason, Outflow,
-    OutflowBuilder, ReloadChanges, Response,
+    ApiHandle, Body, CacheDirective, Call, InitError, InvalidClient, InvalidClientReason, Outflow, OutflowBuilder,
+    ReloadChanges, Response,
 };
 pub use clock::SystemClock;
 pub use config::Config;
@@ -55,14 +50,12 @@ pub use limiter_registry::{DEFAULT_MAX_NAMES, LimiterHandle, LimiterRegistry, Re
 pub use path_pattern::{InvalidPattern, PathPattern};
 pub use preset::Preset;
 pub use refusal::{Refusal, RefusalReason};
-pub use rules::{
-    AlertThresholds, DEFAULT_GROUP, Group, HealthScope, Route, Rules, WaitMode, WhenAsleep,
-};
+pub use rules::{AlertThresholds, DEFAULT_GROUP, Group, HealthScope, Route, Rules, WaitMode, WhenAsleep};
 pub use tasks::{CancelToken, ShutdownReport, SpawnError, TaskGroup, TaskReport, Tasks};
 pub use upstream::{
-    Acquire, AcquireOptions, AttemptResult, EffectiveLimit, FleetShare, GroupReport, HealthReport,
-    InvalidRules, LimitFeedback, LimitReport, LimitScope, PendingBody, Permit, RemainingQuota,
-    SharedTimer, Target, Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
+    Acquire, AcquireOptions, AttemptResult, EffectiveLimit, FleetShare, GroupReport, HealthReport, InvalidRules,
+    LimitFeedback, LimitReport, LimitScope, PendingBody, Permit, RemainingQuota, SharedTimer, Target, Upstream,
+    UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
 };
 
 /// README example, compiled and run with the doc tests.

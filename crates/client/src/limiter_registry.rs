@@ -87,12 +87,7 @@ impl LimiterRegistry {
     /// # Errors
     /// If the name is new and the registry is full.
     #[inline]
-    pub fn take(
-        &self,
-        name: &str,
-        now: Nanos,
-        cost: Cost,
-    ) -> Result<Decision<Receipt>, RegistryFull> {
+    pub fn take(&self, name: &str, now: Nanos, cost: Cost) -> Result<Decision<Receipt>, RegistryFull> {
         self.with(name, |handle| handle.take(now, cost))
     }
 
@@ -247,19 +242,12 @@ mod tests {
         let barrier = Barrier::new(8);
         let take_five = || {
             barrier.wait();
-            let take = |_: &i32| {
-                registry
-                    .take(name, Nanos::ZERO, Cost::ONE)
-                    .expect("not full")
-            };
+            let take = |_: &i32| registry.take(name, Nanos::ZERO, Cost::ONE).expect("not full");
             (0..5).filter(|n| take(n).is_allow()).count()
         };
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(take_five)).collect();
-            threads
-                .into_iter()
-                .map(|t| t.join().expect("no panic"))
-                .sum()
+            threads.into_iter().map(|t| t.join().expect("no panic")).sum()
         })
     }
 
@@ -268,10 +256,7 @@ mod tests {
         let registry = LimiterRegistry::new(|_| ten_per_second()).with_max_names(2);
         registry.resolve("a").expect("not full");
         registry.resolve("b").expect("not full");
-        assert_eq!(
-            registry.resolve("c").map(drop),
-            Err(RegistryFull { max_names: 2 })
-        );
+        assert_eq!(registry.resolve("c").map(drop), Err(RegistryFull { max_names: 2 }));
         assert!(registry.resolve("a").is_ok(), "a known name needs no space");
         assert_eq!(registry.len(), 2);
     }
@@ -287,10 +272,7 @@ mod tests {
         let known: usize = std::thread::scope(|scope| {
             let spawn = |thread| scope.spawn(move || fifty_names(thread));
             let threads: Vec<_> = (0..8).map(spawn).collect();
-            threads
-                .into_iter()
-                .map(|t| t.join().expect("no panic"))
-                .sum()
+            threads.into_iter().map(|t| t.join().expect("no panic")).sum()
         });
         assert_eq!((known, registry.len()), (100, 100));
     }
@@ -305,9 +287,7 @@ mod tests {
         for (n, handle) in handles.iter().enumerate() {
             let name = format!("tenant {n}");
             assert!(handle.take(Nanos::ZERO, Cost::new(10)).is_allow(), "{name}");
-            let again = registry
-                .take(&name, Nanos::ZERO, Cost::ONE)
-                .expect("not full");
+            let again = registry.take(&name, Nanos::ZERO, Cost::ONE).expect("not full");
             assert!(!again.is_allow(), "{name} got a second limiter");
             assert_eq!(handle.name(), name);
         }
@@ -319,9 +299,7 @@ mod tests {
         let registry = LimiterRegistry::new(|_| ten_per_second());
         let handle = registry.resolve("shared").expect("not full");
         assert!(handle.take(Nanos::ZERO, Cost::new(10)).is_allow());
-        let by_name = registry
-            .take("shared", Nanos::ZERO, Cost::ONE)
-            .expect("not full");
+        let by_name = registry.take("shared", Nanos::ZERO, Cost::ONE).expect("not full");
         assert_eq!(by_name, Decision::WaitUntil(Nanos::from_secs(1)));
     }
 
@@ -331,12 +309,7 @@ mod tests {
             "small" => SharedLimiter::sliding("1/s".parse().expect("valid")).expect("small"),
             _ => ten_per_second(),
         });
-        let remaining = |name| {
-            registry
-                .resolve(name)
-                .expect("not full")
-                .remaining(Nanos::ZERO)
-        };
+        let remaining = |name| registry.resolve(name).expect("not full").remaining(Nanos::ZERO);
         assert_eq!((remaining("small"), remaining("large")), (1, 10));
     }
 }

@@ -111,8 +111,7 @@ impl Log {
         });
         let reporter = Arc::clone(&observer);
         let (lines, writer) = LogSender::new(sink);
-        let writer =
-            writer.with_drop_notice(move |dropped| reporter.line(&format_event::dropped(dropped)));
+        let writer = writer.with_drop_notice(move |dropped| reporter.line(&format_event::dropped(dropped)));
         (Self { observer, lines }, writer)
     }
 
@@ -141,8 +140,7 @@ impl Log {
 impl Observer for Log {
     fn observe(&self, event: &Event) {
         if self.observer.is_enabled(format_event::level(event)) {
-            self.lines
-                .send(&self.observer.line(&format_event::record(event)));
+            self.lines.send(&self.observer.line(&format_event::record(event)));
         }
     }
 }
@@ -179,7 +177,7 @@ impl LogObserver {
                 LogValue::Ratio(ratio) => line.push_raw(key, *ratio),
                 LogValue::Word(word) => line.push_text(key, word),
                 LogValue::Text(name) => line.push_text(key, &self.settings.scrubber.scrub(name)),
-                other => line.push_text(key, &other.to_text(&self.settings.scrubber)),
+                other => line.push_text(key, &other.format(&self.settings.scrubber)),
             }
         }
         self.end(line)

@@ -61,12 +61,7 @@ impl Metric {
         Self::new(name, MetricKind::Histogram, labels, help)
     }
 
-    const fn new(
-        name: &'static str,
-        kind: MetricKind,
-        labels: &'static [Label],
-        help: &'static str,
-    ) -> Self {
+    const fn new(name: &'static str, kind: MetricKind, labels: &'static [Label], help: &'static str) -> Self {
         Self {
             name,
             kind,

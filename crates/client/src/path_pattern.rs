@@ -70,10 +70,7 @@ fn segments(path: &str) -> impl Iterator<Item = &str> {
     let path = path.get(..end).unwrap_or(path);
     let path = path.strip_prefix('/').unwrap_or(path);
     let path = path.strip_suffix('/').unwrap_or(path);
-    (!path.is_empty())
-        .then(|| path.split('/'))
-        .into_iter()
-        .flatten()
+    (!path.is_empty()).then(|| path.split('/')).into_iter().flatten()
 }
 
 impl FromStr for PathPattern {
@@ -136,9 +133,7 @@ impl fmt::Display for InvalidPattern {
             Self::NoSlash => "a path pattern begins with `/`",
             Self::Query => "a path pattern ends before the `?`: queries are not matched",
             Self::NotAtTheEnd => "`**` matches the rest of the path: nothing may follow it",
-            Self::PartOfASegment => {
-                "`*` and `{name}` match a whole segment: write `/{name}/` or the exact text"
-            }
+            Self::PartOfASegment => "`*` and `{name}` match a whole segment: write `/{name}/` or the exact text",
         })
     }
 }

@@ -34,11 +34,7 @@ pub fn path(uri: &str) -> SmolStr {
         if index > 0 {
             shown.push("/");
         }
-        shown.push(if is_secret(segment) {
-            ELLIPSIS
-        } else {
-            segment
-        });
+        shown.push(if is_secret(segment) { ELLIPSIS } else { segment });
     }
     shown.finish()
 }
@@ -58,16 +54,7 @@ fn without_authority(uri: &str) -> &str {
 /// user names, or it is as long and mixed as a key.
 fn is_secret(segment: &str) -> bool {
     let plain = percent_decode_str(segment).decode_utf8_lossy();
-    plain.contains([
-        '@',
-        '?',
-        '#',
-        ';',
-        '=',
-        '&',
-        '/',
-        char::REPLACEMENT_CHARACTER,
-    ]) || looks_like_key(&plain)
+    plain.contains(['@', '?', '#', ';', '=', '&', '/', char::REPLACEMENT_CHARACTER]) || looks_like_key(&plain)
 }
 
 /// Returns true for long text with letters and digits. Names are shorter or have no digits; any

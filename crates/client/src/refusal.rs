@@ -80,19 +80,14 @@ impl fmt::Display for RefusalReason {
         match self {
             Self::TooLate(why) => write!(f, "cannot start before its deadline: {why}"),
             Self::Never { limit } => {
-                write!(
-                    f,
-                    "costs more than {limit} ever allows: split it or lower its cost"
-                )
+                write!(f, "costs more than {limit} ever allows: split it or lower its cost")
             }
             Self::Busy(why) => write!(f, "cannot start now and does not wait: {why}"),
             Self::Blocked { state } => write!(f, "the API is in {state}, which allows no calls"),
             Self::QueueFull => f.write_str("the wait queue is full: slow down or raise `queue`"),
             Self::UnknownGroup(name) => write!(f, "there is no group `{name}`"),
             Self::ShuttingDown => f.write_str("the client is shutting down"),
-            Self::Removed => f.write_str(
-                "the API was removed from the configuration: call another, or add it again",
-            ),
+            Self::Removed => f.write_str("the API was removed from the configuration: call another, or add it again"),
         }
     }
 }

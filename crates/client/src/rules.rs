@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use outflow_core::{
-    Accounting, AdaptiveMode, Cost, Dialects, HealthConfig, Limit, Policy, Rate, Share, UsageAlert,
-};
+use outflow_core::{Accounting, AdaptiveMode, Cost, Dialects, HealthConfig, Limit, Policy, Rate, Share, UsageAlert};
 use smol_str::SmolStr;
 
 use crate::path_pattern::PathPattern;

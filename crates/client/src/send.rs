@@ -28,11 +28,7 @@ use crate::http::BytesSent;
 use crate::refusal::Refusal;
 
 /// Makes a call.
-pub(crate) async fn make(
-    client: &ApiClient,
-    spec: Box<CallSpec>,
-    shape: ResponseShape,
-) -> Result<Response, Error> {
+pub(crate) async fn make(client: &ApiClient, spec: Box<CallSpec>, shape: ResponseShape) -> Result<Response, Error> {
     let started = client.upstream.now();
     let request = PreparedRequest::new(client, spec, started)?;
     let mut call = CallState {
@@ -127,12 +123,7 @@ impl CallState<'_> {
             return Ok(false);
         };
         let request = &self.request;
-        let Some(to) = redirect::next(
-            &request.uri,
-            &request.spec.method,
-            response.status,
-            &response.headers,
-        ) else {
+        let Some(to) = redirect::next(&request.uri, &request.spec.method, response.status, &response.headers) else {
             return Ok(false);
         };
         if request.redirects == 0 || !request.spec.payload.is_sendable() {
@@ -192,10 +183,7 @@ impl CallState<'_> {
 }
 
 /// Returns the refusal of a first attempt; for a retry, the last response says more.
-fn refused(
-    previous: Option<Box<Result<Response, Error>>>,
-    refusal: Refusal,
-) -> Result<Response, Error> {
+fn refused(previous: Option<Box<Result<Response, Error>>>, refusal: Refusal) -> Result<Response, Error> {
     match previous {
         Some(result) => *result,
         None => Err(Error::new(ErrorKind::Refused(refusal))),

@@ -63,11 +63,7 @@ pub struct Tasks {
 impl Tasks {
     /// Returns an empty set. State changes are reported to `events` under this API name with the
     /// time of this clock.
-    pub fn new(
-        api: impl Into<SmolStr>,
-        events: Events,
-        clock: Arc<dyn Clock + Send + Sync>,
-    ) -> Self {
+    pub fn new(api: impl Into<SmolStr>, events: Events, clock: Arc<dyn Clock + Send + Sync>) -> Self {
         let registry = Arc::new(TaskRegistry::new(api.into(), events, clock));
         Self {
             shared: Arc::new(TaskShared { registry }),
@@ -168,13 +164,8 @@ impl Tasks {
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         let registry = &self.shared.registry;
         registry.cancel_all();
-        if tokio::time::timeout(grace, registry.wait_empty())
-            .await
-            .is_ok()
-        {
-            return ShutdownReport {
-                aborted: Vec::new(),
-            };
+        if tokio::time::timeout(grace, registry.wait_empty()).await.is_ok() {
+            return ShutdownReport { aborted: Vec::new() };
         }
         let aborted = registry.abort_all();
         // The runtime drops aborted tasks a little later. Code after a shutdown may rely on that,
@@ -187,18 +178,12 @@ impl Tasks {
         clippy::disallowed_methods,
         reason = "the only function of this crate that spawns a task"
     )]
-    fn start<F>(
-        &self,
-        name: &'static str,
-        kind: TaskKind,
-        work: impl FnOnce(TaskSlot) -> F,
-    ) -> Result<(), SpawnError>
+    fn start<F>(&self, name: &'static str, kind: TaskKind, work: impl FnOnce(TaskSlot) -> F) -> Result<(), SpawnError>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let runtime = Handle::try_current().map_err(|_| SpawnError::NoRuntime)?;
-        let slot =
-            TaskRegistry::add(&self.shared.registry, name, kind).ok_or(SpawnError::Stopping)?;
+        let slot = TaskRegistry::add(&self.shared.registry, name, kind).ok_or(SpawnError::Stopping)?;
         let handle = slot.handle();
         let task = runtime.spawn(work(slot));
         handle.set_abort(task.abort_handle());
@@ -213,10 +198,7 @@ impl fmt::Debug for Tasks {
 }
 
 /// Starts a member of a group, whose guardian is registered for it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "members of a group are only started here"
-)]
+#[expect(clippy::disallowed_methods, reason = "members of a group are only started here")]
 fn spawn_member(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
     drop(runtime.spawn(work));
 }
@@ -227,10 +209,7 @@ fn spawn_member(runtime: &Handle, work: impl Future<Output = ()> + Send + 'stati
     clippy::disallowed_methods,
     reason = "the only function of this crate that starts a thread"
 )]
-async fn run_on_thread(
-    name: &'static str,
-    work: impl FnOnce() -> TaskEnd + Send + 'static,
-) -> TaskEnd {
+async fn run_on_thread(name: &'static str, work: impl FnOnce() -> TaskEnd + Send + 'static) -> TaskEnd {
     let (sender, receiver) = oneshot::channel();
     let started = thread::Builder::new().name(name.to_owned()).spawn(move || {
         // If the supervisor was aborted, the result is not needed.
@@ -245,13 +224,8 @@ async fn run_on_thread(
 /// Runs blocking work, such as reading a file, outside of the async threads and waits for it.
 /// `None` outside of a runtime, or after a panic. It is not registered: it ends by itself, and the
 /// caller may give up.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the only function of this crate that blocks"
-)]
-pub(crate) async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
+#[expect(clippy::disallowed_methods, reason = "the only function of this crate that blocks")]
+pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let runtime = Handle::try_current().ok()?;
     runtime.spawn_blocking(work).await.ok()
 }

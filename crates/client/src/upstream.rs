@@ -45,8 +45,7 @@ pub use fleet_share::FleetShare;
 pub use options::{AcquireOptions, Target};
 pub use permit::{AttemptResult, LimitFeedback, PendingBody, Permit, Verdict};
 pub use report::{
-    EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
-    UpstreamReport, UsageHistory,
+    EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota, UpstreamReport, UsageHistory,
 };
 pub use routing::InvalidRules;
 pub use shared::SharedTimer;
@@ -88,12 +87,7 @@ impl Upstream {
     ///
     /// # Errors
     /// If the rules contradict each other.
-    pub fn new(
-        name: &str,
-        rules: Rules,
-        timer: SharedTimer,
-        events: Events,
-    ) -> Result<Self, InvalidRules> {
+    pub fn new(name: &str, rules: Rules, timer: SharedTimer, events: Events) -> Result<Self, InvalidRules> {
         Ok(Self {
             shared: SharedState::new(SmolStr::new(name), &rules, timer, events)?,
         })
@@ -178,11 +172,7 @@ impl Upstream {
     ///
     /// # Errors
     /// If the call cannot start now; the refusal has the reason and, if known, the wait.
-    pub fn try_acquire_with(
-        &self,
-        target: Target,
-        options: AcquireOptions,
-    ) -> Result<Permit, Refusal> {
+    pub fn try_acquire_with(&self, target: Target, options: AcquireOptions) -> Result<Permit, Refusal> {
         let acquire = self.acquire_with(target, options.with_mode(WaitMode::Reject));
         let mut context = Context::from_waker(Waker::noop());
         match pin!(acquire).poll(&mut context) {
@@ -215,8 +205,7 @@ impl Upstream {
     /// Estimates the wait of a call with options.
     pub fn explain_with(&self, target: Target, options: AcquireOptions) -> Option<WaitEstimate> {
         let request = self.request(target, options);
-        self.shared
-            .with(|state, now| state.explain_request(request, now))
+        self.shared.with(|state, now| state.explain_request(request, now))
     }
 
     /// Returns the time on the timeline of deadlines.
@@ -249,30 +238,26 @@ impl Upstream {
     /// Returns the limits in effect for a target, those of the whole API first.
     pub fn effective_limits(&self, target: Target) -> Vec<EffectiveLimit> {
         let group = self.shared.routes.load().resolve(target);
-        self.shared
-            .with(|state, now| state.effective_limits(group, now))
+        self.shared.with(|state, now| state.effective_limits(group, now))
     }
 
     /// Sets this process's share of the calls that count against the limits, where other machines send
     /// the rest. Throttle responses are then judged by the calls of all. The share is valid for ten
     /// seconds.
     pub fn set_fleet_share(&self, share: FleetShare) {
-        self.shared
-            .with(|state, now| state.set_fleet_share(share, now));
+        self.shared.with(|state, now| state.set_fleet_share(share, now));
     }
 
     /// Forces the health of the API, or of one group with its own health, until it is released.
     pub fn force_health(&self, group: Option<Target>, health: HealthOverride) {
         let group = group.map(|target| self.shared.routes.load().resolve(target));
-        self.shared
-            .with(|state, now| state.force_health(group, health, now));
+        self.shared.with(|state, now| state.force_health(group, health, now));
     }
 
     /// Ends an override.
     pub fn release_health(&self, group: Option<Target>) {
         let group = group.map(|target| self.shared.routes.load().resolve(target));
-        self.shared
-            .with(|state, now| state.release_health(group, now));
+        self.shared.with(|state, now| state.release_health(group, now));
     }
 
     /// Reports its health, limits and groups.

@@ -51,10 +51,7 @@ impl Environment {
     }
 
     /// Iterates over the variables with this prefix: name, name without prefix, value.
-    pub fn with_prefix<'e>(
-        &'e self,
-        prefix: &'e str,
-    ) -> impl Iterator<Item = (&'e str, &'e str, &'e str)> {
+    pub fn with_prefix<'e>(&'e self, prefix: &'e str) -> impl Iterator<Item = (&'e str, &'e str, &'e str)> {
         self.0.iter().filter_map(move |(name, value)| {
             let short = name.strip_prefix(prefix)?;
             Some((name.as_str(), short, value.as_str()))
@@ -63,14 +60,12 @@ impl Environment {
 
     /// Returns every variable that names a key by its levels.
     pub fn overrides(&self, collector: &DiagnosticCollector) -> Vec<EnvVariable> {
-        let ours = self
-            .with_prefix(Self::PREFIX)
-            .filter_map(|(name, short, value)| {
-                let levels: Vec<_> = short.split("__").map(str::to_lowercase).collect();
-                // A deeper name belongs to another program or is hostile: no key of ours has its depth.
-                let is_key = (2..=MAX_PARTS).contains(&levels.len());
-                is_key.then(|| EnvVariable::new(name, value, levels, collector))
-            });
+        let ours = self.with_prefix(Self::PREFIX).filter_map(|(name, short, value)| {
+            let levels: Vec<_> = short.split("__").map(str::to_lowercase).collect();
+            // A deeper name belongs to another program or is hostile: no key of ours has its depth.
+            let is_key = (2..=MAX_PARTS).contains(&levels.len());
+            is_key.then(|| EnvVariable::new(name, value, levels, collector))
+        });
         ours.collect()
     }
 }
@@ -98,12 +93,7 @@ pub struct EnvVariable {
 
 impl EnvVariable {
     /// Creates a variable that sets the key at these levels, and adds it as a source.
-    pub fn new(
-        name: &str,
-        value: &str,
-        levels: Vec<String>,
-        collector: &DiagnosticCollector,
-    ) -> Self {
+    pub fn new(name: &str, value: &str, levels: Vec<String>, collector: &DiagnosticCollector) -> Self {
         let source = collector.add_source(Source::variable(name, value));
         Self {
             levels,
@@ -158,8 +148,7 @@ fn parse_value(source: usize, value: &str) -> TreeNode {
     match parsed {
         Some(parsed) => match convert_node(TextStart::from_source(source), &parsed) {
             TreeNode {
-                value: TreeValue::Date,
-                ..
+                value: TreeValue::Date, ..
             } => text(),
             node => node,
         },

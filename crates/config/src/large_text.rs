@@ -80,9 +80,7 @@ fn append_part(root: &mut TreeTable, part: TreeTable, begin: usize, split: &str)
             continue;
         };
         match (known, entry.node.value) {
-            (TreeValue::Table(entries), TreeValue::Table(more)) if entry.name == split => {
-                entries.append(more)
-            }
+            (TreeValue::Table(entries), TreeValue::Table(more)) if entry.name == split => entries.append(more),
             _ => return None,
         }
     }
@@ -107,10 +105,7 @@ mod tests {
     fn parse_whole(text: &str) -> TreeTable {
         let text = padded(text);
         let written = DeTable::parse(&text).expect("valid");
-        let begin = TextStart {
-            source: 3,
-            offset: 0,
-        };
+        let begin = TextStart { source: 3, offset: 0 };
         convert_table(begin, written.get_ref())
     }
 
@@ -139,11 +134,7 @@ mod tests {
             "x = '''\n[server]\n'''\ny = [\n[1],\n]\n",
         ] {
             let parts = parse_parts(text).expect("in parts");
-            assert_eq!(
-                format!("{parts:?}"),
-                format!("{:?}", parse_whole(text)),
-                "{text}"
-            );
+            assert_eq!(format!("{parts:?}"), format!("{:?}", parse_whole(text)), "{text}");
         }
     }
 

@@ -16,11 +16,7 @@ use super::tree::{SourceSpan, TextStart, TreeTable, convert_table};
 
 /// Parses a source and reports every part of it that does not parse. A large text is split before the
 /// headers `[SPLIT_TABLE.NAME]`.
-pub fn parse_layer(
-    source: &Source,
-    split_table: &str,
-    collector: &DiagnosticCollector,
-) -> TreeTable {
+pub fn parse_layer(source: &Source, split_table: &str, collector: &DiagnosticCollector) -> TreeTable {
     let (text, number) = (source.text(), collector.add_source(source.clone()));
     let span = |start, end| SourceSpan {
         source: number,

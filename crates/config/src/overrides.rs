@@ -98,9 +98,6 @@ mod tests {
         let mut overrides = RuntimeOverrides::default();
         overrides.set(["apis", "stock", "auth", "value"], "canary-17");
         let shown = format!("{overrides:?}");
-        assert!(
-            shown.contains("auth.value") && !shown.contains("canary"),
-            "{shown}"
-        );
+        assert!(shown.contains("auth.value") && !shown.contains("canary"), "{shown}");
     }
 }

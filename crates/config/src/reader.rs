@@ -151,12 +151,7 @@ pub struct TableReader<'a> {
 }
 
 impl<'a> TableReader<'a> {
-    pub(crate) fn new(
-        collector: &'a DiagnosticCollector,
-        table: &'a TreeTable,
-        at: SourceSpan,
-        key: &str,
-    ) -> Self {
+    pub(crate) fn new(collector: &'a DiagnosticCollector, table: &'a TreeTable, at: SourceSpan, key: &str) -> Self {
         Self {
             collector,
             table,
@@ -189,14 +184,15 @@ impl<'a> TableReader<'a> {
     }
 
     /// Returns a reader of the table of a name, or of an empty one instead.
+    #[must_use]
     pub fn section(&self, name: &'static str) -> TableReader<'a> {
         let field = self.field(name);
         let table = field.and_then(|field| field.section().map_err(|e| field.report(e)).ok());
-        table
-            .unwrap_or_else(|| TableReader::new(self.collector, EMPTY, self.at, &self.key_of(name)))
+        table.unwrap_or_else(|| TableReader::new(self.collector, EMPTY, self.at, &self.key_of(name)))
     }
 
     /// Returns a reader of the table of a name that is not part of the schema, or of an empty one.
+    #[must_use]
     pub fn subtable(&self, name: &str) -> TableReader<'a> {
         let key = self.key_of(name);
         match self.table.entry(name).map(|entry| &entry.node) {
@@ -219,10 +215,7 @@ impl<'a> TableReader<'a> {
 
     /// Reports an error at the value of a name, or at the table if the name is absent.
     pub fn report(&self, name: &str, error: ValueError) {
-        let at = self
-            .table
-            .entry(name)
-            .map_or(self.at, |entry| entry.node.at);
+        let at = self.table.entry(name).map_or(self.at, |entry| entry.node.at);
         self.collector.report(at, &self.key_of(name), error);
     }
 
@@ -257,10 +250,7 @@ impl<'a> TableReader<'a> {
         let requested = self.requested.borrow();
         for entry in self.table.iter() {
             if !requested.contains(&entry.name.as_str()) {
-                self.report_name(
-                    entry,
-                    unknown_name("key", &entry.name, requested.iter().copied()),
-                );
+                self.report_name(entry, unknown_name("key", &entry.name, requested.iter().copied()));
             }
         }
     }
@@ -283,11 +273,7 @@ impl<'a> TableReader<'a> {
 }
 
 /// Returns the error of a name that is not known, with the known name that is probably meant.
-pub fn unknown_name<'n>(
-    kind: &str,
-    name: &str,
-    known: impl Iterator<Item = &'n str> + Clone,
-) -> ValueError {
+pub fn unknown_name<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str> + Clone) -> ValueError {
     let error = ValueError::new(format!("unknown {kind} `{}`", escape_name(name)));
     match nearest_name(name, known.clone()) {
         Some(near) => error.help(format!("did you mean `{near}`?")),

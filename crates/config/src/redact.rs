@@ -30,9 +30,7 @@ pub(crate) fn redact_text(text: &str) -> String {
 
 /// Returns the last level of a variable's name: `TIMEOUT` of `OUTFLOW_APIS__STOCK__TIMEOUT`.
 pub(crate) fn last_level(variable: &str) -> &str {
-    variable
-        .rsplit_once("__")
-        .map_or(variable, |(_, last)| last)
+    variable.rsplit_once("__").map_or(variable, |(_, last)| last)
 }
 
 /// Returns true if a text has the form of a variable's name and not of a secret. A secret written instead
@@ -46,9 +44,7 @@ pub(crate) fn is_variable_name(text: &str) -> bool {
 
 /// Returns the span of a value that this line assigns to a name of a secret.
 fn find_assigned(line: &str, open: &mut Option<&'static str>) -> Option<Range<usize>> {
-    let (at, _) = line
-        .match_indices('=')
-        .find(|(at, _)| assigns_secret(line, *at))?;
+    let (at, _) = line.match_indices('=').find(|(at, _)| assigns_secret(line, *at))?;
     let value = line.get(at + 1..)?.trim_start();
     let from = line.len() - value.len();
     for quotes in ["\"\"\"", "'''"] {

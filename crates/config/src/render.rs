@@ -49,9 +49,7 @@ fn render_one(renderer: &Renderer, diagnostic: &Diagnostic) -> String {
                 .span(diagnostic.excerpt.span.clone())
                 .label(label),
         );
-    let report = level
-        .primary_title(diagnostic.message.as_str())
-        .element(snippet);
+    let report = level.primary_title(diagnostic.message.as_str()).element(snippet);
     let report = match &diagnostic.help {
         Some(help) => report.element(Level::HELP.message(help.as_str())),
         None => report,

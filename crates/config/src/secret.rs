@@ -25,11 +25,7 @@ pub struct SecretKeys {
 }
 
 /// Reads a secret from the variable or the file that the table names.
-pub fn read_secret(
-    table: &TableReader<'_>,
-    environment: &Environment,
-    keys: SecretKeys,
-) -> Option<SecretString> {
+pub fn read_secret(table: &TableReader<'_>, environment: &Environment, keys: SecretKeys) -> Option<SecretString> {
     refuse_inline(table, keys);
     let SecretKeys { variable, file, .. } = keys;
     let by_variable = table.read(variable, |item| from_environment(item, environment));
@@ -38,9 +34,7 @@ pub fn read_secret(
         from_file(item)
     });
     if table.has(variable) && table.has(file) {
-        let error = ValueError::new(format!(
-            "`{variable}` and `{file}` both say where the key is"
-        ));
+        let error = ValueError::new(format!("`{variable}` and `{file}` both say where the key is"));
         table.report(file, error.help("keep one of them"));
     }
     let secret = by_variable.or(by_file);
@@ -48,11 +42,7 @@ pub fn read_secret(
 }
 
 fn refuse_inline(table: &TableReader<'_>, keys: SecretKeys) {
-    let SecretKeys {
-        inline,
-        variable,
-        file,
-    } = keys;
+    let SecretKeys { inline, variable, file } = keys;
     if let Some(item) = table.field(inline) {
         let error = ValueError::new("a key is never written into a configuration");
         let help = format!(
@@ -63,16 +53,12 @@ fn refuse_inline(table: &TableReader<'_>, keys: SecretKeys) {
     }
 }
 
-fn from_environment(
-    item: &FieldValue<'_>,
-    environment: &Environment,
-) -> Result<SecretString, ValueError> {
+fn from_environment(item: &FieldValue<'_>, environment: &Environment) -> Result<SecretString, ValueError> {
     let name = read_filled_text(item)?;
     match environment.value(name) {
         Some(value) if !value.trim().is_empty() => Ok(SecretString::from(value.trim())),
         Some(_) if is_variable_name(name) => {
-            Err(ValueError::new(format!("the variable `{name}` is empty"))
-                .help("put the key into it"))
+            Err(ValueError::new(format!("the variable `{name}` is empty")).help("put the key into it"))
         }
         None if is_variable_name(name) => {
             let error = ValueError::new(format!("the variable `{name}` is not set"));
@@ -87,9 +73,8 @@ fn from_environment(
 fn from_file(item: &FieldValue<'_>) -> Result<SecretString, ValueError> {
     let path = read_filled_text(item)?;
     let help = "it must exist, be readable and hold the key alone";
-    let text = read_beginning(path).map_err(|error| {
-        ValueError::new(format!("the file cannot be read: {}", error.kind())).help(help)
-    })?;
+    let text = read_beginning(path)
+        .map_err(|error| ValueError::new(format!("the file cannot be read: {}", error.kind())).help(help))?;
     match text.expose_secret().trim() {
         "" => Err(ValueError::new("the file is empty").help("put the key into it")),
         _ if text.expose_secret().len() > MAX_SECRET => {

@@ -60,15 +60,11 @@ impl Source {
     /// Returns one diagnostic if the file cannot be read or is not UTF-8.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Diagnostics> {
         let name = path.as_ref().display().to_string();
-        let bytes = std::fs::read(path).map_err(|error| {
-            unreadable(&name, &format!("the file cannot be read: {}", error.kind()))
-        })?;
+        let bytes = std::fs::read(path)
+            .map_err(|error| unreadable(&name, &format!("the file cannot be read: {}", error.kind())))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let offset = error.utf8_error().valid_up_to();
-            unreadable(
-                &name,
-                &format!("the file is not text: byte {offset} is not UTF-8"),
-            )
+            unreadable(&name, &format!("the file is not text: byte {offset} is not UTF-8"))
         })?;
         Ok(Self::new(name, text))
     }
@@ -127,9 +123,7 @@ impl Source {
 
     /// Returns the line of an offset, beginning at 1.
     pub(crate) fn line(&self, offset: usize) -> usize {
-        self.line_starts
-            .partition_point(|start| *start <= offset)
-            .max(1)
+        self.line_starts.partition_point(|start| *start <= offset).max(1)
     }
 
     /// Returns the position of an offset.
@@ -178,8 +172,7 @@ impl Source {
     }
 
     fn bounded(&self, offset: usize) -> usize {
-        self.redacted
-            .floor_char_boundary(offset.min(self.redacted.len()))
+        self.redacted.floor_char_boundary(offset.min(self.redacted.len()))
     }
 }
 

@@ -78,9 +78,7 @@ pub struct TreeEntry {
 
 impl TreeTable {
     /// A table without entries.
-    pub const EMPTY: Self = Self {
-        entries: Vec::new(),
-    };
+    pub const EMPTY: Self = Self { entries: Vec::new() };
 
     /// Iterates over the entries.
     pub fn iter(&self) -> impl Iterator<Item = &TreeEntry> {
@@ -243,15 +241,11 @@ pub(crate) fn convert_table(begin: TextStart, written: &DeTable<'_>) -> TreeTabl
 pub(crate) fn convert_node(begin: TextStart, written: &toml::Spanned<DeValue<'_>>) -> TreeNode {
     let value = match written.get_ref() {
         DeValue::String(text) => TreeValue::Text(text.clone().into_owned()),
-        DeValue::Integer(number) => {
-            TreeValue::Integer(i128::from_str_radix(number.as_str(), number.radix()).ok())
-        }
+        DeValue::Integer(number) => TreeValue::Integer(i128::from_str_radix(number.as_str(), number.radix()).ok()),
         DeValue::Float(number) => TreeValue::Decimal(number.as_str().to_owned()),
         DeValue::Boolean(value) => TreeValue::Bool(*value),
         DeValue::Datetime(_) => TreeValue::Date,
-        DeValue::Array(items) => {
-            TreeValue::List(items.iter().map(|item| convert_node(begin, item)).collect())
-        }
+        DeValue::Array(items) => TreeValue::List(items.iter().map(|item| convert_node(begin, item)).collect()),
         DeValue::Table(table) => TreeValue::Table(convert_table(begin, table)),
     };
     TreeNode {

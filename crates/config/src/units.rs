@@ -72,9 +72,8 @@ pub(crate) fn parse_share(text: &str) -> Result<Share, ValueError> {
 
 /// Parses a factor: `2` or `1.5`.
 pub(crate) fn parse_factor(text: &str) -> Result<RateFactor, ValueError> {
-    let millionths = decimal_millionths(text.trim()).ok_or_else(|| {
-        ValueError::new("this is no number to multiply by").help("write it like 2 or 1.5")
-    })?;
+    let millionths = decimal_millionths(text.trim())
+        .ok_or_else(|| ValueError::new("this is no number to multiply by").help("write it like 2 or 1.5"))?;
     u32::try_from(millionths)
         .map(RateFactor::parts_per_million)
         .map_err(|_| ValueError::new("this factor is above 4294").help("write a smaller one"))
@@ -103,9 +102,7 @@ fn split_number(text: &str) -> (&str, &str) {
 
 fn split_unit(text: &str) -> (&str, &str) {
     let text = text.trim_start();
-    let end = text
-        .find(|c: char| !c.is_alphabetic())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len());
     let (unit, rest) = text.split_at(end);
     (unit, rest.trim_start())
 }
@@ -185,10 +182,7 @@ const TIMES: [(&str, u128); 8] = [
 
 /// Other names of units, and ours.
 const LONG_TIMES: [(&[&str], &str); 5] = [
-    (
-        &["msec", "msecs", "millis", "millisecond", "milliseconds"],
-        "ms",
-    ),
+    (&["msec", "msecs", "millis", "millisecond", "milliseconds"], "ms"),
     (&["s", "sec", "secs", "second", "seconds"], "s"),
     (&["m", "min", "mins", "minute", "minutes"], "m"),
     (&["h", "hr", "hrs", "hour", "hours"], "h"),
@@ -224,15 +218,9 @@ mod tests {
             ("7ns", 7),
             ("366d", YEAR),
         ] {
-            assert_eq!(
-                parse_duration(text).expect(text),
-                Duration::from_nanos(nanos),
-                "{text}"
-            );
+            assert_eq!(parse_duration(text).expect(text), Duration::from_nanos(nanos), "{text}");
         }
-        for text in [
-            "", "s", "10", "-1s", "1e3s", "1s5", "10 secs", "367d", "1.s", ".5s",
-        ] {
+        for text in ["", "s", "10", "-1s", "1e3s", "1s5", "10 secs", "367d", "1.s", ".5s"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }
@@ -247,10 +235,7 @@ mod tests {
             parse_share("12.5%").expect("valid")
         );
         assert_eq!(parse_share("1").expect("valid"), Share::ALL);
-        assert_eq!(
-            parse_factor("1.1").expect("valid"),
-            RateFactor::percent(110)
-        );
+        assert_eq!(parse_factor("1.1").expect("valid"), RateFactor::percent(110));
         for text in ["nan", "inf", "-1", "1e2", "101%", "", "%", "20"] {
             assert!(parse_share(text).is_err(), "{text}");
         }

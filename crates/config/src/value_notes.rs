@@ -115,11 +115,7 @@ mod tests {
             ("b", NotePlace::Nowhere, ""),
             ("a", line(3), "[ 3 ]"),
         ] {
-            notes.add(NotedKey {
-                key,
-                place,
-                written,
-            });
+            notes.add(NotedKey { key, place, written });
         }
         let notes = notes.into_sorted();
         let keys: Vec<_> = notes.iter().map(|noted| noted.key).collect();

@@ -30,9 +30,7 @@ pub fn read_text<'a>(item: &FieldValue<'a>) -> ReadResult<&'a str> {
 /// Returns an error for a blank text and for any other type.
 pub fn read_filled_text<'a>(item: &FieldValue<'a>) -> ReadResult<&'a str> {
     match read_text(item)? {
-        text if text.trim().is_empty() => {
-            Err(ValueError::new("this is empty").help("leave it out"))
-        }
+        text if text.trim().is_empty() => Err(ValueError::new("this is empty").help("leave it out")),
         text => Ok(text),
     }
 }
@@ -45,12 +43,9 @@ pub fn read_duration(item: &FieldValue<'_>) -> ReadResult<Duration> {
     match &item.node.value {
         TreeValue::Text(text) => units::parse_duration(text),
         TreeValue::Integer(Some(number)) if *number >= 0 => Err(unit_missing(&number.to_string())),
-        TreeValue::Decimal(number) if units::decimal_millionths(number).is_some() => {
-            Err(unit_missing(number))
-        }
+        TreeValue::Decimal(number) if units::decimal_millionths(number).is_some() => Err(unit_missing(number)),
         TreeValue::Integer(_) | TreeValue::Decimal(_) => {
-            Err(ValueError::new("this is not a duration")
-                .help("write it like \"10s\" or \"250ms\""))
+            Err(ValueError::new("this is not a duration").help("write it like \"10s\" or \"250ms\""))
         }
         other => Err(expected("a duration", other).help("write it like \"10s\" or \"250ms\"")),
     }
@@ -62,9 +57,7 @@ pub fn read_duration(item: &FieldValue<'_>) -> ReadResult<Duration> {
 /// Returns an error as [`read_duration`], and for zero.
 pub fn read_positive_duration(item: &FieldValue<'_>) -> ReadResult<Duration> {
     match read_duration(item)? {
-        Duration::ZERO => {
-            Err(ValueError::new("this must be above 0").help("write it like \"10s\""))
-        }
+        Duration::ZERO => Err(ValueError::new("this must be above 0").help("write it like \"10s\"")),
         span => Ok(span),
     }
 }
@@ -118,11 +111,10 @@ pub fn read_factor(item: &FieldValue<'_>) -> ReadResult<RateFactor> {
 /// Returns an error if this is no rate.
 pub fn read_rate(item: &FieldValue<'_>) -> ReadResult<Rate> {
     let rate = match &item.node.value {
-        TreeValue::Text(text) => text
-            .parse::<Rate>()
-            .map_err(|error| ValueError::new(error.to_string())),
-        TreeValue::Integer(_) => Err(ValueError::new("a rate is a quantity per time")
-            .help("write it like \"10/s\" or \"100/min\"")),
+        TreeValue::Text(text) => text.parse::<Rate>().map_err(|error| ValueError::new(error.to_string())),
+        TreeValue::Integer(_) => {
+            Err(ValueError::new("a rate is a quantity per time").help("write it like \"10/s\" or \"100/min\""))
+        }
         other => Err(expected("a rate", other).help("write it like \"10/s\" or \"100/min\"")),
     }?;
     check_rate(rate)
@@ -225,9 +217,8 @@ pub fn read_bool(item: &FieldValue<'_>) -> ReadResult<bool> {
 pub fn read_name(written: &str) -> ReadResult<SmolStr> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';
     if written.is_empty() || written.len() > MAX_NAME || !written.chars().all(fits) {
-        return Err(ValueError::new("this is no name").help(
-            "use 1 to 64 letters, digits, `-`, `_` and `.`: names are parts of paths and metrics",
-        ));
+        return Err(ValueError::new("this is no name")
+            .help("use 1 to 64 letters, digits, `-`, `_` and `.`: names are parts of paths and metrics"));
     }
     Ok(SmolStr::new(written))
 }
@@ -242,10 +233,7 @@ pub fn read_path(item: &FieldValue<'_>) -> ReadResult<PathBuf> {
 
 /// Returns the error of a value that has another type than expected.
 pub fn expected(what: &str, found: &TreeValue) -> ValueError {
-    ValueError::new(format!(
-        "{what} is expected here, and this is {}",
-        found.kind()
-    ))
+    ValueError::new(format!("{what} is expected here, and this is {}", found.kind()))
 }
 
 fn too_large(max: u64) -> ValueError {

@@ -214,10 +214,7 @@ impl AdaptiveLimit {
     /// repeated is no longer a bound then, only the likeliest rate of the next throttle.
     fn advance(&mut self, now: Nanos) -> Nanos {
         self.last = self.last.max(now);
-        if let Some(lapsed) = self
-            .advertised
-            .take_if(|advertised| advertised.until <= self.last)
-        {
+        if let Some(lapsed) = self.advertised.take_if(|advertised| advertised.until <= self.last) {
             let at = lapsed.over(self.configured);
             self.upper_bound = self.upper_bound.or(Some(UpperBound::remembered(at)));
         }
@@ -299,9 +296,7 @@ impl AdaptiveLimit {
         match self.upper_bound {
             None if self.mode == AdaptiveMode::Learn => self.level.doubled(),
             Some(upper_bound) if upper_bound.holds(now, self.level) => self.level,
-            Some(upper_bound) if self.level.is_near(upper_bound.at) => {
-                self.level.plus(CAREFUL_STEP)
-            }
+            Some(upper_bound) if self.level.is_near(upper_bound.at) => self.level.plus(CAREFUL_STEP),
             _ => self.level.plus(STEP),
         }
     }
@@ -341,11 +336,7 @@ pub struct LimitDrift {
 
 impl fmt::Display for LimitDrift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "configured {}, evidence says {}",
-            self.configured, self.evidence
-        )
+        write!(f, "configured {}, evidence says {}", self.configured, self.evidence)
     }
 }
 

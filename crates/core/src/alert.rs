@@ -51,9 +51,7 @@ impl Alert {
             self.raised = false;
             return Some(AlertChange::Cleared);
         }
-        let held = self
-            .over_since
-            .is_some_and(|since| now.since(since) >= self.hold);
+        let held = self.over_since.is_some_and(|since| now.since(since) >= self.hold);
         if held && !self.raised {
             self.raised = true;
             return Some(AlertChange::Raised);

@@ -209,10 +209,7 @@ mod tests {
         let mut min_rtt = MinRtt::default();
         for n in 0..100 {
             let late = Duration::from_millis(20 + n);
-            assert_eq!(
-                min_rtt.observe(Nanos::ZERO.saturating_add(late), late),
-                None
-            );
+            assert_eq!(min_rtt.observe(Nanos::ZERO.saturating_add(late), late), None);
         }
         for n in 1..=51 {
             let floor = min_rtt.observe(Nanos::from_secs(1).saturating_add(n * MS), n * MS);
@@ -225,10 +222,7 @@ mod tests {
     fn sparse_traffic_gives_no_floor() {
         let mut min_rtt = warm();
         for secs in [200, 400, 600] {
-            assert_eq!(
-                min_rtt.observe(Nanos::from_secs(secs), 520 * MS).is_some(),
-                secs == 200
-            );
+            assert_eq!(min_rtt.observe(Nanos::from_secs(secs), 520 * MS).is_some(), secs == 200);
         }
     }
 
@@ -249,13 +243,7 @@ mod tests {
         let by = |accounting, floor| timing.arrived_by(accounting, floor);
         assert_eq!(by(Accounting::Safe, Some(MS)), Nanos::from_secs(6));
         assert_eq!(by(Accounting::Tight, None), Nanos::from_secs(6));
-        assert_eq!(
-            by(Accounting::Tight, Some(250 * MS)),
-            Nanos::from_millis(5_750)
-        );
-        assert_eq!(
-            by(Accounting::Tight, Some(Duration::MAX)),
-            Nanos::from_secs(5)
-        );
+        assert_eq!(by(Accounting::Tight, Some(250 * MS)), Nanos::from_millis(5_750));
+        assert_eq!(by(Accounting::Tight, Some(Duration::MAX)), Nanos::from_secs(5));
     }
 }

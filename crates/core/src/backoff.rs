@@ -49,11 +49,7 @@ impl Backoff {
     ///
     /// # Errors
     /// If `base` is zero or above `cap`.
-    pub fn added_jitter(
-        base: Duration,
-        jitter: Duration,
-        cap: Duration,
-    ) -> Result<Self, InvalidBackoff> {
+    pub fn added_jitter(base: Duration, jitter: Duration, cap: Duration) -> Result<Self, InvalidBackoff> {
         Self::new(base, cap, JitterSpread::Added(jitter))
     }
 
@@ -63,9 +59,7 @@ impl Backoff {
         let grown = grown.min(span_nanos(self.cap));
         Duration::from_nanos(match self.spread {
             JitterSpread::Full => uniform(grown, entropy),
-            JitterSpread::Added(jitter) => {
-                grown.saturating_add(uniform(span_nanos(jitter), entropy))
-            }
+            JitterSpread::Added(jitter) => grown.saturating_add(uniform(span_nanos(jitter), entropy)),
         })
     }
 

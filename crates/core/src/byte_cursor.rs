@@ -61,9 +61,7 @@ impl<'a> ByteCursor<'a> {
 
     /// Takes one of `names`, case-insensitively, and returns its index.
     pub(crate) fn name(&mut self, names: &[&str]) -> Option<u32> {
-        let found = (0..)
-            .zip(names)
-            .find(|(_, name)| self.text(name.as_bytes()).is_some());
+        let found = (0..).zip(names).find(|(_, name)| self.text(name.as_bytes()).is_some());
         found.map(|(place, _)| place)
     }
 
@@ -85,9 +83,8 @@ pub(crate) fn parse_whole(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }
-    text.iter().try_fold(0_u64, |total, byte| {
-        total.checked_mul(10)?.checked_add(digit(*byte)?)
-    })
+    text.iter()
+        .try_fold(0_u64, |total, byte| total.checked_mul(10)?.checked_add(digit(*byte)?))
 }
 
 /// Parses a whole number of any count of ASCII digits, saturating.
@@ -110,9 +107,7 @@ pub(crate) fn parse_fraction_nanos(digits: &[u8]) -> Option<u32> {
     }
     let scale = (precise.len()..9).fold(1, |scale: u64, _| scale.saturating_mul(10));
     let up = u64::from(beyond.iter().any(|b| *b != b'0'));
-    let nanos = parse_whole(precise)?
-        .saturating_mul(scale)
-        .saturating_add(up);
+    let nanos = parse_whole(precise)?.saturating_mul(scale).saturating_add(up);
     u32::try_from(nanos).ok()
 }
 
@@ -147,10 +142,7 @@ mod tests {
             assert_eq!(parse_whole_saturating(bad.as_bytes()), None, "{bad:?}");
         }
         assert_eq!(parse_whole(b"18446744073709551616"), None);
-        assert_eq!(
-            parse_whole_saturating(b"18446744073709551616"),
-            Some(u64::MAX)
-        );
+        assert_eq!(parse_whole_saturating(b"18446744073709551616"), Some(u64::MAX));
     }
 
     // The last row has a tenth digit, which must not vanish.

@@ -128,13 +128,7 @@ pub enum CongestionLevel {
 
 impl CongestionLevel {
     /// Every level, the mildest first.
-    pub const ALL: [Self; 5] = [
-        Self::None,
-        Self::Low,
-        Self::Moderate,
-        Self::High,
-        Self::Critical,
-    ];
+    pub const ALL: [Self; 5] = [Self::None, Self::Low, Self::Moderate, Self::High, Self::Critical];
 
     /// Returns the level of a wait of `backoff` where the shortest is `base`. Without a base there
     /// is no comparison, and no congestion.
@@ -206,9 +200,7 @@ pub enum InvalidCongestion {
 impl fmt::Display for InvalidCongestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::MaxBelowBase => {
-                "the longest backoff is below the base: raise max_backoff or lower base_backoff"
-            }
+            Self::MaxBelowBase => "the longest backoff is below the base: raise max_backoff or lower base_backoff",
             Self::NoInterval => "snapshots need an interval: use at least 1ns",
         })
     }
@@ -270,16 +262,9 @@ mod tests {
             (30_000, CongestionLevel::Critical),
             (120_000, CongestionLevel::Critical),
         ] {
-            assert_eq!(
-                CongestionLevel::new(ms(wait), ms(1_000)),
-                level,
-                "{wait} ms"
-            );
+            assert_eq!(CongestionLevel::new(ms(wait), ms(1_000)), level, "{wait} ms");
         }
-        assert_eq!(
-            CongestionLevel::new(ms(5_000), Duration::ZERO),
-            CongestionLevel::None
-        );
+        assert_eq!(CongestionLevel::new(ms(5_000), Duration::ZERO), CongestionLevel::None);
         assert_eq!(
             CongestionLevel::new(Duration::MAX, Duration::MAX),
             CongestionLevel::None
@@ -294,13 +279,8 @@ mod tests {
 
     #[test]
     fn completion_is_rounded_up_to_whole_seconds() {
-        for (count, speed, millis) in [(100, 10, 10_000), (15, 10, 2_000), (5, 0, 5_000), (0, 9, 0)]
-        {
-            assert_eq!(
-                estimate_completion(count, speed),
-                ms(millis),
-                "{count}/{speed}"
-            );
+        for (count, speed, millis) in [(100, 10, 10_000), (15, 10, 2_000), (5, 0, 5_000), (0, 9, 0)] {
+            assert_eq!(estimate_completion(count, speed), ms(millis), "{count}/{speed}");
         }
         assert_eq!(estimate_completion(u64::MAX, 1).as_secs(), u64::MAX);
     }

@@ -180,10 +180,7 @@ impl FairQueue {
     /// Several refunds are granted only in part. The tenant gets at most one service behind its
     /// place, and less until it was charged twice that amount again. Otherwise a tenant whose every
     /// job is refused would always be next.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "refunding consumes the charge"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "refunding consumes the charge")]
     pub fn refund(&mut self, charge: FairCharge) {
         self.shift(charge.tenant, |slot, _| {
             if slot.refund(charge.cost) == charge.cost {
@@ -316,11 +313,7 @@ impl FairQueue {
 
     /// Applies `change` to a tenant's slot and updates its position in the order or among blocked
     /// tenants.
-    fn shift<T>(
-        &mut self,
-        tenant: Tenant,
-        change: impl FnOnce(&mut TenantSlot, u128) -> T,
-    ) -> Option<T> {
+    fn shift<T>(&mut self, tenant: Tenant, change: impl FnOnce(&mut TenantSlot, u128) -> T) -> Option<T> {
         let (clock, in_order) = (self.clock, self.ready.contains(tenant.slot));
         let slot = self.slots.get_mut(tenant)?;
         if !in_order {

@@ -75,9 +75,7 @@ impl Gcra {
     /// Returns the unfilled part of `cost` tokens with `behind` more taken after them. Tokens
     /// refill in the order in which they were taken, so the end of the backlog is not theirs.
     pub(crate) fn unfilled(self, backlog: u128, behind: u64, cost: u64) -> u128 {
-        backlog
-            .saturating_sub(self.span_of(behind))
-            .min(self.span_of(cost))
+        backlog.saturating_sub(self.span_of(behind)).min(self.span_of(cost))
     }
 
     /// Converts a backlog to the scale of another rule, with the missing tokens rounded up.

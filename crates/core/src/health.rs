@@ -233,11 +233,7 @@ impl Health {
         let share = u64::from(settings.throttle_share.as_parts_per_million());
         let part = rate.scaled(share.saturating_mul(multiple) / FULL_RATE);
         let floor = settings.throttle_floor.scaled(multiple);
-        rate.at_most(if part.cmp_speed(floor).is_lt() {
-            floor
-        } else {
-            part
-        })
+        rate.at_most(if part.cmp_speed(floor).is_lt() { floor } else { part })
     }
 
     fn settings(&self) -> &HealthSettings {
@@ -291,10 +287,7 @@ impl Health {
         self.failed_recoveries = 0;
         self.cooldown = Cooldown::first(settings);
         // An operator who forces Normal wants full speed.
-        if matches!(
-            reason,
-            TransitionReason::ProbesOk | TransitionReason::ProbesAnswered
-        ) {
+        if matches!(reason, TransitionReason::ProbesOk | TransitionReason::ProbesAnswered) {
             self.ramp = Ramp::start(now, settings);
         }
     }

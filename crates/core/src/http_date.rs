@@ -178,11 +178,7 @@ fn time_of_day(cursor: &mut ByteCursor<'_>) -> Option<TimeOfDay> {
     let minute = cursor.digits(2)?;
     cursor.text(b":")?;
     let second = cursor.digits(2)?;
-    Some(TimeOfDay {
-        hour,
-        minute,
-        second,
-    })
+    Some(TimeOfDay { hour, minute, second })
 }
 
 fn zone(mut cursor: ByteCursor<'_>) -> Option<()> {
@@ -224,9 +220,7 @@ pub enum InvalidHttpDate {
 impl fmt::Display for InvalidHttpDate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::UnknownForm => {
-                "not an HTTP date: write it like \"Sun, 06 Nov 1994 08:49:37 GMT\""
-            }
+            Self::UnknownForm => "not an HTTP date: write it like \"Sun, 06 Nov 1994 08:49:37 GMT\"",
             Self::NoSuchTime => "there is no such day or time of day: check the calendar",
             Self::BeforeEpoch => "dates before 1970 are not supported: use a later one",
         })
@@ -321,10 +315,7 @@ mod tests {
         let shown = |span| alloc::format!("{}", HttpDate::from_wall(WallTime::since_epoch(span)));
         let late = core::time::Duration::from_millis(999);
         assert_eq!(shown(late), "Thu, 01 Jan 1970 00:00:00 GMT");
-        assert_eq!(
-            shown(core::time::Duration::MAX),
-            "Fri, 31 Dec 9999 23:59:59 GMT"
-        );
+        assert_eq!(shown(core::time::Duration::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
     }
 
     #[test]

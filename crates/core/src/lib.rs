@@ -43,28 +43,24 @@ mod trend;
 mod usage;
 mod utc_date;
 
-pub use adaptive::{
-    AdaptiveLimit, AdaptiveMode, AdaptiveSnapshot, Evidence, LimitChange, LimitDrift,
-};
+pub use adaptive::{AdaptiveLimit, AdaptiveMode, AdaptiveSnapshot, Evidence, LimitChange, LimitDrift};
 pub use alert::{
-    Alert, AlertChange, AlertSeverity, CongestionAlert, CongestionWatch, InvalidAlert, Observation,
-    UsageAlert,
+    Alert, AlertChange, AlertSeverity, CongestionAlert, CongestionWatch, InvalidAlert, Observation, UsageAlert,
 };
 pub use arrival_time::{MinRtt, RequestTiming};
 pub use backoff::{Backoff, InvalidBackoff};
 pub use congestion::{
-    Congestion, CongestionLevel, CongestionRule, CongestionSnapshot, CongestionStats,
-    InvalidCongestion, StatsWindow, StillWaiting, ThrottleCounts, estimate_completion,
-    rate_limit_speed,
+    Congestion, CongestionLevel, CongestionRule, CongestionSnapshot, CongestionStats, InvalidCongestion, StatsWindow,
+    StillWaiting, ThrottleCounts, estimate_completion, rate_limit_speed,
 };
 pub use count_by::{CountBy, UnitCost};
 pub use decision::Decision;
 pub use error_window::{ErrorWindow, OutcomeCounts};
 pub use fair_queue::{Eligibility, FairCharge, FairQueue, InvalidWeight, Priority, Tenant, Weight};
 pub use health::{
-    CircuitState, Escalation, Health, HealthChange, HealthConfig, HealthConfigError,
-    HealthDecision, HealthOverride, HealthSettings, HealthSnapshot, HealthState, HealthTicket,
-    HealthTransition, InvalidHealth, RampStage, RateFactor, StreakRule, TransitionReason,
+    CircuitState, Escalation, Health, HealthChange, HealthConfig, HealthConfigError, HealthDecision, HealthOverride,
+    HealthSettings, HealthSnapshot, HealthState, HealthTicket, HealthTransition, InvalidHealth, RampStage, RateFactor,
+    StreakRule, TransitionReason,
 };
 pub use http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 pub use limit::{Accounting, Cost, InvalidLimit, Limit, LimitKind, Pacing, Share};
@@ -73,9 +69,7 @@ pub use meter_events::MeterEvent;
 pub use meter_set::{CarryOver, DecisionCounts, MeterSet, TooManyLimits};
 pub use outcome::{AttemptEnd, AttemptReport, Fault, Outcome, OutcomeClass};
 pub use pacing::WaitTime;
-pub use policy::{
-    Classification, Handling, Policy, PolicyRule, RetryAfterUse, Retryability, RuleMatch,
-};
+pub use policy::{Classification, Handling, Policy, PolicyRule, RetryAfterUse, Retryability, RuleMatch};
 pub use rate::{InvalidRate, Rate};
 pub use receipt_set::{MAX_LIMITS, ReceiptSet};
 pub use reconcile::{LocalUsage, UsageCorrection, UsageLedger, UsageMark};

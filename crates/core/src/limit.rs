@@ -106,11 +106,7 @@ impl Share {
 
     /// Builds a share of `parts` in a million; more than a million is a million.
     pub const fn parts_per_million(parts: u32) -> Self {
-        if parts > 1_000_000 {
-            Self::ALL
-        } else {
-            Self(parts)
-        }
+        if parts > 1_000_000 { Self::ALL } else { Self(parts) }
     }
 
     /// Returns the share in parts per million.
@@ -120,8 +116,7 @@ impl Share {
 
     /// Returns true if `part` of `whole` is less than this share. Zero of zero is less than any.
     pub fn is_above(self, part: u64, whole: u64) -> bool {
-        u128::from(part) * 1_000_000 < u128::from(whole) * u128::from(self.0)
-            || (whole == 0 && self.0 > 0)
+        u128::from(part) * 1_000_000 < u128::from(whole) * u128::from(self.0) || (whole == 0 && self.0 > 0)
     }
 }
 
@@ -324,9 +319,7 @@ impl fmt::Display for InvalidLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoBurst => "a bucket of 0 would refuse every call: use a burst of at least 1",
-            Self::Unalignable => {
-                "an aligned window must divide a day evenly: use 1s, 1min, 1h, 1d or the like"
-            }
+            Self::Unalignable => "an aligned window must divide a day evenly: use 1s, 1min, 1h, 1d or the like",
         })
     }
 }
@@ -344,10 +337,7 @@ mod tests {
     #[test]
     fn impossible_limits_cannot_be_built() {
         assert_eq!(Limit::bucket(rate("10/s"), 0), Err(InvalidLimit::NoBurst));
-        assert_eq!(
-            Limit::aligned(rate("10/7s")),
-            Err(InvalidLimit::Unalignable)
-        );
+        assert_eq!(Limit::aligned(rate("10/7s")), Err(InvalidLimit::Unalignable));
         for even in ["10/s", "10/min", "10/h", "10/d", "10/15min", "10/100ms"] {
             assert!(Limit::aligned(rate(even)).is_ok(), "{even}");
         }

@@ -81,14 +81,9 @@ impl Meter {
             (LimitKind::Sliding, _) | (LimitKind::Fixed, WindowStart::FromArrival) => {
                 MeterKind::Sliding(SlidingWindow::new(limit))
             }
-            (LimitKind::Fixed | LimitKind::Aligned, _) => {
-                MeterKind::Fixed(FixedWindow::new(limit, moment))
-            }
+            (LimitKind::Fixed | LimitKind::Aligned, _) => MeterKind::Fixed(FixedWindow::new(limit, moment)),
         };
-        Self {
-            live,
-            changed_at: None,
-        }
+        Self { live, changed_at: None }
     }
 
     /// Checks if `cost` fits now; takes nothing.

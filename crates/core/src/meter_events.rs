@@ -63,13 +63,7 @@ impl MeterEventQueue {
     }
 
     /// Returns the pause that the limit's pacing grants.
-    pub(crate) fn cap(
-        &mut self,
-        place: usize,
-        limit: &Limit,
-        now: Nanos,
-        asked: Duration,
-    ) -> Duration {
+    pub(crate) fn cap(&mut self, place: usize, limit: &Limit, now: Nanos, asked: Duration) -> Duration {
         let Pacing::Soft { max_delay: cap } = limit.pacing() else {
             return Duration::ZERO;
         };
@@ -89,10 +83,7 @@ impl MeterEventQueue {
     }
 
     fn warn(&mut self, now: Nanos, event: MeterEvent) {
-        if self
-            .warned_at
-            .is_none_or(|at| now.since(at) >= BETWEEN_WARNINGS)
-        {
+        if self.warned_at.is_none_or(|at| now.since(at) >= BETWEEN_WARNINGS) {
             self.capped = Some(event);
             self.warned_at = Some(now);
         }

@@ -18,8 +18,7 @@ pub use reconfigure::CarryOver;
 use crate::meter_events::{MeterEvent, MeterEventQueue};
 use crate::receipt_set::{MAX_LIMITS, ReceiptSet};
 use crate::{
-    ClockPair, Cost, Decision, Limit, Meter, MeterStatus, Nanos, Pacing, Receipt, RequestTiming,
-    UnitCost, Usage,
+    ClockPair, Cost, Decision, Limit, Meter, MeterStatus, Nanos, Pacing, Receipt, RequestTiming, UnitCost, Usage,
 };
 
 /// Meters of all limits that one request has to pass.
@@ -127,13 +126,7 @@ impl MeterSet {
     }
 
     /// Settles the request with all limits. `floor` is the path's lowest round trip, if known.
-    pub fn settle(
-        &mut self,
-        now: Nanos,
-        receipts: ReceiptSet,
-        timing: RequestTiming,
-        floor: Option<Duration>,
-    ) {
+    pub fn settle(&mut self, now: Nanos, receipts: ReceiptSet, timing: RequestTiming, floor: Option<Duration>) {
         let now = self.see(now);
         for (place, (slot, receipt)) in self.slots.iter_mut().zip(receipts.receipts()).enumerate() {
             if let Some(receipt) = receipt.apply(slot.number, slot.toll) {
@@ -160,11 +153,7 @@ impl MeterSet {
     ///
     /// # Errors
     /// If there are more than [`MAX_LIMITS`]; nothing changes then.
-    pub fn reconfigure(
-        &mut self,
-        moment: ClockPair,
-        limits: &[Limit],
-    ) -> Result<(), TooManyLimits> {
+    pub fn reconfigure(&mut self, moment: ClockPair, limits: &[Limit]) -> Result<(), TooManyLimits> {
         if limits.len() > MAX_LIMITS {
             return Err(TooManyLimits);
         }
@@ -284,8 +273,7 @@ impl MeterSlot {
     /// sees a recovery that happened between requests.
     fn observe(&mut self, place: usize, now: Nanos) {
         if self.limit.warn_below().is_some() {
-            self.watch
-                .observe(place, &self.limit, self.meter.status(now));
+            self.watch.observe(place, &self.limit, self.meter.status(now));
         }
     }
 
@@ -352,10 +340,7 @@ pub struct TooManyLimits;
 
 impl fmt::Display for TooManyLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a group can have {MAX_LIMITS} limits at most: merge or remove some"
-        )
+        write!(f, "a group can have {MAX_LIMITS} limits at most: merge or remove some")
     }
 }
 

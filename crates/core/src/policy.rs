@@ -101,12 +101,8 @@ impl RuleMatch {
     fn matches(self, attempt: &AttemptReport) -> bool {
         match (self, attempt.ended()) {
             (Self::Status(wanted), AttemptEnd::Status(code)) => wanted == code,
-            (Self::Statuses(first, last), AttemptEnd::Status(code)) => {
-                (first..=last).contains(&code)
-            }
-            (Self::RateLimited(wanted), AttemptEnd::Status(code)) => {
-                wanted == code && attempt.is_rate_limited()
-            }
+            (Self::Statuses(first, last), AttemptEnd::Status(code)) => (first..=last).contains(&code),
+            (Self::RateLimited(wanted), AttemptEnd::Status(code)) => wanted == code && attempt.is_rate_limited(),
             (Self::Fault(wanted), AttemptEnd::Fault(fault)) => wanted == fault,
             (Self::Cancelled, AttemptEnd::Cancelled) => true,
             _ => false,
@@ -222,10 +218,7 @@ const DEFAULT_RULES: [PolicyRule; 15] = [
 ];
 
 const fn network(fault: Fault) -> PolicyRule {
-    row(
-        RuleMatch::Fault(fault),
-        Handling::failing(OutcomeClass::NetworkFailed),
-    )
+    row(RuleMatch::Fault(fault), Handling::failing(OutcomeClass::NetworkFailed))
 }
 
 #[cfg(test)]
@@ -240,9 +233,7 @@ mod tests {
     // obeyed. 226, 399, 501, 505 and 599 are the ends and gaps of the ranges.
     #[test]
     fn every_cell_of_the_default_table_holds() {
-        use OutcomeClass::{
-            Banned, Cancelled, NetworkFailed, Neutral, ServerFailed, Success, Throttled,
-        };
+        use OutcomeClass::{Banned, Cancelled, NetworkFailed, Neutral, ServerFailed, Success, Throttled};
         use RetryAfterUse::{Ignore, Obey};
         use Retryability::{Pointless, Worthwhile};
         let signed = AttemptReport::status(403).with_rate_limit_signs();
@@ -288,18 +279,8 @@ mod tests {
                 Worthwhile,
                 Ignore,
             ),
-            (
-                AttemptReport::fault(Fault::Dns),
-                NetworkFailed,
-                Worthwhile,
-                Ignore,
-            ),
-            (
-                AttemptReport::fault(Fault::Reset),
-                NetworkFailed,
-                Worthwhile,
-                Ignore,
-            ),
+            (AttemptReport::fault(Fault::Dns), NetworkFailed, Worthwhile, Ignore),
+            (AttemptReport::fault(Fault::Reset), NetworkFailed, Worthwhile, Ignore),
             (
                 AttemptReport::fault(Fault::TlsHandshake),
                 NetworkFailed,
@@ -353,19 +334,10 @@ mod tests {
             },
         ]);
         let effect = |attempt: AttemptReport| policy.classify(&attempt).outcome.effect();
-        assert_eq!(
-            effect(AttemptReport::status(401)),
-            OutcomeClass::OtherFailed
-        );
-        assert_eq!(
-            effect(AttemptReport::status(403)),
-            OutcomeClass::OtherFailed
-        );
+        assert_eq!(effect(AttemptReport::status(401)), OutcomeClass::OtherFailed);
+        assert_eq!(effect(AttemptReport::status(403)), OutcomeClass::OtherFailed);
         assert_eq!(effect(AttemptReport::status(404)), OutcomeClass::Neutral);
-        assert_eq!(
-            effect(AttemptReport::status(500)),
-            OutcomeClass::ServerFailed
-        );
+        assert_eq!(effect(AttemptReport::status(500)), OutcomeClass::ServerFailed);
         assert_eq!(effect(AttemptReport::cancelled()), OutcomeClass::Success);
         let slowed = policy.classify(&AttemptReport::status(429).with_retry_after(WAIT));
         assert_eq!(slowed.outcome, Outcome::NEUTRAL.with_retry_after(WAIT));
@@ -379,9 +351,6 @@ mod tests {
             then,
         };
         let policy = Policy::with(&[rule(Handling::BAN), rule(Handling::SUCCESS)]);
-        assert_eq!(
-            policy.treatment(&AttemptReport::status(404)),
-            Handling::SUCCESS
-        );
+        assert_eq!(policy.treatment(&AttemptReport::status(404)), Handling::SUCCESS);
     }
 }

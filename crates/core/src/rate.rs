@@ -38,10 +38,7 @@ impl Rate {
         }
         match u64::try_from(per.as_nanos()) {
             Ok(0) => Err(InvalidRate::NoSpan),
-            Ok(per_nanos) => Ok(Self {
-                quantity,
-                per_nanos,
-            }),
+            Ok(per_nanos) => Ok(Self { quantity, per_nanos }),
             Err(_) => Err(InvalidRate::SpanTooLong),
         }
     }
@@ -108,8 +105,7 @@ impl Rate {
         if self.cmp_speed(ceiling).is_le() {
             return self;
         }
-        let fits = u128::from(ceiling.quantity) * u128::from(self.per_nanos)
-            / u128::from(ceiling.per_nanos);
+        let fits = u128::from(ceiling.quantity) * u128::from(self.per_nanos) / u128::from(ceiling.per_nanos);
         match u64::try_from(fits) {
             Ok(0) => Self {
                 quantity: 1,
@@ -156,9 +152,7 @@ impl fmt::Display for Rate {
             .iter()
             .rev()
             .find(|unit| self.per_nanos.is_multiple_of(unit.nanos))
-            .map_or((self.per_nanos, "ns"), |unit| {
-                (self.per_nanos / unit.nanos, unit.name)
-            });
+            .map_or((self.per_nanos, "ns"), |unit| (self.per_nanos / unit.nanos, unit.name));
         match count {
             1 => write!(f, "{}/{unit}", self.quantity),
             _ => write!(f, "{}/{count}{unit}", self.quantity),
@@ -181,16 +175,9 @@ impl FromStr for Rate {
 
 /// Parses `2s`, `min`, `1h`: a unit, with an optional number before it.
 fn span_from(text: &str) -> Result<Duration, InvalidRate> {
-    let digits = text
-        .bytes()
-        .take_while(|b| b.is_ascii_digit() || *b == b'_')
-        .count();
+    let digits = text.bytes().take_while(|b| b.is_ascii_digit() || *b == b'_').count();
     let (count, unit) = text.split_at(digits);
-    let count = if count.is_empty() {
-        1
-    } else {
-        whole_number(count)?
-    };
+    let count = if count.is_empty() { 1 } else { whole_number(count)? };
     let unit = unit.trim();
     let nanos = UNITS
         .iter()
@@ -207,18 +194,16 @@ fn whole_number(text: &str) -> Result<u64, InvalidRate> {
     if !text.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(InvalidRate::NotAWholeNumber);
     }
-    text.bytes()
-        .filter(|b| *b != b'_')
-        .try_fold(0_u64, |total, byte| {
-            let digit = byte
-                .checked_sub(b'0')
-                .filter(|d| *d < 10)
-                .ok_or(InvalidRate::NotAWholeNumber)?;
-            total
-                .checked_mul(10)
-                .and_then(|tens| tens.checked_add(u64::from(digit)))
-                .ok_or(InvalidRate::QuantityTooLarge)
-        })
+    text.bytes().filter(|b| *b != b'_').try_fold(0_u64, |total, byte| {
+        let digit = byte
+            .checked_sub(b'0')
+            .filter(|d| *d < 10)
+            .ok_or(InvalidRate::NotAWholeNumber)?;
+        total
+            .checked_mul(10)
+            .and_then(|tens| tens.checked_add(u64::from(digit)))
+            .ok_or(InvalidRate::QuantityTooLarge)
+    })
 }
 
 struct RateUnit {
@@ -291,7 +276,9 @@ impl fmt::Display for InvalidRate {
             Self::NoSeparator => "a rate is a quantity per time: write it like \"10/s\" or \"1 per 2s\"",
             Self::NoQuantity => "a rate of 0 would refuse every call: use at least 1, over a longer span if need be",
             Self::NoSpan => "a rate per no time has no meaning: use a span of at least 1ns",
-            Self::NotAWholeNumber => "quantities are whole numbers without sign or fraction: write \"1 per 2s\" for half a call per second",
+            Self::NotAWholeNumber => {
+                "quantities are whole numbers without sign or fraction: write \"1 per 2s\" for half a call per second"
+            }
             Self::QuantityTooLarge => "the number does not fit 64 bits: use a smaller one",
             Self::SpanTooLong => "the span is longer than 584 years: use a shorter one",
             Self::UnknownUnit => "the unit of time is unknown: use ns, us, ms, s, min, h or d",
@@ -320,11 +307,7 @@ mod tests {
         ];
         for (text, quantity, nanos) in cases {
             let rate: Rate = text.parse().expect(text);
-            assert_eq!(
-                (rate.quantity(), rate.per_nanos()),
-                (quantity, nanos),
-                "{text}"
-            );
+            assert_eq!((rate.quantity(), rate.per_nanos()), (quantity, nanos), "{text}");
         }
     }
 
@@ -375,10 +358,7 @@ mod tests {
         let rate = |text: &str| text.parse::<Rate>().expect("valid");
         assert!(rate("100/min").cmp_speed(rate("2/s")).is_lt());
         assert!(rate("60/min").cmp_speed(rate("1/s")).is_eq());
-        let (max, less) = (
-            rate("18446744073709551615/s"),
-            rate("18446744073709551614/s"),
-        );
+        let (max, less) = (rate("18446744073709551615/s"), rate("18446744073709551614/s"));
         assert!(max.cmp_speed(less).is_gt());
     }
 
@@ -386,12 +366,7 @@ mod tests {
     #[test]
     fn a_ceiling_keeps_the_span_if_possible() {
         let three = Rate::per_second(3).expect("valid");
-        let at_most = |text: &str| {
-            text.parse::<Rate>()
-                .expect("valid")
-                .at_most(three)
-                .to_string()
-        };
+        let at_most = |text: &str| text.parse::<Rate>().expect("valid").at_most(three).to_string();
         assert_eq!(at_most("35/s"), "3/s");
         assert_eq!(at_most("2/s"), "2/s");
         assert_eq!(at_most("100/min"), "100/min");

@@ -95,9 +95,7 @@ fn foreign(hint: &Hint, ours: &LocalUsage) -> u64 {
     }
     let by_rest = || Some(ours.limit.capacity().saturating_sub(hint.remaining?));
     let same_span = hint.window == Some(ours.window());
-    let used = hint
-        .server_used()
-        .or_else(|| same_span.then(by_rest).flatten());
+    let used = hint.server_used().or_else(|| same_span.then(by_rest).flatten());
     used.unwrap_or(0).saturating_sub(ours.at_most())
 }
 
@@ -141,9 +139,7 @@ mod tests {
             date: None,
             wall: WallTime::from_unix_secs(1_700_000_000),
         };
-        let pairs = headers
-            .iter()
-            .map(|(name, value)| (*name, value.as_bytes()));
+        let pairs = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
         let hints = Hints::read(pairs, Dialects::ALL, response_time);
         *hints.iter().next().expect("one hint")
     }
@@ -162,39 +158,24 @@ mod tests {
     #[test]
     fn remaining_without_a_limit_refers_to_our_limit() {
         let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
-        assert_eq!(
-            UsageCorrection::new(&hint, &ours("12/s", 3, 1), NOW).foreign,
-            6
-        );
-        assert_eq!(
-            UsageCorrection::new(&hint, &ours("12/s", 9, 2), NOW).foreign,
-            0
-        );
+        assert_eq!(UsageCorrection::new(&hint, &ours("12/s", 3, 1), NOW).foreign, 6);
+        assert_eq!(UsageCorrection::new(&hint, &ours("12/s", 9, 2), NOW).foreign, 0);
     }
 
     // GitHub's hour against our minute: a call 59 minutes ago is not foreign.
     #[test]
     fn a_longer_window_yields_no_foreign_usage() {
-        let by_window = hint(&[
-            ("X-RateLimit-Limit-Hour", "100"),
-            ("X-RateLimit-Remaining-Hour", "9"),
-        ]);
+        let by_window = hint(&[("X-RateLimit-Limit-Hour", "100"), ("X-RateLimit-Remaining-Hour", "9")]);
         let by_reset = hint(&[
             ("X-RateLimit-Limit", "100"),
             ("X-RateLimit-Remaining", "9"),
             ("X-RateLimit-Reset", "61"),
         ]);
         for hint in [by_window, by_reset] {
-            assert_eq!(
-                UsageCorrection::new(&hint, &ours("100/min", 1, 0), NOW).foreign,
-                0
-            );
+            assert_eq!(UsageCorrection::new(&hint, &ours("100/min", 1, 0), NOW).foreign, 0);
         }
         let shorter = hint(&[("X-RateLimit-Limit", "100"), ("X-RateLimit-Remaining", "9")]);
-        assert_eq!(
-            UsageCorrection::new(&shorter, &ours("100/min", 1, 0), NOW).foreign,
-            90
-        );
+        assert_eq!(UsageCorrection::new(&shorter, &ours("100/min", 1, 0), NOW).foreign, 90);
     }
 
     // 600 a minute, one second before its end, against our 10 a second: the 599 used are our own of
@@ -203,12 +184,7 @@ mod tests {
     fn a_hint_without_a_window_yields_no_foreign_usage() {
         let (limit, reset) = (("X-RateLimit-Limit", "600"), ("X-RateLimit-Reset", "1"));
         let left = ("X-RateLimit-Remaining", "1");
-        for headers in [
-            &[limit, left, reset][..],
-            &[limit, left],
-            &[left, reset],
-            &[left],
-        ] {
+        for headers in [&[limit, left, reset][..], &[limit, left], &[left, reset], &[left]] {
             let correction = UsageCorrection::new(&hint(headers), &ours("10/s", 2, 0), NOW);
             let concluded = (correction.foreign, correction.limit);
             assert_eq!(concluded, (0, None), "{headers:?}");
@@ -232,10 +208,7 @@ mod tests {
     #[test]
     fn remaining_of_a_shorter_window_does_not_apply_to_ours() {
         let hint = hint(&[("Remaining-Req", "group=order; min=1; sec=2")]);
-        assert_eq!(
-            UsageCorrection::new(&hint, &ours("12/min", 3, 1), NOW).foreign,
-            0
-        );
+        assert_eq!(UsageCorrection::new(&hint, &ours("12/min", 3, 1), NOW).foreign, 0);
     }
 
     #[test]
@@ -280,17 +253,10 @@ mod tests {
         };
         let left = ("X-RateLimit-Remaining", "0");
         assert_eq!(until(&[left, ("X-RateLimit-Reset", "7")]), Some(7));
-        assert_eq!(
-            until(&[left, ("X-RateLimit-Reset", "0")]),
-            None,
-            "it is there again"
-        );
+        assert_eq!(until(&[left, ("X-RateLimit-Reset", "0")]), None, "it is there again");
         assert_eq!(until(&[left]), Some(60));
         assert_eq!(until(&[("Remaining-Req", "group=a; sec=0")]), Some(1));
-        assert_eq!(
-            until(&[left, ("X-RateLimit-Reset", "999999999")]),
-            Some(86_400)
-        );
+        assert_eq!(until(&[left, ("X-RateLimit-Reset", "999999999")]), Some(86_400));
         assert_eq!(
             until(&[("X-RateLimit-Limit", "5"), ("X-RateLimit-Used", "5")]),
             Some(60)
@@ -301,10 +267,7 @@ mod tests {
     #[test]
     fn extremes_do_not_overflow() {
         let all = u64::MAX.to_string();
-        let hint = hint(&[
-            ("X-RateLimit-Used", &all),
-            ("X-RateLimit-Reset", "999999999"),
-        ]);
+        let hint = hint(&[("X-RateLimit-Used", &all), ("X-RateLimit-Reset", "999999999")]);
         let ours = ours("18446744073709551615/d", u64::MAX, u64::MAX);
         let correction = UsageCorrection::new(&hint, &ours, Nanos::MAX);
         assert_eq!((correction.foreign, correction.realign), (0, None));

@@ -11,9 +11,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::byte_cursor::{
-    ByteCursor, is_blank, parse_fraction_nanos, parse_whole_saturating, trim_blanks,
-};
+use crate::byte_cursor::{ByteCursor, is_blank, parse_fraction_nanos, parse_whole_saturating, trim_blanks};
 use crate::http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 
 /// Wait that a server asked for, within our bounds.
@@ -119,10 +117,7 @@ impl WaitBounds {
         if min_sleep.as_nanos() > max_honour.as_nanos() {
             return Err(InvalidWaitBounds::Crossed);
         }
-        Ok(Self {
-            min_sleep,
-            max_honour,
-        })
+        Ok(Self { min_sleep, max_honour })
     }
 
     /// Returns the shortest wait.
@@ -230,10 +225,7 @@ fn longest_of_list(value: &[u8], response_time: ResponseTime<'_>) -> Option<Dura
 
 /// Parses the first member and returns the rest. Two of the date forms contain one comma, so a
 /// member ends at the first comma or at the second.
-fn first_member<'a>(
-    list: &'a [u8],
-    response_time: ResponseTime<'_>,
-) -> Option<(Duration, &'a [u8])> {
+fn first_member<'a>(list: &'a [u8], response_time: ResponseTime<'_>) -> Option<(Duration, &'a [u8])> {
     let commas = list.iter().enumerate().filter(|(_, b)| **b == b',');
     let mut ends = commas.map(|(end, _)| end).chain([list.len()]).take(2);
     ends.find_map(|end| {

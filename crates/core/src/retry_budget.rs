@@ -66,11 +66,7 @@ impl RetryBudget {
     ///
     /// # Errors
     /// As [`RetryBudget::new`].
-    pub fn under(
-        &self,
-        settings: RetryBudgetSettings,
-        now: Nanos,
-    ) -> Result<Self, InvalidRetryBudget> {
+    pub fn under(&self, settings: RetryBudgetSettings, now: Nanos) -> Result<Self, InvalidRetryBudget> {
         let now = now.max(self.latest);
         let mut next = Self::new(settings, now)?;
         next.allowance.full_at = self.allowance.full_at.max(next.allowance.full_at);
@@ -230,10 +226,7 @@ impl EarnedRetries {
         if passed > 0 {
             let length = self.parts.len();
             self.parts.rotate_right(passed % length);
-            self.parts
-                .iter_mut()
-                .take(passed)
-                .for_each(|part| *part = 0);
+            self.parts.iter_mut().take(passed).for_each(|part| *part = 0);
             self.newest = self.number(now);
         }
     }
@@ -302,10 +295,7 @@ mod tests {
             }
         }
         assert!(retries <= calls / 5 + 6_000 + 10, "{retries} retries");
-        assert!(
-            retries >= calls / 5 + 5_900,
-            "and none is withheld: {retries}"
-        );
+        assert!(retries >= calls / 5 + 5_900, "and none is withheld: {retries}");
     }
 
     #[test]

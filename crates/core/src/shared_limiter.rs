@@ -81,9 +81,7 @@ impl SharedLimiter {
     /// If a quantity is above [`MAX_SHARED_UNITS`].
     pub fn with_rates(rates: &[Rate]) -> Result<Self, LimitTooLarge> {
         let rings: Result<_, _> = rates.iter().map(|rate| ring(*rate)).collect();
-        Ok(Self::from_state(LimiterState::Rings(SharedRings::new(
-            rings?,
-        ))))
+        Ok(Self::from_state(LimiterState::Rings(SharedRings::new(rings?))))
     }
 
     /// Builds a token bucket that refills at `rate` and saves up to `burst`.
@@ -94,9 +92,7 @@ impl SharedLimiter {
         if burst == 0 {
             return Err(InvalidLimit::NoBurst);
         }
-        Ok(Self::from_state(LimiterState::Bucket(SharedBucket::new(
-            rate, burst,
-        ))))
+        Ok(Self::from_state(LimiterState::Bucket(SharedBucket::new(rate, burst))))
     }
 
     /// Sets the function that a thread calls when another one holds the lock for long: the holder
@@ -117,9 +113,7 @@ impl SharedLimiter {
             LimiterState::Rings(rings) => rings.take(&self.lock, at, units).map(|at| (at, 0)),
             LimiterState::Bucket(bucket) => bucket.take(&self.lock, at, units),
         };
-        taken.map(|(at, mark)| {
-            Receipt::new(Nanos::from_nanos(at), cost, WindowStart::FromSend).marked(mark)
-        })
+        taken.map(|(at, mark)| Receipt::new(Nanos::from_nanos(at), cost, WindowStart::FromSend).marked(mark))
     }
 
     /// Removes the consumption if it still counts, and returns true if it did.
@@ -188,28 +182,15 @@ mod tests {
     fn a_limit_too_large_for_slots_is_refused() {
         let rate = |quantity| Rate::per_second(quantity).expect("positive");
         let max = u64::from(MAX_SHARED_UNITS);
-        assert_eq!(
-            SharedLimiter::sliding(rate(max + 1)).err(),
-            Some(LimitTooLarge)
-        );
-        assert_eq!(
-            SharedLimiter::sliding(rate(u64::MAX)).err(),
-            Some(LimitTooLarge)
-        );
-        assert_eq!(
-            SharedLimiter::bucket(rate(1), 0).err(),
-            Some(InvalidLimit::NoBurst)
-        );
+        assert_eq!(SharedLimiter::sliding(rate(max + 1)).err(), Some(LimitTooLarge));
+        assert_eq!(SharedLimiter::sliding(rate(u64::MAX)).err(), Some(LimitTooLarge));
+        assert_eq!(SharedLimiter::bucket(rate(1), 0).err(), Some(InvalidLimit::NoBurst));
     }
 
     #[test]
     fn a_zero_cost_takes_and_refunds_nothing() {
-        let limiter =
-            SharedLimiter::sliding(Rate::per_second(1).expect("positive")).expect("small");
-        let nothing = limiter
-            .take(Nanos::ZERO, Cost::ZERO)
-            .allowed()
-            .expect("always");
+        let limiter = SharedLimiter::sliding(Rate::per_second(1).expect("positive")).expect("small");
+        let nothing = limiter.take(Nanos::ZERO, Cost::ZERO).allowed().expect("always");
         assert!(!limiter.refund(Nanos::ZERO, nothing));
         assert_eq!(limiter.remaining(Nanos::ZERO), 1);
     }

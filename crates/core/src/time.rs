@@ -188,8 +188,7 @@ impl ManualClock {
 
     /// Moves both times forward.
     pub fn advance(&self, by: Duration) {
-        self.now
-            .store(self.now().saturating_add(by).0, Ordering::Release);
+        self.now.store(self.now().saturating_add(by).0, Ordering::Release);
         self.set_wall(self.wall().saturating_add(by));
     }
 

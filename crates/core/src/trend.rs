@@ -79,9 +79,7 @@ impl Trend {
     pub fn prediction(&self) -> Option<u64> {
         let level = self.smoothed()?;
         Some(round_to_u64(match self.pattern() {
-            TrendShape::Rising | TrendShape::Falling => {
-                self.line().at(real_len(self.windows.len()))
-            }
+            TrendShape::Rising | TrendShape::Falling => self.line().at(real_len(self.windows.len())),
             TrendShape::Steady | TrendShape::Bursty => level,
         }))
     }
@@ -113,10 +111,7 @@ impl Trend {
         let mean = self.windows().map(real).sum::<f64>() / count;
         let offsets = || (0..self.windows.len()).map(|i| real_len(i) - middle);
         let spread: f64 = offsets().map(|x| x * x).sum();
-        let moved: f64 = offsets()
-            .zip(self.windows())
-            .map(|(x, y)| x * (real(y) - mean))
-            .sum();
+        let moved: f64 = offsets().zip(self.windows()).map(|(x, y)| x * (real(y) - mean)).sum();
         let slope = if spread > 0.0 { moved / spread } else { 0.0 };
         let scatter: f64 = offsets()
             .zip(self.windows())

@@ -54,9 +54,7 @@ impl UtcDate {
         let of_day = (self.hour * 60 + self.minute) * 60 + self.second;
         let secs = days * SECS_PER_DAY + u64::from(of_day);
         // A leap second can exceed the last year.
-        (secs <= LAST_SECOND)
-            .then_some(secs)
-            .ok_or(InvalidDate::NoSuchTime)
+        (secs <= LAST_SECOND).then_some(secs).ok_or(InvalidDate::NoSuchTime)
     }
 
     /// Splits a point in time into fields, up to the end of the year 9999.
@@ -80,8 +78,8 @@ impl UtcDate {
     }
 
     fn exists(self) -> bool {
-        let month_days = month_start(self.year, self.month.saturating_add(1))
-            .saturating_sub(month_start(self.year, self.month));
+        let month_days =
+            month_start(self.year, self.month.saturating_add(1)).saturating_sub(month_start(self.year, self.month));
         self.year <= LAST_YEAR
             && (1..=12).contains(&self.month)
             && self.day >= 1
@@ -196,11 +194,7 @@ mod tests {
         ] {
             assert_eq!(midnight(year, month, day).unix_secs(), Ok(secs));
         }
-        assert_eq!(
-            weekday(WallTime::from_unix_secs(784_080_000)),
-            6,
-            "a Sunday"
-        );
+        assert_eq!(weekday(WallTime::from_unix_secs(784_080_000)), 6, "a Sunday");
     }
 
     // The ends of months and years, and both kinds of leap year.

@@ -79,10 +79,7 @@ fn a_refusal_names_an_instant_at_which_one_passes() {
             thread::spawn(move || limiter.take(at(5), Cost::ONE).is_allow())
         };
         let ours = limiter.take(at(7), Cost::ONE);
-        assert_eq!(
-            u8::from(ours.is_allow()) + u8::from(other.join().expect("no panic")),
-            1
-        );
+        assert_eq!(u8::from(ours.is_allow()) + u8::from(other.join().expect("no panic")), 1);
         if let Decision::WaitUntil(until) = ours {
             assert_eq!(until, at(105));
         }

@@ -150,9 +150,7 @@ fn is_abandoned(path: &Path) -> bool {
         return false;
     }
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    std::os::unix::net::UnixStream::connect(path)
-        .err()
-        .is_some_and(refused)
+    std::os::unix::net::UnixStream::connect(path).err().is_some_and(refused)
 }
 
 /// Socket file that is removed with its listener, so that the next one can bind the path.
@@ -227,11 +225,7 @@ impl InboundConnection {
 }
 
 impl AsyncRead for InboundConnection {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
@@ -240,11 +234,7 @@ impl AsyncRead for InboundConnection {
 }
 
 impl AsyncWrite for InboundConnection {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
@@ -324,10 +314,7 @@ mod tests {
         std::fs::write(&file, "user data").expect("written");
         let refused = Listener::open(&ListenTarget::Unix(file.clone())).await;
         assert!(refused.is_err(), "{refused:?}");
-        assert_eq!(
-            std::fs::read_to_string(&file).expect("still there"),
-            "user data"
-        );
+        assert_eq!(std::fs::read_to_string(&file).expect("still there"), "user data");
         drop(std::os::unix::net::UnixListener::bind(&left).expect("a socket"));
         let opened = Listener::open(&ListenTarget::Unix(left)).await;
         assert!(opened.is_ok(), "{opened:?}");

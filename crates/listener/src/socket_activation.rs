@@ -90,16 +90,12 @@ mod tests {
         let names = |list: &str| list.split(':').map(str::to_owned).collect::<Vec<_>>();
         let found = |list: &str, count| {
             let names = names(list);
-            [SocketPurpose::Calls, SocketPurpose::Admin]
-                .map(|purpose| find_index(&names, count, purpose))
+            [SocketPurpose::Calls, SocketPurpose::Admin].map(|purpose| find_index(&names, count, purpose))
         };
         assert_eq!(found("admin:calls", 2), [Some(1), Some(0)]);
         assert_eq!(found("admin", 1), [None, Some(0)]);
         assert_eq!(found("", 2), [Some(0), Some(1)]);
-        assert_eq!(
-            found("outflow.socket:outflow.socket", 2),
-            [Some(0), Some(1)]
-        );
+        assert_eq!(found("outflow.socket:outflow.socket", 2), [Some(0), Some(1)]);
         assert_eq!(found("", 0), [None, None]);
         assert_eq!(found("calls:admin", 1), [Some(0), None]);
     }

@@ -142,12 +142,7 @@ impl MockShared {
     }
 
     /// Handles an arriving request: stamps, judges and records it.
-    pub(crate) fn arrive(
-        &self,
-        request: &Parts,
-        received: Nanos,
-        connection: u64,
-    ) -> ArrivalDecision {
+    pub(crate) fn arrive(&self, request: &Parts, received: Nanos, connection: u64) -> ArrivalDecision {
         let ask = self.ask(request);
         let state = &mut *self.lock();
         let moment = self.clock.moment();
@@ -202,10 +197,7 @@ impl MockShared {
     fn ask(&self, request: &Parts) -> QuotaRequest {
         let config = &self.config;
         let path = request.uri.path();
-        let route = config
-            .routes
-            .iter()
-            .find(|route| route.matches(&request.method, path));
+        let route = config.routes.iter().find(|route| route.matches(&request.method, path));
         let header_cost = config.cost_header.as_ref().and_then(|name| {
             let text = request.headers.get(name)?.to_str().ok()?;
             text.parse().ok().map(Cost::new)

@@ -90,12 +90,7 @@ impl Audit {
 
     /// Returns the number of requests refused by a limit or a ban.
     pub fn refused(&self) -> usize {
-        let refused = |a: &&Arrival| {
-            matches!(
-                a.verdict,
-                ArrivalVerdict::Refused(_) | ArrivalVerdict::Banned
-            )
-        };
+        let refused = |a: &&Arrival| matches!(a.verdict, ArrivalVerdict::Refused(_) | ArrivalVerdict::Banned);
         self.arrivals.iter().filter(refused).count()
     }
 

@@ -127,20 +127,13 @@ mod tests {
     #[test]
     fn bans_grow_for_callers_that_continue() {
         let secs = Duration::from_secs;
-        let rule = Bans::after(2)
-            .lasting(secs(10))
-            .growing_by(3)
-            .at_most(secs(50));
+        let rule = Bans::after(2).lasting(secs(10)).growing_by(3).at_most(secs(50));
         let mut list = BanList::new(Some(rule));
         let caller: Arc<str> = "k".into();
         let at = Nanos::from_secs;
         assert_eq!(list.strike(&caller, at(0)), None);
         list.passed(&caller);
-        assert_eq!(
-            list.strike(&caller, at(1)),
-            None,
-            "a pass takes strikes away"
-        );
+        assert_eq!(list.strike(&caller, at(1)), None, "a pass takes strikes away");
         assert_eq!(list.strike(&caller, at(1)), Some(at(11)));
         assert_eq!(list.banned(&caller, at(10)), Some(at(11)));
         assert_eq!(list.banned(&caller, at(10)), Some(at(40)), "it went on");

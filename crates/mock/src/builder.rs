@@ -8,7 +8,7 @@ use fastrand::Rng;
 use http::HeaderName;
 use outflow_core::Clock;
 
-use crate::api::{MockApi, MockConfig, Shared, State};
+use crate::api::{MockApi, MockConfig, MockShared, State};
 use crate::audit::{Keep, Recorder};
 use crate::ban::{BanList, Bans};
 use crate::clock::TokioClock;
@@ -176,9 +176,7 @@ impl Builder {
     /// # Errors
     /// If a limit is for a route that does not exist.
     pub fn build(self) -> Result<MockApi, InvalidApi> {
-        let named = |route: &str| {
-            route == DEFAULT_ROUTE || self.routes.iter().any(|known| &*known.name == route)
-        };
+        let named = |route: &str| route == DEFAULT_ROUTE || self.routes.iter().any(|known| &*known.name == route);
         let wanted = self.quotas.iter().filter_map(|quota| quota.route.as_ref());
         if let Some(route) = wanted.into_iter().find(|route| !named(route)) {
             return Err(InvalidApi::NoSuchRoute(Arc::clone(route)));
@@ -210,7 +208,7 @@ impl Builder {
             protocols: self.protocols,
         };
         MockApi {
-            shared: Arc::new(Shared {
+            shared: Arc::new(MockShared {
                 started: clock.now(),
                 clock,
                 config,

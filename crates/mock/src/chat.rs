@@ -158,27 +158,19 @@ mod tests {
         let (status, text) = said(&format!("{{{QUESTION}}}")).await;
         let document: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(status, StatusCode::OK);
-        assert_eq!(
-            document["choices"][0]["message"]["content"],
-            COMPLETION_TEXT
-        );
+        assert_eq!(document["choices"][0]["message"]["content"], COMPLETION_TEXT);
         assert_eq!(document["usage"]["total_tokens"], 12);
     }
 
     // Nine words, the stop event, the usage on request, and the final marker.
     #[tokio::test(start_paused = true)]
     async fn a_stream_holds_the_text_word_by_word() {
-        for (options, events) in [
-            ("", 11),
-            (r#","stream_options":{"include_usage":true}"#, 12),
-        ] {
+        for (options, events) in [("", 11), (r#","stream_options":{"include_usage":true}"#, 12)] {
             let (_, text) = said(&format!("{{{QUESTION},\"stream\":true{options}}}")).await;
             let document: Vec<_> = text.split_terminator("\n\n").collect();
             assert_eq!(document.len(), events, "{text}");
             assert_eq!(document.last(), Some(&"data: [DONE]"));
-            let documents = document
-                .iter()
-                .filter_map(|event| event.strip_prefix("data: "));
+            let documents = document.iter().filter_map(|event| event.strip_prefix("data: "));
             let chunks = documents.filter_map(|text| serde_json::from_str::<Value>(text).ok());
             let words: String = chunks
                 .filter_map(|chunk| {

@@ -42,9 +42,7 @@ mod tests {
     use super::*;
 
     fn parts(uri: &str) -> Parts {
-        let request = http::Request::builder()
-            .uri(uri)
-            .header("authorization", "Bearer a");
+        let request = http::Request::builder().uri(uri).header("authorization", "Bearer a");
         request.body(()).expect("a request").into_parts().0
     }
 

@@ -8,7 +8,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response};
 use outflow_core::{ClockPair, HttpDate, Nanos};
 
-use crate::api::{Shared, State};
+use crate::api::{MockShared, State};
 use crate::arrival::ArrivalVerdict;
 use crate::echo::Echo;
 use crate::enforcer::{LimitVerdict, QuotaRequest, Scope};
@@ -20,7 +20,7 @@ use crate::throttle_response::{RetryAfterForm, ThrottleResponse};
 
 /// Request that has just arrived.
 pub(crate) struct ArrivedRequest<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(crate) shared: &'a MockShared,
     pub(crate) request: &'a Parts,
     pub(crate) ask: &'a QuotaRequest,
     pub(crate) moment: ClockPair,
@@ -122,11 +122,7 @@ impl ArrivedRequest<'_> {
             headers: &self.request.headers,
             at: Nanos::ZERO.saturating_add(running),
         });
-        let page = Arc::clone(
-            state
-                .page(path)
-                .unwrap_or(&self.shared.config.default_response),
-        );
+        let page = Arc::clone(state.page(path).unwrap_or(&self.shared.config.default_response));
         match act {
             None => ArrivalDecision::from_response(page, ArrivalVerdict::Allowed),
             Some(ScriptedFault::Answer(answer)) => {
@@ -172,12 +168,7 @@ impl ArrivalDecision {
     }
 
     /// Adds the headers of every response; headers of the response itself win.
-    pub(crate) fn response(
-        &self,
-        answer: &MockResponse,
-        request: &Parts,
-        echo: &Echo,
-    ) -> Response<Payload> {
+    pub(crate) fn response(&self, answer: &MockResponse, request: &Parts, echo: &Echo) -> Response<Payload> {
         let mut response = answer.response(request, echo);
         for (name, value) in &self.headers {
             let headers = response.headers_mut();
@@ -189,10 +180,7 @@ impl ArrivalDecision {
 
 impl PendingRefusal<'_> {
     fn into_decision(self, moment: ClockPair) -> ArrivalDecision {
-        let mut decision = ArrivalDecision::from_response(
-            Arc::new(MockResponse::status(self.status)),
-            self.verdict,
-        );
+        let mut decision = ArrivalDecision::from_response(Arc::new(MockResponse::status(self.status)), self.verdict);
         let Some(wait) = self.wait else {
             return decision;
         };
@@ -200,9 +188,7 @@ impl PendingRefusal<'_> {
         if let Some(value) = formatted.value {
             decision.headers.insert(RETRY_AFTER, value);
         }
-        decision.wait = formatted
-            .wait
-            .map(|wait| (self.scope, moment.now.saturating_add(wait)));
+        decision.wait = formatted.wait.map(|wait| (self.scope, moment.now.saturating_add(wait)));
         decision
     }
 }

@@ -43,12 +43,7 @@ pub enum ResetForm {
 
 impl Dialect {
     /// Adds the headers that report the limits.
-    pub(crate) fn write_headers(
-        self,
-        statuses: &[QuotaStatus],
-        moment: ClockPair,
-        headers: &mut HeaderMap,
-    ) {
+    pub(crate) fn write_headers(self, statuses: &[QuotaStatus], moment: ClockPair, headers: &mut HeaderMap) {
         let Some(tightest) = statuses.iter().min_by_key(|status| status.remaining()) else {
             return;
         };
@@ -136,10 +131,7 @@ fn letter(status: &QuotaStatus) -> String {
 
 /// Adds a header. Names come from tests: an invalid one is left out.
 fn put(headers: &mut HeaderMap, name: &str, value: impl ToString) {
-    let pair = (
-        HeaderName::try_from(name),
-        HeaderValue::try_from(value.to_string()),
-    );
+    let pair = (HeaderName::try_from(name), HeaderValue::try_from(value.to_string()));
     if let (Ok(name), Ok(value)) = pair {
         headers.insert(name, value);
     }

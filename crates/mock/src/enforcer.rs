@@ -82,14 +82,11 @@ impl QuotaStatus {
 
 impl Enforcer {
     pub(crate) fn new(quotas: Vec<Quota>) -> Self {
-        let quotas = quotas
-            .into_iter()
-            .enumerate()
-            .map(|(index, quota)| QuotaState {
-                name: quota.name.clone().unwrap_or_else(|| default_name(index)),
-                quota,
-                counters: HashMap::new(),
-            });
+        let quotas = quotas.into_iter().enumerate().map(|(index, quota)| QuotaState {
+            name: quota.name.clone().unwrap_or_else(|| default_name(index)),
+            quota,
+            counters: HashMap::new(),
+        });
         Self {
             quotas: quotas.collect(),
         }
@@ -98,10 +95,7 @@ impl Enforcer {
     /// Passes a request through all limits, or through none. Of several refusals, the one with the
     /// longest wait is reported.
     pub(crate) fn judge(&mut self, ask: &QuotaRequest, moment: ClockPair) -> LimitVerdict {
-        let concerned = self
-            .quotas
-            .iter_mut()
-            .filter(|quota_state| quota_state.applies_to(ask));
+        let concerned = self.quotas.iter_mut().filter(|quota_state| quota_state.applies_to(ask));
         let worst = concerned
             .map(|quota_state| (quota_state.fits(ask, moment), quota_state))
             .max_by_key(|(fits, _)| *fits);
@@ -110,32 +104,19 @@ impl Enforcer {
                 self.charge(ask, moment);
                 LimitVerdict::Allowed
             }
-            Some((FitTime::At(at), quota_state)) => {
-                LimitVerdict::Refused(quota_state.refusal(ask, Some(at)))
-            }
-            Some((FitTime::Never, quota_state)) => {
-                LimitVerdict::Refused(quota_state.refusal(ask, None))
-            }
+            Some((FitTime::At(at), quota_state)) => LimitVerdict::Refused(quota_state.refusal(ask, Some(at))),
+            Some((FitTime::Never, quota_state)) => LimitVerdict::Refused(quota_state.refusal(ask, None)),
         }
     }
 
     /// Returns the status of all limits that apply to a caller.
     pub(crate) fn statuses(&mut self, ask: &QuotaRequest, moment: ClockPair) -> Vec<QuotaStatus> {
-        let concerned = self
-            .quotas
-            .iter_mut()
-            .filter(|quota_state| quota_state.applies_to(ask));
-        concerned
-            .map(|quota_state| quota_state.status(ask, moment))
-            .collect()
+        let concerned = self.quotas.iter_mut().filter(|quota_state| quota_state.applies_to(ask));
+        concerned.map(|quota_state| quota_state.status(ask, moment)).collect()
     }
 
     fn charge(&mut self, ask: &QuotaRequest, moment: ClockPair) {
-        for quota_state in self
-            .quotas
-            .iter_mut()
-            .filter(|quota_state| quota_state.applies_to(ask))
-        {
+        for quota_state in self.quotas.iter_mut().filter(|quota_state| quota_state.applies_to(ask)) {
             let units = quota_state.units(ask);
             quota_state.with_counter(ask, moment, |counter, quota| {
                 counter.charge(quota, moment, units);
@@ -175,9 +156,7 @@ impl QuotaState {
 
     fn fits(&mut self, ask: &QuotaRequest, moment: ClockPair) -> FitTime {
         let units = self.units(ask);
-        self.with_counter(ask, moment, |counter, quota| {
-            counter.fits(quota, moment, units)
-        })
+        self.with_counter(ask, moment, |counter, quota| counter.fits(quota, moment, units))
     }
 
     fn status(&mut self, ask: &QuotaRequest, moment: ClockPair) -> QuotaStatus {
@@ -220,9 +199,6 @@ impl QuotaState {
             return then(counter, &self.quota);
         }
         let fresh = Counter::new(&self.quota, moment.now);
-        then(
-            self.counters.entry(caller_scope.into()).or_insert(fresh),
-            &self.quota,
-        )
+        then(self.counters.entry(caller_scope.into()).or_insert(fresh), &self.quota)
     }
 }

@@ -16,7 +16,7 @@ use hyper::body::{Body, Incoming};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::api::Shared;
+use crate::api::MockShared;
 use crate::arrival::Received;
 use crate::decision::{ArrivalDecision, Reply};
 use crate::echo::Echo;
@@ -26,17 +26,14 @@ use crate::tasks::Spawner;
 
 /// State shared by all exchanges of one connection.
 pub(crate) struct Exchange {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<MockShared>,
     pub(crate) spawner: Spawner,
     pub(crate) connection: u64,
     pub(crate) takeover: mpsc::Sender<FaultPlan>,
 }
 
 impl Exchange {
-    pub(crate) async fn answer(
-        &self,
-        request: Request<Incoming>,
-    ) -> Result<Response<Payload>, Infallible> {
+    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Result<Response<Payload>, Infallible> {
         let (there, back) = self.shared.draw_delays();
         let (parts, body) = request.into_parts();
         let parts = Arc::new(parts);
@@ -54,8 +51,7 @@ impl Exchange {
                 let response = decision.response(answer, &parts, &tally.echo);
                 let alone = parts.version != Version::HTTP_2;
                 let on = alone.then_some(self.connection);
-                self.shared
-                    .answered(&decision, response.status().as_u16(), on);
+                self.shared.answered(&decision, response.status().as_u16(), on);
                 Ok(response)
             }
             Reply::Break(fault) => self.break_off(fault, &parts).await,
@@ -82,11 +78,7 @@ impl Exchange {
     }
 
     /// Takes the connection over; this future then ends with it.
-    async fn break_off(
-        &self,
-        fault: &Fault,
-        parts: &Parts,
-    ) -> Result<Response<Payload>, Infallible> {
+    async fn break_off(&self, fault: &Fault, parts: &Parts) -> Result<Response<Payload>, Infallible> {
         let plan = match fault {
             Fault::Hang if parts.version == Version::HTTP_2 => pending().await,
             _ if parts.version == Version::HTTP_2 && !fault.is_raw() => FaultPlan {
@@ -120,7 +112,7 @@ impl ArrivalDecision {
 
 /// Reads a body and records its received length, even if the future is dropped early.
 struct BodyReader<'a> {
-    shared: &'a Shared,
+    shared: &'a MockShared,
     number: u64,
     echo: Echo,
     received: Received,

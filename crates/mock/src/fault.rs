@@ -109,11 +109,7 @@ impl Fault {
             Self::ManyHeaders(count) => (many(*count).into(), Then::Hold),
             Self::Bytes(bytes) => (bytes.clone(), Then::Close),
             Self::Held(bytes) => (bytes.clone(), Then::Hold),
-            Self::Endless {
-                first,
-                again,
-                every,
-            } => {
+            Self::Endless { first, again, every } => {
                 let (line, every) = (again.clone(), *every);
                 (first.clone(), Then::Repeat { line, every })
             }
@@ -147,9 +143,7 @@ const START: &str = "HTTP/1.1 200 OK\r\n";
 const END: &str = "content-length: 2\r\n\r\n{}";
 const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 const CUT: &str = "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"ok\":";
-const CUT_CHUNK: &str =
-    "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\n{\"ok\":\r\n64\r\ntru";
+const CUT_CHUNK: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\n{\"ok\":\r\n64\r\ntru";
 const SURPLUS: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}{\"more\":true}";
-const SWITCH: &str =
-    "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: nothing\r\n\r\n";
+const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: nothing\r\n\r\n";
 const GARBAGE: &str = "<html>no status line, no headers, just text</html>\n";

@@ -81,21 +81,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin> HijackedIo<I> {
 }
 
 impl<I: AsyncRead + Unpin> AsyncRead for HijackedIo<I> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.lock()).poll_read(context, buffer)
     }
 }
 
 impl<I: AsyncWrite + Unpin> AsyncWrite for HijackedIo<I> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.lock()).poll_write(context, bytes)
     }
 

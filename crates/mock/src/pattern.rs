@@ -62,11 +62,7 @@ mod tests {
             ("/a/*/c", "/a/b/c", true),
             ("/a/b", "/a/bc", false),
         ] {
-            assert_eq!(
-                Pattern::new(pattern).matches(path),
-                matches,
-                "{pattern} and {path}"
-            );
+            assert_eq!(Pattern::new(pattern).matches(path), matches, "{pattern} and {path}");
         }
     }
 }

@@ -96,11 +96,7 @@ impl Body for Payload {
                 bytes.split_to(1)
             }
             Self::Events { events, .. } if events.is_empty() => Bytes::new(),
-            Self::Events {
-                events,
-                every,
-                next,
-            } => {
+            Self::Events { events, every, next } => {
                 ready!(tick(next, *every, context));
                 events.pop_front().unwrap_or_default()
             }

@@ -174,12 +174,7 @@ mod tests {
 
     #[test]
     fn only_a_matching_validator_revalidates_the_page() {
-        for (request, wanted) in [
-            ("\"v1\"", 304),
-            ("\"v0\", W/\"v1\"", 304),
-            ("*", 304),
-            ("\"v2\"", 200),
-        ] {
+        for (request, wanted) in [("\"v1\"", 304), ("\"v0\", W/\"v1\"", 304), ("*", 304), ("\"v2\"", 200)] {
             assert_eq!(status(&[(IF_NONE_MATCH, request)]), wanted, "{request}");
         }
         assert_eq!(status(&[(IF_MODIFIED_SINCE, "yesterday")]), 304);

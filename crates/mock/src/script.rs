@@ -146,10 +146,7 @@ impl ScriptMatch {
     }
 
     fn holds(&mut self, request: &ScriptRequest<'_>) -> bool {
-        let concerned = self
-            .pattern
-            .as_ref()
-            .is_none_or(|p| p.matches(request.path))
+        let concerned = self.pattern.as_ref().is_none_or(|p| p.matches(request.path))
             && self.method.as_ref().is_none_or(|m| m == request.method)
             && self.caller.as_deref().is_none_or(|c| c == request.caller)
             && self.header.as_ref().is_none_or(|(name, value)| {
@@ -248,23 +245,14 @@ mod tests {
     #[test]
     fn all_conditions_must_hold() {
         let span = ScriptMatch::always().between(Duration::from_secs(1)..Duration::from_secs(2));
-        assert_eq!(
-            held(span, &[("/", 0), ("/", 1), ("/", 2)]),
-            [false, true, false]
-        );
+        assert_eq!(held(span, &[("/", 0), ("/", 1), ("/", 2)]), [false, true, false]);
         let second = ScriptMatch::path("/a").numbers(1..2);
         let requests = [("/a", 0), ("/b", 0), ("/a", 0), ("/a", 0)];
         assert_eq!(held(second, &requests), [false, false, true, false]);
         let post = ScriptMatch::always().method(Method::POST);
         assert_eq!(held(post, &[("/", 0)]), [false]);
-        assert_eq!(
-            held(ScriptMatch::always().header("accept", "*"), &[("/", 0)]),
-            [false]
-        );
-        assert_eq!(
-            held(ScriptMatch::always().caller("other"), &[("/", 0)]),
-            [false]
-        );
+        assert_eq!(held(ScriptMatch::always().header("accept", "*"), &[("/", 0)]), [false]);
+        assert_eq!(held(ScriptMatch::always().caller("other"), &[("/", 0)]), [false]);
     }
 
     // 10 % of 10,000 is 1,000; five standard deviations are 150.

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::api::{MockApi, Shared};
+use crate::api::{MockApi, MockShared};
 use crate::exchange::Exchange;
 use crate::hijacked_io::{HijackedIo, PeerReaction};
 use crate::tasks::{Spawner, Tasks};
@@ -124,11 +124,7 @@ impl Server {
             .spawn(async move { acceptor.serve_io(io).await });
     }
 
-    fn accepting(
-        api: &MockApi,
-        listener: TcpListener,
-        tls: Option<HandshakeServer>,
-    ) -> io::Result<Self> {
+    fn accepting(api: &MockApi, listener: TcpListener, tls: Option<HandshakeServer>) -> io::Result<Self> {
         let mut server = api.in_memory();
         server.address = Some(listener.local_addr()?);
         server.ca_pem = tls.as_ref().map(|greeter| greeter.ca_pem().to_owned());
@@ -159,7 +155,7 @@ impl Drop for Server {
 /// Accepts connections.
 #[derive(Clone)]
 struct ConnectionAcceptor {
-    shared: Arc<Shared>,
+    shared: Arc<MockShared>,
     spawner: Spawner,
 }
 

@@ -36,10 +36,7 @@ impl Tasks {
         running.panic.take()
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one file of the crate that spawns"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one file of the crate that spawns")]
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut running = self.lock();
         running.reap();
@@ -74,10 +71,7 @@ impl Spawner {
     }
 
     /// Runs a future to its end even if the caller is dropped; `None` once the server is gone.
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        task: impl Future<Output = T> + Send + 'static,
-    ) -> Option<T> {
+    pub(crate) async fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> Option<T> {
         let (sender, receiver) = oneshot::channel();
         // The caller may have been dropped; the task's effects still count.
         self.spawn(async move { drop(sender.send(task.await)) });

@@ -114,8 +114,7 @@ impl FormattedWait {
 
 /// Returns the seconds, rounded up.
 pub(crate) fn whole_seconds(span: Duration) -> u64 {
-    span.as_secs()
-        .saturating_add(u64::from(span.subsec_nanos() > 0))
+    span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 
 #[cfg(test)]
@@ -139,11 +138,7 @@ mod tests {
         ] {
             let said = form.format(wait, moment);
             assert_eq!(said.value.expect("a value"), text);
-            assert_eq!(
-                said.wait,
-                Some(Duration::from_millis(formatted)),
-                "{form:?}"
-            );
+            assert_eq!(said.wait, Some(Duration::from_millis(formatted)), "{form:?}");
         }
         assert!(RetryAfterForm::Nothing.format(wait, moment).value.is_none());
         let odd = RetryAfterForm::Exactly(Bytes::from_static(b"\xff soon")).format(wait, moment);

@@ -7,8 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    date_time_ymd,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, date_time_ymd,
 };
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
@@ -106,9 +105,7 @@ impl Authority {
     fn new() -> Result<Self, rcgen::Error> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "outflow mock");
+        params.distinguished_name.push(DnType::CommonName, "outflow mock");
         let key = KeyPair::generate()?;
         let pem = params.self_signed(&key)?.pem();
         Ok(Self {
@@ -117,10 +114,7 @@ impl Authority {
         })
     }
 
-    fn issue(
-        &self,
-        tls: Tls,
-    ) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), rcgen::Error> {
+    fn issue(&self, tls: Tls) -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), rcgen::Error> {
         let names: &[&str] = match tls {
             Tls::WrongName => &["elsewhere.test"],
             _ => &["localhost", "127.0.0.1", "::1"],

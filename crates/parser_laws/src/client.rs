@@ -10,14 +10,11 @@ use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, COOKIE, HOST, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
-use outflow::cache::{
-    Cache, CacheLookup, CacheQuery, CacheSettings, CacheableResponse as Said, StoreDecision,
-};
+use outflow::cache::{Cache, CacheLookup, CacheQuery, CacheSettings, CacheableResponse as Said, StoreDecision};
 use outflow::config::{Config, DiagnosticSeverity, Diagnostics, Environment, Source};
 use outflow::core::WallTime;
 use outflow::{
-    Api, BaseUrl, CacheMode, Credential, CredentialPlacement, Events, Outflow, Rules, SystemClock,
-    Upstream,
+    Api, BaseUrl, CacheMode, Credential, CredentialPlacement, Events, Outflow, Rules, SystemClock, Upstream,
 };
 use outflow_mock::{Arrival, MockApi, MockResponse};
 use tokio::runtime::Runtime;
@@ -31,10 +28,7 @@ pub fn config(input: &[u8]) {
         Some((name.to_owned(), value.to_owned()))
     };
     let environment: Environment = written.lines().filter_map(variable).collect();
-    let lines: Vec<_> = written
-        .split('\n')
-        .filter(|line| variable(line).is_none())
-        .collect();
+    let lines: Vec<_> = written.split('\n').filter(|line| variable(line).is_none()).collect();
     let sources = [Source::new("fuzz.toml", lines.join("\n"))];
     match Config::read(&sources, &environment) {
         Ok(config) => {
@@ -54,10 +48,7 @@ pub fn config(input: &[u8]) {
 /// Every diagnostic has a place and a message.
 fn placed(diagnostics: &Diagnostics) {
     for diagnostic in diagnostics {
-        assert!(
-            diagnostic.line > 0 && diagnostic.column > 0,
-            "{diagnostics}"
-        );
+        assert!(diagnostic.line > 0 && diagnostic.column > 0, "{diagnostics}");
         assert!(
             !diagnostic.message.is_empty() && !diagnostic.source.is_empty(),
             "{diagnostics}"
@@ -90,17 +81,11 @@ pub fn base_url(input: &[u8]) {
     let shown = joined.to_string();
     let behind = format!("{base}{path}");
     let rooted = format!("{base}/{path}");
-    assert!(
-        shown == behind || shown == rooted,
-        "{shown} of {base} and {path}"
-    );
+    assert!(shown == behind || shown == rooted, "{shown} of {base} and {path}");
     let below = joined.path().strip_prefix(base.prefix());
     let below = below.expect("behind the prefix");
     let climbs = |segment: &str| segment == "." || segment == "..";
-    assert!(
-        !below.split('/').any(climbs) && !below.starts_with("//"),
-        "{shown}"
-    );
+    assert!(!below.split('/').any(climbs) && !below.starts_with("//"), "{shown}");
 }
 
 /// With any content in a response's file, the cache returns that response or nothing, and leaves
@@ -145,12 +130,7 @@ impl CacheFixture {
         let (file, other) = (kept(OWN), kept(OTHER));
         let read = |file: &Path| fs::read(file).expect("readable");
         let (own, other) = (read(&file), read(&other));
-        Self {
-            dir,
-            file,
-            own,
-            other,
-        }
+        Self { dir, file, own, other }
     }
 
     fn keeps_its_own(&self, input: &[u8]) {
@@ -161,18 +141,11 @@ impl CacheFixture {
             _ => wounded(&self.other, rest),
         };
         fs::write(&self.file, &content).expect("writable");
-        let (cache, uri, headers) = (
-            opened(self.dir.path()),
-            Uri::from_static(PAGE),
-            HeaderMap::new(),
-        );
+        let (cache, uri, headers) = (opened(self.dir.path()), Uri::from_static(PAGE), HeaderMap::new());
         let found = |key: &'static [u8]| cache.lookup(&query(&uri, &headers, key), AT);
         match found(OWN) {
             CacheLookup::Fresh(stored) => {
-                assert_eq!(
-                    (content, stored.body.to_vec()),
-                    (self.own.clone(), body_of(OWN))
-                );
+                assert_eq!((content, stored.body.to_vec()), (self.own.clone(), body_of(OWN)));
             }
             nothing => {
                 assert!(matches!(nothing, CacheLookup::Missing), "{nothing:?}");
@@ -265,9 +238,7 @@ impl ClientFixture {
         let runtime = { runtime }.enable_all().build().expect("a runtime");
         let inside = runtime.enter();
         let strict = MockApi::builder().remembering(64);
-        let strict = NOTED
-            .into_iter()
-            .fold(strict, outflow_mock::Builder::noting);
+        let strict = NOTED.into_iter().fold(strict, outflow_mock::Builder::noting);
         let strict = strict.build().expect("valid");
         let server = Arc::new(strict.in_memory());
         let mut api = Api::new("fuzzed", HERE.parse().expect("a URL"));

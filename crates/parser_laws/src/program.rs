@@ -3,9 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{Method, Request, Response};
-use outflow::config::{
-    DiagnosticSeverity, Environment, RuntimeOverrides as SetByHand, Source, set_variable,
-};
+use outflow::config::{DiagnosticSeverity, Environment, RuntimeOverrides as SetByHand, Source, set_variable};
 use outflow::{Config, Outflow};
 use outflow_admin::fuzzing::AdminFuzz;
 use outflow_cli::fuzzing;
@@ -144,14 +142,8 @@ pub fn overrides(input: &[u8]) {
     }
     match sources.read_with(&by_hand) {
         Ok(after) => {
-            let names = |config: &ProgramConfig| -> Vec<_> {
-                config
-                    .client
-                    .apis
-                    .iter()
-                    .map(|api| api.name.clone())
-                    .collect()
-            };
+            let names =
+                |config: &ProgramConfig| -> Vec<_> { config.client.apis.iter().map(|api| api.name.clone()).collect() };
             assert_eq!(names(&before), names(&after), "an API cannot be set");
         }
         Err(diagnostics) => {

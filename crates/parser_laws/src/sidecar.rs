@@ -19,11 +19,7 @@ pub fn framing(input: &[u8]) {
     let Some(([cuts, bounds], bytes)) = input.split_first_chunk() else {
         return;
     };
-    let bounds = if bounds % 2 == 0 {
-        (100, 32_768)
-    } else {
-        (3, 96)
-    };
+    let bounds = if bounds % 2 == 0 { (100, 32_768) } else { (3, 96) };
     let whole = fuzzing::read(bounds, [bytes]);
     let (first, second) = bytes.split_at(usize::from(*cuts) % (bytes.len() + 1));
     assert_eq!(fuzzing::read(bounds, [first, second]), whole, "two pieces");
@@ -45,10 +41,7 @@ pub fn framing(input: &[u8]) {
 /// The parser may stop earlier if it has reported it or was asked to; it may never find a request
 /// where there is none.
 fn is_read_alike(reading: &ParsedRequests, requests: &[ParsedRequest], answers: &[u8]) {
-    assert!(
-        requests.len() <= reading.bodies.len(),
-        "{reading:?} {requests:?}"
-    );
+    assert!(requests.len() <= reading.bodies.len(), "{reading:?} {requests:?}");
     for (body, read) in reading.bodies.iter().zip(requests) {
         let alike = if read.body.is_whole {
             *body == read.body
@@ -132,9 +125,7 @@ impl SidecarFixture {
         for arrival in sent {
             let said = |name: &HeaderName| {
                 let mut noted = arrival.headers.iter();
-                noted
-                    .find(|(noted, _)| noted == name)
-                    .map(|(_, value)| value)
+                noted.find(|(noted, _)| noted == name).map(|(_, value)| value)
             };
             assert_eq!(said(&HOST).expect("a host"), "api.example.com");
             assert_eq!(said(&AUTHORIZATION).expect("a key"), "Bearer c4n4ry-k3y");
@@ -205,9 +196,7 @@ pub fn control_headers(input: &[u8]) {
     }
     let backwards: Vec<_> = headers.iter().collect();
     let backwards = backwards.into_iter().rev();
-    let mut backwards: HeaderMap = backwards
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
+    let mut backwards: HeaderMap = backwards.map(|(name, value)| (name.clone(), value.clone())).collect();
     let mut taken = headers.clone();
     let said = fuzzing::take_control_headers(&mut taken);
     assert_eq!(fuzzing::take_control_headers(&mut backwards).is_ok(), said.is_ok());

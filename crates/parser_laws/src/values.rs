@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{
-    Dialects, Hint, HintLabel, Hints, HttpDate, Rate, ResponseTime, RetryAfter, WaitBounds,
-    WallTime,
-};
+use outflow_core::{Dialects, Hint, HintLabel, Hints, HttpDate, Rate, ResponseTime, RetryAfter, WaitBounds, WallTime};
 
 /// A parsed rate is shown in a form that parses as an equal rate.
 pub fn rate(input: &[u8]) {
@@ -60,10 +57,7 @@ pub fn server_hints(input: &[u8]) {
     let (clock, rest) = split_number(input);
     let mut headers = Vec::new();
     for line in rest.split(|byte| *byte == b'\n') {
-        let colon = line
-            .iter()
-            .position(|byte| *byte == b':')
-            .unwrap_or(line.len());
+        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
         let (name, value) = line.split_at(colon);
         if let Ok(name) = std::str::from_utf8(name) {
             headers.push((name, value.get(1..).unwrap_or_default()));
@@ -76,10 +70,7 @@ pub fn server_hints(input: &[u8]) {
     let hints = Hints::read(headers.iter().copied(), Dialects::ALL, came);
     assert!(hints.iter().count() <= 8);
     hints.iter().for_each(sound);
-    let upper: Vec<_> = headers
-        .iter()
-        .map(|(name, _)| name.to_ascii_uppercase())
-        .collect();
+    let upper: Vec<_> = headers.iter().map(|(name, _)| name.to_ascii_uppercase()).collect();
     let shouted = upper
         .iter()
         .zip(&headers)

@@ -73,15 +73,12 @@ impl Acceptor {
             return Ok(());
         }
         let advice = match reason {
-            TooManyConnections::InTotal => {
-                "too many connections are open: close some, or raise `max_connections`"
-            }
+            TooManyConnections::InTotal => "too many connections are open: close some, or raise `max_connections`",
             TooManyConnections::FromAddress => {
                 "too many connections of this address are open: reuse them, or raise `max_connections_per_client`"
             }
         };
-        self.connections
-            .spawn(connection::reject(connection, advice))
+        self.connections.spawn(connection::reject(connection, advice))
     }
 }
 

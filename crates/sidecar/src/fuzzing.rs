@@ -27,10 +27,7 @@ use crate::proxy::request_guard::ListenerExposure;
 use crate::proxy::route::RequestRoute;
 
 /// Scans bytes that arrive in these pieces, with limits for the number of headers and the size of a head.
-pub fn read<'a>(
-    (headers, bytes): (usize, usize),
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> ParsedRequests {
+pub fn read<'a>((headers, bytes): (usize, usize), pieces: impl IntoIterator<Item = &'a [u8]>) -> ParsedRequests {
     ParsedRequests::new(HeadLimits { headers, bytes }, pieces)
 }
 
@@ -57,9 +54,7 @@ pub async fn parsed(bytes: &[u8]) -> (Vec<ParsedRequest>, Vec<u8>) {
     // The client has closed its side and still gets its responses.
     builder.http1().half_close(true);
     // Requests and responses show how the connection ended.
-    let _ended = builder
-        .serve_connection(TokioIo::new(server), service)
-        .await;
+    let _ended = builder.serve_connection(TokioIo::new(server), service).await;
     let mut responses = Vec::new();
     let _all = client.read_to_end(&mut responses).await;
     let requests = std::mem::take(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner));
@@ -83,14 +78,8 @@ async fn record(
             }
         }
     };
-    let parsed = ParsedRequest {
-        body: length,
-        version,
-    };
-    requests
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(parsed);
+    let parsed = ParsedRequest { body: length, version };
+    requests.lock().unwrap_or_else(PoisonError::into_inner).push(parsed);
     let mut response = Response::new(Empty::new());
     // After a success, CONNECT would switch the protocol.
     *response.status_mut() = http::StatusCode::METHOD_NOT_ALLOWED;
@@ -140,7 +129,7 @@ impl SidecarFuzz {
         let config = self.sidecar.config();
         let stop = self.sidecar.tasks.cancel_token();
         let proxy = Arc::clone(&self.proxy);
-        let served = connection::serve(InboundConnection::Unix(server), proxy, &config, stop);
+        let handled = connection::serve(InboundConnection::Unix(server), proxy, &config, stop);
         let exchanged = async move {
             let mut responses = Vec::new();
             // A rejection may close the connection before all bytes are written.
@@ -160,7 +149,7 @@ impl SidecarFuzz {
             drop(client);
             responses
         };
-        let ((), responses) = tokio::join!(served, exchanged);
+        let ((), responses) = tokio::join!(handled, exchanged);
         Ok(responses)
     }
 }

@@ -65,10 +65,7 @@ impl ProxyHandler {
         response.map(|source| ResponseBody::new(source, active, readers))
     }
 
-    async fn forward(
-        &self,
-        request: Request<Incoming>,
-    ) -> Result<Response<BodySource>, ProxyProblem> {
+    async fn forward(&self, request: Request<Incoming>) -> Result<Response<BodySource>, ProxyProblem> {
         let (mut head, body) = request.into_parts();
         let config = self.sidecar.config();
         self.check(&mut head, &config)?;
@@ -79,8 +76,7 @@ impl ProxyHandler {
         let Some(api) = client.handle(route.api) else {
             return Err(route::unknown_api(route.api, client));
         };
-        let overrides = CallOverrides::take(&mut head.headers)
-            .map_err(|invalid| invalid_control_header(&invalid))?;
+        let overrides = CallOverrides::take(&mut head.headers).map_err(|invalid| invalid_control_header(&invalid))?;
         self.mark.add_to(&mut head.headers, head.version)?;
         let body = RequestBody::new(body, &config).without_trailer(key_header(api.config()));
         let mode = ResponseMode::new(api.config(), &head, &body, &overrides);
@@ -97,9 +93,7 @@ impl ProxyHandler {
         match (result, failure.error()) {
             (Ok(response), _) => Ok(build_response(api.upstream(), response, trailers)),
             (Err(_), Some(error)) => Err(error_response::body_problem(route.api, error)),
-            (Err(error), None) if error.is_upload() => {
-                Err(error_response::body_problem(route.api, BodyError::Slow))
-            }
+            (Err(error), None) if error.is_upload() => Err(error_response::body_problem(route.api, BodyError::Slow)),
             (Err(error), None) => Err(error_response::call_problem(route.api, &error)),
         }
     }
@@ -117,16 +111,11 @@ impl ProxyHandler {
 }
 
 /// Builds the response for the caller: drops hop-by-hop headers of the API and adds those of the sidecar.
-fn build_response(
-    upstream: &Upstream,
-    response: outflow::Response,
-    trailers: TrailerSupport,
-) -> Response<BodySource> {
+fn build_response(upstream: &Upstream, response: outflow::Response, trailers: TrailerSupport) -> Response<BodySource> {
     let facts = ResponseFacts::from(&response);
     let mut response = response.into_http().map(BodySource::Api);
     let headers = response.headers_mut();
-    let announced =
-        hop_by_hop::announced_trailers(headers).filter(|_| trailers == TrailerSupport::Accepted);
+    let announced = hop_by_hop::announced_trailers(headers).filter(|_| trailers == TrailerSupport::Accepted);
     hop_by_hop::strip(headers);
     if let Some(names) = announced {
         headers.insert(TRAILER, names);
@@ -168,8 +157,7 @@ fn key_header(api: &Api) -> Option<HeaderName> {
 fn accepts_events(headers: &HeaderMap) -> bool {
     let names_events = |value: &HeaderValue| {
         let text = value.as_bytes();
-        text.windows(EVENT_STREAM.len())
-            .any(|part| part == EVENT_STREAM)
+        text.windows(EVENT_STREAM.len()).any(|part| part == EVENT_STREAM)
     };
     headers.get_all(ACCEPT).into_iter().any(names_events)
 }

@@ -89,10 +89,7 @@ impl<'a> FluidQueue<'a> {
             .map(|(i, plan)| self.has_work(i, plan).then_some(plan))
             .collect();
         match self.scenario.enforced {
-            EnforcedRate::PerTenant(rate) => demands
-                .iter()
-                .map(|plan| plan.map_or(0.0, |_| real(rate)))
-                .collect(),
+            EnforcedRate::PerTenant(rate) => demands.iter().map(|plan| plan.map_or(0.0, |_| real(rate))).collect(),
             EnforcedRate::Shared(rate) => share(&demands, self.rate(rate)),
         }
     }
@@ -122,10 +119,7 @@ fn share(demands: &[Option<&TenantPlan>], rate: f64) -> Vec<f64> {
     let mut speeds = vec![None; demands.len()];
     loop {
         let spent: f64 = speeds.iter().flatten().sum();
-        let open = demands
-            .iter()
-            .zip(&speeds)
-            .filter(|(_, speed)| speed.is_none());
+        let open = demands.iter().zip(&speeds).filter(|(_, speed)| speed.is_none());
         let weights: f64 = open.filter_map(|(plan, _)| plan.map(weight)).sum();
         let part = |plan: &TenantPlan| (rate - spent) / weights * weight(plan);
         let mut settled = true;

@@ -43,11 +43,7 @@ pub struct RateLoad<'a> {
 ///
 /// # Errors
 /// If the log has no readable line, or the rules of the API are invalid.
-pub fn forecast_log(
-    api: &Api,
-    network: Network,
-    log: &str,
-) -> Result<(LoadHistory, usize), SimulateError> {
+pub fn forecast_log(api: &Api, network: Network, log: &str) -> Result<(LoadHistory, usize), SimulateError> {
     let mut provider = SimulatedProvider::new(api)?;
     let calls = replay::read(log, &mut provider)?;
     let read = calls.len();
@@ -59,11 +55,7 @@ pub fn forecast_log(
 ///
 /// # Errors
 /// If the rules of the API are invalid.
-pub fn forecast_rate(
-    api: &Api,
-    network: Network,
-    load: RateLoad<'_>,
-) -> Result<LoadHistory, SimulateError> {
+pub fn forecast_rate(api: &Api, network: Network, load: RateLoad<'_>) -> Result<LoadHistory, SimulateError> {
     let mut provider = SimulatedProvider::new(api)?;
     let group = provider.route(&Method::GET, load.path);
     let calls = SyntheticLoad::new(&load, group);

@@ -18,9 +18,7 @@ mod world;
 
 pub use error::SimulateError;
 pub use fluid_model::FluidModel;
-pub use forecast::{
-    GroupHistory, LoadHistory, RateLoad, WaitHistogram, forecast_log, forecast_rate,
-};
+pub use forecast::{GroupHistory, LoadHistory, RateLoad, WaitHistogram, forecast_log, forecast_rate};
 pub use network::Network;
 pub use outcome::RunFigures;
 pub use scenario::{Scenario, ScenarioName};
@@ -32,11 +30,7 @@ use world::SimWorld;
 ///
 /// # Errors
 /// If the scenario is invalid, or jobs are left at its end.
-pub fn play(
-    scenario: &Scenario,
-    scheduler: SchedulerName,
-    network: Network,
-) -> Result<RunFigures, SimulateError> {
+pub fn play(scenario: &Scenario, scheduler: SchedulerName, network: Network) -> Result<RunFigures, SimulateError> {
     let built = scheduler.build(scenario).map_err(SimulateError::Scenario)?;
     let history = SimWorld::new(scenario, network, built).play()?;
     Ok(RunFigures::new(scenario, scheduler, &history))

@@ -111,10 +111,7 @@ fn off_share(scenario: &Scenario, history: &SimHistory) -> f64 {
             if let Some(count) = served.get_mut(tenant) {
                 *count += 1.0;
             }
-            let apart = served
-                .iter()
-                .zip(&shares)
-                .filter(|(_, share)| **share > 0.0);
+            let apart = served.iter().zip(&shares).filter(|(_, share)| **share > 0.0);
             furthest = apart
                 .map(|(served, share)| (served - total * share / weights).abs())
                 .fold(furthest, f64::max);

@@ -56,12 +56,7 @@ pub enum SchedulerName {
 
 impl SchedulerName {
     /// All schedulers, in the order of the report.
-    pub const ALL: [Self; 4] = [
-        Self::Fixed,
-        Self::Backoff,
-        Self::BackoffUnclamped,
-        Self::PermitFirst,
-    ];
+    pub const ALL: [Self; 4] = [Self::Fixed, Self::Backoff, Self::BackoffUnclamped, Self::PermitFirst];
 
     /// Returns its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -77,12 +72,8 @@ impl SchedulerName {
     pub const fn description(self) -> &'static str {
         match self {
             Self::Fixed => "A job without quota waits one second",
-            Self::Backoff => {
-                "A job without quota waits by the congestion formula, two minutes at most"
-            }
-            Self::BackoffUnclamped => {
-                "A job without quota waits by the congestion formula, without a maximum"
-            }
+            Self::Backoff => "A job without quota waits by the congestion formula, two minutes at most",
+            Self::BackoffUnclamped => "A job without quota waits by the congestion formula, without a maximum",
             Self::PermitFirst => "A permit first, then the job of the next tenant",
         }
     }

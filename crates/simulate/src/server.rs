@@ -95,8 +95,7 @@ impl SimulatedServer {
 
 impl PeakWindow {
     fn raise(&mut self, arrived: u64, allowed: u64) {
-        let higher = u128::from(arrived) * u128::from(self.allowed)
-            > u128::from(self.arrived) * u128::from(allowed);
+        let higher = u128::from(arrived) * u128::from(self.allowed) > u128::from(self.arrived) * u128::from(allowed);
         if higher {
             *self = Self { arrived, allowed };
         }
@@ -134,16 +133,9 @@ mod tests {
     fn the_eleventh_of_a_window_is_throttled_until_the_first_has_left() {
         let mut server = SimulatedServer::new(&Scenario::named(ScenarioName::Headline));
         for i in 0..10 {
-            assert_eq!(
-                server.arrive(at(100 + i), 0),
-                ServerReply::Accepted,
-                "the {i}th"
-            );
+            assert_eq!(server.arrive(at(100 + i), 0), ServerReply::Accepted, "the {i}th");
         }
-        assert_eq!(
-            server.arrive(at(1_099), 0),
-            ServerReply::Throttled(at(1_100))
-        );
+        assert_eq!(server.arrive(at(1_099), 0), ServerReply::Throttled(at(1_100)));
         assert_eq!(server.arrive(at(1_099), 1), ServerReply::Accepted);
         assert_eq!(server.arrive(at(1_100), 0), ServerReply::Accepted);
         assert_eq!((server.throttled(), server.peak().arrived), (1, 11));
@@ -156,10 +148,7 @@ mod tests {
         for i in 0..30 {
             assert_eq!(server.arrive(at(49_500 + i), 0), ServerReply::Accepted);
         }
-        assert_eq!(
-            server.arrive(at(50_000), 1),
-            ServerReply::Throttled(at(50_515))
-        );
+        assert_eq!(server.arrive(at(50_000), 1), ServerReply::Throttled(at(50_515)));
         assert_eq!(server.arrive(at(50_515), 1), ServerReply::Accepted);
     }
 }

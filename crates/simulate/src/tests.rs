@@ -5,11 +5,7 @@ use std::time::Duration;
 use super::*;
 
 fn network(jitter: u64, seed: u64) -> Network {
-    Network::new(
-        Duration::from_millis(20),
-        Duration::from_millis(jitter),
-        seed,
-    )
+    Network::new(Duration::from_millis(20), Duration::from_millis(jitter), seed)
 }
 
 fn play(scenario: ScenarioName, scheduler: SchedulerName) -> RunFigures {
@@ -94,10 +90,7 @@ fn permit_first_serves_a_thousand_tenants_alike() {
 #[test]
 fn fixed_waits_cost_four_and_a_half_throttles_per_job() {
     let outcome = play(ScenarioName::Thousand, SchedulerName::Fixed);
-    assert!(
-        (4.4..5.5).contains(&outcome.throttles_per_job),
-        "{outcome:?}"
-    );
+    assert!((4.4..5.5).contains(&outcome.throttles_per_job), "{outcome:?}");
 }
 
 #[test]
@@ -113,10 +106,7 @@ fn the_formula_is_better_than_fixed_waits_and_worse_than_permits() {
     assert!(backoff.throttles_per_job < fixed.throttles_per_job);
     assert!(backoff.throttles_per_job > unclamped.throttles_per_job);
     assert!(unclamped.throttles_per_job >= 1.0, "{unclamped:?}");
-    assert!(
-        backoff.over_ideal > 100.0,
-        "the clamp ends waits together: {backoff:?}"
-    );
+    assert!(backoff.over_ideal > 100.0, "the clamp ends waits together: {backoff:?}");
     assert!(unclamped.makespan > permits.makespan, "{unclamped:?}");
     assert!(unclamped.refused > 0 && backoff.refused > 0);
 }
@@ -160,10 +150,7 @@ fn permit_first_is_never_throttled_on_a_steady_path() {
 fn a_jittery_path_costs_permit_first_at_most_one_throttle_in_a_thousand() {
     for (seed, jitter) in [(1, 20), (2, 100), (3, 1_000)] {
         let outcome = permit_first_with(ScenarioName::Weights, seed, jitter);
-        assert!(
-            outcome.throttles_per_job <= 0.001,
-            "{jitter} ms: {outcome:?}"
-        );
+        assert!(outcome.throttles_per_job <= 0.001, "{jitter} ms: {outcome:?}");
         assert!(outcome.off_share <= 2.0, "{jitter} ms: {outcome:?}");
     }
 }

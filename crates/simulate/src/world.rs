@@ -68,11 +68,7 @@ struct SimRecord {
 }
 
 impl SimWorld {
-    pub(crate) fn new(
-        scenario: &Scenario,
-        network: Network,
-        scheduler: Box<dyn Scheduler>,
-    ) -> Self {
+    pub(crate) fn new(scenario: &Scenario, network: Network, scheduler: Box<dyn Scheduler>) -> Self {
         let mut world = Self {
             events: BTreeMap::new(),
             planned: 0,

@@ -11,11 +11,11 @@ use std::time::Duration;
 use outflow_core::{Clock, WallTime};
 
 use crate::{
-    ActionReport, ActionSpec, ActionStore, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample,
-    ControlScope, DeadLetter, DeadLetterFilter, DeadLetterStore, EmbeddedStore, FencingToken,
-    FinishedQuery, HeartbeatResult, JobCounts, JobOutcome, JobQueue, Name, PageRequest, ReapResult,
-    RedisStore, RemainingWork, SettleResult, Settlement, StartDebit, StoreControl, StoreResult,
-    SubmitBatch, SubmitResult, TenantReport, TenantRule, TenantStore,
+    ActionReport, ActionSpec, ActionStore, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample, ControlScope,
+    DeadLetter, DeadLetterFilter, DeadLetterStore, EmbeddedStore, FencingToken, FinishedQuery, HeartbeatResult,
+    JobCounts, JobOutcome, JobQueue, Name, PageRequest, ReapResult, RedisStore, RemainingWork, SettleResult,
+    Settlement, StartDebit, StoreControl, StoreResult, SubmitBatch, SubmitResult, TenantReport, TenantRule,
+    TenantStore,
 };
 
 /// A store of either kind.
@@ -47,11 +47,7 @@ impl JobQueue for AnyStore {
         either!(self, submit(batch))
     }
 
-    async fn claim(
-        &self,
-        ask: ClaimRequest,
-        gate: &mut dyn ClaimFilter,
-    ) -> StoreResult<ClaimBatch> {
+    async fn claim(&self, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
         match self.closed_for(&ask.lane) {
             Some(left) => Ok(ClaimBatch {
                 jobs: Vec::new(),
@@ -62,11 +58,7 @@ impl JobQueue for AnyStore {
         }
     }
 
-    async fn settle(
-        &self,
-        session: &Name,
-        ends: Vec<Settlement>,
-    ) -> StoreResult<Vec<SettleResult>> {
+    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
         either!(self, settle(session, ends))
     }
 
@@ -137,11 +129,7 @@ impl TenantStore for AnyStore {
         either!(self, sample_congestion(keep))
     }
 
-    async fn congestion_history(
-        &self,
-        tenant: &Name,
-        most: usize,
-    ) -> StoreResult<Vec<CongestionSample>> {
+    async fn congestion_history(&self, tenant: &Name, most: usize) -> StoreResult<Vec<CongestionSample>> {
         either!(self, congestion_history(tenant, most))
     }
 
@@ -179,12 +167,7 @@ impl ActionStore for AnyStore {
         either!(self, mark_notified(action))
     }
 
-    async fn outcomes(
-        &self,
-        action: &Name,
-        after: u64,
-        most: usize,
-    ) -> StoreResult<Vec<JobOutcome>> {
+    async fn outcomes(&self, action: &Name, after: u64, most: usize) -> StoreResult<Vec<JobOutcome>> {
         either!(self, outcomes(action, after, most))
     }
 }

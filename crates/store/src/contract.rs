@@ -35,5 +35,4 @@ pub type StoreResult<T> = Result<T, StoreError>;
 /// A complete job store: every type that implements the five traits.
 pub trait JobStore: JobQueue + TenantStore + ActionStore + DeadLetterStore + StoreControl {}
 
-impl<S> JobStore for S where S: JobQueue + TenantStore + ActionStore + DeadLetterStore + StoreControl
-{}
+impl<S> JobStore for S where S: JobQueue + TenantStore + ActionStore + DeadLetterStore + StoreControl {}

@@ -74,10 +74,7 @@ impl EmbeddedStore {
     /// # Errors
     /// If another process uses the directory, if it cannot be read or written, or if the database of an
     /// earlier store in it is empty or missing.
-    pub fn open(
-        dir: &Path,
-        clock: Arc<dyn Clock + Send + Sync>,
-    ) -> Result<(Self, Writer), StoreError> {
+    pub fn open(dir: &Path, clock: Arc<dyn Clock + Send + Sync>) -> Result<(Self, Writer), StoreError> {
         let files = StoreFiles::open(dir)?;
         let disk = files.open_writer()?;
         files.check_id(&disk)?;
@@ -97,10 +94,7 @@ impl EmbeddedStore {
         });
         let writer = Writer::new(Arc::clone(&shared), disk)?;
         let guard = Arc::new(StoreGuard(Arc::clone(&shared)));
-        let store = Self {
-            shared,
-            _guard: guard,
-        };
+        let store = Self { shared, _guard: guard };
         Ok((store, writer))
     }
 

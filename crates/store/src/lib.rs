@@ -19,17 +19,13 @@ mod settle;
 mod shared_limits;
 mod tenant;
 
-pub use action::{
-    ActionReport, ActionSpec, ActionStage, FinishedQuery, JobCounts, RemainingInLane, RemainingWork,
-};
+pub use action::{ActionReport, ActionSpec, ActionStage, FinishedQuery, JobCounts, RemainingInLane, RemainingWork};
 pub use any_store::AnyStore;
 pub use claim::{
-    AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken,
-    HeartbeatResult, NextJob, ReapResult,
+    AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, HeartbeatResult, NextJob,
+    ReapResult,
 };
-pub use contract::{
-    ActionStore, DeadLetterStore, JobQueue, JobStore, StoreControl, StoreResult, TenantStore,
-};
+pub use contract::{ActionStore, DeadLetterStore, JobQueue, JobStore, StoreControl, StoreResult, TenantStore};
 pub use dead_letter::{DeadLetter, DeadLetterFilter};
 pub use embedded::{EmbeddedStore, Writer};
 pub use error::StoreError;
@@ -37,8 +33,6 @@ pub use job::{AttemptError, BatchPosition, NewJob, SubmitBatch, SubmitReceipt, S
 pub use lock::Lock;
 pub use name::{InvalidName, Name};
 pub use redis::{RedisOptions, RedisStore, ReplicaWait};
-pub use settle::{
-    CooldownScope, Defer, JobEnd, JobOutcome, JobStatus, SettleResult, Settlement, StoredResult,
-};
+pub use settle::{CooldownScope, Defer, JobEnd, JobOutcome, JobStatus, SettleResult, Settlement, StoredResult};
 pub use shared_limits::{SharedLimit, SharedLimits, StartDebit};
 pub use tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};

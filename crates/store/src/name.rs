@@ -82,9 +82,9 @@ impl fmt::Display for InvalidName {
                 f,
                 "a name has {bytes} bytes: use at most {MAX_BYTES}, a hash of it for example"
             ),
-            Self::Letter => f.write_str(
-                "a name holds a space or a control character: use letters, digits and - _ . : /",
-            ),
+            Self::Letter => {
+                f.write_str("a name holds a space or a control character: use letters, digits and - _ . : /")
+            }
         }
     }
 }
@@ -101,10 +101,7 @@ mod tests {
     #[test]
     fn a_name_fits_a_key_and_a_label() {
         for good in ["a", "customer-A", "고객사", "urn:x/1", &"x".repeat(128)] {
-            assert_eq!(
-                Name::new(good).map(|name| name.to_string()),
-                Ok(good.to_owned())
-            );
+            assert_eq!(Name::new(good).map(|name| name.to_string()), Ok(good.to_owned()));
         }
         for bad in ["", "two words", "line\n", "\u{0}", &"x".repeat(129)] {
             let error = Name::new(bad).expect_err(bad).to_string();

@@ -53,12 +53,8 @@ use self::script_call::ScriptRunner;
 use self::submit_batcher::SubmitBatcher;
 use self::subscriber::Subscriber;
 use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, RemainingWork};
-use crate::claim::{
-    ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult,
-};
-use crate::contract::{
-    ActionStore, DeadLetterStore, JobQueue, StoreControl, StoreResult, TenantStore,
-};
+use crate::claim::{ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult};
+use crate::contract::{ActionStore, DeadLetterStore, JobQueue, StoreControl, StoreResult, TenantStore};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
@@ -143,19 +139,11 @@ impl JobQueue for RedisStore {
         self.counter.submit(batch).await
     }
 
-    async fn claim(
-        &self,
-        ask: ClaimRequest,
-        gate: &mut dyn ClaimFilter,
-    ) -> StoreResult<ClaimBatch> {
+    async fn claim(&self, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
         claim::claim(&self.caller, ask, gate).await
     }
 
-    async fn settle(
-        &self,
-        session: &Name,
-        ends: Vec<Settlement>,
-    ) -> StoreResult<Vec<SettleResult>> {
+    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
         settle::settle(&self.caller, session, ends).await
     }
 
@@ -221,11 +209,7 @@ impl TenantStore for RedisStore {
         tenants::snapshot(&self.caller, keep).await
     }
 
-    async fn congestion_history(
-        &self,
-        tenant: &Name,
-        most: usize,
-    ) -> StoreResult<Vec<CongestionSample>> {
+    async fn congestion_history(&self, tenant: &Name, most: usize) -> StoreResult<Vec<CongestionSample>> {
         tenants::history(&self.caller, tenant, most).await
     }
 
@@ -265,12 +249,7 @@ impl ActionStore for RedisStore {
         actions::mark_notified(&self.caller, &self.lives, action).await
     }
 
-    async fn outcomes(
-        &self,
-        action: &Name,
-        after: u64,
-        most: usize,
-    ) -> StoreResult<Vec<JobOutcome>> {
+    async fn outcomes(&self, action: &Name, after: u64, most: usize) -> StoreResult<Vec<JobOutcome>> {
         actions::outcomes(&self.caller, action, after, most).await
     }
 }

@@ -5,10 +5,7 @@
 //! between them. So there is no port that a page could find, no library, and the browser ends when
 //! the pipe closes. It reaches this machine only.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "what a JSON object does not hold is null"
-)]
+#![expect(clippy::indexing_slicing, reason = "what a JSON object does not hold is null")]
 
 mod devtools;
 
@@ -72,9 +69,7 @@ impl Browser {
     /// # Errors
     /// If that takes too long.
     pub fn visit(&mut self, url: &str) -> io::Result<()> {
-        let went = self
-            .pipe
-            .call("Page.navigate", &json!({ "url": url }), TIMEOUT)?;
+        let went = self.pipe.call("Page.navigate", &json!({ "url": url }), TIMEOUT)?;
         if went.get("errorText").is_none() {
             self.pipe.wait_for("Page.loadEventFired", TIMEOUT)?;
         }
@@ -122,8 +117,7 @@ impl Browser {
     /// # Errors
     /// If it does not become true in time.
     pub fn until_seen(&mut self, enough: impl Fn(&[SeenRequest]) -> bool) -> io::Result<()> {
-        self.pipe
-            .read_until(|pipe| enough(pipe.seen_requests()), TIMEOUT)
+        self.pipe.read_until(|pipe| enough(pipe.seen_requests()), TIMEOUT)
     }
 
     /// Returns the page's problems: exceptions, errors and warnings in its console, and breaches of
@@ -218,11 +212,7 @@ mod tests {
         let sum = browser.run("Promise.resolve(6 * 7)").expect("a sum");
         assert_eq!(sum, 42);
         assert!(browser.run("undefined_function()").is_err());
-        assert!(
-            browser.complaints().is_empty(),
-            "{:?}",
-            browser.complaints()
-        );
+        assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
         browser.run("console.error('oh'), 1").expect("it says so");
         assert_eq!(browser.complaints().len(), 1);
     }

@@ -31,10 +31,7 @@ impl Deadline {
         clippy::disallowed_methods,
         reason = "no notification says that a process is ready, so it is polled"
     )]
-    pub(crate) fn poll<T>(
-        self,
-        mut ask: impl FnMut() -> io::Result<Option<T>>,
-    ) -> io::Result<Option<T>> {
+    pub(crate) fn poll<T>(self, mut ask: impl FnMut() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         loop {
             let late = self.remaining().is_zero();
             if let Some(answer) = ask()? {

@@ -35,10 +35,7 @@ impl EventRecorder {
 
     /// Returns the selected part of all events so far.
     pub fn select<T>(&self, pick: impl Fn(&EventKind) -> Option<T>) -> Vec<T> {
-        self.lock()
-            .iter()
-            .filter_map(|event| pick(&event.what))
-            .collect()
+        self.lock().iter().filter_map(|event| pick(&event.what)).collect()
     }
 
     /// Removes and returns all events.
@@ -48,10 +45,7 @@ impl EventRecorder {
 
     /// Removes all events and returns the selected part.
     pub fn take_selected<T>(&self, pick: impl Fn(&EventKind) -> Option<T>) -> Vec<T> {
-        self.take()
-            .iter()
-            .filter_map(|event| pick(&event.what))
-            .collect()
+        self.take().iter().filter_map(|event| pick(&event.what)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Event>> {

@@ -96,9 +96,7 @@ impl FaultProxy {
         let wanted = PortState::from_conditions(conditions);
         let mut port_state = self.port_state.clone();
         // The listening task ends only with the runtime, and then nothing matters.
-        let _gone = port_state
-            .wait_for(|port_state| *port_state == wanted)
-            .await;
+        let _gone = port_state.wait_for(|port_state| *port_state == wanted).await;
     }
 
     /// Breaks each connection that reaches the cut, present ones too, until it is changed.
@@ -203,18 +201,12 @@ async fn listen(shared: Arc<ProxyShared>, first: TcpListener, reported: watch::S
         }
         drop(listener);
         reported.send_replace(PortState::Closed);
-        shared
-            .until(|conditions| conditions != NetConditions::Refusing)
-            .await;
+        shared.until(|conditions| conditions != NetConditions::Refusing).await;
         listener = listen_again(address).await;
     }
 }
 
-async fn accept(
-    shared: &Arc<ProxyShared>,
-    listener: &TcpListener,
-    connections: &mut Vec<Background<()>>,
-) {
+async fn accept(shared: &Arc<ProxyShared>, listener: &TcpListener, connections: &mut Vec<Background<()>>) {
     while let Ok((client, _)) = listener.accept().await {
         shared.state().traffic.connects += 1;
         connections.retain(|connection| !connection.is_over());

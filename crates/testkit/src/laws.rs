@@ -16,11 +16,7 @@ pub const STRESS_CASES: u32 = 1_000_000;
 /// # Panics
 /// If the law breaks, with the smallest counterexample.
 #[expect(clippy::panic, reason = "a broken law fails its test")]
-pub fn law<S: Strategy>(
-    cases: u32,
-    values: S,
-    test: impl Fn(S::Value) -> Result<(), TestCaseError>,
-) {
+pub fn law<S: Strategy>(cases: u32, values: S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let config = Config {
         cases,
         failure_persistence: None,

@@ -9,10 +9,7 @@ pub fn arbitrary() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Generates texts of whole pieces, with up to two bytes changed.
-pub fn made_of(
-    pieces: &'static [&'static str],
-    between: &'static str,
-) -> impl Strategy<Value = Vec<u8>> {
+pub fn made_of(pieces: &'static [&'static str], between: &'static str) -> impl Strategy<Value = Vec<u8>> {
     let wounds = prop::collection::vec((any::<Index>(), any::<u8>()), 0..3);
     let texts = prop::collection::vec(select(pieces), 0..12);
     (texts, wounds).prop_map(move |(texts, wounds)| {

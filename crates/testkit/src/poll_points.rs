@@ -46,10 +46,7 @@ impl PollPoints {
         if self.finished.is_some() {
             return None;
         }
-        assert!(
-            self.next < MAX_POLLS,
-            "not finished after {MAX_POLLS} polls"
-        );
+        assert!(self.next < MAX_POLLS, "not finished after {MAX_POLLS} polls");
         let point = PollPoint { most: self.next };
         self.next += 1;
         Some(point)
@@ -137,21 +134,13 @@ impl PollPoint {
         }
     }
 
-    fn step<F: Future>(
-        self,
-        polls: &mut u32,
-        future: Pin<&mut F>,
-        context: &mut Context<'_>,
-    ) -> Poll<Run<F::Output>> {
+    fn step<F: Future>(self, polls: &mut u32, future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<Run<F::Output>> {
         if *polls == self.most {
             return Poll::Ready(Run::Dropped { polls: *polls });
         }
         *polls += 1;
         match future.poll(context) {
-            Poll::Ready(output) => Poll::Ready(Run::Finished {
-                output,
-                polls: *polls,
-            }),
+            Poll::Ready(output) => Poll::Ready(Run::Finished { output, polls: *polls }),
             Poll::Pending if *polls == self.most => Poll::Ready(Run::Dropped { polls: *polls }),
             Poll::Pending => Poll::Pending,
         }

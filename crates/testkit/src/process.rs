@@ -240,10 +240,7 @@ impl Process {
     fn complaint(&mut self, kind: io::ErrorKind, waited_for: &str) -> io::Error {
         let lines: Vec<_> = self.lines().iter().map(|line| line.text.clone()).collect();
         let printed = lines.join("\n");
-        io::Error::new(
-            kind,
-            format!("no sign of {waited_for:?}; it printed:\n{printed}"),
-        )
+        io::Error::new(kind, format!("no sign of {waited_for:?}; it printed:\n{printed}"))
     }
 }
 
@@ -283,11 +280,7 @@ fn watch_over(group: u32) -> io::Result<Child> {
     clippy::disallowed_methods,
     reason = "a full pipe without a reader blocks the program; the thread ends with the pipe"
 )]
-fn capture(
-    from: Option<impl Read + Send + 'static>,
-    to: Output,
-    send: Sender<Line>,
-) -> io::Result<()> {
+fn capture(from: Option<impl Read + Send + 'static>, to: Output, send: Sender<Line>) -> io::Result<()> {
     let Some(from) = from else {
         return Ok(());
     };
@@ -298,8 +291,6 @@ fn capture(
             let _unheard = send.send(Line { to, text });
         }
     };
-    thread::Builder::new()
-        .name("capture".to_owned())
-        .spawn(read)?;
+    thread::Builder::new().name("capture".to_owned()).spawn(read)?;
     Ok(())
 }

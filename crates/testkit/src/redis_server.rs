@@ -217,10 +217,7 @@ impl ServerAddress {
     fn settings(&self) -> Vec<(&str, String)> {
         let shown = |path: &Path| path.display().to_string();
         match self {
-            Self::Port(address) => vec![
-                ("port", address.port().to_string()),
-                ("bind", address.ip().to_string()),
-            ],
+            Self::Port(address) => vec![("port", address.port().to_string()), ("bind", address.ip().to_string())],
             Self::Tls(address, path) => [
                 ("port", "0".to_owned()),
                 ("tls-port", address.port().to_string()),
@@ -243,11 +240,7 @@ fn free_port() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-fn run(
-    options: &RedisOptions,
-    server_address: &ServerAddress,
-    directory: &TempDir,
-) -> io::Result<Process> {
+fn run(options: &RedisOptions, server_address: &ServerAddress, directory: &TempDir) -> io::Result<Process> {
     let Some(program) = options.flavor.program() else {
         let advice = options.flavor.advice();
         return Err(io::Error::new(io::ErrorKind::NotFound, advice));
@@ -281,8 +274,7 @@ fn wait_until_it_answers(server_address: &ServerAddress, process: &mut Process) 
         if process.status()?.is_some() {
             return Err(why_it_ended(process));
         }
-        let ready =
-            is_ready(&send(server_address, &["PING"])) && is_ours(server_address, process.id());
+        let ready = is_ready(&send(server_address, &["PING"])) && is_ours(server_address, process.id());
         Ok(ready.then_some(()))
     })?;
     answers.ok_or_else(|| io::Error::new(io::ErrorKind::TimedOut, "the server does not answer"))

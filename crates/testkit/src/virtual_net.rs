@@ -125,10 +125,7 @@ impl VirtualNet {
     /// Breaks every connection at once, at both ends; bytes in flight are lost.
     pub fn reset_all(&self) {
         let now = Instant::now();
-        self.shared
-            .pipes()
-            .iter()
-            .for_each(|pipe| pipe.break_at(now));
+        self.shared.pipes().iter().for_each(|pipe| pipe.break_at(now));
     }
 
     /// Returns the traffic so far.

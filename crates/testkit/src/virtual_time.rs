@@ -138,9 +138,7 @@ impl TimeShared {
     /// An instant out of range counts as never.
     fn instant(&self, at: Nanos) -> Instant {
         let far = || self.origin + MAX_WAIT;
-        self.origin
-            .checked_add(at.since(Nanos::ZERO))
-            .unwrap_or_else(far)
+        self.origin.checked_add(at.since(Nanos::ZERO)).unwrap_or_else(far)
     }
 
     /// Fires due callbacks, with no lock held, and returns the time of the next.
@@ -209,8 +207,7 @@ impl CallbackQueue {
     /// time.
     fn sweep(&mut self) {
         if self.waiting.len() > self.swept.saturating_mul(2).max(FEW) {
-            self.waiting
-                .retain(|_, callback| callback.strong_count() > 0);
+            self.waiting.retain(|_, callback| callback.strong_count() > 0);
             self.swept = self.waiting.len();
         }
     }

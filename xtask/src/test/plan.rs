@@ -38,10 +38,7 @@ impl BuildState {
             .flatten()
             .map(|entry| entry.file_name().to_string_lossy().into_owned());
         let has_core = names.any(|name| {
-            name.starts_with("liboutflow_core-")
-                && Path::new(&name)
-                    .extension()
-                    .is_some_and(|end| end == "rlib")
+            name.starts_with("liboutflow_core-") && Path::new(&name).extension().is_some_and(|end| end == "rlib")
         });
         if has_core { Self::Warm } else { Self::Cold }
     }
@@ -180,11 +177,7 @@ mod tests {
         assert!(cold.starts_with("5 steps, about "), "{cold}");
         assert_eq!(steps.len(), 5, "{cold}");
         assert!(steps[1].starts_with("2/5 compile"), "{cold}");
-        assert!(
-            steps
-                .iter()
-                .all(|line| line.contains(" min ") || line.contains(" s "))
-        );
+        assert!(steps.iter().all(|line| line.contains(" min ") || line.contains(" s ")));
         let warm = TestPlan::complete().describe(BuildState::Warm);
         assert_ne!(cold, warm);
     }

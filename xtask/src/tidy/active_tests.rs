@@ -34,10 +34,7 @@ impl<'a> ActiveTests<'a> {
             if !seen.insert(built.path.clone()) {
                 continue;
             }
-            let FileScan {
-                tests: names,
-                modules,
-            } = FileScan::new(text);
+            let FileScan { tests: names, modules } = FileScan::new(text);
             if built.is_xtask {
                 tests.xtask.extend(names);
             } else {
@@ -148,11 +145,7 @@ mod tests {
         let log = ("crates/core/src/meter/log.rs", TEST);
         let meter = |text| ("crates/core/src/meter.rs", text);
         assert!(runs([ROOT, meter("pub(crate) mod log;\n"), log]));
-        for text in [
-            "// mod log;\n",
-            "/*\nmod log;\n*/\n",
-            "#[cfg(any())]\nmod log;\n",
-        ] {
+        for text in ["// mod log;\n", "/*\nmod log;\n*/\n", "#[cfg(any())]\nmod log;\n"] {
             assert!(!runs([ROOT, meter(text), log]), "{text}");
         }
     }

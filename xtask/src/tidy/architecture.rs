@@ -12,10 +12,7 @@ pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     let Some(page) = tree.file(PAGE) else {
         return vec![TidyFinding::error(PAGE, "is missing")];
     };
-    let mut findings: Vec<_> = WALKS
-        .iter()
-        .flat_map(|walk| check_walk(tree, page, walk))
-        .collect();
+    let mut findings: Vec<_> = WALKS.iter().flat_map(|walk| check_walk(tree, page, walk)).collect();
     findings.extend(missing_paths(tree, page));
     findings.extend(missing_crates(tree, page));
     findings
@@ -31,15 +28,9 @@ fn check_walk(tree: &SourceTree, page: &SourceFile, walk: &FileWalk) -> Vec<Tidy
     let heading = walk.heading;
     let is_heading = |line: &str| line.starts_with('#') && line.trim_matches(['#', ' ']) == heading;
     let Some((start, _)) = page.lines().find(|(_, line)| is_heading(line)) else {
-        return vec![TidyFinding::error(
-            PAGE,
-            format!("needs a section {heading:?}"),
-        )];
+        return vec![TidyFinding::error(PAGE, format!("needs a section {heading:?}"))];
     };
-    let section = page
-        .lines()
-        .skip(start)
-        .take_while(|(_, line)| !line.starts_with('#'));
+    let section = page.lines().skip(start).take_while(|(_, line)| !line.starts_with('#'));
     let mut findings = Vec::new();
     let mut files = 0;
     for (number, item) in section.filter_map(|(number, line)| Some((number, list_item(line)?))) {

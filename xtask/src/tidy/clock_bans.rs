@@ -8,10 +8,7 @@ use super::tree::{SourceFile, SourceTree};
 
 /// Reports missing bans, and files that lift one.
 pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
-    let mut findings: Vec<_> = BANNED_CALLS
-        .iter()
-        .filter_map(|call| missing_ban(tree, call))
-        .collect();
+    let mut findings: Vec<_> = BANNED_CALLS.iter().filter_map(|call| missing_ban(tree, call)).collect();
     findings.extend(tree.with_suffix("clippy.toml").filter_map(nearer_config));
     findings.extend(tree.files().flat_map(lifted_bans));
     findings.extend(tree.with_suffix(".rs").flat_map(lifted_groups));
@@ -82,9 +79,7 @@ fn has_word(list: &str, word: &str) -> bool {
 fn disabled_groups(file: &SourceFile) -> Vec<TidyFinding> {
     let allows_group = |line: &str| {
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
-        let mut names = GROUPS
-            .iter()
-            .map(|group| group.trim_start_matches("clippy::"));
+        let mut names = GROUPS.iter().map(|group| group.trim_start_matches("clippy::"));
         names.any(|name| name == key.trim().trim_matches('"')) && value.contains("\"allow\"")
     };
     let has_flag = |line: &str| SILENCING_FLAGS.iter().any(|flag| line.contains(flag));

@@ -21,10 +21,7 @@ fn check_no_std(tree: &SourceTree) -> Vec<TidyFinding> {
     let sources = tree
         .with_suffix(".rs")
         .filter(|file| file.path.starts_with(CORE_SOURCES));
-    missing
-        .into_iter()
-        .chain(sources.flat_map(linked_crates))
-        .collect()
+    missing.into_iter().chain(sources.flat_map(linked_crates)).collect()
 }
 
 /// Reports `extern crate` of anything but `alloc`. Any module can link `std` for the whole crate.

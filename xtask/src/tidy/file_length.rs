@@ -31,10 +31,7 @@ fn product_lines(file: &SourceFile) -> usize {
     if !file.has_suffix(".rs") || file.path.contains("/tests/") {
         return 0;
     }
-    file.text
-        .lines()
-        .take_while(|line| *line != "#[cfg(test)]")
-        .count()
+    file.text.lines().take_while(|line| *line != "#[cfg(test)]").count()
 }
 
 const MAX_LINES: usize = 600;
@@ -57,10 +54,7 @@ mod tests {
     fn a_long_file_is_an_error() {
         assert_eq!(check_text("a.rs", &"x\n".repeat(MAX_LINES + 1)), [true]);
         assert!(check_text("docs/a.md", &"x\n".repeat(MAX_LINES)).is_empty());
-        assert_eq!(
-            check_text("docs/a.md", &"x\n".repeat(MAX_LINES + 1)),
-            [true]
-        );
+        assert_eq!(check_text("docs/a.md", &"x\n".repeat(MAX_LINES + 1)), [true]);
         assert!(check_text("Cargo.lock", &"x\n".repeat(MAX_LINES + 1)).is_empty());
     }
 

@@ -18,8 +18,7 @@ pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
 
 /// Returns true if a file of the tree ends with this path; folders of the file may be left out.
 pub(super) fn file_exists(tree: &SourceTree, mention: &str) -> bool {
-    tree.files()
-        .any(|file| ends_with_parts(&file.path, mention))
+    tree.files().any(|file| ends_with_parts(&file.path, mention))
 }
 
 fn stale_mentions(tree: &SourceTree, file: &SourceFile) -> Vec<TidyFinding> {
@@ -66,9 +65,7 @@ fn is_general(mention: &str) -> bool {
 
 fn ends_with_parts(path: &str, mention: &str) -> bool {
     let mut folders = path.rsplit('/');
-    let mut parts = mention
-        .rsplit('/')
-        .filter(|part| !matches!(*part, "." | ".."));
+    let mut parts = mention.rsplit('/').filter(|part| !matches!(*part, "." | ".."));
     if folders.next() != parts.next() {
         return false;
     }
@@ -97,10 +94,7 @@ mod tests {
         for (path, text) in [
             ("ARCHITECTURE.md", "see `boot_clock.rs`"),
             ("docs/a.md", "see crates/store/src/clock.rs."),
-            (
-                "clippy.toml",
-                "{ reason = \"only boot_clock.rs reads it\" }",
-            ),
+            ("clippy.toml", "{ reason = \"only boot_clock.rs reads it\" }"),
             ("crates/a/src/lib.rs", "/// See `store/clock.rs`."),
             ("crates/a/src/lua/x.lua", "-- see y.lua"),
         ] {

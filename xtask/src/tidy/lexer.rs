@@ -116,9 +116,7 @@ impl SpanLexer<'_> {
     fn toml_token(&self, at: usize) -> LexedToken {
         match self.byte(at) {
             b'#' => Some((SpanKind::Comment, self.line_end(at))),
-            b'"' if self.has(at, b"\"\"\"") => {
-                Some((SpanKind::Literal, self.find(at + 3, b"\"\"\"")))
-            }
+            b'"' if self.has(at, b"\"\"\"") => Some((SpanKind::Literal, self.find(at + 3, b"\"\"\""))),
             b'\'' if self.has(at, b"'''") => Some((SpanKind::Literal, self.find(at + 3, b"'''"))),
             b'"' => Some((SpanKind::Literal, self.escaped_end(at + 1, b'"'))),
             b'\'' => Some((SpanKind::Literal, self.find(at + 1, b"'"))),
@@ -224,8 +222,7 @@ mod tests {
 
     #[test]
     fn rust_comments_and_literals_are_separated() {
-        let text =
-            "/// Doc\nlet a = \"x // \\\" y\"; /* b /* c */ d */ let e = r#\"f \" g\"#; // h";
+        let text = "/// Doc\nlet a = \"x // \\\" y\"; /* b /* c */ d */ let e = r#\"f \" g\"#; // h";
         let comments = texts(text, SourceLanguage::Rust, SpanKind::Comment);
         assert_eq!(comments, ["/// Doc", "/* b /* c */ d */", "// h"]);
         let literals = texts(text, SourceLanguage::Rust, SpanKind::Literal);

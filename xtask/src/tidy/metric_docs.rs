@@ -18,11 +18,7 @@ pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     let keys = constants(source, "Key");
     let metrics = parse_metrics(&source.text, &labels);
     let mut findings = compare("metric", &metrics, &rows(page, "metric"));
-    findings.extend(compare(
-        "label",
-        &plain_names(&labels),
-        &rows(page, "label"),
-    ));
+    findings.extend(compare("label", &plain_names(&labels), &rows(page, "label")));
     findings.extend(compare("key", &plain_names(&keys), &rows(page, "key")));
     findings.extend(names_elsewhere(tree, &metrics));
     findings
@@ -32,10 +28,7 @@ pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
 type DocumentedNames = BTreeMap<String, Option<String>>;
 
 fn plain_names(constants: &BTreeMap<String, String>) -> DocumentedNames {
-    constants
-        .values()
-        .map(|name| (name.clone(), None))
-        .collect()
+    constants.values().map(|name| (name.clone(), None)).collect()
 }
 
 /// Finds the constants of a type, by their names: `pub(crate) const API: Label = "api";`.
@@ -122,9 +115,7 @@ fn compare(sort: &str, names: &DocumentedNames, rows: &[PageRow<'_>]) -> Vec<Tid
             findings.push(error(format!("{sort} `{name}` has no meaning")));
         }
     }
-    let missing = names
-        .keys()
-        .filter(|name| !documented.contains(name.as_str()));
+    let missing = names.keys().filter(|name| !documented.contains(name.as_str()));
     findings.extend(missing.map(|name| {
         let message = format!("{sort} `{name}` has no row in {PAGE}: explain it");
         TidyFinding::error(NAMES, message)

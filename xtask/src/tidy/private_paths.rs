@@ -13,9 +13,7 @@ fn find_private_paths(file: &SourceFile) -> Vec<TidyFinding> {
     for folder in FOLDERS.map(|folder| format!("/{folder}/")) {
         for (offset, _) in file.text.match_indices(&folder) {
             if starts_path(&file.text, offset) {
-                let message = format!(
-                    "names a path below {folder}: write it from the root of the repository"
-                );
+                let message = format!("names a path below {folder}: write it from the root of the repository");
                 findings.push(TidyFinding::error(&file.path, message).at(file.line_at(offset)));
             }
         }
@@ -50,12 +48,7 @@ mod tests {
 
     #[test]
     fn the_same_folder_inside_a_path_is_fine() {
-        for text in [
-            "docs/home/x",
-            "https://example.org/home/x",
-            "./work/x",
-            "$dir}/root/x",
-        ] {
+        for text in ["docs/home/x", "https://example.org/home/x", "./work/x", "$dir}/root/x"] {
             assert_eq!(count(text), 0, "{text}");
         }
     }

@@ -80,9 +80,7 @@ fn test_items(code: &str) -> Vec<ItemRange> {
     for (start, _) in code.match_indices("#[cfg(") {
         let attribute = code.get(start..).unwrap_or_default();
         let condition = attribute.trim_start_matches("#[cfg(");
-        let end = attribute
-            .find(")]")
-            .map_or(code.len(), |end| start + end + 2);
+        let end = attribute.find(")]").map_or(code.len(), |end| start + end + 2);
         if condition.starts_with("test)") || condition.starts_with("all(test") {
             let end = item_end(code, end);
             items.push(ItemRange { start, end });
@@ -146,14 +144,8 @@ mod tests {
     fn comments_literals_and_tests_are_blank() {
         for (text, code) in [
             ("// é\nfn a() { b(\"c\") }", "fn a() { b( ) }"),
-            (
-                "#[cfg(test)]\nmod tests {\n  fn a() { }\n}\nfn b() {}",
-                "fn b() {}",
-            ),
-            (
-                "#[cfg(all(test, unix))]\nmod tests;\nfn b() {}",
-                "fn b() {}",
-            ),
+            ("#[cfg(test)]\nmod tests {\n  fn a() { }\n}\nfn b() {}", "fn b() {}"),
+            ("#[cfg(all(test, unix))]\nmod tests;\nfn b() {}", "fn b() {}"),
             ("#[cfg(unix)]\nfn b() {}", "#[cfg(unix)] fn b() {}"),
             (
                 "#[cfg(test)]\nmod a {\n #[cfg(test)]\n fn b() {} }\nfn c() {}",
@@ -167,14 +159,8 @@ mod tests {
     #[test]
     fn test_files_are_known_by_name_folder_and_declaration() {
         let tree = SourceTree::from_files([
-            (
-                "crates/a/src/lib.rs",
-                "#[cfg(test)]\nmod fixture;\nmod other;\n",
-            ),
-            (
-                "crates/a/src/b.rs",
-                "#[cfg(test)]\npub(crate) mod oracle;\n",
-            ),
+            ("crates/a/src/lib.rs", "#[cfg(test)]\nmod fixture;\nmod other;\n"),
+            ("crates/a/src/b.rs", "#[cfg(test)]\npub(crate) mod oracle;\n"),
             ("crates/a/src/b/tests.rs", ""),
             ("crates/a/tests/laws/main.rs", ""),
         ]);

@@ -54,10 +54,7 @@ impl SpecRow<'_> {
             Some(RowStatus::Tested) => problems.extend(self.missing_proof(tree)),
             Some(RowStatus::Planned) => {}
         }
-        let unknown = self
-            .tests
-            .iter()
-            .filter(|name| !tests.proves(name, &self.modules));
+        let unknown = self.tests.iter().filter(|name| !tests.proves(name, &self.modules));
         problems.extend(unknown.map(|name| format!("{id} names {name}, and no such test runs")));
         problems
     }
@@ -71,13 +68,8 @@ impl SpecRow<'_> {
         if self.tests.is_empty() {
             problems.push(format!("{id} names no test"));
         }
-        let unknown = self
-            .modules
-            .iter()
-            .filter(|module| !module_exists(tree, module));
-        problems.extend(
-            unknown.map(|module| format!("{id} names {module}, and no such module exists")),
-        );
+        let unknown = self.modules.iter().filter(|module| !module_exists(tree, module));
+        problems.extend(unknown.map(|module| format!("{id} names {module}, and no such module exists")));
         problems
     }
 }
@@ -134,11 +126,7 @@ fn parse_rows(map: &SourceFile) -> Result<Vec<SpecRow<'_>>, Vec<TidyFinding>> {
             });
         }
     }
-    if findings.is_empty() {
-        Ok(rows)
-    } else {
-        Err(findings)
-    }
+    if findings.is_empty() { Ok(rows) } else { Err(findings) }
 }
 
 /// Splits the names of a cell, with or without backticks; a dash is no name.
@@ -175,10 +163,7 @@ fn check_ids(map: &SourceFile, rows: &[SpecRow<'_>]) -> Vec<TidyFinding> {
 fn listed_ids(map: &SourceFile) -> Option<(usize, BTreeSet<String>)> {
     let (line, text) = map.lines().find(|(_, text)| text.starts_with("Ids: "))?;
     let list = text.trim_start_matches("Ids: ").trim_end_matches('.');
-    let ids = list
-        .split(", ")
-        .map(expand_range)
-        .collect::<Option<Vec<_>>>()?;
+    let ids = list.split(", ").map(expand_range).collect::<Option<Vec<_>>>()?;
     Some((line, ids.into_iter().flatten().collect()))
 }
 

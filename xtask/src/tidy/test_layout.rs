@@ -21,9 +21,7 @@ pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
         .iter()
         .filter(|(_, paths)| paths.len() > MAX_BINARIES)
         .map(|(name, paths)| too_many_binaries(name, paths));
-    let sources = tree
-        .with_suffix(".rs")
-        .filter(|file| file.path.starts_with("crates/"));
+    let sources = tree.with_suffix(".rs").filter(|file| file.path.starts_with("crates/"));
     oversized.chain(sources.flat_map(path_attributes)).collect()
 }
 
@@ -48,8 +46,7 @@ fn path_attributes(file: &SourceFile) -> Vec<TidyFinding> {
     let attributes = code.match_indices("#[path");
     attributes
         .map(|(offset, _)| {
-            let message =
-                "has a `#[path]` attribute: move the file to its place in the module tree";
+            let message = "has a `#[path]` attribute: move the file to its place in the module tree";
             TidyFinding::error(&file.path, message).at(file.line_at(offset))
         })
         .collect()
@@ -76,25 +73,16 @@ mod tests {
         assert!(check_files([LAWS, METER, LOOM, elsewhere]).is_empty());
         let found = check_files([LAWS, METER, LOOM, ("crates/core/tests/more.rs", "")]);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(
-            found[0].starts_with("crates/core/tests: has 3 "),
-            "{found:?}"
-        );
+        assert!(found[0].starts_with("crates/core/tests: has 3 "), "{found:?}");
     }
 
     #[test]
     fn a_path_attribute_is_an_error() {
         let found = check_files([("crates/core/src/lib.rs", "\n#[path = \"x.rs\"]\nmod y;\n")]);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(
-            found[0].starts_with("crates/core/src/lib.rs:2: "),
-            "{found:?}"
-        );
+        assert!(found[0].starts_with("crates/core/src/lib.rs:2: "), "{found:?}");
         for (path, text) in [
-            (
-                "crates/core/src/lib.rs",
-                "// #[path = \"x.rs\"]\nlet a = \"#[path\";\n",
-            ),
+            ("crates/core/src/lib.rs", "// #[path = \"x.rs\"]\nlet a = \"#[path\";\n"),
             ("benches/src/main.rs", "#[path = \"x.rs\"]\nmod y;\n"),
         ] {
             assert!(check_files([(path, text)]).is_empty(), "{path}");

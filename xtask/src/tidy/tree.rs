@@ -49,9 +49,7 @@ impl SourceTree {
 
     /// Iterates over the files whose path ends with `suffix`.
     pub(super) fn with_suffix(&self, suffix: &str) -> impl Iterator<Item = &SourceFile> {
-        self.files
-            .iter()
-            .filter(move |file| file.has_suffix(suffix))
+        self.files.iter().filter(move |file| file.has_suffix(suffix))
     }
 
     /// Returns one file.
@@ -67,9 +65,7 @@ impl SourceTree {
     #[cfg(test)]
     pub(super) fn from_files<const N: usize>(files: [(&str, &str); N]) -> Self {
         let files = files.map(|(path, text)| SourceFile::new(path, text.to_owned()));
-        Self {
-            files: files.into(),
-        }
+        Self { files: files.into() }
     }
 }
 

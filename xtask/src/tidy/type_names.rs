@@ -20,10 +20,7 @@ pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
         for (name, line) in defined_types(file) {
             let places = definitions.entry(name).or_default();
             if places.iter().all(|place| place.path != file.path) {
-                places.push(TypePlace {
-                    path: &file.path,
-                    line,
-                });
+                places.push(TypePlace { path: &file.path, line });
             }
         }
     }
@@ -112,23 +109,14 @@ mod tests {
             ("crates/b/tests/z.rs", "struct Place;\n"),
             ("crates/b/src/z/tests.rs", "struct Place;\n"),
             ("xtask/src/z.rs", "struct Place;\n"),
-            (
-                "crates/b/src/z.rs",
-                "#[cfg(test)]\nmod tests {\n    struct Place;\n}\n",
-            ),
-            (
-                "crates/b/src/z.rs",
-                "// struct Place;\nlet a = \"struct Place;\";\n",
-            ),
+            ("crates/b/src/z.rs", "#[cfg(test)]\nmod tests {\n    struct Place;\n}\n"),
+            ("crates/b/src/z.rs", "// struct Place;\nlet a = \"struct Place;\";\n"),
             (
                 "crates/b/src/z.rs",
                 "impl Place {}\nfn f(at: Place) {}\nmacro!(struct, Place);\n",
             ),
         ] {
-            assert!(
-                check_files([A, B, (path, text)]).is_empty(),
-                "{path}: {text}"
-            );
+            assert!(check_files([A, B, (path, text)]).is_empty(), "{path}: {text}");
         }
     }
 

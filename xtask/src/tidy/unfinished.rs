@@ -9,11 +9,7 @@ use super::tree::{SourceFile, SourceTree, function_name};
 /// Reports marks of unfinished code, and ignored tests.
 pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     tree.with_suffix(".rs")
-        .flat_map(|file| {
-            unfinished_lines(file)
-                .into_iter()
-                .chain(ignored_tests(file))
-        })
+        .flat_map(|file| unfinished_lines(file).into_iter().chain(ignored_tests(file)))
         .collect()
 }
 
@@ -38,10 +34,7 @@ fn ignored_tests(file: &SourceFile) -> Vec<TidyFinding> {
         let Some(name) = function_name(line) else {
             continue;
         };
-        if let Some(at) = attribute_line
-            .take()
-            .filter(|_| !is_stress_test(line, name))
-        {
+        if let Some(at) = attribute_line.take().filter(|_| !is_stress_test(line, name)) {
             let message = format!("{name} is ignored: only stress_ tests may be");
             findings.push(TidyFinding::error(&file.path, message).at(at));
         }
@@ -87,8 +80,7 @@ mod tests {
 
     #[test]
     fn only_stress_tests_are_ignored() {
-        let test =
-            |attribute: &str, name: &str| format!("#[test]\n{attribute}\nfn {name}() {{}}\n");
+        let test = |attribute: &str, name: &str| format!("#[test]\n{attribute}\nfn {name}() {{}}\n");
         assert_eq!(count(&test("#[ignore]", "flaky")), 1);
         assert_eq!(count(&test("#[ignore = \"slow\"]", "flaky")), 1);
         assert_eq!(count(&test("#[cfg_attr(miri, ignore)]", "flaky")), 1);

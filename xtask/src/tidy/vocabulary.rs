@@ -36,11 +36,7 @@ fn check_with(tree: &SourceTree, allowed: &[AllowedUse]) -> Vec<TidyFinding> {
             }
         }
     }
-    findings.extend(
-        allowed
-            .iter()
-            .flat_map(|exception| exception.report_unused(&used)),
-    );
+    findings.extend(allowed.iter().flat_map(|exception| exception.report_unused(&used)));
     findings
 }
 
@@ -80,11 +76,7 @@ impl AllowedUse {
     fn report_unused(&self, used: &HashSet<(&str, &str)>) -> Vec<TidyFinding> {
         let mut findings = Vec::new();
         for path in self.paths {
-            for word in self
-                .words
-                .iter()
-                .filter(|word| !used.contains(&(path, word)))
-            {
+            for word in self.words.iter().filter(|word| !used.contains(&(path, word))) {
                 let reason = self.reason;
                 let message = format!("`{word}` ({reason}) is unused: remove its exception");
                 findings.push(TidyFinding::error(path, message));

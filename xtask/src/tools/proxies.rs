@@ -77,12 +77,8 @@ pub(crate) const FULL_RUN_PROXIES: [ToolRequirement; 5] = [
     ToolRequirement {
         name: "portkey",
         // It has no version flag and starts to serve instead.
-        probes: &[
-            "test -f target/peers-portkey/node_modules/@portkey-ai/gateway/build/start-server.js",
-        ],
-        install: InstallMethod::Commands(&[
-            "npm install --silent --prefix target/peers-portkey @portkey-ai/gateway",
-        ]),
+        probes: &["test -f target/peers-portkey/node_modules/@portkey-ai/gateway/build/start-server.js"],
+        install: InstallMethod::Commands(&["npm install --silent --prefix target/peers-portkey @portkey-ai/gateway"]),
         installer: Some(&NPM),
         reason: "it is a second gateway, which retries after a 429",
     },

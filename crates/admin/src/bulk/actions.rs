@@ -123,9 +123,7 @@ pub(crate) async fn results(
     let (mut results, mut next, mut held) = (Vec::new(), None, 0);
     while results.len() < limit && held < MAX_BODY_BYTES {
         let count = OUTCOME_BATCH.min(limit - results.len());
-        let outcomes = store
-            .outcomes(&action, next.unwrap_or(after), count)
-            .await?;
+        let outcomes = store.outcomes(&action, next.unwrap_or(after), count).await?;
         if outcomes.is_empty() {
             break;
         }

@@ -33,13 +33,8 @@ type HandlerFuture = Pin<Box<dyn Future<Output = Result<Json<Value>, AdminProble
 /// Returns the handler of an operation on the jobs of a tenant.
 pub(crate) fn tenant_handler(
     operation: JobOperation,
-) -> impl Fn(
-    State<Arc<Admin>>,
-    Extension<AuditActor>,
-    ApiParam,
-    json_body::JsonBody<AuditReason>,
-) -> HandlerFuture
-+ Copy {
+) -> impl Fn(State<Arc<Admin>>, Extension<AuditActor>, ApiParam, json_body::JsonBody<AuditReason>) -> HandlerFuture + Copy
+{
     move |State(admin), Extension(actor), ApiParam(tenant), json_body::JsonBody(audit)| {
         Box::pin(async move {
             let tenant = parse_name(&tenant)?;
@@ -62,21 +57,13 @@ pub(crate) fn tenant_handler(
 /// Returns the handler of an operation on the jobs of an action.
 pub(crate) fn action_handler(
     operation: JobOperation,
-) -> impl Fn(
-    State<Arc<Admin>>,
-    Extension<AuditActor>,
-    ApiParam,
-    json_body::JsonBody<AuditReason>,
-) -> HandlerFuture
-+ Copy {
+) -> impl Fn(State<Arc<Admin>>, Extension<AuditActor>, ApiParam, json_body::JsonBody<AuditReason>) -> HandlerFuture + Copy
+{
     move |State(admin), Extension(actor), ApiParam(action), json_body::JsonBody(audit)| {
         Box::pin(async move {
             let report = admin.action(&parse_name(&action)?).await?;
             if report.stage.is_over() && matches!(operation, JobOperation::Pause) {
-                let detail = format!(
-                    "the action is {}: it has no jobs left to pause",
-                    report.stage.as_str()
-                );
+                let detail = format!("the action is {}: it has no jobs left to pause", report.stage.as_str());
                 return Err(AdminProblem::new(StatusCode::CONFLICT, "refused", detail));
             }
             let scope = ControlScope::Action(report.spec.id);

@@ -57,10 +57,7 @@ impl LetterQuery {
             }
             (false, None, None, Some(jobs)) => {
                 let names: Result<Vec<_>, _> = jobs.iter().map(|job| parse_name(job)).collect();
-                (
-                    DeadLetterFilter::Jobs(names?),
-                    format_smolstr!("{} jobs", jobs.len()),
-                )
+                (DeadLetterFilter::Jobs(names?), format_smolstr!("{} jobs", jobs.len()))
             }
             _ => {
                 let detail = "select dead letters by one of `all`, `tenant`, `action` and `jobs`";

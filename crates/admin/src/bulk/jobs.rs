@@ -5,9 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use outflow_bulk::{
-    JobDestination, JobLine, JobSpec, JobSubmission, RunningEngine, SubmittedJob, views,
-};
+use outflow_bulk::{JobDestination, JobLine, JobSpec, JobSubmission, RunningEngine, SubmittedJob, views};
 use outflow_store::BatchPosition;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -92,11 +90,7 @@ fn parse_jobs(bulk: &RunningEngine, bytes: &[u8]) -> Result<Vec<JobSpec>, AdminP
         let detail = format!(
             "{} {} invalid, and none was submitted; job {}: {}",
             errors.len(),
-            if errors.len() == 1 {
-                "job is"
-            } else {
-                "jobs are"
-            },
+            if errors.len() == 1 { "job is" } else { "jobs are" },
             first["job"],
             first["detail"].as_str().unwrap_or_default()
         );
@@ -124,8 +118,7 @@ fn parse_lines(bytes: &[u8]) -> Result<Vec<NumberedLine>, AdminProblem> {
             .map(|(number, job)| (number, JobLine::from_value(job)))
             .collect());
     }
-    let text =
-        std::str::from_utf8(bytes).map_err(|_| AdminProblem::bad("the body is not UTF-8"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| AdminProblem::bad("the body is not UTF-8"))?;
     let numbered = (1..).zip(text.lines());
     let filled = numbered.filter(|(_, line)| !line.trim().is_empty());
     Ok(filled

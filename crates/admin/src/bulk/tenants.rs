@@ -66,9 +66,7 @@ pub(crate) async fn history(
     let engine = admin.bulk()?.engine();
     let history = engine.congestion_history(&tenant, limit).await?;
     let history: Vec<_> = history.iter().map(views::snapshot).collect();
-    Ok(Json(
-        json!({ "tenant": tenant.as_str(), "history": history }),
-    ))
+    Ok(Json(json!({ "tenant": tenant.as_str(), "history": history })))
 }
 
 /// Release of deferred jobs.
@@ -112,9 +110,7 @@ impl Admin {
     async fn known_tenant(&self, tenant: &str) -> Result<Name, AdminProblem> {
         let tenant = parse_name(tenant)?;
         let known = self.bulk()?.store().tenant(&tenant).await?;
-        known
-            .map(|known| known.name)
-            .ok_or_else(|| unknown_tenant(&tenant))
+        known.map(|known| known.name).ok_or_else(|| unknown_tenant(&tenant))
     }
 }
 

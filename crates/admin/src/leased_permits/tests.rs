@@ -56,9 +56,7 @@ async fn a_permit_can_be_settled_until_its_lease_expires() {
     let fixture = Fixture::new();
     let (kept, lost) = (fixture.lease(LEASE), fixture.lease(LEASE));
     let end = fixture.time.now().saturating_add(LEASE);
-    let taken = fixture
-        .permits
-        .take(kept, end.saturating_sub(Duration::from_nanos(1)));
+    let taken = fixture.permits.take(kept, end.saturating_sub(Duration::from_nanos(1)));
     taken.expect("a nanosecond is left").refund();
     assert!(fixture.permits.take(lost, end).is_none());
     assert_eq!(
@@ -92,11 +90,7 @@ async fn leases_expire_at_their_instant_without_a_request() {
             .await;
         assert_eq!(fixture.permits.count(), left, "after {secs} s");
     }
-    assert_eq!(
-        (fixture.in_flight(), fixture.used()),
-        (0, 1),
-        "the last counts"
-    );
+    assert_eq!((fixture.in_flight(), fixture.used()), (0, 1), "the last counts");
     // It expired at 30 s, may arrive until its timeout of 10 s, and counts for one window after that.
     let forgotten = start.saturating_add(Duration::from_secs(42));
     fixture.time.reaches(forgotten).await;

@@ -112,9 +112,7 @@ impl GroupView {
         let limits = configured.map(|group| &*group.limits);
         Self {
             name: report.name.clone(),
-            aliases: configured
-                .map(|group| group.aliases.clone())
-                .unwrap_or_default(),
+            aliases: configured.map(|group| group.aliases.clone()).unwrap_or_default(),
             waiting: report.waiting,
             admitted: report.admitted,
             refused: report.refused,

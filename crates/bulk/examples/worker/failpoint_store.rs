@@ -12,11 +12,10 @@ use std::time::Duration;
 
 use outflow::core::WallTime;
 use outflow_store::{
-    ActionReport, ActionSpec, ActionStore, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample,
-    ControlScope, DeadLetter, DeadLetterFilter, DeadLetterStore, FencingToken, FinishedQuery,
-    HeartbeatResult, JobCounts, JobOutcome, JobQueue, JobStore, Name, PageRequest, ReapResult,
-    RemainingWork, SettleResult, Settlement, StartDebit, StoreControl, StoreResult, SubmitBatch,
-    SubmitResult, TenantReport, TenantRule, TenantStore,
+    ActionReport, ActionSpec, ActionStore, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample, ControlScope,
+    DeadLetter, DeadLetterFilter, DeadLetterStore, FencingToken, FinishedQuery, HeartbeatResult, JobCounts, JobOutcome,
+    JobQueue, JobStore, Name, PageRequest, ReapResult, RemainingWork, SettleResult, Settlement, StartDebit,
+    StoreControl, StoreResult, SubmitBatch, SubmitResult, TenantReport, TenantRule, TenantStore,
 };
 
 /// A store, and the instant to die at.
@@ -29,11 +28,7 @@ pub(crate) struct FailpointStore<S> {
 enum DeathPlan {
     Live,
     Record,
-    Die {
-        call: String,
-        side: CallSide,
-        count: u64,
-    },
+    Die { call: String, side: CallSide, count: u64 },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,11 +88,7 @@ impl<S> FailpointStore<S> {
 impl DeathPlan {
     fn parse(text: &str) -> Self {
         let Some((name, count)) = text.split_once(':') else {
-            return if text == "record" {
-                Self::Record
-            } else {
-                Self::Live
-            };
+            return if text == "record" { Self::Record } else { Self::Live };
         };
         let (call, side) = match name.strip_suffix('+') {
             Some(call) => (call, CallSide::After),
@@ -116,22 +107,12 @@ impl<S: JobStore> JobQueue for FailpointStore<S> {
         self.count_call("submit", self.store.submit(batch)).await
     }
 
-    async fn claim(
-        &self,
-        request: ClaimRequest,
-        filter: &mut dyn ClaimFilter,
-    ) -> StoreResult<ClaimBatch> {
-        self.count_call("claim", self.store.claim(request, filter))
-            .await
+    async fn claim(&self, request: ClaimRequest, filter: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
+        self.count_call("claim", self.store.claim(request, filter)).await
     }
 
-    async fn settle(
-        &self,
-        session: &Name,
-        ends: Vec<Settlement>,
-    ) -> StoreResult<Vec<SettleResult>> {
-        self.count_call("settle", self.store.settle(session, ends))
-            .await
+    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
+        self.count_call("settle", self.store.settle(session, ends)).await
     }
 
     async fn debit(&self, start: &StartDebit) -> StoreResult<Option<Duration>> {
@@ -139,26 +120,20 @@ impl<S: JobStore> JobQueue for FailpointStore<S> {
     }
 
     async fn refund(&self, start: &StartDebit, at: Duration) -> StoreResult<()> {
-        self.count_call("refund", self.store.refund(start, at))
-            .await
+        self.count_call("refund", self.store.refund(start, at)).await
     }
 
     async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
-        self.count_call("heartbeat", self.store.heartbeat(session, lease))
-            .await
+        self.count_call("heartbeat", self.store.heartbeat(session, lease)).await
     }
 
     async fn reap(&self, limit: usize, recoveries: u32) -> StoreResult<ReapResult> {
-        self.count_call("reap", self.store.reap(limit, recoveries))
-            .await
+        self.count_call("reap", self.store.reap(limit, recoveries)).await
     }
 
     async fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
-        self.count_call(
-            "release_unknown",
-            self.store.release_unknown(session, known),
-        )
-        .await
+        self.count_call("release_unknown", self.store.release_unknown(session, known))
+            .await
     }
 
     fn changed(&self) -> impl Future<Output = ()> + Send {
@@ -177,26 +152,20 @@ impl<S: JobStore> TenantStore for FailpointStore<S> {
     }
 
     async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> StoreResult<()> {
-        self.count_call("set_rule", self.store.set_rule(tenant, rule))
-            .await
+        self.count_call("set_rule", self.store.set_rule(tenant, rule)).await
     }
 
     async fn remove_rule(&self, tenant: &Name) -> StoreResult<()> {
-        self.count_call("remove_rule", self.store.remove_rule(tenant))
-            .await
+        self.count_call("remove_rule", self.store.remove_rule(tenant)).await
     }
 
     async fn release_deferred(&self, tenant: &Name, limit: u64) -> StoreResult<u64> {
-        self.count_call(
-            "release_deferred",
-            self.store.release_deferred(tenant, limit),
-        )
-        .await
+        self.count_call("release_deferred", self.store.release_deferred(tenant, limit))
+            .await
     }
 
     async fn active_tenants(&self) -> StoreResult<u64> {
-        self.count_call("active_tenants", self.store.active_tenants())
-            .await
+        self.count_call("active_tenants", self.store.active_tenants()).await
     }
 
     async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
@@ -212,16 +181,9 @@ impl<S: JobStore> TenantStore for FailpointStore<S> {
             .await
     }
 
-    async fn congestion_history(
-        &self,
-        tenant: &Name,
-        limit: usize,
-    ) -> StoreResult<Vec<CongestionSample>> {
-        self.count_call(
-            "congestion_history",
-            self.store.congestion_history(tenant, limit),
-        )
-        .await
+    async fn congestion_history(&self, tenant: &Name, limit: usize) -> StoreResult<Vec<CongestionSample>> {
+        self.count_call("congestion_history", self.store.congestion_history(tenant, limit))
+            .await
     }
 
     async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
@@ -244,8 +206,7 @@ impl<S: JobStore> ActionStore for FailpointStore<S> {
     }
 
     async fn remaining(&self, action: &Name) -> StoreResult<RemainingWork> {
-        self.count_call("remaining", self.store.remaining(action))
-            .await
+        self.count_call("remaining", self.store.remaining(action)).await
     }
 
     async fn actions(&self, page: PageRequest) -> StoreResult<Vec<ActionReport>> {
@@ -258,16 +219,10 @@ impl<S: JobStore> ActionStore for FailpointStore<S> {
     }
 
     async fn mark_notified(&self, action: &Name) -> StoreResult<()> {
-        self.count_call("mark_notified", self.store.mark_notified(action))
-            .await
+        self.count_call("mark_notified", self.store.mark_notified(action)).await
     }
 
-    async fn outcomes(
-        &self,
-        action: &Name,
-        after: u64,
-        limit: usize,
-    ) -> StoreResult<Vec<JobOutcome>> {
+    async fn outcomes(&self, action: &Name, after: u64, limit: usize) -> StoreResult<Vec<JobOutcome>> {
         let outcomes = self.store.outcomes(action, after, limit);
         self.count_call("outcomes", outcomes).await
     }

@@ -38,12 +38,12 @@ use bytes::Bytes;
 use outflow::core::{Clock as _, HealthConfig, HealthSettings};
 use outflow::{Api, Events, Outflow, Rules, SystemClock, Tasks};
 use outflow_bulk::{
-    BulkEvent, Engine, EngineSettings, HandlerTask, HttpCall, JobSpec, JobSubmission,
-    SharedLimitSettings, WorkerSettings,
+    BulkEvent, Engine, EngineSettings, HandlerTask, HttpCall, JobSpec, JobSubmission, SharedLimitSettings,
+    WorkerSettings,
 };
 use outflow_store::{
-    ActionSpec, BatchPosition, EmbeddedStore, JobOutcome, JobStore, Name, RedisOptions, RedisStore,
-    ReplicaWait, SettleResult, TenantRule,
+    ActionSpec, BatchPosition, EmbeddedStore, JobOutcome, JobStore, Name, RedisOptions, RedisStore, ReplicaWait,
+    SettleResult, TenantRule,
 };
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -114,12 +114,9 @@ impl WorkerArgs {
         };
         Ok(Self {
             url: url.to_owned(),
-            rules: with_high_concurrency(
-                rate("limit")?.map_or_else(Rules::unlimited, Rules::with_limit),
-            )?,
+            rules: with_high_concurrency(rate("limit")?.map_or_else(Rules::unlimited, Rules::with_limit))?,
             tenant,
-            submit: value("from").map_or(Ok(0), str::parse)?
-                ..value("submit").map_or(Ok(0), str::parse)?,
+            submit: value("from").map_or(Ok(0), str::parse)?..value("submit").map_or(Ok(0), str::parse)?,
             poison_lane: value("poison-lane").map(str::parse).transpose()?,
             tenants: value("tenants").map_or(Ok(10), str::parse)?,
             workers: value("workers").map_or(Ok(WORKERS), str::parse)?,
@@ -136,10 +133,7 @@ impl WorkerArgs {
         self.words.iter().any(|said| said == word)
     }
 
-    fn settings(
-        &self,
-        shared: Option<SharedLimitSettings>,
-    ) -> Result<EngineSettings, Box<dyn Error>> {
+    fn settings(&self, shared: Option<SharedLimitSettings>) -> Result<EngineSettings, Box<dyn Error>> {
         let shared = shared.map(|default| SharedLimitSettings {
             guard: self.guard.unwrap_or(default.guard),
             horizon: self.horizon.unwrap_or(default.horizon),
@@ -163,11 +157,7 @@ impl WorkerArgs {
         Ok(default)
     }
 
-    async fn work<S: JobStore>(
-        self,
-        store: S,
-        shared: Option<SharedLimitSettings>,
-    ) -> Result<(), Box<dyn Error>> {
+    async fn work<S: JobStore>(self, store: S, shared: Option<SharedLimitSettings>) -> Result<(), Box<dyn Error>> {
         let store = Arc::new(FailpointStore::new(store));
         let mut api = Api::new("api", self.url.parse()?);
         api.rules = self.rules.clone();
@@ -194,20 +184,14 @@ impl WorkerArgs {
             print_event(&one);
         }
         if self.has_word("outcomes") {
-            let print_outcome =
-                |(), one: JobOutcome| println!("outcome {} {}", one.id, one.attempts);
-            engine
-                .fold_outcomes(&ACTION.parse()?, (), print_outcome)
-                .await?;
+            let print_outcome = |(), one: JobOutcome| println!("outcome {} {}", one.id, one.attempts);
+            engine.fold_outcomes(&ACTION.parse()?, (), print_outcome).await?;
         }
         print_counts(store.inner()).await
     }
 
     /// Submits jobs, waits until none is open, and stops.
-    async fn run_jobs<S: JobStore>(
-        &self,
-        engine: &Engine<FailpointStore<S>>,
-    ) -> Result<(), Box<dyn Error>> {
+    async fn run_jobs<S: JobStore>(&self, engine: &Engine<FailpointStore<S>>) -> Result<(), Box<dyn Error>> {
         self.submit_work(engine).await?;
         while open_jobs(engine.store().inner()).await? > 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -216,10 +200,7 @@ impl WorkerArgs {
         Ok(())
     }
 
-    async fn submit_work<S: JobStore>(
-        &self,
-        engine: &Engine<FailpointStore<S>>,
-    ) -> Result<(), Box<dyn Error>> {
+    async fn submit_work<S: JobStore>(&self, engine: &Engine<FailpointStore<S>>) -> Result<(), Box<dyn Error>> {
         if self.has_word("scenario") {
             return scenario::run(engine).await;
         }

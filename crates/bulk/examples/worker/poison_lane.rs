@@ -21,10 +21,7 @@ pub(crate) fn with_handlers<S: JobStore>(builder: EngineBuilder<S>) -> EngineBui
 }
 
 /// Submits all at once: this many, and the poison task in the middle.
-pub(crate) async fn submit_jobs<S: JobStore>(
-    engine: &Engine<S>,
-    count: usize,
-) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn submit_jobs<S: JobStore>(engine: &Engine<S>, count: usize) -> Result<(), Box<dyn Error>> {
     let mut jobs = (0..count)
         .map(|number| job_spec(&format!("task-{number}")))
         .collect::<Result<Vec<_>, _>>()?;

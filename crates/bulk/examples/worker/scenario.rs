@@ -12,14 +12,12 @@ use bytes::Bytes;
 use outflow::SystemClock;
 use outflow::core::{Backoff, Clock as _, Cost, CountBy, WallTime, Weight};
 use outflow_bulk::{
-    Engine, EngineBuilder, EngineSettings, HandlerError, HandlerTask, HttpCall, JobDestination,
-    JobSpec, JobSubmission,
+    Engine, EngineBuilder, EngineSettings, HandlerError, HandlerTask, HttpCall, JobDestination, JobSpec, JobSubmission,
 };
 use outflow_store::{
-    ActionSpec, ActionStore, AllowAll, BatchPosition, ClaimRequest, ControlScope, DeadLetterFilter,
-    DeadLetterStore, JobEnd, JobQueue, JobStore, Name, NewJob, PageRequest, Settlement,
-    SharedLimit, SharedLimits, StartDebit, StoreControl, SubmitBatch, SubmitReceipt, TenantRule,
-    TenantStore,
+    ActionSpec, ActionStore, AllowAll, BatchPosition, ClaimRequest, ControlScope, DeadLetterFilter, DeadLetterStore,
+    JobEnd, JobQueue, JobStore, Name, NewJob, PageRequest, Settlement, SharedLimit, SharedLimits, StartDebit,
+    StoreControl, SubmitBatch, SubmitReceipt, TenantRule, TenantStore,
 };
 
 use super::failpoint_store::FailpointStore;
@@ -125,10 +123,7 @@ pub(crate) async fn prepare<S: JobStore>(store: &FailpointStore<S>) -> Outcome<(
 /// Runs the main part, with the engine.
 pub(crate) async fn run<S: JobStore>(engine: &Engine<FailpointStore<S>>) -> Outcome<()> {
     let store = engine.store();
-    let (paused, late) = (
-        ControlScope::Tenant(name("t2")?),
-        ControlScope::Tenant(name("late")?),
-    );
+    let (paused, late) = (ControlScope::Tenant(name("t2")?), ControlScope::Tenant(name("late")?));
     store.pause(&paused).await?;
     submit_main(engine).await?;
     tasks(engine).await?;
@@ -137,12 +132,8 @@ pub(crate) async fn run<S: JobStore>(engine: &Engine<FailpointStore<S>>) -> Outc
     cancel_late(engine).await?;
     println!("waits for the fatal tasks");
     until(async || is_idle(store.inner(), "fatal").await).await?;
-    store
-        .purge(&DeadLetterFilter::Jobs(vec![name("fatal-0")?]))
-        .await?;
-    store
-        .requeue(&DeadLetterFilter::Jobs(vec![name("fatal-1")?]))
-        .await?;
+    store.purge(&DeadLetterFilter::Jobs(vec![name("fatal-0")?])).await?;
+    store.requeue(&DeadLetterFilter::Jobs(vec![name("fatal-1")?])).await?;
     store.release_deferred(&name("t0")?, 10).await?;
     store.reset_congestion(&name("t0")?).await?;
     store.remove_rule(&name("late")?).await?;
@@ -152,9 +143,7 @@ pub(crate) async fn run<S: JobStore>(engine: &Engine<FailpointStore<S>>) -> Outc
     println!("waits for the action");
     until(async || is_over(store.inner(), "main").await).await?;
     query_all(store).await?;
-    store
-        .collect_garbage(WallTime::since_epoch(Duration::ZERO))
-        .await?;
+    store.collect_garbage(WallTime::since_epoch(Duration::ZERO)).await?;
     store.audit().await?;
     for outcome in store.outcomes(&name("main")?, 0, 100).await? {
         println!("outcome {} {}", outcome.id, outcome.attempts);
@@ -238,10 +227,7 @@ async fn cancel_late<S: JobStore>(engine: &Engine<FailpointStore<S>>) -> Outcome
     });
     let jobs = jobs.collect::<Outcome<Vec<_>>>()?;
     submit_jobs(engine, Some("late"), BatchPosition::Last, jobs).await?;
-    engine
-        .store()
-        .cancel(&ControlScope::Action(name("late")?))
-        .await?;
+    engine.store().cancel(&ControlScope::Action(name("late")?)).await?;
     Ok(())
 }
 

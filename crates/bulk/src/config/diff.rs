@@ -8,10 +8,7 @@ use super::BulkConfig;
 impl BulkConfig {
     /// Returns the keys that differ from another configuration.
     pub fn changed_keys(&self, other: &Self) -> Vec<String> {
-        let own = self
-            .plain_keys(other)
-            .into_iter()
-            .chain(self.table_keys(other));
+        let own = self.plain_keys(other).into_iter().chain(self.table_keys(other));
         let own = own.filter(|(_, differs)| *differs);
         let keys = own.map(|(key, _)| format!("bulk.{key}"));
         keys.chain(self.tenant_keys(other)).collect()
@@ -25,15 +22,9 @@ impl BulkConfig {
             ("heartbeat", self.heartbeat != other.heartbeat),
             ("recoveries", self.recoveries != other.recoveries),
             ("timeout", self.timeout != other.timeout),
-            (
-                "action_timeout",
-                self.action_timeout != other.action_timeout,
-            ),
+            ("action_timeout", self.action_timeout != other.action_timeout),
             ("grace", self.grace != other.grace),
-            (
-                "ready_queue_max",
-                self.ready_queue_max != other.ready_queue_max,
-            ),
+            ("ready_queue_max", self.ready_queue_max != other.ready_queue_max),
             ("queue_max", self.queue_max != other.queue_max),
             ("global_rate", self.global_rate != other.global_rate),
         ]
@@ -58,9 +49,7 @@ impl BulkConfig {
     fn tenant_keys<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = String> + 'a {
         let (old, new) = (&self.tenants, &other.tenants);
         let gone = old.keys().filter(|name| !new.contains_key(*name));
-        let differ = new
-            .iter()
-            .filter(|(name, rule)| old.get(*name) != Some(*rule));
+        let differ = new.iter().filter(|(name, rule)| old.get(*name) != Some(*rule));
         let names = gone.chain(differ.map(|(name, _)| name));
         names.map(|name| format!("bulk.tenants.{name}"))
     }

@@ -40,9 +40,7 @@ fn options(redis: &BulkRedis) -> RedisOptions {
         ca_file: redis.ca_file.clone(),
         queue: redis.queue.to_string(),
         timeout: redis.timeout,
-        wait_replicas: Some(redis.wait_replicas)
-            .filter(|count| *count > 0)
-            .map(replicas),
+        wait_replicas: Some(redis.wait_replicas).filter(|count| *count > 0).map(replicas),
     }
 }
 
@@ -50,7 +48,6 @@ fn options(redis: &BulkRedis) -> RedisOptions {
 pub fn data_dir() -> PathBuf {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let state = named("XDG_STATE_HOME").map(PathBuf::from);
-    let state =
-        state.or_else(|| named("HOME").map(|home| PathBuf::from(home).join(".local/state")));
+    let state = state.or_else(|| named("HOME").map(|home| PathBuf::from(home).join(".local/state")));
     state.map_or_else(|| PathBuf::from(".outflow"), |state| state.join("outflow"))
 }

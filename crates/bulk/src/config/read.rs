@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use outflow_config::value_readers::{
-    read_bool, read_choice, read_duration, read_integer, read_path, read_positive_duration,
-    read_u32,
+    read_bool, read_choice, read_duration, read_integer, read_path, read_positive_duration, read_u32,
 };
 use outflow_config::{Environment, FieldValue, SecretKeys, TableReader, ValueError, read_secret};
 use outflow_core::{Backoff, CongestionRule};
@@ -56,20 +55,14 @@ fn read_workers(table: &TableReader<'_>) -> BulkWorkers {
 fn read_lease(table: &TableReader<'_>, bulk: &mut BulkConfig) {
     let before = table.diagnostic_count();
     set(&mut bulk.lease, table.read("lease", read_positive_duration));
-    set(
-        &mut bulk.heartbeat,
-        table.read("heartbeat", read_positive_duration),
-    );
+    set(&mut bulk.heartbeat, table.read("heartbeat", read_positive_duration));
     if bulk.heartbeat >= bulk.lease && table.diagnostic_count() == before {
         let error = ValueError::new("a worker's lease would end before its next heartbeat");
         let key = written_key(table, ["heartbeat", "lease"]);
         table.report(key, error.help("make `heartbeat` a third of `lease`"));
     }
     set(&mut bulk.recoveries, table.read("recoveries", read_u32));
-    set(
-        &mut bulk.timeout,
-        table.read("timeout", read_positive_duration),
-    );
+    set(&mut bulk.timeout, table.read("timeout", read_positive_duration));
     let action = table.read("action_timeout", read_positive_duration);
     set(&mut bulk.action_timeout, action);
     set(&mut bulk.grace, table.read("grace", read_duration));
@@ -79,20 +72,13 @@ fn read_bounds(table: &TableReader<'_>, bulk: &mut BulkConfig) {
     let ready = table.read("ready_queue_max", read_job_count);
     set(&mut bulk.ready_queue_max, ready);
     set(&mut bulk.queue_max, table.read("queue_max", read_job_count));
-    set(
-        &mut bulk.global_rate,
-        table.read("global_rate", read_job_count),
-    );
+    set(&mut bulk.global_rate, table.read("global_rate", read_job_count));
 }
 
 fn read_retry(table: &TableReader<'_>, default: Backoff) -> Backoff {
     let before = table.diagnostic_count();
-    let base = table
-        .read("base", read_positive_duration)
-        .unwrap_or(RETRY_BASE);
-    let max = table
-        .read("max", read_positive_duration)
-        .unwrap_or(RETRY_MAX);
+    let base = table.read("base", read_positive_duration).unwrap_or(RETRY_BASE);
+    let max = table.read("max", read_positive_duration).unwrap_or(RETRY_MAX);
     table.finish();
     Backoff::full_jitter(base, max).unwrap_or_else(|_| {
         if table.diagnostic_count() == before {
@@ -135,10 +121,7 @@ fn read_congestion(table: &TableReader<'_>, bulk: &mut BulkConfig) {
 
 /// Returns the scheduler without congestion control: no formula is used, so every deferred job waits the
 /// same time.
-fn scheduler_without_control(
-    own: &TableReader<'_>,
-    written: Option<BulkScheduler>,
-) -> BulkScheduler {
+fn scheduler_without_control(own: &TableReader<'_>, written: Option<BulkScheduler>) -> BulkScheduler {
     let warning = |message: &str, help: &str| {
         own.report("enabled", ValueError::warning(message).help(help));
     };
@@ -163,18 +146,9 @@ fn scheduler_without_control(
 
 fn read_retention(table: &TableReader<'_>) -> BulkRetention {
     let mut retention = BulkRetention::default();
-    set(
-        &mut retention.results,
-        table.read("results", read_positive_duration),
-    );
-    set(
-        &mut retention.names,
-        table.read("names", read_positive_duration),
-    );
-    set(
-        &mut retention.dead,
-        table.read("dead", read_positive_duration),
-    );
+    set(&mut retention.results, table.read("results", read_positive_duration));
+    set(&mut retention.names, table.read("names", read_positive_duration));
+    set(&mut retention.dead, table.read("dead", read_positive_duration));
     table.finish();
     retention
 }
@@ -182,10 +156,7 @@ fn read_retention(table: &TableReader<'_>) -> BulkRetention {
 fn read_shared(table: &TableReader<'_>) -> BulkShared {
     let mut shared = BulkShared::default();
     set(&mut shared.guard, table.read("guard", read_duration));
-    set(
-        &mut shared.horizon,
-        table.read("horizon", read_positive_duration),
-    );
+    set(&mut shared.horizon, table.read("horizon", read_positive_duration));
     table.finish();
     shared
 }

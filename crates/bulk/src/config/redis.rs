@@ -21,9 +21,7 @@ pub(super) fn read_store(bulk: &TableReader<'_>, environment: &Environment) -> B
     let replicas = table.read("wait_replicas", |item| read_integer(item, 0..=MAX_REPLICAS));
     let timeout = table.read("timeout", read_positive_duration);
     table.finish();
-    let has_url = ["url_env", "url_file", "url"]
-        .iter()
-        .any(|key| table.has(key));
+    let has_url = ["url_env", "url_file", "url"].iter().any(|key| table.has(key));
     if kind != Some(StoreKind::Redis) {
         if has_url && (kind.is_some() || !bulk.has("store")) {
             report_unused(bulk, "redis", "say `store = \"redis\"`, or leave it out");
@@ -42,9 +40,7 @@ pub(super) fn read_store(bulk: &TableReader<'_>, environment: &Environment) -> B
         url,
         ca_file,
         queue: queue.unwrap_or(SmolStr::new_static(DEFAULT_QUEUE)),
-        wait_replicas: replicas
-            .and_then(|count| u32::try_from(count).ok())
-            .unwrap_or_default(),
+        wait_replicas: replicas.and_then(|count| u32::try_from(count).ok()).unwrap_or_default(),
         timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
     };
     url.map_or(BulkStore::Embedded, |url| BulkStore::Redis(redis(url)))
@@ -73,10 +69,7 @@ enum StoreKind {
     Redis,
 }
 
-const STORES: [(&str, StoreKind); 2] = [
-    ("embedded", StoreKind::Embedded),
-    ("redis", StoreKind::Redis),
-];
+const STORES: [(&str, StoreKind); 2] = [("embedded", StoreKind::Embedded), ("redis", StoreKind::Redis)];
 
 const DEFAULT_QUEUE: &str = "outflow";
 

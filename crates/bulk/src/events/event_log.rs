@@ -54,24 +54,18 @@ fn describe(event: &BulkEvent) -> Option<(&'static str, String, bool)> {
         BulkEvent::Finished { report } if report.stage != ActionStage::Failed => return None,
         BulkEvent::Finished { report } => {
             let (id, cancelled) = (&report.spec.id, report.tally.cancelled);
-            let words =
-                format!("action {id} reached its timeout: cancelled {cancelled} of its jobs");
+            let words = format!("action {id} reached its timeout: cancelled {cancelled} of its jobs");
             ("bulk_action_failed", words, true)
         }
         BulkEvent::Reaped { returned, buried } => {
-            let words =
-                format!("recovered {returned} jobs from dead workers, dead-lettered {buried}");
+            let words = format!("recovered {returned} jobs from dead workers, dead-lettered {buried}");
             ("bulk_reaped", words, true)
         }
         BulkEvent::LeaseLost => {
             let words = "this process stalled for longer than its lease: others have its jobs";
             ("bulk_lease_lost", words.to_owned(), true)
         }
-        BulkEvent::Alert {
-            tenant,
-            alert,
-            raised,
-        } => {
+        BulkEvent::Alert { tenant, alert, raised } => {
             let state = if *raised { "raised" } else { "over" };
             let (name, advice) = (alert.name(), alert.advice());
             let words = format!("{name} of tenant {tenant} is {state}: {advice}");

@@ -145,15 +145,9 @@ impl JobLine {
     fn call(self, errors: &mut FieldErrors) -> Option<HttpCall> {
         let method = self.method.as_deref().unwrap_or("GET").to_uppercase();
         let method = Method::from_bytes(method.as_bytes());
-        let method = errors.check(
-            "method",
-            method.map_err(|_| "use a method such as GET or POST"),
-        );
+        let method = errors.check("method", method.map_err(|_| "use a method such as GET or POST"));
         let api = errors.check("api", self.api.as_deref().ok_or("name the API to call"));
-        let path = self
-            .path
-            .as_deref()
-            .ok_or("name the path to call, such as /orders/7");
+        let path = self.path.as_deref().ok_or("name the path to call, such as /orders/7");
         let path = errors.check("path", path);
         let mut headers = headers(&self.headers, errors);
         let body = errors.check("body", self.body());
@@ -228,9 +222,7 @@ fn cell(name: &str, text: &str) -> Result<Value, String> {
 fn headers(written: &BTreeMap<String, String>, errors: &mut FieldErrors) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in written {
-        let read = HeaderName::try_from(name)
-            .ok()
-            .zip(HeaderValue::from_str(value).ok());
+        let read = HeaderName::try_from(name).ok().zip(HeaderValue::from_str(value).ok());
         // The message omits the value, which may be a key.
         let advice = format!("{name:?} is no header name, or its value has a control character");
         if let Some((name, value)) = errors.check("headers", read.ok_or(advice)) {
@@ -302,18 +294,12 @@ mod tests {
             "idempotency_key":"k"}"#;
         let spec = parse(text).expect("a job");
         assert_eq!(spec.id.as_ref().map(Name::as_str), Some("o-1"));
-        assert_eq!(
-            (spec.cost, spec.priority),
-            (Some(Cost::new(3)), Priority::High)
-        );
+        assert_eq!((spec.cost, spec.priority), (Some(Cost::new(3)), Priority::High));
         assert_eq!(spec.not_before, Some(WallTime::from_unix_secs(7)));
         assert_eq!(spec.deadline, Some(WallTime::from_unix_secs(9)));
         assert_eq!(spec.max_retries, Some(0));
         let call = call(spec);
-        assert_eq!(
-            (call.method, call.body),
-            (Method::POST, Bytes::from("{\"n\":1}"))
-        );
+        assert_eq!((call.method, call.body), (Method::POST, Bytes::from("{\"n\":1}")));
         assert_eq!(call.headers[CONTENT_TYPE], "application/json");
         assert_eq!(call.timeout, Some(Duration::from_millis(1_500)));
         assert_eq!(call.idempotency_key.as_deref(), Some("k"));
@@ -324,14 +310,7 @@ mod tests {
     fn all_errors_of_a_line_are_reported_together() {
         let text = r#"{"tenant":"two words","method":"G T","body":"a","json":1,"timeout":"5"}"#;
         let wrong = parse(text).expect_err("no job");
-        for field in [
-            "tenant: ",
-            "method: ",
-            "api: ",
-            "path: ",
-            "body: ",
-            "timeout: ",
-        ] {
+        for field in ["tenant: ", "method: ", "api: ", "path: ", "body: ", "timeout: "] {
             assert!(wrong.contains(field), "{field} in {wrong}");
         }
         for bad in [
@@ -368,9 +347,8 @@ mod tests {
             ("id", ""),
         ];
         let from_row = JobLine::from_row(row.into_iter()).and_then(|line| line.into_spec(None));
-        let from_json = parse(
-            r#"{"tenant":"acme","api":"up","path":"/a","cost":3,"headers":{"X-A":"1"},"deadline":9}"#,
-        );
+        let from_json =
+            parse(r#"{"tenant":"acme","api":"up","path":"/a","cost":3,"headers":{"X-A":"1"},"deadline":9}"#);
         assert_eq!(from_row, from_json);
         let wrong = JobLine::from_row([("cost", "three")].into_iter()).expect_err("no number");
         assert!(wrong.contains("whole number"), "{wrong}");

@@ -8,10 +8,7 @@ use serde_json::Value;
 pub(super) fn describe_text(text: &str) -> String {
     match serde_json::from_str(text) {
         Ok(value) => describe_value(&value),
-        Err(error) => format!(
-            "invalid JSON at column {}: write {EXAMPLE} on one line",
-            error.column()
-        ),
+        Err(error) => format!("invalid JSON at column {}: write {EXAMPLE} on one line", error.column()),
     }
 }
 
@@ -34,13 +31,12 @@ pub(super) fn describe_value(value: &Value) -> String {
 /// Returns advice if the value does not fit the field.
 fn advice(name: &str, value: &Value) -> Option<String> {
     let (fits, advice) = match name {
-        "id" | "tenant" | "api" | "method" | "path" | "body" | "body_base64" | "timeout"
-        | "idempotency_key" => (value.is_string(), "write a text in quotes"),
+        "id" | "tenant" | "api" | "method" | "path" | "body" | "body_base64" | "timeout" | "idempotency_key" => {
+            (value.is_string(), "write a text in quotes")
+        }
         "cost" => (value.is_u64(), "write a whole number"),
         "max_retries" => (
-            value
-                .as_u64()
-                .is_some_and(|count| u32::try_from(count).is_ok()),
+            value.as_u64().is_some_and(|count| u32::try_from(count).is_ok()),
             "write a whole number, of nine digits at most",
         ),
         "headers" => (
@@ -80,18 +76,12 @@ mod tests {
             ("[]", "not an object"),
             (r#"{"cost":"3"}"#, "cost: write a whole number"),
             (r#"{"deadlin":1}"#, "deadlin: unknown field"),
-            (
-                r#"{"headers":{"a":1},"priority":"x"}"#,
-                "; priority: write low",
-            ),
+            (r#"{"headers":{"a":1},"priority":"x"}"#, "; priority: write low"),
             (r#"{"api":"a","api":"b"}"#, "has a field twice"),
         ] {
             let error = describe_text(text);
             assert!(error.contains(expected), "{error}");
-            assert!(
-                !error.contains("struct") && !error.contains("ident"),
-                "{error}"
-            );
+            assert!(!error.contains("struct") && !error.contains("ident"), "{error}");
         }
     }
 }

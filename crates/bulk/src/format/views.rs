@@ -10,8 +10,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use outflow_core::{Priority, WallTime};
 use outflow_store::{
-    ActionReport, AttemptError, CongestionSample, DeadLetter, JobCounts, JobOutcome, JobStatus,
-    TenantReport,
+    ActionReport, AttemptError, CongestionSample, DeadLetter, JobCounts, JobOutcome, JobStatus, TenantReport,
 };
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -71,10 +71,7 @@ async fn rank<S: JobStore>(context: &EngineContext<S>) -> Result<TenantRanking, 
         if number >= PAGES_AT_ONCE {
             sleep(PAGE_WAIT).await;
         }
-        let page = PageRequest {
-            after,
-            most: PAGE_SIZE,
-        };
+        let page = PageRequest { after, most: PAGE_SIZE };
         let reports = context.store.tenants(page).await?;
         let Some(last) = reports.last() else {
             break;

@@ -56,13 +56,7 @@ impl TenantMetrics {
     }
 
     /// Records the deferral of a job.
-    pub(super) fn waited(
-        &self,
-        now: Nanos,
-        tenant: &Name,
-        met: &Congestion,
-        rule: &CongestionRule,
-    ) {
+    pub(super) fn waited(&self, now: Nanos, tenant: &Name, met: &Congestion, rule: &CongestionRule) {
         let mut gauges = self.lock();
         match gauges.get_mut(tenant) {
             Some(gauge) => {
@@ -84,10 +78,9 @@ impl TenantMetrics {
             let Some(gauge) = gauges.get_mut(&tenant) else {
                 continue;
             };
-            let changes =
-                gauge
-                    .watch
-                    .observe_counts(now, group.level, group.non_ready, group.throttles);
+            let changes = gauge
+                .watch
+                .observe_counts(now, group.level, group.non_ready, group.throttles);
             alerts.extend(changes.map(|(alert, change)| AlertReport {
                 tenant: tenant.clone(),
                 alert,
@@ -98,9 +91,7 @@ impl TenantMetrics {
     }
 
     pub(super) fn backoffs(&self) -> MetricFamily {
-        let spans = |deferred: &DeferredTimes| {
-            SampleValue::Spans(deferred.spans.read(HistogramUnit::Millis))
-        };
+        let spans = |deferred: &DeferredTimes| SampleValue::Spans(deferred.spans.read(HistogramUnit::Millis));
         let gauges = self.lock();
         MetricFamily::by_word(
             bulk::BACKOFF,
@@ -110,8 +101,7 @@ impl TenantMetrics {
 
     pub(super) fn capped(&self) -> MetricFamily {
         let gauges = self.lock();
-        let capped =
-            |(name, deferred): (_, &DeferredTimes)| (name, SampleValue::Count(deferred.capped));
+        let capped = |(name, deferred): (_, &DeferredTimes)| (name, SampleValue::Count(deferred.capped));
         MetricFamily::by_word(bulk::CAPPED, gauges.all().map(capped))
     }
 }
@@ -191,9 +181,7 @@ mod tests {
     }
 
     fn labels(family: &MetricFamily) -> Vec<&str> {
-        let label = |sample: &'_ outflow::metrics::MetricSample| {
-            sample.labels.first().map(|one| one.1.len())
-        };
+        let label = |sample: &'_ outflow::metrics::MetricSample| sample.labels.first().map(|one| one.1.len());
         assert!(family.samples.iter().all(|sample| label(sample).is_some()));
         let words = family.samples.iter().flat_map(|sample| &sample.labels);
         words.map(|(_, word)| word.as_str()).collect()
@@ -234,11 +222,7 @@ mod tests {
         for second in (0..=310).step_by(5) {
             let now = Nanos::from_secs(second);
             let changes = tenants.record_samples(now, &found);
-            alerts.extend(
-                changes
-                    .into_iter()
-                    .map(|one| (second, one.alert, one.change)),
-            );
+            alerts.extend(changes.into_iter().map(|one| (second, one.alert, one.change)));
         }
         let raised = (300, CongestionAlert::Critical, AlertChange::Raised);
         assert_eq!(alerts, [raised]);

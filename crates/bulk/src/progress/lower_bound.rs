@@ -65,9 +65,7 @@ impl LowerBound {
     pub fn add_limit(&mut self, limit: &Limit, amount: WorkAmount, owner: impl FnOnce() -> String) {
         let rate = limit.rate();
         let units = limit.measure().toll().of_many(amount.jobs, amount.units);
-        self.add_span(least_span(limit, units), || {
-            format!("{rate} of {}", owner())
-        });
+        self.add_span(least_span(limit, units), || format!("{rate} of {}", owner()));
     }
 
     /// Adds a span with its reason.

@@ -40,12 +40,7 @@ pub struct TenantBound {
 
 impl TenantBounds {
     /// Computes the bounds of a workload that starts now.
-    pub fn new(
-        workload: &Workload,
-        client: &Outflow,
-        settings: &EngineSettings,
-        now: WallTime,
-    ) -> Self {
+    pub fn new(workload: &Workload, client: &Outflow, settings: &EngineSettings, now: WallTime) -> Self {
         let bound = workload.lower_bound(client, settings, now);
         let tenants = workload.tenants().map(|(name, tenant)| {
             let own = settings.tenant_limit(name);
@@ -116,10 +111,7 @@ mod tests {
     fn workload(jobs: &[(&str, &str, u64)]) -> Workload {
         let mut workload = Workload::default();
         for (tenant, lane, count) in jobs {
-            let (tenant, lane) = (
-                tenant.parse().expect("a name"),
-                lane.parse().expect("a name"),
-            );
+            let (tenant, lane) = (tenant.parse().expect("a name"), lane.parse().expect("a name"));
             let cost = Cost::ONE;
             let placement = JobPlacement { lane, cost };
             (0..*count).for_each(|_| workload.add(&tenant, &placement, None));
@@ -146,12 +138,7 @@ mod tests {
     #[test]
     fn lanes_share_what_their_api_allows() {
         let workload = workload(&[("a", "up", 100), ("a", "up/slow", 10)]);
-        let bounds = TenantBounds::new(
-            &workload,
-            &client(),
-            &EngineSettings::default(),
-            WallTime::EPOCH,
-        );
+        let bounds = TenantBounds::new(&workload, &client(), &EngineSettings::default(), WallTime::EPOCH);
         assert_eq!(bounds.ideal, Duration::from_secs(4));
         assert_eq!(bounds.because, "2/s of group slow of up");
     }

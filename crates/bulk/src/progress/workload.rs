@@ -88,12 +88,7 @@ impl Workload {
     }
 
     /// Returns the least time that the limits of APIs and tenants need, if the work starts now.
-    pub fn lower_bound(
-        &self,
-        client: &Outflow,
-        settings: &EngineSettings,
-        now: WallTime,
-    ) -> LowerBound {
+    pub fn lower_bound(&self, client: &Outflow, settings: &EngineSettings, now: WallTime) -> LowerBound {
         let mut bound = LowerBound::default();
         bound.add_lanes(client, &self.lanes);
         if let Ok(global) = Rate::per_second(settings.global_rate) {

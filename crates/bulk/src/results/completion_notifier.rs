@@ -19,10 +19,7 @@ use crate::events::BulkEvent;
 use crate::scheduler::unless_cancelled;
 
 /// Starts the notifier.
-pub(crate) fn start<S: JobStore>(
-    context: &Arc<EngineContext<S>>,
-    tasks: &Tasks,
-) -> Result<(), SpawnError> {
+pub(crate) fn start<S: JobStore>(context: &Arc<EngineContext<S>>, tasks: &Tasks) -> Result<(), SpawnError> {
     let notifier = Arc::new(NotifierState {
         context: Arc::clone(context),
         in_progress: Mutex::default(),
@@ -65,12 +62,7 @@ impl<S: JobStore> NotifierState<S> {
         }
     }
 
-    fn start_notifying(
-        self: &Arc<Self>,
-        report: ActionReport,
-        webhooks: &TaskGroup,
-        cancel: &CancelToken,
-    ) {
+    fn start_notifying(self: &Arc<Self>, report: ActionReport, webhooks: &TaskGroup, cancel: &CancelToken) {
         let id = report.spec.id.clone();
         if !self.in_progress().insert(id.clone()) {
             return;
@@ -124,18 +116,13 @@ impl<S: JobStore> NotifierState<S> {
     /// invent names.
     fn api_slots(&self, api: &str) -> Arc<Semaphore> {
         let known = self.context.client.upstream(api).map_or("", |_| api);
-        let mut all = self
-            .api_slots
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.api_slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slots = all.entry(known.to_owned());
         Arc::clone(slots.or_insert_with(|| Arc::new(Semaphore::new(SLOTS))))
     }
 
     fn in_progress(&self) -> MutexGuard<'_, BTreeSet<Name>> {
-        self.in_progress
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.in_progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -20,10 +20,7 @@ impl<'a, S: JobStore> OutcomePages<'a, S> {
 
     /// Reads the next page; nothing after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<JobOutcome>>, StoreError> {
-        let page = self
-            .store
-            .outcomes(self.action, self.after, PAGE_SIZE)
-            .await?;
+        let page = self.store.outcomes(self.action, self.after, PAGE_SIZE).await?;
         let Some(last) = page.last() else {
             return Ok(None);
         };

@@ -83,11 +83,7 @@ fn group_by_session(batch: &mut Vec<JobReport>) -> Vec<(Name, Vec<JobReport>)> {
 }
 
 /// Stores the ends of one session. If one end fails, the others are stored without it; returns the failed ones.
-async fn settle<S: JobStore>(
-    context: &EngineContext<S>,
-    session: &Name,
-    reports: Vec<JobReport>,
-) -> Vec<JobReport> {
+async fn settle<S: JobStore>(context: &EngineContext<S>, session: &Name, reports: Vec<JobReport>) -> Vec<JobReport> {
     let ends: Vec<_> = reports.iter().map(|one| one.settlement.clone()).collect();
     match settle_until_answered(context, session, ends).await {
         Ok(settled) => {
@@ -97,9 +93,7 @@ async fn settle<S: JobStore>(
         Err(error) if reports.len() == 1 => {
             context.report_store_error(&error);
             let settings = context.settings.load();
-            let simplified = reports
-                .into_iter()
-                .map(|one| one.with_fixed_wait(&settings));
+            let simplified = reports.into_iter().map(|one| one.with_fixed_wait(&settings));
             simplified.collect()
         }
         Err(_) => {
@@ -141,11 +135,7 @@ impl JobReport {
 }
 
 /// Counts the settled claims and emits their events.
-fn report_settled<S>(
-    context: &EngineContext<S>,
-    reports: Vec<JobReport>,
-    settled: Vec<SettleResult>,
-) {
+fn report_settled<S>(context: &EngineContext<S>, reports: Vec<JobReport>, settled: Vec<SettleResult>) {
     if settled.iter().any(is_ended) {
         context.results.job_ended.notify_one();
     }
@@ -165,12 +155,7 @@ fn report_settled<S>(
     }
 }
 
-fn record_deferral<S>(
-    context: &EngineContext<S>,
-    settings: &EngineSettings,
-    tenant: &Name,
-    how: SettleResult,
-) {
+fn record_deferral<S>(context: &EngineContext<S>, settings: &EngineSettings, tenant: &Name, how: SettleResult) {
     let SettleResult::PutOff {
         backoff,
         non_ready,
@@ -190,10 +175,7 @@ fn record_deferral<S>(
 }
 
 const fn is_ended(how: &SettleResult) -> bool {
-    matches!(
-        how,
-        SettleResult::Done | SettleResult::Buried | SettleResult::Cancelled
-    )
+    matches!(how, SettleResult::Done | SettleResult::Buried | SettleResult::Cancelled)
 }
 
 const fn is_throttle(end: &JobEnd) -> bool {

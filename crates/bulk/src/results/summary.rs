@@ -32,10 +32,7 @@ pub struct ActionSummary {
 
 impl ActionSummary {
     /// Sums up an action of this store.
-    pub(crate) async fn new<S: JobStore>(
-        store: &S,
-        report: &ActionReport,
-    ) -> Result<Self, StoreError> {
+    pub(crate) async fn new<S: JobStore>(store: &S, report: &ActionReport) -> Result<Self, StoreError> {
         let counts = report.tally;
         let failed = counts.dead + counts.failed;
         Ok(Self {
@@ -53,20 +50,14 @@ impl ActionSummary {
 }
 
 /// Returns the ids of failed jobs. Reads outcomes only until it has found all of them, or enough.
-async fn failed_ids<S: JobStore>(
-    store: &S,
-    action: &Name,
-    failed: u64,
-) -> Result<Vec<Name>, StoreError> {
+async fn failed_ids<S: JobStore>(store: &S, action: &Name, failed: u64) -> Result<Vec<Name>, StoreError> {
     let limit = usize::try_from(failed).unwrap_or(MAX_IDS).min(MAX_IDS);
     let mut outcomes = OutcomePages::new(store, action);
     let mut found = Vec::with_capacity(limit);
     while found.len() < limit
         && let Some(page) = outcomes.next().await?
     {
-        let failures = page
-            .into_iter()
-            .filter(|one| one.ended == JobStatus::Failed);
+        let failures = page.into_iter().filter(|one| one.ended == JobStatus::Failed);
         found.extend(failures.map(|one| one.id).take(limit - found.len()));
     }
     Ok(found)

@@ -51,11 +51,7 @@ struct WebhookBody<'a> {
 }
 
 /// Sends the request. Returns true if the webhook accepted it.
-pub(crate) async fn deliver<S: JobStore>(
-    context: &EngineContext<S>,
-    hook: &Webhook,
-    report: &ActionReport,
-) -> bool {
+pub(crate) async fn deliver<S: JobStore>(context: &EngineContext<S>, hook: &Webhook, report: &ActionReport) -> bool {
     let Ok(summary) = ActionSummary::new(context.store.as_ref(), report).await else {
         return false;
     };

@@ -29,12 +29,7 @@ impl StartStrategy for BackoffWait {
         false
     }
 
-    fn throttle(
-        &self,
-        settings: &EngineSettings,
-        _job: &ClaimedJob,
-        _retry_after: Option<Duration>,
-    ) -> JobEnd {
+    fn throttle(&self, settings: &EngineSettings, _job: &ClaimedJob, _retry_after: Option<Duration>) -> JobEnd {
         JobEnd::PutOff(self.defer(settings))
     }
 
@@ -42,12 +37,7 @@ impl StartStrategy for BackoffWait {
         deferred
     }
 
-    fn retry(
-        &self,
-        settings: &EngineSettings,
-        _job: &ClaimedJob,
-        failure: AttemptFailure,
-    ) -> JobEnd {
+    fn retry(&self, settings: &EngineSettings, _job: &ClaimedJob, failure: AttemptFailure) -> JobEnd {
         JobEnd::RetryPutOff {
             by: self.defer(settings),
             words: failure.words,
@@ -61,12 +51,7 @@ impl StartStrategy for FixedWait {
         false
     }
 
-    fn throttle(
-        &self,
-        settings: &EngineSettings,
-        _job: &ClaimedJob,
-        _retry_after: Option<Duration>,
-    ) -> JobEnd {
+    fn throttle(&self, settings: &EngineSettings, _job: &ClaimedJob, _retry_after: Option<Duration>) -> JobEnd {
         JobEnd::PutOff(self.defer(settings))
     }
 
@@ -78,22 +63,13 @@ impl StartStrategy for FixedWait {
         Defer::Fixed(settings.congestion.base())
     }
 
-    fn congestion(
-        &self,
-        rule: &CongestionRule,
-        _backoff: Duration,
-        _non_ready: u64,
-        _speed: u64,
-    ) -> Congestion {
+    fn congestion(&self, rule: &CongestionRule, _backoff: Duration, _non_ready: u64, _speed: u64) -> Congestion {
         rule.off()
     }
 }
 
 /// Returns permissions for claimed jobs: each job asks for its permits when it starts.
-pub(super) fn permissions(
-    claims: &ClaimBatch,
-    limits: Option<SharedLimits>,
-) -> Vec<StartPermission> {
+pub(super) fn permissions(claims: &ClaimBatch, limits: Option<SharedLimits>) -> Vec<StartPermission> {
     let limits = limits.map(Arc::new);
     let unchecked = |_| StartPermission::Unchecked(limits.clone());
     claims.jobs.iter().map(unchecked).collect()

@@ -5,17 +5,13 @@ use std::time::Duration;
 
 use outflow::{CancelToken, Refusal, TaskGroup};
 use outflow_core::Nanos;
-use outflow_store::{
-    AllowAll, ClaimBatch, ClaimFilter, ClaimRequest, JobStore, Name, SharedLimits, StoreError,
-};
+use outflow_store::{AllowAll, ClaimBatch, ClaimFilter, ClaimRequest, JobStore, Name, SharedLimits, StoreError};
 use tokio::time::{sleep, timeout};
 
 use super::claim_filter::PermitFilter;
 use super::pacing::StartPacer;
 use super::permit_wait::{PermitWait, WaitResult};
-use super::start_permission::{
-    MissingPermit, ReservedPermit, StartCheck, StartPermission, blocked_for,
-};
+use super::start_permission::{MissingPermit, ReservedPermit, StartCheck, StartPermission, blocked_for};
 use super::{MIN_WAIT, POLL_INTERVAL, job_first, unless_cancelled};
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
@@ -128,11 +124,7 @@ impl<S: JobStore> LaneSchedule<S> {
     }
 
     /// Waits in the API's queue for a while: reserves the permit, keeps the place, or leaves the queue.
-    async fn wait_for_permit(
-        &mut self,
-        queue: Option<PermitWait>,
-        denied: &Refusal,
-    ) -> Option<PermitWait> {
+    async fn wait_for_permit(&mut self, queue: Option<PermitWait>, denied: &Refusal) -> Option<PermitWait> {
         match queue?.wait().await {
             WaitResult::Acquired(permit) => self.reserved = Some(permit),
             WaitResult::Refused(refusal) => {
@@ -154,9 +146,9 @@ impl<S: JobStore> LaneSchedule<S> {
         self.reported_unserved = Some(now);
         let message = match &self.lane {
             Lane::Handler(name) => format!("no handler is called {name:?}: its jobs wait for one"),
-            Lane::Api { api, .. } => format!(
-                "no API is called {api:?} any more: its jobs wait until the configuration has it again"
-            ),
+            Lane::Api { api, .. } => {
+                format!("no API is called {api:?} any more: its jobs wait until the configuration has it again")
+            }
         };
         self.context.events.emit(BulkEvent::Error { message });
     }
@@ -176,11 +168,7 @@ impl<S: JobStore> LaneSchedule<S> {
     }
 
     /// Claims jobs for these worker slots, and starts them.
-    async fn claim(
-        &mut self,
-        executor: &LaneExecutor,
-        slots: Vec<WorkerSlot>,
-    ) -> Result<NextStep, StoreError> {
+    async fn claim(&mut self, executor: &LaneExecutor, slots: Vec<WorkerSlot>) -> Result<NextStep, StoreError> {
         let settings = self.context.settings.load_full();
         let pending = self.context.sessions.begin_claim();
         let request = ClaimRequest {
@@ -283,11 +271,7 @@ impl<S: JobStore> LaneSchedule<S> {
     }
 
     /// Claims from the store. An error does not say if jobs were claimed, so the session claims no more.
-    async fn claim_with(
-        &self,
-        request: ClaimRequest,
-        filter: &mut impl ClaimFilter,
-    ) -> Result<ClaimBatch, StoreError> {
+    async fn claim_with(&self, request: ClaimRequest, filter: &mut impl ClaimFilter) -> Result<ClaimBatch, StoreError> {
         let (session, lease) = (request.session.clone(), request.lease);
         let claims = self.context.store.claim(request, filter).await;
         claims.inspect_err(|error| {
@@ -315,9 +299,7 @@ impl<S: JobStore> LaneSchedule<S> {
             let running = RunningJob::new(&self.context, held, slot, job);
             let executor = executor.executor.clone();
             // A shutdown refuses new tasks: the running job drops, and is returned.
-            let _stopping = self
-                .jobs
-                .spawn(async move { running.run(&executor, permission).await });
+            let _stopping = self.jobs.spawn(async move { running.run(&executor, permission).await });
         }
     }
 }

@@ -116,10 +116,6 @@ mod tests {
         pacer.record_start(ms(1_351), TENTH);
         assert_eq!(pacer.next_start_after(ms(1_351)), Some(ms(1_451)));
         pacer.record_start(ms(1_701), TENTH);
-        assert_eq!(
-            pacer.next_start_after(ms(1_701)),
-            None,
-            "250 ms late is made up"
-        );
+        assert_eq!(pacer.next_start_after(ms(1_701)), None, "250 ms late is made up");
     }
 }

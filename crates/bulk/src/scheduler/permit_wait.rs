@@ -32,9 +32,7 @@ impl PermitWait {
     /// Joins the wait queue.
     pub(crate) fn new((upstream, target): &(Upstream, Target), cost: Cost) -> Self {
         let deadline = upstream.now().saturating_add(NO_DEADLINE);
-        let options = AcquireOptions::new()
-            .with_mode(WaitMode::Wait)
-            .with_deadline(deadline);
+        let options = AcquireOptions::new().with_mode(WaitMode::Wait).with_deadline(deadline);
         Self {
             cost,
             acquire: upstream.acquire_with(target.with_cost(cost), options),

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::{
-    AcquireOptions, EffectiveLimit, Outflow, Permit, Refusal, RefusalReason, SharedTimer, Target,
-    Upstream, WaitMode, WaitReason,
+    AcquireOptions, EffectiveLimit, Outflow, Permit, Refusal, RefusalReason, SharedTimer, Target, Upstream, WaitMode,
+    WaitReason,
 };
 use outflow_core::{Cost, Nanos, Rate};
 use outflow_store::{ClaimedJob, JobEnd, Name, SharedLimits};
@@ -131,12 +131,7 @@ impl StartCheck<'_> {
         self.count_start(tenant, cost, HeldPermits { api, tenant: own })
     }
 
-    fn count_start(
-        &mut self,
-        tenant: &Name,
-        cost: Cost,
-        permits: HeldPermits,
-    ) -> Result<HeldPermits, StartDenied> {
+    fn count_start(&mut self, tenant: &Name, cost: Cost, permits: HeldPermits) -> Result<HeldPermits, StartDenied> {
         let rate = self.settings.global_rate;
         if let Err(at) = self.limits.global.try_start(rate, cost, self.now) {
             self.reserved = permits.api.map(|permit| ReservedPermit { permit, cost });
@@ -183,9 +178,7 @@ pub(crate) async fn acquire_within(
         return Ok(HeldPermits::default());
     };
     let deadline = upstream.now().saturating_add(span);
-    let options = AcquireOptions::new()
-        .with_mode(WaitMode::Wait)
-        .with_deadline(deadline);
+    let options = AcquireOptions::new().with_mode(WaitMode::Wait).with_deadline(deadline);
     match upstream.acquire_with(target, options).await {
         Ok(permit) => Ok(HeldPermits {
             api: Some(permit.expire_after(deadline.since(upstream.now()))),
@@ -199,10 +192,7 @@ pub(crate) async fn acquire_within(
 
 /// Returns how long an API accepts nothing because it sleeps or cools down, if longer than the horizon: jobs
 /// claimed meanwhile would only come back. Limits are debited by the store, and calls in flight end soon.
-pub(crate) fn blocked_for(
-    (upstream, target): &(Upstream, Target),
-    horizon: Duration,
-) -> Option<Duration> {
+pub(crate) fn blocked_for((upstream, target): &(Upstream, Target), horizon: Duration) -> Option<Duration> {
     let estimate = upstream.explain(*target)?;
     let asleep = matches!(estimate.why, WaitReason::Cooldown | WaitReason::State(_));
     let wait = estimate.eta;

@@ -23,12 +23,7 @@ pub(crate) trait StartStrategy: Sync {
     fn is_permit_first(&self) -> bool;
 
     /// Returns the end of an attempt that the API throttled; it uses no retry.
-    fn throttle(
-        &self,
-        settings: &EngineSettings,
-        job: &ClaimedJob,
-        retry_after: Option<Duration>,
-    ) -> JobEnd;
+    fn throttle(&self, settings: &EngineSettings, job: &ClaimedJob, retry_after: Option<Duration>) -> JobEnd;
 
     /// Returns the number of jobs that lack quota, by the numbers of deferred and of queued jobs.
     fn count_non_ready(&self, deferred: u64, queued: u64) -> u64;
@@ -42,12 +37,7 @@ pub(crate) trait StartStrategy: Sync {
     }
 
     /// Returns the end of a failed attempt that is retried.
-    fn retry(
-        &self,
-        settings: &EngineSettings,
-        job: &ClaimedJob,
-        failure: AttemptFailure,
-    ) -> JobEnd {
+    fn retry(&self, settings: &EngineSettings, job: &ClaimedJob, failure: AttemptFailure) -> JobEnd {
         let retry = job.retries.saturating_add(1);
         let own = settings.backoff.delay(retry, fastrand::u64(..));
         JobEnd::Retry {
@@ -58,13 +48,7 @@ pub(crate) trait StartStrategy: Sync {
     }
 
     /// Returns the congestion that a deferred job met.
-    fn congestion(
-        &self,
-        rule: &CongestionRule,
-        backoff: Duration,
-        non_ready: u64,
-        speed: u64,
-    ) -> Congestion {
+    fn congestion(&self, rule: &CongestionRule, backoff: Duration, non_ready: u64, speed: u64) -> Congestion {
         Congestion {
             backoff,
             non_ready,
@@ -92,12 +76,7 @@ impl StartStrategy for PermitFirst {
         true
     }
 
-    fn throttle(
-        &self,
-        settings: &EngineSettings,
-        job: &ClaimedJob,
-        retry_after: Option<Duration>,
-    ) -> JobEnd {
+    fn throttle(&self, settings: &EngineSettings, job: &ClaimedJob, retry_after: Option<Duration>) -> JobEnd {
         match settings.rule(&job.tenant).rate {
             Some(rate) => JobEnd::Throttled {
                 after: retry_after.unwrap_or_else(|| default_cooldown(job.throttles, rate)),
@@ -120,9 +99,7 @@ impl StartStrategy for PermitFirst {
 /// would be a day. It doubles with each throttle, up to the tenant's window.
 fn default_cooldown(throttles: u32, rate: Rate) -> Duration {
     let first = rate.per().min(FIRST_COOLDOWN);
-    first
-        .saturating_mul(1 << throttles.min(MAX_DOUBLINGS))
-        .min(rate.per())
+    first.saturating_mul(1 << throttles.min(MAX_DOUBLINGS)).min(rate.per())
 }
 
 /// A throttle is seldom about more than one second.

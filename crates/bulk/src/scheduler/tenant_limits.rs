@@ -36,12 +36,7 @@ impl TenantLimiters {
     }
 
     /// Acquires a permit of the tenant; a tenant without a rate needs none.
-    pub(crate) fn try_acquire(
-        &self,
-        tenant: &Name,
-        rate: Option<Rate>,
-        cost: Cost,
-    ) -> Result<Option<Permit>, Refusal> {
+    pub(crate) fn try_acquire(&self, tenant: &Name, rate: Option<Rate>, cost: Cost) -> Result<Option<Permit>, Refusal> {
         let Some(upstream) = rate.and_then(|rate| self.limiter(tenant, rate)) else {
             return Ok(None);
         };

@@ -40,9 +40,7 @@ impl FleetStarts {
             previous: (0, 0),
         };
         // An emptied store counts from zero, and a failover skips numbers.
-        let continues = |counts: &StartCounts| {
-            (counts.base..counts.all.saturating_add(MAX_STEP)).contains(&all)
-        };
+        let continues = |counts: &StartCounts| (counts.base..counts.all.saturating_add(MAX_STEP)).contains(&all);
         let counts = guard.filter(continues).unwrap_or(first);
         let counts = counts.plus(now, own, all);
         *guard = Some(counts);
@@ -100,10 +98,7 @@ mod tests {
         let fleet = FleetStarts::default();
         fleet.record(Nanos::from_secs(1), 10, 5_000);
         assert_eq!(fleet.record(Nanos::from_secs(2), 3, 3), FleetShare::ALL);
-        assert_eq!(
-            fleet.record(Nanos::from_secs(3), 3, 12),
-            FleetShare::new(1, 2)
-        );
+        assert_eq!(fleet.record(Nanos::from_secs(3), 3, 12), FleetShare::new(1, 2));
         let leap = 1_000_000_000;
         assert_eq!(fleet.record(Nanos::from_secs(4), 3, leap), FleetShare::ALL);
         let share = fleet.record(Nanos::from_secs(5), 3, leap + 9);

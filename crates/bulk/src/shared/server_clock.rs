@@ -39,7 +39,7 @@ impl ServerClock {
     }
 
     /// Converts a server time to the local clock.
-    pub(crate) fn to_local(&self, server: Duration) -> Option<Nanos> {
+    pub(crate) fn to_local(self, server: Duration) -> Option<Nanos> {
         let bounds = self.bounds?;
         let local = nanos(server) + i128::midpoint(bounds.min, bounds.max);
         Some(Nanos::from_nanos(u64::try_from(local).unwrap_or_default()))
@@ -82,9 +82,7 @@ mod tests {
 
     /// Returns the error of the clock in microseconds.
     fn error(clock: &ServerClock, at: u64) -> i64 {
-        let here = clock
-            .to_local(Duration::from_millis(at) + DAY)
-            .expect("measured");
+        let here = clock.to_local(Duration::from_millis(at) + DAY).expect("measured");
         let micros = i64::try_from(here.as_nanos() / 1_000).expect("soon");
         micros - i64::try_from(at * 1_000).expect("soon")
     }

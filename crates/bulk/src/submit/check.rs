@@ -13,18 +13,13 @@ use crate::error::BulkError;
 use crate::settings::EngineSettings;
 
 /// Converts all jobs, or returns all errors.
-pub(super) fn check_all<S>(
-    context: &EngineContext<S>,
-    specs: &[JobSpec],
-) -> Result<Vec<NewJob>, BulkError> {
+pub(super) fn check_all<S>(context: &EngineContext<S>, specs: &[JobSpec]) -> Result<Vec<NewJob>, BulkError> {
     let (mut errors, mut more) = (Vec::new(), 0_usize);
     let mut jobs = Vec::with_capacity(specs.len());
     for (number, spec) in (1..).zip(specs) {
         match to_job(context, spec) {
             Ok(job) => jobs.push(job),
-            Err(error) if errors.len() < MAX_ERRORS => {
-                errors.push(format!("job {number}: {error}"))
-            }
+            Err(error) if errors.len() < MAX_ERRORS => errors.push(format!("job {number}: {error}")),
             Err(_) => more += 1,
         }
     }
@@ -62,11 +57,7 @@ pub(super) fn to_job<S>(context: &EngineContext<S>, spec: &JobSpec) -> Result<Ne
     })
 }
 
-fn check_task<S>(
-    context: &EngineContext<S>,
-    handler: &str,
-    payload: &Bytes,
-) -> Result<(Name, Bytes), BulkError> {
+fn check_task<S>(context: &EngineContext<S>, handler: &str, payload: &Bytes) -> Result<(Name, Bytes), BulkError> {
     if context.lanes.handler(handler).is_none() {
         return Err(BulkError::invalid(format!(
             "no handler is called {handler:?}: register it, or check its name"
@@ -76,11 +67,7 @@ fn check_task<S>(
 }
 
 /// Checks that times and the tenant's limit let the job start.
-pub(super) fn check_limits(
-    spec: &JobSpec,
-    cost: Cost,
-    settings: &EngineSettings,
-) -> Result<(), BulkError> {
+pub(super) fn check_limits(spec: &JobSpec, cost: Cost, settings: &EngineSettings) -> Result<(), BulkError> {
     if let (Some(begin), Some(end)) = (spec.not_before, spec.deadline)
         && begin > end
     {
@@ -106,17 +93,13 @@ fn check_http(call: &HttpCall) -> Result<(), BulkError> {
         ));
     }
     let key = call.idempotency_key.as_deref().unwrap_or_default();
-    http::HeaderValue::from_str(key).map(drop).map_err(|_| {
-        BulkError::invalid("the idempotency key goes into a header: leave out line breaks")
-    })
+    http::HeaderValue::from_str(key)
+        .map(drop)
+        .map_err(|_| BulkError::invalid("the idempotency key goes into a header: leave out line breaks"))
 }
 
 /// Checks a call against its API, and returns its lane and its cost.
-pub(super) fn check_call(
-    client: &Outflow,
-    call: &HttpCall,
-    cost: Option<Cost>,
-) -> Result<JobPlacement, BulkError> {
+pub(super) fn check_call(client: &Outflow, call: &HttpCall, cost: Option<Cost>) -> Result<JobPlacement, BulkError> {
     let Some((upstream, api)) = client.upstream(&call.api).zip(client.api(&call.api)) else {
         return Err(BulkError::invalid(format!(
             "no API is called {:?}: add it to the configuration, or check its name",

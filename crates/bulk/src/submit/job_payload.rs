@@ -76,10 +76,7 @@ impl HttpCall {
             put(&mut out, value.as_bytes());
         }
         put(&mut out, &self.body);
-        put(
-            &mut out,
-            self.idempotency_key.as_deref().unwrap_or("").as_bytes(),
-        );
+        put(&mut out, self.idempotency_key.as_deref().unwrap_or("").as_bytes());
         let timeout = self.timeout.map_or(0, |span| span.as_millis());
         put_number(&mut out, u64::try_from(timeout).unwrap_or(u64::MAX));
         out.freeze()
@@ -223,10 +220,7 @@ mod tests {
     fn an_incomplete_call_is_refused() {
         let encoded = call().encode();
         for length in 0..encoded.len() {
-            assert!(
-                HttpCall::decode(encoded.slice(..length)).is_err(),
-                "{length}"
-            );
+            assert!(HttpCall::decode(encoded.slice(..length)).is_err(), "{length}");
         }
         let mut longer = BytesMut::from(encoded.as_ref());
         longer.put_u8(0);

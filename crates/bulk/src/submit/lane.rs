@@ -51,11 +51,7 @@ impl Lane {
     }
 
     /// Returns the lane of a call with this method and path.
-    pub(crate) fn name_for_call(
-        upstream: &Upstream,
-        method: &http::Method,
-        path: &str,
-    ) -> Result<Name, BulkError> {
+    pub(crate) fn name_for_call(upstream: &Upstream, method: &http::Method, path: &str) -> Result<Name, BulkError> {
         let group = upstream.group_name(upstream.route(method, path));
         let name = match group.as_str() {
             DEFAULT_GROUP => upstream.name().to_string(),

@@ -11,12 +11,7 @@ use crate::submit::job_payload::HttpCall;
 
 impl<S> JobAttempt<'_, S> {
     /// Sends the call and returns its end.
-    pub(super) async fn send(
-        &self,
-        client: &Outflow,
-        mut call: HttpCall,
-        mut permits: HeldPermits,
-    ) -> JobEnd {
+    pub(super) async fn send(&self, client: &Outflow, mut call: HttpCall, mut permits: HeldPermits) -> JobEnd {
         call.set_idempotency_key(self.job.id.as_str());
         let mut request = client
             .request(call.method, &call.api, &call.path)
@@ -74,10 +69,7 @@ impl<S> JobAttempt<'_, S> {
 
     /// Returns the end of a throttled attempt: the job returns to its queue and uses no retry.
     fn on_throttle(&self, verdict: &Verdict) -> Option<JobEnd> {
-        let throttled = matches!(
-            verdict.effect,
-            OutcomeClass::Throttled | OutcomeClass::Banned
-        );
+        let throttled = matches!(verdict.effect, OutcomeClass::Throttled | OutcomeClass::Banned);
         let strategy = self.settings.scheduler.strategy();
         throttled.then(|| strategy.throttle(&self.settings, self.job, verdict.retry_after))
     }

@@ -18,11 +18,7 @@ pub(crate) struct LaneExecutor {
 impl LaneExecutor {
     /// Returns the limits that the store debits for jobs of this lane, if other machines use them too. A limit of
     /// the whole API is one limit for all of its lanes.
-    pub(crate) fn shared_limits(
-        &self,
-        lane: &Name,
-        settings: &EngineSettings,
-    ) -> Option<SharedLimits> {
+    pub(crate) fn shared_limits(&self, lane: &Name, settings: &EngineSettings) -> Option<SharedLimits> {
         let shared = settings.shared?;
         let mut limits = self.named_limits(lane);
         let global = Rate::per_second(settings.global_rate).ok();
@@ -64,9 +60,7 @@ impl LaneExecutor {
     /// Returns the API's current limits for these jobs; tasks of a handler have none.
     pub(crate) fn effective_limits(&self) -> Vec<EffectiveLimit> {
         let upstream = self.upstream.as_ref();
-        upstream.map_or_else(Vec::new, |(upstream, target)| {
-            upstream.effective_limits(*target)
-        })
+        upstream.map_or_else(Vec::new, |(upstream, target)| upstream.effective_limits(*target))
     }
 
     /// Joins the API's wait queue for a permit of this cost.

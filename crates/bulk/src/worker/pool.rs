@@ -83,9 +83,7 @@ impl WorkerPool {
     /// Keeps surplus slots instead of adding new ones, and returns the number that is still to add.
     fn cancel_surplus(&self, added: usize) -> usize {
         let kept = |surplus: usize| Some(surplus.saturating_sub(added));
-        let surplus = self
-            .surplus
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, kept);
+        let surplus = self.surplus.fetch_update(Ordering::Relaxed, Ordering::Relaxed, kept);
         added.saturating_sub(surplus.unwrap_or(0))
     }
 
@@ -123,16 +121,8 @@ impl Autoscaler {
     /// Takes a sample of queued jobs and slots, and returns the new number of slots.
     pub(crate) fn adjust(&mut self, settings: WorkerSettings, queued: u64, slots: usize) -> usize {
         let depth = queued / u64::try_from(slots.max(1)).unwrap_or(u64::MAX);
-        self.above = if depth > settings.depth {
-            self.above + 1
-        } else {
-            0
-        };
-        self.below = if depth < settings.depth / 2 {
-            self.below + 1
-        } else {
-            0
-        };
+        self.above = if depth > settings.depth { self.above + 1 } else { 0 };
+        self.below = if depth < settings.depth / 2 { self.below + 1 } else { 0 };
         let size = if self.above >= SAMPLES {
             self.above = 0;
             slots + (slots / 2).max(1)
@@ -171,10 +161,7 @@ mod tests {
             slots = scaler.adjust(WORKERS, 10_000, slots);
             seen.push(slots);
         }
-        assert_eq!(
-            seen,
-            [10, 10, 15, 15, 15, 22, 22, 22, 33, 33, 33, 40, 40, 40, 40]
-        );
+        assert_eq!(seen, [10, 10, 15, 15, 15, 22, 22, 22, 33, 33, 33, 40, 40, 40, 40]);
     }
 
     #[test]

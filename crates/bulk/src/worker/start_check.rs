@@ -6,9 +6,7 @@ use tokio::time::sleep;
 use super::{Executor, failed};
 use crate::engine::EngineContext;
 use crate::scheduler::job_first;
-use crate::scheduler::start_permission::{
-    HeldPermits, StartPermission, acquire_within, find_upstream,
-};
+use crate::scheduler::start_permission::{HeldPermits, StartPermission, acquire_within, find_upstream};
 use crate::shared::scheduled_start::ScheduledStart;
 
 /// Returns the permits of a job, or its end.
@@ -21,10 +19,7 @@ pub(super) async fn acquire_permits<S: JobStore>(
     match permission {
         StartPermission::Granted(permits) => (Ok(permits), None),
         StartPermission::Impossible(words) => (Err(failed(words)), None),
-        StartPermission::Unchecked(shared) => (
-            job_first::try_start(context, shared, executor, job).await,
-            None,
-        ),
+        StartPermission::Unchecked(shared) => (job_first::try_start(context, shared, executor, job).await, None),
         StartPermission::Scheduled(start) => {
             let permits = acquire_scheduled(context, executor, job, &start).await;
             (permits, Some(start))

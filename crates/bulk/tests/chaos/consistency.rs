@@ -67,10 +67,7 @@ impl RunLog {
     fn no_job_was_accepted_twice(&self) -> Result<(), String> {
         let names: BTreeSet<&String> = self.accepted.iter().collect();
         check(names.len() == self.accepted.len(), || {
-            format!(
-                "an accepted job is unknown to the store: {:?}",
-                self.accepted
-            )
+            format!("an accepted job is unknown to the store: {:?}", self.accepted)
         })
     }
 
@@ -110,11 +107,7 @@ pub(crate) fn attempts_by_job(worker: &mut Process) -> Result<BTreeMap<String, u
 
 /// Checks that the API saw the attempts that the store counted, as far as kills allow. Attempts that a worker
 /// claimed and did not send before it died are missing; sent ones arrive again.
-pub(crate) fn calls_agree(
-    api: &TestApi,
-    attempts_by_job: &BTreeMap<String, u32>,
-    kills: usize,
-) -> Result<(), String> {
+pub(crate) fn calls_agree(api: &TestApi, attempts_by_job: &BTreeMap<String, u32>, kills: usize) -> Result<(), String> {
     // Every attempt of a job carries the same key.
     let counts = api.attempts();
     let numbers = api.numbers();
@@ -170,6 +163,6 @@ pub(crate) const EXPECTED_COUNTS: FinalCounts = FinalCounts {
 };
 
 const TASKS: &[&str] = &[
-    "spare-0", "spare-1", "spare-2", "spare-3", "spare-4", "spare-5", "flaky-0", "flaky-1",
-    "flaky-2", "flaky-3", "busy-0", "busy-1", "fatal-0", "fatal-1",
+    "spare-0", "spare-1", "spare-2", "spare-3", "spare-4", "spare-5", "flaky-0", "flaky-1", "flaky-2", "flaky-3",
+    "busy-0", "busy-1", "fatal-0", "fatal-1",
 ];

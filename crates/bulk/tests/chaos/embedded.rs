@@ -14,11 +14,7 @@ fn kill_at_random(api: &TestApi, store: &str, (jobs, kills): (usize, usize)) {
     let mut rng = Rng::with_seed(11);
     let mut progress = SubmitProgress::new(jobs);
     for kill in 1..=kills {
-        let mut worker = api.worker(
-            store,
-            &progress.words().each_ref().map(String::as_str),
-            None,
-        );
+        let mut worker = api.worker(store, &progress.words().each_ref().map(String::as_str), None);
         worker.wait_for_line("ready", WAIT_LIMIT).expect("it opens");
         let life = Duration::from_millis(rng.u64(5..400));
         let lives = worker.wait(life);
@@ -27,18 +23,10 @@ fn kill_at_random(api: &TestApi, store: &str, (jobs, kills): (usize, usize)) {
         progress.read_output(&mut worker);
     }
     let words = progress.words();
-    let words = [
-        &words.each_ref().map(String::as_str)[..],
-        &["workers=100", "outcomes"],
-    ]
-    .concat();
+    let words = [&words.each_ref().map(String::as_str)[..], &["workers=100", "outcomes"]].concat();
     let mut last = api.worker(store, &words, None);
     let end = FinalCounts::read(&mut last);
-    assert_eq!(
-        (end.submitted, end.done, end.drift),
-        (jobs, jobs, 0),
-        "{end:?}"
-    );
+    assert_eq!((end.submitted, end.done, end.drift), (jobs, jobs, 0), "{end:?}");
     assert!(last.wait(WAIT_LIMIT).expect("it ends").success());
     api.assert_all_done(jobs, kills * IN_FLIGHT);
     let attempts_by_job = attempts_by_job(&mut last).expect("numbers");

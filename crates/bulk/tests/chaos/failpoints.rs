@@ -77,9 +77,7 @@ impl Failpoint {
 fn record_points(kind: StoreKind) -> BTreeMap<String, usize> {
     let (mut one, other) = (record_complete(kind), record_complete(kind));
     for (point, count) in &mut one {
-        *count = other
-            .get(point)
-            .map_or(1, |other_count| (*count).min(*other_count));
+        *count = other.get(point).map_or(1, |other_count| (*count).min(*other_count));
     }
     one
 }
@@ -146,8 +144,7 @@ fn run_all(kind: StoreKind, runs: &[Vec<Failpoint>]) -> usize {
                     match run_with_deaths(kind, points) {
                         Ok(count) => drop(kills.fetch_add(count, Ordering::Relaxed)),
                         Err(message) => {
-                            let mut failures =
-                                failures.lock().unwrap_or_else(PoisonError::into_inner);
+                            let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
                             failures.push(format!("{points:?}: {message}"));
                         }
                     }
@@ -155,15 +152,8 @@ fn run_all(kind: StoreKind, runs: &[Vec<Failpoint>]) -> usize {
             });
         }
     });
-    let failures = failures
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
-    assert!(
-        failures.is_empty(),
-        "{} runs:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+    assert!(failures.is_empty(), "{} runs:\n{}", failures.len(), failures.join("\n"));
     kills.into_inner()
 }
 
@@ -180,19 +170,14 @@ fn some_points(passed: &BTreeMap<String, usize>) -> Vec<Vec<Failpoint>> {
     let numbers = passed.iter().flat_map(|(name, count)| {
         let mut chosen = vec![1, count.div_ceil(2)];
         chosen.dedup();
-        chosen
-            .into_iter()
-            .flat_map(move |number| both_sides(name, number))
+        chosen.into_iter().flat_map(move |number| both_sides(name, number))
     });
     numbers.map(|point| vec![point]).collect()
 }
 
 fn both_sides(name: &str, number: usize) -> [Failpoint; 2] {
     let after = format!("{name}+");
-    [
-        Failpoint::new((name, number)),
-        Failpoint::new((&after, number)),
-    ]
+    [Failpoint::new((name, number)), Failpoint::new((&after, number))]
 }
 
 /// Runs the chosen failpoints of a recorded run. Some are reached only by timers or not in every run. At most a

@@ -28,9 +28,7 @@ async fn lost_claim_replies_dead_letter_no_job() {
             }
         }
     };
-    let lost = NetConditions::OneWay {
-        lost: Direction::Back,
-    };
+    let lost = NetConditions::OneWay { lost: Direction::Back };
     for round in 1..=4 {
         let some = timeout(WAIT_LIMIT, done(round * 60));
         some.await.expect("it continues");

@@ -16,11 +16,7 @@ fn run_poisoned(api: &TestApi, store: &str, (jobs, workers): (usize, usize)) -> 
     run_with_replacement(api, store, (&[&submit, "poison"], workers))
 }
 
-fn run_with_replacement(
-    api: &TestApi,
-    store: &str,
-    (words, workers): (&[&str], usize),
-) -> FinalCounts {
+fn run_with_replacement(api: &TestApi, store: &str, (words, workers): (&[&str], usize)) -> FinalCounts {
     // A worker that dies while it submits leaves the remaining jobs to the next, which submits all again under
     // the same names.
     let start = || api.worker(store, words, None);
@@ -66,10 +62,7 @@ async fn a_job_that_kills_workers_of_a_fleet_is_dead_lettered_and_the_rest_conti
 // for their last recovery. A job claimed together with it would be dead-lettered with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_kills_its_process_is_dead_lettered_alone() {
-    let (api, dir) = (
-        TestApi::new().await,
-        tempfile::tempdir().expect("a directory"),
-    );
+    let (api, dir) = (TestApi::new().await, tempfile::tempdir().expect("a directory"));
     let store = dir.path().to_str().expect("a path");
     let end = run_with_replacement(&api, store, (&["poison-lane=60"], 1));
     assert_only_poison_died(&end, 60);

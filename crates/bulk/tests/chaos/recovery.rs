@@ -24,13 +24,13 @@ fn redis() -> RedisServer {
     RedisServer::start(options).expect("a server")
 }
 
-/// Instants of a kill, of the next start, and of the complete recovery. Each is reported by the process that it
+/// Instants of a kill, of the next start, and of the complete completion. Each is reported by the process that it
 /// concerns, so the test's own delay does not count.
 #[derive(Debug)]
 struct Recovery {
-    killed_at: Duration,
-    started_at: Duration,
-    recovered_at: Duration,
+    kill: Duration,
+    restart: Duration,
+    completion: Duration,
 }
 
 impl Recovery {
@@ -44,41 +44,37 @@ impl Recovery {
         let mut victim = api.worker(store, &[&submit, &workers], None);
         api.wait_for_calls(count).await;
         victim.kill().expect("killed");
-        let killed_at = SystemClock::new().wall().as_duration();
+        let kill = SystemClock::new().wall().as_duration();
         // Another process can open the directory only when this one is gone.
         victim.wait(WAIT_LIMIT).expect("gone");
         let mut next = api.worker(store, &[&workers], None);
-        let [started_at] = read_numbers(&mut next, "begins ");
-        let (mut returned, mut recovered_at) = (0, 0);
+        let [restart] = read_numbers(&mut next, "begins ");
+        let (mut returned, mut completion) = (0, 0);
         while returned < count {
             let [some, dead_lettered, at] = read_numbers(&mut next, "reaped ");
             assert_eq!(dead_lettered, 0, "each lost its worker once");
-            (returned, recovered_at) = (returned + some, at);
+            (returned, completion) = (returned + some, at);
         }
         api.wait_for_calls(count * 2).await;
         let end = FinalCounts::read(&mut next);
         let count = usize::try_from(count).expect("few");
-        assert_eq!(
-            (end.submitted, end.done, end.drift),
-            (count, count, 0),
-            "{end:?}"
-        );
+        assert_eq!((end.submitted, end.done, end.drift), (count, count, 0), "{end:?}");
         api.assert_all_done(count, count);
         Self {
-            killed_at,
-            started_at: Duration::from_millis(started_at),
-            recovered_at: Duration::from_millis(recovered_at),
+            kill,
+            restart: Duration::from_millis(restart),
+            completion: Duration::from_millis(completion),
         }
     }
 
-    /// Returns the time between the death and the complete recovery.
+    /// Returns the time between the death and the complete completion.
     fn after_death(&self) -> Duration {
-        self.recovered_at.saturating_sub(self.killed_at)
+        self.completion.saturating_sub(self.kill)
     }
 
-    /// Returns the time between the next start and the complete recovery.
+    /// Returns the time between the next start and the complete completion.
     fn after_start(&self) -> Duration {
-        self.recovered_at.saturating_sub(self.started_at)
+        self.completion.saturating_sub(self.restart)
     }
 }
 
@@ -86,9 +82,7 @@ impl Recovery {
 fn read_numbers<const COUNT: usize>(worker: &mut Process, word: &str) -> [u64; COUNT] {
     let line = worker.wait_for_line(word, WAIT_LIMIT).expect("a line");
     let numbers = line.split_whitespace().skip(1);
-    let numbers: Vec<u64> = numbers
-        .map(|text| text.parse().expect("a number"))
-        .collect();
+    let numbers: Vec<u64> = numbers.map(|text| text.parse().expect("a number")).collect();
     numbers.try_into().expect("the expected count")
 }
 
@@ -110,8 +104,8 @@ async fn jobs_of_a_dead_worker_run_again_after_its_lease() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_process_recovers_its_jobs_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
-    let recovery = Recovery::measure(dir.path().to_str().expect("a path"), 100).await;
-    assert!(recovery.after_start() <= SWEEP, "{recovery:?}");
+    let completion = Recovery::measure(dir.path().to_str().expect("a path"), 100).await;
+    assert!(completion.after_start() <= SWEEP, "{completion:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,9 +116,7 @@ async fn stress_a_thousand_jobs_of_a_dead_worker_run_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let own = Recovery::measure(dir.path().to_str().expect("a path"), 1_000).await;
     let own = own.after_start();
-    println!(
-        "1000 in flight, lease {LEASE:?}: recovered after {shared:?} (redis), {own:?} (embedded)"
-    );
+    println!("1000 in flight, lease {LEASE:?}: recovered after {shared:?} (redis), {own:?} (embedded)");
     assert!(shared <= LEASE + SWEEP, "{shared:?}");
     assert!(own <= SWEEP, "{own:?}");
 }
@@ -176,9 +168,7 @@ impl KillRun {
         let url = redis.url();
         let begun = Instant::now();
         let mut first = api.worker(&url, &with_jobs, None);
-        first
-            .wait_for_line("acked 10", WAIT_LIMIT)
-            .expect("accepted");
+        first.wait_for_line("acked 10", WAIT_LIMIT).expect("accepted");
         let mut others: Vec<Process> = (0..2).map(|_| api.worker(&url, &words, None)).collect();
         for kill in 0..self.kills {
             sleep(self.every).await;

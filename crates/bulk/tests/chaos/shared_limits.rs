@@ -5,14 +5,10 @@ use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::{Config, Outflow};
-use outflow_bulk::{
-    Engine, EngineSettings, HttpCall, JobSpec, JobSubmission, SchedulerKind, SharedLimitSettings,
-};
+use outflow_bulk::{Engine, EngineSettings, HttpCall, JobSpec, JobSubmission, SchedulerKind, SharedLimitSettings};
 use outflow_core::{CongestionRule, Cost};
 use outflow_mock::{MockApi, Quota};
-use outflow_store::{
-    BatchPosition, JobQueue, RedisOptions as StoreOptions, RedisStore, StoreControl,
-};
+use outflow_store::{BatchPosition, JobQueue, RedisOptions as StoreOptions, RedisStore, StoreControl};
 use outflow_testkit::{RedisOptions, RedisServer};
 use tokio::time::{Instant, timeout};
 
@@ -28,8 +24,7 @@ struct SharedFleet {
 impl SharedFleet {
     /// Starts the engines with these rules for the API and these changes of their settings.
     async fn start(rules: &str, change: impl Fn(&mut EngineSettings)) -> Self {
-        let mock =
-            MockApi::builder().limit(Quota::sliding("10/s".parse().expect("a rate")).shared());
+        let mock = MockApi::builder().limit(Quota::sliding("10/s".parse().expect("a rate")).shared());
         let api = TestApi::start(mock.build().expect("valid")).await;
         let redis = RedisServer::start(RedisOptions::default()).expect("a server");
         let text = format!(
@@ -57,14 +52,7 @@ impl SharedFleet {
         };
         self.engines[0].submit(submission).await.expect("accepted");
         let over = async {
-            while self.engines[0]
-                .store()
-                .job_counts()
-                .await
-                .expect("tally")
-                .open()
-                > 0
-            {
+            while self.engines[0].store().job_counts().await.expect("tally").open() > 0 {
                 let changed = self.engines[0].store().changed();
                 let _again = timeout(Duration::from_millis(50), changed).await;
             }
@@ -76,19 +64,11 @@ impl SharedFleet {
     fn assert_limit_kept(&self, calls: usize) {
         let audit = self.api.mock.audit();
         let max_calls = audit.most_in_any_window(Duration::from_secs(1));
-        assert_eq!(
-            (audit.refused(), audit.count()),
-            (0, calls),
-            "{max_calls} in a second"
-        );
+        assert_eq!((audit.refused(), audit.count()), (0, calls), "{max_calls} in a second");
     }
 }
 
-async fn engine(
-    url: &str,
-    text: &str,
-    change: &impl Fn(&mut EngineSettings),
-) -> Engine<RedisStore> {
+async fn engine(url: &str, text: &str, change: &impl Fn(&mut EngineSettings)) -> Engine<RedisStore> {
     let source = [Source::new("test", text)];
     let config = Config::read(&source, &Environment::empty()).expect("a configuration");
     let store = RedisStore::connect(StoreOptions::new(url)).await;
@@ -135,9 +115,7 @@ async fn schedulers_that_try_first_also_share_limits() {
         settings.congestion = CongestionRule::new(wait, wait).expect("valid");
     })
     .await;
-    fleet
-        .run((0..20).map(|n| get(&format!("/{n}"))).collect())
-        .await;
+    fleet.run((0..20).map(|n| get(&format!("/{n}"))).collect()).await;
     fleet.assert_limit_kept(20);
 }
 

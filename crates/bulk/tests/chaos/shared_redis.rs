@@ -8,14 +8,12 @@ use bytes::Bytes;
 use fastrand::Rng;
 use outflow::{Api, Outflow, Rules};
 use outflow_bulk::{
-    BulkEvent, Engine, EngineSettings, HandlerTask, HttpCall, JobSpec, JobSubmission,
-    SharedLimitSettings,
+    BulkEvent, Engine, EngineSettings, HandlerTask, HttpCall, JobSpec, JobSubmission, SharedLimitSettings,
 };
 use outflow_core::{Cost, Weight};
 use outflow_store::{
-    ActionSpec, BatchPosition, ControlScope, DeadLetterStore, JobQueue,
-    RedisOptions as StoreOptions, RedisStore, SettleResult, StoreControl, StoreError, TenantRule,
-    TenantStore,
+    ActionSpec, BatchPosition, ControlScope, DeadLetterStore, JobQueue, RedisOptions as StoreOptions, RedisStore,
+    SettleResult, StoreControl, StoreError, TenantRule, TenantStore,
 };
 use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
 use tokio::sync::broadcast::Receiver;
@@ -47,9 +45,7 @@ fn kill_fleet_workers(api: &TestApi, url: &str, (jobs, kills): (usize, usize)) {
         api.worker(url, args, None)
     };
     let mut workers = vec![start(&progress, 0)];
-    workers[0]
-        .wait_for_line("acked 100", WAIT_LIMIT)
-        .expect("accepted");
+    workers[0].wait_for_line("acked 100", WAIT_LIMIT).expect("accepted");
     workers.extend((1..3).map(|number| start(&progress, number)));
     let (mut killed, mut idle) = (0, 0);
     while killed < kills {
@@ -57,10 +53,7 @@ fn kill_fleet_workers(api: &TestApi, url: &str, (jobs, kills): (usize, usize)) {
         let victim = rng.usize(..workers.len());
         if let Ok(ended) = workers[victim].wait(life) {
             idle += 1;
-            assert!(
-                ended.success() && idle < kills,
-                "{ended}, {idle} of {killed}"
-            );
+            assert!(ended.success() && idle < kills, "{ended}, {idle} of {killed}");
         } else {
             workers[victim].kill().expect("killed");
             killed += 1;
@@ -73,18 +66,10 @@ fn kill_fleet_workers(api: &TestApi, url: &str, (jobs, kills): (usize, usize)) {
     workers[0].kill().expect("killed");
     progress.read_output(&mut workers[0]);
     let args = progress.words();
-    let args = [
-        &args.each_ref().map(String::as_str)[..],
-        &["workers=100", "outcomes"],
-    ]
-    .concat();
+    let args = [&args.each_ref().map(String::as_str)[..], &["workers=100", "outcomes"]].concat();
     let mut last = api.worker(url, &args, None);
     let end = FinalCounts::read(&mut last);
-    assert_eq!(
-        (end.submitted, end.done, end.drift),
-        (jobs, jobs, 0),
-        "{end:?}"
-    );
+    assert_eq!((end.submitted, end.done, end.drift), (jobs, jobs, 0), "{end:?}");
     assert!(last.wait(WAIT_LIMIT).expect("it ends").success());
     // The worker that submitted was killed as well.
     let kills = kills + 1;
@@ -125,25 +110,15 @@ async fn results_of_a_worker_frozen_past_its_lease_are_fenced() {
     let (min, max) = (Duration::from_millis(500), Duration::from_millis(700));
     let (api, redis) = (TestApi::with_latency(min, max).await, redis());
     let mut frozen = api.worker(&redis.url(), &["submit=100"], None);
-    frozen
-        .wait_for_line("acked 100", WAIT_LIMIT)
-        .expect("accepted");
+    frozen.wait_for_line("acked 100", WAIT_LIMIT).expect("accepted");
     api.wait_for_calls(8).await;
     frozen.freeze().expect("frozen");
     let mut other = api.worker(&redis.url(), &["workers=50", "outcomes"], None);
     let end = FinalCounts::read(&mut other);
-    assert_eq!(
-        (end.submitted, end.done, end.drift),
-        (100, 100, 0),
-        "{end:?}"
-    );
+    assert_eq!((end.submitted, end.done, end.drift), (100, 100, 0), "{end:?}");
     frozen.thaw().expect("thawed");
     let end = FinalCounts::read(&mut frozen);
-    assert_eq!(
-        (end.submitted, end.done, end.drift),
-        (100, 100, 0),
-        "{end:?}"
-    );
+    assert_eq!((end.submitted, end.done, end.drift), (100, 100, 0), "{end:?}");
     let numbers = api.numbers().into_iter();
     let repeated: BTreeSet<String> = numbers
         .filter_map(|(job, attempts)| (attempts == [1, 2]).then_some(job))
@@ -157,19 +132,12 @@ async fn results_of_a_worker_frozen_past_its_lease_are_fenced() {
 }
 
 /// Starts an engine in this process, whose tasks take a while.
-pub(super) async fn engine(
-    url: &str,
-    change: impl FnOnce(&mut EngineSettings),
-) -> Engine<RedisStore> {
+pub(super) async fn engine(url: &str, change: impl FnOnce(&mut EngineSettings)) -> Engine<RedisStore> {
     engine_with(url, Rules::unlimited(), change).await
 }
 
 /// Starts an engine with these rules for its API.
-async fn engine_with(
-    url: &str,
-    rules: Rules,
-    change: impl FnOnce(&mut EngineSettings),
-) -> Engine<RedisStore> {
+async fn engine_with(url: &str, rules: Rules, change: impl FnOnce(&mut EngineSettings)) -> Engine<RedisStore> {
     let mut api = Api::new("api", "http://127.0.0.1:9".parse().expect("an address"));
     api.rules = rules;
     let mut options = StoreOptions::new(url);
@@ -251,11 +219,7 @@ async fn a_job_above_a_shared_limit_is_dead_lettered() {
     wide.stop().await;
     let engine = with("5/s", "3/s").await;
     for tenant in ["t", "free"] {
-        engine
-            .store()
-            .resume(&scope(tenant))
-            .await
-            .expect("resumed");
+        engine.store().resume(&scope(tenant)).await.expect("resumed");
     }
     let over = async {
         loop {

@@ -129,10 +129,7 @@ impl FinalCounts {
         let number = |name: &str| {
             let words = line.split_whitespace();
             let mut values = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-            values
-                .next()
-                .and_then(|text| text.parse().ok())
-                .expect(name)
+            values.next().and_then(|text| text.parse().ok()).expect(name)
         };
         Self {
             submitted: number("submitted"),

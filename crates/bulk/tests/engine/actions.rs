@@ -7,8 +7,8 @@ use outflow_bulk::{BulkEvent, JobSpec, JobSubmission, Webhook};
 use outflow_core::{Clock, HealthOverride};
 use outflow_mock::{Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
 use outflow_store::{
-    ActionReport, ActionSpec, ActionStage, ActionStore, BatchPosition, ControlScope,
-    DeadLetterStore, JobQueue, Name, StoreControl,
+    ActionReport, ActionSpec, ActionStage, ActionStore, BatchPosition, ControlScope, DeadLetterStore, JobQueue, Name,
+    StoreControl,
 };
 use secrecy::SecretString;
 use tokio::sync::broadcast::Receiver;
@@ -49,10 +49,7 @@ async fn an_action_is_complete_when_it_is_closed_and_all_its_jobs_are_over() {
     assert_eq!(open.expect("known").stage, ActionStage::Running);
     world.store().close(&name("a")).await.expect("closed");
     let report = world.finished("a").await;
-    assert_eq!(
-        (report.stage, report.tally.done),
-        (ActionStage::Completed, 3)
-    );
+    assert_eq!((report.stage, report.tally.done), (ActionStage::Completed, 3));
 }
 
 // A file is submitted again after all its jobs were done.
@@ -99,10 +96,7 @@ async fn an_action_past_its_timeout_fails_and_reports_it() {
 // cancelled, and the final counts include the third.
 #[tokio::test(start_paused = true)]
 async fn a_timed_out_action_counts_its_jobs_in_flight() {
-    let script = Script::new().rule(
-        ScriptMatch::path("/t/0"),
-        ScriptedFault::Late(Duration::from_secs(9)),
-    );
+    let script = Script::new().rule(ScriptMatch::path("/t/0"), ScriptedFault::Late(Duration::from_secs(9)));
     let plan = Plan::scripted(script).with(|settings| {
         settings.workers.min = 1;
         settings.workers.max = 1;
@@ -132,10 +126,7 @@ async fn a_timed_out_action_counts_its_jobs_in_flight() {
 // The first two notifications fail, the third is accepted. All carry the same id and a signature.
 #[tokio::test(start_paused = true)]
 async fn a_webhook_is_notified_until_it_accepts() {
-    let script = Script::new().rule(
-        ScriptMatch::path("/hook").first(2),
-        MockResponse::status(404),
-    );
+    let script = Script::new().rule(ScriptMatch::path("/hook").first(2), MockResponse::status(404));
     let noted = HeaderName::from_static("webhook-signature");
     let mut plan = Plan::scripted(Script::new());
     plan.mock = by_caller(MockApi::builder().script(script).noting(noted));
@@ -255,11 +246,7 @@ async fn a_slow_webhook_delays_no_other_action() {
     assert!(world.now().since(begun) < Duration::from_secs(3));
     let report = next_finished(&mut events).await;
     assert_eq!(report.spec.id, name("quick"));
-    assert_eq!(
-        report.stage,
-        ActionStage::Completed,
-        "the stage after its end"
-    );
+    assert_eq!(report.stage, ActionStage::Completed, "the stage after its end");
 }
 
 // Five of eight fail for good, and are named.
@@ -291,10 +278,7 @@ async fn a_summary_names_the_failed_jobs() {
 #[tokio::test(start_paused = true)]
 async fn a_summary_does_not_name_requeued_jobs() {
     let script = Script::new()
-        .rule(
-            ScriptMatch::path("/t/1").first(1),
-            MockResponse::status(404),
-        )
+        .rule(ScriptMatch::path("/t/1").first(1), MockResponse::status(404))
         .rule(ScriptMatch::path("/t/2"), MockResponse::status(404));
     let world = Plan::scripted(script).start().await;
     let submission = |rest, jobs: Vec<JobSpec>| JobSubmission {
@@ -390,10 +374,7 @@ async fn an_eta_includes_the_last_scheduled_start() {
     }
     let progress = world.engine.progress(&name("a")).await;
     let eta = progress.expect("read").expect("known").eta;
-    assert!(
-        eta.expect("one is over") > Duration::from_mins(59),
-        "{eta:?}"
-    );
+    assert!(eta.expect("one is over") > Duration::from_mins(59), "{eta:?}");
 }
 
 // An operator forces the API's health for an unknown time.

@@ -5,9 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow::core::{CongestionLevel, CongestionRule};
 use outflow_bulk::SchedulerKind;
-use outflow_store::{
-    AllowAll, ClaimRequest, ClaimedJob, JobQueue, NewJob, PageRequest, SubmitBatch,
-};
+use outflow_store::{AllowAll, ClaimRequest, ClaimedJob, JobQueue, NewJob, PageRequest, SubmitBatch};
 
 use super::support::{Plan, World, gets, name};
 
@@ -55,29 +53,19 @@ async fn deferred_jobs_keep_their_time_when_a_hundred_tenants_join() {
     for job in claim(&world, 2).await {
         let state = world.engine.add_to_non_ready(&session, job.token).await;
         let state = state.expect("deferred");
-        assert_eq!(
-            (state.speed, state.backoff),
-            (5_000, Duration::from_secs(1))
-        );
+        assert_eq!((state.speed, state.backoff), (5_000, Duration::from_secs(1)));
         assert_eq!((state.non_ready, state.level), (1, CongestionLevel::None));
     }
     advance(&world, Duration::from_millis(500)).await;
     submit_elsewhere(&world, (0..100).map(|n| format!("new-{n}"))).await;
     let joined = claim(&world, 200).await;
     assert_eq!(joined.len(), 100, "the two still wait");
-    let state = world
-        .engine
-        .add_to_non_ready(&session, joined[0].token)
-        .await;
+    let state = world.engine.add_to_non_ready(&session, joined[0].token).await;
     assert_eq!(state.expect("deferred").speed, 98);
     advance(&world, Duration::from_millis(499)).await;
     assert_eq!(claim(&world, 200).await.len(), 0);
     advance(&world, Duration::from_millis(1)).await;
-    assert_eq!(
-        claim(&world, 200).await.len(),
-        2,
-        "a second after they came"
-    );
+    assert_eq!(claim(&world, 200).await.len(), 2, "a second after they came");
     world.assert_counts_match().await;
 }
 
@@ -154,10 +142,7 @@ async fn a_changed_formula_applies_to_the_next_deferral() {
     let mut waits = Vec::new();
     for job in jobs {
         let state = defer(&job).await;
-        assert_eq!(
-            state.level,
-            CongestionLevel::new(state.backoff, Duration::from_secs(3))
-        );
+        assert_eq!(state.level, CongestionLevel::new(state.backoff, Duration::from_secs(3)));
         waits.push(state.backoff.as_secs());
     }
     let expected = [[3; 8].as_slice(), &[4; 10], &[5; 11]].concat();
@@ -180,10 +165,7 @@ async fn the_summary_counts_all_deferred_jobs_and_they_block_a_reset() {
     let world = backoff_plan(4).start().await;
     submit_elsewhere(&world, ["a", "a", "a", "b"].into_iter().map(str::to_owned)).await;
     for job in claim(&world, 4).await {
-        let put = world
-            .engine
-            .add_to_non_ready(&name("test"), job.token)
-            .await;
+        let put = world.engine.add_to_non_ready(&name("test"), job.token).await;
         put.expect("deferred");
     }
     let page = |after: Option<&str>| PageRequest {
@@ -216,10 +198,7 @@ async fn without_congestion_control_every_job_waits_the_same() {
         let session = name("test");
         let state = world.engine.add_to_non_ready(&session, job.token).await;
         let state = state.expect("deferred");
-        assert_eq!(
-            (state.backoff, state.non_ready),
-            (Duration::from_secs(1), 0)
-        );
+        assert_eq!((state.backoff, state.non_ready), (Duration::from_secs(1), 0));
         assert_eq!((state.speed, state.level), (0, CongestionLevel::None));
     }
     advance(&world, Duration::from_secs(1)).await;

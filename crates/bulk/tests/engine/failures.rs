@@ -19,10 +19,7 @@ async fn a_failing_job_is_retried_and_dead_lettered_with_its_history() {
     let world = failing(MockResponse::status(500)).start().await;
     world.submit("a", vec![get("t", 1)]).await;
     let report = world.finished("a").await;
-    assert_eq!(
-        (report.stage, report.tally.dead),
-        (ActionStage::Completed, 1)
-    );
+    assert_eq!((report.stage, report.tally.dead), (ActionStage::Completed, 1));
     let dead = world.store().dead_letters(0, 10).await.expect("letters");
     assert_eq!(dead.len(), 1);
     assert_eq!((dead[0].attempts, dead[0].history.len()), (4, 4));
@@ -31,16 +28,9 @@ async fn a_failing_job_is_retried_and_dead_lettered_with_its_history() {
     let outcomes = outcomes.expect("outcomes");
     assert_eq!((outcomes.len(), outcomes[0].status), (1, Some(500)));
     let audit = world.mock.audit();
-    let keys: Vec<_> = audit
-        .arrivals()
-        .iter()
-        .map(|one| &one.idempotency_key)
-        .collect();
+    let keys: Vec<_> = audit.arrivals().iter().map(|one| &one.idempotency_key).collect();
     assert_eq!(keys.len(), 4);
-    assert!(
-        keys.iter().all(|key| key.is_some() && *key == keys[0]),
-        "{keys:?}"
-    );
+    assert!(keys.iter().all(|key| key.is_some() && *key == keys[0]), "{keys:?}");
     world.assert_counts_match().await;
 }
 
@@ -73,12 +63,7 @@ async fn a_throttled_job_waits_for_retry_after_and_uses_no_retry() {
     let audit = world.mock.audit();
     assert!(audit.sent_before_retry_after().is_empty());
     let paths: Vec<_> = audit.arrivals().iter().map(|one| &*one.path).collect();
-    assert_eq!(
-        paths,
-        [
-            "/t/0", "/t/0", "/t/0", "/t/0", "/t/0", "/t/0", "/t/1", "/t/2"
-        ]
-    );
+    assert_eq!(paths, ["/t/0", "/t/0", "/t/0", "/t/0", "/t/0", "/t/0", "/t/1", "/t/2"]);
 }
 
 // Throttled every time, each time for a second more, with a deadline after five seconds. No retry is granted
@@ -102,15 +87,8 @@ async fn a_job_throttled_until_its_deadline_expires() {
     assert!(audit.sent_before_retry_after().is_empty());
     let last = audit.arrivals().last().expect("some").at.since(begun);
     assert!(last < Duration::from_secs(5), "{last:?}");
-    assert_eq!(
-        report.tally.throttles,
-        u64::try_from(throttles).expect("few")
-    );
-    assert_eq!(
-        (report.tally.cancelled, report.tally.dead),
-        (1, 0),
-        "{report:?}"
-    );
+    assert_eq!(report.tally.throttles, u64::try_from(throttles).expect("few"));
+    assert_eq!((report.tally.cancelled, report.tally.dead), (1, 0), "{report:?}");
     let outcomes = world.store().outcomes(&name("a"), 0, 9).await;
     let outcomes = outcomes.expect("outcomes");
     assert_eq!((outcomes.len(), outcomes[0].ended), (1, JobStatus::Expired));
@@ -136,10 +114,7 @@ async fn a_call_without_a_response_delays_no_other_job() {
 // The API's timeout is ten seconds and it answers this call after twenty; its job may take 25.
 #[tokio::test(start_paused = true)]
 async fn the_timeout_of_a_job_overrides_that_of_the_api() {
-    let script = Script::new().rule(
-        ScriptMatch::always(),
-        ScriptedFault::Late(Duration::from_secs(20)),
-    );
+    let script = Script::new().rule(ScriptMatch::always(), ScriptedFault::Late(Duration::from_secs(20)));
     let world = Plan::scripted(script).start().await;
     let mut job = get("t", 0);
     job.max_retries = Some(0);
@@ -160,10 +135,7 @@ async fn a_requeued_dead_letter_runs_again() {
     let world = Plan::scripted(script).start().await;
     world.submit("a", gets("t", 1)).await;
     world.finished("a").await;
-    let requeued = world
-        .store()
-        .requeue(&outflow_store::DeadLetterFilter::All)
-        .await;
+    let requeued = world.store().requeue(&outflow_store::DeadLetterFilter::All).await;
     assert_eq!(requeued.expect("the store answers"), 1);
     while world.tally().await.done == 0 {
         world.store().changed().await;

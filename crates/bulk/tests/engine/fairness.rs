@@ -70,11 +70,7 @@ async fn one_tenants_many_jobs_do_not_delay_anothers_few() {
         let found = places.find(|(_, one)| one.path.starts_with(&path));
         found.map(|(position, _)| position)
     };
-    assert!(
-        position("small").expect("it came") <= 3,
-        "{:?}",
-        position("small")
-    );
+    assert!(position("small").expect("it came") <= 3, "{:?}", position("small"));
     let all = audit.arrivals().iter().skip(before).take(23);
     let small = all.filter(|one| one.path.starts_with("/small/")).count();
     assert_eq!(small, 10);
@@ -104,11 +100,7 @@ async fn low_priority_never_starves() {
         .await;
     let audit = world.mock.audit();
     let low = |one: &&outflow_mock::Arrival| {
-        let number = one
-            .path
-            .rsplit('/')
-            .next()
-            .and_then(|text| text.parse::<u32>().ok());
+        let number = one.path.rsplit('/').next().and_then(|text| text.parse::<u32>().ok());
         number.is_some_and(|number| number % 21 == 0)
     };
     let served = audit.arrivals().iter().filter(low).count();
@@ -160,9 +152,7 @@ async fn the_default_rule_limits_jobs_in_flight() {
         .await;
     let task = || JobSpec::task(name("t"), "slow", bytes::Bytes::new());
     let begun = world.now();
-    world
-        .submit("singly", (0..10).map(|_| task()).collect())
-        .await;
+    world.submit("singly", (0..10).map(|_| task()).collect()).await;
     assert_eq!(world.finished("singly").await.tally.done, 10);
     assert_eq!(most.load(Ordering::Relaxed), 1);
     assert!(world.now().since(begun) >= Duration::from_secs(10));
@@ -186,11 +176,7 @@ async fn a_tenant_without_its_rule_gets_the_default_share() {
     assert!(first[0].abs_diff(3 * first[1]) <= 6, "{first:?}");
     let mut settings = (*world.engine.settings()).clone();
     settings.tenants.clear();
-    world
-        .engine
-        .reconfigure(settings)
-        .await
-        .expect("reconfigured");
+    world.engine.reconfigure(settings).await.expect("reconfigured");
     let report = world.store().tenant(&name("a")).await.expect("asked");
     let report = report.expect("known");
     assert_eq!((report.rule, report.ruled), (TenantRule::default(), false));

@@ -17,9 +17,7 @@ fn task(payload: &'static str) -> JobSpec {
 #[tokio::test(start_paused = true)]
 async fn the_output_of_a_handler_is_stored() {
     let world = Plan::scripted(Script::new())
-        .start_with(|builder| {
-            builder.handler("echo", |task: HandlerTask| async move { Ok(task.payload) })
-        })
+        .start_with(|builder| builder.handler("echo", |task: HandlerTask| async move { Ok(task.payload) }))
         .await;
     world.submit("a", vec![task("one"), task("two")]).await;
     assert_eq!(world.finished("a").await.tally.done, 2);
@@ -78,11 +76,7 @@ async fn a_final_handler_error_ends_the_job() {
 // Only starts count, so the duration of a task does not delay the next.
 #[tokio::test(start_paused = true)]
 async fn a_tenants_limit_counts_the_starts_of_its_tasks() {
-    for scheduler in [
-        SchedulerKind::Permit,
-        SchedulerKind::Fixed,
-        SchedulerKind::Backoff,
-    ] {
+    for scheduler in [SchedulerKind::Permit, SchedulerKind::Fixed, SchedulerKind::Backoff] {
         let world = Plan::scripted(Script::new())
             .with(|settings| {
                 settings.tenant = rate_rule("10/s");

@@ -24,10 +24,7 @@ async fn a_tenant_has_series_only_while_it_has_jobs() {
         value(&world, &series)
     };
     assert_eq!((level("CRITICAL"), level("NONE")), (Some(1.0), Some(0.0)));
-    let waiting = value(
-        &world,
-        "bulk_action_congestion_non_ready_count{groupId=\"acme\"}",
-    );
+    let waiting = value(&world, "bulk_action_congestion_non_ready_count{groupId=\"acme\"}");
     let queued = value(&world, "outflow_bulk_jobs{state=\"queued\"}");
     assert_eq!(waiting, queued);
     assert!(
@@ -85,11 +82,7 @@ async fn a_lasting_critical_level_raises_an_alert_and_its_end_clears_it() {
     let mut alerts = Vec::new();
     while alerts.len() < 4 {
         match events.recv().await {
-            Ok(BulkEvent::Alert {
-                alert,
-                raised,
-                tenant,
-            }) => {
+            Ok(BulkEvent::Alert { alert, raised, tenant }) => {
                 assert_eq!(tenant.as_str(), "acme");
                 alerts.push((alert, raised, world.now().since(begun).as_secs()));
             }
@@ -100,17 +93,11 @@ async fn a_lasting_critical_level_raises_an_alert_and_its_end_clears_it() {
     let order: Vec<_> = alerts.iter().map(|one| (one.0, one.1)).collect();
     assert_eq!(
         order.first_chunk(),
-        Some(&[
-            (CongestionAlert::Capped, true),
-            (CongestionAlert::Critical, true)
-        ]),
+        Some(&[(CongestionAlert::Capped, true), (CongestionAlert::Critical, true)]),
         "{alerts:?}"
     );
     let critical = alerts.iter().find(|one| one.0 == CongestionAlert::Critical);
-    assert!(
-        critical.is_some_and(|one| (300..=310).contains(&one.2)),
-        "{alerts:?}"
-    );
+    assert!(critical.is_some_and(|one| (300..=310).contains(&one.2)), "{alerts:?}");
     assert!(alerts.iter().skip(2).all(|one| !one.1), "{alerts:?}");
 }
 
@@ -133,9 +120,6 @@ async fn the_largest_of_many_tenants_is_named_and_all_are_counted() {
     assert_eq!(waiting.len(), 101, "a hundred and the rest");
     assert!(waiting.contains(&("\"zz\"", 50.0)), "{waiting:?}");
     let all: f64 = waiting.iter().map(|(_, count)| count).sum();
-    assert_eq!(
-        Some(all),
-        value(&world, "outflow_bulk_jobs{state=\"queued\"}")
-    );
+    assert_eq!(Some(all), value(&world, "outflow_bulk_jobs{state=\"queued\"}"));
     assert!(all > 10_000.0, "{all}");
 }

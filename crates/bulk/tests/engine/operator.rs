@@ -43,10 +43,7 @@ async fn a_cancelled_action_ends_at_once() {
 // The end is reported when that call is done, also to the webhook.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_cancelled_action_is_reported() {
-    let script = Script::new().rule(
-        ScriptMatch::path("/t/0"),
-        ScriptedFault::Late(Duration::from_secs(5)),
-    );
+    let script = Script::new().rule(ScriptMatch::path("/t/0"), ScriptedFault::Late(Duration::from_secs(5)));
     let plan = Plan::scripted(script).with(|settings| {
         settings.workers.min = 1;
         settings.workers.max = 1;
@@ -86,8 +83,7 @@ async fn the_end_of_a_cancelled_action_is_reported() {
 async fn an_attempt_interrupted_by_a_stop_counts() {
     let noted = HeaderName::from_static("outflow-attempt");
     let script = Script::new().rule(ScriptMatch::always().first(1), Fault::Hang);
-    let mut plan =
-        Plan::scripted(Script::new()).with(|settings| settings.grace = Duration::from_secs(1));
+    let mut plan = Plan::scripted(Script::new()).with(|settings| settings.grace = Duration::from_secs(1));
     plan.mock = by_caller(MockApi::builder().script(script).noting(noted));
     let world = plan.start().await;
     world.submit("a", gets("t", 1)).await;

@@ -26,10 +26,7 @@ async fn run_thousand(scheduler: SchedulerKind) -> (Duration, u64, u64) {
     assert_eq!(report.tally.done, 1_000);
     assert_eq!(world.mock.audit().refused(), 0);
     world.assert_counts_match().await;
-    let most = world
-        .mock
-        .audit()
-        .most_in_any_window(Duration::from_secs(1));
+    let most = world.mock.audit().most_in_any_window(Duration::from_secs(1));
     (world.now().since(begun), report.tally.throttles, most)
 }
 
@@ -135,10 +132,7 @@ async fn a_full_in_flight_limit_defers_no_job() {
         let report = world.finished("a").await;
         assert_eq!((report.tally.done, report.tally.throttles), (20, 0));
         let took = world.now().since(begun);
-        assert!(
-            took < Duration::from_millis(5_100),
-            "{scheduler:?}: {took:?}"
-        );
+        assert!(took < Duration::from_millis(5_100), "{scheduler:?}: {took:?}");
         world.assert_counts_match().await;
     }
 }

@@ -29,11 +29,7 @@ async fn all_errors_of_a_submission_are_reported_and_no_job_is_accepted() {
         JobSpec::call(name("t"), HttpCall::new("other", http::Method::GET, "/")),
         JobSpec::task(name("t"), "unknown", bytes::Bytes::new()),
     ];
-    let error = world
-        .engine
-        .submit(submission(jobs))
-        .await
-        .expect_err("wrong");
+    let error = world.engine.submit(submission(jobs)).await.expect_err("wrong");
     assert!(error.is_invalid());
     let message = error.to_string();
     for part in [
@@ -58,11 +54,7 @@ async fn a_submission_reports_the_destination_and_reason_of_each_job() {
         })
         .start()
         .await;
-    let placed = world
-        .engine
-        .submit(submission(gets("t", 17)))
-        .await
-        .expect("reported");
+    let placed = world.engine.submit(submission(gets("t", 17))).await.expect("reported");
     let ready = |one: &&outflow_bulk::SubmittedJob| one.destination == JobDestination::Ready;
     let refused = placed.iter().filter(|one| one.id.is_none()).count();
     assert_eq!(refused, 2);
@@ -73,10 +65,7 @@ async fn a_submission_reports_the_destination_and_reason_of_each_job() {
     let JobDestination::NonReady { reason, .. } = &placed[14].destination else {
         panic!("{:?}", placed[14]);
     };
-    assert_eq!(
-        reason,
-        "rate limited (global 15/10, group 15/10, congestion LOW)"
-    );
+    assert_eq!(reason, "rate limited (global 15/10, group 15/10, congestion LOW)");
     assert_eq!(placed.iter().take_while(ready).count(), 10);
     assert_eq!(placed.iter().filter(ready).count(), 10);
 }
@@ -113,11 +102,7 @@ async fn a_job_that_can_never_be_sent_is_not_accepted() {
         late,
         costly,
     ];
-    let error = world
-        .engine
-        .submit(submission(jobs))
-        .await
-        .expect_err("wrong");
+    let error = world.engine.submit(submission(jobs)).await.expect_err("wrong");
     let message = error.to_string();
     for part in [
         "job 1: CONNECT",

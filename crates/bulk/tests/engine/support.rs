@@ -11,8 +11,7 @@ use outflow::{Api, IoStream, Outflow, Rules};
 use outflow_bulk::{Engine, EngineBuilder, EngineSettings, HttpCall, JobSpec, JobSubmission};
 use outflow_mock::{CallerKey, Dialect, MockApi, Quota, Script};
 use outflow_store::{
-    ActionReport, ActionSpec, BatchPosition, EmbeddedStore, JobCounts, Name, StoreControl,
-    TenantRule,
+    ActionReport, ActionSpec, BatchPosition, EmbeddedStore, JobCounts, Name, StoreControl, TenantRule,
 };
 use outflow_testkit::{Background, VirtualTime};
 use tempfile::TempDir;
@@ -104,9 +103,7 @@ impl Plan {
 
 /// Builds an API that counts each caller separately.
 pub(crate) fn by_caller(api: outflow_mock::Builder) -> MockApi {
-    api.key(CallerKey::Header(AUTHORIZATION))
-        .build()
-        .expect("valid")
+    api.key(CallerKey::Header(AUTHORIZATION)).build().expect("valid")
 }
 
 /// Returns one quota for all callers together.
@@ -141,10 +138,7 @@ fn client(mock: &MockApi, (rules, aliases): (Rules, &[&str]), time: &VirtualTime
     let others = aliases
         .iter()
         .map(|name| api(name, with_high_concurrency(Rules::unlimited())));
-    let apis = others.fold(
-        Outflow::builder().api(api("mock", rules)),
-        outflow::OutflowBuilder::api,
-    );
+    let apis = others.fold(Outflow::builder().api(api("mock", rules)), outflow::OutflowBuilder::api);
     apis.timer(Arc::new(time.clone()))
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
             let pipe: Box<dyn IoStream> = Box::new(server.connect());

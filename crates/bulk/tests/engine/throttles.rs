@@ -51,11 +51,7 @@ fn body(summary: &ActionSummary) -> String {
 
 /// Checks that a notification had this body. The audit stores no bodies, but the signature covers every byte.
 fn has_body(notification: &Arrival, body: &str) -> bool {
-    let noted: Vec<_> = notification
-        .headers
-        .iter()
-        .map(|(_, value)| value)
-        .collect();
+    let noted: Vec<_> = notification.headers.iter().map(|(_, value)| value).collect();
     let noted = noted.iter().map(|value| value.to_str().expect("text"));
     let [id, at, signature] = noted.collect::<Vec<_>>().try_into().expect("three headers");
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());

@@ -188,9 +188,7 @@ impl CallArgs {
         if config.api(&self.api).is_none() {
             return Err(unknown_api(&self.api, &config).into());
         }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start the runtime")?;
         runtime.block_on(async {
             let mut signals = ShutdownSignals::listen()?;
@@ -201,12 +199,7 @@ impl CallArgs {
         })
     }
 
-    async fn make(
-        self,
-        method: Method,
-        config: Config,
-        terminal: Terminal,
-    ) -> anyhow::Result<Exit> {
+    async fn make(self, method: Method, config: Config, terminal: Terminal) -> anyhow::Result<Exit> {
         let client = Outflow::init(config)?;
         if self.offline {
             force_sleep(client.upstreams());
@@ -226,23 +219,17 @@ impl CallArgs {
         Ok(exit)
     }
 
-    fn explanation(
-        &self,
-        client: &Outflow,
-        method: &Method,
-    ) -> anyhow::Result<Option<CallExplanation>> {
+    fn explanation(&self, client: &Outflow, method: &Method) -> anyhow::Result<Option<CallExplanation>> {
         let Some(upstream) = client.upstream(&self.api).filter(|_| self.output.explain) else {
             return Ok(None);
         };
         let target = match &self.group {
-            Some(group) => upstream.group(group).ok_or_else(|| {
-                UsageError(format!("the API `{}` has no group `{group}`", self.api))
-            })?,
+            Some(group) => upstream
+                .group(group)
+                .ok_or_else(|| UsageError(format!("the API `{}` has no group `{group}`", self.api)))?,
             None => upstream.route(method, without_query(&self.path)),
         };
-        let target = self
-            .cost
-            .map_or(target, |cost| target.with_cost(Cost::new(cost)));
+        let target = self.cost.map_or(target, |cost| target.with_cost(Cost::new(cost)));
         Ok(Some(CallExplanation::from_upstream(&upstream, target)))
     }
 

@@ -36,11 +36,7 @@ impl CheckCommand {
             existing_sources(self.files)?
         };
         let read = sources.read();
-        let exit = if read.is_ok() {
-            Exit::Done
-        } else {
-            Exit::Usage
-        };
+        let exit = if read.is_ok() { Exit::Done } else { Exit::Usage };
         if self.json {
             print_json(&sources, &read)?;
         } else {
@@ -72,10 +68,7 @@ fn print_report(
     for one in &advice {
         say!("{one}\n");
     }
-    let files: Vec<_> = sources
-        .files()
-        .map(|file| file.display().to_string())
-        .collect();
+    let files: Vec<_> = sources.files().map(|file| file.display().to_string()).collect();
     let warnings = warnings + advice.len();
     answer(&format!(
         "{}: {}, {}\n",
@@ -85,17 +78,11 @@ fn print_report(
     ))
 }
 
-fn print_json(
-    sources: &ConfigSources,
-    read: &Result<ProgramConfig, Diagnostics>,
-) -> anyhow::Result<()> {
+fn print_json(sources: &ConfigSources, read: &Result<ProgramConfig, Diagnostics>) -> anyhow::Result<()> {
     let diagnostics = diagnostics(read);
     let (errors, warnings) = counts(diagnostics);
     let advice: Vec<ConfigAdvice> = read.as_ref().map(advice::find_advice).unwrap_or_default();
-    let files: Vec<_> = sources
-        .files()
-        .map(|file| file.display().to_string())
-        .collect();
+    let files: Vec<_> = sources.files().map(|file| file.display().to_string()).collect();
     answer_json(&json!({
         "ok": read.is_ok(),
         "files": files,

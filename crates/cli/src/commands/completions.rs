@@ -21,12 +21,7 @@ impl CompletionsCommand {
     /// Prints the completions.
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let mut script = Vec::new();
-        clap_complete::generate(
-            self.shell,
-            &mut CommandLine::command(),
-            "outflow",
-            &mut script,
-        );
+        clap_complete::generate(self.shell, &mut CommandLine::command(), "outflow", &mut script);
         answer_bytes(&script)?;
         Ok(Exit::Done)
     }

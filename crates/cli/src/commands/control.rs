@@ -135,8 +135,7 @@ impl LimitsCommand {
         };
         // The program itself reports an unknown name.
         let limits = self.target.admin.get(&path([&"v1", &"apis", &api]))?;
-        self.target
-            .print(&json!({ "apis": [limits] }), tables::limits)
+        self.target.print(&json!({ "apis": [limits] }), tables::limits)
     }
 }
 
@@ -200,10 +199,7 @@ impl ReleaseCommand {
 
 impl ReloadCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let changes = self
-            .target
-            .admin
-            .send(Method::POST, "/v1/reload", Some(&json!({})))?;
+        let changes = self.target.admin.send(Method::POST, "/v1/reload", Some(&json!({})))?;
         self.target.print(&changes, tables::reload)
     }
 }

@@ -74,9 +74,8 @@ impl DevCommand {
             .in_environment(Environment::empty());
         let started = Program::start(sources).await;
         started.map_err(|error| match error {
-            StartError::Listen(why) => anyhow::Error::new(why).context(
-                "a port is in use: stop the other program, or use `--port 0 --admin-port 0`",
-            ),
+            StartError::Listen(why) => anyhow::Error::new(why)
+                .context("a port is in use: stop the other program, or use `--port 0 --admin-port 0`"),
             other => other.into(),
         })
     }

@@ -64,14 +64,12 @@ impl InitCommand {
         } else {
             options.create_new(true);
         }
-        let mut file = options
-            .open(&self.path)
-            .map_err(|error| match error.kind() {
-                ErrorKind::AlreadyExists => anyhow::Error::new(UsageError(format!(
-                    "`{path}` exists: choose another with `--path`, or replace it with `--force`"
-                ))),
-                _ => anyhow::Error::new(error).context(format!("cannot write `{path}`")),
-            })?;
+        let mut file = options.open(&self.path).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => anyhow::Error::new(UsageError(format!(
+                "`{path}` exists: choose another with `--path`, or replace it with `--force`"
+            ))),
+            _ => anyhow::Error::new(error).context(format!("cannot write `{path}`")),
+        })?;
         let written = file.write_all(text.as_bytes());
         written.with_context(|| format!("cannot write `{path}`"))
     }
@@ -111,8 +109,7 @@ impl StarterConfig {
         } else {
             format!("# The address of your account.\nbase_url = \"https://YOURS.{name}.example\"\n")
         };
-        let text =
-            format!("{HEAD}[apis.{name}]\n{PRESET}preset = \"{name}\"\n{base_url}{key}{COMMON}");
+        let text = format!("{HEAD}[apis.{name}]\n{PRESET}preset = \"{name}\"\n{base_url}{key}{COMMON}");
         Self { text, variable }
     }
 }

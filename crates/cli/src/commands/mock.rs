@@ -14,9 +14,7 @@ use anyhow::Context;
 use clap::Args;
 use outflow::config::{read_duration, read_share};
 use outflow_core::Share;
-use outflow_mock::{
-    Dialect, Latency, MockApi, MockResponse, Quota, Script, ScriptMatch, Server, Tls,
-};
+use outflow_mock::{Dialect, Latency, MockApi, MockResponse, Quota, Script, ScriptMatch, Server, Tls};
 use tokio::net::TcpListener;
 
 use self::summary::MockSummary;
@@ -88,12 +86,8 @@ impl MockCommand {
     async fn serve(&self) -> anyhow::Result<Server> {
         let api = self.api()?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await;
-        let listener = listener.with_context(|| {
-            format!(
-                "cannot listen on port {}: choose another with `--port`",
-                self.port
-            )
-        })?;
+        let listener =
+            listener.with_context(|| format!("cannot listen on port {}: choose another with `--port`", self.port))?;
         let Some(file) = &self.tls else {
             return Ok(api.serve(listener)?);
         };

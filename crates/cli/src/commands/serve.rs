@@ -82,11 +82,7 @@ impl ServeCommand {
     /// Returns the files with the flags over them, and their configuration.
     fn sources(self) -> anyhow::Result<(ConfigSources, ProgramConfig)> {
         let flags = [
-            (
-                "--listen",
-                "server.listen",
-                self.listen.as_deref().map(quoted),
-            ),
+            ("--listen", "server.listen", self.listen.as_deref().map(quoted)),
             ("--admin", "admin.listen", self.admin.as_deref().map(quoted)),
             (
                 "--workers",
@@ -123,11 +119,7 @@ fn runtime(config: &ProgramConfig) -> anyhow::Result<Runtime> {
     built.context("cannot start the runtime")
 }
 
-async fn start(
-    config: ProgramConfig,
-    sources: ConfigSources,
-    watch: ConfigWatch,
-) -> anyhow::Result<Program> {
+async fn start(config: ProgramConfig, sources: ConfigSources, watch: ConfigWatch) -> anyhow::Result<Program> {
     let started = Program::start_with(config, sources, watch).await;
     started.map_err(|error| match error {
         StartError::Config(diagnostics) => diagnostics.into(),
@@ -142,11 +134,7 @@ fn print_started(program: &Program, terminal: Terminal) {
         say!("{}\n", config.warnings.render(terminal.style()));
     }
     let (calls, admin) = (program.sidecar(), program.admin());
-    say!(
-        "{} {}",
-        terminal.strong("outflow"),
-        env!("CARGO_PKG_VERSION")
-    );
+    say!("{} {}", terminal.strong("outflow"), env!("CARGO_PKG_VERSION"));
     say!("  calls     {calls}/NAME/PATH");
     say!("  operation {admin}/");
     say!("  metrics   {admin}/metrics");

@@ -87,27 +87,21 @@ impl SimulateCommand {
 
     fn network(&self) -> Network {
         let (latency, jitter) = (self.latency, self.jitter);
-        Network::new(
-            Duration::from_millis(latency),
-            Duration::from_millis(jitter),
-            self.seed,
-        )
+        Network::new(Duration::from_millis(latency), Duration::from_millis(jitter), self.seed)
     }
 }
 
 /// Returns the values named on the command line, or all of them.
 fn chosen<T: Copy + PartialEq>(named: &[T], all: &[T]) -> Vec<T> {
     let all = all.iter().copied();
-    all.filter(|value| named.is_empty() || named.contains(value))
-        .collect()
+    all.filter(|value| named.is_empty() || named.contains(value)).collect()
 }
 
 fn scenario_parser() -> impl TypedValueParser<Value = ScenarioName> {
     let known = |name: ScenarioName| PossibleValue::new(name.name()).help(name.description());
     PossibleValuesParser::new(ScenarioName::ALL.map(known)).try_map(|text| {
         let mut all = ScenarioName::ALL.into_iter();
-        all.find(|name| name.name() == text)
-            .ok_or("unknown scenario")
+        all.find(|name| name.name() == text).ok_or("unknown scenario")
     })
 }
 
@@ -115,8 +109,7 @@ fn scheduler_parser() -> impl TypedValueParser<Value = SchedulerName> {
     let known = |name: SchedulerName| PossibleValue::new(name.name()).help(name.description());
     PossibleValuesParser::new(SchedulerName::ALL.map(known)).try_map(|text| {
         let mut all = SchedulerName::ALL.into_iter();
-        all.find(|name| name.name() == text)
-            .ok_or("unknown scheduler")
+        all.find(|name| name.name() == text).ok_or("unknown scheduler")
     })
 }
 
@@ -138,11 +131,7 @@ impl SimProgress {
             return None;
         }
         // A terminal that cannot be written to does not change the result.
-        let _ = write!(
-            terminal,
-            "\rsimulating {}: {scheduler} ...   ",
-            scenario.name
-        );
+        let _ = write!(terminal, "\rsimulating {}: {scheduler} ...   ", scenario.name);
         let _ = terminal.flush();
         Some(Self)
     }

@@ -18,9 +18,7 @@ pub(super) fn check_apis(document: &Document, apis: &[Api], listeners: [(&str, &
     for api in apis {
         for (section, listen) in listeners {
             if leads_to(&api.base_url, listen) {
-                let error = ValueError::new(format!(
-                    "the program itself listens here, as `{section}.listen` says"
-                ));
+                let error = ValueError::new(format!("the program itself listens here, as `{section}.listen` says"));
                 let table = root.subtable("apis").subtable(&api.name);
                 table.report("base_url", error.help("write the API's own address"));
             }
@@ -34,9 +32,7 @@ fn leads_to(base_url: &BaseUrl, listen: &ListenTarget) -> bool {
         return false;
     };
     let port = base_url.authority().port_u16().unwrap_or(HTTP_PORT);
-    *base_url.scheme() == Scheme::HTTP
-        && port == address.port()
-        && is_host_at(base_url.host(), address)
+    *base_url.scheme() == Scheme::HTTP && port == address.port() && is_host_at(base_url.host(), address)
 }
 
 fn is_host_at(host: &str, address: &SocketAddr) -> bool {

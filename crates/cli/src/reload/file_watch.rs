@@ -80,14 +80,10 @@ async fn watch(state: Arc<AppState>, stop: CancelToken) {
 /// Returns the files of the configuration and the files that it names: a replaced key file is a change, too.
 fn files(state: &AppState) -> BTreeSet<PathBuf> {
     let config = state.config();
-    let trusted = config
-        .client
-        .apis
-        .iter()
-        .filter_map(|api| match &api.trust {
-            TlsTrust::File(path) => Some(path.clone()),
-            _ => None,
-        });
+    let trusted = config.client.apis.iter().filter_map(|api| match &api.trust {
+        TlsTrust::File(path) => Some(path.clone()),
+        _ => None,
+    });
     let written = state.sources().files().map(Path::to_owned);
     let named = config.client.files.iter().cloned();
     written.chain(named).chain(trusted).collect()
@@ -126,10 +122,7 @@ impl FileDigests {
     }
 }
 
-fn watcher<'a>(
-    files: impl Iterator<Item = &'a Path>,
-    changed: Arc<Notify>,
-) -> notify::Result<RecommendedWatcher> {
+fn watcher<'a>(files: impl Iterator<Item = &'a Path>, changed: Arc<Notify>) -> notify::Result<RecommendedWatcher> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         if event.is_ok_and(|event| is_change(event.kind)) {
             changed.notify_one();

@@ -1,10 +1,7 @@
 //! Programs of users, run as their users run them: the recipes of `docs/recipes`, the commands of the
 //! documents, a load generator and a slow attacker.
 
-#![expect(
-    clippy::panic,
-    reason = "a test stops at the first surprise, its helpers too"
-)]
+#![expect(clippy::panic, reason = "a test stops at the first surprise, its helpers too")]
 
 mod documents;
 mod load_generator;

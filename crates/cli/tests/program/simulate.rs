@@ -25,14 +25,8 @@ fn simulate_prints_one_json_document_that_meets_its_goals() {
         .pointer("/scenarios/0/runs")
         .and_then(|runs| runs.as_array())
         .expect("a list of runs");
-    let names: Vec<_> = runs
-        .iter()
-        .filter_map(|run| run.get("scheduler")?.as_str())
-        .collect();
-    assert_eq!(
-        names,
-        ["fixed", "backoff", "backoff-unclamped", "permit-first"]
-    );
+    let names: Vec<_> = runs.iter().filter_map(|run| run.get("scheduler")?.as_str()).collect();
+    assert_eq!(names, ["fixed", "backoff", "backoff-unclamped", "permit-first"]);
     let last = runs.last().expect("four runs");
     assert_eq!(last.get("refused"), Some(&serde_json::json!(0)));
     assert_eq!(last.get("peak_window"), Some(&serde_json::json!(1.0)));
@@ -59,13 +53,7 @@ fn simulate_explains_its_columns() {
     let tables = stdout(&["--scenario", "thousand", "--scheduler", "permit-first"]);
     let help = stdout(&["--help"]);
     for text in [tables, help] {
-        for column in [
-            "ideal:",
-            "makespan:",
-            "throttles/job:",
-            "refused:",
-            "backoff:",
-        ] {
+        for column in ["ideal:", "makespan:", "throttles/job:", "refused:", "backoff:"] {
             assert!(text.contains(column), "{column} in {text}");
         }
     }

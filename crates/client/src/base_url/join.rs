@@ -42,8 +42,7 @@ impl BaseUrl {
         let mut parts = Parts::default();
         parts.scheme = Some(self.scheme().clone());
         parts.authority = Some(self.authority().clone());
-        parts.path_and_query =
-            Some(PathAndQuery::try_from(full).map_err(|_| InvalidPath::Character)?);
+        parts.path_and_query = Some(PathAndQuery::try_from(full).map_err(|_| InvalidPath::Character)?);
         Uri::from_parts(parts).map_err(|_| InvalidPath::Character)
     }
 }
@@ -176,16 +175,12 @@ pub enum InvalidPath {
 impl fmt::Display for InvalidPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoSlash => {
-                "a path starts with `/`: the host comes from the API and cannot be set"
-            }
+            Self::NoSlash => "a path starts with `/`: the host comes from the API and cannot be set",
             Self::Host => "a path starts with one `/`: two could be read as a host",
             Self::Dots => "a path holds no `.` or `..`: write the resolved path",
             Self::Backslash => "a path holds no backslash",
             Self::Fragment => "a path ends before `#`: fragments are never sent",
-            Self::Character => {
-                "a path is visible ASCII and holds no control character: percent-encode the rest"
-            }
+            Self::Character => "a path is visible ASCII and holds no control character: percent-encode the rest",
             Self::Encoding => "write `%` as `%25`, and encode UTF-8 once",
             Self::TooLong => "the path has more than 60 000 bytes: put the data into the body",
         })

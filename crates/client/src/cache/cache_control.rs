@@ -101,8 +101,7 @@ mod tests {
 
     fn read(text: &'static str) -> CacheControl {
         let value = HeaderValue::from_static(text);
-        CacheControl::from_headers(&HeaderMap::from_iter([(CACHE_CONTROL, value)]))
-            .expect("readable")
+        CacheControl::from_headers(&HeaderMap::from_iter([(CACHE_CONTROL, value)])).expect("readable")
     }
 
     #[test]
@@ -121,10 +120,7 @@ mod tests {
 
     #[test]
     fn a_huge_time_means_forever_and_an_invalid_one_zero() {
-        assert_eq!(
-            read("max-age=99999999999999999999").seconds("max-age"),
-            Some(FOREVER)
-        );
+        assert_eq!(read("max-age=99999999999999999999").seconds("max-age"), Some(FOREVER));
         assert_eq!(read("max-age=-1").to_header(), "max-age=0");
         assert_eq!(read("max-age=soon").to_header(), "max-age=0");
     }

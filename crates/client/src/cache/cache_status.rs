@@ -98,9 +98,7 @@ impl fmt::Display for CacheStatus {
         f.write_str(NAME)?;
         match self.origin {
             StatusOrigin::Hit(Freshness::For(left)) => write!(f, "; hit; ttl={}", seconds(left))?,
-            StatusOrigin::Hit(Freshness::StaleFor(stale)) => {
-                write!(f, "; hit; ttl=-{}", seconds(stale))?
-            }
+            StatusOrigin::Hit(Freshness::StaleFor(stale)) => write!(f, "; hit; ttl=-{}", seconds(stale))?,
             StatusOrigin::Forwarded(reason) => write!(f, "; fwd={}", reason.name())?,
         }
         if let Some(code) = self.code {
@@ -149,12 +147,7 @@ mod tests {
 
     #[test]
     fn a_collapsed_miss_is_marked_as_both() {
-        let status = CacheStatus::forwarded(ForwardReason::Miss)
-            .stored()
-            .collapsed();
-        assert_eq!(
-            status.header_value(),
-            "outflow; fwd=uri-miss; stored; collapsed"
-        );
+        let status = CacheStatus::forwarded(ForwardReason::Miss).stored().collapsed();
+        assert_eq!(status.header_value(), "outflow; fwd=uri-miss; stored; collapsed");
     }
 }

@@ -35,8 +35,7 @@ pub(super) fn decode(secret: &KeySecret, key: &CacheKey, mut file: Bytes) -> Opt
     }
     let mac = take(&mut file, MAC_LENGTH)?;
     // Comparing two `Hash` values takes constant time.
-    let is_genuine =
-        blake3::Hash::from_slice(&mac).ok()? == blake3::Hash::from(secret.mac(key, &file));
+    let is_genuine = blake3::Hash::from_slice(&mac).ok()? == blake3::Hash::from(secret.mac(key, &file));
     if !is_genuine {
         return None;
     }
@@ -76,10 +75,7 @@ fn read_entry(file: &mut Bytes) -> Option<CacheEntry> {
     let mut headers = HeaderMap::new();
     for _ in 0..read_count(file)? {
         let name = HeaderName::from_bytes(&read_bytes(file)?).ok()?;
-        headers.append(
-            name,
-            HeaderValue::from_maybe_shared(read_bytes(file)?).ok()?,
-        );
+        headers.append(name, HeaderValue::from_maybe_shared(read_bytes(file)?).ok()?);
     }
     Some(CacheEntry {
         status,
@@ -146,10 +142,7 @@ mod tests {
     };
 
     fn slot(body: Vec<u8>) -> EntrySlot {
-        let header = (
-            HeaderName::from_static("etag"),
-            HeaderValue::from_static("\"1\""),
-        );
+        let header = (HeaderName::from_static("etag"), HeaderValue::from_static("\"1\""));
         EntrySlot::new(vec![Arc::new(CacheEntry {
             status: StatusCode::OK,
             headers: HeaderMap::from_iter([header]),
@@ -231,10 +224,7 @@ mod tests {
     fn a_file_under_another_name_or_secret_is_rejected() {
         let secret = KeySecret::new([9; 32]);
         let file = Bytes::from(encode(&secret, &KEY, &slot(Vec::new())));
-        let moved = CacheKey {
-            caller: [4; 16],
-            ..KEY
-        };
+        let moved = CacheKey { caller: [4; 16], ..KEY };
         assert!(decode(&secret, &KEY, file.clone()).is_some());
         assert!(decode(&secret, &moved, file.clone()).is_none());
         assert!(decode(&KeySecret::new([8; 32]), &KEY, file).is_none());

@@ -97,17 +97,12 @@ impl CacheDir {
             if name.ends_with(INCOMPLETE) {
                 let _ = fs::remove_file(file.path());
             }
-            let (Some(key), Ok(metadata)) = (CacheKey::from_file_name(name), file.metadata())
-            else {
+            let (Some(key), Ok(metadata)) = (CacheKey::from_file_name(name), file.metadata()) else {
                 continue;
             };
             listed.push(ListedFile {
                 key,
-                size: if metadata.is_file() {
-                    metadata.len()
-                } else {
-                    0
-                },
+                size: if metadata.is_file() { metadata.len() } else { 0 },
                 written: metadata.modified().ok(),
             });
         }
@@ -144,8 +139,7 @@ impl CacheDir {
 
     fn write_as(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let incomplete = self.path.join(format!("{name}{INCOMPLETE}"));
-        let result = write_new(&incomplete, content)
-            .and_then(|()| fs::rename(&incomplete, self.path.join(name)));
+        let result = write_new(&incomplete, content).and_then(|()| fs::rename(&incomplete, self.path.join(name)));
         if result.is_err() {
             let _ = fs::remove_file(&incomplete);
         }
@@ -172,9 +166,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let _ = fs::remove_file(path);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    access::owner_only(&mut options)
-        .open(path)?
-        .write_all(content)
+    access::owner_only(&mut options).open(path)?.write_all(content)
 }
 
 fn create_private_dir(path: &Path) -> io::Result<()> {

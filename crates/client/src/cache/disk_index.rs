@@ -105,10 +105,7 @@ impl DiskIndex {
 
     /// Returns the keys of one resource.
     pub(super) fn keys_of(&self, resource: Digest) -> Vec<CacheKey> {
-        self.files
-            .range(key_range(resource))
-            .map(|(key, _)| *key)
-            .collect()
+        self.files.range(key_range(resource)).map(|(key, _)| *key).collect()
     }
 
     /// Returns the size of all files.

@@ -57,12 +57,8 @@ impl CacheEntry {
             .map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD)
             .sum();
         let names = self.vary.len() * HEADER_OVERHEAD;
-        let bytes = headers
-            .saturating_add(names)
-            .saturating_add(self.body.len());
-        u64::try_from(bytes)
-            .unwrap_or(u64::MAX)
-            .saturating_add(ENTRY_OVERHEAD)
+        let bytes = headers.saturating_add(names).saturating_add(self.body.len());
+        u64::try_from(bytes).unwrap_or(u64::MAX).saturating_add(ENTRY_OVERHEAD)
     }
 }
 
@@ -97,10 +93,7 @@ impl EntrySlot {
 
     /// Returns the slot without one variant.
     pub(super) fn without(&self, selected: &Digest) -> Self {
-        let others = self
-            .entries
-            .iter()
-            .filter(|entry| entry.selected != *selected);
+        let others = self.entries.iter().filter(|entry| entry.selected != *selected);
         Self::new(others.cloned().collect())
     }
 
@@ -111,10 +104,7 @@ impl EntrySlot {
 
     /// Returns the part that may be written to disk.
     pub(super) fn for_disk(&self) -> Self {
-        let storable = self
-            .entries
-            .iter()
-            .filter(|entry| entry.scope == StorageScope::Disk);
+        let storable = self.entries.iter().filter(|entry| entry.scope == StorageScope::Disk);
         Self::new(storable.cloned().collect())
     }
 
@@ -185,25 +175,15 @@ mod tests {
         for variant in 0..3 {
             slot = slot.with(entry(variant, 1000), 3000);
         }
-        let remaining: Vec<_> = slot
-            .entries()
-            .iter()
-            .map(|entry| entry.selected[0])
-            .collect();
+        let remaining: Vec<_> = slot.entries().iter().map(|entry| entry.selected[0]).collect();
         assert_eq!(remaining, [2, 1]);
     }
 
     #[test]
     fn an_entry_replaces_its_own_variant() {
-        let slot = EntrySlot::default()
-            .with(entry(1, 10), 9000)
-            .with(entry(2, 10), 9000);
+        let slot = EntrySlot::default().with(entry(1, 10), 9000).with(entry(2, 10), 9000);
         let slot = slot.with(entry(1, 20), 9000);
-        let remaining: Vec<_> = slot
-            .entries()
-            .iter()
-            .map(|entry| entry.body.len())
-            .collect();
+        let remaining: Vec<_> = slot.entries().iter().map(|entry| entry.body.len()).collect();
         assert_eq!(remaining, [20, 10]);
         assert_eq!(slot.without(&[1; 16]).entries().len(), 1);
     }

@@ -20,9 +20,7 @@ impl fmt::Display for CacheError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TooSmall => "the cache is too small to store anything: set 64 KiB or more",
-            Self::NotADirectory => {
-                "the cache directory is a link or a file: set a directory or a new path"
-            }
+            Self::NotADirectory => "the cache directory is a link or a file: set a directory or a new path",
             Self::NotOurs => {
                 "the cache directory is not private to this user: set an empty one, or remove access for others"
             }

@@ -39,8 +39,7 @@ impl<'a> FreshnessCheck<'a> {
             shared: !query.is_personal(),
             ..CacheOptions::default()
         };
-        let policy =
-            CachePolicy::new_options(&request, &source.stated(entry, &control), start, options);
+        let policy = CachePolicy::new_options(&request, &source.stated(entry, &control), start, options);
         let lifetime = match source {
             FreshnessSource::Heuristic => policy.time_to_live(start).min(MAX_HEURISTIC),
             _ => policy.time_to_live(start),
@@ -65,8 +64,7 @@ impl<'a> FreshnessCheck<'a> {
     /// Returns true if the response may be served without revalidation.
     pub(super) fn is_fresh(&self, now: WallTime) -> bool {
         let satisfied = matches!(
-            self.policy
-                .before_request(&self.request, to_system_time(now)),
+            self.policy.before_request(&self.request, to_system_time(now)),
             BeforeRequest::Fresh(_)
         );
         let Some(age) = self.age(now) else {
@@ -98,10 +96,7 @@ impl<'a> FreshnessCheck<'a> {
             .into_iter()
             .filter_map(|control| control.seconds("stale-if-error"));
         let window = stated.map(Duration::from_secs).fold(default, Duration::max);
-        window > Duration::ZERO
-            && stale <= window
-            && !self.forbids_stale()
-            && !request.has("no-cache")
+        window > Duration::ZERO && stale <= window && !self.forbids_stale() && !request.has("no-cache")
     }
 
     /// Returns the used part of the lifetime; `None` if the clock is before the receipt. A forced
@@ -130,9 +125,7 @@ impl<'a> FreshnessCheck<'a> {
             (header::IF_NONE_MATCH, header::ETAG),
             (header::IF_MODIFIED_SINCE, header::LAST_MODIFIED),
         ];
-        let stated = |(asks, says): (HeaderName, HeaderName)| {
-            Some((asks, self.entry.headers.get(says)?.clone()))
-        };
+        let stated = |(asks, says): (HeaderName, HeaderName)| Some((asks, self.entry.headers.get(says)?.clone()));
         pairs.into_iter().filter_map(stated).collect()
     }
 }
@@ -184,8 +177,7 @@ impl FreshnessSource {
         if let Self::Forced(ttl) = self {
             let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
             let text = format!("max-age={}", seconds.min(FOREVER));
-            let value =
-                HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("max-age=0"));
+            let value = HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("max-age=0"));
             headers.insert(header::CACHE_CONTROL, value);
         } else {
             let stated = TIME_HEADERS.into_iter().filter_map(|name| {
@@ -294,12 +286,7 @@ fn to_system_time(at: WallTime) -> SystemTime {
 }
 
 /// Time headers of a response apart from `Cache-Control`.
-const TIME_HEADERS: [HeaderName; 4] = [
-    header::EXPIRES,
-    header::DATE,
-    header::LAST_MODIFIED,
-    header::PRAGMA,
-];
+const TIME_HEADERS: [HeaderName; 4] = [header::EXPIRES, header::DATE, header::LAST_MODIFIED, header::PRAGMA];
 
 /// About the year 9993 in hours after the epoch, safely before the last date that can be formatted.
 const LAST_DATE: Duration = Duration::from_hours(8024 * 8766);

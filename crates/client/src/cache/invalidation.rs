@@ -11,9 +11,7 @@ use http::{HeaderMap, Uri};
 /// Returns the URIs that the response to a write names.
 pub(super) fn related_uris(uri: &Uri, headers: &HeaderMap) -> Vec<Uri> {
     let values = [LOCATION, CONTENT_LOCATION];
-    let texts = values
-        .iter()
-        .filter_map(|name| headers.get(name)?.to_str().ok());
+    let texts = values.iter().filter_map(|name| headers.get(name)?.to_str().ok());
     texts
         .filter_map(|text| resolve(uri, text))
         .filter(|related| origin(related) == origin(uri))
@@ -29,10 +27,7 @@ fn resolve(base: &Uri, text: &str) -> Option<Uri> {
     if text.contains("://") {
         return text.parse().ok();
     }
-    let folder = base
-        .path()
-        .rsplit_once('/')
-        .map_or("", |(folder, _)| folder);
+    let folder = base.path().rsplit_once('/').map_or("", |(folder, _)| folder);
     let target = if text.starts_with('/') {
         text.to_owned()
     } else {
@@ -47,10 +42,7 @@ fn resolve(base: &Uri, text: &str) -> Option<Uri> {
 fn origin(uri: &Uri) -> Option<(Scheme, String, u16)> {
     let scheme = uri.scheme()?.clone();
     let default_port = if scheme == Scheme::HTTPS { 443 } else { 80 };
-    let port = uri
-        .authority()
-        .and_then(Authority::port_u16)
-        .unwrap_or(default_port);
+    let port = uri.authority().and_then(Authority::port_u16).unwrap_or(default_port);
     Some((scheme, uri.host()?.to_ascii_lowercase(), port))
 }
 
@@ -72,10 +64,7 @@ mod tests {
         assert_eq!(related(full).as_deref(), Some(full));
         assert_eq!(related("/v1/orders/7#top").as_deref(), Some(full));
         assert_eq!(related("orders/7").as_deref(), Some(full));
-        assert_eq!(
-            related("//API.example.com:443/v1/orders/7").map(|_| ()),
-            Some(())
-        );
+        assert_eq!(related("//API.example.com:443/v1/orders/7").map(|_| ()), Some(()));
     }
 
     #[test]

@@ -221,14 +221,7 @@ mod tests {
             caller: [7; 16],
         };
         assert_eq!(CacheKey::from_file_name(&key.file_name()), Some(key));
-        for name in [
-            "",
-            "-",
-            "key",
-            "lock",
-            &"a".repeat(65),
-            &key.file_name().to_uppercase(),
-        ] {
+        for name in ["", "-", "key", "lock", &"a".repeat(65), &key.file_name().to_uppercase()] {
             assert_eq!(CacheKey::from_file_name(name), None, "{name}");
         }
     }
@@ -239,11 +232,7 @@ mod tests {
         let secret = KeySecret::new([1; 32]);
         let hash = |api: &str, uri: &str| secret.resource(api, &uri.parse().expect("a URI"));
         assert_ne!(hash("ab", "http://c/"), hash("a", "http://bc/"));
-        assert_eq!(
-            hash("a", "http://b/"),
-            hash("a", "http://B:80/"),
-            "one address"
-        );
+        assert_eq!(hash("a", "http://b/"), hash("a", "http://B:80/"), "one address");
         assert_ne!(hash("a", "http://b/"), hash("a", "https://b/"));
         assert_ne!(hash("a", "http://b/x"), hash("a", "http://b/x?y"));
     }

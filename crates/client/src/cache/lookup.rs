@@ -45,12 +45,8 @@ impl CacheLookup {
             Self::Stale { .. } => CacheStatus::forwarded(ForwardReason::Stale),
             Self::Missing => CacheStatus::forwarded(ForwardReason::Miss),
             Self::NotCacheable(BypassReason::Off) => CacheStatus::forwarded(ForwardReason::Bypass),
-            Self::NotCacheable(BypassReason::Method) => {
-                CacheStatus::forwarded(ForwardReason::Method)
-            }
-            Self::NotCacheable(BypassReason::Request) => {
-                CacheStatus::forwarded(ForwardReason::Request)
-            }
+            Self::NotCacheable(BypassReason::Method) => CacheStatus::forwarded(ForwardReason::Method),
+            Self::NotCacheable(BypassReason::Request) => CacheStatus::forwarded(ForwardReason::Request),
         }
     }
 }
@@ -78,11 +74,7 @@ impl CachedResponse {
     }
 
     /// Returns a stored response with a finished check.
-    pub(super) fn from_check(
-        entry: &Arc<CacheEntry>,
-        check: &FreshnessCheck<'_>,
-        now: WallTime,
-    ) -> Self {
+    pub(super) fn from_check(entry: &Arc<CacheEntry>, check: &FreshnessCheck<'_>, now: WallTime) -> Self {
         let age = entry.age(now).unwrap_or(entry.initial_age);
         let mut headers = entry.headers.clone();
         headers.insert(header::AGE, HeaderValue::from(age.as_secs()));

@@ -55,20 +55,15 @@ impl CacheQuery<'_> {
         if self.method != Method::GET && self.method != Method::HEAD {
             return Some(BypassReason::Method);
         }
-        let has_conditions = CONDITIONS
-            .iter()
-            .any(|name| self.headers.contains_key(name));
-        let forbids_storing =
-            CacheControl::from_headers(self.headers).is_none_or(|control| control.has("no-store"));
+        let has_conditions = CONDITIONS.iter().any(|name| self.headers.contains_key(name));
+        let forbids_storing = CacheControl::from_headers(self.headers).is_none_or(|control| control.has("no-store"));
         (has_conditions || forbids_storing || self.has_body()).then_some(BypassReason::Request)
     }
 
     /// Returns true if a read accepts only a stored response.
     pub(crate) fn is_only_if_cached(&self) -> bool {
         let is_read = self.method == Method::GET || self.method == Method::HEAD;
-        is_read
-            && CacheControl::from_headers(self.headers)
-                .is_some_and(|control| control.has("only-if-cached"))
+        is_read && CacheControl::from_headers(self.headers).is_some_and(|control| control.has("only-if-cached"))
     }
 
     /// Returns true if the request identifies its caller. Its responses are then private in the
@@ -76,10 +71,7 @@ impl CacheQuery<'_> {
     pub(super) fn is_personal(&self) -> bool {
         self.credential.is_some_and(|key| !key.is_empty())
             || self.userinfo().is_some()
-            || self
-                .headers
-                .iter()
-                .any(|(name, value)| identifies_caller(name, value))
+            || self.headers.iter().any(|(name, value)| identifies_caller(name, value))
     }
 
     /// Returns the user information of the URI.
@@ -90,8 +82,7 @@ impl CacheQuery<'_> {
 
     fn has_body(&self) -> bool {
         let length = self.headers.get(header::CONTENT_LENGTH);
-        length.is_some_and(|length| length != "0")
-            || self.headers.contains_key(header::TRANSFER_ENCODING)
+        length.is_some_and(|length| length != "0") || self.headers.contains_key(header::TRANSFER_ENCODING)
     }
 }
 

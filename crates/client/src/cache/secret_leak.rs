@@ -37,9 +37,7 @@ pub(super) fn find_echo(query: &CacheQuery<'_>, headers: &HeaderMap, body: &[u8]
     };
     let plain: Vec<_> = texts.iter().filter_map(|text| decoded(text)).collect();
     texts.extend(plain);
-    let is_echoed = |secret: &Vec<u8>| {
-        secret.len() >= MIN_LENGTH && texts.iter().any(|text| contains(text, secret))
-    };
+    let is_echoed = |secret: &Vec<u8>| secret.len() >= MIN_LENGTH && texts.iter().any(|text| contains(text, secret));
     if secrets(query).iter().any(is_echoed) {
         EchoedSecret::Secret
     } else if doubtful(query).iter().any(is_echoed) {
@@ -75,9 +73,7 @@ fn doubtful(query: &CacheQuery<'_>) -> Vec<Vec<u8>> {
             found.extend(header_secrets(value.as_bytes()));
         }
     }
-    found.extend(query_values(query, |name| {
-        unknown(&name.to_ascii_lowercase())
-    }));
+    found.extend(query_values(query, |name| unknown(&name.to_ascii_lowercase())));
     found.retain(|value| looks_generated(value));
     found
 }
@@ -140,11 +136,7 @@ fn header_secrets(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
         // Padding at the end of base64 does not end a name.
         let value = name_end.and_then(|end| part.get(end + 1..)).unwrap_or(part);
         let padded = value.iter().all(|byte| *byte == b'=');
-        if padded {
-            part.to_vec()
-        } else {
-            value.to_vec()
-        }
+        if padded { part.to_vec() } else { value.to_vec() }
     })
 }
 
@@ -182,9 +174,7 @@ fn contains(text: &[u8], secret: &[u8]) -> bool {
 const MIN_LENGTH: usize = 8;
 
 /// Parts of names whose values are no secrets and that servers like to repeat.
-const HARMLESS: [&str; 8] = [
-    "version", "date", "time", "page", "sort", "lang", "format", "fields",
-];
+const HARMLESS: [&str; 8] = ["version", "date", "time", "page", "sort", "lang", "format", "fields"];
 
 #[cfg(test)]
 mod tests {

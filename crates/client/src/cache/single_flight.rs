@@ -146,11 +146,7 @@ impl<T: Clone> SingleFlight<T> {
 
     fn lead(&self, key: FlightKey, followers: Arc<Followers<T>>) -> LeadGuard<T> {
         let table = Arc::clone(&self.table);
-        LeadGuard {
-            table,
-            key,
-            followers,
-        }
+        LeadGuard { table, key, followers }
     }
 }
 
@@ -158,10 +154,7 @@ impl<T> FlightTable<T> {
     /// Removes this flight, if it is still listed.
     fn remove(&self, key: &FlightKey, followers: &Arc<Followers<T>>) {
         let mut flights = self.flights.lock();
-        if flights
-            .get(key)
-            .is_some_and(|known| Arc::ptr_eq(known, followers))
-        {
+        if flights.get(key).is_some_and(|known| Arc::ptr_eq(known, followers)) {
             flights.remove(key);
         }
     }
@@ -169,9 +162,7 @@ impl<T> FlightTable<T> {
     /// Removes this flight if it has neither leader nor followers.
     fn remove_if_empty(&self, key: &FlightKey, followers: &Arc<Followers<T>>) {
         let mut flights = self.flights.lock();
-        let known = flights
-            .get(key)
-            .is_some_and(|known| Arc::ptr_eq(known, followers));
+        let known = flights.get(key).is_some_and(|known| Arc::ptr_eq(known, followers));
         if known && followers.is_empty() {
             flights.remove(key);
         }

@@ -51,10 +51,7 @@ pub(super) fn build_entry(
 }
 
 /// Sets the storage of an entry by the secrets that it repeats.
-pub(super) fn set_scope(
-    query: &CacheQuery<'_>,
-    entry: CacheEntry,
-) -> Result<CacheEntry, NotStored> {
+pub(super) fn set_scope(query: &CacheQuery<'_>, entry: CacheEntry) -> Result<CacheEntry, NotStored> {
     let scope = match secret_leak::find_echo(query, &entry.headers, &entry.body) {
         EchoedSecret::Secret => return Err(NotStored::RepeatsSecret),
         EchoedSecret::Doubtful => StorageScope::Memory,
@@ -64,20 +61,13 @@ pub(super) fn set_scope(
 }
 
 /// Returns a stored entry with the headers of its 304; `None` if the 304 confirms another response.
-pub(super) fn refresh_entry(
-    old: &CacheEntry,
-    response: &CacheableResponse<'_>,
-    now: WallTime,
-) -> Option<CacheEntry> {
+pub(super) fn refresh_entry(old: &CacheEntry, response: &CacheableResponse<'_>, now: WallTime) -> Option<CacheEntry> {
     if response.status != StatusCode::NOT_MODIFIED || !confirms(old, response.headers) {
         return None;
     }
     let mut headers = old.headers.clone();
     let headers_304 = without_hop_by_hop(response.headers);
-    for name in headers_304
-        .keys()
-        .filter(|name| !BODY_HEADERS.contains(name))
-    {
+    for name in headers_304.keys().filter(|name| !BODY_HEADERS.contains(name)) {
         headers.remove(name);
         for value in headers_304.get_all(name) {
             headers.append(name, value.clone());
@@ -118,11 +108,7 @@ pub(super) fn selectors(headers: &HeaderMap) -> Option<Vec<HeaderName>> {
     for value in headers.get_all(header::VARY) {
         for name in value.to_str().ok()?.split(',').map(str::trim) {
             if !name.is_empty() {
-                names.push(
-                    HeaderName::from_bytes(name.as_bytes())
-                        .ok()
-                        .filter(|_| name != "*")?,
-                );
+                names.push(HeaderName::from_bytes(name.as_bytes()).ok().filter(|_| name != "*")?);
             }
         }
     }
@@ -139,10 +125,7 @@ fn is_complete(query: &CacheQuery<'_>, response: &CacheableResponse<'_>) -> bool
     }
     let mut lengths = response.headers.get_all(header::CONTENT_LENGTH).iter();
     let has_length = lengths.all(|length| {
-        let stated = length
-            .to_str()
-            .ok()
-            .and_then(|text| text.trim().parse().ok());
+        let stated = length.to_str().ok().and_then(|text| text.trim().parse().ok());
         stated == Some(response.body.len())
     });
     has_length && !response.headers.contains_key(header::CONTENT_RANGE)
@@ -168,13 +151,7 @@ mod tests {
     fn read(text: &'static str) -> Option<String> {
         let headers = HeaderMap::from_iter([(header::VARY, HeaderValue::from_static(text))]);
         let names = selectors(&headers)?;
-        Some(
-            names
-                .iter()
-                .map(HeaderName::as_str)
-                .collect::<Vec<_>>()
-                .join(" "),
-        )
+        Some(names.iter().map(HeaderName::as_str).collect::<Vec<_>>().join(" "))
     }
 
     // Order, case and repetition of the names do not matter.

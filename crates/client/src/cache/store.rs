@@ -99,10 +99,8 @@ impl CacheStore {
     pub(super) fn flight_key(&self, query: &CacheQuery<'_>) -> FlightKey {
         let resource = self.secret.resource(query.api, query.uri);
         let writes = self.write_count(resource);
-        self.secret.flight_key(
-            query,
-            writes.map_or(0, |writes| writes.load(Ordering::Acquire)),
-        )
+        self.secret
+            .flight_key(query, writes.map_or(0, |writes| writes.load(Ordering::Acquire)))
     }
 
     /// Returns the write counter of a resource, shared by one in 256. A foreign write costs one
@@ -132,11 +130,7 @@ impl CacheStore {
         }
         let index = self.index.lock();
         let is_queued = index.queue.queued(&key).is_some();
-        index
-            .files
-            .current(&key)
-            .filter(|_| !is_queued)
-            .map(|_| key)
+        index.files.current(&key).filter(|_| !is_queued).map(|_| key)
     }
 
     /// Returns the slot of a request from memory or disk.
@@ -164,12 +158,8 @@ impl CacheStore {
         }
         let entry = index.files.current(key)?;
         drop(index);
-        let content = disk
-            .dir
-            .read(key, self.max_response.saturating_add(FILE_OVERHEAD));
-        let read = content
-            .ok()
-            .and_then(|file| codec::decode(&self.secret, key, file));
+        let content = disk.dir.read(key, self.max_response.saturating_add(FILE_OVERHEAD));
+        let read = content.ok().and_then(|file| codec::decode(&self.secret, key, file));
         let mut index = self.index.lock();
         if index.files.current(key) != Some(entry) {
             // Replaced, removed or used meanwhile: only memory is certain.
@@ -280,10 +270,7 @@ impl CacheStore {
 }
 
 /// Opens the directory with its index and secret, or returns why it is not used.
-#[expect(
-    clippy::type_complexity,
-    reason = "the one caller destructures it at once"
-)]
+#[expect(clippy::type_complexity, reason = "the one caller destructures it at once")]
 fn open_disk(
     settings: &CacheSettings,
     faults: &CacheFaults,

@@ -73,9 +73,7 @@ impl WriteQueue {
     pub(super) fn keys_of(&self, resource: Digest) -> Vec<CacheKey> {
         let writing = self.writing.iter();
         let keys = self.slots.keys().chain(writing);
-        keys.filter(|key| key.resource == resource)
-            .copied()
-            .collect()
+        keys.filter(|key| key.resource == resource).copied().collect()
     }
 
     /// Returns the queued slot of a key.

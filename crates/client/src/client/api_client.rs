@@ -65,11 +65,7 @@ impl ApiClient {
 
     /// Builds a client with an existing upstream, which keeps its rules until
     /// [`apply`](Self::apply).
-    pub(super) fn with_upstream(
-        upstream: Upstream,
-        api: Api,
-        deps: &ClientDeps,
-    ) -> Result<Self, InvalidClientReason> {
+    pub(super) fn with_upstream(upstream: Upstream, api: Api, deps: &ClientDeps) -> Result<Self, InvalidClientReason> {
         Upstream::check_rules(&api.rules).map_err(InvalidClientReason::Rules)?;
         Self::build(upstream, api, deps)
     }
@@ -78,13 +74,10 @@ impl ApiClient {
     fn build(upstream: Upstream, api: Api, deps: &ClientDeps) -> Result<Self, InvalidClientReason> {
         let retries = RetryBudget::new(api.retry.budget, deps.timer.now());
         let auth = match &api.credential {
-            Some(credential) => Some(
-                AuthApplier::from_credential(credential).ok_or(InvalidClientReason::Credential)?,
-            ),
+            Some(credential) => Some(AuthApplier::from_credential(credential).ok_or(InvalidClientReason::Credential)?),
             None => None,
         };
-        let transport =
-            Transport::new(&api, &deps.transport_deps).map_err(InvalidClientReason::Transport)?;
+        let transport = Transport::new(&api, &deps.transport_deps).map_err(InvalidClientReason::Transport)?;
         let cache = deps.cache.as_ref();
         Ok(Self {
             upstream,
@@ -101,19 +94,14 @@ impl ApiClient {
 
     /// Builds the client for a changed configuration of the API: with this upstream and budget, and
     /// with these connections if nothing about them differs.
-    pub(super) fn reconfigured(
-        &self,
-        api: Api,
-        deps: &ClientDeps,
-    ) -> Result<Self, InvalidClientReason> {
+    pub(super) fn reconfigured(&self, api: Api, deps: &ClientDeps) -> Result<Self, InvalidClientReason> {
         let mut next = Self::with_upstream(self.upstream.clone(), api, deps)?;
         next.retries = Arc::clone(&self.retries);
         if self.has_same_route(&next.api) {
             next.transport = Arc::clone(&self.transport);
         }
         // Calls with another key or to another address do not share responses with earlier ones.
-        let is_shareable =
-            self.has_same_route(&next.api) && self.api.credential == next.api.credential;
+        let is_shareable = self.has_same_route(&next.api) && self.api.credential == next.api.credential;
         if is_shareable && self.api.cache == next.api.cache {
             next.flights = Arc::clone(&self.flights);
         }
@@ -129,11 +117,7 @@ impl ApiClient {
     }
 
     /// Builds the client of an API that is back: its usage and spent retries still count.
-    pub(super) fn restore(
-        retired: RetiredApi,
-        api: Api,
-        deps: &ClientDeps,
-    ) -> Result<Self, InvalidClientReason> {
+    pub(super) fn restore(retired: RetiredApi, api: Api, deps: &ClientDeps) -> Result<Self, InvalidClientReason> {
         let mut next = Self::with_upstream(retired.upstream, api, deps)?;
         next.retries = retired.retries;
         Ok(next)
@@ -150,10 +134,7 @@ impl ApiClient {
         let (old, new) = (&self.api, api);
         let has_same_address = old.base_url == new.base_url && old.proxy == new.proxy;
         let has_same_trust = old.trust == new.trust && !matches!(new.trust, TlsTrust::File(_));
-        has_same_address
-            && has_same_trust
-            && old.addresses == new.addresses
-            && old.timeouts == new.timeouts
+        has_same_address && has_same_trust && old.addresses == new.addresses && old.timeouts == new.timeouts
     }
 
     /// Applies the configuration to the upstream and the budget. It was checked when this client

@@ -38,10 +38,7 @@ impl ApiTable {
     /// Returns every upstream. Removed APIs come last: attempts may still be in flight there.
     pub(super) fn upstreams(&self) -> Vec<Upstream> {
         let current = self.clients.load_full();
-        let mut upstreams: Vec<_> = current
-            .values()
-            .map(|client| client.upstream.clone())
-            .collect();
+        let mut upstreams: Vec<_> = current.values().map(|client| client.upstream.clone()).collect();
         let removed = self.removed.lock();
         upstreams.extend(removed.values().map(|retired| retired.upstream.clone()));
         upstreams

@@ -103,16 +103,11 @@ impl Body {
         match self.source {
             BodySource::Buffered(bytes) => Ok(bytes),
             BodySource::Finished => Ok(Bytes::new()),
-            BodySource::Failed(error) => Err(BrokenBody {
-                error,
-                verdict: None,
-            }),
+            BodySource::Failed(error) => Err(BrokenBody { error, verdict: None }),
             // On the heap: most bodies are buffered, and their readers hold nothing more.
             BodySource::Streaming(streaming) => {
                 let LiveBody {
-                    incoming,
-                    pending_body,
-                    ..
+                    incoming, pending_body, ..
                 } = *streaming;
                 Box::pin(collect_body(incoming, pending_body, max_body)).await
             }
@@ -194,10 +189,7 @@ impl http_body::Body for Body {
     type Data = Bytes;
     type Error = Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let BodySource::Streaming(streaming) = &mut self.source else {
             let source = std::mem::replace(&mut self.source, BodySource::Finished);
             return Poll::Ready(source.last_frame());

@@ -157,9 +157,9 @@ impl fmt::Display for InvalidClientReason {
             Self::Rules(reason) => reason.fmt(f),
             Self::Retries(reason) => reason.fmt(f),
             Self::Transport(reason) => reason.fmt(f),
-            Self::Credential => f.write_str(
-                "the key holds a character that a header does not allow: check it for a line end",
-            ),
+            Self::Credential => {
+                f.write_str("the key holds a character that a header does not allow: check it for a line end")
+            }
         }
     }
 }

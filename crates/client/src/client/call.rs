@@ -140,9 +140,7 @@ impl Call {
         V: TryInto<HeaderValue>,
     {
         match (name.try_into(), value.try_into()) {
-            (Ok(name), Ok(_)) if is_connection_header(&name) => {
-                self.with_error(ErrorReason::OwnHeader)
-            }
+            (Ok(name), Ok(_)) if is_connection_header(&name) => self.with_error(ErrorReason::OwnHeader),
             (Ok(name), Ok(value)) => {
                 self.spec.headers.append(name, value);
                 self
@@ -183,10 +181,7 @@ impl Call {
     }
 
     /// Adds percent-encoded query parameters. Parameters in the path stay.
-    pub fn query<K: AsRef<str>, V: AsRef<str>>(
-        mut self,
-        parameters: impl IntoIterator<Item = (K, V)>,
-    ) -> Self {
+    pub fn query<K: AsRef<str>, V: AsRef<str>>(mut self, parameters: impl IntoIterator<Item = (K, V)>) -> Self {
         for (name, value) in parameters {
             let path = &mut self.spec.path;
             path.push(if path.contains('?') { '&' } else { '?' });

@@ -76,10 +76,7 @@ impl AuthApplier {
         if has_parameter(name) {
             return to;
         }
-        let mut target = to
-            .path_and_query()
-            .map_or("/", |part| part.as_str())
-            .to_owned();
+        let mut target = to.path_and_query().map_or("/", |part| part.as_str()).to_owned();
         self.add_to_query(&mut target);
         let mut deps = to.clone().into_parts();
         deps.path_and_query = target.try_into().ok();
@@ -144,17 +141,9 @@ fn percent_decode(name: &str) -> String {
 }
 
 fn is_identifying_name(name: &str) -> bool {
-    [
-        "auth",
-        "key",
-        "token",
-        "secret",
-        "session",
-        "cookie",
-        "signature",
-    ]
-    .iter()
-    .any(|word| name.contains(word))
+    ["auth", "key", "token", "secret", "session", "cookie", "signature"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 /// Percent-encodes a name or value for a query.
@@ -163,11 +152,7 @@ pub(crate) fn percent_encode(text: &str) -> String {
 }
 
 /// Everything but the unreserved characters of RFC 3986.
-const QUERY_ENCODE_SET: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const QUERY_ENCODE_SET: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 #[cfg(test)]
 mod tests {
@@ -188,8 +173,7 @@ mod tests {
             .expect("valid")
             .add_to_headers(&mut headers);
         assert_eq!(headers[AUTHORIZATION], "Bearer abc");
-        let in_query =
-            auth(CredentialPlacement::Query("api_key".into()), "a&b=c d").expect("valid");
+        let in_query = auth(CredentialPlacement::Query("api_key".into()), "a&b=c d").expect("valid");
         for (before, after) in [
             ("/films", "/films?api_key=a%26b%3Dc%20d"),
             ("/films?page=2", "/films?page=2&api_key=a%26b%3Dc%20d"),
@@ -207,10 +191,7 @@ mod tests {
         let in_query = auth(CredentialPlacement::Query("api_key".into()), "ours").expect("valid");
         for (before, after) in [
             ("/films?api_key=mine", "/films?api_key=ours"),
-            (
-                "/films?a=1&api_key=mine&b=%2F",
-                "/films?a=1&b=%2F&api_key=ours",
-            ),
+            ("/films?a=1&api_key=mine&b=%2F", "/films?a=1&b=%2F&api_key=ours"),
             ("/films?api%5fkey=mine&a", "/films?a&api_key=ours"),
             ("/films?%61pi_key&api_key=&a=1", "/films?a=1&api_key=ours"),
             ("/films?a=1;api_key=mine&b", "/films?a=1&b&api_key=ours"),

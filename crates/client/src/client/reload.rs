@@ -79,11 +79,7 @@ pub(super) struct ReloadPlan {
 
 impl ReloadPlan {
     /// Builds everything that these APIs need.
-    pub(super) fn new(
-        apis: Vec<Api>,
-        table: &ApiTable,
-        deps: &ClientDeps,
-    ) -> Result<Self, InvalidClient> {
+    pub(super) fn new(apis: Vec<Api>, table: &ApiTable, deps: &ClientDeps) -> Result<Self, InvalidClient> {
         let old = table.all();
         let mut plan = Self {
             clients: ApiClients::default(),
@@ -132,8 +128,7 @@ impl ReloadPlan {
             }
             (None, None) => {
                 self.changes.added.push(name.clone());
-                self.clients
-                    .insert(name, Arc::new(ApiClient::new(api, deps)?));
+                self.clients.insert(name, Arc::new(ApiClient::new(api, deps)?));
                 return Ok(());
             }
         };
@@ -147,9 +142,7 @@ impl ReloadPlan {
             self.changes.changed.push(name.clone());
         }
         if previous.upstream.health_scope() != api.rules.health_scope {
-            self.changes
-                .restart
-                .push(format!("apis.{name}.health_scope"));
+            self.changes.restart.push(format!("apis.{name}.health_scope"));
         }
     }
 

@@ -111,8 +111,7 @@ impl Response {
     /// As [`Self::bytes`], and if it is not UTF-8.
     pub async fn text(self) -> Result<String, Error> {
         let bytes = self.bytes().await?;
-        String::from_utf8(bytes.into())
-            .map_err(|_| Error::new(ErrorKind::Undecoded(DecodeError::Text)))
+        String::from_utf8(bytes.into()).map_err(|_| Error::new(ErrorKind::Undecoded(DecodeError::Text)))
     }
 
     /// Returns the body as a value.
@@ -122,8 +121,7 @@ impl Response {
     /// quotes nothing.
     pub async fn json<T: DeserializeOwned>(self) -> Result<T, Error> {
         let bytes = self.bytes().await?;
-        serde_json::from_slice(&bytes)
-            .map_err(|error| Error::new(ErrorKind::Undecoded(DecodeError::json(&error))))
+        serde_json::from_slice(&bytes).map_err(|error| Error::new(ErrorKind::Undecoded(DecodeError::json(&error))))
     }
 
     /// Returns the body for reading in pieces.

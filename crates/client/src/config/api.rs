@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use outflow_config::value_readers::{
-    read_choice, read_duration, read_integer, read_path, read_positive_duration, read_share,
-    read_size, read_text,
+    read_choice, read_duration, read_integer, read_path, read_positive_duration, read_share, read_size, read_text,
 };
 use outflow_config::{Environment, FieldValue, TableReader, TreeValue, ValueError};
 use outflow_core::{Backoff, RetryBudgetSettings, Share};
@@ -17,11 +16,7 @@ use crate::base_url::BaseUrl;
 use crate::preset::Preset;
 
 /// Reads `[apis.NAME]`; `None` without a base URL.
-pub(super) fn read_api(
-    name: SmolStr,
-    table: &TableReader<'_>,
-    environment: &Environment,
-) -> Option<Api> {
+pub(super) fn read_api(name: SmolStr, table: &TableReader<'_>, environment: &Environment) -> Option<Api> {
     let base_url = read_base_url(table);
     let timeouts = read_timeouts(table);
     let rules = rules::read_rules(table, timeouts.attempt);
@@ -81,8 +76,7 @@ fn read_timeouts(table: &TableReader<'_>) -> Timeouts {
     let part = |name, default: Duration| {
         let span = table.read(name, read_positive_duration);
         if span.is_some_and(|span| span > attempt) {
-            let error =
-                ValueError::warning(format!("`timeout` ends the attempt before `{name}` does"));
+            let error = ValueError::warning(format!("`timeout` ends the attempt before `{name}` does"));
             table.report(name, error.help("make it shorter than `timeout`"));
         }
         span.unwrap_or(default)
@@ -111,9 +105,7 @@ fn read_retry(table: &TableReader<'_>) -> RetryConfig {
 }
 
 fn read_backoff(table: &TableReader<'_>) -> Option<Backoff> {
-    let base = table
-        .read("base", read_positive_duration)
-        .unwrap_or(BACKOFF_BASE);
+    let base = table.read("base", read_positive_duration).unwrap_or(BACKOFF_BASE);
     let cap = table.read("cap", read_positive_duration);
     let cap = cap.unwrap_or(BACKOFF_CAP.max(base));
     let jitter = table.read("jitter", read_jitter).flatten();
@@ -157,8 +149,7 @@ fn read_budget(table: &TableReader<'_>) -> RetryBudgetSettings {
 fn read_ttl(item: &FieldValue<'_>) -> Result<Duration, ValueError> {
     match read_positive_duration(item)? {
         ttl if ttl < MIN_TTL => {
-            Err(ValueError::new("an earned retry would expire at once")
-                .help("use a second or more"))
+            Err(ValueError::new("an earned retry would expire at once").help("use a second or more"))
         }
         ttl => Ok(ttl),
     }
@@ -167,12 +158,9 @@ fn read_ttl(item: &FieldValue<'_>) -> Result<Duration, ValueError> {
 /// Reads the cache mode, and how long a stale response may replace a failed call.
 fn read_caching(table: &TableReader<'_>) -> (CacheMode, Duration) {
     let mode = table.read("cache", read_cache_mode).unwrap_or_default();
-    let stale = table
-        .read("stale_if_error", read_duration)
-        .unwrap_or_default();
+    let stale = table.read("stale_if_error", read_duration).unwrap_or_default();
     if mode == CacheMode::Off && stale > Duration::ZERO {
-        let error =
-            ValueError::warning("this API's responses are not cached, so none can be served stale");
+        let error = ValueError::warning("this API's responses are not cached, so none can be served stale");
         table.report("stale_if_error", error.help("say `cache = \"standard\"`"));
     }
     (mode, stale)
@@ -189,8 +177,7 @@ fn read_cache_mode(item: &FieldValue<'_>) -> Result<CacheMode, ValueError> {
     table.finish();
     if !table.has("force") {
         return Err(
-            ValueError::new("this does not say how long responses are cached")
-                .help("say `cache = { force = \"5m\" }`"),
+            ValueError::new("this does not say how long responses are cached").help("say `cache = { force = \"5m\" }`")
         );
     }
     force.map(CacheMode::Force).ok_or(ValueError::Reported)
@@ -220,17 +207,12 @@ fn read_trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
     }
     let trusted = read_choice(
         item,
-        &[
-            ("system", &TlsTrust::System),
-            ("anybody", &TlsTrust::AnyCertificate),
-        ],
+        &[("system", &TlsTrust::System), ("anybody", &TlsTrust::AnyCertificate)],
     )?;
     if *trusted == TlsTrust::AnyCertificate {
         item.report(
-            ValueError::warning(
-                "anyone on the network path can read the keys and answer in the API's name",
-            )
-            .help("use it for a test at most; for a private authority say { file = \"ca.pem\" }"),
+            ValueError::warning("anyone on the network path can read the keys and answer in the API's name")
+                .help("use it for a test at most; for a private authority say { file = \"ca.pem\" }"),
         );
     }
     Ok(trusted.clone())
@@ -252,7 +234,4 @@ const MAX_PER_SECOND: u64 = 1_000_000;
 /// A call must be able to use the retry that it earned.
 const MIN_TTL: Duration = Duration::from_secs(1);
 
-const ADDRESSES: [(&str, AddressPolicy); 2] = [
-    ("public", AddressPolicy::Public),
-    ("any", AddressPolicy::Any),
-];
+const ADDRESSES: [(&str, AddressPolicy); 2] = [("public", AddressPolicy::Public), ("any", AddressPolicy::Any)];

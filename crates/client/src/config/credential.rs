@@ -4,9 +4,7 @@
 
 use http::HeaderName;
 use outflow_config::value_readers::{expected, read_filled_text, read_text};
-use outflow_config::{
-    Environment, FieldValue, SecretKeys, TableReader, TreeValue, ValueError, read_secret,
-};
+use outflow_config::{Environment, FieldValue, SecretKeys, TableReader, TreeValue, ValueError, read_secret};
 use secrecy::{ExposeSecret, SecretString};
 use smol_str::SmolStr;
 
@@ -20,10 +18,7 @@ const API_KEY: SecretKeys = SecretKeys {
 };
 
 /// Reads `api_key_env` or `api_key_file`, and `key`.
-pub(super) fn read_credential(
-    table: &TableReader<'_>,
-    environment: &Environment,
-) -> Option<Credential> {
+pub(super) fn read_credential(table: &TableReader<'_>, environment: &Environment) -> Option<Credential> {
     let place = table.read("key", read_placement);
     let secret = read_secret(table, environment, API_KEY);
     let keyless = !table.has("api_key_env") && !table.has("api_key_file");
@@ -58,12 +53,8 @@ fn read_placement_table(table: &TableReader<'_>) -> Result<CredentialPlacement, 
     let query = table.read("query", |item| read_filled_text(item).map(SmolStr::new));
     table.finish();
     match (table.has("header"), table.has("query")) {
-        (true, true) => {
-            Err(ValueError::new("a key is sent in one place").help("keep one of the two"))
-        }
-        (false, false) => {
-            Err(ValueError::new("this is no way to send a key").help("say `header` or `query`"))
-        }
+        (true, true) => Err(ValueError::new("a key is sent in one place").help("keep one of the two")),
+        (false, false) => Err(ValueError::new("this is no way to send a key").help("say `header` or `query`")),
         _ => header
             .map(CredentialPlacement::Header)
             .or(query.map(CredentialPlacement::Query))
@@ -73,20 +64,14 @@ fn read_placement_table(table: &TableReader<'_>) -> Result<CredentialPlacement, 
 
 fn read_header_name(item: &FieldValue<'_>) -> Result<HeaderName, ValueError> {
     let name = read_text(item)?;
-    HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
-        ValueError::new("this is no header's name").help("write it like \"X-Api-Key\"")
-    })
+    HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| ValueError::new("this is no header's name").help("write it like \"X-Api-Key\""))
 }
 
 /// Reports a key that a header cannot carry: a line break would begin another header.
-fn check_secret(
-    table: &TableReader<'_>,
-    secret: &SecretString,
-    place: &CredentialPlacement,
-) -> Option<()> {
+fn check_secret(table: &TableReader<'_>, secret: &SecretString, place: &CredentialPlacement) -> Option<()> {
     let visible = |b: u8| (b' '..=b'~').contains(&b);
-    if matches!(place, CredentialPlacement::Query(_)) || secret.expose_secret().bytes().all(visible)
-    {
+    if matches!(place, CredentialPlacement::Query(_)) || secret.expose_secret().bytes().all(visible) {
         return Some(());
     }
     let sources = ["api_key_env", "api_key_file"];

@@ -31,9 +31,7 @@ pub(super) fn read_groups(table: &TableReader<'_>, rules: &mut Rules, share: Rat
         }
     }
     report_duplicates(&written);
-    let routes = table.read("routes", |item| {
-        Ok(item.read_items(|item| read_route(item, rules)))
-    });
+    let routes = table.read("routes", |item| Ok(item.read_items(|item| read_route(item, rules))));
     rules.routes = routes.unwrap_or_default();
     if let Some(item) = table.field("routes") {
         unreachable_routes::check_order(&item, rules);
@@ -95,10 +93,7 @@ fn read_route(item: &FieldValue<'_>, rules: &Rules) -> Result<Route, ValueError>
         ("group", "say which group such calls are of"),
     ] {
         if !table.has(name) {
-            table.report(
-                name,
-                ValueError::new(format!("a route needs its {name}")).help(help),
-            );
+            table.report(name, ValueError::new(format!("a route needs its {name}")).help(help));
         }
     }
     table.finish();

@@ -92,18 +92,9 @@ pub(super) enum VariableUnit {
 
 fn read_thresholds(table: &TableReader<'_>, settings: &mut HealthSettings) {
     set(&mut settings.window, table.read("window", read_duration));
-    set(
-        &mut settings.window_length,
-        table.read("window_length", read_u16),
-    );
-    set(
-        &mut settings.min_samples,
-        table.read("min_samples", read_u16),
-    );
-    set(
-        &mut settings.p_throttle,
-        table.read("p_throttle", read_share),
-    );
+    set(&mut settings.window_length, table.read("window_length", read_u16));
+    set(&mut settings.min_samples, table.read("min_samples", read_u16));
+    set(&mut settings.p_throttle, table.read("p_throttle", read_share));
     set(&mut settings.n_throttle, table.read("n_throttle", read_u32));
     let streak = table.read("streak", |item| read_choice(item, &STREAKS));
     set(&mut settings.streak, streak);
@@ -111,10 +102,7 @@ fn read_thresholds(table: &TableReader<'_>, settings: &mut HealthSettings) {
     set(&mut settings.escalation, escalation);
     set(&mut settings.p_recover, table.read("p_recover", read_share));
     set(&mut settings.s_recover, table.read("s_recover", read_u32));
-    set(
-        &mut settings.n_cacheonly,
-        table.read("n_cacheonly", read_u32),
-    );
+    set(&mut settings.n_cacheonly, table.read("n_cacheonly", read_u32));
     set(&mut settings.p_sleep, table.read("p_sleep", read_share));
     let held = table.read("p_sleep_held", read_duration);
     set(&mut settings.p_sleep_held, held);
@@ -127,14 +115,8 @@ fn read_sleep(table: &TableReader<'_>, settings: &mut HealthSettings) {
     set(&mut settings.short_retry_after, short);
     let max = table.read("max_retry_after", read_duration);
     set(&mut settings.max_retry_after, max);
-    set(
-        &mut settings.sleep_min,
-        table.read("sleep_min", read_duration),
-    );
-    set(
-        &mut settings.sleep_max,
-        table.read("sleep_max", read_duration),
-    );
+    set(&mut settings.sleep_min, table.read("sleep_min", read_duration));
+    set(&mut settings.sleep_max, table.read("sleep_max", read_duration));
     let jitter = table.read("sleep_jitter", read_share);
     set(&mut settings.sleep_jitter, jitter);
     let growth = table.read("cooldown_factor", read_factor);
@@ -152,23 +134,14 @@ fn read_recovery(table: &TableReader<'_>, settings: &mut HealthSettings, attempt
     set(&mut settings.neutral_per_success, neutral);
     let together = table.read("probe_concurrency", read_u32);
     set(&mut settings.probe_concurrency, together);
-    set(
-        &mut settings.probe_rate,
-        table.read("probe_rate", read_rate),
-    );
+    set(&mut settings.probe_rate, table.read("probe_rate", read_rate));
     // Half as much again as an attempt may take, so that a slow API does not count as dead.
     let longest = attempt.saturating_add(attempt / 2);
     settings.probe_timeout = settings.probe_timeout.max(longest);
     let timeout = table.read("probe_timeout", read_duration);
     set(&mut settings.probe_timeout, timeout);
-    set(
-        &mut settings.ramp_factor,
-        table.read("ramp_factor", read_factor),
-    );
-    set(
-        &mut settings.ramp_every,
-        table.read("ramp_every", read_duration),
-    );
+    set(&mut settings.ramp_factor, table.read("ramp_factor", read_factor));
+    set(&mut settings.ramp_every, table.read("ramp_every", read_duration));
     let after = table.read("cache_only_after", |item| or_never(item, read_u32));
     set(&mut settings.cache_only_after, after);
     let recover = table.read("auto_recover", |item| or_never(item, read_duration));
@@ -215,9 +188,7 @@ const fn keys_of(cause: HealthConfigError) -> &'static [&'static str] {
     match cause {
         HealthConfigError::NoWindow => &["window", "window_length"],
         HealthConfigError::SamplesOutsideWindow => &["min_samples", "window_length"],
-        HealthConfigError::TripsOnNothing | HealthConfigError::RecoversAboveThrottle => {
-            &["p_recover", "p_throttle"]
-        }
+        HealthConfigError::TripsOnNothing | HealthConfigError::RecoversAboveThrottle => &["p_recover", "p_throttle"],
         HealthConfigError::NoStreak => &["n_throttle", "n_cacheonly"],
         HealthConfigError::ThrottlesAboveSleep => &["p_throttle", "p_sleep"],
         HealthConfigError::NoRecovery => &["s_recover"],
@@ -243,15 +214,8 @@ const PROFILES: [(&str, HealthSettings); 2] = [
 
 const SCOPES: [(&str, HealthScope); 2] = [("api", HealthScope::Api), ("group", HealthScope::Group)];
 
-const ASLEEP: [(&str, WhenAsleep); 2] =
-    [("refuse", WhenAsleep::Refuse), ("wait", WhenAsleep::Wait)];
+const ASLEEP: [(&str, WhenAsleep); 2] = [("refuse", WhenAsleep::Refuse), ("wait", WhenAsleep::Wait)];
 
-const STREAKS: [(&str, StreakRule); 2] = [
-    ("throttled", StreakRule::Throttled),
-    ("failures", StreakRule::Failures),
-];
+const STREAKS: [(&str, StreakRule); 2] = [("throttled", StreakRule::Throttled), ("failures", StreakRule::Failures)];
 
-const ESCALATIONS: [(&str, Escalation); 2] = [
-    ("throttle", Escalation::Throttle),
-    ("sleep", Escalation::Sleep),
-];
+const ESCALATIONS: [(&str, Escalation); 2] = [("throttle", Escalation::Throttle), ("sleep", Escalation::Sleep)];

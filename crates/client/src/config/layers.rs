@@ -6,8 +6,8 @@
 
 use outflow_config::value_readers::expected;
 use outflow_config::{
-    DiagnosticCollector, Document, EnvVariable, Environment, Source, TreeEntry, TreeNode,
-    TreeTable, TreeValue, ValueError, join_key, parse_layer, unknown_name,
+    DiagnosticCollector, Document, EnvVariable, Environment, Source, TreeEntry, TreeNode, TreeTable, TreeValue,
+    ValueError, join_key, parse_layer, unknown_name,
 };
 
 use super::operating_variables;
@@ -20,11 +20,7 @@ pub fn load(sources: &[Source], environment: &Environment) -> Document {
     Document::new(root, collector)
 }
 
-fn merge_layers(
-    sources: &[Source],
-    environment: &Environment,
-    collector: &DiagnosticCollector,
-) -> TreeTable {
+fn merge_layers(sources: &[Source], environment: &Environment, collector: &DiagnosticCollector) -> TreeTable {
     let mut root = TreeTable::EMPTY;
     for source in sources.iter().filter(|source| !source.is_runtime()) {
         overlay_root(&mut root, parse_source(source, collector));
@@ -64,7 +60,8 @@ fn rename_keys(root: &mut TreeTable, collector: &DiagnosticCollector) {
     root.each_table("apis", |name, api| {
         let prefix = join_key("apis", name);
         for (from, to) in RENAMES {
-            if let Err((entry, error)) = rename_key(api, from, to) {
+            if let Err(clash) = rename_key(api, from, to) {
+                let (entry, error) = *clash;
                 let key = format!("{prefix}.{}", from.join("."));
                 collector.report(entry.at, &key, error);
             }
@@ -72,18 +69,14 @@ fn rename_keys(root: &mut TreeTable, collector: &DiagnosticCollector) {
     });
 }
 
-fn rename_key(
-    api: &mut TreeTable,
-    from: &[&str],
-    to: &[&str],
-) -> Result<(), (TreeEntry, ValueError)> {
+fn rename_key(api: &mut TreeTable, from: &[&str], to: &[&str]) -> Result<(), Box<(TreeEntry, ValueError)>> {
     let Some(entry) = api.remove_at(from) else {
         return Ok(());
     };
     if api.entry_at(to).is_some() {
         let (from, to) = (from.join("."), to.join("."));
         let error = ValueError::new(format!("`{from}` and `{to}` say the same"));
-        return Err((entry, error.help("keep one of them")));
+        return Err(Box::new((entry, error.help("keep one of them"))));
     }
     api.overlay(TreeTable::nested(to, entry.node));
     Ok(())
@@ -176,7 +169,4 @@ const RENAMES: [(&[&str], &[&str]); 4] = [
 ];
 
 /// Pairs of keys with the same meaning.
-const EXCLUSIVE: [(&str, &str); 2] = [
-    ("limits", "rate_limit_per_sec"),
-    ("api_key_env", "api_key_file"),
-];
+const EXCLUSIVE: [(&str, &str); 2] = [("limits", "rate_limit_per_sec"), ("api_key_env", "api_key_file")];

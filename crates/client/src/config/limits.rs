@@ -6,8 +6,7 @@
 use std::time::Duration;
 
 use outflow_config::value_readers::{
-    read_choice, read_duration, read_integer, read_per_second, read_positive_duration, read_rate,
-    read_share,
+    read_choice, read_duration, read_integer, read_per_second, read_positive_duration, read_rate, read_share,
 };
 use outflow_config::{FieldValue, TableReader, TreeValue, ValueError, decimal_millionths};
 use outflow_core::{Accounting, CountBy, Limit, Pacing, Rate};
@@ -17,12 +16,8 @@ pub(super) fn read_limits(table: &TableReader<'_>) -> Option<Vec<Limit>> {
     let listed = table.read("limits", |item| Ok(item.read_items(read_limit)));
     let short = table.read("rate_limit_per_sec", read_per_second);
     if table.has("limits") && table.has("rate_limit_per_sec") {
-        let error =
-            ValueError::new("`limits` and `rate_limit_per_sec` both say how fast calls may go");
-        table.report(
-            "rate_limit_per_sec",
-            error.help("put all of them into `limits`"),
-        );
+        let error = ValueError::new("`limits` and `rate_limit_per_sec` both say how fast calls may go");
+        table.report("rate_limit_per_sec", error.help("put all of them into `limits`"));
     }
     listed.or_else(|| short.map(|rate| vec![Limit::sliding(rate)]))
 }
@@ -51,8 +46,7 @@ fn read_limit_table(table: &TableReader<'_>) -> Result<Limit, ValueError> {
     let rate = table.read("rate", read_rate);
     let kind = table.read("kind", |item| read_choice(item, &KINDS));
     let burst = table.read("burst", |item| read_integer(item, 1..=MAX_BURST));
-    let limit =
-        rate.and_then(|rate| limit_of_kind(table, kind.unwrap_or(LimitForm::Sliding), rate, burst));
+    let limit = rate.and_then(|rate| limit_of_kind(table, kind.unwrap_or(LimitForm::Sliding), rate, burst));
     let limit = limit.map(|limit| refine_limit(table, limit));
     if !table.has("rate") {
         table.report(
@@ -69,12 +63,7 @@ fn read_limit_table(table: &TableReader<'_>) -> Result<Limit, ValueError> {
     limit
 }
 
-fn limit_of_kind(
-    table: &TableReader<'_>,
-    kind: LimitForm,
-    rate: Rate,
-    burst: Option<u64>,
-) -> Option<Limit> {
+fn limit_of_kind(table: &TableReader<'_>, kind: LimitForm, rate: Rate, burst: Option<u64>) -> Option<Limit> {
     let made = match kind {
         LimitForm::Sliding => Ok(Limit::sliding(rate)),
         LimitForm::Fixed => Ok(Limit::fixed(rate)),
@@ -107,9 +96,7 @@ fn read_pacing(item: &FieldValue<'_>) -> Result<Pacing, ValueError> {
     table.finish();
     max_delay
         .map(|max_delay| Pacing::Soft { max_delay })
-        .ok_or_else(|| {
-            ValueError::new("soft pacing needs its cap").help("say `max_delay = \"500ms\"`")
-        })
+        .ok_or_else(|| ValueError::new("soft pacing needs its cap").help("say `max_delay = \"500ms\"`"))
 }
 
 /// Reads units per second, with a fraction: a bucket has no window that a fraction would extend.

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 
 use outflow_config::{
-    DiagnosticCollector, EnvVariable, Environment, RuntimeOverrides, TreeNode, TreeTable,
-    TreeValue, ValueError, decimal_millionths, nearest_name,
+    DiagnosticCollector, EnvVariable, Environment, RuntimeOverrides, TreeNode, TreeTable, TreeValue, ValueError,
+    decimal_millionths, nearest_name,
 };
 
 use super::health::{VARIABLES, VariableUnit};
@@ -44,11 +44,7 @@ pub fn retain_apis(overrides: &mut RuntimeOverrides, is_known: impl Fn(&str) -> 
 
 /// Returns every variable of the environment that names an operating variable alone. The older names come
 /// first, so that ours replace them.
-pub(super) fn find(
-    environment: &Environment,
-    root: &TreeTable,
-    collector: &DiagnosticCollector,
-) -> Vec<EnvVariable> {
+pub(super) fn find(environment: &Environment, root: &TreeTable, collector: &DiagnosticCollector) -> Vec<EnvVariable> {
     let mut found = Vec::new();
     for (prefix, apis) in [
         (OLDER_PREFIX, tmdb_apis(root)),
@@ -93,19 +89,14 @@ fn key_path(api: &str, levels: &[&str]) -> Vec<String> {
 
 fn report_unclear(variable: &EnvVariable, levels: &[&str], collector: &DiagnosticCollector) {
     let error = ValueError::new("it is not clear which API this is about");
-    let help = format!(
-        "name it: `OUTFLOW_APIS__NAME__{}`",
-        levels.join("__").to_uppercase()
-    );
+    let help = format!("name it: `OUTFLOW_APIS__NAME__{}`", levels.join("__").to_uppercase());
     variable.report(&levels.join("."), error.help(help), collector);
 }
 
 /// Adds the unit that a plain number leaves out: earlier versions took these variables as seconds.
 fn with_unit(value: &str, unit: VariableUnit) -> Cow<'_, str> {
     match unit {
-        VariableUnit::Time if decimal_millionths(value).is_some() => {
-            Cow::Owned(format!("{value}s"))
-        }
+        VariableUnit::Time if decimal_millionths(value).is_some() => Cow::Owned(format!("{value}s")),
         VariableUnit::Count => Cow::Borrowed(value.strip_suffix(".0").unwrap_or(value)),
         VariableUnit::Time | VariableUnit::Other => Cow::Borrowed(value),
     }
@@ -127,9 +118,9 @@ fn warn_if_near(name: &str, short: &str, value: &str, collector: &DiagnosticColl
 fn tmdb_apis(root: &TreeTable) -> Vec<String> {
     let apis = root.table("apis").into_iter().flat_map(TreeTable::iter);
     let is_tmdb = |node: &TreeNode| match &node.value {
-        TreeValue::Table(api) => api.entry("preset").is_some_and(
-            |preset| matches!(&preset.node.value, TreeValue::Text(name) if name == "tmdb"),
-        ),
+        TreeValue::Table(api) => api
+            .entry("preset")
+            .is_some_and(|preset| matches!(&preset.node.value, TreeValue::Text(name) if name == "tmdb")),
         _ => false,
     };
     apis.filter(|entry| is_tmdb(&entry.node))
@@ -193,10 +184,7 @@ mod tests {
             set_variable(&mut overrides, "stock", variable, value);
             let read = Config::read(&[file(), overrides.source()], &Environment::empty());
             let diagnostics = read.expect_err(value);
-            assert!(
-                diagnostics.iter().all(|one| one.source == "runtime"),
-                "{diagnostics}"
-            );
+            assert!(diagnostics.iter().all(|one| one.source == "runtime"), "{diagnostics}");
         }
     }
 }

@@ -2,9 +2,7 @@
 
 use outflow_config::value_readers::{read_bool, read_choice};
 use outflow_config::{FieldValue, TableReader, TreeValue, ValueError, unknown_name};
-use outflow_core::{
-    Fault, Handling, OutcomeClass, Policy, PolicyRule, RetryAfterUse, Retryability, RuleMatch,
-};
+use outflow_core::{Fault, Handling, OutcomeClass, Policy, PolicyRule, RetryAfterUse, Retryability, RuleMatch};
 
 /// Reads `policy`: statuses, ranges of them and faults, each with its handling.
 pub(super) fn read_policy(api: &TableReader<'_>) -> Policy {
@@ -50,14 +48,9 @@ fn parse_status(text: &str) -> Option<u16> {
 
 fn match_error(name: &str) -> ValueError {
     if name.starts_with(|c: char| c.is_ascii_digit()) {
-        return ValueError::new("this is no status")
-            .help("write 100 to 599, \"5xx\", \"500-504\" or \"403 limited\"");
+        return ValueError::new("this is no status").help("write 100 to 599, \"5xx\", \"500-504\" or \"403 limited\"");
     }
-    unknown_name(
-        "end of an attempt",
-        name,
-        ENDS.iter().map(|(name, _)| *name),
-    )
+    unknown_name("end of an attempt", name, ENDS.iter().map(|(name, _)| *name))
 }
 
 /// Reads a word such as `neutral`, or a table of the three parts.
@@ -117,12 +110,6 @@ const HANDLINGS: [(&str, Handling); 8] = [
     ("banned", Handling::BAN),
     ("throttled", Handling::THROTTLED),
     ("slow_down", Handling::SLOW_DOWN),
-    (
-        "failed",
-        Handling::failing(OutcomeClass::OtherFailed).not_retryable(),
-    ),
-    (
-        "server_failed",
-        Handling::failing(OutcomeClass::ServerFailed),
-    ),
+    ("failed", Handling::failing(OutcomeClass::OtherFailed).not_retryable()),
+    ("server_failed", Handling::failing(OutcomeClass::ServerFailed)),
 ];

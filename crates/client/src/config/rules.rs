@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_config::value_readers::{
-    read_choice, read_duration, read_integer, read_positive_duration, read_share,
-};
+use outflow_config::value_readers::{read_choice, read_duration, read_integer, read_positive_duration, read_share};
 use outflow_config::{FieldValue, TableReader, TreeValue, ValueError};
 use outflow_core::{AdaptiveMode, Dialect, Dialects, Limit, LimitKind, Share};
 
@@ -42,12 +40,7 @@ fn read_own_limits(table: &TableReader<'_>) -> Option<Vec<Limit>> {
     let listed = read_limits(table);
     match (bucket, listed) {
         (None, None) if !table.has("limits") => None,
-        (bucket, listed) => Some(
-            bucket
-                .into_iter()
-                .chain(listed.unwrap_or_default())
-                .collect(),
-        ),
+        (bucket, listed) => Some(bucket.into_iter().chain(listed.unwrap_or_default()).collect()),
     }
 }
 
@@ -116,9 +109,7 @@ fn read_dialects(item: &FieldValue<'_>) -> Dialects {
 fn read_thresholds(table: &TableReader<'_>) -> AlertThresholds {
     let default = AlertThresholds::default();
     let usage = table.read("usage_alert", read_positive_share);
-    let memory = table.read("memory_threshold_mb", |item| {
-        read_integer(item, 1..=MAX_MEGABYTES)
-    });
+    let memory = table.read("memory_threshold_mb", |item| read_integer(item, 1..=MAX_MEGABYTES));
     let every = table.read("cleanup_interval", read_positive_duration);
     AlertThresholds {
         usage: usage.unwrap_or(default.usage),

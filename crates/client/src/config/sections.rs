@@ -3,12 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outflow_config::value_readers::{
-    read_choice, read_integer, read_path, read_positive_duration, read_size,
-};
-use outflow_config::{
-    Environment, FieldValue, Section, SectionChanges, TableReader, TreeValue, ValueError,
-};
+use outflow_config::value_readers::{read_choice, read_integer, read_path, read_positive_duration, read_size};
+use outflow_config::{Environment, FieldValue, Section, SectionChanges, TableReader, TreeValue, ValueError};
 
 /// Form and destination of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -195,14 +191,11 @@ fn read_ndjson(item: &FieldValue<'_>) -> Result<NdjsonTarget, ValueError> {
         let table = item.table()?;
         let file = table.read("file", read_path);
         table.finish();
-        return file.map(NdjsonTarget::File).ok_or_else(|| {
-            ValueError::new("this names no file").help("say `file = \"metrics.ndjson\"`")
-        });
+        return file
+            .map(NdjsonTarget::File)
+            .ok_or_else(|| ValueError::new("this names no file").help("say `file = \"metrics.ndjson\"`"));
     }
-    let words = [
-        ("off", &NdjsonTarget::Off),
-        ("stdout", &NdjsonTarget::Stdout),
-    ];
+    let words = [("off", &NdjsonTarget::Off), ("stdout", &NdjsonTarget::Stdout)];
     read_choice(item, &words).cloned()
 }
 

@@ -20,10 +20,7 @@ pub(super) fn check_order(routes: &FieldValue<'_>, rules: &Rules) {
     for (at, (item, route)) in items.iter().zip(&rules.routes).enumerate() {
         let earlier = rules.routes.iter().take(at);
         if let Some(shadow) = earlier.into_iter().find(|earlier| covers(earlier, route)) {
-            let message = format!(
-                "no call reaches this route: `{}` comes first",
-                shadow.pattern
-            );
+            let message = format!("no call reaches this route: `{}` comes first", shadow.pattern);
             item.report(ValueError::warning(message).help("put the narrower route in front"));
         }
     }
@@ -43,9 +40,7 @@ pub(super) fn check_prefix(routes: &FieldValue<'_>, prefix: &str) {
         });
         if repeats {
             let message = format!("the base URL already ends in `{prefix}`");
-            path.report(
-                ValueError::warning(message).help("routes match the path that a call names"),
-            );
+            path.report(ValueError::warning(message).help("routes match the path that a call names"));
         }
     }
 }
@@ -59,8 +54,7 @@ pub(super) fn check_methods(routes: &FieldValue<'_>, rules: &Rules, allowed: &[M
     for (item, route) in items.iter().zip(&rules.routes) {
         let usable = |method| allowed.contains(method);
         if !route.methods.is_empty() && !route.methods.iter().any(usable) {
-            let error =
-                ValueError::warning("no call reaches this route: its methods may not be used");
+            let error = ValueError::warning("no call reaches this route: its methods may not be used");
             item.report(error.help("add one of them to the API's `methods`, or drop the route"));
         }
     }
@@ -68,18 +62,14 @@ pub(super) fn check_methods(routes: &FieldValue<'_>, rules: &Rules, allowed: &[M
 
 /// Reports a pattern that matches no path: dots are resolved and blanks encoded before matching.
 pub(super) fn check_pattern(pattern: &str) -> Result<(), ValueError> {
-    if let Some(odd) = pattern
-        .chars()
-        .find(|c| c.is_whitespace() || c.is_control())
-    {
+    if let Some(odd) = pattern.chars().find(|c| c.is_whitespace() || c.is_control()) {
         let help = format!("write it encoded, as %{:02X}", u32::from(odd));
         return Err(ValueError::new("no path holds a blank").help(help));
     }
     let dots = |segment: &str| segment == "." || segment == "..";
     if pattern.split('/').any(dots) {
         return Err(
-            ValueError::new("`.` and `..` are resolved before a path is matched")
-                .help("write the path without them"),
+            ValueError::new("`.` and `..` are resolved before a path is matched").help("write the path without them")
         );
     }
     Ok(())

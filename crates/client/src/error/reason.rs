@@ -36,9 +36,9 @@ impl fmt::Display for ErrorReason {
             ),
             Self::Path(error) => error.fmt(f),
             Self::Header => f.write_str("a header name or value holds an invalid character"),
-            Self::OwnHeader => f.write_str(
-                "the connection sets the host, the length and its own headers: remove this header",
-            ),
+            Self::OwnHeader => {
+                f.write_str("the connection sets the host, the length and its own headers: remove this header")
+            }
             Self::Json => f.write_str("the body cannot be encoded as JSON"),
             Self::Trace => f.write_str("this is not a valid W3C `traceparent`"),
         }

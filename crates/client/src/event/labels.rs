@@ -149,13 +149,7 @@ pub enum CacheLabel {
 
 impl CacheLabel {
     /// All labels.
-    pub const ALL: [Self; 5] = [
-        Self::Hit,
-        Self::Stale,
-        Self::Revalidated,
-        Self::Miss,
-        Self::Coalesced,
-    ];
+    pub const ALL: [Self; 5] = [Self::Hit, Self::Stale, Self::Revalidated, Self::Miss, Self::Coalesced];
 
     /// Returns the label value.
     pub const fn name(self) -> &'static str {

@@ -98,9 +98,7 @@ impl Events {
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let observers = self.inner.observers.load().len();
-        f.debug_struct("Events")
-            .field("observers", &observers)
-            .finish()
+        f.debug_struct("Events").field("observers", &observers).finish()
     }
 }
 
@@ -143,8 +141,7 @@ mod tests {
         let events = Events::new();
         assert!(!is_built(&events));
         let counted = Arc::new(Counter::default());
-        let (one, other): (Arc<dyn Observer>, Arc<dyn Observer>) =
-            (counted.clone(), Arc::new(Counter::default()));
+        let (one, other): (Arc<dyn Observer>, Arc<dyn Observer>) = (counted.clone(), Arc::new(Counter::default()));
         events.subscribe(Arc::clone(&one));
         events.subscribe(Arc::clone(&one));
         events.subscribe(Arc::clone(&other));

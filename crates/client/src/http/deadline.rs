@@ -30,20 +30,13 @@ impl AttemptDeadline {
     /// Returns the deadline of an attempt: the default timeout, or the caller's if that is longer,
     /// cut at the caller's remaining time. An attempt that exceeds the default is the server's
     /// fault, however long the caller allows.
-    pub(crate) fn new(
-        default: Duration,
-        granted: Option<Duration>,
-        remaining: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn new(default: Duration, granted: Option<Duration>, remaining: Option<Duration>) -> Self {
         let longest = granted.map_or(default, |granted| granted.max(default));
         match remaining {
             Some(remaining) if remaining < default => Self::from_caller(remaining),
             Some(_) | None => Self {
                 allowed_silence: granted.unwrap_or_default(),
-                ..Self::after(
-                    remaining.unwrap_or(longest).min(longest),
-                    DeadlineOwner::Outflow,
-                )
+                ..Self::after(remaining.unwrap_or(longest).min(longest), DeadlineOwner::Outflow)
             },
         }
     }

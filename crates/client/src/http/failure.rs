@@ -210,26 +210,16 @@ impl ConnectError {
         match (find::<Self>(error), find::<rustls::Error>(error)) {
             (Some(known), _) => *known,
             (None, Some(tls)) => Self::from_rustls(tls),
-            (None, None) => {
-                Self::Handshake("the server closed the connection during the TLS handshake")
-            }
+            (None, None) => Self::Handshake("the server closed the connection during the TLS handshake"),
         }
     }
 
     fn from_rustls(error: &rustls::Error) -> Self {
         match error {
-            rustls::Error::InvalidCertificate(error) => {
-                Self::Certificate(certificate_phrase(error))
-            }
-            rustls::Error::NoCertificatesPresented => {
-                Self::Certificate("the server presents no certificate")
-            }
-            rustls::Error::PeerIncompatible(_) => {
-                Self::Handshake("the server supports no safe TLS version")
-            }
-            rustls::Error::AlertReceived(_) => {
-                Self::Handshake("the server refused the TLS handshake")
-            }
+            rustls::Error::InvalidCertificate(error) => Self::Certificate(certificate_phrase(error)),
+            rustls::Error::NoCertificatesPresented => Self::Certificate("the server presents no certificate"),
+            rustls::Error::PeerIncompatible(_) => Self::Handshake("the server supports no safe TLS version"),
+            rustls::Error::AlertReceived(_) => Self::Handshake("the server refused the TLS handshake"),
             _ => Self::Handshake("the TLS handshake failed"),
         }
     }
@@ -270,9 +260,7 @@ impl StdError for ConnectError {}
 
 fn certificate_phrase(error: &CertificateError) -> &'static str {
     match error {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "the server's certificate has expired"
-        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "the server's certificate has expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "the server's certificate is not valid yet"
         }

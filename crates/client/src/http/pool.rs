@@ -33,7 +33,7 @@ use crate::base_url::BaseUrl;
 pub(super) struct Pool {
     connector: TlsConnector,
     api: Option<Arc<PoolOrigin>>,
-    idle_pool: Arc<IdlePool>,
+    idle: Arc<IdlePool>,
 }
 
 impl Pool {
@@ -41,22 +41,19 @@ impl Pool {
         Self {
             connector,
             api: PoolOrigin::from_base(base).map(Arc::new),
-            idle_pool: Arc::new(IdlePool::new(max_idle)),
+            idle: Arc::new(IdlePool::new(max_idle)),
         }
     }
 
     /// Returns the origin of a request: the API's or a redirect's. `None` if the URI names no host.
     pub(super) fn origin(&self, uri: &Uri) -> Option<Arc<PoolOrigin>> {
         let api = self.api.as_ref().filter(|api| api.contains(uri));
-        api.map_or_else(
-            || PoolOrigin::from_uri(uri).map(Arc::new),
-            |api| Some(Arc::clone(api)),
-        )
+        api.map_or_else(|| PoolOrigin::from_uri(uri).map(Arc::new), |api| Some(Arc::clone(api)))
     }
 
     /// Takes an idle connection.
     pub(super) fn take_idle(&self, origin: &PoolOrigin, now: Instant) -> Option<PooledConnection> {
-        self.idle_pool.take(origin, now)
+        self.idle.take(origin, now)
     }
 
     /// Opens a connection, or takes one that becomes idle first. A connection that comes second is
@@ -65,22 +62,22 @@ impl Pool {
         &self,
         origin: &Arc<PoolOrigin>,
     ) -> Result<(PooledConnection, ConnectionAge), AttemptFailure> {
-        let _counted = PendingConnect::new(&self.idle_pool.connecting);
+        let _counted = PendingConnect::new(&self.idle.connecting);
         let mut connecting = Box::pin(connect_owned(self.connector.clone(), Arc::clone(origin)));
         loop {
-            let mut freed = pin!(self.idle_pool.freed.notified());
+            let mut freed = pin!(self.idle.freed.notified());
             let opened = poll_fn(|cx| match connecting.as_mut().poll(cx) {
                 Poll::Ready(opened) => Poll::Ready(Some(opened)),
                 Poll::Pending => freed.as_mut().poll(cx).map(|()| None),
             });
             if let Some(opened) = opened.await {
-                return Ok((self.idle_pool.register(origin, opened?), ConnectionAge::New));
+                return Ok((self.idle.register(origin, opened?), ConnectionAge::New));
             }
-            if let Some(connection) = self.idle_pool.take(origin, Instant::now()) {
-                let (idle_pool, origin) = (Arc::clone(&self.idle_pool), Arc::clone(origin));
+            if let Some(connection) = self.idle.take(origin, Instant::now()) {
+                let (idle, origin) = (Arc::clone(&self.idle), Arc::clone(origin));
                 run(async move {
                     if let Ok(opened) = connecting.await {
-                        idle_pool.put_back(&origin, idle_pool.register(&origin, opened));
+                        idle.put_back(&origin, idle.register(&origin, opened));
                     }
                 });
                 return Ok((connection, ConnectionAge::Used));
@@ -90,23 +87,19 @@ impl Pool {
 
     /// Stores a connection that never got its request.
     pub(super) fn put_back(&self, origin: &Arc<PoolOrigin>, connection: PooledConnection) {
-        self.idle_pool.put_back(origin, connection);
+        self.idle.put_back(origin, connection);
     }
 
     /// Returns the hold of a response on its connection. A shared connection goes back now, any
     /// other at the end of the body.
-    pub(super) fn connection_for_body(
-        &self,
-        origin: Arc<PoolOrigin>,
-        connection: PooledConnection,
-    ) -> BodyConnection {
+    pub(super) fn connection_for_body(&self, origin: Arc<PoolOrigin>, connection: PooledConnection) -> BodyConnection {
         if let PooledConnection::Shared(_, suspect) = &connection {
             let suspect = suspect.clone();
             self.put_back(&origin, connection);
             return BodyConnection::Shared(suspect);
         }
         BodyConnection::Leased(ConnectionLease {
-            idle_pool: Arc::clone(&self.idle_pool),
+            idle: Arc::clone(&self.idle),
             origin,
             connection: Some(connection),
         })
@@ -124,7 +117,7 @@ pub(super) enum BodyConnection {
 /// Connection that returns to the pool on drop. The reader of the body holds it, so no task has to
 /// wait until the connection is free.
 pub(super) struct ConnectionLease {
-    idle_pool: Arc<IdlePool>,
+    idle: Arc<IdlePool>,
     origin: Arc<PoolOrigin>,
     connection: Option<PooledConnection>,
 }
@@ -132,7 +125,7 @@ pub(super) struct ConnectionLease {
 impl Drop for ConnectionLease {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
-            self.idle_pool.put_back(&self.origin, connection);
+            self.idle.put_back(&self.origin, connection);
         }
     }
 }
@@ -146,10 +139,7 @@ pub(super) enum ConnectionAge {
     New,
 }
 
-async fn connect_owned(
-    connector: TlsConnector,
-    origin: Arc<PoolOrigin>,
-) -> Result<PooledConnection, AttemptFailure> {
+async fn connect_owned(connector: TlsConnector, origin: Arc<PoolOrigin>) -> Result<PooledConnection, AttemptFailure> {
     PooledConnection::connect(connector, &origin).await
 }
 

@@ -61,10 +61,7 @@ impl ProxyTable {
         }))
     }
 
-    pub(super) fn connect(
-        &self,
-        uri: Uri,
-    ) -> Pin<Box<dyn Future<Output = Result<BoxedStream, ConnectError>> + Send>> {
+    pub(super) fn connect(&self, uri: Uri) -> Pin<Box<dyn Future<Output = Result<BoxedStream, ConnectError>> + Send>> {
         let Some((proxy, auth)) = self.proxy_for(&uri) else {
             return self.direct.clone().call(uri);
         };

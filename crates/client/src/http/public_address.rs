@@ -26,8 +26,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         return is_public_v4(inner);
     }
     let number = address.to_bits();
-    let within =
-        |(block, bits): &(Ipv6Addr, u32)| number >> (128 - bits) == block.to_bits() >> (128 - bits);
+    let within = |(block, bits): &(Ipv6Addr, u32)| number >> (128 - bits) == block.to_bits() >> (128 - bits);
     within(&GLOBAL_V6) && !SPECIAL_V6.iter().any(within)
 }
 
@@ -39,9 +38,7 @@ fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match (first, second) {
         _ if upper == 0xffff => Some(last()),
         _ if upper == 0x0064_ff9b << 64 => Some(last()),
-        (0x2002, _) => Some(Ipv4Addr::from_bits(
-            u32::from(second) << 16 | u32::from(third),
-        )),
+        (0x2002, _) => Some(Ipv4Addr::from_bits(u32::from(second) << 16 | u32::from(third))),
         _ => None,
     }
 }

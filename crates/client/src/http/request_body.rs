@@ -83,14 +83,9 @@ impl Body for OutgoingBody {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let OutgoingKind::Borrowed(borrowed) = &self.kind {
-            self.kind = borrowed
-                .take()
-                .map_or(OutgoingKind::Taken, OutgoingKind::Streamed);
+            self.kind = borrowed.take().map_or(OutgoingKind::Taken, OutgoingKind::Streamed);
         }
         let polled = match &mut self.kind {
             OutgoingKind::Buffered(rest) if rest.is_empty() => Poll::Ready(None),

@@ -66,9 +66,7 @@ impl AddressGuard {
     fn allows(&self, host: &str, address: IpAddr) -> bool {
         let exempt_host = || {
             let exempt_host = self.exempt_host.as_deref();
-            exempt_host.is_some_and(|exempt_host| {
-                unbracketed(exempt_host).eq_ignore_ascii_case(unbracketed(host))
-            })
+            exempt_host.is_some_and(|exempt_host| unbracketed(exempt_host).eq_ignore_ascii_case(unbracketed(host)))
         };
         self.addresses == AddressPolicy::Any || exempt_host() || is_public(address)
     }
@@ -177,10 +175,7 @@ mod tests {
     #[test]
     fn a_name_never_resolves_to_a_private_network() {
         let guard = guard("https://api.example.com", AddressPolicy::Public);
-        let (open, closed) = (
-            IpAddr::from([8, 8, 8, 8]),
-            IpAddr::from([169, 254, 169, 254]),
-        );
+        let (open, closed) = (IpAddr::from([8, 8, 8, 8]), IpAddr::from([169, 254, 169, 254]));
         for found in [vec![closed], vec![open, closed], vec![closed, open]] {
             let refused = check_addresses(&guard, "api.example.com", found).err();
             assert_eq!(refused, Some(ConnectError::Forbidden));
@@ -219,14 +214,8 @@ mod tests {
         let loopback = IpAddr::from([127, 0, 0, 1]);
         let written = guard("http://127.0.0.1:80", AddressPolicy::Public);
         assert!(written.allows("127.0.0.1", loopback));
-        assert!(
-            !written.allows("other.example", loopback),
-            "a redirect's name"
-        );
-        assert_eq!(
-            written.check_literal("10.0.0.1"),
-            Err(ConnectError::Forbidden)
-        );
+        assert!(!written.allows("other.example", loopback), "a redirect's name");
+        assert_eq!(written.check_literal("10.0.0.1"), Err(ConnectError::Forbidden));
         assert_eq!(written.check_literal("[::1]"), Err(ConnectError::Forbidden));
         let named = guard("http://localhost", AddressPolicy::Public);
         assert!(named.allows("LOCALHOST", loopback));

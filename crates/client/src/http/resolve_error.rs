@@ -34,12 +34,7 @@ pub enum ResolveError {
 
 impl ResolveError {
     /// All kinds, for metric series that exist before they count.
-    pub const ALL: [Self; 4] = [
-        Self::NoSuchName,
-        Self::ServerFailed,
-        Self::TimedOut,
-        Self::NoAddress,
-    ];
+    pub const ALL: [Self; 4] = [Self::NoSuchName, Self::ServerFailed, Self::TimedOut, Self::NoAddress];
 
     /// Returns the label value.
     pub const fn name(self) -> &'static str {
@@ -113,18 +108,9 @@ mod tests {
     fn system_texts_map_to_their_error() {
         for (text, error) in [
             ("Name or service not known", ResolveError::NoSuchName),
-            (
-                "No address associated with hostname",
-                ResolveError::NoAddress,
-            ),
-            (
-                "Temporary failure in name resolution",
-                ResolveError::ServerFailed,
-            ),
-            (
-                "Non-recoverable failure in name resolution",
-                ResolveError::ServerFailed,
-            ),
+            ("No address associated with hostname", ResolveError::NoAddress),
+            ("Temporary failure in name resolution", ResolveError::ServerFailed),
+            ("Non-recoverable failure in name resolution", ResolveError::ServerFailed),
             ("text of a future library", ResolveError::ServerFailed),
         ] {
             let full = format!("failed to lookup address information: {text}");

@@ -109,9 +109,7 @@ impl IncomingBody {
             BytesSent::Something,
             "the response body did not arrive in time",
         );
-        let failure = deadline.map_or(failure, |deadline| {
-            deadline.attribute(timer.deadline(), failure)
-        });
+        let failure = deadline.map_or(failure, |deadline| deadline.attribute(timer.deadline(), failure));
         if failure.kind == FailureKind::Fault(Fault::ReadTimeout) {
             self.distrust();
         }
@@ -141,9 +139,7 @@ impl Body for IncomingBody {
             if self.body.is_end_stream() || !matches!(polled, Some(Ok(_))) {
                 self.connection = None;
             }
-            return Poll::Ready(
-                polled.map(|frame| frame.map_err(|error| AttemptFailure::from_body_error(&error))),
-            );
+            return Poll::Ready(polled.map(|frame| frame.map_err(|error| AttemptFailure::from_body_error(&error))));
         }
         self.poll_timeout(cx).map(|failure| Some(Err(failure)))
     }

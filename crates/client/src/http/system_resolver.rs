@@ -82,11 +82,7 @@ mod tests {
             let _ended = receiver.lock().recv();
             Ok(vec![IpAddr::from([192, 0, 2, 1])])
         };
-        (
-            SystemResolver::with_lookup(Arc::new(lookup)),
-            sender,
-            lookups,
-        )
+        (SystemResolver::with_lookup(Arc::new(lookup)), sender, lookups)
     }
 
     // A hundred callers give up; blocking threads stay free for other work, and every slot is free
@@ -100,10 +96,7 @@ mod tests {
             assert!(given_up.is_err());
         }
         assert_eq!(run_blocking(|| 7).await, Some(7));
-        assert!(
-            lookups.load(Ordering::Relaxed) <= MAX_LOOKUPS,
-            "{lookups:?}"
-        );
+        assert!(lookups.load(Ordering::Relaxed) <= MAX_LOOKUPS, "{lookups:?}");
         drop(sender);
         let found = system.resolve("api.example.com").await;
         assert_eq!(found, Ok(vec![IpAddr::from([192, 0, 2, 1])]));
@@ -111,10 +104,7 @@ mod tests {
 
     #[tokio::test]
     async fn localhost_resolves_to_loopback() {
-        let found = SystemResolver::new()
-            .resolve("localhost")
-            .await
-            .expect("known");
+        let found = SystemResolver::new().resolve("localhost").await.expect("known");
         assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");
         assert!(!found.is_empty());
     }

@@ -28,11 +28,7 @@ pub(super) struct TlsConnector {
 }
 
 impl TlsConnector {
-    pub(super) fn new(
-        route: ConnectRoute,
-        tls: Arc<rustls::ClientConfig>,
-        timeout: Duration,
-    ) -> Self {
+    pub(super) fn new(route: ConnectRoute, tls: Arc<rustls::ClientConfig>, timeout: Duration) -> Self {
         let secured = HttpsConnector::from((route, tls));
         Self { secured, timeout }
     }
@@ -84,9 +80,7 @@ impl Service<Uri> for ConnectRoute {
             Self::Custom(connect) => {
                 let connecting = connect.connect(to.host().unwrap_or_default(), port(&to));
                 Box::pin(async move {
-                    let stream = connecting
-                        .await
-                        .map_err(|error| ConnectError::from_error(&error))?;
+                    let stream = connecting.await.map_err(|error| ConnectError::from_error(&error))?;
                     Ok(BoxedStream::new(stream))
                 })
             }
@@ -129,9 +123,7 @@ impl Service<Uri> for DirectConnector {
         let connecting = self.tcp.call(to);
         Box::pin(async move {
             checked?;
-            let stream = connecting
-                .await
-                .map_err(|error| ConnectError::from_error(&error))?;
+            let stream = connecting.await.map_err(|error| ConnectError::from_error(&error))?;
             Ok(BoxedStream::new(Box::new(stream.into_inner())))
         })
     }
@@ -139,11 +131,7 @@ impl Service<Uri> for DirectConnector {
 
 /// Returns the port of a URI or its scheme's default.
 fn port(uri: &Uri) -> u16 {
-    let default = if uri.scheme() == Some(&Scheme::HTTPS) {
-        443
-    } else {
-        80
-    };
+    let default = if uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
     uri.port_u16().unwrap_or(default)
 }
 
@@ -166,21 +154,13 @@ impl Connection for BoxedStream {
 }
 
 impl hyper::rt::Read for BoxedStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
 impl hyper::rt::Write for BoxedStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 

@@ -19,10 +19,7 @@ use tokio::time::Instant;
 use super::connect::Connect;
 use super::deadline::AttemptDeadline;
 use super::failure::{AttemptFailure, BytesSent, FailureKind, FailureMessage};
-use super::pool::{
-    BodyConnection, ConnectionAge, Pool, PoolOrigin, PooledConnection, SuspectFlag,
-    UnansweredRequest,
-};
+use super::pool::{BodyConnection, ConnectionAge, Pool, PoolOrigin, PooledConnection, SuspectFlag, UnansweredRequest};
 use super::proxy::{ProxyRoutes, ProxyTable};
 use super::request_body::{BodyProgress, OutgoingBody};
 use super::resolve::{AddressGuard, CheckedResolver, Resolve};
@@ -63,8 +60,7 @@ pub(crate) struct Transport {
 impl Transport {
     pub(crate) fn new(api: &Api, deps: &TransportDeps) -> Result<Self, InvalidTransport> {
         let route = route(api, deps)?;
-        let connector =
-            TlsConnector::new(route, trust(api, &deps.trust_store)?, api.timeouts.connect);
+        let connector = TlsConnector::new(route, trust(api, &deps.trust_store)?, api.timeouts.connect);
         Ok(Self {
             pool: Pool::new(connector, &api.base_url, max_idle(api)),
             timeouts: api.timeouts,
@@ -86,8 +82,7 @@ impl Transport {
             sent_at: None,
         };
         loop {
-            let (mut connection, age) =
-                self.acquire_connection(&origin, &mut timeout, hook).await?;
+            let (mut connection, age) = self.acquire_connection(&origin, &mut timeout, hook).await?;
             let response = timeout.run(connection.send(&origin, request)).await;
             if matches!(&response, Err(failure) if failure.kind == READ_TIMEOUT) {
                 connection.suspect().iter().for_each(SuspectFlag::raise);
@@ -98,8 +93,7 @@ impl Transport {
                     return self.incoming(response, deadline, body_connection);
                 }
                 Err(UnansweredRequest {
-                    unsent: Some(unsent),
-                    ..
+                    unsent: Some(unsent), ..
                 }) if age == ConnectionAge::Used => {
                     // Another connection may take long: the request has not left yet.
                     hook.on_unsent();
@@ -203,19 +197,9 @@ impl HeadTimeout {
 
     fn timeout_failure(&self, until: Instant) -> AttemptFailure {
         let failure = match self.sent_at {
-            None => AttemptFailure::new(
-                Fault::ConnectTimeout,
-                BytesSent::Nothing,
-                "no connection in time",
-            ),
-            Some(_) if self.progress.as_ref().is_some_and(BodyProgress::is_starved) => {
-                AttemptFailure::caller_stalled()
-            }
-            Some(_) => AttemptFailure::new(
-                Fault::ReadTimeout,
-                BytesSent::Something,
-                "no response in time",
-            ),
+            None => AttemptFailure::new(Fault::ConnectTimeout, BytesSent::Nothing, "no connection in time"),
+            Some(_) if self.progress.as_ref().is_some_and(BodyProgress::is_starved) => AttemptFailure::caller_stalled(),
+            Some(_) => AttemptFailure::new(Fault::ReadTimeout, BytesSent::Something, "no response in time"),
         };
         self.deadline.attribute(until, failure)
     }
@@ -245,10 +229,7 @@ fn route(api: &Api, deps: &TransportDeps) -> Result<ConnectRoute, InvalidTranspo
     })
 }
 
-fn trust(
-    api: &Api,
-    trust_store: &TrustStore,
-) -> Result<Arc<rustls::ClientConfig>, InvalidTransport> {
+fn trust(api: &Api, trust_store: &TrustStore) -> Result<Arc<rustls::ClientConfig>, InvalidTransport> {
     if api.trust == TlsTrust::AnyCertificate {
         tracing::warn!(
             api = %api.name,
@@ -274,8 +255,7 @@ const MIN_IDLE: usize = 32;
 /// Failure that makes a connection suspect.
 const READ_TIMEOUT: FailureKind = FailureKind::Fault(Fault::ReadTimeout);
 
-const NO_HOST: AttemptFailure =
-    AttemptFailure::new(Fault::Dns, BytesSent::Nothing, "the request names no host");
+const NO_HOST: AttemptFailure = AttemptFailure::new(Fault::Dns, BytesSent::Nothing, "the request names no host");
 
 const SWITCHED_PROTOCOL: AttemptFailure = AttemptFailure::new(
     Fault::Reset,
@@ -316,9 +296,7 @@ impl From<TrustError> for InvalidTransport {
 impl fmt::Display for InvalidTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoSystemTrust => {
-                "the system has no trusted certificates: install some or set a certificate file"
-            }
+            Self::NoSystemTrust => "the system has no trusted certificates: install some or set a certificate file",
             Self::UnreadableTrust => "the file of trusted certificates is not readable PEM",
             Self::EmptyTrust => "the file of trusted certificates is empty",
             Self::HttpsProxy => "TLS to a proxy is not supported: use an `http://` URL",

@@ -10,9 +10,7 @@ use tracing::Level;
 
 use super::record::{LogValue, Record};
 use crate::cache::DiskState;
-use crate::event::{
-    CallFinished, Event, EventKind, HealthGauges, ReloadEvent, StatusLabel, TaskState,
-};
+use crate::event::{CallFinished, Event, EventKind, HealthGauges, ReloadEvent, StatusLabel, TaskState};
 use crate::metrics::key;
 use crate::refusal::WaitReason;
 
@@ -65,21 +63,15 @@ pub(super) fn record(event: &Event) -> Record<'_> {
         EventKind::Settled { .. } => attempt::settled(event),
         EventKind::Broken { .. } => attempt::broken(event),
         EventKind::Waiting { .. } => waiting(event),
-        EventKind::Admitted { .. } | EventKind::Refused { .. } | EventKind::Refunded { .. } => {
-            permit(event)
-        }
-        EventKind::Retrying { .. } | EventKind::Unresolved { .. } | EventKind::Cache { .. } => {
-            retry_or_lookup(event)
-        }
+        EventKind::Admitted { .. } | EventKind::Refused { .. } | EventKind::Refunded { .. } => permit(event),
+        EventKind::Retrying { .. } | EventKind::Unresolved { .. } | EventKind::Cache { .. } => retry_or_lookup(event),
         EventKind::Disk { state } => disk(event, *state),
         EventKind::Operated { group, action, who } => Record::new(level(event), "admin")
             .with(key::EVENT, LogValue::Word("operated"))
             .with(key::REASON, LogValue::Word(action))
             .with_subject(event, group.as_ref())
             .with(key::MESSAGE, LogValue::Text(who)),
-        EventKind::Jobs {
-            event: name, words, ..
-        } => Record::new(level(event), "bulk")
+        EventKind::Jobs { event: name, words, .. } => Record::new(level(event), "bulk")
             .with(key::EVENT, LogValue::Word(name))
             .with_subject(event, None)
             .with(key::MESSAGE, LogValue::Text(words)),
@@ -100,17 +92,11 @@ fn finished_call<'a>(event: &'a Event, call: &'a CallFinished) -> Record<'a> {
     let status = call.code.map(LogValue::Code);
     let mut record = Record::new(level(event), "client")
         .with(key::EVENT, LogValue::Word("request"))
-        .with_some(
-            key::REASON,
-            call.reason.map(|reason| LogValue::Word(reason.name())),
-        )
+        .with_some(key::REASON, call.reason.map(|reason| LogValue::Word(reason.name())))
         .with_subject(event, Some(&call.group))
         .with(key::METHOD, LogValue::Word(call.method))
         .with(key::PATH, LogValue::Path(&call.path))
-        .with(
-            key::STATUS,
-            status.unwrap_or(LogValue::Word(call.status.name())),
-        )
+        .with(key::STATUS, status.unwrap_or(LogValue::Word(call.status.name())))
         .with(key::LATENCY, LogValue::millis(call.latency))
         .with(key::ATTEMPT, LogValue::Number(call.attempts.into()))
         .with(key::CIRCUIT, LogValue::Word(call.state.circuit().name()))
@@ -126,17 +112,12 @@ fn task<'a>(event: &Event, name: &'static str, state: TaskState) -> Record<'a> {
     let (word, sleep, count) = match state {
         TaskState::Running => ("task_running", None, None),
         TaskState::Ended => ("task_ended", None, None),
-        TaskState::Restarting { restarts, delay } => {
-            ("task_restarting", Some(delay), Some(restarts))
-        }
+        TaskState::Restarting { restarts, delay } => ("task_restarting", Some(delay), Some(restarts)),
     };
     record
         .with(key::EVENT, LogValue::Word(word))
         .with_some(key::SLEEP, sleep.map(LogValue::Span))
-        .with_some(
-            key::COUNT,
-            count.map(|count| LogValue::Number(count.into())),
-        )
+        .with_some(key::COUNT, count.map(|count| LogValue::Number(count.into())))
         .with(key::TASK, LogValue::Word(name))
 }
 
@@ -163,10 +144,7 @@ fn transition(event: &Event) -> Record<'_> {
 fn cooling(event: &Event) -> Record<'_> {
     let record = Record::new(level(event), RATE_LIMITER);
     let EventKind::Cooling {
-        group,
-        wait,
-        vitals,
-        ..
+        group, wait, vitals, ..
     } = &event.what
     else {
         return record;
@@ -180,8 +158,7 @@ fn cooling(event: &Event) -> Record<'_> {
 }
 
 fn waiting(event: &Event) -> Record<'_> {
-    let record =
-        Record::new(level(event), RATE_LIMITER).with(key::EVENT, LogValue::Word("waiting"));
+    let record = Record::new(level(event), RATE_LIMITER).with(key::EVENT, LogValue::Word("waiting"));
     let EventKind::Waiting {
         group,
         cost,
@@ -190,9 +167,7 @@ fn waiting(event: &Event) -> Record<'_> {
     else {
         return record;
     };
-    let wait = explanation
-        .eta
-        .map(|eta| LogValue::Span(eta.since(event.at)));
+    let wait = explanation.eta.map(|eta| LogValue::Span(eta.since(event.at)));
     let position = u64::try_from(explanation.position).unwrap_or(u64::MAX);
     record
         .with(key::REASON, LogValue::Word(wait_reason(&explanation.why)))
@@ -228,11 +203,7 @@ fn permit(event: &Event) -> Record<'_> {
             .with(key::WAITED, LogValue::millis(*waited))
             .with(key::PERMIT, LogValue::Number(*permit))
             .with(key::COST, LogValue::Number(cost.units())),
-        EventKind::Refused {
-            group,
-            refusal,
-            waited,
-        } => record
+        EventKind::Refused { group, refusal, waited } => record
             .with(key::EVENT, LogValue::Word("refused"))
             .with(key::REASON, LogValue::Word(refusal.cause.name()))
             .with_some(key::RETRY_AFTER, refusal.retry_after.map(LogValue::Span))
@@ -248,11 +219,7 @@ fn permit(event: &Event) -> Record<'_> {
 
 fn retry_or_lookup(event: &Event) -> Record<'_> {
     match &event.what {
-        EventKind::Retrying {
-            attempt,
-            delay,
-            reason,
-        } => Record::new(level(event), "client")
+        EventKind::Retrying { attempt, delay, reason } => Record::new(level(event), "client")
             .with(key::EVENT, LogValue::Word("retry"))
             .with(key::REASON, LogValue::Word(reason.name()))
             .with(key::SLEEP, LogValue::Span(*delay))
@@ -298,10 +265,7 @@ fn reload_result<'a>(event: &Event, reload: ReloadEvent) -> Record<'a> {
         } => added.saturating_add(removed).saturating_add(changed),
         ReloadEvent::Refused { errors } => errors,
     };
-    record.with(
-        key::COUNT,
-        LogValue::Number(u64::try_from(count).unwrap_or(u64::MAX)),
-    )
+    record.with(key::COUNT, LogValue::Number(u64::try_from(count).unwrap_or(u64::MAX)))
 }
 
 fn meter_warning<'a>(event: &'a Event, meter: &MeterEvent) -> Record<'a> {
@@ -311,9 +275,7 @@ fn meter_warning<'a>(event: &'a Event, meter: &MeterEvent) -> Record<'a> {
     };
     match meter {
         MeterEvent::Low {
-            remaining,
-            capacity,
-            ..
+            remaining, capacity, ..
         } => record
             .with(key::EVENT, LogValue::Word("limit_low"))
             .with_subject(event, group.as_ref())
@@ -342,22 +304,14 @@ fn limit_finding(event: &Event) -> Record<'_> {
         } => record
             .with(
                 key::EVENT,
-                LogValue::Word(if *raised {
-                    "usage_high"
-                } else {
-                    "usage_normal"
-                }),
+                LogValue::Word(if *raised { "usage_high" } else { "usage_normal" }),
             )
             .with_subject(event, group.as_ref())
             .with(key::USED, LogValue::share(*used_ppm)),
         EventKind::Memory { raised, bytes } => record
             .with(
                 key::EVENT,
-                LogValue::Word(if *raised {
-                    "memory_high"
-                } else {
-                    "memory_normal"
-                }),
+                LogValue::Word(if *raised { "memory_high" } else { "memory_normal" }),
             )
             .with_subject(event, None)
             .with(key::COUNT, LogValue::Number(*bytes)),

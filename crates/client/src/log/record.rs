@@ -89,7 +89,7 @@ impl LogValue<'_> {
     }
 
     /// Formats the value without secrets.
-    pub(super) fn to_text(&self, scrubber: &Scrubber) -> SmolStr {
+    pub(super) fn format(&self, scrubber: &Scrubber) -> SmolStr {
         let mut text = SmolStrBuilder::new();
         // Writing to a string cannot fail.
         _ = match self {

@@ -47,11 +47,7 @@ impl RollingFile {
     ///
     /// If the path names no file or a link, the size is below one write (128 KiB), or the number of
     /// files is zero.
-    pub fn new(
-        path: impl Into<PathBuf>,
-        max_bytes: u64,
-        files: u32,
-    ) -> Result<Self, InvalidRolling> {
+    pub fn new(path: impl Into<PathBuf>, max_bytes: u64, files: u32) -> Result<Self, InvalidRolling> {
         let path = path.into();
         if path.file_name().is_none() {
             return Err(InvalidRolling::NoName);
@@ -81,8 +77,7 @@ impl RollingFile {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let mut open = self.current()?;
-        if open.length > 0 && open.length.saturating_add(length).saturating_add(1) > self.max_bytes
-        {
+        if open.length > 0 && open.length.saturating_add(length).saturating_add(1) > self.max_bytes {
             drop(open);
             self.roll()?;
             open = self.current()?;
@@ -178,10 +173,7 @@ fn open(path: &Path) -> io::Result<OpenFile> {
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let inode = |found: fs::Metadata| (found.dev(), found.ino());
-    let (ours, at_path) = (
-        file.metadata().map(inode),
-        fs::symlink_metadata(path).map(inode),
-    );
+    let (ours, at_path) = (file.metadata().map(inode), fs::symlink_metadata(path).map(inode));
     ours.ok().is_some_and(|ours| Some(ours) == at_path.ok())
 }
 

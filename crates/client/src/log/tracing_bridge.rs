@@ -107,7 +107,7 @@ impl TracingFields {
         let to_value = |value: &LogValue<'_>| match value {
             LogValue::Number(number) => FieldValue::Number(*number),
             LogValue::Ratio(ratio) => FieldValue::Ratio(*ratio),
-            text => FieldValue::Text(text.to_text(scrubber)),
+            text => FieldValue::Text(text.format(scrubber)),
         };
         let fields = record.fields.iter();
         Self(fields.map(|(key, value)| (*key, to_value(value))).collect())

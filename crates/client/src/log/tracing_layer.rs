@@ -51,10 +51,7 @@ impl LogLayer {
     }
 
     fn is_enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let is_ours = self
-            .crates
-            .iter()
-            .any(|name| is_in_crate(name, metadata.target()));
+        let is_ours = self.crates.iter().any(|name| is_in_crate(name, metadata.target()));
         let is_important = *metadata.level() <= Level::WARN;
         (is_ours || is_important) && self.log.observer.is_enabled(*metadata.level())
     }

@@ -129,9 +129,7 @@ impl QueueShared {
     /// Pauses so that lines accumulate, unless the queue is closed.
     fn pause(&self) {
         let open = |queue: &mut LineQueue| !queue.is_closed;
-        let paused = self
-            .wakeup
-            .wait_timeout_while(self.queue.lock(), PAUSE, open);
+        let paused = self.wakeup.wait_timeout_while(self.queue.lock(), PAUSE, open);
         drop(paused);
     }
 }
@@ -171,10 +169,7 @@ type Notice = Box<dyn Fn(u64) -> String + Send>;
 impl LogWriter {
     /// Sets the line to write after lines were dropped.
     #[must_use]
-    pub(crate) fn with_drop_notice(
-        mut self,
-        notice: impl Fn(u64) -> String + Send + 'static,
-    ) -> Self {
+    pub(crate) fn with_drop_notice(mut self, notice: impl Fn(u64) -> String + Send + 'static) -> Self {
         self.notice = Some(Box::new(notice));
         self
     }
@@ -191,8 +186,7 @@ impl LogWriter {
     /// Writes the queued lines. Blocks only on the sink.
     pub fn drain(&mut self) {
         // A sink that panicked may have written part of a piece, so the rest is not tried again.
-        self.shared
-            .count_dropped(unwritten(&self.batch, self.written));
+        self.shared.count_dropped(unwritten(&self.batch, self.written));
         self.batch.clear();
         self.written = 0;
         std::mem::swap(&mut self.batch, &mut self.shared.queue.lock().text);

@@ -131,10 +131,7 @@ impl<const N: usize> LabelCounter<N> {
 
     /// Returns every value with its count.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let counts = self
-            .counts
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed));
+        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
         self.values.iter().copied().zip(counts)
     }
 
@@ -235,10 +232,7 @@ mod tests {
         codes.count(AttemptEnd::Status(100));
         codes.count(AttemptEnd::Status(599));
         let nonzero: Vec<_> = codes.nonzero().collect();
-        assert_eq!(
-            nonzero,
-            [("100".into(), 1), ("599".into(), 1), (OTHER.into(), 4)]
-        );
+        assert_eq!(nonzero, [("100".into(), 1), ("599".into(), 1), (OTHER.into(), 4)]);
     }
 
     #[test]

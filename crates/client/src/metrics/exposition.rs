@@ -29,10 +29,7 @@ type ApiRows = [(Arc<ApiCounters>, Option<GaugeSnapshot>)];
 impl Collector for MetricsBoard {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let apis = self.rows();
-        let mut page = ExpositionPage {
-            encoder,
-            apis: &apis,
-        };
+        let mut page = ExpositionPage { encoder, apis: &apis };
         page.calls()?;
         page.state()?;
         page.permits()?;
@@ -71,9 +68,7 @@ impl ExpositionPage<'_, '_> {
         })?;
         self.gauges(super::RATE, |api| api.rate)?;
         self.gauges(super::CONCURRENCY, |api| f64::from(api.concurrency))?;
-        self.gauges(super::ERROR_RATE, |api| {
-            f64::from(api.error_ppm) / 1_000_000.0
-        })?;
+        self.gauges(super::ERROR_RATE, |api| f64::from(api.error_ppm) / 1_000_000.0)?;
         self.label_counters(super::TRANSITIONS, |api| &api.transitions)
     }
 
@@ -175,10 +170,7 @@ impl ExpositionPage<'_, '_> {
         let mut series = describe(&mut self.encoder, super::DURATION)?;
         for (api, _) in self.apis {
             for (status, spans) in StatusLabel::ALL.iter().zip(&api.api_wide.durations) {
-                let labels = [
-                    (label::API, api.name.as_str()),
-                    (label::STATUS, status.name()),
-                ];
+                let labels = [(label::API, api.name.as_str()), (label::STATUS, status.name())];
                 series.histogram(&labels, spans, HistogramUnit::Seconds)?;
             }
         }
@@ -200,10 +192,7 @@ impl ExpositionPage<'_, '_> {
         for (api, gauges) in self.apis {
             let now = gauges.map_or_else(|| api.groups.circuit(), |gauges| gauges.state.circuit());
             for circuit in CIRCUITS {
-                let labels = [
-                    (label::API, api.name.as_str()),
-                    (label::STATE, circuit.name()),
-                ];
+                let labels = [(label::API, api.name.as_str()), (label::STATE, circuit.name())];
                 series.gauge(&labels, f64::from(u8::from(circuit == now)))?;
             }
         }
@@ -221,11 +210,7 @@ impl ExpositionPage<'_, '_> {
         Ok(())
     }
 
-    fn group_counters(
-        &mut self,
-        metric: Metric,
-        value: impl Fn(&GroupCounters) -> u64,
-    ) -> fmt::Result {
+    fn group_counters(&mut self, metric: Metric, value: impl Fn(&GroupCounters) -> u64) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         for (api, _) in self.apis {
             for group in api.groups.callable() {
@@ -235,11 +220,7 @@ impl ExpositionPage<'_, '_> {
         Ok(())
     }
 
-    fn group_gauges(
-        &mut self,
-        metric: Metric,
-        value: impl Fn(&GroupCounters) -> f64,
-    ) -> fmt::Result {
+    fn group_gauges(&mut self, metric: Metric, value: impl Fn(&GroupCounters) -> f64) -> fmt::Result {
         let mut series = describe(&mut self.encoder, metric)?;
         for (api, _) in self.apis {
             for group in api.groups.iter() {
@@ -283,13 +264,9 @@ fn to_gauge(count: u64) -> f64 {
 }
 
 /// Starts a metric and returns the writer of its series.
-fn describe<'s>(
-    encoder: &'s mut DescriptorEncoder<'_>,
-    metric: Metric,
-) -> Result<SeriesWriter<'s>, fmt::Error> {
+fn describe<'s>(encoder: &'s mut DescriptorEncoder<'_>, metric: Metric) -> Result<SeriesWriter<'s>, fmt::Error> {
     let name = metric.name.strip_suffix("_total").unwrap_or(metric.name);
-    let encoder =
-        encoder.encode_descriptor(name, metric.help, None, metric.kind.to_metric_type())?;
+    let encoder = encoder.encode_descriptor(name, metric.help, None, metric.kind.to_metric_type())?;
     Ok(SeriesWriter { encoder })
 }
 
@@ -316,9 +293,7 @@ impl SeriesWriter<'_> {
         if labels.is_empty() {
             return self.encoder.encode_counter(&value, none);
         }
-        self.encoder
-            .encode_family(&labels)?
-            .encode_counter(&value, none)
+        self.encoder.encode_family(&labels)?.encode_counter(&value, none)
     }
 
     fn gauge(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
@@ -330,9 +305,7 @@ impl SeriesWriter<'_> {
 
     fn sample(&mut self, sample: &MetricSample) -> fmt::Result {
         let labels = sample.labels.iter();
-        let labels: Vec<_> = labels
-            .map(|(name, value)| (*name, value.as_str()))
-            .collect();
+        let labels: Vec<_> = labels.map(|(name, value)| (*name, value.as_str())).collect();
         match &sample.value {
             SampleValue::Count(count) => self.count(&labels, *count),
             SampleValue::Level(level) => self.gauge(&labels, *level),
@@ -340,18 +313,16 @@ impl SeriesWriter<'_> {
         }
     }
 
-    fn histogram(
-        &mut self,
-        labels: Labels<'_>,
-        spans: &Histogram,
-        unit: HistogramUnit,
-    ) -> fmt::Result {
+    fn histogram(&mut self, labels: Labels<'_>, spans: &Histogram, unit: HistogramUnit) -> fmt::Result {
         self.write_snapshot(labels, &spans.read(unit))
     }
 
     fn write_snapshot(&mut self, labels: Labels<'_>, snapshot: &HistogramSnapshot) -> fmt::Result {
-        self.encoder
-            .encode_family(&labels)?
-            .encode_histogram::<NoLabelSet>(snapshot.sum, snapshot.count, &snapshot.buckets, None)
+        self.encoder.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+            snapshot.sum,
+            snapshot.count,
+            &snapshot.buckets,
+            None,
+        )
     }
 }

@@ -51,10 +51,7 @@ impl MetricFamily {
     }
 
     /// Returns a metric with one series per value of its only label.
-    pub fn by_word<'w>(
-        metric: Metric,
-        values: impl IntoIterator<Item = (&'w str, SampleValue)>,
-    ) -> Self {
+    pub fn by_word<'w>(metric: Metric, values: impl IntoIterator<Item = (&'w str, SampleValue)>) -> Self {
         let label = metric.labels.first().copied().unwrap_or_default();
         let sample = |(word, value): (&str, SampleValue)| MetricSample {
             labels: vec![(label, word.to_owned())],

@@ -63,9 +63,7 @@ impl GroupTable {
         names.dedup();
         let batch: Arc<[_]> = names.into_iter().cloned().map(GroupCells::new).collect();
         let mut groups = self.clone();
-        groups
-            .named
-            .extend(Some(batch).filter(|batch| !batch.is_empty()));
+        groups.named.extend(Some(batch).filter(|batch| !batch.is_empty()));
         groups
     }
 
@@ -100,9 +98,7 @@ impl GroupTable {
     /// Returns the worst circuit state of any group, as reported by events.
     pub(super) fn circuit(&self) -> CircuitState {
         let circuits = self.iter().map(|group| &group.read().circuit);
-        let worst = circuits
-            .map(|circuit| circuit.load(Ordering::Relaxed))
-            .max();
+        let worst = circuits.map(|circuit| circuit.load(Ordering::Relaxed)).max();
         CIRCUITS
             .get(usize::from(worst.unwrap_or(0)))
             .map_or(CircuitState::Closed, |circuit| *circuit)
@@ -119,9 +115,7 @@ impl GroupCells {
 
     /// Returns the counts so far.
     pub(super) fn read(&self) -> &GroupCounters {
-        self.counters
-            .get()
-            .map_or(&NO_COUNTS, |counters| &**counters)
+        self.counters.get().map_or(&NO_COUNTS, |counters| &**counters)
     }
 
     /// Returns the counters for writing.
@@ -177,11 +171,7 @@ impl GroupCounters {
 static NO_COUNTS: GroupCounters = GroupCounters::new();
 
 /// By severity: the index is the severity.
-pub(super) const CIRCUITS: [CircuitState; 3] = [
-    CircuitState::Closed,
-    CircuitState::HalfOpen,
-    CircuitState::Open,
-];
+pub(super) const CIRCUITS: [CircuitState; 3] = [CircuitState::Closed, CircuitState::HalfOpen, CircuitState::Open];
 
 /// Reasons of a refusal, and a slot for future ones.
 const CAUSES: [&str; 9] = [
@@ -203,16 +193,10 @@ mod tests {
     // Two of a hundred thousand are counted: each other one takes a name and a pointer.
     #[test]
     fn a_group_without_calls_has_no_counters() {
-        let names: Vec<SmolStr> = (0..100_000)
-            .map(|n| smol_str::format_smolstr!("{n}"))
-            .collect();
+        let names: Vec<SmolStr> = (0..100_000).map(|n| smol_str::format_smolstr!("{n}")).collect();
         let groups = GroupTable::new().with(&names);
         groups.get(Some(&names[7])).count().admitted.increase(1);
-        groups
-            .get(Some(&"unknown".into()))
-            .count()
-            .admitted
-            .increase(2);
+        groups.get(Some(&"unknown".into())).count().admitted.increase(2);
         let counted = groups.iter().filter(|group| group.counters.get().is_some());
         assert_eq!(counted.count(), 2);
         let admitted = groups.iter().map(|group| group.read().admitted.total());

@@ -70,15 +70,10 @@ impl Histogram {
             .iter()
             .map(|bound| unit.apply(Duration::from_millis(*bound)))
             .chain([f64::INFINITY]);
-        let counts = self
-            .buckets
-            .iter()
-            .map(|bucket| bucket.load(Ordering::Relaxed));
+        let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
         let buckets: Vec<_> = bounds.zip(counts).collect();
         HistogramSnapshot {
-            sum: unit.apply(Duration::from_micros(
-                self.sum_micros.load(Ordering::Relaxed),
-            )),
+            sum: unit.apply(Duration::from_micros(self.sum_micros.load(Ordering::Relaxed))),
             count: buckets.iter().map(|(_, count)| count).sum(),
             buckets,
         }

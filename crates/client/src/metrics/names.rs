@@ -37,33 +37,19 @@ pub(crate) const WAIT: Metric = Metric::histogram(
     &[label::API],
     "Wait of calls for their permit.",
 );
-pub(crate) const REQUESTS: Metric = Metric::counter(
-    "requests_total",
-    &[label::API, label::CODE],
-    "Attempts by status code.",
-);
-pub(crate) const COUNT_2XX: Metric =
-    Metric::gauge("count_2xx", &[label::API], "Successes in the error window.");
-pub(crate) const COUNT_429: Metric = Metric::gauge(
-    "count_429",
-    &[label::API],
-    "Throttled attempts in the error window.",
-);
-pub(crate) const COUNT_5XX: Metric = Metric::gauge(
-    "count_5xx",
-    &[label::API],
-    "Server failures in the error window.",
-);
+pub(crate) const REQUESTS: Metric =
+    Metric::counter("requests_total", &[label::API, label::CODE], "Attempts by status code.");
+pub(crate) const COUNT_2XX: Metric = Metric::gauge("count_2xx", &[label::API], "Successes in the error window.");
+pub(crate) const COUNT_429: Metric =
+    Metric::gauge("count_429", &[label::API], "Throttled attempts in the error window.");
+pub(crate) const COUNT_5XX: Metric = Metric::gauge("count_5xx", &[label::API], "Server failures in the error window.");
 pub(crate) const COUNT_OTHER: Metric = Metric::gauge(
     "count_other",
     &[label::API],
     "Other counted failures in the error window.",
 );
-pub(crate) const CACHE_HITS: Metric = Metric::counter(
-    "cache_hits_total",
-    &[label::API],
-    "Calls served from the cache.",
-);
+pub(crate) const CACHE_HITS: Metric =
+    Metric::counter("cache_hits_total", &[label::API], "Calls served from the cache.");
 pub(crate) const CACHE_MISSES: Metric = Metric::counter(
     "cache_miss_total",
     &[label::API],
@@ -74,16 +60,10 @@ pub(crate) const RATE: Metric = Metric::gauge(
     &[label::API],
     "Slowest rate in effect, in calls per second; 0 if nothing is limited.",
 );
-pub(crate) const CONCURRENCY: Metric = Metric::gauge(
-    "concurrency_current",
-    &[label::API],
-    "Maximum of attempts in flight.",
-);
-pub(crate) const ERROR_RATE: Metric = Metric::gauge(
-    "err_rate_30s",
-    &[label::API],
-    "Share of failures in the error window.",
-);
+pub(crate) const CONCURRENCY: Metric =
+    Metric::gauge("concurrency_current", &[label::API], "Maximum of attempts in flight.");
+pub(crate) const ERROR_RATE: Metric =
+    Metric::gauge("err_rate_30s", &[label::API], "Share of failures in the error window.");
 pub(crate) const LATENCY: Metric = Metric::histogram(
     "latency_ms",
     &[label::API],
@@ -109,11 +89,7 @@ pub(crate) const REFUNDED: Metric = Metric::counter(
     &[label::API, label::GROUP],
     "Permits refunded unused.",
 );
-pub(crate) const WAITING: Metric = Metric::gauge(
-    "outflow_waiting",
-    &[label::API],
-    "Calls that wait for a permit.",
-);
+pub(crate) const WAITING: Metric = Metric::gauge("outflow_waiting", &[label::API], "Calls that wait for a permit.");
 pub(crate) const IN_FLIGHT: Metric = Metric::gauge(
     "outflow_in_flight",
     &[label::API],
@@ -232,11 +208,7 @@ pub mod bulk {
         "Backoffs cut at the maximum.",
     );
     /// Unfinished jobs.
-    pub const JOBS: Metric = Metric::gauge(
-        "outflow_bulk_jobs",
-        &[label::STATE],
-        "Unfinished jobs by state.",
-    );
+    pub const JOBS: Metric = Metric::gauge("outflow_bulk_jobs", &[label::STATE], "Unfinished jobs by state.");
     /// Settled claims.
     pub const SETTLED: Metric = Metric::counter(
         "outflow_bulk_settled_total",
@@ -256,17 +228,10 @@ pub mod bulk {
         "Claims that another session held when they were settled.",
     );
     /// Errors of the store.
-    pub const STORE_ERRORS: Metric = Metric::counter(
-        "outflow_bulk_store_errors_total",
-        &[],
-        "Failed requests to the store.",
-    );
+    pub const STORE_ERRORS: Metric =
+        Metric::counter("outflow_bulk_store_errors_total", &[], "Failed requests to the store.");
     /// Worker slots.
-    pub const WORKERS: Metric = Metric::gauge(
-        "outflow_bulk_workers",
-        &[label::STATE],
-        "Worker slots of this process.",
-    );
+    pub const WORKERS: Metric = Metric::gauge("outflow_bulk_workers", &[label::STATE], "Worker slots of this process.");
     /// Difference between counters and jobs.
     pub const DRIFT: Metric = Metric::gauge(
         "outflow_bulk_drift",

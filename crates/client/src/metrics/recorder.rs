@@ -174,9 +174,8 @@ impl MetricsBoard {
                 }
             });
         }
-        let rows = |(name, counters): (&SmolStr, &Arc<ApiCounters>)| {
-            (Arc::clone(counters), gauges_by_api.get(name).copied())
-        };
+        let rows =
+            |(name, counters): (&SmolStr, &Arc<ApiCounters>)| (Arc::clone(counters), gauges_by_api.get(name).copied());
         apis.iter().map(rows).collect()
     }
 
@@ -214,9 +213,9 @@ impl fmt::Debug for MetricsBoard {
 /// Returns the group that an event counts for.
 fn group_of<'a>(api: &'a ApiCounters, kind: &EventKind) -> Option<&'a GroupCounters> {
     let group = match kind {
-        EventKind::Admitted { group, .. }
-        | EventKind::Refused { group, .. }
-        | EventKind::Refunded { group, .. } => Some(group),
+        EventKind::Admitted { group, .. } | EventKind::Refused { group, .. } | EventKind::Refunded { group, .. } => {
+            Some(group)
+        }
         EventKind::Moved { group, .. }
         | EventKind::Drifting { group, .. }
         | EventKind::Usage { group, .. }
@@ -249,12 +248,8 @@ fn count_in_api(api: &ApiCounters, kind: &EventKind) {
         EventKind::Admitted { waited, .. } => counters.waits.observe(*waited),
         EventKind::Settled { .. } => count_attempt(api, kind),
         // The attempt was counted when it was settled, and not as a failure.
-        EventKind::Broken {
-            attempt, effect, ..
-        } => count_failure(counters, attempt, *effect),
-        EventKind::Moved {
-            transition, vitals, ..
-        } => {
+        EventKind::Broken { attempt, effect, .. } => count_failure(counters, attempt, *effect),
+        EventKind::Moved { transition, vitals, .. } => {
             counters.transitions.count(transition.reason.name());
             if let Some(span) = vitals.sleep {
                 counters.sleep.observe(span);

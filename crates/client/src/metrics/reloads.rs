@@ -26,10 +26,7 @@ impl ReloadCells {
     /// Returns each result with its count.
     pub(super) fn totals(&self) -> [(&'static str, u64); 2] {
         let read = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
-        [
-            ("applied", read(&self.applied)),
-            ("refused", read(&self.refused)),
-        ]
+        [("applied", read(&self.applied)), ("refused", read(&self.refused))]
     }
 
     /// Returns 1, or 0 while the last reload was refused.

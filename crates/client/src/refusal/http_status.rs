@@ -10,8 +10,9 @@ pub const fn status_code(reason: &RefusalReason) -> StatusCode {
     match reason {
         RefusalReason::Never { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         RefusalReason::UnknownGroup(_) => StatusCode::BAD_REQUEST,
-        RefusalReason::TooLate(WaitReason::State(_))
-        | RefusalReason::Busy(WaitReason::State(_)) => StatusCode::SERVICE_UNAVAILABLE,
+        RefusalReason::TooLate(WaitReason::State(_)) | RefusalReason::Busy(WaitReason::State(_)) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         RefusalReason::TooLate(_) | RefusalReason::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     }
@@ -24,8 +25,7 @@ pub fn retry_after_seconds(span: Duration) -> u64 {
 
 /// Returns a span in whole seconds, rounded up.
 pub fn ceil_seconds(span: Duration) -> u64 {
-    span.as_secs()
-        .saturating_add(u64::from(span.subsec_nanos() > 0))
+    span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 
 #[cfg(test)]
@@ -37,10 +37,7 @@ mod tests {
     #[test]
     fn a_wait_is_429_and_a_state_is_503() {
         assert_eq!(status_code(&RefusalReason::Busy(WaitReason::Turn)), 429);
-        assert_eq!(
-            status_code(&RefusalReason::TooLate(WaitReason::Cooldown)),
-            429
-        );
+        assert_eq!(status_code(&RefusalReason::TooLate(WaitReason::Cooldown)), 429);
         for reason in [
             RefusalReason::Busy(WaitReason::State(HealthState::Sleep)),
             RefusalReason::QueueFull,

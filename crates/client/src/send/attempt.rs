@@ -8,9 +8,7 @@ use super::prepared::RequestOrigin;
 use crate::client::{Body, Response, ResponseShape, ResponseStats, RetryMode, collect_body};
 use crate::error::Error;
 use crate::event::{EventKind, FailureLabel};
-use crate::http::{
-    AttemptDeadline, AttemptFailure, BytesSent, FailureKind, IncomingBody, SendHook,
-};
+use crate::http::{AttemptDeadline, AttemptFailure, BytesSent, FailureKind, IncomingBody, SendHook};
 use crate::refusal::{Refusal, RefusalReason, WaitReason};
 use crate::upstream::{AcquireOptions, AttemptResult, LimitFeedback, Permit, Verdict};
 
@@ -60,9 +58,7 @@ impl CallState<'_> {
             if let Some(finished) = Box::pin(self.send(permit)).await {
                 return Ok(finished);
             }
-            if !self.request.spec.payload.is_sendable()
-                || self.request.spec.retry == RetryMode::Disabled
-            {
+            if !self.request.spec.payload.is_sendable() || self.request.spec.retry == RetryMode::Disabled {
                 return Err(self.revoked_refusal(options));
             }
         }
@@ -75,14 +71,9 @@ impl CallState<'_> {
             self.stats.sent = self.client.upstream.now();
         }
         let default = self.client.api.timeouts.attempt;
-        let deadline =
-            AttemptDeadline::new(default, self.request.spec.attempt_timeout, self.time_left());
+        let deadline = AttemptDeadline::new(default, self.request.spec.attempt_timeout, self.time_left());
         let request = self.request.build();
-        let sent = self
-            .client
-            .transport
-            .send(request, deadline, &mut permit)
-            .await;
+        let sent = self.client.transport.send(request, deadline, &mut permit).await;
         if matches!(&sent, Err(failure) if failure.kind == FailureKind::Revoked) {
             return None;
         }
@@ -124,25 +115,19 @@ impl CallState<'_> {
         Ok(permit)
     }
 
-    async fn read_response(
-        &self,
-        permit: Option<Permit>,
-        response: http::Response<IncomingBody>,
-    ) -> FinishedAttempt {
+    async fn read_response(&self, permit: Option<Permit>, response: http::Response<IncomingBody>) -> FinishedAttempt {
         let (parts, incoming) = response.into_parts();
         let code = parts.status.as_u16();
         let (verdict, pending_body) = match permit {
             Some(permit) => {
-                let (verdict, pending_body) =
-                    permit.settle_head(AttemptResult::response(code, &parts.headers));
+                let (verdict, pending_body) = permit.settle_head(AttemptResult::response(code, &parts.headers));
                 (verdict, Some(pending_body))
             }
             None => (NO_VERDICT, None),
         };
         if self.shape == ResponseShape::Streaming && verdict.retry == Retryability::Pointless {
             // Only silence and the caller's deadline bound the body.
-            let incoming =
-                incoming.with_deadline(self.time_left().map(AttemptDeadline::from_caller));
+            let incoming = incoming.with_deadline(self.time_left().map(AttemptDeadline::from_caller));
             return self.finished(parts, Body::streaming(incoming, pending_body), verdict);
         }
         match collect_body(incoming, pending_body, self.client.api.max_body).await {
@@ -214,10 +199,7 @@ fn failed(permit: Option<Permit>, failure: AttemptFailure) -> FinishedAttempt {
     let verdict = permit.map_or(NO_VERDICT, |permit| match failure.kind {
         FailureKind::Fault(fault) => permit.settle(fault_result(fault, failure.sent)),
         // A sent permit counts as arrived; an unsent one is refunded.
-        FailureKind::Deadline
-        | FailureKind::Forbidden
-        | FailureKind::Revoked
-        | FailureKind::Caller => {
+        FailureKind::Deadline | FailureKind::Forbidden | FailureKind::Revoked | FailureKind::Caller => {
             drop(permit);
             NO_VERDICT
         }

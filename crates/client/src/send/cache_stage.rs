@@ -23,9 +23,7 @@ use super::CallState;
 use super::prepared::{CacheRequest, CallStart};
 use crate::cache::{Cache, CacheLookup, CacheStatus, CacheableResponse, FlightKey, ForwardReason};
 use crate::cache::{CacheQuery, CachedResponse, StoreDecision};
-use crate::client::{
-    ApiClient, Body, CacheDirective, Response, ResponseShape, ResponseStats, SharedCall,
-};
+use crate::client::{ApiClient, Body, CacheDirective, Response, ResponseShape, ResponseStats, SharedCall};
 use crate::error::{Error, ErrorKind};
 use crate::event::{CacheLabel, EventKind};
 use crate::refusal::RefusalReason;
@@ -45,9 +43,7 @@ pub(super) async fn respond(call: &mut CallState<'_>) -> Result<Response, Error>
             // On the heap: calls without a cache must not carry this future.
             Box::pin(stage.response(call)).await
         }
-        _ if call.request.spec.cache == CacheDirective::Only => {
-            Err(Error::new(ErrorKind::CacheMiss))
-        }
+        _ if call.request.spec.cache == CacheDirective::Only => Err(Error::new(ErrorKind::CacheMiss)),
         _ => call.fetch(call.started).await,
     }
 }
@@ -118,11 +114,7 @@ impl CacheStage<'_> {
     }
 
     /// Fetches the response in the shape that the caller wants.
-    async fn fetch(
-        &self,
-        call: &mut CallState<'_>,
-        old: Option<StaleEntry>,
-    ) -> Result<Response, Error> {
+    async fn fetch(&self, call: &mut CallState<'_>, old: Option<StaleEntry>) -> Result<Response, Error> {
         match call.shape {
             ResponseShape::Buffered => self.fetch_shared(call, old).await,
             ResponseShape::Streaming => self.fetch_streamed(call, old).await,
@@ -131,11 +123,7 @@ impl CacheStage<'_> {
 
     /// Fetches a streamed response: it is neither stored nor shared, and so sent without
     /// conditions.
-    async fn fetch_streamed(
-        &self,
-        call: &mut CallState<'_>,
-        old: Option<StaleEntry>,
-    ) -> Result<Response, Error> {
+    async fn fetch_streamed(&self, call: &mut CallState<'_>, old: Option<StaleEntry>) -> Result<Response, Error> {
         match (call.fetch(self.now()).await, old) {
             (Ok(response), Some(old)) if old.is_better_than(response.status) => {
                 Ok(serve(call, old.stored, CacheLabel::Stale))
@@ -155,17 +143,12 @@ impl CacheStage<'_> {
     async fn fetch_uncached(&self, call: &mut CallState<'_>) -> Result<Response, Error> {
         let response = call.fetch(self.now()).await?;
         let query = self.query();
-        self.cache
-            .invalidate(&query, response.status, &response.headers);
+        self.cache.invalidate(&query, response.status, &response.headers);
         Ok(response)
     }
 
     /// Fetches unless an equal call in flight does.
-    async fn fetch_shared(
-        &self,
-        call: &mut CallState<'_>,
-        old: Option<StaleEntry>,
-    ) -> Result<Response, Error> {
+    async fn fetch_shared(&self, call: &mut CallState<'_>, old: Option<StaleEntry>) -> Result<Response, Error> {
         if let Some(key) = self.flight_key {
             match shared_result::join(call, key).await {
                 Ok(None) => {}
@@ -175,8 +158,7 @@ impl CacheStage<'_> {
             }
         }
         let result = self.fetch_and_store(call, old.as_ref()).await;
-        let may_share =
-            |response: &Response| self.cache.may_share(&self.query(), &response.headers);
+        let may_share = |response: &Response| self.cache.may_share(&self.query(), &response.headers);
         shared_result::share(call, &result, may_share);
         match (result, old) {
             (Ok(response), Some(old)) if old.is_better_than(response.status) => {
@@ -192,35 +174,24 @@ impl CacheStage<'_> {
 
     /// Fetches from the server, stores the response, or returns the stored one if the server
     /// confirms it.
-    async fn fetch_and_store(
-        &self,
-        call: &mut CallState<'_>,
-        old: Option<&StaleEntry>,
-    ) -> Result<Response, Error> {
+    async fn fetch_and_store(&self, call: &mut CallState<'_>, old: Option<&StaleEntry>) -> Result<Response, Error> {
         let start = call.request.start();
         if let Some(old) = old {
             call.request.spec.headers.extend(old.conditions.clone());
         }
         let response = call.fetch(self.now()).await?;
         match old {
-            Some(old) if response.status == StatusCode::NOT_MODIFIED => {
-                match self.confirm(call, &response, old) {
-                    Some(stored) => Ok(to_response(call, stored, CacheLabel::Revalidated)),
-                    None => self.fetch_again(call, start, old).await,
-                }
-            }
+            Some(old) if response.status == StatusCode::NOT_MODIFIED => match self.confirm(call, &response, old) {
+                Some(stored) => Ok(to_response(call, stored, CacheLabel::Revalidated)),
+                None => self.fetch_again(call, start, old).await,
+            },
             _ => Ok(self.store(call, response, old)),
         }
     }
 
     /// Returns the stored response if the 304 is about it. After a redirect, another address
     /// responds, perhaps for another origin: it confirms nothing.
-    fn confirm(
-        &self,
-        call: &CallState<'_>,
-        response: &Response,
-        old: &StaleEntry,
-    ) -> Option<CachedResponse> {
+    fn confirm(&self, call: &CallState<'_>, response: &Response, old: &StaleEntry) -> Option<CachedResponse> {
         if call.stats.hops > 0 || self.is_overtaken() {
             return None;
         }
@@ -244,14 +215,8 @@ impl CacheStage<'_> {
     }
 
     /// Offers the server's response to the cache, unless the stored one is better.
-    fn store(
-        &self,
-        call: &CallState<'_>,
-        mut response: Response,
-        old: Option<&StaleEntry>,
-    ) -> Response {
-        let mut status =
-            CacheStatus::forwarded(forward_reason(old)).with_status(response.status.as_u16());
+    fn store(&self, call: &CallState<'_>, mut response: Response, old: Option<&StaleEntry>) -> Response {
+        let mut status = CacheStatus::forwarded(forward_reason(old)).with_status(response.status.as_u16());
         let is_worse = old.is_some_and(|old| old.is_better_than(response.status));
         if call.stats.hops == 0 && !is_worse && !self.is_overtaken() {
             let offer = cacheable(call, &response);
@@ -264,12 +229,7 @@ impl CacheStage<'_> {
     }
 
     /// Returns a substitute for a failed response.
-    fn substitute(
-        &self,
-        call: &CallState<'_>,
-        error: Error,
-        old: Option<StaleEntry>,
-    ) -> Result<Response, Error> {
+    fn substitute(&self, call: &CallState<'_>, error: Error, old: Option<StaleEntry>) -> Result<Response, Error> {
         if is_cache_only(&error) {
             return self.serve_any(call);
         }
@@ -281,18 +241,11 @@ impl CacheStage<'_> {
 
     /// Returns the stored response, however stale, or a cache miss.
     fn serve_any(&self, call: &CallState<'_>) -> Result<Response, Error> {
-        let Some(stored) = self
-            .cache
-            .lookup_any_in_memory(&self.query(), self.wall_now())
-        else {
+        let Some(stored) = self.cache.lookup_any_in_memory(&self.query(), self.wall_now()) else {
             return Err(cache_miss(call));
         };
         let stale = stored.is_stale();
-        let lookup = if stale {
-            CacheLabel::Stale
-        } else {
-            CacheLabel::Hit
-        };
+        let lookup = if stale { CacheLabel::Stale } else { CacheLabel::Hit };
         Ok(serve(call, stored, lookup))
     }
 
@@ -327,8 +280,7 @@ impl CacheStage<'_> {
 fn is_cache_only(error: &Error) -> bool {
     error.refusal().is_some_and(|refusal| match refusal.cause {
         RefusalReason::Blocked { state } => {
-            state == HealthState::CacheOnly
-                || (state == HealthState::Sleep && refusal.retry_after.is_none())
+            state == HealthState::CacheOnly || (state == HealthState::Sleep && refusal.retry_after.is_none())
         }
         _ => false,
     })
@@ -357,9 +309,7 @@ fn cacheable<'a>(call: &CallState<'_>, response: &'a Response) -> CacheableRespo
 /// Returns the response of an equal call, or a better stale one.
 fn stale_response(call: &CallState<'_>, response: SharedCall, old: Option<StaleEntry>) -> Response {
     match old {
-        Some(old) if old.is_better_than(response.status) => {
-            serve(call, old.stored, CacheLabel::Stale)
-        }
+        Some(old) if old.is_better_than(response.status) => serve(call, old.stored, CacheLabel::Stale),
         _ => shared_result::respond_shared(call, response),
     }
 }

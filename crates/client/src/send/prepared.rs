@@ -8,9 +8,7 @@ use outflow_core::Nanos;
 use smol_str::SmolStr;
 
 use super::redirect::is_same_origin;
-use crate::client::{
-    ApiClient, CacheDirective, CallSpec, Idempotency, RequestPayload, strip_credentials,
-};
+use crate::client::{ApiClient, CacheDirective, CallSpec, Idempotency, RequestPayload, strip_credentials};
 use crate::error::{Error, ErrorKind, ErrorReason};
 use crate::http::OutgoingBody;
 use crate::refusal::{Refusal, RefusalReason};
@@ -42,8 +40,7 @@ pub(super) struct CacheRequest {
 impl CacheRequest {
     /// Returns the request to the cache; `None` if the cache takes no part in this call.
     fn new(client: &ApiClient, spec: &CallSpec) -> Result<Option<Box<Self>>, Error> {
-        let has_body =
-            !matches!(&spec.payload, RequestPayload::Buffered(bytes) if bytes.is_empty());
+        let has_body = !matches!(&spec.payload, RequestPayload::Buffered(bytes) if bytes.is_empty());
         let is_read = [Method::GET, Method::HEAD].contains(&spec.method);
         // A write concerns the cache even if it bypasses it: it makes stored responses obsolete.
         let is_bypassed = is_read && (spec.cache == CacheDirective::Bypass || has_body);
@@ -77,11 +74,7 @@ pub(super) struct CallStart {
 }
 
 impl PreparedRequest {
-    pub(super) fn new(
-        client: &ApiClient,
-        mut spec: Box<CallSpec>,
-        now: Nanos,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(client: &ApiClient, mut spec: Box<CallSpec>, now: Nanos) -> Result<Self, Error> {
         let api = &client.api;
         let is_allowed = api.methods.is_empty() || api.methods.contains(&spec.method);
         if !is_allowed || spec.method == Method::CONNECT {
@@ -107,8 +100,7 @@ impl PreparedRequest {
     /// Returns the deadline of a permit requested at `since`.
     pub(super) fn acquire_deadline(&self, since: Nanos) -> Nanos {
         let latest = since.saturating_add(self.max_wait);
-        self.deadline
-            .map_or(latest, |deadline| deadline.min(latest))
+        self.deadline.map_or(latest, |deadline| deadline.min(latest))
     }
 
     /// Returns the options for acquiring a permit.
@@ -143,9 +135,7 @@ impl PreparedRequest {
             Method::TRACE,
         ]
         .contains(&self.spec.method);
-        by_method
-            || self.spec.idempotency == Idempotency::Always
-            || self.spec.headers.contains_key("idempotency-key")
+        by_method || self.spec.idempotency == Idempotency::Always || self.spec.headers.contains_key("idempotency-key")
     }
 
     /// Returns the state needed to restart the call.
@@ -171,9 +161,7 @@ impl PreparedRequest {
     /// header. A redirect back from another origin gets none.
     pub(super) fn resolve_redirect(&self, to: Uri, client: &ApiClient) -> Uri {
         match &client.auth {
-            Some(auth) if self.origin == RequestOrigin::Api && is_at_api(client, &to) => {
-                auth.add_to_redirect(to)
-            }
+            Some(auth) if self.origin == RequestOrigin::Api && is_at_api(client, &to) => auth.add_to_redirect(to),
             _ => to,
         }
     }
@@ -190,9 +178,7 @@ impl PreparedRequest {
         };
         // A group named by the caller holds for the complete call.
         if self.origin == RequestOrigin::Api && self.spec.group.is_none() {
-            let target = client
-                .upstream
-                .route(&self.spec.method, relative_path(client, &to));
+            let target = client.upstream.route(&self.spec.method, relative_path(client, &to));
             let cost = self.spec.cost;
             self.target = cost.map_or(target, |cost| target.with_cost(cost));
         }

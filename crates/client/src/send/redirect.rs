@@ -48,10 +48,7 @@ fn port(uri: &Uri) -> Option<u16> {
 /// Resolves a reference by RFC 3986, if the result is an HTTP URI without user information.
 fn resolve_reference(from: &Uri, to: &str) -> Option<Uri> {
     let to = to.split('#').next().unwrap_or(to);
-    if !to
-        .bytes()
-        .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
-    {
+    if !to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
         return None;
     }
     let uri: Uri = if has_scheme(to) {
@@ -80,10 +77,7 @@ fn has_scheme(to: &str) -> bool {
 /// Merges a relative reference with the current path and query.
 fn merge(from: &Uri, to: &str) -> String {
     if to.is_empty() {
-        return from
-            .path_and_query()
-            .map_or("/", PathAndQuery::as_str)
-            .to_owned();
+        return from.path_and_query().map_or("/", PathAndQuery::as_str).to_owned();
     }
     if to.starts_with('?') {
         return format!("{}{to}", from.path());
@@ -92,10 +86,7 @@ fn merge(from: &Uri, to: &str) -> String {
     let full = if path.starts_with('/') {
         path.to_owned()
     } else {
-        let folder = from
-            .path()
-            .rsplit_once('/')
-            .map_or("", |(folder, _)| folder);
+        let folder = from.path().rsplit_once('/').map_or("", |(folder, _)| folder);
         format!("{folder}/{path}")
     };
     format!("{}{query}", remove_dot_segments(&full))
@@ -143,10 +134,7 @@ mod tests {
             ("//other.example/x", "https://other.example/x"),
             ("/v2/films", "https://api.example.com/v2/films"),
             ("18", "https://api.example.com/v1/films/18"),
-            (
-                "./18?a=b/../c",
-                "https://api.example.com/v1/films/18?a=b/../c",
-            ),
+            ("./18?a=b/../c", "https://api.example.com/v1/films/18?a=b/../c"),
             ("../actors/", "https://api.example.com/v1/actors/"),
             ("../../../../up", "https://api.example.com/up"),
             ("..", "https://api.example.com/v1/"),
@@ -233,18 +221,11 @@ mod tests {
 
     #[test]
     fn an_origin_is_scheme_host_and_port() {
-        let same = |one: &str, other: &str| {
-            is_same_origin(
-                &one.parse().expect("a place"),
-                &other.parse().expect("a place"),
-            )
-        };
+        let same =
+            |one: &str, other: &str| is_same_origin(&one.parse().expect("a place"), &other.parse().expect("a place"));
         assert!(same("https://a.example/x", "https://A.example:443/y"));
         assert!(same("http://a.example:80/", "http://a.example/"));
-        assert!(
-            !same("https://a.example/", "http://a.example/"),
-            "a downgrade"
-        );
+        assert!(!same("https://a.example/", "http://a.example/"), "a downgrade");
         assert!(!same("https://a.example/", "https://a.example:8443/"));
         assert!(!same("https://a.example/", "https://b.a.example/"));
     }

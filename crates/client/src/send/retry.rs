@@ -56,8 +56,7 @@ impl CallState<'_> {
         }
         let delay = self.delay(attempt);
         let is_allowed = self.stats.retries < count && self.is_timely(delay);
-        (is_allowed && self.client.withdraw_retry(self.client.upstream.now()))
-            .then_some(RetryPlan::After(delay))
+        (is_allowed && self.client.withdraw_retry(self.client.upstream.now())).then_some(RetryPlan::After(delay))
     }
 
     /// Returns true if the API throttled the call because our limit was too high. A call that does
@@ -78,12 +77,7 @@ impl CallState<'_> {
     /// Returns our backoff, or the server's wait if that is longer.
     fn delay(&self, attempt: &FinishedAttempt) -> Duration {
         let retry = self.stats.retries.saturating_add(1);
-        let backoff = self
-            .client
-            .api
-            .retry
-            .backoff
-            .delay(retry, fastrand::u64(..));
+        let backoff = self.client.api.retry.backoff.delay(retry, fastrand::u64(..));
         attempt
             .verdict
             .retry_after

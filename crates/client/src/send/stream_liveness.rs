@@ -26,9 +26,7 @@ impl StreamLiveness {
 
     /// Notes a piece of the body.
     pub(crate) fn on_data(&mut self, pending_body: Option<&mut PendingBody>) {
-        let is_alive = self
-            .since
-            .is_some_and(|since| since.elapsed() >= ALIVE_AFTER);
+        let is_alive = self.since.is_some_and(|since| since.elapsed() >= ALIVE_AFTER);
         if let (true, Some(pending_body)) = (is_alive, pending_body) {
             self.since = None;
             pending_body.mark_alive();

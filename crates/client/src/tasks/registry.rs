@@ -88,11 +88,7 @@ impl TaskRegistry {
     }
 
     /// Adds a task, unless a shutdown has started.
-    pub(super) fn add(
-        registry: &Arc<Self>,
-        name: &'static str,
-        kind: TaskKind,
-    ) -> Option<TaskSlot> {
+    pub(super) fn add(registry: &Arc<Self>, name: &'static str, kind: TaskKind) -> Option<TaskSlot> {
         let id = registry.insert(name, kind)?;
         registry.emit(name, TaskState::Running);
         let registry = Arc::clone(registry);
@@ -104,12 +100,7 @@ impl TaskRegistry {
     }
 
     pub(super) fn report(&self) -> Vec<TaskReport> {
-        self.table
-            .lock()
-            .rows
-            .values()
-            .map(|row| row.report)
-            .collect()
+        self.table.lock().rows.values().map(|row| row.report).collect()
     }
 
     /// Cancels all tasks and wakes parked threads.
@@ -151,9 +142,7 @@ impl TaskRegistry {
         }
         let id = table.next;
         table.next += 1;
-        table
-            .rows
-            .retain(|_, row| row.is_alive() || row.report.name != name);
+        table.rows.retain(|_, row| row.is_alive() || row.report.name != name);
         table.rows.insert(id, TaskRow::new(name, kind, since));
         self.alive.send_modify(|alive| *alive += 1);
         Some(id)

@@ -51,19 +51,14 @@ fn is_key(key: &str) -> bool {
     match key.split_once('@') {
         None => is_name(key, 256) && key.starts_with(|c: char| c.is_ascii_lowercase()),
         Some((tenant, system)) => {
-            is_name(tenant, 241)
-                && is_name(system, 14)
-                && system.starts_with(|c: char| c.is_ascii_lowercase())
+            is_name(tenant, 241) && is_name(system, 14) && system.starts_with(|c: char| c.is_ascii_lowercase())
         }
     }
 }
 
 fn is_name(name: &str, max: usize) -> bool {
-    let fits =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-*/".contains(&byte);
-    (1..=max).contains(&name.len())
-        && name.bytes().all(fits)
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-*/".contains(&byte);
+    (1..=max).contains(&name.len()) && name.bytes().all(fits) && name.starts_with(|c: char| c.is_ascii_alphanumeric())
 }
 
 /// Printable, without entry separators.

@@ -62,9 +62,7 @@ impl Future for Acquire {
                 self.step = AcquireStep::Waiting(key);
                 Poll::Pending
             }
-            AcquireResult::Granted(parts) => {
-                Poll::Ready(Ok(Permit::new(self.shared.take(), parts)))
-            }
+            AcquireResult::Granted(parts) => Poll::Ready(Ok(Permit::new(self.shared.take(), parts))),
             AcquireResult::Refused(refusal) => {
                 self.shared = None;
                 Poll::Ready(Err(refusal))

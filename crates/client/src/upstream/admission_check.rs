@@ -43,9 +43,7 @@ impl BlockedBy {
     pub(super) fn until(self) -> Nanos {
         match self {
             Self::OwnLimit(at) | Self::SharedLimit(at) => at,
-            Self::Circuit(BlockReason::Cooling { until } | BlockReason::Full { until, .. }) => {
-                until
-            }
+            Self::Circuit(BlockReason::Cooling { until } | BlockReason::Full { until, .. }) => until,
             Self::Circuit(BlockReason::Asleep { until, .. } | BlockReason::Probing { until }) => {
                 until.unwrap_or(Nanos::MAX)
             }
@@ -57,11 +55,7 @@ impl BlockedBy {
 impl PermitPool {
     /// Decides whether a call may start now, and takes its shares if so.
     #[inline]
-    pub(super) fn check_start(
-        &mut self,
-        request: StartRequest,
-        now: Nanos,
-    ) -> Result<StartGrant, BlockedBy> {
+    pub(super) fn check_start(&mut self, request: StartRequest, now: Nanos) -> Result<StartGrant, BlockedBy> {
         if request.is_behind {
             return Err(BlockedBy::Queue);
         }
@@ -79,12 +73,7 @@ impl PermitPool {
 
     /// Decides whether the limits allow a call, and debits them if so.
     #[inline]
-    pub(super) fn check_limits(
-        &mut self,
-        group: u32,
-        cost: Cost,
-        now: Nanos,
-    ) -> Result<ReceiptPair, BlockedBy> {
+    pub(super) fn check_limits(&mut self, group: u32, cost: Cost, now: Nanos) -> Result<ReceiptPair, BlockedBy> {
         let own = match self.own(group, now).take(now, cost) {
             Decision::Allow(receipts) => receipts,
             Decision::WaitUntil(at) => return Err(BlockedBy::OwnLimit(at)),

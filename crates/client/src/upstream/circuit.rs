@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, ClockPair, Cost, Decision, Health, HealthConfig, HealthDecision, HealthState,
-    HealthTicket, HealthTransition, Limit, Meter, Nanos,
+    Accounting, ClockPair, Cost, Decision, Health, HealthConfig, HealthDecision, HealthState, HealthTicket,
+    HealthTransition, Limit, Meter, Nanos,
 };
 
 use super::group_slot;
@@ -68,19 +68,13 @@ impl Circuits {
     }
 
     #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "this state assigned the circuit's index"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "this state assigned the circuit's index")]
     pub(super) fn get(&self, circuit: usize) -> &Circuit {
         &self.all[circuit]
     }
 
     #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "this state assigned the circuit's index"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "this state assigned the circuit's index")]
     pub(super) fn get_mut(&mut self, circuit: usize) -> &mut Circuit {
         &mut self.all[circuit]
     }
@@ -232,11 +226,7 @@ impl Circuit {
         }
     }
 
-    fn check_probe(
-        &mut self,
-        now: Nanos,
-        ticket: HealthTicket,
-    ) -> Result<HealthTicket, BlockReason> {
+    fn check_probe(&mut self, now: Nanos, ticket: HealthTicket) -> Result<HealthTicket, BlockReason> {
         match self.probes.check(now, Cost::ONE) {
             Decision::WaitUntil(at) => {
                 self.health.abandon(now, ticket);
@@ -318,10 +308,7 @@ pub(super) enum BlockReason {
     /// The API asked for a cooldown, or recovery from one spaces the starts.
     Cooling { until: Nanos },
     /// The health state allows no call.
-    Asleep {
-        state: HealthState,
-        until: Option<Nanos>,
-    },
+    Asleep { state: HealthState, until: Option<Nanos> },
     /// All probes are in flight.
     Probing { until: Option<Nanos> },
     /// The allowed number of calls is in flight, until this instant at least.

@@ -2,8 +2,13 @@
 //!
 //! A call can be blocked by several causes at once. An estimate names the first of this list:
 //!
-//! 1. an operator's override, 2. the health state, 3. a cooldown, 4. a limit of its group, 5. a limit of
-//! the API, 6. the calls in flight, 7. the calls ahead of it in the queue.
+//! 1. an operator's override
+//! 2. the health state
+//! 3. a cooldown
+//! 4. a limit of its group
+//! 5. a limit of the API
+//! 6. the calls in flight
+//! 7. the calls ahead of it in the queue
 
 use std::fmt;
 

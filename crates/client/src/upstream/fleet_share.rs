@@ -82,8 +82,7 @@ const VALID_FOR: Duration = Duration::from_secs(10);
 
 impl PartialEq for FleetShare {
     fn eq(&self, other: &Self) -> bool {
-        u128::from(self.ours) * u128::from(other.all)
-            == u128::from(other.ours) * u128::from(self.all)
+        u128::from(self.ours) * u128::from(other.all) == u128::from(other.ours) * u128::from(self.all)
     }
 }
 
@@ -112,11 +111,7 @@ mod tests {
 
     #[test]
     fn a_process_alone_counts_its_own_calls() {
-        for alone in [
-            FleetShare::ALL,
-            FleetShare::new(9, 9),
-            FleetShare::new(0, 0),
-        ] {
+        for alone in [FleetShare::ALL, FleetShare::new(9, 9), FleetShare::new(0, 0)] {
             assert_eq!(alone.scale_up(7), 7);
         }
     }

@@ -61,12 +61,8 @@ impl GroupState {
 
     /// Returns its limits, which `create` makes on first use.
     #[inline]
-    pub(super) fn limits(
-        &mut self,
-        create: impl FnOnce(&[Limit]) -> ScopeLimits,
-    ) -> &mut ScopeLimits {
-        self.limits
-            .get_or_insert_with(|| Box::new(create(&self.configured)))
+    pub(super) fn limits(&mut self, create: impl FnOnce(&[Limit]) -> ScopeLimits) -> &mut ScopeLimits {
+        self.limits.get_or_insert_with(|| Box::new(create(&self.configured)))
     }
 
     /// Returns its limits if a call used them.
@@ -75,12 +71,7 @@ impl GroupState {
     }
 
     /// Returns the limits that its first call would find.
-    pub(super) fn unused_limits(
-        &self,
-        terms: LimitTerms,
-        moment: ClockPair,
-        health: &Health,
-    ) -> ScopeLimits {
+    pub(super) fn unused_limits(&self, terms: LimitTerms, moment: ClockPair, health: &Health) -> ScopeLimits {
         unused_limits(&self.configured, terms, moment, health)
     }
 
@@ -140,12 +131,7 @@ impl GroupState {
 
 /// Creates limits without usage, scaled by health.
 #[cold]
-pub(super) fn unused_limits(
-    limits: &[Limit],
-    terms: LimitTerms,
-    moment: ClockPair,
-    health: &Health,
-) -> ScopeLimits {
+pub(super) fn unused_limits(limits: &[Limit], terms: LimitTerms, moment: ClockPair, health: &Health) -> ScopeLimits {
     let mut limits = ScopeLimits::new(limits, terms, moment);
     limits.retune(moment, Some(health));
     limits

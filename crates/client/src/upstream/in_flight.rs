@@ -6,9 +6,7 @@ mod take;
 
 use std::time::Duration;
 
-use outflow_core::{
-    AttemptEnd, Cost, HealthTicket, MinRtt, Nanos, ReceiptSet, RequestTiming, UsageMark,
-};
+use outflow_core::{AttemptEnd, Cost, HealthTicket, MinRtt, Nanos, ReceiptSet, RequestTiming, UsageMark};
 use slab::Slab;
 
 pub(super) use classify::ResponseReader;
@@ -114,10 +112,7 @@ impl InFlight {
         match end {
             AttemptEnd::Status(_) => {
                 let min_rtt = self.rtts.observe(now, now.since(sent));
-                let timing = RequestTiming::Answered {
-                    sent,
-                    answered: now,
-                };
+                let timing = RequestTiming::Answered { sent, answered: now };
                 (timing, min_rtt)
             }
             AttemptEnd::Fault(_) | AttemptEnd::Cancelled => {

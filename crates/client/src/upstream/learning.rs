@@ -51,13 +51,7 @@ impl PermitPool {
         }
     }
 
-    fn apply_hint_result(
-        &mut self,
-        group: u32,
-        name: Option<SmolStr>,
-        result: HintResult,
-        now: Nanos,
-    ) {
+    fn apply_hint_result(&mut self, group: u32, name: Option<SmolStr>, result: HintResult, now: Nanos) {
         if result.correction.foreign > 0 {
             let units = result.correction.foreign;
             self.effects.emit(EventKind::Foreign { group: name, units });
@@ -70,12 +64,7 @@ impl PermitPool {
     }
 
     /// Adapts the limits to an outcome: a throttle response lowers them, a success lets them grow back.
-    pub(super) fn learn(
-        &mut self,
-        sent: SentAttempt,
-        outcome: &Outcome,
-        now: Nanos,
-    ) -> LimitFeedback {
+    pub(super) fn learn(&mut self, sent: SentAttempt, outcome: &Outcome, now: Nanos) -> LimitFeedback {
         if self.settings.adaptive == AdaptiveMode::Off {
             return LimitFeedback::None;
         }
@@ -87,10 +76,7 @@ impl PermitPool {
             OutcomeClass::Throttled => ThrottleEvidence::Throttled { sent: sent.at },
             OutcomeClass::Banned => {
                 let until = now.saturating_add(outcome.retry_after().unwrap_or_default());
-                ThrottleEvidence::Banned {
-                    sent: sent.at,
-                    until,
-                }
+                ThrottleEvidence::Banned { sent: sent.at, until }
             }
             _ => return LimitFeedback::None,
         };
@@ -100,19 +86,12 @@ impl PermitPool {
                 LimitFeedback::Lowered
             }
             // A lower limit does not end a ban.
-            (ThrottleEvidence::Throttled { .. } | ThrottleEvidence::Banned { .. }, _) => {
-                LimitFeedback::None
-            }
+            (ThrottleEvidence::Throttled { .. } | ThrottleEvidence::Banned { .. }, _) => LimitFeedback::None,
         }
     }
 
     /// Lowers the fullest limit.
-    fn record_throttle(
-        &mut self,
-        sent: SentAttempt,
-        evidence: &ThrottleEvidence,
-        now: Nanos,
-    ) -> LimitChange {
+    fn record_throttle(&mut self, sent: SentAttempt, evidence: &ThrottleEvidence, now: Nanos) -> LimitChange {
         let share = self.fleet_share.current(now);
         let own = self.own(sent.group, now).fullness(now);
         let change = if self.limits.shared.fullness(now) > own {
@@ -157,9 +136,7 @@ impl PermitPool {
         if !self.effects.has_observers() {
             return;
         }
-        let Self {
-            limits, effects, ..
-        } = self;
+        let Self { limits, effects, .. } = self;
         for drift in limits.shared.take_drift(now) {
             effects.emit(EventKind::Drifting { group: None, drift });
         }

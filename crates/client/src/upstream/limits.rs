@@ -14,8 +14,8 @@ mod scopes;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, AlertChange, ClockPair, Cost, Decision, Health, Limit, LimitChange, LimitDrift,
-    Meter, MeterEvent, MeterSet, Nanos, Rate, ReceiptSet, RequestTiming, Usage,
+    Accounting, AlertChange, ClockPair, Cost, Decision, Health, Limit, LimitChange, LimitDrift, Meter, MeterEvent,
+    MeterSet, Nanos, Rate, ReceiptSet, RequestTiming, Usage,
 };
 
 pub(super) use earliest_fit::{EarliestFit, FitTime};
@@ -66,9 +66,7 @@ impl ScopeCooldown {
 impl ScopeLimits {
     /// Creates limits without usage, no more of them than a set can hold.
     pub(super) fn new(configured: &[Limit], terms: LimitTerms, moment: ClockPair) -> Self {
-        let states = configured
-            .iter()
-            .map(|limit| LimitState::new(limit, terms, moment));
+        let states = configured.iter().map(|limit| LimitState::new(limit, terms, moment));
         let mut meters = MeterSet::default();
         // The check of the rules bounds their number.
         let _few = meters.reconfigure(moment, configured);
@@ -149,18 +147,19 @@ impl ScopeLimits {
             let unit_cost = limit.measure().toll();
             match unit_cost.units(cost) {
                 Cost::ZERO => 0,
-                all => (all.units().min(limit.capacity()))
-                    .saturating_add(self.overdraft.units(unit_cost)),
+                all => (all.units().min(limit.capacity())).saturating_add(self.overdraft.units(unit_cost)),
             }
         });
         let wanted: Vec<u64> = wanted.collect();
-        let waits = wanted.iter().enumerate().filter_map(|(index, units)| {
-            match self.meters.check_units(now, index, *units) {
-                Decision::WaitUntil(at) => Some(at),
-                Decision::Never => Some(Nanos::MAX),
-                Decision::Allow(()) => None,
-            }
-        });
+        let waits =
+            wanted
+                .iter()
+                .enumerate()
+                .filter_map(|(index, units)| match self.meters.check_units(now, index, *units) {
+                    Decision::WaitUntil(at) => Some(at),
+                    Decision::Never => Some(Nanos::MAX),
+                    Decision::Allow(()) => None,
+                });
         waits.max()
     }
 
@@ -193,11 +192,7 @@ impl ScopeLimits {
     }
 
     /// Returns the limits in effect with their scope.
-    pub(super) fn effective_limits(
-        &mut self,
-        extent: LimitScope,
-        now: Nanos,
-    ) -> impl Iterator<Item = EffectiveLimit> {
+    pub(super) fn effective_limits(&mut self, extent: LimitScope, now: Nanos) -> impl Iterator<Item = EffectiveLimit> {
         let limits = self.meters.standings(now);
         limits.map(move |(limit, _)| EffectiveLimit {
             extent,
@@ -209,9 +204,7 @@ impl ScopeLimits {
     /// Returns the quota of the fullest limit.
     pub(super) fn remaining(&mut self, now: Nanos) -> Option<RemainingQuota> {
         let quotas = self.meters.standings(now).map(|(limit, status)| {
-            let expiry = status
-                .oldest
-                .map(|oldest| oldest.saturating_add(limit.rate().per()));
+            let expiry = status.oldest.map(|oldest| oldest.saturating_add(limit.rate().per()));
             let reset = Some(status.window_end).filter(|end| *end > now);
             RemainingQuota {
                 rate: limit.rate(),
@@ -309,10 +302,7 @@ impl ScopeLimits {
 
     /// Returns the limits in effect.
     pub(super) fn effective(&mut self, now: Nanos) -> Vec<Limit> {
-        self.meters
-            .standings(now)
-            .map(|(limit, _)| *limit)
-            .collect()
+        self.meters.standings(now).map(|(limit, _)| *limit).collect()
     }
 
     pub(super) fn drifts(&self, now: Nanos) -> Vec<Option<LimitDrift>> {

@@ -103,10 +103,7 @@ impl Permit {
             .as_ref()
             .and_then(|shared| shared.settle_head(self.attempt, self.sent, &result));
         let (verdict, response) = settled.unzip();
-        (
-            verdict.unwrap_or(Verdict::NOTHING),
-            PendingBody { shared, response },
-        )
+        (verdict.unwrap_or(Verdict::NOTHING), PendingBody { shared, response })
     }
 
     /// Refunds the permit: the call was provably never sent.
@@ -145,9 +142,7 @@ impl PendingBody {
     /// Fails the body: it broke off.
     pub fn fail(mut self, fault: Fault) -> Verdict {
         match (&self.shared, self.response.take()) {
-            (Some(shared), Some(response)) => {
-                shared.fail_body(response, &AttemptResult::fault(fault))
-            }
+            (Some(shared), Some(response)) => shared.fail_body(response, &AttemptResult::fault(fault)),
             _ => Verdict::NOTHING,
         }
     }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use outflow_core::{
-    AdaptiveMode, AttemptEnd, AttemptReport, CircuitState, ClockPair, Dialects, Nanos,
-    OutcomeClass, Policy, Rate,
+    AdaptiveMode, AttemptEnd, AttemptReport, CircuitState, ClockPair, Dialects, Nanos, OutcomeClass, Policy, Rate,
 };
 use smol_str::SmolStr;
 
@@ -121,9 +120,7 @@ impl PermitPool {
         self.limits.unblock();
         let moment = self.clock.moment(now);
         let is_whole_api = self.circuits.scope() == HealthScope::Api;
-        let Self {
-            circuits, limits, ..
-        } = self;
+        let Self { circuits, limits, .. } = self;
         let health = &circuits.get(circuit).health;
         for (number, group) in (0_u32..).zip(&mut limits.groups) {
             if circuits.index_for(number) == circuit
@@ -139,9 +136,7 @@ impl PermitPool {
     pub(super) fn health_gauges(&mut self, circuit: usize, now: Nanos) -> HealthGauges {
         let snapshot = self.circuits.get_mut(circuit).health.snapshot(now);
         let rate = self.slowest_rate(circuit, now);
-        let sleep = snapshot
-            .until
-            .filter(|_| snapshot.circuit == CircuitState::Open);
+        let sleep = snapshot.until.filter(|_| snapshot.circuit == CircuitState::Open);
         HealthGauges {
             state: snapshot.state,
             streak: snapshot.streak,
@@ -155,9 +150,7 @@ impl PermitPool {
 
     /// Returns the slowest rate in effect for calls under a circuit.
     fn slowest_rate(&mut self, circuit: usize, now: Nanos) -> Option<Rate> {
-        let Self {
-            circuits, limits, ..
-        } = self;
+        let Self { circuits, limits, .. } = self;
         let health = &circuits.get(circuit).health;
         let groups = (0_u32..).zip(&mut limits.groups);
         let groups = groups.filter(|(number, _)| circuits.index_for(*number) == circuit);
@@ -199,13 +192,7 @@ impl PermitPool {
         }
     }
 
-    pub(super) fn emit_settled(
-        &mut self,
-        sent: SentAttempt,
-        attempt: AttemptReport,
-        effect: OutcomeClass,
-        now: Nanos,
-    ) {
+    pub(super) fn emit_settled(&mut self, sent: SentAttempt, attempt: AttemptReport, effect: OutcomeClass, now: Nanos) {
         if !self.effects.has_observers() {
             return;
         }

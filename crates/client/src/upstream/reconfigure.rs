@@ -48,9 +48,7 @@ impl Reconfiguration<'_> {
         for circuit in self.state.pool.circuits.indexes() {
             let (rules, moment) = (self.rules, self.moment);
             let pool = self.pool();
-            pool.circuits
-                .get_mut(circuit)
-                .reconfigure(&rules.health, moment);
+            pool.circuits.get_mut(circuit).reconfigure(&rules.health, moment);
             pool.retune(circuit, now);
         }
         self.refuse_impossible();
@@ -74,9 +72,7 @@ impl Reconfiguration<'_> {
             for (index, group) in self.groups.iter().enumerate() {
                 let taken = |number: &u32| numbers.contains(&Some(*number));
                 let mut known = (0_u32..).zip(&self.state.pool.limits.groups);
-                let found = known.find(|(number, state)| {
-                    !taken(number) && matches(state, *number, group, self.groups)
-                });
+                let found = known.find(|(number, state)| !taken(number) && matches(state, *number, group, self.groups));
                 let found = found.map(|(number, _)| number);
                 if let Some(number @ None) = numbers.get_mut(index) {
                     *number = found;
@@ -114,9 +110,8 @@ impl Reconfiguration<'_> {
     fn find_reusable(&self) -> Option<u32> {
         let pool = &self.state.pool;
         let mut groups = (0_u32..).zip(&pool.limits.groups);
-        let found = groups.find(|(number, group)| {
-            group.retired >= REUSABLE_AFTER && !pool.in_flight.uses_group(*number)
-        });
+        let found =
+            groups.find(|(number, group)| group.retired >= REUSABLE_AFTER && !pool.in_flight.uses_group(*number));
         found.map(|(number, _)| number)
     }
 
@@ -175,15 +170,10 @@ impl Reconfiguration<'_> {
         if let Some(usage) = pool.limits.group_mut(from).drop_limits(moment) {
             pool.own(to, now).add_usage(now, usage);
         }
-        let waiters = self
-            .state
-            .wait
-            .find_waiters(|group, _| (group == from).then_some(()));
+        let waiters = self.state.wait.find_waiters(|group, _| (group == from).then_some(()));
         for (key, ()) in waiters {
             let deadline = self.state.wait.move_waiter(key, to);
-            self.pool()
-                .effects
-                .arm_timer(deadline.unwrap_or(Nanos::MAX));
+            self.pool().effects.arm_timer(deadline.unwrap_or(Nanos::MAX));
         }
     }
 
@@ -273,10 +263,7 @@ mod tests {
 
     fn rules(turn: u64, scope: HealthScope) -> Rules {
         let rate = format!("{}/s", turn + 1).parse().expect("a rate");
-        let group = Group::new(
-            &format!("group {turn}"),
-            vec![outflow_core::Limit::sliding(rate)],
-        );
+        let group = Group::new(&format!("group {turn}"), vec![outflow_core::Limit::sliding(rate)]);
         Rules {
             groups: vec![group],
             health_scope: scope,
@@ -294,9 +281,7 @@ mod tests {
             let upstream = upstream.expect("valid");
             for turn in 1..2_000 {
                 upstream.reconfigure(&rules(turn, scope)).expect("valid");
-                let groups = upstream
-                    .shared
-                    .with(|state, _| state.pool.limits.groups.len());
+                let groups = upstream.shared.with(|state, _| state.pool.limits.groups.len());
                 assert!(groups <= 2 + 257, "{groups} after {turn}");
                 let name = format!("group {turn}");
                 let target = upstream.group(&name).expect("it is new");

@@ -92,9 +92,7 @@ impl RouteTable {
 
     pub(super) fn group_name(&self, target: Target) -> SmolStr {
         let group = self.group_info(self.resolve(target));
-        group.map_or(SmolStr::new_static(DEFAULT_GROUP), |group| {
-            group.name.clone()
-        })
+        group.map_or(SmolStr::new_static(DEFAULT_GROUP), |group| group.name.clone())
     }
 
     /// Returns the group of a target. A target of another upstream may name an unknown group; it is

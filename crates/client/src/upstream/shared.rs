@@ -80,8 +80,7 @@ impl SharedState {
 
     /// Returns true if a permit was revoked. Few ever are, so the lock is taken only for candidates.
     pub(super) fn is_revoked(&self, id: u64, attempt: usize) -> bool {
-        id < self.revoked_below.load(Ordering::Acquire)
-            && self.with(|state, _| state.is_revoked(attempt))
+        id < self.revoked_below.load(Ordering::Acquire) && self.with(|state, _| state.is_revoked(attempt))
     }
 
     /// Counts an attempt as sent and returns the instant.
@@ -116,12 +115,7 @@ impl SharedState {
     }
 
     /// Settles the head and finishes the body in one turn.
-    pub(super) fn settle(
-        &self,
-        attempt: usize,
-        sent: Option<Nanos>,
-        result: &AttemptResult<'_>,
-    ) -> Option<Verdict> {
+    pub(super) fn settle(&self, attempt: usize, sent: Option<Nanos>, result: &AttemptResult<'_>) -> Option<Verdict> {
         self.with(|state, now| {
             if let Some(headers) = result.headers() {
                 state.update_wall_clock(&*self.timer, headers, now);
@@ -136,11 +130,7 @@ impl SharedState {
         self.with(|state, now| state.finish_body(response, now));
     }
 
-    pub(super) fn fail_body(
-        &self,
-        response: ResponseInProgress,
-        result: &AttemptResult<'_>,
-    ) -> Verdict {
+    pub(super) fn fail_body(&self, response: ResponseInProgress, result: &AttemptResult<'_>) -> Verdict {
         self.with(|state, now| state.fail_body(response, result, now))
     }
 
@@ -153,8 +143,7 @@ impl SharedState {
         let lock = self.reconfiguring.lock();
         let _alone = lock.unwrap_or_else(PoisonError::into_inner);
         let (groups, moment) = (routing::groups(rules), self.timer.moment());
-        let index =
-            self.with(|state, now| state.reconfigure(&groups, rules, ClockPair { now, ..moment }));
+        let index = self.with(|state, now| state.reconfigure(&groups, rules, ClockPair { now, ..moment }));
         // Checked rules name each group once, and all of them have numbers now.
         if let Ok(routes) = RouteTable::new(rules, index) {
             self.routes.store(Arc::new(routes));

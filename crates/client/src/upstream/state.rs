@@ -136,12 +136,7 @@ impl AdmissionState {
     }
 
     /// Applies other rules and returns the numbers of their groups.
-    pub(super) fn reconfigure(
-        &mut self,
-        groups: &[Group],
-        rules: &Rules,
-        moment: ClockPair,
-    ) -> GroupIndex {
+    pub(super) fn reconfigure(&mut self, groups: &[Group], rules: &Rules, moment: ClockPair) -> GroupIndex {
         let reconfiguration = Reconfiguration {
             state: self,
             groups,
@@ -191,11 +186,7 @@ impl AdmissionState {
     }
 
     /// Estimates the wait of a call that cannot start now.
-    pub(super) fn explain_request(
-        &mut self,
-        mut request: AcquireRequest,
-        now: Nanos,
-    ) -> Option<WaitEstimate> {
+    pub(super) fn explain_request(&mut self, mut request: AcquireRequest, now: Nanos) -> Option<WaitEstimate> {
         if self.check(request, now).is_allow() {
             return None;
         }

@@ -2,9 +2,7 @@
 
 use std::task::Waker;
 
-use outflow_core::{
-    Accounting, ClockPair, Cost, HealthOverride, HealthState, Limit, Nanos, Priority,
-};
+use outflow_core::{Accounting, ClockPair, Cost, HealthOverride, HealthState, Limit, Nanos, Priority};
 
 use super::group::GroupState;
 use super::state::AdmissionState;
@@ -42,10 +40,7 @@ fn acquire(state: &mut AdmissionState, group: u32, now: Nanos) -> AcquireResult 
 
 fn metered(state: &mut AdmissionState) -> usize {
     let groups = &mut state.pool.limits.groups;
-    groups
-        .iter_mut()
-        .filter_map(GroupState::used_limits)
-        .count()
+    groups.iter_mut().filter_map(GroupState::used_limits).count()
 }
 
 /// Returns the limit in effect of a group and its usage, by the report.
@@ -68,17 +63,10 @@ fn a_group_without_calls_has_no_meters() {
     assert_eq!(report.groups.len(), 10_000);
     assert!(report.groups.iter().all(|group| group.limits.len() == 1));
     assert_eq!(metered(&mut state), 0);
-    assert!(matches!(
-        acquire(&mut state, 7, now),
-        AcquireResult::Granted(_)
-    ));
+    assert!(matches!(acquire(&mut state, 7, now), AcquireResult::Granted(_)));
     assert_eq!(metered(&mut state), 1);
     assert_eq!(reported(&mut state, 7, now).1, 1);
-    assert!(
-        size_of::<GroupState>() <= 224,
-        "{}",
-        size_of::<GroupState>()
-    );
+    assert!(size_of::<GroupState>() <= 224, "{}", size_of::<GroupState>());
 }
 
 // Equal rules, higher limits for every group, and the first rules again: continued limits carry nothing
@@ -87,10 +75,7 @@ fn a_group_without_calls_has_no_meters() {
 fn a_reconfiguration_creates_no_meters_for_groups_without_calls() {
     let (mut state, mut groups, mut rules) = state_with(50);
     let now = Nanos::from_secs(10);
-    assert!(matches!(
-        acquire(&mut state, 7, now),
-        AcquireResult::Granted(_)
-    ));
+    assert!(matches!(acquire(&mut state, 7, now), AcquireResult::Granted(_)));
     for factor in [1, 3, 1] {
         for (group, n) in groups.iter_mut().zip(1_u64..) {
             group.limits = [limit(&format!("{}/s", n * factor))].into();
@@ -114,14 +99,8 @@ fn a_reconfiguration_creates_no_meters_for_groups_without_calls() {
 fn a_new_limit_of_a_group_without_calls_counts_the_calls_of_the_api() {
     let (mut state, mut groups, rules) = state_with(3);
     let now = Nanos::from_secs(10);
-    assert!(matches!(
-        acquire(&mut state, 1, now),
-        AcquireResult::Granted(_)
-    ));
-    assert!(matches!(
-        acquire(&mut state, 2, now),
-        AcquireResult::Granted(_)
-    ));
+    assert!(matches!(acquire(&mut state, 1, now), AcquireResult::Granted(_)));
+    assert!(matches!(acquire(&mut state, 2, now), AcquireResult::Granted(_)));
     groups[0].limits = [limit("4/min")].into();
     let moment = ClockPair {
         now,
@@ -130,10 +109,7 @@ fn a_new_limit_of_a_group_without_calls_counts_the_calls_of_the_api() {
     state.reconfigure(&groups, &rules, moment);
     assert_eq!(reported(&mut state, 0, now).1, 2);
     for left in [true, true, false] {
-        assert_eq!(
-            matches!(acquire(&mut state, 0, now), AcquireResult::Granted(_)),
-            left
-        );
+        assert_eq!(matches!(acquire(&mut state, 0, now), AcquireResult::Granted(_)), left);
     }
 }
 
@@ -149,10 +125,7 @@ fn a_group_starts_with_the_health_of_its_api() {
     assert!(scaled.rate().cmp_speed(full.rate()).is_lt(), "{scaled:?}");
     let slowest = state.pool.health_gauges(0, now).rate;
     assert_eq!(metered(&mut state), 0);
-    assert!(matches!(
-        acquire(&mut state, 39, now),
-        AcquireResult::Granted(_)
-    ));
+    assert!(matches!(acquire(&mut state, 39, now), AcquireResult::Granted(_)));
     assert_eq!(reported(&mut state, 39, now), (scaled, 1));
     assert!((state.pool.health_gauges(0, now).rate - slowest).abs() < 1e-9);
     state.release_health(None, now);

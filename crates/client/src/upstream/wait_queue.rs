@@ -90,11 +90,7 @@ struct GroupQueues {
 type PriorityClass = Priority;
 
 /// The classes from first to last.
-const CLASSES: [PriorityClass; 3] = [
-    PriorityClass::High,
-    PriorityClass::Normal,
-    PriorityClass::Low,
-];
+const CLASSES: [PriorityClass; 3] = [PriorityClass::High, PriorityClass::Normal, PriorityClass::Low];
 
 /// Number and total cost of the calls that start before another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -121,9 +117,7 @@ impl WaitQueues {
             next_return: 1,
         };
         queues.groups.resize_with(groups, GroupQueues::default);
-        queues
-            .circuits
-            .resize_with(circuits, DeadlineQueue::default);
+        queues.circuits.resize_with(circuits, DeadlineQueue::default);
         queues
     }
 
@@ -186,18 +180,12 @@ impl WaitQueues {
         self.waiters.shrink_to_fit();
     }
 
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "this state assigned the group's number"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "this state assigned the group's number")]
     fn group(&self, group: u32) -> &GroupQueues {
         &self.groups[group_slot(group)]
     }
 
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "this state assigned the group's number"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "this state assigned the group's number")]
     fn group_mut(&mut self, group: u32) -> &mut GroupQueues {
         &mut self.groups[group_slot(group)]
     }
@@ -260,9 +248,7 @@ impl GroupQueues {
     fn ahead(&self, waiters: &Slab<Waiter>, class: PriorityClass, number: u64) -> QueueAhead {
         let same = self.queue(class).ahead_of(waiters, number);
         let better = CLASSES.into_iter().filter(|one| *one > class);
-        let better = better.fold(QueueAhead::default(), |sum, class| {
-            sum.and(self.queue(class).total())
-        });
+        let better = better.fold(QueueAhead::default(), |sum, class| sum.and(self.queue(class).total()));
         let turns = same.count.saturating_add(1);
         same.and(better.first(turns.saturating_mul(priority_aging::MAX_PASSED_OVER.into())))
     }

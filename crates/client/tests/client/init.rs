@@ -65,14 +65,8 @@ async fn a_configured_client_logs_counts_and_caches() {
         assert_eq!(response.expect("a response").status(), 200);
     }
     let page = client.metrics().expect("metrics").render();
-    assert!(
-        page.contains("external_requests_total{api=\"strict\"} 2\n"),
-        "{page}"
-    );
-    assert!(
-        page.contains("cache_hits_total{api=\"strict\"} 1\n"),
-        "{page}"
-    );
+    assert!(page.contains("external_requests_total{api=\"strict\"} 2\n"), "{page}");
+    assert!(page.contains("cache_hits_total{api=\"strict\"} 1\n"), "{page}");
     let names: Vec<_> = client
         .tasks()
         .expect("tasks")
@@ -84,43 +78,26 @@ async fn a_configured_client_logs_counts_and_caches() {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
 
-    assert!(
-        client.close(PATIENCE).await,
-        "every service stops on shutdown"
-    );
+    assert!(client.close(PATIENCE).await, "every service stops on shutdown");
     let log = std::fs::read_to_string(dir.path().join("outflow.log")).expect("a log");
     assert_eq!(log.matches("event=request").count(), 2, "{log}");
     assert!(!log.contains("CANARY"), "{log}");
     let lines = std::fs::read_to_string(dir.path().join("metrics.ndjson")).expect("lines");
-    assert!(
-        lines.lines().count() >= 1 && lines.contains("\"strict\""),
-        "{lines}"
-    );
-    assert_eq!(
-        api.audit().count(),
-        1,
-        "the second answer came from the cache"
-    );
+    assert!(lines.lines().count() >= 1 && lines.contains("\"strict\""), "{lines}");
+    assert_eq!(api.audit().count(), 1, "the second answer came from the cache");
 }
 
 // The next process finds the written response after the server is gone.
 #[tokio::test]
 async fn a_stored_response_outlives_its_client() {
     let api = MockApi::builder()
-        .answer(
-            "/**",
-            MockResponse::ok("1.08").header("cache-control", "max-age=600"),
-        )
+        .answer("/**", MockResponse::ok("1.08").header("cache-control", "max-age=600"))
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");
     let (url, dir) = (server.url(), tempfile::tempdir().expect("a directory"));
     let client = Outflow::init(configured(&url, dir.path())).expect("valid");
-    client
-        .get("strict", "/rates")
-        .send()
-        .await
-        .expect("a response");
+    client.get("strict", "/rates").send().await.expect("a response");
     assert!(client.close(PATIENCE).await);
     drop((client, server));
 
@@ -133,8 +110,7 @@ async fn a_stored_response_outlives_its_client() {
 #[test]
 fn init_outside_a_runtime_returns_an_error() {
     let dir = tempfile::tempdir().expect("a directory");
-    let error =
-        Outflow::init(configured("http://localhost:1", dir.path())).expect_err("no runtime");
+    let error = Outflow::init(configured("http://localhost:1", dir.path())).expect_err("no runtime");
     assert!(error.to_string().contains("tokio runtime"), "{error}");
 }
 
@@ -158,8 +134,7 @@ fn meters_above_the_memory_threshold_raise_one_alert() {
     rules.thresholds.memory = 1;
     let (events, alerts) = (Events::new(), Arc::new(AlertRecorder::default()));
     events.subscribe(alerts.clone());
-    let upstream =
-        Upstream::new("small", rules, Arc::new(SystemClock::new()), events).expect("valid");
+    let upstream = Upstream::new("small", rules, Arc::new(SystemClock::new()), events).expect("valid");
     let target = upstream.group("default").expect("always there");
     for _ in 0..3 {
         let mut permit = upstream.try_acquire(target).expect("room");
@@ -184,10 +159,7 @@ fn log_in(dir: &Path) -> String {
 // Seven equal calls within one hour-long interval: one is sent, six come from the cache.
 #[tokio::test]
 async fn the_last_metrics_line_is_written_at_shutdown() {
-    let (server, dir) = (
-        caching_server().await,
-        tempfile::tempdir().expect("a directory"),
-    );
+    let (server, dir) = (caching_server().await, tempfile::tempdir().expect("a directory"));
     let client = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
     for _ in 0..7 {
         client.get("strict", "/a").send().await.expect("a response");
@@ -261,10 +233,7 @@ impl Observer for EndCounter {
 // The caller's own task reports the end of a call, where a panic would end both.
 #[tokio::test]
 async fn a_panicking_observer_stops_neither_a_call_nor_another_observer() {
-    let (server, dir) = (
-        caching_server().await,
-        tempfile::tempdir().expect("a directory"),
-    );
+    let (server, dir) = (caching_server().await, tempfile::tempdir().expect("a directory"));
     let client = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
     let behind = Arc::new(EndCounter::default());
     client.events().subscribe(Arc::new(PanickingObserver));
@@ -300,10 +269,7 @@ async fn the_log_line_of_a_throttle_counts_that_throttle() {
 // The first client owns the directory; the second works from memory, which would go unnoticed.
 #[tokio::test]
 async fn a_cache_without_its_directory_is_reported() {
-    let (server, dir) = (
-        caching_server().await,
-        tempfile::tempdir().expect("a directory"),
-    );
+    let (server, dir) = (caching_server().await, tempfile::tempdir().expect("a directory"));
     let first = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
     let expected = "lvl=WARN comp=cache event=disk reason=elsewhere";
     let second = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
@@ -333,18 +299,11 @@ fn open_files(dir: &Path) -> usize {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn fifty_dropped_clients_leave_only_their_log_lines() {
-    let (server, dir) = (
-        caching_server().await,
-        tempfile::tempdir().expect("a directory"),
-    );
+    let (server, dir) = (caching_server().await, tempfile::tempdir().expect("a directory"));
     for round in 0..50 {
         let client = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
         let path = format!("/{round}");
-        client
-            .get("strict", &path)
-            .send()
-            .await
-            .expect("a response");
+        client.get("strict", &path).send().await.expect("a response");
     }
     // The log thread may open its file only after its client is gone.
     let left = || (lines_in(dir.path()), open_files(dir.path()));

@@ -14,9 +14,7 @@ use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use outflow::core::OutcomeClass;
 use outflow::event::EventKind;
-use outflow::{
-    AcquireOptions, Events, LayerError, Rules, Upstream, UpstreamLayer, UpstreamService, WaitMode,
-};
+use outflow::{AcquireOptions, Events, LayerError, Rules, Upstream, UpstreamLayer, UpstreamService, WaitMode};
 use outflow_testkit::{EventRecorder, VirtualTime};
 use tokio::time::Instant;
 use tower_layer::Layer;
@@ -49,11 +47,7 @@ impl<B> Service<Request<()>> for FixedService<B> {
 
 fn fixed_service<B>(status: u16, body: fn() -> B) -> FixedService<B> {
     let called = Arc::default();
-    FixedService {
-        called,
-        status,
-        body,
-    }
+    FixedService { called, status, body }
 }
 
 fn upstream(rate: &str) -> Upstream {
@@ -86,24 +80,10 @@ async fn every_request_waits_for_its_permit() {
     let service = UpstreamLayer::new(upstream("1/s")).layer(inner);
     let began = Instant::now();
     for _ in 0..3 {
-        let response = call_service(&service, Request::new(()))
-            .await
-            .expect("a response");
-        assert_eq!(
-            response
-                .into_body()
-                .collect()
-                .await
-                .expect("whole")
-                .to_bytes(),
-            "short"
-        );
+        let response = call_service(&service, Request::new(())).await.expect("a response");
+        assert_eq!(response.into_body().collect().await.expect("whole").to_bytes(), "short");
     }
-    assert!(
-        began.elapsed() >= Duration::from_secs(2),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(called.load(Ordering::Relaxed), 3);
 }
 
@@ -114,19 +94,14 @@ async fn a_refused_request_does_not_reach_the_service() {
     let called = Arc::clone(&inner.called);
     let upstream = upstream("1/s");
     let service = UpstreamLayer::new(upstream.clone()).layer(inner);
-    call_service(&service, Request::new(()))
-        .await
-        .expect("the first");
+    call_service(&service, Request::new(())).await.expect("the first");
     let mut request = Request::new(());
     let route = upstream.route(request.method(), "/");
     let extensions = request.extensions_mut();
     extensions.insert(route);
     extensions.insert(AcquireOptions::new().with_mode(WaitMode::Reject));
     let refused = call_service(&service, request).await.err();
-    assert!(
-        matches!(refused, Some(LayerError::Refused(_))),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Some(LayerError::Refused(_))), "{refused:?}");
     assert_eq!(called.load(Ordering::Relaxed), 1);
     assert!(upstream.is_idle());
 }
@@ -136,15 +111,11 @@ async fn a_refused_request_does_not_reach_the_service() {
 async fn a_body_holds_its_permit_until_it_ends() {
     let upstream = upstream("10/s");
     let service = UpstreamLayer::new(upstream.clone()).layer(fixed_service(200, short_body));
-    let response = call_service(&service, Request::new(()))
-        .await
-        .expect("a response");
+    let response = call_service(&service, Request::new(())).await.expect("a response");
     assert!(!upstream.is_idle());
     response.into_body().collect().await.expect("whole");
     assert!(upstream.is_idle());
-    let response = call_service(&service, Request::new(()))
-        .await
-        .expect("a response");
+    let response = call_service(&service, Request::new(())).await.expect("a response");
     assert!(!upstream.is_idle());
     drop(response);
     assert!(upstream.is_idle());
@@ -158,10 +129,7 @@ impl Body for BrokenBody {
     type Data = Bytes;
     type Error = std::io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
         let gone = || Err(std::io::ErrorKind::ConnectionReset.into());
         Poll::Ready(Some(self.0.take().map(Frame::data).map_or_else(gone, Ok)))
     }
@@ -192,15 +160,9 @@ async fn the_layer_reports_every_outcome_to_the_upstream() {
     let recorder = EventRecorder::subscribed_to(upstream.events());
     let govern = UpstreamLayer::new(upstream.clone());
     let refused = govern.layer(fixed_service(429, short_body));
-    call_service(&refused, Request::new(()))
-        .await
-        .expect("a refusal");
-    let breaking = govern.layer(fixed_service(200, || {
-        BrokenBody(Some(Bytes::from_static(b"a")))
-    }));
-    let response = call_service(&breaking, Request::new(()))
-        .await
-        .expect("a head");
+    call_service(&refused, Request::new(())).await.expect("a refusal");
+    let breaking = govern.layer(fixed_service(200, || BrokenBody(Some(Bytes::from_static(b"a")))));
+    let response = call_service(&breaking, Request::new(())).await.expect("a head");
     let broke = response.into_body().collect().await;
     assert!(broke.is_err());
     let failing = govern.layer(FailingService);
@@ -230,23 +192,15 @@ async fn the_layer_reports_every_outcome_to_the_upstream() {
 async fn a_request_dropped_while_waiting_costs_nothing() {
     let upstream = upstream("1/s");
     let service = UpstreamLayer::new(upstream.clone()).layer(fixed_service(200, short_body));
-    call_service(&service, Request::new(()))
-        .await
-        .expect("the first");
+    call_service(&service, Request::new(())).await.expect("the first");
     for _ in 0..10 {
         let mut waiting = pin!(service.clone().call(Request::new(())));
         let poll_once = poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_ready())).await;
         assert!(!poll_once);
     }
     let began = Instant::now();
-    call_service(&service, Request::new(()))
-        .await
-        .expect("the second");
-    assert!(
-        began.elapsed() <= Duration::from_millis(1_010),
-        "{:?}",
-        began.elapsed()
-    );
+    call_service(&service, Request::new(())).await.expect("the second");
+    assert!(began.elapsed() <= Duration::from_millis(1_010), "{:?}", began.elapsed());
 }
 
 /// A service that is ready when the test says so.
@@ -304,17 +258,9 @@ async fn a_request_delayed_by_its_service_still_respects_retry_after() {
     other.settle(outflow::AttemptResult::response(429, &headers));
     ready.store(1, Ordering::Relaxed);
     assert!(!poll_once(request.as_mut()));
-    assert_eq!(
-        called.load(Ordering::Relaxed),
-        0,
-        "it was sent before its time"
-    );
+    assert_eq!(called.load(Ordering::Relaxed), 0, "it was sent before its time");
 
     request.await.expect("a response");
-    assert!(
-        began.elapsed() >= Duration::from_secs(2),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(called.load(Ordering::Relaxed), 1);
 }

@@ -101,10 +101,7 @@ fn a_finished_call_is_logged_with_all_its_identifiers() {
     call.request_id = "018f-1".into();
     call.trace_id = Some("4bf9".into());
     call.group = "movies".into();
-    let lines = written(
-        LineFormat::Logfmt,
-        vec![EventKind::Finished(Box::new(call))],
-    );
+    let lines = written(LineFormat::Logfmt, vec![EventKind::Finished(Box::new(call))]);
     assert_eq!(
         lines,
         [format!(
@@ -143,10 +140,7 @@ fn every_other_event_has_its_line() {
                 "event=refused reason=unknown_group retry_after=1.5s api=tmdb group=movies rl_wait_ms=0"
             ),
             ratelimiter("DEBUG", "event=refunded api=tmdb group=movies permit=7"),
-            ratelimiter(
-                "WARN",
-                "event=limit_low api=tmdb group=movies remaining=2 capacity=10"
-            ),
+            ratelimiter("WARN", "event=limit_low api=tmdb group=movies remaining=2 capacity=10"),
             ratelimiter("WARN", "event=pacing_capped sleep=3s api=tmdb group=movies"),
             ratelimiter(
                 "WARN",
@@ -183,26 +177,18 @@ fn an_operators_change_is_logged() {
 // keys.
 #[test]
 fn json_has_every_field_of_logfmt() {
-    let kinds: Vec<_> = sample_events::every("movies")
-        .into_iter()
-        .map(|one| one.what)
-        .collect();
+    let kinds: Vec<_> = sample_events::every("movies").into_iter().map(|one| one.what).collect();
     let logfmt = written(LineFormat::Logfmt, kinds.clone());
     let json = written(LineFormat::Json, kinds);
     assert_eq!((logfmt.len(), json.len()), (20, 20));
     for (logfmt, json) in logfmt.iter().zip(&json) {
         let object: serde_json::Value = serde_json::from_str(json).expect("valid");
         let object = object.as_object().expect("an object");
-        let fields: Vec<_> = logfmt
-            .split(' ')
-            .filter_map(|f| f.split_once('='))
-            .collect();
+        let fields: Vec<_> = logfmt.split(' ').filter_map(|f| f.split_once('=')).collect();
         assert_eq!(object.len(), fields.len(), "{logfmt} and {json}");
         for (key, value) in fields {
             let reported = &object[key];
-            let reported = reported
-                .as_str()
-                .map_or(reported.to_string(), str::to_owned);
+            let reported = reported.as_str().map_or(reported.to_string(), str::to_owned);
             assert_eq!(reported, value, "{key} of {json}");
         }
     }
@@ -211,13 +197,7 @@ fn json_has_every_field_of_logfmt() {
 #[test]
 fn the_log_writes_only_its_level_and_above() {
     let mut counts = Vec::new();
-    for level in [
-        Level::ERROR,
-        Level::WARN,
-        Level::INFO,
-        Level::DEBUG,
-        Level::TRACE,
-    ] {
+    for level in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE] {
         let (log, mut pump, page) = log(LineFormat::Logfmt, level);
         for event in sample_events::every("x") {
             log.observe(&event);
@@ -294,29 +274,14 @@ fn a_crate_matches_only_by_its_whole_name() {
 // Sequence numbers order the lines when the machine's clock is set back.
 #[test]
 fn the_order_of_lines_does_not_depend_on_the_clock() {
-    let clock = Arc::new(ManualClock::new(
-        Nanos::ZERO,
-        WallTime::from_unix_secs(NOON),
-    ));
+    let clock = Arc::new(ManualClock::new(Nanos::ZERO, WallTime::from_unix_secs(NOON)));
     let page = LogPage::default();
     let (log, mut pump) = Log::new(LogSettings::new(clock.clone()), page.clone());
     for wall in [NOON, NOON - 86_400, 0] {
         clock.set_wall(WallTime::from_unix_secs(wall));
-        log.observe(&event(
-            "a",
-            EventKind::Foreign {
-                group: None,
-                units: 1,
-            },
-        ));
+        log.observe(&event("a", EventKind::Foreign { group: None, units: 1 }));
     }
     pump.drain();
     assert_eq!(page.text().matches(" seq=2\n").count(), 1);
-    assert!(
-        page.text()
-            .lines()
-            .last()
-            .expect("a line")
-            .contains("ts=1970-01-01T")
-    );
+    assert!(page.text().lines().last().expect("a line").contains("ts=1970-01-01T"));
 }

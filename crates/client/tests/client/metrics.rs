@@ -91,10 +91,7 @@ fn every_series_exists_before_the_first_event() {
 #[test]
 fn the_page_obeys_every_rule_of_its_format() {
     let hostile = "a\"b\\c\nd{}= # x";
-    let metrics = Metrics::new([
-        ApiLabels::new(hostile, [hostile]),
-        ApiLabels::new("tmdb", []),
-    ]);
+    let metrics = Metrics::new([ApiLabels::new(hostile, [hostile]), ApiLabels::new("tmdb", [])]);
     metrics.add_source(Arc::new(SickApi));
     for text in [hostile, "tmdb", "unknown"] {
         for event in sample_events::every(text) {
@@ -131,14 +128,7 @@ fn no_caller_can_add_a_series() {
         };
         let waited = std::time::Duration::ZERO;
         let group = name.clone();
-        metrics.observe(&event(
-            api,
-            EventKind::Refused {
-                group,
-                refusal,
-                waited,
-            },
-        ));
+        metrics.observe(&event(api, EventKind::Refused { group, refusal, waited }));
     }
     let after = strict_parser::check(&metrics.render());
     assert_eq!(before, after, "the names of series");
@@ -205,14 +195,7 @@ fn every_reason_and_cause_has_its_own_series() {
             retry_after: None,
         };
         let (group, waited) = ("movies".into(), std::time::Duration::ZERO);
-        metrics.observe(&event(
-            "tmdb",
-            EventKind::Refused {
-                group,
-                refusal,
-                waited,
-            },
-        ));
+        metrics.observe(&event("tmdb", EventKind::Refused { group, refusal, waited }));
     }
     let page = metrics.render();
     let ones = |name: &str| {
@@ -231,10 +214,7 @@ fn every_reason_and_cause_has_its_own_series() {
 fn counters_survive_a_new_configuration() {
     let metrics = observed(sample_events::every("movies"));
     metrics.observe(&event("tmdb", sample_events::permits("movies")[1].clone()));
-    metrics.register([
-        ApiLabels::new("tmdb", ["shows"]),
-        ApiLabels::new("github", []),
-    ]);
+    metrics.register([ApiLabels::new("tmdb", ["shows"]), ApiLabels::new("github", [])]);
     metrics.observe(&event("tmdb", sample_events::permits("shows")[1].clone()));
     let page = metrics.render();
     for series in [

@@ -19,14 +19,8 @@ fn a_url_is_shown_as_its_path_only() {
         ("https://me:pw@api.example.com/v1", "/v1"),
         ("//me:pw@api.example.com/v1", "//…/v1"),
         ("/redirect/https://me:pw@host/x", "/redirect/https://…/x"),
-        (
-            "/notification-preferences/17",
-            "/notification-preferences/17",
-        ),
-        (
-            "/movie/1234567890123456789012",
-            "/movie/1234567890123456789012",
-        ),
+        ("/notification-preferences/17", "/notification-preferences/17"),
+        ("/movie/1234567890123456789012", "/movie/1234567890123456789012"),
     ] {
         assert_eq!(redact::path(uri), shown, "{uri}");
     }
@@ -51,21 +45,14 @@ fn a_segment_that_may_be_a_secret_is_not_shown() {
         "%61bcdefghijklmnopqrstuvwx%31",
         "%ff%fe",
     ] {
-        assert_eq!(
-            redact::path(&format!("/v1/{secret}/x")),
-            "/v1/…/x",
-            "{secret}"
-        );
+        assert_eq!(redact::path(&format!("/v1/{secret}/x")), "/v1/…/x", "{secret}");
     }
 }
 
 #[test]
 fn a_url_is_shown_without_user_and_query() {
     for (url, shown) in [
-        (
-            "https://me:pw@h.example:8443/v1?k=1",
-            "https://h.example:8443/v1",
-        ),
+        ("https://me:pw@h.example:8443/v1?k=1", "https://h.example:8443/v1"),
         ("https://me:p@ss@h.example/v1", "https://h.example/v1"),
         ("https://me:pw@h.example?k=@x", "https://h.example/"),
         ("/v1?next=https://me:pw@h/", "/v1"),
@@ -122,10 +109,7 @@ fn no_remainder_of_a_secret_is_left() {
     let shown = scrubber.scrub("key1-and-more, key1; a plan");
     assert_eq!(shown, "[redacted], [redacted]; a plan");
     let fine = scrubber.scrub("nothing to hide");
-    assert!(
-        matches!(fine, std::borrow::Cow::Borrowed(_)),
-        "nothing is copied"
-    );
+    assert!(matches!(fine, std::borrow::Cow::Borrowed(_)), "nothing is copied");
 }
 
 proptest! {

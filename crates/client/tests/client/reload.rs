@@ -10,10 +10,7 @@ use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::core::{Backoff, HealthState, RetryBudgetSettings, Share};
-use outflow::{
-    Api, Config, Credential, CredentialPlacement, Outflow, RefusalReason, ReloadChanges, Rules,
-    TlsTrust,
-};
+use outflow::{Api, Config, Credential, CredentialPlacement, Outflow, RefusalReason, ReloadChanges, Rules, TlsTrust};
 use outflow_mock::{Latency, MockApi, MockResponse, Server};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -80,17 +77,10 @@ async fn a_removed_api_refuses_waiting_calls_and_finishes_calls_in_flight() {
         }
         client.reload([kept()]).expect("valid")
     };
-    let (in_flight, waits, changes) = tokio::join!(
-        status(&client, "gone"),
-        client.get("gone", "/").send(),
-        reload
-    );
+    let (in_flight, waits, changes) = tokio::join!(status(&client, "gone"), client.get("gone", "/").send(), reload);
     assert_eq!(in_flight, 200);
     let refusal = waits.expect_err("it may not go");
-    assert_eq!(
-        refusal.refusal().map(|why| &why.cause),
-        Some(&RefusalReason::Removed)
-    );
+    assert_eq!(refusal.refusal().map(|why| &why.cause), Some(&RefusalReason::Removed));
     assert_eq!(changes.removed, names(&["gone"]));
     let unknown = client.get("gone", "/").send().await.expect_err("unknown");
     assert!(unknown.to_string().contains("gone"), "{unknown}");
@@ -109,10 +99,7 @@ async fn a_returning_api_keeps_its_used_quota() {
     let upstream = client.upstream("one").expect("there");
     let target = upstream.route(&http::Method::GET, "/");
     let refusal = upstream.try_acquire(target).expect_err("one an hour");
-    assert!(
-        matches!(refusal.cause, RefusalReason::Busy(_)),
-        "{refusal:?}"
-    );
+    assert!(matches!(refusal.cause, RefusalReason::Busy(_)), "{refusal:?}");
 }
 
 // Two calls earn one retry: the second call uses it, and the third earns half of the next. The
@@ -191,10 +178,7 @@ async fn an_error_in_one_api_changes_no_other() {
         assert!(upstream.try_acquire(target).is_err(), "one an hour, still");
     }
     let page = client.metrics().expect("metrics").render();
-    assert!(
-        page.contains("outflow_reloads_total{result=\"refused\"} 4\n"),
-        "{page}"
-    );
+    assert!(page.contains("outflow_reloads_total{result=\"refused\"} 4\n"), "{page}");
     assert!(page.contains("outflow_reload_ok 0.0\n"), "{page}");
 }
 
@@ -208,16 +192,10 @@ async fn an_api_that_moves_keeps_its_upstream() {
     upstream.force_health(None, outflow::core::HealthOverride::Sleep);
     client.reload([api("one", &new, "5/s")]).expect("valid");
     let target = upstream.route(&http::Method::GET, "/");
-    assert_eq!(
-        client.upstream("one").expect("there").state(target),
-        HealthState::Sleep
-    );
+    assert_eq!(client.upstream("one").expect("there").state(target), HealthState::Sleep);
     upstream.force_health(None, outflow::core::HealthOverride::Normal);
     assert_eq!(status(&client, "one").await, 200);
-    assert_eq!(
-        (old.api().audit().count(), new.api().audit().count()),
-        (1, 1)
-    );
+    assert_eq!((old.api().audit().count(), new.api().audit().count()), (1, 1));
 }
 
 fn configured(text: &str) -> Config {
@@ -246,9 +224,7 @@ async fn background_services_apply_a_reload_as_far_as_possible() {
         server.url(),
         dir.path().display()
     );
-    let changes = client
-        .reload(configured(&text("debug", &more)))
-        .expect("valid");
+    let changes = client.reload(configured(&text("debug", &more))).expect("valid");
     let expected = ReloadChanges {
         added: names(&["two"]),
         restart: vec!["cache.size".to_owned()],
@@ -259,21 +235,12 @@ async fn background_services_apply_a_reload_as_far_as_possible() {
     let called = client.get("two", "/CANARY-1234").send().await;
     assert_eq!(called.expect("a response").status(), 200);
     let page = client.metrics().expect("metrics").render();
-    assert!(
-        page.contains("external_requests_total{api=\"two\"} 2\n"),
-        "{page}"
-    );
+    assert!(page.contains("external_requests_total{api=\"two\"} 2\n"), "{page}");
     assert!(page.contains("concurrency_current{api=\"two\"}"), "{page}");
     assert!(client.close(PATIENCE).await);
     let lines = std::fs::read_to_string(&log).expect("a log");
-    assert!(
-        lines.contains("event=reload reason=applied count=1"),
-        "{lines}"
-    );
-    assert!(
-        lines.contains("api=two") && !lines.contains("CANARY"),
-        "{lines}"
-    );
+    assert!(lines.contains("event=reload reason=applied count=1"), "{lines}");
+    assert!(lines.contains("api=two") && !lines.contains("CANARY"), "{lines}");
     assert!(
         !lines.contains("event=request api=one"),
         "the level was error then: {lines}"
@@ -287,11 +254,7 @@ async fn no_call_fails_because_of_a_reload() {
     let client = Outflow::init([api("one", &one, "100000/s")]).expect("valid");
     for turn in 0..100_u32 {
         let server = if turn % 2 == 0 { &other } else { &one };
-        let mut next = api(
-            "one",
-            server,
-            if turn % 3 == 0 { "90000/s" } else { "100000/s" },
-        );
+        let mut next = api("one", server, if turn % 3 == 0 { "90000/s" } else { "100000/s" });
         next.retry.count = turn % 4;
         let calls = async {
             for _ in 0..5 {
@@ -310,10 +273,7 @@ async fn no_call_fails_because_of_a_reload() {
         };
         tokio::join!(calls, reload);
     }
-    assert_eq!(
-        one.api().audit().count() + other.api().audit().count(),
-        2_000
-    );
+    assert_eq!(one.api().audit().count() + other.api().audit().count(), 2_000);
     let upstream = client.upstream("one").expect("there");
     assert!(upstream.is_idle());
     let used = upstream.report().limits[0].usage.weight;

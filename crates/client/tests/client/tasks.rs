@@ -53,11 +53,7 @@ impl Observer for TaskLog {
 const SECRET: &str = "sk-live-canary";
 
 fn new_tasks() -> (Tasks, Arc<TaskLog>, VirtualTime) {
-    let (events, log, time) = (
-        Events::new(),
-        Arc::new(TaskLog::default()),
-        VirtualTime::new(),
-    );
+    let (events, log, time) = (Events::new(), Arc::new(TaskLog::default()), VirtualTime::new());
     events.subscribe(log.clone());
     let tasks = Tasks::new("orders", events, Arc::new(time.clone()));
     (tasks, log, time)
@@ -140,12 +136,8 @@ async fn a_panic_stops_no_other_task() {
     let (tasks, _diary, _time) = new_tasks();
     let beats = Arc::new(AtomicU32::new(0));
     let counted = beats.clone();
-    tasks
-        .spawn("broken", |_| async { panic!("{SECRET}") })
-        .unwrap();
-    tasks
-        .spawn_once("broken once", async { panic!("{SECRET}") })
-        .unwrap();
+    tasks.spawn("broken", |_| async { panic!("{SECRET}") }).unwrap();
+    tasks.spawn_once("broken once", async { panic!("{SECRET}") }).unwrap();
     tasks
         .spawn("heart", move |_| {
             let counted = counted.clone();
@@ -164,25 +156,13 @@ async fn a_panic_stops_no_other_task() {
 #[tokio::test(start_paused = true)]
 async fn no_event_or_report_contains_a_panics_message() {
     let (tasks, log, _time) = new_tasks();
-    tasks
-        .spawn("lasting", |_| async { panic!("{SECRET}") })
-        .unwrap();
-    tasks
-        .spawn_once("single", async { panic!("{SECRET}") })
-        .unwrap();
-    tasks
-        .spawn_thread("thread", |_| panic!("{SECRET}"))
-        .unwrap();
+    tasks.spawn("lasting", |_| async { panic!("{SECRET}") }).unwrap();
+    tasks.spawn_once("single", async { panic!("{SECRET}") }).unwrap();
+    tasks.spawn_thread("thread", |_| panic!("{SECRET}")).unwrap();
     sleep(Duration::from_secs(1)).await;
     let entries = log.1.lock().unwrap().clone();
-    assert!(
-        entries.contains("lasting") && entries.contains("single"),
-        "{entries}"
-    );
-    let shown = format!(
-        "{entries}{tasks:?}{:?}",
-        tasks.shutdown(Duration::ZERO).await
-    );
+    assert!(entries.contains("lasting") && entries.contains("single"), "{entries}");
+    let shown = format!("{entries}{tasks:?}{:?}", tasks.shutdown(Duration::ZERO).await);
     assert!(!shown.contains(SECRET), "{shown}");
 }
 
@@ -198,9 +178,7 @@ async fn a_panic_is_caught_wherever_it_happens() {
     let (tasks, _diary, _time) = new_tasks();
     let making = |_| -> std::future::Ready<()> { panic!("{SECRET}") };
     tasks.spawn("making", making).unwrap();
-    tasks
-        .spawn("first poll", |_| async { panic!("{SECRET}") })
-        .unwrap();
+    tasks.spawn("first poll", |_| async { panic!("{SECRET}") }).unwrap();
     let later = |_| async {
         sleep(Duration::from_millis(1)).await;
         panic!("{SECRET}");
@@ -235,12 +213,8 @@ async fn a_report_shows_each_task_with_its_state_and_start() {
     let (tasks, log, time) = new_tasks();
     sleep(Duration::from_secs(3)).await;
     tasks.spawn("lasting", |_| pending()).unwrap();
-    tasks
-        .spawn("short", |_| sleep(Duration::from_secs(2)))
-        .unwrap();
-    tasks
-        .spawn_once("single", sleep(Duration::from_secs(1)))
-        .unwrap();
+    tasks.spawn("short", |_| sleep(Duration::from_secs(2))).unwrap();
+    tasks.spawn_once("single", sleep(Duration::from_secs(1))).unwrap();
     let seen = |tasks: &Tasks| -> Vec<_> {
         let reports = tasks.report();
         reports
@@ -259,11 +233,7 @@ async fn a_report_shows_each_task_with_its_state_and_start() {
         [(started, running), (Nanos::from_secs(4), TaskState::Ended)]
     );
     tasks.spawn("short", |_| pending()).unwrap();
-    assert_eq!(
-        tasks.report().len(),
-        2,
-        "the new one takes the place of the old"
-    );
+    assert_eq!(tasks.report().len(), 2, "the new one takes the place of the old");
 }
 
 // A hundred thousand one-shot tasks and as many restarts of one name.
@@ -322,10 +292,7 @@ async fn a_shutdown_aborts_and_names_remaining_tasks_at_its_deadline() {
     assert_eq!(time.now(), Nanos::from_secs(5));
     assert!(dropped.load(Ordering::Acquire), "its destructors have run");
     let last = |name| log.states(name).pop();
-    assert_eq!(
-        last("stubborn"),
-        Some((Nanos::from_secs(5), TaskState::Ended))
-    );
+    assert_eq!(last("stubborn"), Some((Nanos::from_secs(5), TaskState::Ended)));
     assert_eq!(last("polite"), Some((Nanos::ZERO, TaskState::Ended)));
 }
 
@@ -347,27 +314,15 @@ async fn nothing_restarts_after_a_shutdown_began() {
     tasks.spawn("waits", waits).unwrap();
     sleep(Duration::from_secs(40)).await;
     let waits = tasks.report()[1];
-    assert!(
-        matches!(waits.state, TaskState::Restarting { .. }),
-        "{waits:?}"
-    );
+    assert!(matches!(waits.state, TaskState::Restarting { .. }), "{waits:?}");
     let before = runs.load(Ordering::Relaxed);
     assert!(tasks.shutdown(Duration::from_secs(5)).await.is_clean());
     assert_eq!(time.now(), Nanos::from_secs(40), "at once");
     assert_eq!(runs.load(Ordering::Relaxed), before);
     assert_eq!(log.restarts("dies of it"), [], "nor is it said to be");
-    assert_eq!(
-        tasks.spawn("late", |_| pending()),
-        Err(SpawnError::Stopping)
-    );
-    assert_eq!(
-        tasks.spawn_once("late", async {}),
-        Err(SpawnError::Stopping)
-    );
-    assert_eq!(
-        tasks.spawn_thread("late", |_| {}),
-        Err(SpawnError::Stopping)
-    );
+    assert_eq!(tasks.spawn("late", |_| pending()), Err(SpawnError::Stopping));
+    assert_eq!(tasks.spawn_once("late", async {}), Err(SpawnError::Stopping));
+    assert_eq!(tasks.spawn_thread("late", |_| {}), Err(SpawnError::Stopping));
 }
 
 #[tokio::test(start_paused = true)]

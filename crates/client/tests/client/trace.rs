@@ -79,10 +79,7 @@ fn a_trace_continues_with_a_new_span() {
     headers.append("tracestate", value("a@b=c "));
     let mut rng = Rng::with_seed(1);
     let trace = Trace::new(&headers, &mut rng);
-    assert_eq!(
-        (trace.context.trace_id().as_str(), trace.context.flags),
-        (TRACE, 1)
-    );
+    assert_eq!((trace.context.trace_id().as_str(), trace.context.flags), (TRACE, 1));
     assert_ne!(format!("{:016x}", trace.context.span_id), SPAN);
 
     let mut sent = HeaderMap::new();
@@ -138,19 +135,13 @@ fn an_invalid_tracestate_is_dropped_and_the_trace_kept() {
         assert_eq!(TraceState::parse(list), None, "{list}");
     }
     let right = many[..32].join(",");
-    assert_eq!(
-        TraceState::parse(&right).expect("32 entries").as_str(),
-        right
-    );
+    assert_eq!(TraceState::parse(&right).expect("32 entries").as_str(), right);
 
     let mut headers = HeaderMap::new();
     headers.insert("traceparent", value(&parent("00", "01", "")));
     headers.insert("tracestate", value("Upper=1"));
     let trace = Trace::new(&headers, &mut Rng::with_seed(1));
-    assert_eq!(
-        (trace.context.trace_id().as_str(), trace.state),
-        (TRACE, None)
-    );
+    assert_eq!((trace.context.trace_id().as_str(), trace.state), (TRACE, None));
 }
 
 // Ids a millisecond apart are ordered; within one millisecond they only differ.
@@ -176,10 +167,7 @@ fn request_ids_follow_the_order_of_their_calls() {
     for id in &ids {
         let groups: Vec<_> = id.split('-').map(str::len).collect();
         assert_eq!(groups, [8, 4, 4, 4, 12], "{id}");
-        assert!(
-            id[14..].starts_with('7') && "89ab".contains(&id[19..20]),
-            "{id}"
-        );
+        assert!(id[14..].starts_with('7') && "89ab".contains(&id[19..20]), "{id}");
     }
 }
 

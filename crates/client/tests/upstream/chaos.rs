@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use outflow::core::{
-    Accounting, AdaptiveMode, Cost, Fault, HealthOverride, HealthState, Limit, Nanos, Priority,
-};
+use outflow::core::{Accounting, AdaptiveMode, Cost, Fault, HealthOverride, HealthState, Limit, Nanos, Priority};
 use outflow::{AttemptResult, Group, HealthScope, PendingBody, Permit, Rules, WhenAsleep};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -76,12 +74,7 @@ fn shapes() -> impl Strategy<Value = ApiShape> {
 
 fn steps() -> impl Strategy<Value = Vec<ChaosStep>> {
     let class = prop::sample::select(vec![Priority::High, Priority::Normal, Priority::Low]);
-    let join = (
-        0..2_usize,
-        class,
-        0..8_u64,
-        prop_oneof![Just(30_000), 0..4_000_u64],
-    );
+    let join = (0..2_usize, class, 0..8_u64, prop_oneof![Just(30_000), 0..4_000_u64]);
     let status = prop::sample::select(vec![200_u16, 200, 200, 404, 429, 429, 500, 503, 418]);
     let asks = prop::option::weighted(0.2, prop::sample::select(vec![1_u64, 2, 7]));
     let hold = prop::sample::select(vec![
@@ -138,8 +131,7 @@ type CheckResult = Result<(), TestCaseError>;
 
 impl ChaosRun {
     fn new(shape: ApiShape) -> Self {
-        let limit =
-            |units: u64| Limit::sliding(parsed(&format!("{units}/s"))).counted(shape.accounting);
+        let limit = |units: u64| Limit::sliding(parsed(&format!("{units}/s"))).counted(shape.accounting);
         let groups = shape.own.iter().enumerate();
         let rules = Rules {
             groups: groups
@@ -194,10 +186,8 @@ impl ChaosRun {
             ChaosStep::Answer(nth) => {
                 if let Some(mut one) = nth_of(&mut self.going, *nth) {
                     one.permit.sending();
-                    self.landed
-                        .push((one.group, one.resumed, self.bed.now(), one.cost));
-                    self.tails
-                        .push(one.permit.settle_head(AttemptResult::status(200)).1);
+                    self.landed.push((one.group, one.resumed, self.bed.now(), one.cost));
+                    self.tails.push(one.permit.settle_head(AttemptResult::status(200)).1);
                 }
             }
             ChaosStep::End { nth, way } => {
@@ -210,9 +200,7 @@ impl ChaosRun {
                     }
                 }
             }
-            ChaosStep::Force { group, hold } => {
-                bed.upstream.force_health(group.as_ref().map(target), *hold)
-            }
+            ChaosStep::Force { group, hold } => bed.upstream.force_health(group.as_ref().map(target), *hold),
             ChaosStep::Release(group) => bed.upstream.release_health(group.as_ref().map(target)),
             ChaosStep::Tidy => bed.upstream.prune(),
         }
@@ -221,10 +209,7 @@ impl ChaosRun {
 
     fn join(&mut self, group: usize, class: Priority, cost: u64, ready: Duration) -> CheckResult {
         let cost = cost.min(self.shape.own[group]).min(self.shape.shared);
-        let target = self
-            .bed
-            .group(&group.to_string())
-            .with_cost(Cost::new(cost));
+        let target = self.bed.group(&group.to_string()).with_cost(Cost::new(cost));
         let deadline = self.bed.now().saturating_add(ready);
         let mut caller = self
             .bed
@@ -266,10 +251,7 @@ impl ChaosRun {
             0
         };
         let health = &self.bed.upstream.report().health[circuit];
-        let open = !matches!(
-            health.snapshot.state,
-            HealthState::Sleep | HealthState::CacheOnly
-        );
+        let open = !matches!(health.snapshot.state, HealthState::Sleep | HealthState::CacheOnly);
         prop_assert!(open, "it went in {:?}", health.snapshot.state);
         let cooling = health.snapshot.cooling_until;
         prop_assert!(
@@ -290,8 +272,7 @@ impl ChaosRun {
             return;
         };
         one.permit.sending();
-        self.landed
-            .push((one.group, one.resumed, self.bed.now(), one.cost));
+        self.landed.push((one.group, one.resumed, self.bed.now(), one.cost));
         let mut headers = HeaderMap::new();
         if let Some(asks) = asks {
             headers.insert("retry-after", asks.into());
@@ -301,11 +282,7 @@ impl ChaosRun {
 
     fn check(&self) -> CheckResult {
         let report = self.bed.upstream.report();
-        let called = self
-            .waiting
-            .iter()
-            .filter(|one| one.caller.is_woken())
-            .count();
+        let called = self.waiting.iter().filter(|one| one.caller.is_woken()).count();
         let reported: u32 = report.health.iter().map(|one| one.in_flight).sum();
         let out = called + self.going.len() + self.tails.len();
         prop_assert!(
@@ -325,12 +302,7 @@ impl ChaosRun {
             let same = other.group == one.group && other.class == one.class;
             same && !other.late && !other.caller.is_woken()
         });
-        prop_assert!(
-            !overtaken,
-            "{:?} of group {} overtook another",
-            one.class,
-            one.group
-        );
+        prop_assert!(!overtaken, "{:?} of group {} overtook another", one.class, one.group);
         Ok(())
     }
 
@@ -341,23 +313,16 @@ impl ChaosRun {
         for _ in 0..900 {
             self.going.drain(..).for_each(|mut one| {
                 one.permit.sending();
-                self.landed
-                    .push((one.group, one.resumed, self.bed.now(), one.cost));
+                self.landed.push((one.group, one.resumed, self.bed.now(), one.cost));
                 one.permit.settle(AttemptResult::status(200));
             });
             self.tails.clear();
             self.bed.pass(ms(100));
-            while let Some(at) =
-                (0..self.waiting.len()).find(|n| self.waiting[*n].caller.is_woken())
-            {
+            while let Some(at) = (0..self.waiting.len()).find(|n| self.waiting[*n].caller.is_woken()) {
                 self.resume(at)?;
             }
         }
-        prop_assert!(
-            self.waiting.is_empty(),
-            "{} were forgotten",
-            self.waiting.len()
-        );
+        prop_assert!(self.waiting.is_empty(), "{} were forgotten", self.waiting.len());
         self.check_limits()?;
         self.going.clear();
         prop_assert!(self.bed.is_at_rest());
@@ -365,10 +330,7 @@ impl ChaosRun {
         self.bed.pass(secs(100_000));
         let report = self.bed.upstream.report();
         let own = report.groups.iter().flat_map(|group| &group.limits);
-        let left: u64 = own
-            .chain(&report.limits)
-            .map(|limit| limit.usage.weight)
-            .sum();
+        let left: u64 = own.chain(&report.limits).map(|limit| limit.usage.weight).sum();
         prop_assert_eq!(left, 0);
         Ok(())
     }

@@ -11,8 +11,7 @@ use outflow::{AttemptResult, Events, Group, HealthScope, Rules, SystemClock, Ups
 use proptest::prelude::*;
 
 use crate::support::{
-    CallRequest, INSTANT, TestBed, TestCaller, by_arrival, by_sending, health, ms, parsed, rules,
-    secs,
+    CallRequest, INSTANT, TestBed, TestCaller, by_arrival, by_sending, health, ms, parsed, rules, secs,
 };
 
 // A call can be dropped before the first poll, in the queue, after dispatch and while paced. All
@@ -143,9 +142,7 @@ fn a_waker_may_drop_another_call_of_its_upstream() {
     let first = acquire.as_mut().poll(&mut Context::from_waker(&waker));
     assert!(first.is_pending());
     drop(waker);
-    let again = acquire
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()));
+    let again = acquire.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(again.is_pending());
     assert_eq!(bed.upstream.report().waiting, 1);
 
@@ -197,10 +194,7 @@ fn without_its_timer_the_upstream_is_late_and_never_early() {
     bed.pass(ms(1));
     let mut next = bed.caller(bed.options());
     assert!(next.poll().is_some_and(|result| result.is_ok()));
-    assert!(
-        waits.is_woken(),
-        "an acquire dispatches the waiters before it"
-    );
+    assert!(waits.is_woken(), "an acquire dispatches the waiters before it");
     waits.goes();
 }
 
@@ -218,10 +212,7 @@ fn timers_do_not_multiply() {
         max_wait: secs(1_000),
         ..rules(Vec::new())
     });
-    let (slow, full) = (
-        CallRequest::new(bed.group("slow")),
-        CallRequest::new(bed.group("full")),
-    );
+    let (slow, full) = (CallRequest::new(bed.group("slow")), CallRequest::new(bed.group("full")));
     bed.caller(slow).goes();
     let _held = bed.caller(full).admitted();
     let mut waiters: Vec<TestCaller> = (0..11).map(|_| bed.waiting(slow)).collect();
@@ -234,11 +225,7 @@ fn timers_do_not_multiply() {
     assert_eq!(waiters.len(), 1, "ten slots in a hundred seconds");
     let asked = bed.timer.requested() - before;
     assert!(asked <= 1_020, "{asked} rings were asked for");
-    assert!(
-        bed.timer.pending() <= 3,
-        "{} are to come",
-        bed.timer.pending()
-    );
+    assert!(bed.timer.pending() <= 3, "{} are to come", bed.timer.pending());
 }
 
 // A hundred thousand calls wait and leave from the middle; a million come and go with deadlines.
@@ -258,18 +245,11 @@ fn memory_returns_when_the_waiters_have_left() {
     }
     bed.upstream.prune();
     let empty = bed.upstream.memory_bytes();
-    assert!(
-        full > 5_000_000 && empty < 50_000,
-        "{full} full, {empty} empty"
-    );
+    assert!(full > 5_000_000 && empty < 50_000, "{full} full, {empty} empty");
     for _ in 0..1_000_000 {
         drop(bed.waiting(bed.options()));
     }
-    assert!(
-        bed.upstream.memory_bytes() < 50_000,
-        "{}",
-        bed.upstream.memory_bytes()
-    );
+    assert!(bed.upstream.memory_bytes() < 50_000, "{}", bed.upstream.memory_bytes());
 }
 
 outflow_testkit::laws! {
@@ -331,12 +311,7 @@ fn block_on(upstream: &Upstream, options: CallRequest, give_up_after: u32) -> bo
 #[test]
 fn threads_on_the_real_clock_leave_nothing_behind() {
     let limits = vec![by_arrival("1000/10ms")];
-    let upstream = Upstream::new(
-        "api",
-        rules(limits),
-        Arc::new(SystemClock::new()),
-        Events::new(),
-    );
+    let upstream = Upstream::new("api", rules(limits), Arc::new(SystemClock::new()), Events::new());
     let upstream = upstream.expect("the rules fit together");
     let options = CallRequest::new(upstream.group("default").expect("there is one"));
     let went = AtomicU32::new(0);

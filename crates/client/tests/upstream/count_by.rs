@@ -6,9 +6,7 @@ use outflow::core::{AdaptiveMode, Cost, CountBy, Decision, Limit};
 use outflow::event::EventKind;
 use outflow::{AttemptResult, Group, Permit, RefusalReason, Rules, WaitReason};
 
-use crate::support::{
-    CallRequest, INSTANT, TestBed, by_arrival, by_sending, health, ms, parsed, rules, secs,
-};
+use crate::support::{CallRequest, INSTANT, TestBed, by_arrival, by_sending, health, ms, parsed, rules, secs};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let pairs = pairs.iter().map(|(name, value)| {
@@ -56,22 +54,12 @@ fn each_call_waits_for_the_quota_it_lacks() {
     bed.sends(2, costing(&bed, 40));
     let heavy = bed.waiting(costing(&bed, 30));
     let why = |estimate: Option<outflow::WaitEstimate>| estimate.map(|estimate| estimate.why);
-    assert_eq!(
-        why(heavy.explain()),
-        Some(WaitReason::Limit {
-            rate: parsed("100/s")
-        })
-    );
+    assert_eq!(why(heavy.explain()), Some(WaitReason::Limit { rate: parsed("100/s") }));
     drop(heavy);
     bed.sends(1, costing(&bed, 0));
     assert_eq!(used(&bed), [3, 80]);
     let free = bed.waiting(costing(&bed, 0));
-    assert_eq!(
-        why(free.explain()),
-        Some(WaitReason::Limit {
-            rate: parsed("3/s")
-        })
-    );
+    assert_eq!(why(free.explain()), Some(WaitReason::Limit { rate: parsed("3/s") }));
     bed.pass_until_just_before(secs(1));
     assert!(!free.is_woken());
     bed.pass(INSTANT);
@@ -98,27 +86,18 @@ fn calls_ahead_count_as_calls_and_with_their_costs() {
     let calls = vec![by_sending("2/s").measured_in(CountBy::Calls)];
     let tokens = by_sending("1000/s").measured_in(CountBy::Tokens);
     let bed = TestBed::new(Rules {
-        groups: vec![
-            Group::new("default", vec![tokens]),
-            Group::new("other", vec![tokens]),
-        ],
+        groups: vec![Group::new("default", vec![tokens]), Group::new("other", vec![tokens])],
         ..rules(calls)
     });
     bed.sends(2, costing(&bed, 1));
     let other = CallRequest::new(bed.group("other").with_cost(Cost::new(100)));
-    let mut ahead = [(); 2]
-        .map(|()| bed.waiting(other))
-        .into_iter()
-        .collect::<Vec<_>>();
+    let mut ahead = [(); 2].map(|()| bed.waiting(other)).into_iter().collect::<Vec<_>>();
     ahead.extend([(); 2].map(|()| bed.waiting(costing(&bed, 100))));
     let last = bed.waiting(costing(&bed, 100));
     let eta = last.explain().and_then(|estimate| estimate.eta);
     assert_eq!(eta, Some(bed.now().saturating_add(secs(3))));
     let check = bed.check(costing(&bed, 100));
-    assert_eq!(
-        check,
-        Decision::WaitUntil(bed.now().saturating_add(secs(3)))
-    );
+    assert_eq!(check, Decision::WaitUntil(bed.now().saturating_add(secs(3))));
     for _ in 0..2 {
         bed.pass(secs(1));
         for mut one in ahead.drain(..2) {
@@ -238,10 +217,7 @@ fn response_tokens_are_counted_when_reported() {
     let left = |left: u64| {
         headers(&[
             ("anthropic-ratelimit-output-tokens-limit", "1000"),
-            (
-                "anthropic-ratelimit-output-tokens-remaining",
-                &left.to_string(),
-            ),
+            ("anthropic-ratelimit-output-tokens-remaining", &left.to_string()),
         ])
     };
     sent(&bed, 200).settle(AttemptResult::response(200, &left(700)));

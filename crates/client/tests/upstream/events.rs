@@ -62,10 +62,7 @@ fn every_step_of_a_call_is_reported_in_order() {
     permit.refund();
     let refused = bed.try_acquire(orders).map(drop);
     assert!(refused.is_ok());
-    assert_eq!(
-        names(&bed),
-        ["waiting", "admitted", "refunded", "admitted", "refunded"]
-    );
+    assert_eq!(names(&bed), ["waiting", "admitted", "refunded", "admitted", "refunded"]);
 }
 
 #[test]
@@ -78,12 +75,8 @@ fn a_refusal_is_reported_with_its_cause_and_waiting_time() {
     let _late = bed.waiting(bed.options().deadline(bed.now().saturating_add(secs(3))));
     bed.pass(secs(3));
     let reported = bed.recorder.take_selected(|what| match what {
-        EventKind::Refused {
-            refusal, waited, ..
-        } => Some((refusal.cause.clone(), *waited)),
-        EventKind::Waiting { explanation, .. } => {
-            Some((RefusalReason::Busy(explanation.why.clone()), Duration::ZERO))
-        }
+        EventKind::Refused { refusal, waited, .. } => Some((refusal.cause.clone(), *waited)),
+        EventKind::Waiting { explanation, .. } => Some((RefusalReason::Busy(explanation.why.clone()), Duration::ZERO)),
         _ => None,
     });
     let why = WaitReason::Concurrency { most: 1 };
@@ -143,9 +136,7 @@ fn long_use_near_the_limit_raises_an_alert_and_its_end_is_reported() {
     for _ in 0..80 {
         bed.upstream.prune();
         raised.extend(bed.recorder.take_selected(|what| match what {
-            EventKind::Usage {
-                raised, used_ppm, ..
-            } => Some((*raised, *used_ppm)),
+            EventKind::Usage { raised, used_ppm, .. } => Some((*raised, *used_ppm)),
             _ => None,
         }));
         if raised.len() == 1 {
@@ -217,16 +208,10 @@ fn a_panicking_observer_costs_no_permit() {
 #[test]
 fn admitted_and_refused_calls_are_counted_once_by_group() {
     let bed = TestBed::new(Rules {
-        groups: vec![
-            Group::new("a", vec![by_sending("2/s")]),
-            Group::new("b", Vec::new()),
-        ],
+        groups: vec![Group::new("a", vec![by_sending("2/s")]), Group::new("b", Vec::new())],
         ..rules(Vec::new())
     });
-    let (a, b) = (
-        CallRequest::new(bed.group("a")),
-        CallRequest::new(bed.group("b")),
-    );
+    let (a, b) = (CallRequest::new(bed.group("a")), CallRequest::new(bed.group("b")));
     let mut slow = bed.caller(b).admitted();
     slow.sending();
     bed.sends(2, a);

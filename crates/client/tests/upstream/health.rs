@@ -7,21 +7,14 @@ use outflow::core::{Cost, Decision, Fault, HealthOverride, HealthState, OutcomeC
 use outflow::event::EventKind;
 use outflow::{AttemptResult, Group, HealthScope, RefusalReason, Rules, WaitReason, WhenAsleep};
 
-use crate::support::{
-    CallRequest, INSTANT, TestBed, TestCaller, by_sending, health, ms, parsed, rules, secs,
-};
+use crate::support::{CallRequest, INSTANT, TestBed, TestCaller, by_sending, health, ms, parsed, rules, secs};
 
 fn unlimited() -> Rules {
     rules(Vec::new())
 }
 
 /// Settles a call with this status and a Retry-After of this many seconds.
-pub(crate) fn settle_with_retry_after(
-    bed: &TestBed,
-    options: CallRequest,
-    status: u16,
-    seconds: &str,
-) {
+pub(crate) fn settle_with_retry_after(bed: &TestBed, options: CallRequest, status: u16, seconds: &str) {
     let mut headers = HeaderMap::new();
     headers.insert("retry-after", seconds.parse().expect("a value"));
     let mut permit = bed.caller(options).admitted();
@@ -98,10 +91,11 @@ fn a_waiting_caller_is_refused_only_if_its_deadline_precedes_the_wake_up() {
         banned.settle(AttemptResult::response(418, &headers));
         if all_refused {
             let causes = waiters.iter_mut().map(|one| one.refused().cause);
-            assert!(causes.into_iter().all(|cause| matches!(
-                cause,
-                RefusalReason::TooLate(WaitReason::State(HealthState::Sleep))
-            )));
+            assert!(
+                causes
+                    .into_iter()
+                    .all(|cause| matches!(cause, RefusalReason::TooLate(WaitReason::State(HealthState::Sleep))))
+            );
             continue;
         }
         assert!(waiters.iter_mut().all(|one| one.poll().is_none()));
@@ -176,11 +170,7 @@ fn an_inconclusive_probe_returns_its_slot() {
                 permit.settle(AttemptResult::status(404));
             }
         }
-        assert_eq!(
-            (state(&bed), bed.in_flight()),
-            (HealthState::HalfOpen, 0),
-            "way {way}"
-        );
+        assert_eq!((state(&bed), bed.in_flight()), (HealthState::HalfOpen, 0), "way {way}");
         bed.pass(ms(334));
     }
     let called = bed.waiting_behind(bed.options());
@@ -320,10 +310,7 @@ fn a_failed_probe_ends_in_sleep_and_refuses_all_waiters() {
     let mut waits = bed.waiting(bed.options());
     probe.settle(AttemptResult::status(500));
     assert_eq!(state(&bed), HealthState::Sleep);
-    assert!(matches!(
-        waits.refused().cause,
-        RefusalReason::Blocked { .. }
-    ));
+    assert!(matches!(waits.refused().cause, RefusalReason::Blocked { .. }));
 }
 
 // Three throttle responses in a row: 50/s becomes 25/s and four in flight become two; a forced
@@ -401,13 +388,8 @@ fn a_short_wait_holds_all_callers_and_releases_them_one_by_one() {
     for callers in [1_usize, 2, 10, 100, 1_000] {
         let bed = TestBed::new(unlimited());
         settle_with_retry_after(&bed, bed.options(), 429, "2");
-        assert_eq!(
-            state(&bed),
-            HealthState::Normal,
-            "it is a cooldown and no state"
-        );
-        let mut waiters: Vec<TestCaller> =
-            (0..callers).map(|_| bed.waiting(bed.options())).collect();
+        assert_eq!(state(&bed), HealthState::Normal, "it is a cooldown and no state");
+        let mut waiters: Vec<TestCaller> = (0..callers).map(|_| bed.waiting(bed.options())).collect();
         assert_eq!(
             waiters[0].explain().map(|estimate| estimate.why),
             Some(WaitReason::Cooldown)
@@ -427,10 +409,7 @@ fn a_short_wait_holds_all_callers_and_releases_them_one_by_one() {
                 together += 1;
             }
             most = most.max(together);
-            assert!(
-                waiters[went..].iter().all(|one| !one.is_woken()),
-                "out of order"
-            );
+            assert!(waiters[went..].iter().all(|one| !one.is_woken()), "out of order");
         }
         let took = bed.now().since(released);
         assert!(took <= ms(1_100), "{callers} took {took:?}");
@@ -470,16 +449,10 @@ fn a_call_dispatched_before_a_cooldown_waits_again_at_its_position() {
     headers.insert("retry-after", "2".parse().expect("a value"));
     slow.settle(AttemptResult::response(429, &headers));
     for called in [2, 0, 1] {
-        assert!(
-            waiters[called].poll().is_none(),
-            "{called} goes before its instant"
-        );
+        assert!(waiters[called].poll().is_none(), "{called} goes before its instant");
     }
     for (place, caller) in waiters.iter().enumerate() {
-        assert_eq!(
-            caller.explain().map(|estimate| estimate.position),
-            Some(place)
-        );
+        assert_eq!(caller.explain().map(|estimate| estimate.position), Some(place));
     }
     bed.pass(secs(3));
     for one in &mut waiters[..3] {
@@ -506,10 +479,7 @@ fn an_operators_override_lets_nothing_go_for_an_hour() {
         assert_eq!(refusal.retry_after, None);
         bed.pass(Duration::from_mins(1));
     }
-    assert_eq!(
-        bed.check(bed.options()),
-        Decision::WaitUntil(outflow::core::Nanos::MAX)
-    );
+    assert_eq!(bed.check(bed.options()), Decision::WaitUntil(outflow::core::Nanos::MAX));
     bed.upstream.release_health(None);
     assert_eq!(state(&bed), HealthState::HalfOpen);
     bed.caller(bed.options()).goes();

@@ -5,9 +5,7 @@ use outflow::{AttemptResult, Group, HealthScope, Permit, Refusal, RefusalReason,
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use crate::support::{
-    CallRequest, TestBed, TestCaller, by_arrival, by_sending, health, ms, parsed, rules, secs,
-};
+use crate::support::{CallRequest, TestBed, TestCaller, by_arrival, by_sending, health, ms, parsed, rules, secs};
 
 /// One step of a run.
 #[derive(Debug, Clone)]
@@ -68,13 +66,9 @@ fn limit((units, ticks): LimitUnits, accounting: Accounting) -> Limit {
 fn listed(list: LimitLists, accounting: Accounting) -> Rules {
     let limits = |units: &[LimitUnits]| units.iter().map(|one| limit(*one, accounting)).collect();
     let groups = [(NAMES[1], list.1), (NAMES[2], list.2)];
-    let groups = groups
-        .into_iter()
-        .filter_map(|(name, units)| Some((name, units?)));
+    let groups = groups.into_iter().filter_map(|(name, units)| Some((name, units?)));
     Rules {
-        groups: groups
-            .map(|(name, units)| Group::new(name, limits(units)))
-            .collect(),
+        groups: groups.map(|(name, units)| Group::new(name, limits(units))).collect(),
         max_wait: secs(1_000),
         ..rules(limits(list.0))
     }
@@ -138,9 +132,7 @@ impl ReconfigureRun {
     /// Builds the options of a call; an unknown group becomes the default group.
     fn options(&self, group: usize, cost: u64) -> CallRequest {
         let upstream = &self.bed.upstream;
-        let target = upstream
-            .group(NAMES[group])
-            .or_else(|| upstream.group(NAMES[0]));
+        let target = upstream.group(NAMES[group]).or_else(|| upstream.group(NAMES[0]));
         CallRequest::new(target.expect("there").with_cost(Cost::new(cost)))
     }
 
@@ -155,19 +147,11 @@ impl ReconfigureRun {
     }
 
     /// Sends a granted call, and checks that no possible call is refused.
-    fn handle_result(
-        &mut self,
-        result: Result<Permit, Refusal>,
-        group: usize,
-        cost: u64,
-    ) -> Result<(), TestCaseError> {
+    fn handle_result(&mut self, result: Result<Permit, Refusal>, group: usize, cost: u64) -> Result<(), TestCaseError> {
         match result {
             Ok(permit) => self.send(permit, group, cost),
             Err(refusal) => {
-                prop_assert!(
-                    matches!(refusal.cause, RefusalReason::Never { .. }),
-                    "{refusal:?}"
-                );
+                prop_assert!(matches!(refusal.cause, RefusalReason::Never { .. }), "{refusal:?}");
                 Ok(())
             }
         }
@@ -211,10 +195,7 @@ impl ReconfigureRun {
         let own = [None, self.list.1, self.list.2][group];
         for limit in own.into_iter().flatten() {
             let all = self.counted(*limit, |call| call.group == group);
-            prop_assert!(
-                all <= limit.0,
-                "{all} of {limit:?} of group {group} at {now:?}"
-            );
+            prop_assert!(all <= limit.0, "{all} of {limit:?} of group {group} at {now:?}");
         }
         Ok(())
     }
@@ -223,9 +204,7 @@ impl ReconfigureRun {
         let (now, window) = (self.bed.now(), ms(limit.1 * 10));
         let live = |call: &&SentCall| match self.accounting {
             Accounting::Send => call.at.saturating_add(window) > now,
-            _ => call
-                .settled
-                .is_none_or(|at| at.saturating_add(window) > now),
+            _ => call.settled.is_none_or(|at| at.saturating_add(window) > now),
         };
         self.sent
             .iter()
@@ -311,10 +290,7 @@ fn a_lowered_limit_applies_at_once() {
     bed.pass_until_just_before(ms(500));
     assert!(waiters.iter().all(|waiter| !waiter.is_woken()));
     bed.pass(ms(1));
-    let went: Vec<_> = waiters
-        .iter_mut()
-        .filter_map(|one| one.poll()?.ok())
-        .collect();
+    let went: Vec<_> = waiters.iter_mut().filter_map(|one| one.poll()?.ok()).collect();
     assert_eq!(went.len(), 2);
 }
 
@@ -327,19 +303,11 @@ fn calls_in_flight_settle_under_the_new_limits() {
     let minute = by_arrival("9/min");
     for limit in [by_arrival("5/s"), by_sending("5/s"), bucket, aligned] {
         let bed = TestBed::new(rules(vec![limit]));
-        let mut permits: Vec<_> = (0..3)
-            .map(|_| bed.caller(bed.options()).admitted())
-            .collect();
+        let mut permits: Vec<_> = (0..3).map(|_| bed.caller(bed.options()).admitted()).collect();
         permits.iter_mut().for_each(Permit::sending);
-        bed.upstream
-            .reconfigure(&rules(vec![minute, limit]))
-            .expect("they fit");
+        bed.upstream.reconfigure(&rules(vec![minute, limit])).expect("they fit");
         assert!(
-            bed.upstream
-                .report()
-                .limits
-                .iter()
-                .all(|one| one.usage.weight >= 3),
+            bed.upstream.report().limits.iter().all(|one| one.usage.weight >= 3),
             "{limit:?}"
         );
         for permit in permits {
@@ -354,11 +322,7 @@ fn calls_in_flight_settle_under_the_new_limits() {
                 .map(|one| one.usage.weight)
                 .collect::<Vec<_>>()
         };
-        assert!(
-            used(&bed)[0] >= 3 && used(&bed)[1] == 0,
-            "{limit:?}: {:?}",
-            used(&bed)
-        );
+        assert!(used(&bed)[0] >= 3 && used(&bed)[1] == 0, "{limit:?}: {:?}", used(&bed));
         bed.pass(secs(60));
         assert_eq!(used(&bed), [0, 0], "{limit:?}");
     }
@@ -403,18 +367,14 @@ fn a_renamed_group_keeps_its_used_quota() {
 fn calls_of_a_removed_group_join_the_default_group() {
     let with_orders = || {
         let mut rules = grouped("orders", "2/h");
-        rules
-            .groups
-            .push(Group::new("default", vec![by_sending("3/h")]));
+        rules.groups.push(Group::new("default", vec![by_sending("3/h")]));
         rules
     };
     let bed = TestBed::new(with_orders());
     let orders = CallRequest::new(bed.group("orders"));
     bed.sends(2, orders);
     let mut waiting = [bed.waiting(orders), bed.waiting(orders)];
-    bed.upstream
-        .reconfigure(&grouped("default", "3/h"))
-        .expect("they fit");
+    bed.upstream.reconfigure(&grouped("default", "3/h")).expect("they fit");
     assert!(waiting[0].is_woken() && !waiting[1].is_woken());
     waiting[0].goes();
     assert!(bed.try_acquire(orders).is_err() && bed.try_acquire(bed.options()).is_err());
@@ -431,9 +391,7 @@ fn calls_of_a_removed_group_join_the_default_group() {
     waiting[1].goes();
     bed.upstream.reconfigure(&with_orders()).expect("they fit");
     assert_eq!(bed.upstream.group_name(bed.group("orders")), "orders");
-    bed.try_acquire(orders)
-        .expect("an hour has passed")
-        .refund();
+    bed.try_acquire(orders).expect("an hour has passed").refund();
     assert!(bed.is_at_rest());
 }
 
@@ -481,9 +439,7 @@ fn a_call_settles_in_the_health_it_started_under() {
     let bed = TestBed::new(scoped(grouped("orders", "2/s")));
     let mut permit = bed.caller(CallRequest::new(bed.group("orders"))).admitted();
     permit.sending();
-    bed.upstream
-        .reconfigure(&scoped(rules(Vec::new())))
-        .expect("they fit");
+    bed.upstream.reconfigure(&scoped(rules(Vec::new()))).expect("they fit");
     assert!(!bed.upstream.is_idle());
     permit.settle(AttemptResult::status(200));
     assert!(bed.is_at_rest());
@@ -523,12 +479,7 @@ fn a_waiter_that_can_never_go_is_refused_at_once() {
         .reconfigure(&rules(vec![by_sending("2/s")]))
         .expect("they fit");
     assert!(waits.is_woken());
-    assert_eq!(
-        waits.refused().cause,
-        RefusalReason::Never {
-            limit: parsed("2/s")
-        }
-    );
+    assert_eq!(waits.refused().cause, RefusalReason::Never { limit: parsed("2/s") });
 }
 
 // Waiting calls keep their old mode; a new call is refused.
@@ -543,10 +494,7 @@ fn a_new_wait_mode_applies_to_later_calls_only() {
     };
     bed.upstream.reconfigure(&strict).expect("they fit");
     let refusal = bed.caller(bed.options()).refused();
-    assert!(
-        matches!(refusal.cause, RefusalReason::Busy(_)),
-        "{refusal:?}"
-    );
+    assert!(matches!(refusal.cause, RefusalReason::Busy(_)), "{refusal:?}");
     bed.pass(secs(1));
     waits.goes();
 }

@@ -2,15 +2,11 @@
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
-use outflow::core::{
-    Accounting, AdaptiveMode, Cost, HealthOverride, HealthState, Limit, OutcomeClass,
-};
+use outflow::core::{Accounting, AdaptiveMode, Cost, HealthOverride, HealthState, Limit, OutcomeClass};
 use outflow::event::EventKind;
 use outflow::{AttemptResult, FleetShare, Permit, RefusalReason, Rules};
 
-use crate::support::{
-    CallRequest, INSTANT, TestBed, by_arrival, by_sending, health, ms, parsed, rules, secs,
-};
+use crate::support::{CallRequest, INSTANT, TestBed, by_arrival, by_sending, health, ms, parsed, rules, secs};
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let pairs = pairs.iter().map(|(name, value)| {
@@ -136,11 +132,7 @@ fn a_403_with_an_empty_quota_is_a_ban_until_the_reset() {
             ("x-ratelimit-reset", "1800"),
         ]);
         sent(&bed).settle(AttemptResult::response(403, &hints));
-        assert_eq!(
-            bed.upstream.report().health[0].snapshot.state,
-            state,
-            "{left} left"
-        );
+        assert_eq!(bed.upstream.report().health[0].snapshot.state, state, "{left} left");
         if state == HealthState::Sleep {
             let refused = bed.try_acquire(bed.options()).expect_err("banned");
             assert_eq!(refused.retry_after, Some(secs(1_800)));
@@ -170,10 +162,7 @@ fn malformed_headers_are_reported_and_change_nothing() {
     let bed = TestBed::new(rules(vec![by_arrival("10/s")]));
     let hints = headers(&[("X-RateLimit-Limit", "ten"), ("Retry-After", "soon")]);
     let verdict = sent(&bed).settle(AttemptResult::response(429, &hints));
-    assert_eq!(
-        (verdict.effect, verdict.retry_after),
-        (OutcomeClass::Throttled, None)
-    );
+    assert_eq!((verdict.effect, verdict.retry_after), (OutcomeClass::Throttled, None));
     let malformed = bed.recorder.take_selected(|what| match what {
         EventKind::Malformed { headers } => Some(*headers),
         _ => None,
@@ -277,11 +266,7 @@ fn a_fleet_share_still_finds_a_far_lower_limit() {
     let bed = adaptive(AdaptiveMode::Guard);
     for second in 0..20 {
         bed.upstream.set_fleet_share(FleetShare::new(10, 50));
-        let passed = if effective(&bed) > 10 {
-            2
-        } else {
-            effective(&bed) / 5
-        };
+        let passed = if effective(&bed) > 10 { 2 } else { effective(&bed) / 5 };
         pass_second_with(&bed, usize::try_from(passed).expect("few"));
         if effective(&bed) > 10 {
             sent(&bed).settle(AttemptResult::status(429));

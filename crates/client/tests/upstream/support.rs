@@ -13,9 +13,7 @@ use std::time::Duration;
 
 use outflow::core::{Accounting, Limit, Nanos, Rate};
 use outflow::core::{Decision, Priority};
-use outflow::{
-    Acquire, AcquireOptions, Events, Permit, Refusal, Rules, Target, Upstream, WaitMode,
-};
+use outflow::{Acquire, AcquireOptions, Events, Permit, Refusal, Rules, Target, Upstream, WaitMode};
 use outflow_testkit::EventRecorder;
 
 pub(crate) use caller::TestCaller;
@@ -99,9 +97,7 @@ impl TestBed {
     }
 
     pub(crate) fn group(&self, name: &str) -> Target {
-        self.upstream
-            .group(name)
-            .expect("the group is in the rules")
+        self.upstream.group(name).expect("the group is in the rules")
     }
 
     /// Returns the options of an ordinary call of the default group.
@@ -172,9 +168,7 @@ pub(crate) fn rules(limits: Vec<Limit>) -> Rules {
 }
 
 /// Adapts the default health settings.
-pub(crate) fn health(
-    change: impl FnOnce(&mut outflow::core::HealthSettings),
-) -> outflow::core::HealthConfig {
+pub(crate) fn health(change: impl FnOnce(&mut outflow::core::HealthSettings)) -> outflow::core::HealthConfig {
     let mut settings = outflow::core::HealthSettings::ADAPTIVE;
     change(&mut settings);
     outflow::core::HealthConfig::new(settings).expect("they fit together")

@@ -4,9 +4,7 @@ use outflow::core::{Accounting, Cost, Decision, Limit, Nanos, Pacing, Priority};
 use outflow::{Group, RefusalReason, Rules, WaitMode, WaitReason};
 use proptest::prelude::*;
 
-use crate::support::{
-    CallRequest, INSTANT, TestBed, TestCaller, by_sending, ms, parsed, rules, secs,
-};
+use crate::support::{CallRequest, INSTANT, TestBed, TestCaller, by_sending, ms, parsed, rules, secs};
 
 fn costing(bed: &TestBed, units: u64) -> CallRequest {
     CallRequest::new(bed.group("default").with_cost(Cost::new(units)))
@@ -31,18 +29,12 @@ fn a_cost_above_the_limit_is_refused_for_good() {
     let bed = TestBed::new(rules(vec![by_sending("10/s")]));
     let heavy = costing(&bed, 11);
     let refusal = bed.try_acquire(heavy).expect_err("never");
-    assert!(
-        matches!(refusal.cause, RefusalReason::Never { .. }),
-        "{refusal:?}"
-    );
+    assert!(matches!(refusal.cause, RefusalReason::Never { .. }), "{refusal:?}");
     assert_eq!(bed.check(heavy), Decision::Never);
     let _all = bed.caller(costing(&bed, 10)).admitted();
     let _waits = bed.waiting(bed.options());
     let refusal = bed.caller(heavy).refused();
-    assert!(
-        matches!(refusal.cause, RefusalReason::Never { .. }),
-        "{refusal:?}"
-    );
+    assert!(matches!(refusal.cause, RefusalReason::Never { .. }), "{refusal:?}");
 }
 
 // One a second and three before it: the fourth would go in 4 s, so 3.999 s are too short and 4 s
@@ -55,10 +47,7 @@ fn a_deadline_before_the_computed_start_is_refused_at_once() {
     let short = bed.options().deadline(bed.now().saturating_add(ms(3_999)));
     let refusal = bed.caller(short).refused();
     assert!(
-        matches!(
-            refusal.cause,
-            RefusalReason::TooLate(WaitReason::Limit { .. })
-        ),
+        matches!(refusal.cause, RefusalReason::TooLate(WaitReason::Limit { .. })),
         "{refusal:?}"
     );
     assert_eq!(refusal.retry_after, Some(secs(4)));
@@ -103,10 +92,7 @@ fn a_passed_deadline_still_admits_a_call_that_can_go_now() {
     let past = bed.options().deadline(Nanos::ZERO);
     bed.caller(past).goes();
     let refusal = bed.caller(past).refused();
-    assert!(
-        matches!(refusal.cause, RefusalReason::TooLate(_)),
-        "{refusal:?}"
-    );
+    assert!(matches!(refusal.cause, RefusalReason::TooLate(_)), "{refusal:?}");
 }
 
 // Two may wait: the third is refused and takes no other's position.
@@ -118,10 +104,7 @@ fn the_queue_is_bounded() {
     });
     bed.caller(bed.options()).goes();
     let mut waiters = [bed.waiting(bed.options()), bed.waiting(bed.options())];
-    assert_eq!(
-        bed.caller(bed.options()).refused().cause,
-        RefusalReason::QueueFull
-    );
+    assert_eq!(bed.caller(bed.options()).refused().cause, RefusalReason::QueueFull);
     bed.pass(secs(1));
     waiters[0].goes();
     let _third = bed.waiting(bed.options());
@@ -216,10 +199,7 @@ fn a_head_blocked_by_the_shared_limit_is_not_overtaken() {
     let _one = bed.caller(CallRequest::new(a)).admitted();
     let mut heavy = bed.waiting(CallRequest::new(a.with_cost(Cost::new(10))));
     let mut light = bed.waiting(CallRequest::new(b));
-    assert!(
-        bed.try_acquire(CallRequest::new(b)).is_err(),
-        "heavy is first"
-    );
+    assert!(bed.try_acquire(CallRequest::new(b)).is_err(), "heavy is first");
     bed.pass(secs(1));
     assert!(heavy.is_woken() && !light.is_woken());
     heavy.goes();
@@ -250,12 +230,7 @@ fn a_better_class_goes_first_and_each_class_keeps_its_order() {
 
 /// Keeps callers of each class waiting in each group, and replaces each that goes. Returns the
 /// calls in their order of going.
-fn under_full_load(
-    groups: &[&str],
-    classes: &[Priority],
-    own: Option<&str>,
-    turns: usize,
-) -> Vec<(usize, Priority)> {
+fn under_full_load(groups: &[&str], classes: &[Priority], own: Option<&str>, turns: usize) -> Vec<(usize, Priority)> {
     let bed = TestBed::silent(Rules {
         groups: groups
             .iter()
@@ -296,10 +271,7 @@ fn the_low_class_keeps_a_ninth() {
             let went = under_full_load(groups, classes, None, 900);
             let low = went.iter().filter(|(_, class)| *class == Low).count();
             assert!(low >= 98, "{low} of 900, {groups:?}, {classes:?}");
-            let high = went
-                .iter()
-                .filter(|(_, class)| *class == classes[0])
-                .count();
+            let high = went.iter().filter(|(_, class)| *class == classes[0]).count();
             assert!(high >= 690, "{high} of 900, {groups:?}, {classes:?}");
         }
     }
@@ -312,16 +284,9 @@ fn neither_class_starves_in_a_group_that_rarely_goes() {
     let classes = [Priority::High, Priority::Low];
     let went = under_full_load(&["a", "b"], &classes, Some("1/3s"), 400);
     for group in 0..2 {
-        let of = |wanted| {
-            went.iter()
-                .filter(|(g, class)| *g == group && *class == wanted)
-                .count()
-        };
+        let of = |wanted| went.iter().filter(|(g, class)| *g == group && *class == wanted).count();
         let (high, low) = (of(Priority::High), of(Priority::Low));
-        assert!(
-            low >= (high + low) / 9 - 1,
-            "group {group}: {low} low, {high} high"
-        );
+        assert!(low >= (high + low) / 9 - 1, "group {group}: {low} low, {high} high");
         assert!(high >= 120, "group {group}: {low} low, {high} high");
     }
 }
@@ -358,19 +323,14 @@ fn permits_of_a_busy_group_do_not_count_in_a_slow_one() {
         }
     }
     let [low, high] = went;
-    assert!(
-        low >= 8 && high >= 60,
-        "{low} low and {high} high in a hundred turns"
-    );
+    assert!(low >= 8 && high >= 60, "{low} low and {high} high in a hundred turns");
 }
 
 // Five light calls arrive every second; the heavy one came before them.
 #[test]
 fn a_heavy_call_is_not_overtaken_by_light_ones() {
     let bed = TestBed::new(rules(vec![by_sending("10/s")]));
-    let _nine: Vec<_> = (0..9)
-        .map(|_| bed.caller(bed.options()).admitted())
-        .collect();
+    let _nine: Vec<_> = (0..9).map(|_| bed.caller(bed.options()).admitted()).collect();
     bed.pass(ms(500));
     let mut heavy = bed.waiting(costing(&bed, 10));
     let mut light: Vec<TestCaller> = (0..5).map(|_| bed.waiting(bed.options())).collect();
@@ -390,10 +350,7 @@ fn a_heavy_call_is_not_overtaken_by_light_ones() {
 fn calls_ahead_count_with_their_costs() {
     let bed = TestBed::new(rules(vec![by_sending("10/s")]));
     let _all = bed.caller(costing(&bed, 10)).admitted();
-    let _heavy = [
-        bed.waiting(costing(&bed, 10)),
-        bed.waiting(costing(&bed, 10)),
-    ];
+    let _heavy = [bed.waiting(costing(&bed, 10)), bed.waiting(costing(&bed, 10))];
     let last = bed.waiting(bed.options());
     let estimate = last.explain().expect("it waits");
     assert_eq!(
@@ -439,10 +396,7 @@ fn paced_calls_go_at_their_instant_and_can_be_dropped_before() {
         "{refusal:?}"
     );
     let soon = bed.options().deadline(bed.now().saturating_add(ms(1)));
-    assert!(matches!(
-        bed.caller(soon).refused().cause,
-        RefusalReason::TooLate(_)
-    ));
+    assert!(matches!(bed.caller(soon).refused().cause, RefusalReason::TooLate(_)));
     assert!(bed.is_at_rest());
 }
 
@@ -458,10 +412,7 @@ fn a_closed_upstream_refuses_all_waiting_and_new_calls() {
     assert!(waits.is_woken());
     assert_eq!(called.refused().cause, RefusalReason::ShuttingDown);
     assert_eq!(waits.refused().cause, RefusalReason::ShuttingDown);
-    assert_eq!(
-        bed.caller(bed.options()).refused().cause,
-        RefusalReason::ShuttingDown
-    );
+    assert_eq!(bed.caller(bed.options()).refused().cause, RefusalReason::ShuttingDown);
     assert_eq!(bed.check(bed.options()), Decision::Never);
     assert!(!bed.upstream.is_idle());
     permit.settle(outflow::AttemptResult::status(200));
@@ -488,10 +439,7 @@ fn limits_and_queues() -> impl Strategy<Value = (Vec<Limit>, Vec<u64>, Vec<u64>)
         2 => Limit::aligned(rate).unwrap_or(Limit::sliding(rate)),
         _ => Limit::bucket(rate, burst).expect("some burst"),
     });
-    let limits = prop::collection::vec(
-        limit.prop_map(|limit| limit.counted(Accounting::Send)),
-        1..2,
-    );
+    let limits = prop::collection::vec(limit.prop_map(|limit| limit.counted(Accounting::Send)), 1..2);
     let costs = || prop::collection::vec(0..4_u64, 0..12);
     (limits, costs(), costs())
 }

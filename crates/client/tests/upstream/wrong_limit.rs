@@ -5,14 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use outflow::core::{
-    HealthConfig, HealthOverride, HealthSettings, Rate, RetryBudgetSettings, Share,
-};
+use outflow::core::{HealthConfig, HealthOverride, HealthSettings, Rate, RetryBudgetSettings, Share};
 use outflow::event::EventKind;
 use outflow::{Api, IoStream, Outflow, Rules};
 use outflow_mock::{
-    ArrivalVerdict, Dialect, Latency, MockApi, Quota, ResetForm, RetryAfterForm, Script,
-    ScriptMatch, ThrottleResponse,
+    ArrivalVerdict, Dialect, Latency, MockApi, Quota, ResetForm, RetryAfterForm, Script, ScriptMatch, ThrottleResponse,
 };
 use outflow_testkit::{Background, EventRecorder, VirtualTime};
 
@@ -193,11 +190,7 @@ async fn the_client_detects_a_wrong_limit_from_headers() {
 // Fifty a second are right for ten seconds, and then only twenty are allowed.
 #[tokio::test(start_paused = true)]
 async fn the_client_detects_a_limit_that_is_lowered_later() {
-    for hints in [
-        ServerHints::Nothing,
-        ServerHints::RetryAfter,
-        ServerHints::Ietf,
-    ] {
+    for hints in [ServerHints::Nothing, ServerHints::RetryAfter, ServerHints::Ietf] {
         let mock = server(50, CountKind::Sliding, hints);
         let client = client(&mock, 50);
         let (lowered, later) = (mock.clone(), tokio::time::sleep(10 * SECOND));
@@ -211,10 +204,7 @@ async fn the_client_detects_a_limit_that_is_lowered_later() {
         assert_eq!(storm.failed, 0, "{hints:?}: {storm:?}");
         assert!(storm.refused <= 50, "{hints:?}: {storm:?}");
         // Ten seconds for the first half and 25 for the other.
-        assert!(
-            storm.took <= 35 * SECOND * 115 / 100,
-            "{hints:?}: {storm:?}"
-        );
+        assert!(storm.took <= 35 * SECOND * 115 / 100, "{hints:?}: {storm:?}");
     }
 }
 
@@ -229,9 +219,7 @@ async fn a_call_throttled_for_a_wrong_limit_keeps_its_position() {
         let storm = storm(&mock, &client, 200, 200).await;
         assert_eq!(storm.failed, 0);
         assert!(storm.refused > 0, "no call was throttled");
-        let audit = mock
-            .audit()
-            .only(|one| one.verdict == ArrivalVerdict::Allowed);
+        let audit = mock.audit().only(|one| one.verdict == ArrivalVerdict::Allowed);
         let number = |path: &str| path[1..].parse::<u32>().expect("a number");
         for (place, one) in (0..).zip(audit.arrivals()) {
             let off = number(&one.path).abs_diff(place);
@@ -255,10 +243,7 @@ async fn confirming_a_right_limit_costs_less_than_a_second() {
         // too.
         let ideal = 9 * SECOND;
         let lost = storm.took.saturating_sub(ideal);
-        assert!(
-            lost <= Duration::from_millis(most) + latency_costs(millis),
-            "{lost:?}"
-        );
+        assert!(lost <= Duration::from_millis(most) + latency_costs(millis), "{lost:?}");
     }
 }
 
@@ -272,8 +257,7 @@ fn latency_costs(millis: u64) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_throttles_everything_is_not_retried_for_ever() {
     let mock = server(1_000, CountKind::Sliding, ServerHints::Nothing);
-    let refusal =
-        ThrottleResponse::new(429, Duration::ZERO).with_retry_after(RetryAfterForm::Nothing);
+    let refusal = ThrottleResponse::new(429, Duration::ZERO).with_retry_after(RetryAfterForm::Nothing);
     mock.rewrite(Script::new().rule(ScriptMatch::always(), refusal));
     let client = client(&mock, 200);
     client

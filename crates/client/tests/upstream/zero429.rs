@@ -74,17 +74,12 @@ async fn refused(mock: &MockApi, limit: Limit, callers: usize) -> (usize, u64) {
         })
     };
     // Sixteen calls in flight per caller exceed what any of these limits admits in a round trip.
-    let running: Vec<_> = (0..callers * 16)
-        .map(|_| caller(CALLS / callers / 16))
-        .collect();
+    let running: Vec<_> = (0..callers * 16).map(|_| caller(CALLS / callers / 16)).collect();
     for one in running {
         one.join().await;
     }
     let audit = mock.audit();
-    (
-        audit.refused(),
-        audit.most_in_any_window(Duration::from_secs(1)),
-    )
+    (audit.refused(), audit.most_in_any_window(Duration::from_secs(1)))
 }
 
 async fn nothing_is_refused(accounting: Accounting) {
@@ -93,8 +88,7 @@ async fn nothing_is_refused(accounting: Accounting) {
             for callers in [1, 4] {
                 let rate = Rate::per_second(10).expect("valid");
                 let mock = server(quota(rate), jitter);
-                let (refused, most) =
-                    refused(&mock, limit(rate).counted(accounting), callers).await;
+                let (refused, most) = refused(&mock, limit(rate).counted(accounting), callers).await;
                 assert_eq!(
                     refused, 0,
                     "kind {number}, {jitter} ms, {callers} callers, at most {most} in a second"

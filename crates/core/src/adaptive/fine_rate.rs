@@ -57,9 +57,7 @@ impl FineRate {
             let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
             Rate::new(1, Duration::from_nanos(nanos))
         };
-        Rate::new(units, like.per())
-            .or_else(|_| stretched())
-            .unwrap_or(like)
+        Rate::new(units, like.per()).or_else(|_| stretched()).unwrap_or(like)
     }
 
     /// Returns the units let through where they are far below this rate. Otherwise returns a rate a

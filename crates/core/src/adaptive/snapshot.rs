@@ -49,28 +49,19 @@ impl AdaptiveLimit {
         AdaptiveSnapshot {
             configured: stored.configured,
             level: stored.level.millionths(),
-            upper_bound: stored
-                .upper_bound
-                .map(|upper_bound| upper_bound.at.millionths()),
+            upper_bound: stored.upper_bound.map(|upper_bound| upper_bound.at.millionths()),
             advertised: stored.advertised.map(|advertised| advertised.rate),
             advertised_for: stored
                 .advertised
                 .map_or(Duration::ZERO, |advertised| advertised.until.since(now)),
             held_for: stored.held_until.since(now),
-            drifting_for: stored
-                .drifting
-                .map(|d| d.before.saturating_add(now.since(d.since))),
+            drifting_for: stored.drifting.map(|d| d.before.saturating_add(now.since(d.since))),
         }
     }
 
     /// Continues from a snapshot, perhaps under another configuration: the learned rate is a speed
     /// and stays one.
-    pub fn restore(
-        mode: AdaptiveMode,
-        configured: Rate,
-        snapshot: &AdaptiveSnapshot,
-        now: Nanos,
-    ) -> Self {
+    pub fn restore(mode: AdaptiveMode, configured: Rate, snapshot: &AdaptiveSnapshot, now: Nanos) -> Self {
         let mut learned = Self::new(mode, configured, now);
         if mode == AdaptiveMode::Off {
             return learned;

@@ -9,9 +9,7 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use super::{Alert, AlertChange, Observation};
-use crate::{
-    Congestion, CongestionLevel, CongestionRule, CongestionStats, Nanos, Share, ThrottleCounts,
-};
+use crate::{Congestion, CongestionLevel, CongestionRule, CongestionStats, Nanos, Share, ThrottleCounts};
 
 /// Problem with a tenant's bulk work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -140,12 +138,8 @@ impl CongestionWatch {
         ];
         let mut changes = [None; 4];
         let alerts = self.alerts.iter_mut().zip(CongestionAlert::ALL);
-        for ((change, (alert, what)), observation) in
-            changes.iter_mut().zip(alerts).zip(observations)
-        {
-            *change = alert
-                .observe(now, observation)
-                .map(|changes| (what, changes));
+        for ((change, (alert, what)), observation) in changes.iter_mut().zip(alerts).zip(observations) {
+            *change = alert.observe(now, observation).map(|changes| (what, changes));
         }
         changes.into_iter().flatten()
     }
@@ -153,9 +147,7 @@ impl CongestionWatch {
     /// Returns the alerts that were raised and have not been cleared.
     pub fn raised(&self) -> impl Iterator<Item = CongestionAlert> {
         let alerts = self.alerts.iter().zip(CongestionAlert::ALL);
-        alerts
-            .filter(|(alert, _)| alert.is_raised())
-            .map(|(_, what)| what)
+        alerts.filter(|(alert, _)| alert.is_raised()).map(|(_, what)| what)
     }
 }
 
@@ -169,9 +161,7 @@ fn observe_level(level: CongestionLevel) -> Observation {
     match level {
         CongestionLevel::Critical => Observation::Over,
         CongestionLevel::High => Observation::Between,
-        CongestionLevel::None | CongestionLevel::Low | CongestionLevel::Moderate => {
-            Observation::Under
-        }
+        CongestionLevel::None | CongestionLevel::Low | CongestionLevel::Moderate => Observation::Under,
     }
 }
 
@@ -336,10 +326,7 @@ mod tests {
     #[test]
     fn critical_for_five_minutes_fires() {
         let changes = changes(400, |_, _, _| CongestionLevel::Critical);
-        assert_eq!(
-            changes,
-            [(300, CongestionAlert::Critical, AlertChange::Raised)]
-        );
+        assert_eq!(changes, [(300, CongestionAlert::Critical, AlertChange::Raised)]);
     }
 
     // One second of less than critical in each five minutes.
@@ -398,10 +385,7 @@ mod tests {
             waiting(stats, second, 100 + second / 60 * 4);
             CongestionLevel::None
         });
-        assert_eq!(
-            changes,
-            [(300, CongestionAlert::Growing, AlertChange::Raised)]
-        );
+        assert_eq!(changes, [(300, CongestionAlert::Growing, AlertChange::Raised)]);
     }
 
     // Slower than a fifth in five minutes; and fast, but with one minute that stands still.
@@ -428,10 +412,7 @@ mod tests {
             waiting(stats, second, jobs);
             CongestionLevel::None
         });
-        assert_eq!(
-            changes,
-            [(720, CongestionAlert::Growing, AlertChange::Raised)]
-        );
+        assert_eq!(changes, [(720, CongestionAlert::Growing, AlertChange::Raised)]);
     }
 
     #[test]
@@ -452,11 +433,7 @@ mod tests {
     fn a_fifth_of_waits_at_the_cap_fires() {
         let rule = CongestionRule::default();
         let changes = changes(1_300, |second, _, watch| {
-            let jobs = if second % 5 == 0 && second < 600 {
-                1_000
-            } else {
-                0
-            };
+            let jobs = if second % 5 == 0 && second < 600 { 1_000 } else { 0 };
             watch.waited(Nanos::from_secs(second), &rule.reading(jobs, 1), &rule);
             CongestionLevel::None
         });
@@ -526,21 +503,13 @@ mod tests {
         let mut watch = CongestionWatch::default();
         let mut stats = CongestionStats::new(StatsWindow::default());
         (0..20).for_each(|_| stats.completed(9));
-        assert_eq!(
-            watch
-                .observe(Nanos::MAX, CongestionLevel::None, &stats)
-                .count(),
-            1
-        );
+        assert_eq!(watch.observe(Nanos::MAX, CongestionLevel::None, &stats).count(), 1);
         assert!(watch.raised().eq([CongestionAlert::Throttled]));
     }
 
     #[test]
     fn each_alert_has_a_name_a_severity_and_advice() {
-        let names: alloc::collections::BTreeSet<_> = CongestionAlert::ALL
-            .iter()
-            .map(|alert| alert.name())
-            .collect();
+        let names: alloc::collections::BTreeSet<_> = CongestionAlert::ALL.iter().map(|alert| alert.name()).collect();
         assert_eq!(names.len(), 4);
         for alert in CongestionAlert::ALL {
             let critical = alert == CongestionAlert::Critical;

@@ -240,10 +240,7 @@ mod tests {
     use crate::CongestionRule;
 
     fn stats(retention: u64, interval: u64) -> CongestionStats {
-        let window = StatsWindow::new(
-            Duration::from_secs(retention),
-            Duration::from_secs(interval),
-        );
+        let window = StatsWindow::new(Duration::from_secs(retention), Duration::from_secs(interval));
         CongestionStats::new(window.expect("valid"))
     }
 
@@ -274,10 +271,7 @@ mod tests {
     fn history_is_bounded_and_oldest_first() {
         let mut stats = stats(10, 2);
         for second in 0..=20 {
-            stats.entered(
-                Nanos::from_secs(second),
-                &CongestionRule::default().reading(second, 1),
-            );
+            stats.entered(Nanos::from_secs(second), &CongestionRule::default().reading(second, 1));
             stats.snapshot(Nanos::from_secs(second));
         }
         let seconds = |limit| {

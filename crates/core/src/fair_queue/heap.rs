@@ -115,11 +115,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
             [a, b, c, d, ..] => {
                 let left = if b.key < a.key { (b, 1) } else { (a, 0) };
                 let right = if d.key < c.key { (d, 3) } else { (c, 2) };
-                let (_, least) = if right.0.key < left.0.key {
-                    right
-                } else {
-                    left
-                };
+                let (_, least) = if right.0.key < left.0.key { right } else { left };
                 least
             }
             few => few.iter().enumerate().min_by_key(|(_, child)| child.key)?.0,

@@ -31,10 +31,7 @@ fn weights_and_priorities_multiply() {
     let normal = joined(&mut order, 2, Priority::Normal);
     let high = joined(&mut order, 1, Priority::High);
     let turns = serve(&mut order, 250);
-    assert_eq!(
-        [low, normal, high].map(|tenant| count(&turns, tenant)),
-        [10, 80, 160]
-    );
+    assert_eq!([low, normal, high].map(|tenant| count(&turns, tenant)), [10, 80, 160]);
 }
 
 // A million services of one tenant would be a million services of credit for the other.
@@ -192,10 +189,7 @@ fn a_stale_handle_changes_nothing() {
     order.pause(gone);
     order.refund(charge);
     assert_eq!(order.charge(gone, Cost::ONE), None);
-    assert_eq!(
-        (order.next(NOW), order.eligibility(gone)),
-        (Some(heir), None)
-    );
+    assert_eq!((order.next(NOW), order.eligibility(gone)), (Some(heir), None));
 }
 
 // From 1 : 1 to 3 : 1 in mid-service; 40 more services must split 30 to 10.
@@ -248,11 +242,7 @@ fn a_new_weight_does_not_multiply_a_refund() {
             order.block_until(refused, Nanos::from_secs(1));
         }
         take_back(&mut order, charges);
-        order.reweight(
-            refused,
-            Weight::new(1_000).expect("positive"),
-            Priority::Normal,
-        );
+        order.reweight(refused, Weight::new(1_000).expect("positive"), Priority::Normal);
         order.unblock(refused);
         let turns = serve(&mut order, 1_002);
         assert_eq!(count(&turns, other), 1, "parked: {blocked}");
@@ -306,11 +296,7 @@ fn extreme_costs_and_weights_do_not_overflow() {
         order.reweight(tenant, Weight::ONE, Priority::Low);
         order.refund(charge);
         order.charge(tenant, Cost::new(u64::MAX));
-        order.reweight(
-            tenant,
-            Weight::new(u32::MAX).expect("positive"),
-            Priority::High,
-        );
+        order.reweight(tenant, Weight::new(u32::MAX).expect("positive"), Priority::High);
     }
     assert_eq!(order.next(Nanos::MAX), Some(tenant));
 }

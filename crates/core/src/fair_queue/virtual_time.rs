@@ -125,11 +125,7 @@ mod tests {
             point.advance(b);
             point.retreat(a);
             point.retreat(b);
-            assert_eq!(
-                point,
-                VirtualTime::at(u128::MAX / 2),
-                "{first} and {second}"
-            );
+            assert_eq!(point, VirtualTime::at(u128::MAX / 2), "{first} and {second}");
         }
     }
 

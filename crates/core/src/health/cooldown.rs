@@ -73,10 +73,7 @@ mod tests {
             for _ in 0..10 {
                 for entropy in [0, u64::MAX / 2, u64::MAX] {
                     let drawn = cooldown.draw(&settings, entropy);
-                    assert!(
-                        drawn >= SECOND * least && drawn <= SECOND * max,
-                        "{drawn:?}"
-                    );
+                    assert!(drawn >= SECOND * least && drawn <= SECOND * max, "{drawn:?}");
                 }
                 cooldown = cooldown.grown(&settings);
             }

@@ -40,10 +40,7 @@ pub struct HealthTicket {
 
 impl HealthTicket {
     pub(super) const fn plain(generation: u64) -> Self {
-        Self {
-            generation,
-            slot: None,
-        }
+        Self { generation, slot: None }
     }
 
     pub(super) const fn probe(generation: u64, slot: ProbeSlot) -> Self {

@@ -194,51 +194,27 @@ mod tests {
             (errors(|s| s.p_recover = Share::NONE), M::TripsOnNothing),
             (errors(|s| s.n_throttle = 0), M::NoStreak),
             (errors(|s| s.n_cacheonly = 0), M::NoStreak),
-            (
-                errors(|s| s.p_recover = Share::percent(21)),
-                M::RecoversAboveThrottle,
-            ),
-            (
-                errors(|s| s.p_throttle = Share::percent(61)),
-                M::ThrottlesAboveSleep,
-            ),
+            (errors(|s| s.p_recover = Share::percent(21)), M::RecoversAboveThrottle),
+            (errors(|s| s.p_throttle = Share::percent(61)), M::ThrottlesAboveSleep),
             (errors(|s| s.s_recover = 0), M::NoRecovery),
-            (
-                errors(|s| s.short_retry_after = Duration::MAX),
-                M::ShortAboveMax,
-            ),
+            (errors(|s| s.short_retry_after = Duration::MAX), M::ShortAboveMax),
             (errors(|s| s.sleep_min = none), M::NoSleep),
-            (
-                errors(|s| s.sleep_min = Duration::from_secs(301)),
-                M::SleepMinAboveMax,
-            ),
+            (errors(|s| s.sleep_min = Duration::from_secs(301)), M::SleepMinAboveMax),
             (
                 errors(|s| s.cooldown_factor = RateFactor::percent(99)),
                 M::CooldownShrinks,
             ),
-            (
-                errors(|s| s.throttle_share = Share::NONE),
-                M::ThrottlesToNothing,
-            ),
+            (errors(|s| s.throttle_share = Share::NONE), M::ThrottlesToNothing),
             (errors(|s| s.concurrency = 0), M::NoConcurrency),
             (errors(|s| s.probe_success = 0), M::NoProbes),
             (errors(|s| s.neutral_per_success = 0), M::NoProbes),
-            (
-                errors(|s| s.probe_concurrency = 0),
-                M::ProbeConcurrencyOutOfRange,
-            ),
-            (
-                errors(|s| s.probe_concurrency = 9),
-                M::ProbeConcurrencyOutOfRange,
-            ),
+            (errors(|s| s.probe_concurrency = 0), M::ProbeConcurrencyOutOfRange),
+            (errors(|s| s.probe_concurrency = 9), M::ProbeConcurrencyOutOfRange),
             (errors(|s| s.probe_timeout = none), M::NoProbeTime),
             (errors(|s| s.ramp_factor = RateFactor::ONE), M::NoRamp),
             (errors(|s| s.ramp_every = none), M::NoRamp),
             (errors(|s| s.cache_only_after = Some(0)), M::CacheOnlyAtOnce),
-            (
-                errors(|s| s.auto_recover = Some(none)),
-                M::AutoRecoverAtOnce,
-            ),
+            (errors(|s| s.auto_recover = Some(none)), M::AutoRecoverAtOnce),
         ];
         for (all, expected) in found {
             assert_eq!(all, [expected], "{expected}");
@@ -249,10 +225,7 @@ mod tests {
     #[test]
     fn an_error_that_implies_another_is_reported_with_it() {
         use HealthConfigError as M;
-        assert_eq!(
-            errors(|s| s.window_length = 0),
-            [M::NoWindow, M::SamplesOutsideWindow]
-        );
+        assert_eq!(errors(|s| s.window_length = 0), [M::NoWindow, M::SamplesOutsideWindow]);
         assert_eq!(
             errors(|s| s.p_throttle = Share::NONE),
             [M::TripsOnNothing, M::RecoversAboveThrottle]

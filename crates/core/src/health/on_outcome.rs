@@ -7,21 +7,13 @@ use core::time::Duration;
 
 use super::config::{Escalation, StreakRule};
 use super::decision::TicketStatus;
-use super::{
-    ConfirmingRatio, Health, HealthChange, HealthState, HealthStep, HealthTicket, TransitionReason,
-};
+use super::{ConfirmingRatio, Health, HealthChange, HealthState, HealthStep, HealthTicket, TransitionReason};
 use crate::outcome::{Outcome, OutcomeClass};
 use crate::{Nanos, Share};
 
 impl Health {
     /// Records the outcome of a request. Returns at once.
-    pub fn record(
-        &mut self,
-        now: Nanos,
-        ticket: HealthTicket,
-        outcome: Outcome,
-        entropy: u64,
-    ) -> HealthChange {
+    pub fn record(&mut self, now: Nanos, ticket: HealthTicket, outcome: Outcome, entropy: u64) -> HealthChange {
         let now = self.clamped(now);
         let change = self.obey(now, outcome, entropy);
         if self.take_back(ticket) == TicketStatus::Stale {
@@ -66,9 +58,7 @@ impl Health {
         let settings = self.settings();
         match outcome.retry_after() {
             Some(span) => Some(span.min(settings.max_retry_after)),
-            None if outcome.effect() == OutcomeClass::Banned => {
-                Some(self.cooldown.draw(settings, entropy))
-            }
+            None if outcome.effect() == OutcomeClass::Banned => Some(self.cooldown.draw(settings, entropy)),
             None => None,
         }
     }
@@ -98,11 +88,7 @@ impl Health {
             }
             StreakRule::Failures => effect != OutcomeClass::Success,
         };
-        self.streak = if adds {
-            self.streak.saturating_add(1)
-        } else {
-            0
-        };
+        self.streak = if adds { self.streak.saturating_add(1) } else { 0 };
         if effect == OutcomeClass::Success {
             self.successes = self.successes.saturating_add(1);
         }
@@ -128,14 +114,9 @@ impl Health {
     fn judge_probe(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Option<HealthStep> {
         if outcome.effect() == OutcomeClass::Success {
             let enough = self.probes.succeed() >= self.settings().probe_success;
-            return enough.then_some(HealthStep::to(
-                HealthState::Normal,
-                TransitionReason::ProbesOk,
-            ));
+            return enough.then_some(HealthStep::to(HealthState::Normal, TransitionReason::ProbesOk));
         }
-        let reason = self
-            .stop_reason(outcome)
-            .unwrap_or(TransitionReason::ProbeFailed);
+        let reason = self.stop_reason(outcome).unwrap_or(TransitionReason::ProbeFailed);
         self.cooldown = self.cooldown.grown(self.config.settings());
         let until = self.sleep_until(now, outcome, entropy);
         Some(self.failed_recovery(
@@ -154,14 +135,9 @@ impl Health {
             return None;
         }
         let settings = self.config.settings();
-        let max = settings
-            .probe_success
-            .saturating_mul(settings.neutral_per_success);
+        let max = settings.probe_success.saturating_mul(settings.neutral_per_success);
         let enough = self.probes.respond_neutrally() >= max;
-        enough.then_some(HealthStep::to(
-            HealthState::Normal,
-            TransitionReason::ProbesAnswered,
-        ))
+        enough.then_some(HealthStep::to(HealthState::Normal, TransitionReason::ProbesAnswered))
     }
 
     /// Counts a failed recovery: returns another Sleep, or `CacheOnly` if there were too many.
@@ -217,9 +193,7 @@ impl Health {
             return None;
         };
         match self.confirming {
-            Some(seen) if seen.reason == reason => {
-                (now.since(seen.since) >= held).then_some((to, reason))
-            }
+            Some(seen) if seen.reason == reason => (now.since(seen.since) >= held).then_some((to, reason)),
             _ => {
                 self.confirming = Some(ConfirmingRatio {
                     reason,
@@ -244,11 +218,9 @@ impl Health {
                 let held = settings.p_sleep_held.max(confirm);
                 Some((HealthState::Sleep, TransitionReason::ErrorRatioHeld, held))
             }
-            HealthState::Throttle if self.recovers() => Some((
-                HealthState::HalfOpen,
-                TransitionReason::SuccessWindowOk,
-                confirm,
-            )),
+            HealthState::Throttle if self.recovers() => {
+                Some((HealthState::HalfOpen, TransitionReason::SuccessWindowOk, confirm))
+            }
             _ => None,
         }
     }

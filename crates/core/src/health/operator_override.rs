@@ -1,8 +1,7 @@
 //! Operator control: override a state, release it, change the configuration.
 
 use super::{
-    ConfirmingRatio, Health, HealthConfig, HealthOverride, HealthState, HealthStep,
-    HealthTransition, TransitionReason,
+    ConfirmingRatio, Health, HealthConfig, HealthOverride, HealthState, HealthStep, HealthTransition, TransitionReason,
 };
 use crate::Nanos;
 
@@ -20,19 +19,13 @@ impl Health {
     pub fn release(&mut self, now: Nanos) -> Option<HealthTransition> {
         let now = self.clamped(now);
         let step = match self.hold.take()? {
-            HealthOverride::Normal => {
-                HealthStep::to(HealthState::Normal, TransitionReason::Released)
-            }
-            HealthOverride::Throttle => {
-                HealthStep::to(HealthState::Throttle, TransitionReason::Released)
-            }
-            HealthOverride::Sleep | HealthOverride::CacheOnly if self.cooling_until > now => {
-                HealthStep {
-                    to: HealthState::Sleep,
-                    reason: TransitionReason::Released,
-                    until: self.cooling_until,
-                }
-            }
+            HealthOverride::Normal => HealthStep::to(HealthState::Normal, TransitionReason::Released),
+            HealthOverride::Throttle => HealthStep::to(HealthState::Throttle, TransitionReason::Released),
+            HealthOverride::Sleep | HealthOverride::CacheOnly if self.cooling_until > now => HealthStep {
+                to: HealthState::Sleep,
+                reason: TransitionReason::Released,
+                until: self.cooling_until,
+            },
             HealthOverride::Sleep | HealthOverride::CacheOnly => {
                 HealthStep::to(HealthState::HalfOpen, TransitionReason::Released)
             }
@@ -52,8 +45,7 @@ impl Health {
             .ramp
             .and_then(|ramp| ramp.current(now, old.settings()))
             .and_then(|ramp| ramp.under(now, settings));
-        self.window
-            .resize(settings.window, settings.window_length, now);
+        self.window.resize(settings.window, settings.window_length, now);
         self.cooldown = self.cooldown.within(settings);
         if self.state == HealthState::CacheOnly && self.hold.is_none() {
             self.until = self.auto_recover_at(self.since);

@@ -66,10 +66,7 @@ impl ProbeSlots {
 
     /// Returns the number of probes in flight.
     pub(super) fn in_flight(&self) -> u32 {
-        self.deadlines
-            .iter()
-            .flatten()
-            .fold(0, |in_flight, _| in_flight + 1)
+        self.deadlines.iter().flatten().fold(0, |in_flight, _| in_flight + 1)
     }
 
     /// Returns the first deadline.

@@ -18,10 +18,7 @@ impl Health {
             return None;
         }
         let step = match self.state {
-            HealthState::Sleep => Some(HealthStep::to(
-                HealthState::HalfOpen,
-                TransitionReason::SleepOver,
-            )),
+            HealthState::Sleep => Some(HealthStep::to(HealthState::HalfOpen, TransitionReason::SleepOver)),
             HealthState::CacheOnly => Some(self.auto_recovery(now, entropy)),
             HealthState::HalfOpen => Some(self.timed_out_probe(now, entropy)),
             HealthState::Normal | HealthState::Throttle => self.recheck(now, entropy),

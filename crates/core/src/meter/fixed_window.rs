@@ -70,9 +70,7 @@ impl FixedWindow {
             return Decision::Allow(());
         }
         self.returns(u128::from(cost))
-            .map_or(Decision::Never, |at| {
-                Decision::WaitUntil(Nanos::from_nanos(at))
-            })
+            .map_or(Decision::Never, |at| Decision::WaitUntil(Nanos::from_nanos(at)))
     }
 
     /// Takes a cost that [`check`](Self::check) has just allowed, to be sent at `send_at`.
@@ -107,8 +105,7 @@ impl FixedWindow {
             return true;
         }
         let opened = self.current.map(|window| window.opened);
-        let this_window = receipt.mark() != KEPT
-            && opened.is_some_and(|opened| receipt.at().as_nanos() >= opened);
+        let this_window = receipt.mark() != KEPT && opened.is_some_and(|opened| receipt.at().as_nanos() >= opened);
         if this_window {
             self.spent = self.spent.saturating_sub(u128::from(cost));
             self.requests = self.requests.saturating_sub(1);
@@ -235,10 +232,7 @@ impl FixedWindow {
 
     fn move_to(&mut self, time: u64) {
         self.latest = self.latest.max(time);
-        if self
-            .current
-            .is_some_and(|w| self.latest - w.start >= w.length)
-        {
+        if self.current.is_some_and(|w| self.latest - w.start >= w.length) {
             self.expired = self.expired.saturating_add(u64::from(self.spent > 0));
             (self.spent, self.requests) = (0, 0);
             self.current = None;

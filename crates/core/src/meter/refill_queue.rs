@@ -39,10 +39,7 @@ impl RefillQueue {
             return None;
         }
         let first = self.holes.partition_point(|(other, _)| *other < end);
-        let gone = self
-            .holes
-            .range(first..)
-            .fold(0_u64, |sum, (_, cost)| sum + cost);
+        let gone = self.holes.range(first..).fold(0_u64, |sum, (_, cost)| sum + cost);
         let behind = self.taken - end;
         if behind == 0 {
             self.shorten(mark);
@@ -102,8 +99,7 @@ mod tests {
     #[test]
     fn refunded_tokens_are_behind_no_other() {
         let mut queue = RefillQueue::default();
-        let [first, second, third, fourth, fifth] =
-            [1, 2, 3, 4, 5].map(|cost| take(&mut queue, cost));
+        let [first, second, third, fourth, fifth] = [1, 2, 3, 4, 5].map(|cost| take(&mut queue, cost));
         assert_eq!(queue.leave(&third), Some(9));
         assert_eq!(queue.leave(&first), Some(11), "2 + 4 + 5");
         assert_eq!(queue.memory(), queue.holes.capacity() * 16);
@@ -149,20 +145,8 @@ mod tests {
             assert!(queue.leave(receipt).is_some());
         }
         assert_eq!(queue.holes.len(), MAX_HOLES);
-        assert_eq!(
-            queue.holes.front(),
-            Some(&(2, 1)),
-            "the hole at 1 is forgotten"
-        );
-        assert_eq!(
-            queue.leave(&before),
-            Some(2),
-            "one that is there, and one that is not"
-        );
-        assert_eq!(
-            queue.holes.len(),
-            MAX_HOLES,
-            "what would be the oldest is not kept"
-        );
+        assert_eq!(queue.holes.front(), Some(&(2, 1)), "the hole at 1 is forgotten");
+        assert_eq!(queue.leave(&before), Some(2), "one that is there, and one that is not");
+        assert_eq!(queue.holes.len(), MAX_HOLES, "what would be the oldest is not kept");
     }
 }

@@ -110,16 +110,10 @@ impl SlidingLog {
 
     /// Removes the latest entry of this cost whose time is within `slack` of `time`.
     pub(crate) fn remove_near(&mut self, time: u64, slack: u64, cost: u64) -> bool {
-        let end = self
-            .times
-            .partition_point(|&t| t <= time.saturating_add(slack));
+        let end = self.times.partition_point(|&t| t <= time.saturating_add(slack));
         let found = (0..end)
             .rev()
-            .take_while(|&i| {
-                self.times
-                    .get(i)
-                    .is_some_and(|t| *t >= time.saturating_sub(slack))
-            })
+            .take_while(|&i| self.times.get(i).is_some_and(|t| *t >= time.saturating_sub(slack)))
             .find(|&i| self.costs.at(i) == cost);
         self.remove_at(found)
     }
@@ -154,9 +148,7 @@ impl SlidingLog {
     /// Grows by an eighth: a doubling log would hold up to twice the memory that its limit needs.
     fn grow(&mut self, max_entries: u64) {
         let len = self.times.len();
-        let free = usize::try_from(max_entries)
-            .unwrap_or(usize::MAX)
-            .saturating_sub(len);
+        let free = usize::try_from(max_entries).unwrap_or(usize::MAX).saturating_sub(len);
         let step = (len / 8).max(SMALLEST_STEP).min(free.max(1));
         self.times.reserve_exact(step);
         self.costs.reserve(step);
@@ -386,10 +378,7 @@ mod tests {
         assert_eq!((log.len(), log.weight(), log.newest()), (2, 8, Some(9)));
         let mut empty = SlidingLog::default();
         empty.merge(4, 2);
-        assert_eq!(
-            (empty.len(), empty.weight(), empty.newest()),
-            (1, 2, Some(4))
-        );
+        assert_eq!((empty.len(), empty.weight(), empty.newest()), (1, 2, Some(4)));
     }
 
     #[test]

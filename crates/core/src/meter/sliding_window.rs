@@ -51,9 +51,8 @@ impl SlidingWindow {
         if over == 0 || cost == 0 {
             return Decision::Allow(());
         }
-        self.returns(over).map_or(Decision::Never, |at| {
-            Decision::WaitUntil(Nanos::from_nanos(at))
-        })
+        self.returns(over)
+            .map_or(Decision::Never, |at| Decision::WaitUntil(Nanos::from_nanos(at)))
     }
 
     /// Takes a cost that [`check`](Self::check) has just allowed, to be sent at `send_at`.
@@ -185,12 +184,8 @@ impl SlidingWindow {
             self.log.add(by, cost, self.quantity);
         }
         let (latest, window) = (self.latest, self.window);
-        let dropped = self
-            .log
-            .expire(|time| latest.saturating_sub(time) >= window);
-        self.expired = self
-            .expired
-            .saturating_add(u64::try_from(dropped).unwrap_or(u64::MAX));
+        let dropped = self.log.expire(|time| latest.saturating_sub(time) >= window);
+        self.expired = self.expired.saturating_add(u64::try_from(dropped).unwrap_or(u64::MAX));
     }
 
     fn used(&self) -> u128 {

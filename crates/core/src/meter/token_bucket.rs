@@ -56,14 +56,9 @@ impl TokenBucket {
         let wanted = u64::try_from(self.in_flight.weight() + u128::from(cost)).unwrap_or(u64::MAX);
         if let Some(over) = wanted.checked_sub(self.rule.burst).filter(|over| *over > 0) {
             // Only requests in flight block: a token of theirs is back no sooner than this.
-            let landed = self
-                .in_flight
-                .landed_by(u128::from(over))
-                .unwrap_or(self.latest);
+            let landed = self.in_flight.landed_by(u128::from(over)).unwrap_or(self.latest);
             let at = landed.checked_add(self.rule.token_nanos());
-            return at.map_or(Decision::Never, |at| {
-                Decision::WaitUntil(Nanos::from_nanos(at))
-            });
+            return at.map_or(Decision::Never, |at| Decision::WaitUntil(Nanos::from_nanos(at)));
         }
         match self.rule.level(self.full_at, self.latest, wanted) {
             BucketLevel::Enough { .. } => Decision::Allow(()),
@@ -79,9 +74,7 @@ impl TokenBucket {
         match self.counting {
             _ if cost == Cost::ZERO => {}
             WindowStart::FromArrival => self.in_flight.hold(cost.units()),
-            WindowStart::FromSend => {
-                self.consume(self.latest.max(send_at.as_nanos()), cost.units())
-            }
+            WindowStart::FromSend => self.consume(self.latest.max(send_at.as_nanos()), cost.units()),
         }
         self.peak = self.peak.max(self.used());
         receipt
@@ -168,10 +161,7 @@ impl TokenBucket {
         let refilled = self.full_at.max(self.rule.scale(self.latest)) - others;
         match u64::try_from(refilled.div_ceil(u128::from(self.rule.quantity))) {
             Ok(at) if at > self.latest => Some(Nanos::from_nanos(at)),
-            _ => self
-                .latest
-                .checked_add(self.rule.token_nanos())
-                .map(Nanos::from_nanos),
+            _ => self.latest.checked_add(self.rule.token_nanos()).map(Nanos::from_nanos),
         }
     }
 

@@ -50,11 +50,7 @@ impl MeterSet {
     ///
     /// # Errors
     /// If there are more than [`MAX_LIMITS`]; nothing changes then.
-    pub fn succeed(
-        &mut self,
-        moment: ClockPair,
-        list: Vec<(Limit, CarryOver)>,
-    ) -> Result<(), TooManyLimits> {
+    pub fn succeed(&mut self, moment: ClockPair, list: Vec<(Limit, CarryOver)>) -> Result<(), TooManyLimits> {
         if list.len() > MAX_LIMITS {
             return Err(TooManyLimits);
         }

@@ -67,13 +67,7 @@ impl UsageLedger {
     /// [`foreign`](UsageCorrection::foreign) units are recorded as charged, so charge the meter
     /// with them at once, before the next request is marked.
     #[must_use = "the foreign units are to be charged to the meter"]
-    pub fn correct(
-        &mut self,
-        hint: &Hint,
-        limit: &Limit,
-        mark: UsageMark,
-        now: Nanos,
-    ) -> UsageCorrection {
+    pub fn correct(&mut self, hint: &Hint, limit: &Limit, mark: UsageMark, now: Nanos) -> UsageCorrection {
         let ours = LocalUsage {
             limit: *limit,
             counted_at_send: mark.counted,

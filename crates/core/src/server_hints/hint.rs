@@ -58,10 +58,7 @@ impl Hint {
     }
 
     pub(super) const fn has_values(&self) -> bool {
-        self.limit.is_some()
-            || self.remaining.is_some()
-            || self.used.is_some()
-            || self.resets_in.is_some()
+        self.limit.is_some() || self.remaining.is_some() || self.used.is_some() || self.resets_in.is_some()
     }
 
     pub(super) const fn about(dialect: Dialect, unit: HintUnit) -> Self {

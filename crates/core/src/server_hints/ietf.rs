@@ -8,9 +8,7 @@
 use core::time::Duration;
 
 use super::structured_fields::{BareItem, FieldMember, members};
-use super::{
-    Dialect, Hint, HintLabel, HintPart, HintReader, HintUnit, MalformedHint, Noted, after, named,
-};
+use super::{Dialect, Hint, HintLabel, HintPart, HintReader, HintUnit, MalformedHint, Noted, after, named};
 
 pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Option<Noted> {
     let rest = after(name, "ratelimit")?;
@@ -19,9 +17,7 @@ pub(super) fn read(reading: &mut HintReader<'_>, name: &str, value: &[u8]) -> Op
     Some(match field {
         RateLimitField::Named => each(reading, value, named_or_keyed),
         RateLimitField::Quotas => quotas(reading, value, Dialect::Ietf),
-        RateLimitField::Single(part) => part
-            .apply(about(), value, reading.now())
-            .map(|hint| reading.note(hint)),
+        RateLimitField::Single(part) => part.apply(about(), value, reading.now()).map(|hint| reading.note(hint)),
     })
 }
 

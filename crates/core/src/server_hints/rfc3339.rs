@@ -50,10 +50,7 @@ enum UtcOffset {
 impl UtcOffset {
     fn to_utc(&self, local: WallTime) -> Option<WallTime> {
         match *self {
-            Self::East(by) => local
-                .as_duration()
-                .checked_sub(by)
-                .map(WallTime::since_epoch),
+            Self::East(by) => local.as_duration().checked_sub(by).map(WallTime::since_epoch),
             Self::West(by) => Some(local.saturating_add(by)),
         }
     }

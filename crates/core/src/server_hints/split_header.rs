@@ -16,12 +16,7 @@ pub(super) enum HintPart {
 
 impl HintPart {
     /// Parses the value of a header into a hint.
-    pub(super) fn apply(
-        self,
-        mut hint: Hint,
-        value: &[u8],
-        now: WallTime,
-    ) -> Result<Hint, MalformedHint> {
+    pub(super) fn apply(self, mut hint: Hint, value: &[u8], now: WallTime) -> Result<Hint, MalformedHint> {
         let value = trim_blanks(value);
         let number = || parse_whole(value).map(Some).ok_or(MalformedHint);
         match self {

@@ -148,9 +148,7 @@ fn string<'a>(cursor: &mut ByteCursor<'a>) -> Option<BareItem<'a>> {
     let mut ahead = *cursor;
     let mut length = 0_usize;
     loop {
-        length += ahead
-            .run(|b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\')
-            .len();
+        length += ahead.run(|b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\').len();
         match ahead.byte(|b| matches!(b, b'"' | b'\\'))? {
             b'"' => break,
             _ => ahead.byte(|b| matches!(b, b'"' | b'\\'))?,
@@ -260,9 +258,6 @@ mod tests {
     #[test]
     fn the_last_of_equal_parameters_counts() {
         let mut read = members(b"a;q=1;q=2").expect("well formed");
-        assert_eq!(
-            read.next().and_then(|m| m.param(b"q")),
-            Some(BareItem::Whole(2))
-        );
+        assert_eq!(read.next().and_then(|m| m.param(b"q")), Some(BareItem::Whole(2)));
     }
 }

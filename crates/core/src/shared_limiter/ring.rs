@@ -71,11 +71,7 @@ impl SharedRing {
         while left < taken {
             let middle = left.midpoint(taken);
             let counts = now - self.oldest(middle) < self.window;
-            if counts {
-                taken = middle
-            } else {
-                left = middle + 1
-            }
+            if counts { taken = middle } else { left = middle + 1 }
         }
         u64::from(left)
     }
@@ -174,8 +170,7 @@ impl SharedRing {
         let next = self.next.load(Relaxed);
         for index in end..len {
             let moved = self.oldest(index);
-            self.slot(self.wrap(next + index - cost))
-                .store(moved, Relaxed);
+            self.slot(self.wrap(next + index - cost)).store(moved, Relaxed);
         }
         self.next.store(self.wrap(next + len - cost), Relaxed);
         self.empty.store(empty + cost, Relaxed);

@@ -44,11 +44,7 @@ impl SharedRings {
     pub(crate) fn refund(&self, lock: &SpinLock, now: u64, receipt: &Receipt) -> bool {
         lock.with(|| {
             self.closed_until.store(0, Relaxed);
-            let removed = self
-                .rings
-                .iter()
-                .filter(|ring| ring.remove(now, receipt))
-                .count();
+            let removed = self.rings.iter().filter(|ring| ring.remove(now, receipt)).count();
             removed > 0
         })
     }

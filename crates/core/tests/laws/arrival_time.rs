@@ -8,8 +8,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, ClockPair, Cost, Decision, Limit, MeterSet, MinRtt, Nanos, ReceiptSet,
-    RequestTiming, WallTime,
+    Accounting, ClockPair, Cost, Decision, Limit, MeterSet, MinRtt, Nanos, ReceiptSet, RequestTiming, WallTime,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -33,15 +32,13 @@ struct Call {
 fn calls(base: u64, jitter: u64) -> impl Strategy<Value = Vec<Call>> {
     let way = move || base..=base + jitter;
     let patience = prop_oneof![1 => 0..40_u64, 6 => Just(u64::MAX)];
-    let call = (0..6_u64, 1..3_u64, way(), way(), patience).prop_map(
-        |(after, cost, there, back, patience)| Call {
-            after,
-            cost,
-            there,
-            back,
-            patience,
-        },
-    );
+    let call = (0..6_u64, 1..3_u64, way(), way(), patience).prop_map(|(after, cost, there, back, patience)| Call {
+        after,
+        cost,
+        there,
+        back,
+        patience,
+    });
     prop::collection::vec(call, 1..80)
 }
 
@@ -81,8 +78,7 @@ impl Client {
         let answered = now + call.there + call.back;
         let ends = answered.min(now.saturating_add(call.patience));
         self.arrivals.push((now + call.there, call.cost));
-        self.in_flight
-            .push(Reverse((ends, self.receipt_sets.len())));
+        self.in_flight.push(Reverse((ends, self.receipt_sets.len())));
         self.receipt_sets.push(Some((receipts, now, answered)));
         true
     }
@@ -97,16 +93,9 @@ impl Client {
             let (receipts, sent, answered) = settled.expect("settled once");
             let (timing, floor) = if ends < answered {
                 // Cancelled: it may arrive until its response would have come.
-                (
-                    RequestTiming::Lost {
-                        until: at(answered),
-                    },
-                    None,
-                )
+                (RequestTiming::Lost { until: at(answered) }, None)
             } else {
-                let floor = self
-                    .trips
-                    .observe(at(ends), Duration::from_nanos(ends - sent));
+                let floor = self.trips.observe(at(ends), Duration::from_nanos(ends - sent));
                 (
                     RequestTiming::Answered {
                         sent: at(sent),
@@ -136,11 +125,7 @@ fn limits_for(rule: Rule, accounting: Accounting) -> Limit {
         Rule::Sliding { quantity, window } => Limit::sliding(rate(quantity, window)),
         Rule::Aligned { quantity, window } => Limit::aligned(rate(quantity, window)).expect("even"),
         Rule::FromFirst { quantity, window } => Limit::fixed(rate(quantity, window)),
-        Rule::Bucket {
-            quantity,
-            per,
-            burst,
-        } => Limit::bucket(rate(quantity, per), burst).expect("positive"),
+        Rule::Bucket { quantity, per, burst } => Limit::bucket(rate(quantity, per), burst).expect("positive"),
     };
     limit.counted(accounting).guarded(Duration::from_nanos(1))
 }
@@ -149,17 +134,10 @@ fn rules() -> impl Strategy<Value = Rule> {
     let quantity = 2..6_u64;
     let window = prop::sample::select(vec![10_u64, 20, 50]);
     prop_oneof![
-        (quantity.clone(), window.clone())
-            .prop_map(|(quantity, window)| Rule::Sliding { quantity, window }),
-        (quantity.clone(), window.clone())
-            .prop_map(|(quantity, window)| Rule::Aligned { quantity, window }),
-        (quantity.clone(), window.clone())
-            .prop_map(|(quantity, window)| Rule::FromFirst { quantity, window }),
-        (quantity, window, 2..6_u64).prop_map(|(quantity, per, burst)| Rule::Bucket {
-            quantity,
-            per,
-            burst
-        }),
+        (quantity.clone(), window.clone()).prop_map(|(quantity, window)| Rule::Sliding { quantity, window }),
+        (quantity.clone(), window.clone()).prop_map(|(quantity, window)| Rule::Aligned { quantity, window }),
+        (quantity.clone(), window.clone()).prop_map(|(quantity, window)| Rule::FromFirst { quantity, window }),
+        (quantity, window, 2..6_u64).prop_map(|(quantity, per, burst)| Rule::Bucket { quantity, per, burst }),
     ]
 }
 
@@ -281,9 +259,7 @@ fn a_lost_request_counts_from_its_last_possible_moment() {
 // Sent in one minute and answered in the next: it is charged to both.
 #[test]
 fn an_aligned_window_charges_both_sides_of_its_edge() {
-    let limit = Limit::aligned(rate(2, 100))
-        .expect("even")
-        .counted(Accounting::Safe);
+    let limit = Limit::aligned(rate(2, 100)).expect("even").counted(Accounting::Safe);
     let mut set = MeterSet::new(
         &[limit],
         ClockPair {
@@ -329,8 +305,7 @@ fn a_refund_ends_the_time_in_flight() {
             burst: 1,
         },
     ] {
-        let mut set = MeterSet::new(&[limits_for(rule, Accounting::Safe)], ClockPair::default())
-            .expect("one");
+        let mut set = MeterSet::new(&[limits_for(rule, Accounting::Safe)], ClockPair::default()).expect("one");
         let receipts = set.take(at(1), Cost::ONE).allowed().expect("untouched");
         assert!(!set.check(at(2), Cost::ONE).is_allow());
         set.refund(at(2), receipts);
@@ -381,15 +356,9 @@ fn the_promise_includes_requests_that_were_given_up() {
             3_100,
         ),
     ] {
-        let mut set = MeterSet::new(&[limits_for(rule, Accounting::Safe)], ClockPair::default())
-            .expect("one");
+        let mut set = MeterSet::new(&[limits_for(rule, Accounting::Safe)], ClockPair::default()).expect("one");
         let receipts = set.take(at(1), Cost::ONE).allowed().expect("untouched");
-        set.settle(
-            at(2),
-            receipts,
-            RequestTiming::Lost { until: at(3_000) },
-            None,
-        );
+        set.settle(at(2), receipts, RequestTiming::Lost { until: at(3_000) }, None);
         assert_eq!(
             set.check(at(3), Cost::ONE),
             Decision::WaitUntil(at(first_try)),
@@ -407,12 +376,7 @@ fn a_lost_request_does_not_hide_one_that_is_in_flight() {
     let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     let lost = set.take(at(0), Cost::ONE).allowed().expect("untouched");
     let held = set.take(at(0), Cost::ONE).allowed().expect("fits");
-    set.settle(
-        at(10),
-        lost,
-        RequestTiming::Lost { until: at(900_000) },
-        None,
-    );
+    set.settle(at(10), lost, RequestTiming::Lost { until: at(900_000) }, None);
     assert_eq!(set.check(at(10), Cost::ONE), Decision::WaitUntil(at(1_010)));
     set.settle(
         at(100),
@@ -423,10 +387,7 @@ fn a_lost_request_does_not_hide_one_that_is_in_flight() {
         },
         None,
     );
-    assert_eq!(
-        set.check(at(100), Cost::ONE),
-        Decision::WaitUntil(at(1_100))
-    );
+    assert_eq!(set.check(at(100), Cost::ONE), Decision::WaitUntil(at(1_100)));
 }
 
 // The second was answered before the first was settled: each counts from its own arrival.
@@ -453,10 +414,7 @@ fn a_late_settlement_counts_from_its_own_arrival() {
         },
         None,
     );
-    assert_eq!(
-        set.check(at(960), Cost::ONE),
-        Decision::WaitUntil(at(1_050))
-    );
+    assert_eq!(set.check(at(960), Cost::ONE), Decision::WaitUntil(at(1_050)));
 }
 
 // Taken while sendings were counted, answered after arrivals are: the response counts.
@@ -477,8 +435,7 @@ fn a_change_to_arrivals_covers_requests_in_flight() {
             now: at(10),
             ..ClockPair::default()
         };
-        let mut set = MeterSet::new(&[limits_for(rule, Accounting::Send)], ClockPair::default())
-            .expect("one");
+        let mut set = MeterSet::new(&[limits_for(rule, Accounting::Send)], ClockPair::default()).expect("one");
         let receipts = set.take(at(0), Cost::ONE).allowed().expect("untouched");
         set.reconfigure(moment, &[limits_for(rule, Accounting::Safe)])
             .expect("one");
@@ -491,11 +448,7 @@ fn a_change_to_arrivals_covers_requests_in_flight() {
             },
             None,
         );
-        assert_eq!(
-            set.check(at(95), Cost::ONE),
-            Decision::WaitUntil(at(190)),
-            "{rule:?}"
-        );
+        assert_eq!(set.check(at(95), Cost::ONE), Decision::WaitUntil(at(190)), "{rule:?}");
     }
 }
 
@@ -520,8 +473,7 @@ fn the_guard_delays_a_tight_token() {
 fn the_guard_lengthens_a_tight_window() {
     let limit = Limit::sliding(rate(1, 100)).guarded(Duration::from_nanos(7));
     for (accounting, free_at) in [(Accounting::Tight, 127), (Accounting::Safe, 150)] {
-        let mut set =
-            MeterSet::new(&[limit.counted(accounting)], ClockPair::default()).expect("one");
+        let mut set = MeterSet::new(&[limit.counted(accounting)], ClockPair::default()).expect("one");
         let receipts = set.take(at(10), Cost::ONE).allowed().expect("untouched");
         let timing = RequestTiming::Answered {
             sent: at(10),

@@ -63,16 +63,11 @@ fn draws_are_indistinguishable_from_an_even_spread() {
             .zip(&draws)
             .map(|(rank, draw)| {
                 let even = draw * samples;
-                even.abs_diff(rank * longest)
-                    .max(even.abs_diff((rank + 1) * longest))
+                even.abs_diff(rank * longest).max(even.abs_diff((rank + 1) * longest))
             })
             .max()
             .expect("draws");
-        assert!(
-            widest <= 514 * longest,
-            "retry {retry}: {}",
-            widest / longest
-        );
+        assert!(widest <= 514 * longest, "retry {retry}: {}", widest / longest);
     }
 }
 

@@ -3,8 +3,7 @@
 use core::time::Duration;
 
 use outflow_core::{
-    CongestionLevel, CongestionRule, CongestionStats, Nanos, StatsWindow, estimate_completion,
-    rate_limit_speed,
+    CongestionLevel, CongestionRule, CongestionStats, Nanos, StatsWindow, estimate_completion, rate_limit_speed,
 };
 use proptest::prelude::*;
 
@@ -22,8 +21,7 @@ fn numbers() -> impl Strategy<Value = Numbers> {
 
 fn waits_by_the_formula(((count, speed), (base, above)): Numbers) -> Result<(), TestCaseError> {
     let max = base + above;
-    let rule = CongestionRule::new(Duration::from_millis(base), Duration::from_millis(max))
-        .expect("in order");
+    let rule = CongestionRule::new(Duration::from_millis(base), Duration::from_millis(max)).expect("in order");
     let reading = rule.reading(count, speed);
     let steps = u128::from(count / speed.max(1));
     let expected = (u128::from(base) + steps * 1_000).min(u128::from(max));
@@ -48,10 +46,7 @@ fn estimates_enclose_the_truth((count, speed): (u64, u64)) -> Result<(), TestCas
     let (jobs, divisor) = (u128::from(count), u128::from(speed.max(1)));
     let done = u128::from(estimate_completion(count, speed).as_secs());
     prop_assert!(done * divisor >= jobs, "all are done by then");
-    prop_assert!(
-        done == 0 || (done - 1) * divisor < jobs,
-        "and not a second earlier"
-    );
+    prop_assert!(done == 0 || (done - 1) * divisor < jobs, "and not a second earlier");
     let part = u128::from(rate_limit_speed(count, speed));
     prop_assert!(part >= 1);
     prop_assert!(part == 1 || part * divisor <= jobs, "parts fit the whole");

@@ -1,8 +1,7 @@
 //! Limits that count different quantities of one request.
 
 use outflow_core::{
-    Accounting, ClockPair, Cost, CountBy, Decision, HintUnit, Limit, MeterSet, Pacing, ReceiptSet,
-    RequestTiming,
+    Accounting, ClockPair, Cost, CountBy, Decision, HintUnit, Limit, MeterSet, Pacing, ReceiptSet, RequestTiming,
 };
 use proptest::prelude::*;
 
@@ -224,35 +223,17 @@ fn check_units_uses_the_limits_own_unit() {
     assert!(set.check_units(at(0), 0, 2).is_allow());
     assert_eq!(set.check_units(at(0), 0, 3), Decision::WaitUntil(at(10)));
     assert_eq!(set.check_units(at(0), 0, 4), Decision::Never);
-    assert!(
-        set.check_units(at(0), 1, u64::MAX).is_allow(),
-        "no such limit"
-    );
+    assert!(set.check_units(at(0), 1, u64::MAX).is_allow(), "no such limit");
 }
 
 #[test]
 fn a_header_applies_to_its_unit() {
     let reported = |unit| MEASURES.map(|measure| measure.is_reported_in(unit));
-    assert_eq!(
-        reported(HintUnit::Requests),
-        [true, true, false, false, false]
-    );
-    assert_eq!(
-        reported(HintUnit::Weight),
-        [true, false, false, false, false]
-    );
-    assert_eq!(
-        reported(HintUnit::Tokens),
-        [false, false, true, false, false]
-    );
-    assert_eq!(
-        reported(HintUnit::InputTokens),
-        [false, false, false, true, false]
-    );
-    assert_eq!(
-        reported(HintUnit::OutputTokens),
-        [false, false, false, false, true]
-    );
+    assert_eq!(reported(HintUnit::Requests), [true, true, false, false, false]);
+    assert_eq!(reported(HintUnit::Weight), [true, false, false, false, false]);
+    assert_eq!(reported(HintUnit::Tokens), [false, false, true, false, false]);
+    assert_eq!(reported(HintUnit::InputTokens), [false, false, false, true, false]);
+    assert_eq!(reported(HintUnit::OutputTokens), [false, false, false, false, true]);
     for unit in [HintUnit::Orders, HintUnit::Bytes, HintUnit::Concurrent] {
         assert_eq!(reported(unit), [false; 5], "{unit:?}");
     }

@@ -122,11 +122,7 @@ fn window_equals_a_recount(events: &[Event], length: u16) {
         window.refresh(Nanos::from_nanos(now));
         let expected = oracle.counts(now);
         // An outcome that expired at a later instant stays expired when the clock steps back.
-        oracle.resize(
-            now,
-            oracle.span,
-            u16::try_from(oracle.length).expect("small"),
-        );
+        oracle.resize(now, oracle.span, u16::try_from(oracle.length).expect("small"));
         assert_eq!(window.counts(), expected, "at {now} after {event:?}");
         let failures = expected.throttled + expected.server + expected.network + expected.other;
         assert_eq!(window.failures(), failures);

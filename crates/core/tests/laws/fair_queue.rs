@@ -1,9 +1,6 @@
 //! Laws of the fair queue, against a linear search.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "a test may stop at the first surprise"
-)]
+#![expect(clippy::indexing_slicing, reason = "a test may stop at the first surprise")]
 
 use outflow_core::{Cost, FairCharge, FairQueue, Nanos, Priority, Tenant, Weight};
 use proptest::prelude::*;
@@ -32,11 +29,7 @@ enum Step {
 }
 
 fn priority() -> impl Strategy<Value = Priority> {
-    prop_oneof![
-        Just(Priority::Low),
-        Just(Priority::Normal),
-        Just(Priority::High)
-    ]
+    prop_oneof![Just(Priority::Low), Just(Priority::Normal), Just(Priority::High)]
 }
 
 // Half of all steps serve, so that most histories have long stretches in which shares show.
@@ -292,12 +285,7 @@ impl Pair {
         }
     }
 
-    fn change(
-        &mut self,
-        who: usize,
-        order: impl FnOnce(&mut FairQueue, Tenant),
-        naive: impl FnOnce(&mut Known),
-    ) {
+    fn change(&mut self, who: usize, order: impl FnOnce(&mut FairQueue, Tenant), naive: impl FnOnce(&mut Known)) {
         if let Some(known) = self.naive.known.get_mut(who) {
             order(&mut self.order, known.tenant);
             naive(known);
@@ -464,8 +452,7 @@ impl Audited {
             Step::Park(i, span) if i < self.states.len() => {
                 let until = self.now + span;
                 let state = &mut self.states[i];
-                self.order
-                    .block_until(state.tenant, Nanos::from_nanos(until));
+                self.order.block_until(state.tenant, Nanos::from_nanos(until));
                 state.blocked = state.blocked.max(Some(until));
             }
             Step::Reweight(i, w, p) if i < self.states.len() => {
@@ -517,11 +504,7 @@ impl Audited {
             }
         }
         let anyone = self.auditor.ready.iter().any(|ready| *ready);
-        prop_assert_eq!(
-            next.is_some(),
-            anyone,
-            "work is left, and no tenant is next"
-        );
+        prop_assert_eq!(next.is_some(), anyone, "work is left, and no tenant is next");
         self.auditor.audit()
     }
 }
@@ -551,15 +534,15 @@ fn refunds_restore_the_order(
     let now = Nanos::from_nanos(pair.naive.now);
     let (mut order, mut untouched) = (pair.order.clone(), pair.order);
     let mut charged = Vec::new();
-    let charge = |cost: &u64| {
+    let charge_next = |cost: &u64| {
         let tenant = order.next(now).filter(|next| !charged.contains(next))?;
         charged.push(tenant);
         Some(order.charge(tenant, Cost::new(*cost)))
     };
-    let mut charges: Vec<_> = costs.iter().map_while(charge).collect();
+    let mut refundable: Vec<_> = costs.iter().map_while(charge_next).collect();
     for i in returns {
-        if let Some(charge) = charges.get_mut(i).and_then(Option::take) {
-            order.refund(charge);
+        if let Some(taken) = refundable.get_mut(i).and_then(Option::take) {
+            order.refund(taken);
         }
     }
     for turn in 0..50 {

@@ -1,19 +1,12 @@
 //! The wait of a tenant in the fair queue, independent of the others' service.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "a test may stop at the first surprise"
-)]
+#![expect(clippy::indexing_slicing, reason = "a test may stop at the first surprise")]
 
 use outflow_core::{Cost, FairCharge, FairQueue, Nanos, Priority, Tenant, Weight};
 use proptest::prelude::*;
 
 fn priority() -> impl Strategy<Value = Priority> {
-    prop_oneof![
-        Just(Priority::Low),
-        Just(Priority::Normal),
-        Just(Priority::High)
-    ]
+    prop_oneof![Just(Priority::Low), Just(Priority::Normal), Just(Priority::High)]
 }
 
 fn share(weight: u32, priority: Priority) -> u128 {
@@ -68,8 +61,7 @@ impl BusyTenants {
         }
         let next = self.order.next(Nanos::ZERO).expect("all have work");
         let (_, cost) = self.costs.iter().find(|(known, _)| *known == next)?;
-        self.charges
-            .extend(self.order.charge(next, Cost::new(*cost)));
+        self.charges.extend(self.order.charge(next, Cost::new(*cost)));
         Some(next)
     }
 }
@@ -112,9 +104,7 @@ fn newcomers_wait_few_services_of_each(
     Ok(())
 }
 
-fn every_tenant_returns_within_its_share(
-    (tenants, turns): (Vec<(u32, Priority)>, usize),
-) -> Result<(), TestCaseError> {
+fn every_tenant_returns_within_its_share((tenants, turns): (Vec<(u32, Priority)>, usize)) -> Result<(), TestCaseError> {
     let mut order = FairQueue::new();
     let shares: Vec<_> = tenants
         .iter()

@@ -19,11 +19,7 @@ fn fixed(quantity: u64, window: u64) -> Limit {
     Limit::fixed(rate(quantity, window)).counted(Accounting::Send)
 }
 
-fn agrees(
-    mut meter: Meter,
-    mut oracle: FixedOracle,
-    history: &[Step],
-) -> Result<(), TestCaseError> {
+fn agrees(mut meter: Meter, mut oracle: FixedOracle, history: &[Step]) -> Result<(), TestCaseError> {
     let mut now = 50_u64;
     let mut held: Vec<(usize, Receipt)> = Vec::new();
     for step in history {
@@ -49,12 +45,7 @@ fn agrees(
         }
         oracle.latest = oracle.latest.max(now);
         let left = oracle.quantity - oracle.used(oracle.latest);
-        prop_assert_eq!(
-            meter.status(at(now)).remaining(),
-            left,
-            "remaining at {}",
-            now
-        );
+        prop_assert_eq!(meter.status(at(now)).remaining(), left, "remaining at {}", now);
     }
     Ok(())
 }
@@ -168,11 +159,7 @@ outflow_testkit::laws! {
 fn all_capacity_returns_at_once_when_the_window_ends() {
     let mut meter = Meter::new(&fixed(10, 60_000_000_000), ClockPair::default());
     assert!(meter.take(Nanos::ZERO, Cost::ONE).is_allow());
-    assert!(
-        meter
-            .take(Nanos::from_millis(59_950), Cost::new(9))
-            .is_allow()
-    );
+    assert!(meter.take(Nanos::from_millis(59_950), Cost::new(9)).is_allow());
     let refused = meter.take(Nanos::from_millis(59_999), Cost::ONE);
     assert_eq!(refused, Decision::WaitUntil(Nanos::from_secs(60)));
     assert!(meter.take(Nanos::from_secs(60), Cost::new(10)).is_allow());
@@ -222,10 +209,7 @@ fn setting_the_civil_clock_moves_the_edge_and_adds_no_quota() {
 #[test]
 fn a_refund_from_an_earlier_window_changes_nothing() {
     let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
-    let old = meter
-        .take(at(0), Cost::new(10))
-        .allowed()
-        .expect("untouched");
+    let old = meter.take(at(0), Cost::new(10)).allowed().expect("untouched");
     assert!(meter.take(at(100), Cost::new(4)).is_allow());
     assert!(!meter.refund(at(101), old), "its window is over");
     assert_eq!(meter.status(at(101)).remaining(), 6);
@@ -262,9 +246,7 @@ fn a_shorter_window_restarts_with_its_usage() {
 // After leaving alignment, units used at 50 s are back a window after the change.
 #[test]
 fn leaving_alignment_starts_the_window_at_the_change() {
-    let aligned = Limit::aligned(rate(10, 60))
-        .expect("even")
-        .counted(Accounting::Send);
+    let aligned = Limit::aligned(rate(10, 60)).expect("even").counted(Accounting::Send);
     let moment = |now| ClockPair {
         now: at(now),
         wall: WallTime::since_epoch(Duration::from_nanos(now)),
@@ -287,10 +269,7 @@ fn a_window_starts_with_its_first_use() {
         },
         &fixed(10, 100),
     );
-    assert_eq!(
-        meter.check(at(1_030), Cost::new(7)),
-        Decision::WaitUntil(at(1_100))
-    );
+    assert_eq!(meter.check(at(1_030), Cost::new(7)), Decision::WaitUntil(at(1_100)));
 }
 
 // Only windows in which something was spent are counted when they end.
@@ -308,14 +287,9 @@ fn used_windows_are_counted_when_they_end() {
 // The civil clock was set between a take and its refund: the window is still the same.
 #[test]
 fn a_refund_survives_realignment() {
-    let limit = Limit::aligned(rate(10, 100))
-        .expect("even")
-        .counted(Accounting::Send);
+    let limit = Limit::aligned(rate(10, 100)).expect("even").counted(Accounting::Send);
     let mut meter = Meter::new(&limit, ClockPair::default());
-    let taken = meter
-        .take(at(10), Cost::new(4))
-        .allowed()
-        .expect("untouched");
+    let taken = meter.take(at(10), Cost::new(4)).allowed().expect("untouched");
     let wall = WallTime::since_epoch(Duration::from_nanos(35));
     meter.realign(ClockPair { now: at(40), wall });
     assert!(meter.refund(at(41), taken));
@@ -328,10 +302,7 @@ fn foreign_usage_counts_until_the_window_ends() {
     let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
     meter.charge(at(5), 8);
     assert_eq!(meter.status(at(5)).remaining(), 2);
-    assert_eq!(
-        meter.check(at(5), Cost::new(3)),
-        Decision::WaitUntil(at(105))
-    );
+    assert_eq!(meter.check(at(5), Cost::new(3)), Decision::WaitUntil(at(105)));
 }
 
 // Sent while sendings were counted, in the window before: once arrivals count, its response is
@@ -363,18 +334,12 @@ fn a_live_change_keeps_usage() {
     };
     meter.reconfigure(moment, &fixed(8, 300));
     assert_eq!(meter.status(at(50)).remaining(), 2);
-    assert_eq!(
-        meter.check(at(50), Cost::new(3)),
-        Decision::WaitUntil(at(320))
-    );
+    assert_eq!(meter.check(at(50), Cost::new(3)), Decision::WaitUntil(at(320)));
     meter.reconfigure(moment, &sliding(8, 300));
     assert_eq!(
         meter.status(at(50)).remaining(),
         2,
         "another kind takes over what counts"
     );
-    assert_eq!(
-        meter.check(at(60), Cost::new(3)),
-        Decision::WaitUntil(at(350))
-    );
+    assert_eq!(meter.check(at(60), Cost::new(3)), Decision::WaitUntil(at(350)));
 }

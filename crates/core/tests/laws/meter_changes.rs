@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, ClockPair, Cost, Decision, Limit, Meter, MeterSet, ReceiptSet, RequestTiming,
-    WallTime,
+    Accounting, ClockPair, Cost, Decision, Limit, Meter, MeterSet, ReceiptSet, RequestTiming, WallTime,
 };
 use proptest::prelude::*;
 
@@ -13,23 +12,10 @@ use crate::support::{at, rate, sliding};
 /// Event of a set whose limits change during requests.
 #[derive(Debug, Clone)]
 enum Turn {
-    Take {
-        after: u64,
-        cost: u64,
-    },
-    Settle {
-        after: u64,
-        nth: usize,
-        gone_for: u64,
-    },
-    Refund {
-        after: u64,
-        nth: usize,
-    },
-    HealthChange {
-        after: u64,
-        limits: Vec<u8>,
-    },
+    Take { after: u64, cost: u64 },
+    Settle { after: u64, nth: usize, gone_for: u64 },
+    Refund { after: u64, nth: usize },
+    HealthChange { after: u64, limits: Vec<u8> },
 }
 
 fn turns() -> impl Strategy<Value = Vec<Turn>> {
@@ -48,9 +34,7 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
 fn of_kind(kind: u8) -> Limit {
     match kind {
         0 => Limit::sliding(rate(9, 20)).counted(Accounting::Safe),
-        1 => Limit::aligned(rate(9, 20))
-            .expect("even")
-            .counted(Accounting::Safe),
+        1 => Limit::aligned(rate(9, 20)).expect("even").counted(Accounting::Safe),
         2 => Limit::bucket(rate(9, 20), 9)
             .expect("positive")
             .counted(Accounting::Safe),
@@ -131,16 +115,8 @@ fn a_zero_cost_leaves_no_trace() {
         meter.charge(at(6), 0);
         assert!(!meter.refund_at(at(6), Cost::ZERO));
         let status = meter.status(at(6));
-        assert_eq!(
-            (status.used, status.requests, status.peak),
-            (0, 0, 0),
-            "{limit:?}"
-        );
-        assert_eq!(
-            (status.memory, meter.recovery(at(6))),
-            (0, None),
-            "{limit:?}"
-        );
+        assert_eq!((status.used, status.requests, status.peak), (0, 0, 0), "{limit:?}");
+        assert_eq!((status.memory, meter.recovery(at(6))), (0, None), "{limit:?}");
     }
 }
 
@@ -170,11 +146,7 @@ fn a_change_of_kind_keeps_landed_and_open_usage() {
         )
         .expect("one");
         let (_, status) = set.standings(at(6)).next().expect("one");
-        assert_eq!(
-            (status.used, status.in_flight, status.peak),
-            (3, 2, 3),
-            "kind {kind}"
-        );
+        assert_eq!((status.used, status.in_flight, status.peak), (3, 2, 3), "kind {kind}");
     }
 }
 
@@ -195,10 +167,7 @@ fn a_receipt_set_refunds_only_to_its_own_limits() {
     set.reconfigure(moment(10), &[first, bucket]).expect("two");
     assert!(set.take(at(20), Cost::ONE).is_allow());
     set.refund(at(30), before);
-    assert!(
-        !set.check(at(30), Cost::ONE).is_allow(),
-        "the token is gone"
-    );
+    assert!(!set.check(at(30), Cost::ONE).is_allow(), "the token is gone");
 
     let strict = Limit::sliding(rate(1, 1_000)).counted(Accounting::Safe);
     let mut set = MeterSet::new(&[first, strict], ClockPair::default()).expect("two");
@@ -207,10 +176,7 @@ fn a_receipt_set_refunds_only_to_its_own_limits() {
     set.reconfigure(moment(10), &[first, strict]).expect("two");
     assert!(set.take(at(20), Cost::ONE).is_allow());
     set.refund(at(30), before);
-    assert!(
-        !set.check(at(30), Cost::ONE).is_allow(),
-        "another one is in flight"
-    );
+    assert!(!set.check(at(30), Cost::ONE).is_allow(), "another one is in flight");
 }
 
 // A change with an earlier time than a meter has seen happens at the latest one, from any kind:
@@ -222,20 +188,14 @@ fn no_change_of_kind_happens_in_the_past() {
         meter.charge(at(100_000), 9);
         meter.reconfigure(ClockPair::default(), &of_kind(to));
         let next = meter.check(at(100_001), Cost::new(9));
-        assert_eq!(
-            next,
-            Decision::WaitUntil(at(100_020)),
-            "from kind {from} to {to}"
-        );
+        assert_eq!(next, Decision::WaitUntil(at(100_020)), "from kind {from} to {to}");
     }
 }
 
 // The civil clock is set back while ten are used: the set's aligned limit waits for the new edge.
 #[test]
 fn a_set_realigns_its_windows() {
-    let limit = Limit::aligned(rate(9, 100))
-        .expect("even")
-        .counted(Accounting::Send);
+    let limit = Limit::aligned(rate(9, 100)).expect("even").counted(Accounting::Send);
     let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
     assert!(set.take(at(50), Cost::new(9)).is_allow());
     assert_eq!(set.check(at(60), Cost::ONE), Decision::WaitUntil(at(100)));
@@ -248,9 +208,7 @@ fn a_set_realigns_its_windows() {
 // one have their usual edges.
 #[test]
 fn a_limit_added_with_an_old_moment_has_correct_edges() {
-    let aligned = Limit::aligned(rate(1, 100))
-        .expect("even")
-        .counted(Accounting::Send);
+    let aligned = Limit::aligned(rate(1, 100)).expect("even").counted(Accounting::Send);
     let mut set = MeterSet::new(&[of_kind(0)], ClockPair::default()).expect("one");
     assert!(set.check(at(500), Cost::ONE).is_allow());
     let wall = WallTime::since_epoch(Duration::from_nanos(20));
@@ -258,11 +216,7 @@ fn a_limit_added_with_an_old_moment_has_correct_edges() {
         .expect("two");
     assert!(set.take(at(510), Cost::ONE).is_allow());
     let next = set.explain(at(510), Cost::ONE).last();
-    assert_eq!(
-        next,
-        Some(Decision::WaitUntil(at(530))),
-        "100 on the civil clock"
-    );
+    assert_eq!(next, Some(Decision::WaitUntil(at(530))), "100 on the civil clock");
 }
 
 // Where sendings count there is nothing to settle: the response neither refunds nor adds.
@@ -271,10 +225,7 @@ fn a_response_changes_nothing_where_sendings_count() {
     let fixed = Limit::fixed(rate(9, 20));
     for limit in [of_kind(0), fixed, of_kind(2)].map(|limit| limit.counted(Accounting::Send)) {
         let mut meter = Meter::new(&limit, ClockPair::default());
-        let sent = meter
-            .take(at(5), Cost::new(9))
-            .allowed()
-            .expect("untouched");
+        let sent = meter.take(at(5), Cost::new(9)).allowed().expect("untouched");
         let before = meter.check(at(10), Cost::ONE);
         meter.settle(at(10), sent, at(10));
         assert_eq!(meter.check(at(10), Cost::ONE), before, "{limit:?}");
@@ -283,8 +234,7 @@ fn a_response_changes_nothing_where_sendings_count() {
 
 #[test]
 fn a_set_releases_unused_memory() {
-    let mut set =
-        MeterSet::new(&[sliding(9, 10), sliding(99, 10)], ClockPair::default()).expect("two");
+    let mut set = MeterSet::new(&[sliding(9, 10), sliding(99, 10)], ClockPair::default()).expect("two");
     assert!(set.take(at(0), Cost::new(9)).is_allow());
     set.tidy(at(50));
     assert!(set.usage(at(50), 0).all(|usage| usage.memory_bytes == 0));
@@ -296,10 +246,7 @@ fn lost_requests_leave_no_memory() {
     for kind in 0..3 {
         let mut meter = Meter::new(&of_kind(kind), ClockPair::default());
         for n in 0..9 {
-            let receipts = meter
-                .take(at(n), Cost::ONE)
-                .allowed()
-                .expect("room for nine");
+            let receipts = meter.take(at(n), Cost::ONE).allowed().expect("room for nine");
             meter.settle(at(n), receipts, at(1_000 - n));
         }
         let status = meter.status(at(10));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, ClockPair, Cost, Decision, Limit, MAX_LIMITS, MeterEvent, MeterSet, Nanos, Pacing,
-    ReceiptSet, Share, SharedLimiter, TooManyLimits,
+    Accounting, ClockPair, Cost, Decision, Limit, MAX_LIMITS, MeterEvent, MeterSet, Nanos, Pacing, ReceiptSet, Share,
+    SharedLimiter, TooManyLimits,
 };
 use proptest::prelude::*;
 
@@ -121,26 +121,16 @@ fn the_wait_is_the_longest_of_all_limits() {
     );
     assert_eq!(set.check(Nanos::ZERO, Cost::new(4)), Decision::Never);
     let counts = set.counts();
-    assert_eq!(
-        (counts.admitted, counts.refused),
-        (2, 0),
-        "checks are not counted"
-    );
+    assert_eq!((counts.admitted, counts.refused), (2, 0), "checks are not counted");
 }
 
 #[test]
 fn more_than_the_maximum_number_of_limits_are_refused() {
     let limits = [sliding(1, 1); MAX_LIMITS + 1];
-    assert_eq!(
-        MeterSet::new(&limits, ClockPair::default()).err(),
-        Some(TooManyLimits)
-    );
+    assert_eq!(MeterSet::new(&limits, ClockPair::default()).err(), Some(TooManyLimits));
     assert!(TooManyLimits.to_string().contains("8 limits at most"));
     let mut set = MeterSet::new(&limits[1..], ClockPair::default()).expect("eight");
-    assert_eq!(
-        set.reconfigure(ClockPair::default(), &limits),
-        Err(TooManyLimits)
-    );
+    assert_eq!(set.reconfigure(ClockPair::default(), &limits), Err(TooManyLimits));
     assert_eq!(set.reconfigure(ClockPair::default(), &limits[1..]), Ok(()));
     assert_eq!(set.standings(Nanos::ZERO).count(), MAX_LIMITS);
 }
@@ -176,11 +166,7 @@ fn low_quota_is_reported_once_until_recovery() {
         remaining: 0,
         capacity: 10,
     });
-    assert_eq!(
-        set.poll_event(),
-        again,
-        "it had recovered between the queries"
-    );
+    assert_eq!(set.poll_event(), again, "it had recovered between the queries");
 }
 
 // 10 a minute with 9 left for 60 s asks for 6.6 s; the cap grants half a second and reports it once
@@ -191,11 +177,7 @@ fn capped_pacing_is_reported_at_most_once_a_minute() {
         .counted(Accounting::Send)
         .paced(Pacing::SOFT);
     let mut set = MeterSet::new(&[limit], ClockPair::default()).expect("one");
-    let take = |set: &mut MeterSet, ms| {
-        set.take(Nanos::from_millis(ms), Cost::ONE)
-            .allowed()
-            .expect("fits")
-    };
+    let take = |set: &mut MeterSet, ms| set.take(Nanos::from_millis(ms), Cost::ONE).allowed().expect("fits");
     assert_eq!(
         take(&mut set, 0).send_at(),
         Nanos::ZERO,
@@ -244,14 +226,8 @@ fn usage_reports_each_limit() {
     for (second, cost) in [(10, 2), (20, 5), (30, 1), (40, 9)] {
         let _ = set.take(Nanos::from_secs(second), Cost::new(cost));
     }
-    let usage = set
-        .usage(Nanos::from_secs(65), 4)
-        .next()
-        .expect("one limit");
-    assert_eq!(
-        (usage.count, usage.weight, usage.limit, usage.peak),
-        (3, 8, 10, 8)
-    );
+    let usage = set.usage(Nanos::from_secs(65), 4).next().expect("one limit");
+    assert_eq!((usage.count, usage.weight, usage.limit, usage.peak), (3, 8, 10, 8));
     assert_eq!(usage.oldest, Some(Nanos::from_secs(10)));
     assert_eq!(usage.newest, Some(Nanos::from_secs(30)));
     assert_eq!(
@@ -262,19 +238,10 @@ fn usage_reports_each_limit() {
     assert_eq!(usage.predicted_delay, Some(Duration::ZERO));
     assert!(usage.memory_bytes >= 3 * 8);
 
-    let later = set
-        .usage(Nanos::from_secs(85), 0)
-        .next()
-        .expect("one limit");
-    assert_eq!(
-        (later.count, later.weight, later.peak, later.expired),
-        (1, 1, 8, 2)
-    );
+    let later = set.usage(Nanos::from_secs(85), 0).next().expect("one limit");
+    assert_eq!((later.count, later.weight, later.peak, later.expired), (1, 1, 8, 2));
     set.charge(Nanos::from_secs(85), 0, 9);
-    let full = set
-        .usage(Nanos::from_secs(85), 0)
-        .next()
-        .expect("one limit");
+    let full = set.usage(Nanos::from_secs(85), 0).next().expect("one limit");
     assert_eq!(
         full.predicted_delay,
         Some(Duration::from_secs(5)),
@@ -321,16 +288,8 @@ fn a_send_beyond_an_edge_counts_on_both_sides() {
     let late = set.take(at(10), Cost::ONE).allowed().expect("fits");
     assert_eq!((late.send_at(), used(&mut set, 10)), (at(160), Some(2)));
     set.refund(at(20), late);
-    assert_eq!(
-        used(&mut set, 20),
-        Some(2),
-        "it stays, and so does the first"
-    );
-    assert_eq!(
-        used(&mut set, 120),
-        Some(1),
-        "the first is over, the other to be sent"
-    );
+    assert_eq!(used(&mut set, 20), Some(2), "it stays, and so does the first");
+    assert_eq!(used(&mut set, 120), Some(1), "the first is over, the other to be sent");
     assert_eq!(used(&mut set, 170), Some(1), "sent");
     assert_eq!(used(&mut set, 260), Some(0));
 }
@@ -340,10 +299,7 @@ fn a_send_beyond_an_edge_counts_on_both_sides() {
 #[test]
 fn a_shared_set_opens_at_its_promise_or_a_refund() {
     let limiter = SharedLimiter::with_rates(&[rate(2, 10), rate(3, 100)]).expect("small");
-    let first = limiter
-        .take(at(0), Cost::new(2))
-        .allowed()
-        .expect("untouched");
+    let first = limiter.take(at(0), Cost::new(2)).allowed().expect("untouched");
     assert_eq!(limiter.take(at(1), Cost::ONE), Decision::WaitUntil(at(10)));
     assert!(limiter.take(at(10), Cost::ONE).is_allow());
     for now in [20, 50, 99] {
@@ -353,19 +309,10 @@ fn a_shared_set_opens_at_its_promise_or_a_refund() {
             "at {now}"
         );
     }
-    assert!(
-        limiter.refund(at(50), first),
-        "the second limit still counts it"
-    );
+    assert!(limiter.refund(at(50), first), "the second limit still counts it");
     assert_eq!(limiter.remaining(at(50)), 2);
-    let last = limiter
-        .take(at(60), Cost::ONE)
-        .allowed()
-        .expect("given back");
-    assert!(
-        !limiter.refund(at(500), last),
-        "none of them counts it any more"
-    );
+    let last = limiter.take(at(60), Cost::ONE).allowed().expect("given back");
+    assert!(!limiter.refund(at(500), last), "none of them counts it any more");
 }
 
 // Four of ten are used when the limit becomes four: nothing remains, and that is reported.

@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, ClockPair, Cost, Dialects, Hint, Hints, Limit, LocalUsage, MeterSet, Nanos, Rate,
-    ReceiptSet, RequestTiming, ResponseTime, UsageCorrection, UsageLedger, UsageMark, WallTime,
+    Accounting, ClockPair, Cost, Dialects, Hint, Hints, Limit, LocalUsage, MeterSet, Nanos, Rate, ReceiptSet,
+    RequestTiming, ResponseTime, UsageCorrection, UsageLedger, UsageMark, WallTime,
 };
 use proptest::prelude::*;
 
@@ -45,8 +45,7 @@ fn counted(arrivals: impl Iterator<Item = u64>, at: u64) -> u64 {
 
 /// Returns the header in the response of a request that arrived at `at`.
 fn header(ours: &[Sent], theirs: &[u64], at: u64) -> Hint {
-    let used =
-        counted(ours.iter().map(|sent| sent.arrives), at) + counted(theirs.iter().copied(), at);
+    let used = counted(ours.iter().map(|sent| sent.arrives), at) + counted(theirs.iter().copied(), at);
     let (limit, left) = (LIMIT.to_string(), LIMIT.saturating_sub(used).to_string());
     let headers = [
         ("RateLimit-Limit", limit.as_bytes()),
@@ -95,10 +94,7 @@ fn found_exactly_when_quiet(ours: &[Sent], theirs: &[u64]) -> Result<(), TestCas
         arrives: quiet + 20,
         returns: quiet + 40,
     };
-    let later: Vec<u64> = theirs
-        .iter()
-        .map(|at| at % WINDOW + quiet - WINDOW / 2)
-        .collect();
+    let later: Vec<u64> = theirs.iter().map(|at| at % WINDOW + quiet - WINDOW / 2).collect();
     let mut all = ours.to_vec();
     all.push(probe);
     let truth = counted(later.iter().copied(), probe.arrives);
@@ -136,19 +132,11 @@ impl Client {
         self.ledger.taken(Cost::ONE);
         let (_, status) = self.set.standings(now).next().expect("one limit");
         let mark = self.ledger.mark(&status);
-        Some(Waiting {
-            sent,
-            receipts,
-            mark,
-        })
+        Some(Waiting { sent, receipts, mark })
     }
 
     fn receive(&mut self, waiting: Waiting, hint: &Hint) {
-        let Waiting {
-            sent,
-            receipts,
-            mark,
-        } = waiting;
+        let Waiting { sent, receipts, mark } = waiting;
         let now = Nanos::from_millis(sent.returns);
         let foreign = self.ledger.correct(hint, &limit(), mark, now).foreign;
         self.set.charge(now, 0, foreign);

@@ -3,10 +3,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{
-    HttpDate, InvalidWaitBounds, MalformedRetryAfter, ResponseTime, RetryAfter, WaitBounds,
-    WallTime,
-};
+use outflow_core::{HttpDate, InvalidWaitBounds, MalformedRetryAfter, ResponseTime, RetryAfter, WaitBounds, WallTime};
 use proptest::prelude::*;
 
 /// Tue, 14 Nov 2023 22:13:20 GMT: our own clock in every row.
@@ -79,11 +76,7 @@ const ROWS: [(&str, &[u8], Is); 64] = [
         b"Tue Nov 14 22:15:20 2023, Tue, 14 Nov 2023 22:13:50 GMT",
         Millis(120_000),
     ),
-    (
-        "date and half a date",
-        b"Tue, 14 Nov 2023 22:13:50 GMT, Tue",
-        NEITHER,
-    ),
+    ("date and half a date", b"Tue, 14 Nov 2023 22:13:50 GMT, Tue", NEITHER),
     (
         "date in a list that does not exist",
         b"5, Thu, 31 Nov 2023 22:15:20 GMT",
@@ -100,40 +93,16 @@ const ROWS: [(&str, &[u8], Is); 64] = [
     ("Arabic-Indic digits", "١٢٠".as_bytes(), NEITHER),
     ("byte 0xff", b"\xff", NEITHER),
     ("NUL inside", b"1\x002", NEITHER),
-    (
-        "IMF-fixdate future",
-        b"Tue, 14 Nov 2023 22:15:20 GMT",
-        Millis(120_000),
-    ),
-    (
-        "IMF-fixdate past",
-        b"Tue, 14 Nov 2023 22:13:19 GMT",
-        Floored,
-    ),
+    ("IMF-fixdate future", b"Tue, 14 Nov 2023 22:15:20 GMT", Millis(120_000)),
+    ("IMF-fixdate past", b"Tue, 14 Nov 2023 22:13:19 GMT", Floored),
     ("IMF-fixdate now", b"Tue, 14 Nov 2023 22:13:20 GMT", Floored),
-    (
-        "RFC 850",
-        b"Tuesday, 14-Nov-23 22:15:20 GMT",
-        Millis(120_000),
-    ),
+    ("RFC 850", b"Tuesday, 14-Nov-23 22:15:20 GMT", Millis(120_000)),
     ("asctime", b"Tue Nov 14 22:15:20 2023", Millis(120_000)),
-    (
-        "lower case",
-        b"tue, 14 nov 2023 22:15:20 gmt",
-        Millis(120_000),
-    ),
+    ("lower case", b"tue, 14 nov 2023 22:15:20 gmt", Millis(120_000)),
     ("UTC", b"Tue, 14 Nov 2023 22:15:20 UTC", Millis(120_000)),
     ("+0000", b"Tue, 14 Nov 2023 22:15:20 +0000", Millis(120_000)),
-    (
-        "wrong weekday",
-        b"Mon, 14 Nov 2023 22:15:20 GMT",
-        Millis(120_000),
-    ),
-    (
-        "leap second",
-        b"Tue, 14 Nov 2023 22:15:60 GMT",
-        Millis(160_000),
-    ),
+    ("wrong weekday", b"Mon, 14 Nov 2023 22:15:20 GMT", Millis(120_000)),
+    ("leap second", b"Tue, 14 Nov 2023 22:15:60 GMT", Millis(160_000)),
     ("year 1969", b"Wed, 31 Dec 1969 23:59:59 GMT", Floored),
     ("year 9999", b"Fri, 31 Dec 9999 23:59:59 GMT", Capped),
     ("year 10000", b"Sat, 01 Jan 10000 00:00:00 GMT", NEITHER),
@@ -193,14 +162,8 @@ fn a_wrong_clock_of_ours_changes_nothing() {
 #[test]
 fn a_wrong_clock_of_the_server_changes_nothing() {
     for (date, later) in [
-        (
-            "Wed, 15 Nov 2023 22:13:20 GMT",
-            "Wed, 15 Nov 2023 22:13:50 GMT",
-        ),
-        (
-            "Mon, 13 Nov 2023 22:13:20 GMT",
-            "Mon, 13 Nov 2023 22:13:50 GMT",
-        ),
+        ("Wed, 15 Nov 2023 22:13:20 GMT", "Wed, 15 Nov 2023 22:13:50 GMT"),
+        ("Mon, 13 Nov 2023 22:13:20 GMT", "Mon, 13 Nov 2023 22:13:50 GMT"),
     ] {
         let answer = read(later.as_bytes(), Some(date.as_bytes()), NOW);
         assert_eq!(answer, Millis(30_000), "{date}");
@@ -241,9 +204,7 @@ const LOCAL: ResponseTime<'static> = ResponseTime {
 
 #[test]
 fn of_several_headers_the_longest_wait_wins() {
-    let all = |values: &[&[u8]]| {
-        RetryAfter::read_all(values.iter().copied(), LOCAL, WaitBounds::default()).map(is)
-    };
+    let all = |values: &[&[u8]]| RetryAfter::read_all(values.iter().copied(), LOCAL, WaitBounds::default()).map(is);
     assert_eq!(all(&[]), None);
     assert_eq!(all(&[b"120", b"120"]), Some(Millis(120_000)));
     assert_eq!(
@@ -258,10 +219,7 @@ fn of_several_headers_the_longest_wait_wins() {
 fn bounds_that_would_spin_or_cross_cannot_be_built() {
     let second = Duration::from_secs(1);
     let new = WaitBounds::new;
-    assert_eq!(
-        new(Duration::ZERO, second),
-        Err(InvalidWaitBounds::NoShortest)
-    );
+    assert_eq!(new(Duration::ZERO, second), Err(InvalidWaitBounds::NoShortest));
     assert_eq!(new(second * 2, second), Err(InvalidWaitBounds::Crossed));
     assert!(new(second, second).is_ok());
 }
@@ -348,8 +306,7 @@ fn civil_oracle(secs: u64) -> String {
     let (mut days, of_day) = (secs / DAY, secs % DAY);
     let mut year = 1970_u64;
     loop {
-        let leap =
-            year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
         for (place, (month, length)) in MONTHS.iter().enumerate() {
             let length = length + u64::from(leap && place == 1);
             if days < length {

@@ -78,8 +78,7 @@ impl Oracle {
             for (last, (to, event)) in self.history.iter().enumerate().skip(first) {
                 retries += u64::from(matches!(event, Event::Retryability));
                 let calls = self.history.iter().take(last + 1);
-                let calls =
-                    calls.filter(|(at, event)| matches!(event, Event::Call) && at + ttl >= *from);
+                let calls = calls.filter(|(at, event)| matches!(event, Event::Call) && at + ttl >= *from);
                 let calls = u64::try_from(calls.count()).expect("few");
                 let bound = calls * share * 1_000 + (to - from + SECOND) * per_second;
                 assert!(retries * SECOND <= bound, "{retries} from {from} to {to}");

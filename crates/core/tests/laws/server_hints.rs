@@ -12,13 +12,8 @@ fn read(headers: &[(&str, &str)]) -> Hints {
 }
 
 fn read_as(headers: &[(&str, &str)], dialects: Dialects) -> Hints {
-    let pairs = headers
-        .iter()
-        .map(|(name, value)| (*name, value.as_bytes()));
-    let response_time = ResponseTime {
-        date: None,
-        wall: NOW,
-    };
+    let pairs = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+    let response_time = ResponseTime { date: None, wall: NOW };
     Hints::read(pairs, dialects, response_time)
 }
 
@@ -43,10 +38,7 @@ fn lines(hints: &Hints) -> Vec<String> {
 }
 
 /// Headers of a response, and the resulting hints.
-type Row = (
-    &'static [(&'static str, &'static str)],
-    &'static [&'static str],
-);
+type Row = (&'static [(&'static str, &'static str)], &'static [&'static str]);
 
 /// One row per dialect and generation, with the numbers of the providers' own examples.
 const ROWS: [Row; 19] = [
@@ -60,10 +52,7 @@ const ROWS: [Row; 19] = [
     (
         &[
             ("ratelimit", "\"hour\";r=90;t=200, \"burst\";r=5;t=1"),
-            (
-                "ratelimit-policy",
-                "\"burst\";q=10;w=1,\"hour\";q=100;w=3600;pk=:cHN0:",
-            ),
+            ("ratelimit-policy", "\"burst\";q=10;w=1,\"hour\";q=100;w=3600;pk=:cHN0:"),
         ],
         &[
             "Ietf Requests limit=100 remaining=90 window=3600s resets=200s group=hour",
@@ -71,10 +60,7 @@ const ROWS: [Row; 19] = [
         ],
     ),
     (
-        &[(
-            "RateLimit-Policy",
-            "\"b\";q=65535;qu=\"content-bytes\";w=10",
-        )],
+        &[("RateLimit-Policy", "\"b\";q=65535;qu=\"content-bytes\";w=10")],
         &["Ietf Bytes limit=65535 window=10s group=b"],
     ),
     (
@@ -128,15 +114,9 @@ const ROWS: [Row; 19] = [
         &[("X-RateLimit-Reset", "2023-11-14T22:14:20Z")],
         &["XRateLimit Requests resets=60s"],
     ),
+    (&[("X-RateLimit-Reset", "6m0s")], &["XRateLimit Requests resets=360s"]),
     (
-        &[("X-RateLimit-Reset", "6m0s")],
-        &["XRateLimit Requests resets=360s"],
-    ),
-    (
-        &[
-            ("x-rate-limit-limit", "900"),
-            ("x-rate-limit-reset", "1699999999"),
-        ],
+        &[("x-rate-limit-limit", "900"), ("x-rate-limit-reset", "1699999999")],
         &["XRateLimit Requests limit=900 resets=0ns"],
     ),
     (
@@ -234,22 +214,14 @@ fn a_name_or_a_window_alone_is_no_hint() {
         ("RateLimit-Policy", "\"default\";w=60"),
     ] {
         let hints = read(&[header]);
-        assert_eq!(
-            (hints.iter().count(), hints.malformed()),
-            (0, 0),
-            "{header:?}"
-        );
+        assert_eq!((hints.iter().count(), hints.malformed()), (0, 0), "{header:?}");
     }
 }
 
 #[test]
 fn names_are_read_in_any_case() {
     for name in ["REMAINING-REQ", "remaining-req", "Remaining-Req"] {
-        assert_eq!(
-            read(&[(name, "group=a; sec=1")]).iter().count(),
-            1,
-            "{name}"
-        );
+        assert_eq!(read(&[(name, "group=a; sec=1")]).iter().count(), 1, "{name}");
     }
 }
 
@@ -287,11 +259,7 @@ fn malformed_headers_are_counted_and_harm_no_others() {
     ] {
         let hints = read(&[(name, value), good]);
         assert_eq!(hints.malformed(), 1, "{name}: {value}");
-        assert_eq!(
-            lines(&hints),
-            ["XRateLimit Requests limit=60"],
-            "{name}: {value}"
-        );
+        assert_eq!(lines(&hints), ["XRateLimit Requests limit=60"], "{name}: {value}");
     }
 }
 
@@ -340,13 +308,7 @@ fn resets_use_the_servers_clock() {
         date: Some(b"Wed, 15 Nov 2023 22:13:20 GMT"),
         wall: NOW,
     };
-    for value in [
-        "1700086490",
-        "1700086490000",
-        "2023-11-15T22:14:50Z",
-        "90",
-        "1m30s",
-    ] {
+    for value in ["1700086490", "1700086490000", "2023-11-15T22:14:50Z", "90", "1m30s"] {
         let headers = [("X-RateLimit-Reset", value.as_bytes())];
         let hints = Hints::read(headers, Dialects::ALL, response_time);
         let resets_in = hints.iter().next().and_then(|hint| hint.resets_in);
@@ -357,14 +319,9 @@ fn resets_use_the_servers_clock() {
 // Ten thousand headers, each another window: eight are kept.
 #[test]
 fn a_flood_of_headers_is_bounded() {
-    let names: Vec<String> = (1..=10_000)
-        .map(|n| format!("X-MBX-USED-WEIGHT-{n}S"))
-        .collect();
+    let names: Vec<String> = (1..=10_000).map(|n| format!("X-MBX-USED-WEIGHT-{n}S")).collect();
     let headers = names.iter().map(|name| (name.as_str(), &b"1"[..]));
-    let response_time = ResponseTime {
-        date: None,
-        wall: NOW,
-    };
+    let response_time = ResponseTime { date: None, wall: NOW };
     let hints = Hints::read(headers, Dialects::ALL, response_time);
     assert_eq!((hints.iter().count(), hints.left_out()), (8, 9_992));
 }
@@ -395,8 +352,5 @@ fn each_dialect_counts_what_it_says() {
     .iter()
     .map(|hint| hint.unit)
     .collect();
-    assert_eq!(
-        units,
-        [HintUnit::Tokens, HintUnit::OutputTokens, HintUnit::Orders]
-    );
+    assert_eq!(units, [HintUnit::Tokens, HintUnit::OutputTokens, HintUnit::Orders]);
 }

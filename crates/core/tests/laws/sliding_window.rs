@@ -49,11 +49,7 @@ impl Subject {
     }
 }
 
-fn agrees(
-    mut subject: Subject,
-    mut oracle: SlidingOracle,
-    history: &[Step],
-) -> Result<(), TestCaseError> {
+fn agrees(mut subject: Subject, mut oracle: SlidingOracle, history: &[Step]) -> Result<(), TestCaseError> {
     let mut now = 50_u64;
     let mut held: Vec<(usize, Receipt)> = Vec::new();
     for step in history {
@@ -205,11 +201,7 @@ fn a_heavy_request_waits_for_enough_entries() {
 fn weights_add_up_against_the_limit() {
     let mut meter = Meter::new(&sliding(100, 60_000_000_000), ClockPair::default());
     for second in 0..48 {
-        assert!(
-            meter
-                .take(Nanos::from_secs(second), Cost::new(2))
-                .is_allow()
-        );
+        assert!(meter.take(Nanos::from_secs(second), Cost::new(2)).is_allow());
     }
     let now = Nanos::from_secs(50);
     assert_eq!(
@@ -218,10 +210,7 @@ fn weights_add_up_against_the_limit() {
     );
     assert!(meter.check(now, Cost::new(4)).is_allow());
     let status = meter.status(now);
-    assert_eq!(
-        (status.used, status.requests, status.remaining()),
-        (96, 48, 4)
-    );
+    assert_eq!((status.used, status.requests, status.remaining()), (96, 48, 4));
     assert_eq!(status.oldest, Some(Nanos::ZERO));
     assert_eq!(status.newest, Some(Nanos::from_secs(47)));
     assert!((status.remaining_rate() - 0.04).abs() < 1e-12);
@@ -231,8 +220,7 @@ fn weights_add_up_against_the_limit() {
 #[test]
 fn refunds_at_one_instant_are_distinct() {
     let mut meter = Meter::new(&sliding(100_000, 1_000), ClockPair::default());
-    let take =
-        |meter: &mut Meter, cost| meter.take(at(7), Cost::new(cost)).allowed().expect("fits");
+    let take = |meter: &mut Meter, cost| meter.take(at(7), Cost::new(cost)).allowed().expect("fits");
     let receipts: Vec<Receipt> = (0..10_000).map(|n| take(&mut meter, 1 + n % 3)).collect();
     let kept: u64 = (0..10_000).filter(|n| n % 2 == 1).map(|n| 1 + n % 3).sum();
     for (n, receipt) in receipts.into_iter().enumerate() {
@@ -258,14 +246,8 @@ fn a_refund_by_time_removes_the_latest_match_only() {
         "the one at 11 ms is within a millisecond and later"
     );
     assert!(meter.refund_at(ms(10), Cost::new(2)));
-    assert!(
-        !meter.refund_at(ms(10), Cost::new(2)),
-        "nothing is left to match"
-    );
-    assert!(
-        !meter.refund_at(ms(14), Cost::new(3)),
-        "two milliseconds away"
-    );
+    assert!(!meter.refund_at(ms(10), Cost::new(2)), "nothing is left to match");
+    assert!(!meter.refund_at(ms(14), Cost::new(3)), "two milliseconds away");
     assert_eq!(meter.status(ms(12)).used, 3);
 }
 
@@ -286,18 +268,11 @@ fn an_idle_log_uses_no_memory_after_pruning() {
     for n in 0..1_000 {
         assert!(meter.take(at(n), Cost::ONE).is_allow());
     }
-    assert_eq!(
-        meter.status(at(999)).memory,
-        8_000,
-        "8 bytes for a unit entry"
-    );
+    assert_eq!(meter.status(at(999)).memory, 8_000, "8 bytes for a unit entry");
     assert_eq!(meter.status(at(1_999)).requests, 0);
     meter.prune(at(2_000));
     let status = meter.status(at(2_000));
-    assert_eq!(
-        (status.memory, status.expired, status.peak),
-        (0, 1_000, 1_000)
-    );
+    assert_eq!((status.memory, status.expired, status.peak), (0, 1_000, 1_000));
 }
 
 // A million foreign charges at ten a day: the log holds no more entries than its limit needs, and
@@ -323,11 +298,7 @@ fn costs_that_widen_late_stay_small() {
     for (cost, most) in [(5, 11), (70_000, 14), (900_000, 14)] {
         let _ = meter.take(at(10_000), Cost::new(cost));
         let status = meter.status(at(10_000));
-        assert!(
-            status.memory <= status.requests * most,
-            "{} bytes",
-            status.memory
-        );
+        assert!(status.memory <= status.requests * most, "{} bytes", status.memory);
     }
 }
 

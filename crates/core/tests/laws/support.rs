@@ -30,11 +30,7 @@ pub enum Step {
     /// The clock steps back.
     Back { by: u64 },
     /// Another quantity and window.
-    Reconfigure {
-        after: u64,
-        quantity: u64,
-        window: u64,
-    },
+    Reconfigure { after: u64, quantity: u64, window: u64 },
 }
 
 /// Histories in which windows are a few ticks long, so that every edge is met many times.
@@ -42,12 +38,11 @@ pub fn steps(reconfigure: bool) -> impl Strategy<Value = Vec<Step>> {
     let take = (0..8_u64, 0..6_u64).prop_map(|(after, cost)| Step::Take { after, cost });
     let refund = (0..4_u64, 0..4_usize).prop_map(|(after, nth)| Step::Refund { after, nth });
     let back = (0..20_u64).prop_map(|by| Step::Back { by });
-    let change =
-        (0..6_u64, 1..8_u64, 1..25_u64).prop_map(|(after, quantity, window)| Step::Reconfigure {
-            after,
-            quantity,
-            window,
-        });
+    let change = (0..6_u64, 1..8_u64, 1..25_u64).prop_map(|(after, quantity, window)| Step::Reconfigure {
+        after,
+        quantity,
+        window,
+    });
     let rare = u32::from(reconfigure);
     let step = prop_oneof![12 => take, 3 => refund, 1 => back, rare => change];
     prop::collection::vec(step, 1..60)

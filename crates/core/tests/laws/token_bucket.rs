@@ -1,8 +1,6 @@
 //! The bucket against an oracle that refills it from its whole history.
 
-use outflow_core::{
-    Accounting, ClockPair, Cost, Decision, Limit, Meter, Nanos, Receipt, SharedLimiter,
-};
+use outflow_core::{Accounting, ClockPair, Cost, Decision, Limit, Meter, Nanos, Receipt, SharedLimiter};
 use proptest::prelude::*;
 
 use crate::support::bucket::BucketOracle;
@@ -222,10 +220,7 @@ fn the_next_recovery_is_that_of_the_token_that_refills() {
     assert!(meter.take(at(0), Cost::new(2)).is_allow());
     assert_eq!(meter.recovery(at(50)), Some(at(100)));
     assert_eq!(meter.recovery(at(100)), Some(at(200)));
-    let mut flying = Meter::new(
-        &bucket(1, 100, 5).counted(Accounting::Safe),
-        ClockPair::default(),
-    );
+    let mut flying = Meter::new(&bucket(1, 100, 5).counted(Accounting::Safe), ClockPair::default());
     assert!(flying.take(at(0), Cost::new(2)).is_allow());
     assert_eq!(flying.recovery(at(50)), Some(at(150)));
 }
@@ -247,10 +242,7 @@ fn a_shared_bucket_allows_at_the_instant_it_promised() {
     let limiter = SharedLimiter::bucket(rate(1, 100), 1).expect("positive");
     assert!(limiter.take(at(0), Cost::ONE).is_allow());
     for now in [1, 50, 99] {
-        assert_eq!(
-            limiter.take(at(now), Cost::ONE),
-            Decision::WaitUntil(at(100))
-        );
+        assert_eq!(limiter.take(at(now), Cost::ONE), Decision::WaitUntil(at(100)));
     }
     assert!(limiter.take(at(100), Cost::ONE).is_allow());
 }
@@ -261,10 +253,7 @@ fn a_shared_bucket_keeps_time_beyond_64_bits() {
     let day = Nanos::from_secs(86_400).as_nanos();
     let limiter = SharedLimiter::bucket(rate(1_000_000, 1_000_000_000), 1).expect("positive");
     assert!(limiter.take(at(day), Cost::ONE).is_allow());
-    assert_eq!(
-        limiter.take(at(day), Cost::ONE),
-        Decision::WaitUntil(at(day + 1_000))
-    );
+    assert_eq!(limiter.take(at(day), Cost::ONE), Decision::WaitUntil(at(day + 1_000)));
     assert!(limiter.take(at(day + 1_000), Cost::ONE).is_allow());
 }
 
@@ -342,23 +331,10 @@ fn a_receipt_from_before_a_change_of_kind_refunds_nothing() {
     assert!(meter.take(at(2_000), Cost::ONE).is_allow());
     meter.reconfigure(moment, &bucket(1, 1_000, 1));
     assert!(!meter.refund(at(2_001), old));
-    assert_eq!(
-        meter.check(at(2_001), Cost::ONE),
-        Decision::WaitUntil(at(3_000))
-    );
-    let new = meter
-        .take(at(3_000), Cost::ONE)
-        .allowed()
-        .expect("refilled");
-    assert!(
-        meter.refund(at(3_001), new),
-        "what the new kind gave it takes back"
-    );
-    assert_eq!(
-        meter.status(at(3_001)).peak,
-        1,
-        "facts go on from kind to kind"
-    );
+    assert_eq!(meter.check(at(2_001), Cost::ONE), Decision::WaitUntil(at(3_000)));
+    let new = meter.take(at(3_000), Cost::ONE).allowed().expect("refilled");
+    assert!(meter.refund(at(3_001), new), "what the new kind gave it takes back");
+    assert_eq!(meter.status(at(3_001)).peak, 1, "facts go on from kind to kind");
 }
 
 // A change with an earlier time than the meter has seen happens at the latest one.
@@ -367,10 +343,7 @@ fn a_change_of_kind_after_a_clock_step_adds_no_quota() {
     let mut meter = Meter::new(&sliding(1, 1_000), ClockPair::default());
     assert!(meter.take(at(100_000), Cost::ONE).is_allow());
     meter.reconfigure(ClockPair::default(), &bucket(1, 1_000, 1));
-    assert_eq!(
-        meter.check(at(100_100), Cost::ONE),
-        Decision::WaitUntil(at(101_000))
-    );
+    assert_eq!(meter.check(at(100_100), Cost::ONE), Decision::WaitUntil(at(101_000)));
 }
 
 // Capacity equal to the rate: 35 at once and 35 more within the second, 70 in all; the documented

@@ -29,18 +29,11 @@ fn soft(delay: u64, asked: u64) -> WaitTime {
 #[test]
 fn a_fixed_window_spreads_the_rest_until_its_reset() {
     let mut meter = fixed(100, 60);
-    assert_eq!(
-        meter.wait_time(ms(0), Cost::ONE, CAP),
-        soft(0, 0),
-        "untouched"
-    );
+    assert_eq!(meter.wait_time(ms(0), Cost::ONE, CAP), soft(0, 0), "untouched");
     assert!(meter.take(ms(0), Cost::new(40)).is_allow());
     assert_eq!(meter.wait_time(ms(0), Cost::ONE, CAP), soft(500, 1_000));
     assert_eq!(meter.wait_time(ms(54_000), Cost::ONE, CAP), soft(100, 100));
-    assert_eq!(
-        meter.wait_time(ms(54_000), Cost::new(3), CAP),
-        soft(300, 300)
-    );
+    assert_eq!(meter.wait_time(ms(54_000), Cost::new(3), CAP), soft(300, 300));
     assert_eq!(meter.wait_time(ms(54_000), Cost::ZERO, CAP), soft(0, 0));
 }
 
@@ -51,10 +44,7 @@ fn a_sliding_window_spreads_the_rest_until_its_next_recovery() {
     assert!(meter.take(ms(0), Cost::new(4)).is_allow());
     assert!(meter.take(ms(1_000), Cost::ONE).is_allow());
     assert_eq!(meter.wait_time(ms(1_500), Cost::ONE, CAP), soft(100, 100));
-    assert_eq!(
-        meter.wait_time(ms(1_500), Cost::new(2), CAP),
-        soft(200, 200)
-    );
+    assert_eq!(meter.wait_time(ms(1_500), Cost::new(2), CAP), soft(200, 200));
 }
 
 // A bucket's next recovery is the token that is refilling: 10/s, 5 gone, 5 left.
@@ -76,10 +66,7 @@ fn without_enough_quota_the_wait_is_hard() {
         meter.wait_time(ms(2_000), Cost::new(3), CAP),
         WaitTime::Hard(Nanos::from_secs(61))
     );
-    assert_eq!(
-        meter.wait_time(ms(2_000), Cost::new(11), CAP),
-        WaitTime::Never
-    );
+    assert_eq!(meter.wait_time(ms(2_000), Cost::new(11), CAP), WaitTime::Never);
 }
 
 // Cost zero is the default of the published interface: with nothing left it returns the next
@@ -89,10 +76,7 @@ fn a_zero_cost_on_an_empty_limit_reports_the_next_recovery() {
     let mut meter = Meter::new(&sliding(2, SECOND), ClockPair::default());
     assert!(meter.take(ms(100), Cost::ONE).is_allow());
     assert!(meter.take(ms(300), Cost::ONE).is_allow());
-    assert_eq!(
-        meter.wait_time(ms(400), Cost::ZERO, CAP),
-        WaitTime::Hard(ms(1_100))
-    );
+    assert_eq!(meter.wait_time(ms(400), Cost::ZERO, CAP), WaitTime::Hard(ms(1_100)));
     assert_eq!(meter.wait_time(ms(1_100), Cost::ZERO, CAP), soft(0, 0));
 }
 

@@ -156,17 +156,10 @@ mod tests {
         recorder.answered(4, 204);
         recorder.received(3, Received::Cut(9));
         let audit = recorder.snapshot();
-        let kept: Vec<_> = audit
-            .arrivals()
-            .iter()
-            .map(|a| (a.number, a.status))
-            .collect();
+        let kept: Vec<_> = audit.arrivals().iter().map(|a| (a.number, a.status)).collect();
         assert_eq!(kept, [(2, None), (3, None), (4, Some(204))]);
         assert_eq!(audit.cut_bodies(), 1);
         assert_eq!(recorder.totals().seen, 5);
-        assert_eq!(
-            recorder.totals().by_status,
-            BTreeMap::from([(200, 1), (204, 1)])
-        );
+        assert_eq!(recorder.totals().by_status, BTreeMap::from([(200, 1), (204, 1)]));
     }
 }

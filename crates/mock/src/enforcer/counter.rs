@@ -57,10 +57,7 @@ impl Counter {
                 log: VecDeque::new(),
                 used: 0,
             },
-            LimitKind::Fixed => Self::Fixed {
-                opened: None,
-                used: 0,
-            },
+            LimitKind::Fixed => Self::Fixed { opened: None, used: 0 },
             LimitKind::Aligned => Self::Aligned { window: 0, used: 0 },
             LimitKind::Bucket { burst } => Self::Bucket {
                 level: u128::from(burst) * per(quota),
@@ -83,11 +80,9 @@ impl Counter {
                 FitTime::Now
             }
             Self::Sliding { log, used } => earliest(log, *used, quota_left, quota.window()),
-            Self::Fixed { .. } | Self::Aligned { .. } => FitTime::At(
-                moment
-                    .now
-                    .saturating_add(self.until_window_ends(quota, moment)),
-            ),
+            Self::Fixed { .. } | Self::Aligned { .. } => {
+                FitTime::At(moment.now.saturating_add(self.until_window_ends(quota, moment)))
+            }
             Self::Bucket { level, .. } => {
                 let missing = (u128::from(units) * per(quota)).saturating_sub(*level);
                 match missing.div_ceil(u128::from(quota.rate.quantity())) {
@@ -136,10 +131,7 @@ impl Counter {
                 let whole = u64::try_from(*level / per(quota)).unwrap_or(u64::MAX);
                 UsageLevel {
                     used: quota.capacity().saturating_sub(whole),
-                    resets_in: nanos(
-                        full.saturating_sub(*level)
-                            .div_ceil(u128::from(quota.rate.quantity())),
-                    ),
+                    resets_in: nanos(full.saturating_sub(*level).div_ceil(u128::from(quota.rate.quantity()))),
                 }
             }
         }
@@ -177,26 +169,15 @@ impl Counter {
 
     fn until_window_ends(&self, quota: &Quota, moment: ClockPair) -> Duration {
         match self {
-            Self::Fixed {
-                opened: Some(at), ..
-            } => at.saturating_add(quota.window()).since(moment.now),
-            Self::Aligned { .. } => {
-                nanos(per(quota) - moment.wall.as_duration().as_nanos() % per(quota))
-            }
-            Self::Fixed { opened: None, .. } | Self::Sliding { .. } | Self::Bucket { .. } => {
-                Duration::ZERO
-            }
+            Self::Fixed { opened: Some(at), .. } => at.saturating_add(quota.window()).since(moment.now),
+            Self::Aligned { .. } => nanos(per(quota) - moment.wall.as_duration().as_nanos() % per(quota)),
+            Self::Fixed { opened: None, .. } | Self::Sliding { .. } | Self::Bucket { .. } => Duration::ZERO,
         }
     }
 }
 
 /// Returns the first instant at which at most `quota` of the log still counts.
-fn earliest(
-    log: &VecDeque<(Nanos, u64)>,
-    mut used: u64,
-    quota_left: u64,
-    window: Duration,
-) -> FitTime {
+fn earliest(log: &VecDeque<(Nanos, u64)>, mut used: u64, quota_left: u64, window: Duration) -> FitTime {
     let mut fits = FitTime::Now;
     for (at, units) in log {
         if used <= quota_left {

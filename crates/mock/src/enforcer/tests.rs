@@ -23,17 +23,13 @@ impl Oracle {
         };
         let quantity = self.quota.rate.quantity();
         match self.quota.kind {
-            LimitKind::Sliding => {
-                quantity - used(&|at| moment.now.since(at.now) < self.quota.window())
-            }
+            LimitKind::Sliding => quantity - used(&|at| moment.now.since(at.now) < self.quota.window()),
             LimitKind::Fixed => match self.window_open_at(moment) {
                 Some(opened) => quantity - used(&|at| at.now >= opened),
                 None => quantity,
             },
             LimitKind::Aligned => {
-                let window = |at: ClockPair| {
-                    at.wall.as_duration().as_nanos() / self.quota.window().as_nanos()
-                };
+                let window = |at: ClockPair| at.wall.as_duration().as_nanos() / self.quota.window().as_nanos();
                 quantity - used(&|at| window(at) == window(moment))
             }
             LimitKind::Bucket { burst } => self.tokens(moment, burst),
@@ -220,16 +216,8 @@ fn callers_and_routes_are_counted_separately_unless_shared() {
     };
     let callers = [from("a", "x"), from("a", "x"), from("b", "x")];
     assert_eq!(judged(Quota::fixed(rate), &callers), [true, false, true]);
-    assert_eq!(
-        judged(Quota::fixed(rate).shared(), &callers),
-        [true, false, false]
-    );
-    let routes = [
-        from("a", "x"),
-        from("a", "x"),
-        from("a", "y"),
-        from("a", "y"),
-    ];
+    assert_eq!(judged(Quota::fixed(rate).shared(), &callers), [true, false, false]);
+    let routes = [from("a", "x"), from("a", "x"), from("a", "y"), from("a", "y")];
     let on = Quota::fixed(rate).on("x");
     assert_eq!(judged(on, &routes), [true, false, true, true]);
 }

@@ -25,14 +25,8 @@ const SECOND: Duration = Duration::from_secs(1);
 fn a_window_excludes_its_end() {
     let audit = Audit::from_arrivals(vec![at(0), at(999), at(1_000)]);
     assert_eq!(audit.most_in_any_window(SECOND), 2);
-    assert_eq!(
-        audit.most_in_any_window(SECOND + Duration::from_nanos(1)),
-        3
-    );
-    assert_eq!(
-        Audit::from_arrivals(Vec::new()).most_in_any_window(SECOND),
-        0
-    );
+    assert_eq!(audit.most_in_any_window(SECOND + Duration::from_nanos(1)), 3);
+    assert_eq!(Audit::from_arrivals(Vec::new()).most_in_any_window(SECOND), 0);
 }
 
 #[test]
@@ -136,8 +130,7 @@ fn a_request_after_the_response_on_its_connection_is_informed() {
         number,
         ..at(100)
     };
-    let audit = Audit::from_arrivals(vec![on(4, 1), on(3, 2), on(4, 3)])
-        .with_waits(vec![sent_at(None, 100, 500)]);
+    let audit = Audit::from_arrivals(vec![on(4, 1), on(3, 2), on(4, 3)]).with_waits(vec![sent_at(None, 100, 500)]);
     let found = audit.sent_before_retry_after();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].arrival.number, 3);
@@ -177,8 +170,5 @@ fn counts_are_by_path_status_verdict_and_body() {
     assert_eq!(audit.refused(), 2);
     assert_eq!(audit.attempts("/a"), 2);
     assert_eq!(audit.cut_bodies(), 1);
-    assert_eq!(
-        audit.by_status(),
-        BTreeMap::from([(200, 1), (418, 1), (429, 1)])
-    );
+    assert_eq!(audit.by_status(), BTreeMap::from([(200, 1), (418, 1), (429, 1)]));
 }

@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_mock::{
-    Content, Fault, MockApi, MockResponse, Received, RetryAfterForm, Script, ScriptMatch,
-    ScriptedFault, Server, ThrottleResponse,
+    Content, Fault, MockApi, MockResponse, Received, RetryAfterForm, Script, ScriptMatch, ScriptedFault, Server,
+    ThrottleResponse,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
-use crate::support::{
-    api, first, get, head, header, last_get, said_to, serving, status, talk, tcp,
-};
+use crate::support::{api, first, get, head, header, last_get, said_to, serving, status, talk, tcp};
 
 fn scripted(act: impl Into<ScriptedFault>) -> Server {
     let script = Script::new().rule(ScriptMatch::always(), act);
@@ -26,10 +24,7 @@ async fn broken(fault: Fault) -> String {
 
 async fn reset_on_tcp(fault: Fault) -> (String, ErrorKind) {
     let script = Script::new().rule(ScriptMatch::always(), fault);
-    let server = api(MockApi::builder().script(script))
-        .listen()
-        .await
-        .expect("a port");
+    let server = api(MockApi::builder().script(script)).listen().await.expect("a port");
     let (received, ended) = talk(tcp(&server).await, &get("/")).await;
     (received, ended.expect_err("a reset").kind())
 }
@@ -37,21 +32,12 @@ async fn reset_on_tcp(fault: Fault) -> (String, ErrorKind) {
 #[tokio::test]
 async fn a_reset_can_come_before_within_and_after_the_response() {
     let reset = ErrorKind::ConnectionReset;
-    assert_eq!(
-        reset_on_tcp(Fault::ResetBeforeHead).await,
-        (String::new(), reset)
-    );
+    assert_eq!(reset_on_tcp(Fault::ResetBeforeHead).await, (String::new(), reset));
     let (received, kind) = reset_on_tcp(Fault::ResetInBody).await;
-    assert!(
-        received.ends_with("content-length: 1000\r\n\r\n{\"ok\":"),
-        "{received}"
-    );
+    assert!(received.ends_with("content-length: 1000\r\n\r\n{\"ok\":"), "{received}");
     assert_eq!(kind, reset);
     let (received, kind) = reset_on_tcp(Fault::ResetAfterBody).await;
-    assert!(
-        received.ends_with("content-length: 2\r\n\r\n{}"),
-        "{received}"
-    );
+    assert!(received.ends_with("content-length: 2\r\n\r\n{}"), "{received}");
     assert_eq!(kind, reset);
 }
 
@@ -103,25 +89,16 @@ async fn several_responses_leave_the_connection_open() {
         ),
         (
             Fault::Unasked101,
-            "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: nothing\r\n\r\n"
-                .to_owned(),
+            "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: nothing\r\n\r\n".to_owned(),
         ),
     ] {
         let server = scripted(fault.clone());
         let mut pipe = server.connect();
-        assert_eq!(
-            first(&mut pipe, &get("/"), wanted.len()).await,
-            wanted,
-            "{fault:?}"
-        );
+        assert_eq!(first(&mut pipe, &get("/"), wanted.len()).await, wanted, "{fault:?}");
         assert_eq!(server.api().totals().reused_after_fault, 0, "{fault:?}");
         pipe.write_all(get("/again").as_bytes()).await.unwrap();
         pipe.shutdown().await.unwrap();
-        assert_eq!(
-            pipe.read(&mut [0]).await.unwrap(),
-            0,
-            "nothing more is said"
-        );
+        assert_eq!(pipe.read(&mut [0]).await.unwrap(), 0, "nothing more is said");
         assert_eq!(server.api().totals().reused_after_fault, 1, "{fault:?}");
         assert_eq!(server.api().totals().seen, 1, "{fault:?}");
     }
@@ -134,10 +111,7 @@ async fn heads_can_be_too_large() {
     assert_eq!(header(&received, "x-huge").map(str::len), Some(10_000_000));
     let mut pipe = scripted(Fault::ManyHeaders(10_000)).into_pipe();
     let received = head(&mut pipe.1, &get("/")).await;
-    let lines = received
-        .lines()
-        .filter(|line| line.starts_with("x-"))
-        .count();
+    let lines = received.lines().filter(|line| line.starts_with("x-")).count();
     assert_eq!(lines, 10_000);
 }
 
@@ -180,11 +154,7 @@ async fn a_body_can_be_slow() {
         every: Duration::from_secs(1),
     };
     let start = Instant::now();
-    let received = said_to(
-        &scripted(MockResponse::ok("").content(drip)),
-        &last_get("/"),
-    )
-    .await;
+    let received = said_to(&scripted(MockResponse::ok("").content(drip)), &last_get("/")).await;
     assert!(received.ends_with("\r\n\r\nslow"), "{received}");
     assert_eq!(header(&received, "content-length"), Some("4"));
     assert_eq!(start.elapsed().as_secs(), 4);
@@ -252,11 +222,7 @@ async fn redirects_empty_and_bad_responses_are_plain_responses() {
 #[tokio::test(start_paused = true)]
 async fn a_response_can_be_late() {
     let start = Instant::now();
-    let received = said_to(
-        &scripted(ScriptedFault::Late(Duration::from_secs(3))),
-        &last_get("/"),
-    )
-    .await;
+    let received = said_to(&scripted(ScriptedFault::Late(Duration::from_secs(3))), &last_get("/")).await;
     assert_eq!(status(&received), "200");
     assert_eq!(start.elapsed().as_secs(), 3);
 }
@@ -285,12 +251,7 @@ async fn a_response_can_depend_on_a_header() {
     let when = ScriptMatch::path("/page").header("accept", "text/csv");
     let script = Script::new().rule(when, MockResponse::ok("a,b").header("vary", "accept"));
     let server = serving(MockApi::builder().script(script));
-    let asking =
-        |accept| format!("GET /page HTTP/1.1\r\naccept: {accept}\r\nconnection: close\r\n\r\n");
+    let asking = |accept| format!("GET /page HTTP/1.1\r\naccept: {accept}\r\nconnection: close\r\n\r\n");
     assert!(said_to(&server, &asking("text/csv")).await.ends_with("a,b"));
-    assert!(
-        said_to(&server, &asking("text/html"))
-            .await
-            .ends_with("{\"ok\":true}")
-    );
+    assert!(said_to(&server, &asking("text/html")).await.ends_with("{\"ok\":true}"));
 }

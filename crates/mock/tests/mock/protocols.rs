@@ -115,25 +115,16 @@ async fn bad_certificates_fail_as_named() {
         ),
         "{name:?}"
     );
-    assert_eq!(
-        wrong(Tls::SelfSigned).await,
-        CertificateError::UnknownIssuer
-    );
+    assert_eq!(wrong(Tls::SelfSigned).await, CertificateError::UnknownIssuer);
 }
 
 #[tokio::test]
 async fn a_handshake_can_end_midway() {
-    let server = api(MockApi::builder())
-        .listen_tls(Tls::CloseMidway)
-        .await
-        .unwrap();
+    let server = api(MockApi::builder()).listen_tls(Tls::CloseMidway).await.unwrap();
     let error = secured(&server).await.expect_err("hung up");
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
     let old = refused_by_client(Tls::OldVersion).await;
-    assert_eq!(
-        old,
-        rustls::Error::AlertReceived(AlertDescription::ProtocolVersion)
-    );
+    assert_eq!(old, rustls::Error::AlertReceived(AlertDescription::ProtocolVersion));
 }
 
 #[tokio::test]

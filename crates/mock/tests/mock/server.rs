@@ -5,8 +5,8 @@ use std::time::Duration;
 use http::{HeaderName, Method, header};
 use outflow_core::{Clock, Cost, Dialects, HintUnit, Hints, Nanos, ResponseTime, WallTime};
 use outflow_mock::{
-    ArrivalVerdict, Bans, CallerKey, Dialect, InvalidApi, Latency, MockApi, MockResponse, Quota,
-    Received, ResetForm, RetryAfterForm, Route, TokioClock,
+    ArrivalVerdict, Bans, CallerKey, Dialect, InvalidApi, Latency, MockApi, MockResponse, Quota, Received, ResetForm,
+    RetryAfterForm, Route, TokioClock,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep};
@@ -36,10 +36,7 @@ async fn a_limit_throttles_and_names_the_wait() {
     assert_eq!(status(&said_to(&server, &last_get("/c")).await), "200");
     let audit = server.api().audit();
     assert_eq!(audit.refused(), 2);
-    assert_eq!(
-        audit.arrivals()[2].verdict,
-        ArrivalVerdict::Refused("requests".into())
-    );
+    assert_eq!(audit.arrivals()[2].verdict, ArrivalVerdict::Refused("requests".into()));
     let early: Vec<_> = audit.sent_before_retry_after();
     assert_eq!(early.len(), 1, "the one at 999 ms: {early:?}");
     assert_eq!(early[0].arrival.number, 3);
@@ -92,40 +89,26 @@ async fn routes_have_costs_and_callers_have_keys() {
         .noting(HeaderName::from_static("traceparent"));
     let server = serving(builder);
     let post = |key: &str, more: &str| {
-        format!(
-            "POST /orders/7?x=1 HTTP/1.1\r\nauthorization: {key}\r\n{more}connection: close\r\n\r\n"
-        )
+        format!("POST /orders/7?x=1 HTTP/1.1\r\nauthorization: {key}\r\n{more}connection: close\r\n\r\n")
     };
     let asked = [
-        (
-            post("a", "idempotency-key: k1\r\ntraceparent: t\r\n"),
-            "200",
-        ),
+        (post("a", "idempotency-key: k1\r\ntraceparent: t\r\n"), "200"),
         (post("a", ""), "429"),
         (post("b", ""), "200"),
         (post("a", "x-cost: 4\r\n"), "200"),
         (last_get("/orders/7"), "200"),
     ];
     for (request, wanted) in &asked {
-        assert_eq!(
-            status(&said_to(&server, request).await),
-            *wanted,
-            "{request}"
-        );
+        assert_eq!(status(&said_to(&server, request).await), *wanted, "{request}");
     }
     let audit = server.api().audit();
     let seen = &audit.arrivals()[0];
-    assert_eq!(
-        (&*seen.caller, &*seen.route, &*seen.path),
-        ("a", "orders", "/orders/7")
-    );
+    assert_eq!((&*seen.caller, &*seen.route, &*seen.path), ("a", "orders", "/orders/7"));
     assert_eq!(seen.idempotency_key.as_ref().unwrap(), "k1");
     assert_eq!(seen.headers[0].1, "t");
     assert_eq!(audit.on_route("default").count(), 1);
     assert_eq!(
-        audit
-            .of_caller("a")
-            .most_cost_in_any_window(Duration::from_hours(1)),
+        audit.of_caller("a").most_cost_in_any_window(Duration::from_hours(1)),
         14
     );
 }
@@ -150,13 +133,7 @@ async fn a_caller_that_ignores_throttles_is_banned() {
         seen.push((status(&received).to_owned(), wait));
     }
     let seen: Vec<_> = seen.iter().map(|(a, b)| (&**a, &**b)).collect();
-    let refused = [
-        ("429", "1"),
-        ("429", "1"),
-        ("418", "60"),
-        ("418", "60"),
-        ("418", "60"),
-    ];
+    let refused = [("429", "1"), ("429", "1"), ("418", "60"), ("418", "60"), ("418", "60")];
     assert_eq!(seen[0], ("200", "-"));
     assert_eq!(seen[1..6], refused);
     assert_eq!(seen[6], ("418", "120"));
@@ -190,9 +167,7 @@ async fn every_dialect_reports_the_limit() {
         for _ in 0..3 {
             received = said_to(&server, &last_get("/")).await;
         }
-        let pairs = received
-            .split("\r\n")
-            .filter_map(|line| line.split_once(": "));
+        let pairs = received.split("\r\n").filter_map(|line| line.split_once(": "));
         let pairs = pairs.map(|(name, value)| (name, value.as_bytes()));
         let came = ResponseTime {
             date: None,
@@ -200,14 +175,8 @@ async fn every_dialect_reports_the_limit() {
         };
         let hints = Hints::read(pairs, Dialects::ALL, came);
         assert_eq!(hints.malformed(), 0, "{dialect:?}: {received}");
-        let hint = hints
-            .iter()
-            .next()
-            .unwrap_or_else(|| panic!("{dialect:?}: {received}"));
-        assert!(
-            hint.limit.is_none_or(|limit| limit == 10),
-            "{dialect:?} {hint:?}"
-        );
+        let hint = hints.iter().next().unwrap_or_else(|| panic!("{dialect:?}: {received}"));
+        assert!(hint.limit.is_none_or(|limit| limit == 10), "{dialect:?} {hint:?}");
         let left = hint.remaining.or(hint.used.map(|used| 10 - used));
         assert_eq!(left, Some(7), "{dialect:?} {hint:?}");
         let minute = Duration::from_mins(1);
@@ -237,14 +206,8 @@ async fn the_tightest_limit_or_all_by_name_are_reported() {
         received = said_to(&server, ask).await;
     }
     assert_eq!(sent_at(&received, "x-ratelimit-remaining"), Some("7"));
-    assert_eq!(
-        sent_at(&received, "x-ratelimit-remaining-requests"),
-        Some("7")
-    );
-    assert_eq!(
-        sent_at(&received, "x-ratelimit-remaining-tokens"),
-        Some("100")
-    );
+    assert_eq!(sent_at(&received, "x-ratelimit-remaining-requests"), Some("7"));
+    assert_eq!(sent_at(&received, "x-ratelimit-remaining-tokens"), Some("100"));
     assert_eq!(sent_at(&received, "x-ratelimit-limit-tokens"), Some("1000"));
 }
 
@@ -270,8 +233,7 @@ async fn a_page_is_revalidated_and_can_be_replaced() {
 #[tokio::test]
 async fn an_echo_returns_the_received_request() {
     let server = serving(MockApi::builder().answer("/echo/**", MockResponse::echo()));
-    let request =
-        "PUT /echo/x?y=1 HTTP/1.1\r\nx-a: 1\r\ncontent-length: 1\r\nconnection: close\r\n\r\na";
+    let request = "PUT /echo/x?y=1 HTTP/1.1\r\nx-a: 1\r\ncontent-length: 1\r\nconnection: close\r\n\r\na";
     let received = said_to(&server, request).await;
     let (_, body) = received.split_once("\r\n\r\n").unwrap();
     let seen: serde_json::Value = serde_json::from_str(body).unwrap();
@@ -320,10 +282,7 @@ async fn it_stops_when_its_handle_is_dropped() {
     let mut open = tcp(&server).await;
     let address = server.address();
     drop(server);
-    assert!(
-        matches!(open.read(&mut [0]).await, Ok(0) | Err(_)),
-        "connections end"
-    );
+    assert!(matches!(open.read(&mut [0]).await, Ok(0) | Err(_)), "connections end");
     let refused = tokio::net::TcpStream::connect(address).await;
     refused.expect_err("a closed port");
 }
@@ -334,10 +293,7 @@ async fn dates_use_the_servers_clock() {
     let clock = TokioClock::starting_at(WallTime::from_unix_secs(784_111_777));
     let server = serving(MockApi::builder().clock(std::sync::Arc::new(clock)));
     let received = said_to(&server, &last_get("/")).await;
-    assert_eq!(
-        sent_at(&received, "date"),
-        Some("Sun, 06 Nov 1994 08:49:37 GMT")
-    );
+    assert_eq!(sent_at(&received, "date"), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
     assert_eq!(received.matches("date: ").count(), 1, "{received}");
     assert_eq!(server.api().now(), Nanos::ZERO);
 }
@@ -387,10 +343,6 @@ async fn a_panic_inside_fails_the_owner() {
         sleep(10 * MS).await;
         let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(server)));
         let received = dropped.expect_err("a panic");
-        assert_eq!(
-            received.downcast_ref(),
-            Some(&"the clock broke"),
-            "{there:?}"
-        );
+        assert_eq!(received.downcast_ref(), Some(&"the clock broke"), "{there:?}");
     }
 }

@@ -33,10 +33,7 @@ pub(crate) async fn said_to(server: &Server, request: &str) -> String {
 }
 
 /// Returns everything that is sent on a stream until it ends, and its end.
-pub(crate) async fn talk<I: AsyncRead + AsyncWrite + Unpin>(
-    mut stream: I,
-    request: &str,
-) -> (String, io::Result<()>) {
+pub(crate) async fn talk<I: AsyncRead + AsyncWrite + Unpin>(mut stream: I, request: &str) -> (String, io::Result<()>) {
     stream.write_all(request.as_bytes()).await.expect("written");
     rest(&mut stream).await
 }
@@ -48,26 +45,16 @@ async fn rest<I: AsyncRead + Unpin>(stream: &mut I) -> (String, io::Result<()>) 
 }
 
 /// Returns the first bytes of a stream that does not end.
-pub(crate) async fn first<I: AsyncRead + AsyncWrite + Unpin>(
-    stream: &mut I,
-    request: &str,
-    length: usize,
-) -> String {
+pub(crate) async fn first<I: AsyncRead + AsyncWrite + Unpin>(stream: &mut I, request: &str, length: usize) -> String {
     stream.write_all(request.as_bytes()).await.expect("written");
     let mut received = vec![0; length];
-    stream
-        .read_exact(&mut received)
-        .await
-        .expect("as much as that");
+    stream.read_exact(&mut received).await.expect("as much as that");
     String::from_utf8_lossy(&received).into_owned()
 }
 
 /// Returns the head of one response on a connection that continues; its body must be empty or be
 /// read separately.
-pub(crate) async fn head<I: AsyncRead + AsyncWrite + Unpin>(
-    stream: &mut I,
-    request: &str,
-) -> String {
+pub(crate) async fn head<I: AsyncRead + AsyncWrite + Unpin>(stream: &mut I, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.expect("written");
     let mut received = Vec::new();
     while !received.ends_with(b"\r\n\r\n") {
@@ -77,18 +64,14 @@ pub(crate) async fn head<I: AsyncRead + AsyncWrite + Unpin>(
 }
 
 pub(crate) async fn tcp(server: &Server) -> TcpStream {
-    TcpStream::connect(server.address())
-        .await
-        .expect("connected")
+    TcpStream::connect(server.address()).await.expect("connected")
 }
 
 /// Returns the value of a header in a response.
 pub(crate) fn header<'a>(received: &'a str, name: &str) -> Option<&'a str> {
     let lines = received.split("\r\n");
     let mut pairs = lines.filter_map(|line| line.split_once(": "));
-    pairs
-        .find(|(known, _)| *known == name)
-        .map(|(_, value)| value)
+    pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 /// Returns the number in the first line of a response.

@@ -133,10 +133,7 @@ const OVERRIDES: &[&str] = &[
 ];
 
 /// Mostly texts made of these pieces, and sometimes any bytes.
-fn looks_like(
-    pieces: &'static [&'static str],
-    between: &'static str,
-) -> impl Strategy<Value = Vec<u8>> {
+fn looks_like(pieces: &'static [&'static str], between: &'static str) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![1 => arbitrary(), 4 => made_of(pieces, between)]
 }
 

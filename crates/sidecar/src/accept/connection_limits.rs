@@ -100,19 +100,13 @@ mod tests {
         let reserve = |peer| limits.reserve(peer, &config);
         let first = reserve(from(1)).expect("a free slot");
         let second = reserve(from(1)).expect("a free slot");
-        assert_eq!(
-            reserve(from(1)).err(),
-            Some(TooManyConnections::FromAddress)
-        );
+        assert_eq!(reserve(from(1)).err(), Some(TooManyConnections::FromAddress));
         let third = reserve(PeerAddr::Local).expect("a free slot");
         assert_eq!(reserve(from(2)).err(), Some(TooManyConnections::InTotal));
         drop(first);
         let fourth = reserve(from(1)).expect("a released slot");
         drop((second, third, fourth));
         let counts = limits.counts.lock().expect("no panic");
-        assert!(
-            counts.total == 0 && counts.by_address.is_empty(),
-            "{counts:?}"
-        );
+        assert!(counts.total == 0 && counts.by_address.is_empty(), "{counts:?}");
     }
 }

@@ -85,9 +85,7 @@ mod tests {
             () = &mut idle => panic!("closed during a request"),
             () = request => {}
         }
-        timeout(Duration::from_secs(10), idle)
-            .await
-            .expect("an end");
+        timeout(Duration::from_secs(10), idle).await.expect("an end");
         assert_eq!(start.elapsed(), Duration::from_secs(13));
     }
 }

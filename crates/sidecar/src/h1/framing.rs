@@ -123,11 +123,7 @@ impl Framing {
     }
 
     /// Scans and reports each step: the state before, the state after and the number of bytes.
-    fn scan_with(
-        &mut self,
-        bytes: &[u8],
-        mut on_step: impl FnMut(FramingState, FramingState, usize),
-    ) -> ScanResult {
+    fn scan_with(&mut self, bytes: &[u8], mut on_step: impl FnMut(FramingState, FramingState, usize)) -> ScanResult {
         let mut passed = 0;
         while let Some(rest) = bytes.get(passed..).filter(|rest| !rest.is_empty()) {
             let from = self.state;
@@ -237,9 +233,7 @@ impl Framing {
         self.begun = end + 1;
         self.searched = end + 1;
         self.check_size()?;
-        line.strip_suffix(b"\r")
-            .ok_or(FramingError::BareLf)
-            .map(Some)
+        line.strip_suffix(b"\r").ok_or(FramingError::BareLf).map(Some)
     }
 
     const fn check_size(&self) -> Result<(), FramingError> {
@@ -278,10 +272,7 @@ mod tests {
     use super::*;
 
     fn framing() -> Framing {
-        Framing::new(HeadLimits {
-            headers: 4,
-            bytes: 256,
-        })
+        Framing::new(HeadLimits { headers: 4, bytes: 256 })
     }
 
     fn scan(bytes: &str) -> ScanResult {
@@ -309,18 +300,11 @@ mod tests {
             let (first, second) = TWO.as_bytes().split_at(cut);
             let mut framing = framing();
             let scanned = framing.scan(first);
-            assert!(
-                !matches!(scanned.rest, HeldBytes::Invalid(_)),
-                "{cut}: {scanned:?}"
-            );
+            assert!(!matches!(scanned.rest, HeldBytes::Invalid(_)), "{cut}: {scanned:?}");
             let mut held = first[scanned.passed..].to_vec();
             held.extend(second);
             let last = framing.scan(&held);
-            assert_eq!(
-                (last.passed, last.rest),
-                (held.len(), HeldBytes::Nothing),
-                "{cut}"
-            );
+            assert_eq!((last.passed, last.rest), (held.len(), HeldBytes::Nothing), "{cut}");
         }
     }
 
@@ -341,15 +325,9 @@ mod tests {
     #[test]
     fn an_endless_head_is_rejected_at_its_limit() {
         let endless = format!("GET /{} HTTP/1.1\r\n", "a".repeat(300));
-        assert_eq!(
-            scan(&endless).rest,
-            HeldBytes::Invalid(FramingError::TooLarge)
-        );
+        assert_eq!(scan(&endless).rest, HeldBytes::Invalid(FramingError::TooLarge));
         let endless = "GET /".to_owned() + &"a".repeat(252);
-        assert_eq!(
-            scan(&endless).rest,
-            HeldBytes::Invalid(FramingError::TooLarge)
-        );
+        assert_eq!(scan(&endless).rest, HeldBytes::Invalid(FramingError::TooLarge));
         let many = "GET / HTTP/1.1\r\nhost: x\r\na: 1\r\nb: 1\r\nc: 1\r\nd: 1\r\n\r\n";
         assert_eq!(scan(many).rest, HeldBytes::Invalid(FramingError::TooMany));
     }
@@ -359,10 +337,7 @@ mod tests {
     fn endless_trailers_are_rejected_at_their_limit() {
         let head = "POST /b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n";
         let endless = head.to_owned() + &"a: 1\r\n".repeat(100);
-        assert_eq!(
-            scan(&endless).rest,
-            HeldBytes::Invalid(FramingError::TooLarge)
-        );
+        assert_eq!(scan(&endless).rest, HeldBytes::Invalid(FramingError::TooLarge));
     }
 
     #[test]

@@ -56,11 +56,7 @@ enum IoPhase {
 }
 
 impl StrictIo {
-    pub(crate) fn new(
-        connection: InboundConnection,
-        limits: HeadLimits,
-        timeouts: IoTimeouts,
-    ) -> Self {
+    pub(crate) fn new(connection: InboundConnection, limits: HeadLimits, timeouts: IoTimeouts) -> Self {
         Self {
             connection,
             framing: Framing::new(limits),
@@ -143,11 +139,7 @@ impl StrictIo {
 
     /// Returns the result of a write, or an error after the timeout: a client that does not read occupies a
     /// connection to the API that others need.
-    fn with_write_timeout<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
+    fn with_write_timeout<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.write_timer = None;
             return written;
@@ -175,11 +167,7 @@ impl StrictIo {
 }
 
 impl AsyncRead for StrictIo {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let me = self.get_mut();
         loop {
             if me.copy_ready(buf) {
@@ -218,11 +206,7 @@ impl AsyncRead for StrictIo {
 }
 
 impl AsyncWrite for StrictIo {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let me = self.get_mut();
         let written = Pin::new(&mut me.connection).poll_write(cx, buf);
         me.with_write_timeout(cx, written)
@@ -268,8 +252,7 @@ impl AsyncWrite for StrictIo {
 }
 
 /// Synthetic request in place of an invalid head; the name of the error follows.
-const REJECTED_REQUEST: &[u8] =
-    b"GET / HTTP/1.1\r\nhost: outflow\r\nconnection: close\r\noutflow-refused: ";
+const REJECTED_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: outflow\r\nconnection: close\r\noutflow-refused: ";
 
 /// Long enough for a response to reach a client that still sends, too short to be of use to an attacker.
 const LINGER: Duration = Duration::from_secs(1);

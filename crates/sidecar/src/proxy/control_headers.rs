@@ -38,11 +38,7 @@ impl CallOverrides {
     pub(crate) fn take(headers: &mut HeaderMap) -> Result<Self, InvalidControl> {
         let mut overrides = Self::default();
         // Most requests have none, and an empty vector allocates nothing.
-        let ours: Vec<HeaderName> = headers
-            .keys()
-            .filter(|name| is_outflow_header(name))
-            .cloned()
-            .collect();
+        let ours: Vec<HeaderName> = headers.keys().filter(|name| is_outflow_header(name)).cloned().collect();
         for name in ours {
             let values: Vec<HeaderValue> = headers.get_all(&name).iter().cloned().collect();
             headers.remove(&name);
@@ -184,22 +180,14 @@ mod tests {
         for (name, value, advice) in [
             ("outflow-cost", "-1", "write a whole number like 3"),
             ("outflow-cost", "1.5", "write a whole number like 3"),
-            (
-                "outflow-cost",
-                "99999999999999999999",
-                "write a whole number like 3",
-            ),
+            ("outflow-cost", "99999999999999999999", "write a whole number like 3"),
             ("outflow-priority", "urgent", "write high or normal or low"),
             (
                 "outflow-deadline",
                 "2",
                 "write \"2s\" for seconds or \"2ms\" for milliseconds",
             ),
-            (
-                "outflow-timeout",
-                "0s",
-                "zero is too short: write it like \"2s\"",
-            ),
+            ("outflow-timeout", "0s", "zero is too short: write it like \"2s\""),
             (
                 "outflow-max-wait",
                 "soon",

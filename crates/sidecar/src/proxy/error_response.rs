@@ -53,22 +53,17 @@ fn refusal_problem(refusal: &Refusal) -> ProxyProblem {
     let cause = &refusal.cause;
     let problem = ProxyProblem::new(http_status::status_code(cause), cause.name(), title(cause));
     let problem = match cause {
-        RefusalReason::TooLate(why) => with_wait_reason(problem, why).advice(
-            "allow more time with Outflow-Deadline and Outflow-Max-Wait, or call less often",
-        ),
+        RefusalReason::TooLate(why) => with_wait_reason(problem, why)
+            .advice("allow more time with Outflow-Deadline and Outflow-Max-Wait, or call less often"),
         RefusalReason::Busy(why) => with_wait_reason(problem.retry_after(Some(SHORT_RETRY)), why)
             .advice("retry after `retry_after`, or let the call wait with Outflow-Mode: wait"),
         RefusalReason::Never { limit } => problem
             .fact("limit", limit.to_string())
             .advice("split the call or lower its cost"),
-        RefusalReason::Blocked { state } => problem.fact("state", state.name()).advice(
-            match refusal.retry_after {
-                Some(_) => "retry after `retry_after`; `outflow status` shows the reason",
-                None => {
-                    "`outflow status` shows the reason; `outflow health release` ends an override"
-                }
-            },
-        ),
+        RefusalReason::Blocked { state } => problem.fact("state", state.name()).advice(match refusal.retry_after {
+            Some(_) => "retry after `retry_after`; `outflow status` shows the reason",
+            None => "`outflow status` shows the reason; `outflow health release` ends an override",
+        }),
         RefusalReason::QueueFull => problem
             .retry_after(Some(SHORT_RETRY))
             .advice("call less often, or raise `queue`"),

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
-    COOKIE, HOST, SET_COOKIE, TE, TRAILER, VIA,
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, SET_COOKIE,
+    TE, TRAILER, VIA,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Frame;
@@ -42,8 +42,7 @@ pub(crate) fn announced_trailers(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut values = headers.get_all(TRAILER).into_iter();
     let (first, more) = (values.next()?, values.next());
     let text = first.to_str().ok().filter(|_| more.is_none())?;
-    let is_allowed =
-        |name: &str| HeaderName::try_from(name.trim()).is_ok_and(|name| is_trailer(&name));
+    let is_allowed = |name: &str| HeaderName::try_from(name.trim()).is_ok_and(|name| is_trailer(&name));
     text.split(',').all(is_allowed).then(|| first.clone())
 }
 
@@ -125,10 +124,7 @@ mod tests {
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let pair = |(name, value): &(&'static str, &'static str)| {
-            (
-                HeaderName::from_static(name),
-                HeaderValue::from_static(value),
-            )
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
         pairs.iter().map(pair).collect()
     }

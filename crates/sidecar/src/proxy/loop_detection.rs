@@ -22,8 +22,7 @@ impl ViaMark {
     pub(crate) fn random() -> Self {
         let mut bytes = [0; 4];
         // Without randomness, the process id still tells two processes of one machine apart.
-        let number = getrandom::fill(&mut bytes)
-            .map_or_else(|_| std::process::id(), |()| u32::from_ne_bytes(bytes));
+        let number = getrandom::fill(&mut bytes).map_or_else(|_| std::process::id(), |()| u32::from_ne_bytes(bytes));
         let name = format!("outflow-{number:08x}");
         let via = |protocol: &str| HeaderValue::try_from(format!("{protocol} {name}"));
         Self {
@@ -34,11 +33,7 @@ impl ViaMark {
     }
 
     /// Adds the mark to a request, or returns a problem if the request has it already.
-    pub(crate) fn add_to(
-        &self,
-        headers: &mut HeaderMap,
-        version: Version,
-    ) -> Result<(), ProxyProblem> {
+    pub(crate) fn add_to(&self, headers: &mut HeaderMap, version: Version) -> Result<(), ProxyProblem> {
         if self.is_in(headers) {
             return Err(loop_problem());
         }
@@ -80,16 +75,11 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(VIA, HeaderValue::from_static("1.0 fred, 1.1 outflow"));
         for mark in [&first, &second] {
-            mark.add_to(&mut headers, Version::HTTP_11)
-                .expect("its first time");
+            mark.add_to(&mut headers, Version::HTTP_11).expect("its first time");
         }
         assert_eq!(headers.get_all(VIA).iter().count(), 3);
         // A proxy between may join all names into one header.
-        let names: Vec<_> = headers
-            .get_all(VIA)
-            .iter()
-            .map(|name| name.to_str().unwrap())
-            .collect();
+        let names: Vec<_> = headers.get_all(VIA).iter().map(|name| name.to_str().unwrap()).collect();
         let joined = HeaderValue::try_from(names.join(", ")).expect("text");
         let mut joined = HeaderMap::from_iter([(VIA, joined)]);
         for mark in [first, second] {

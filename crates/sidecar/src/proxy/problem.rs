@@ -94,17 +94,10 @@ impl ProxyProblem {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(VIA, OUR_VIA);
         if let Some(delay) = self.retry_after {
-            headers.insert(
-                RETRY_AFTER,
-                HeaderValue::from(http_status::retry_after_seconds(delay)),
-            );
+            headers.insert(RETRY_AFTER, HeaderValue::from(http_status::retry_after_seconds(delay)));
         }
         let mark = self.proxy_error.map_or_else(
-            || {
-                Ok(HeaderValue::from_static(
-                    "outflow; error=http_request_error",
-                ))
-            },
+            || Ok(HeaderValue::from_static("outflow; error=http_request_error")),
             |error| HeaderValue::try_from(format!("outflow; error={error}")),
         );
         if let Ok(mark) = mark {

@@ -89,10 +89,7 @@ impl RequestBody {
 
     /// Returns true if the body is known to be small enough to be collected, so that the call can be retried.
     pub(crate) fn is_small(&self) -> bool {
-        self.body
-            .size_hint()
-            .upper()
-            .is_some_and(|size| size <= MAX_COLLECTED)
+        self.body.size_hint().upper().is_some_and(|size| size <= MAX_COLLECTED)
     }
 
     /// Reads the whole body.
@@ -132,9 +129,7 @@ impl RequestBody {
 
     fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
         let timeout = self.timeout;
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
         ready!(timer.as_mut().poll(cx));
         Poll::Ready(BodyError::Slow)
     }
@@ -144,10 +139,7 @@ impl Body for RequestBody {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let frame = match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Pending => Err(ready!(self.poll_timeout(cx))),
             Poll::Ready(None) => return Poll::Ready(None),

@@ -31,30 +31,17 @@ pub(crate) fn framing_problem(headers: &HeaderMap) -> Option<ProxyProblem> {
 }
 
 /// Checks host, method, upgrade and expectation.
-pub(crate) fn check_supported(
-    head: &Parts,
-    exposure: ListenerExposure,
-) -> Result<(), ProxyProblem> {
+pub(crate) fn check_supported(head: &Parts, exposure: ListenerExposure) -> Result<(), ProxyProblem> {
     let authority = single_host(head)?;
     if exposure == ListenerExposure::Loopback && !is_this_machine(authority.host()) {
         return Err(misdirected());
     }
     if head.method == Method::CONNECT || head.method == Method::TRACE {
-        let problem = ProxyProblem::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "method",
-            "this method is not forwarded",
-        );
-        return Err(problem
-            .detail("CONNECT and TRACE are rejected for every API")
-            .closing());
+        let problem = ProxyProblem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "this method is not forwarded");
+        return Err(problem.detail("CONNECT and TRACE are rejected for every API").closing());
     }
     if wants_upgrade(&head.headers) {
-        let problem = ProxyProblem::new(
-            StatusCode::NOT_IMPLEMENTED,
-            "upgrade",
-            "upgrades are not supported",
-        );
+        let problem = ProxyProblem::new(StatusCode::NOT_IMPLEMENTED, "upgrade", "upgrades are not supported");
         return Err(problem.detail("send the request without Upgrade").closing());
     }
     let is_known = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
@@ -69,10 +56,7 @@ pub(crate) fn check_supported(
 }
 
 /// Checks the right to use the stored keys. Removes the token, so that no API sees it.
-pub(crate) fn check_token(
-    head: &mut Parts,
-    token: Option<&SecretString>,
-) -> Result<(), ProxyProblem> {
+pub(crate) fn check_token(head: &mut Parts, token: Option<&SecretString>) -> Result<(), ProxyProblem> {
     let is_single = head.headers.get_all(TOKEN).into_iter().count() == 1;
     let sent = head.headers.remove(TOKEN).filter(|_| is_single);
     let Some(token) = token else {
@@ -165,13 +149,9 @@ fn wants_upgrade(headers: &HeaderMap) -> bool {
 }
 
 fn ambiguous(error: FramingError) -> ProxyProblem {
-    ProxyProblem::new(
-        error.status(),
-        error.name(),
-        "the request is malformed or ambiguous",
-    )
-    .detail(error.advice())
-    .closing()
+    ProxyProblem::new(error.status(), error.name(), "the request is malformed or ambiguous")
+        .detail(error.advice())
+        .closing()
 }
 
 fn misdirected() -> ProxyProblem {
@@ -208,12 +188,7 @@ mod tests {
         ] {
             assert!(is_this_machine(host), "{host}");
         }
-        for host in [
-            "evil.example",
-            "localhost.evil.example",
-            "127.0.0.1.evil.example",
-            "",
-        ] {
+        for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", ""] {
             assert!(!is_this_machine(host), "{host}");
         }
     }

@@ -39,10 +39,7 @@ impl Body for BodySource {
     type Data = Bytes;
     type Error = StreamError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
         match &mut *self {
             Self::Text(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Text(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
@@ -72,15 +69,9 @@ impl Body for BodySource {
 
 impl ResponseBody {
     /// Creates a body that is watched for a stalled reader if `readers` is given.
-    pub(crate) fn new(
-        source: BodySource,
-        active: ActiveRequest,
-        readers: Option<&StalledReaders>,
-    ) -> Self {
+    pub(crate) fn new(source: BodySource, active: ActiveRequest, readers: Option<&StalledReaders>) -> Self {
         match readers {
-            Some(readers) if !source.is_end_stream() => {
-                Self::Watched(readers.watch(source, active))
-            }
+            Some(readers) if !source.is_end_stream() => Self::Watched(readers.watch(source, active)),
             _ => Self::Plain(source, active),
         }
     }
@@ -90,10 +81,7 @@ impl Body for ResponseBody {
     type Data = Bytes;
     type Error = StreamError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
         match &mut *self {
             Self::Plain(source, _) => Pin::new(source).poll_frame(cx),
             Self::Watched(watched) => watched.poll_frame(cx),

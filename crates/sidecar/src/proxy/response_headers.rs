@@ -25,10 +25,7 @@ pub(crate) fn annotate(headers: &mut HeaderMap, facts: &ResponseFacts, upstream:
     headers.insert(ATTEMPTS, HeaderValue::from(facts.attempts));
     let state = upstream.state(facts.target).name();
     headers.insert(STATE, HeaderValue::from_static(state));
-    if API_LIMIT_HEADERS
-        .iter()
-        .any(|name| headers.contains_key(name))
-    {
+    if API_LIMIT_HEADERS.iter().any(|name| headers.contains_key(name)) {
         return;
     }
     if let Some(quota) = upstream.remaining(facts.target) {

@@ -96,10 +96,7 @@ impl StalledReaders {
 
 impl WatchedBody {
     /// Polls the next frame; returns an error once the response was aborted.
-    pub(crate) fn poll_frame(
-        &self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
+    pub(crate) fn poll_frame(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
         let mut response = lock(&self.0);
         let Some((source, _)) = &mut response.source else {
             return Poll::Ready(Some(Err("the client did not read the response".into())));

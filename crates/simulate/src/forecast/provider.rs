@@ -6,8 +6,7 @@ use std::time::Duration;
 use http::Method;
 use outflow::{Api, Events, SystemClock, Upstream};
 use outflow_core::{
-    Accounting, ClockPair, Cost, Decision, Limit, MeterSet, Nanos, ReceiptSet, RequestTiming,
-    TooManyLimits,
+    Accounting, ClockPair, Cost, Decision, Limit, MeterSet, Nanos, ReceiptSet, RequestTiming, TooManyLimits,
 };
 
 use crate::error::SimulateError;
@@ -82,9 +81,7 @@ impl SimulatedProvider {
             plain.collect()
         };
         let groups = self.groups.iter();
-        let groups: Vec<_> = groups
-            .map(|(name, limits)| (name.clone(), plain(limits)))
-            .collect();
+        let groups: Vec<_> = groups.map(|(name, limits)| (name.clone(), plain(limits))).collect();
         ProviderMeters::new(&plain(&self.limits), &groups)
     }
 }
@@ -107,12 +104,7 @@ impl ProviderMeters {
     }
 
     /// Takes a call from all its meters if they allow it now.
-    pub(crate) fn take(
-        &mut self,
-        now: Nanos,
-        group: usize,
-        cost: Cost,
-    ) -> Decision<(ReceiptSet, ReceiptSet)> {
+    pub(crate) fn take(&mut self, now: Nanos, group: usize, cost: Cost) -> Decision<(ReceiptSet, ReceiptSet)> {
         let Some(own) = self.groups.get_mut(group) else {
             return Decision::Never;
         };
@@ -124,12 +116,7 @@ impl ProviderMeters {
     }
 
     /// Settles a call.
-    pub(crate) fn settle(
-        &mut self,
-        group: usize,
-        receipts: (ReceiptSet, ReceiptSet),
-        end: CallEnd,
-    ) {
+    pub(crate) fn settle(&mut self, group: usize, receipts: (ReceiptSet, ReceiptSet), end: CallEnd) {
         let CallEnd {
             answered,
             timing,

@@ -14,10 +14,7 @@ use crate::error::SimulateError;
 ///
 /// # Errors
 /// If no line is readable.
-pub(crate) fn read(
-    text: &str,
-    provider: &mut SimulatedProvider,
-) -> Result<Vec<LoadCall>, SimulateError> {
+pub(crate) fn read(text: &str, provider: &mut SimulatedProvider) -> Result<Vec<LoadCall>, SimulateError> {
     let mut tenants = HashMap::new();
     let mut calls: Vec<_> = text
         .lines()
@@ -107,10 +104,7 @@ mod tests {
         let combined = "10.0.0.7 - - [10/Oct/2026:13:15:36 +0000] \"POST /orders?a=b HTTP/1.1\" 200 5 \"-\" \"curl\"";
         let json = "{\"ts\": 1791638136, \"method\": \"POST\", \"path\": \"/orders\", \"tenant\": \"10.0.0.7\"}";
         let entry = parse_line(combined).expect("a line");
-        assert_eq!(
-            (entry.path.as_str(), &entry.method),
-            ("/orders", &Method::POST)
-        );
+        assert_eq!((entry.path.as_str(), &entry.method), ("/orders", &Method::POST));
         assert_eq!(parse_line(json), Some(entry));
         for wrong in ["", "{}", "{", "GET / HTTP/1.1", "a [b] \"c\""] {
             assert_eq!(parse_line(wrong), None, "{wrong}");

@@ -106,10 +106,7 @@ mod tests {
         for (percent, expected) in [(50, 500), (99, 990), (100, 1_000)] {
             let found = waits.percentile(percent);
             let right = Duration::from_millis(expected);
-            assert!(
-                found >= right && found <= right + right / 32,
-                "{percent}: {found:?}"
-            );
+            assert!(found >= right && found <= right + right / 32, "{percent}: {found:?}");
         }
         assert_eq!(waits.mean(), Duration::from_micros(500_500));
         assert_eq!(waits.longest(), Duration::from_secs(1));

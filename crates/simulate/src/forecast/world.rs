@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use outflow::Rules;
-use outflow_core::{
-    Cost, Decision, FairQueue, MinRtt, Nanos, Priority, ReceiptSet, RequestTiming, Tenant, Weight,
-};
+use outflow_core::{Cost, Decision, FairQueue, MinRtt, Nanos, Priority, ReceiptSet, RequestTiming, Tenant, Weight};
 
 use super::load::LoadCall;
 use super::provider::{CallEnd, ProviderMeters, SimulatedProvider};
@@ -70,9 +68,9 @@ impl LoadHistory {
             .filter(|waits| waits.count() > 0)
             .map(|waits| waits.mean().as_secs_f64())
             .collect();
-        let (sum, squares) = means.iter().fold((0.0, 0.0), |(sum, squares), mean| {
-            (sum + mean, squares + mean * mean)
-        });
+        let (sum, squares) = means
+            .iter()
+            .fold((0.0, 0.0), |(sum, squares), mean| (sum + mean, squares + mean * mean));
         let count = f64::from(u32::try_from(means.len()).unwrap_or(u32::MAX));
         if squares > 0.0 {
             sum * sum / (count * squares)
@@ -111,9 +109,7 @@ impl LoadWorld {
     ) -> Result<Self, outflow_core::TooManyLimits> {
         let names = provider.names();
         let queues = names.iter().map(|_| GroupQueue::default()).collect();
-        let histories = names
-            .iter()
-            .map(|name| (name.clone(), GroupHistory::default()));
+        let histories = names.iter().map(|name| (name.clone(), GroupHistory::default()));
         Ok(Self {
             client: provider.meters()?,
             server: provider.server_meters()?,
@@ -162,10 +158,9 @@ impl LoadWorld {
         let naive = self.naive.take(call.at, call.group, call.cost).is_allow();
         let waiting: usize = self.groups.iter().map(|group| group.waiting).sum();
         let is_full = waiting >= self.queue_limit;
-        let (Some(queue), Some((_, history))) = (
-            self.groups.get_mut(call.group),
-            self.history.groups.get_mut(call.group),
-        ) else {
+        let (Some(queue), Some((_, history))) =
+            (self.groups.get_mut(call.group), self.history.groups.get_mut(call.group))
+        else {
             return;
         };
         history.calls += 1;
@@ -247,9 +242,7 @@ impl LoadWorld {
         });
         if self.history.tenants.len() <= call.tenant {
             let tenants = call.tenant + 1;
-            self.history
-                .tenants
-                .resize_with(tenants, WaitHistogram::default);
+            self.history.tenants.resize_with(tenants, WaitHistogram::default);
         }
         if let Some(waits) = self.history.tenants.get_mut(call.tenant) {
             waits.add(waited);

@@ -10,8 +10,7 @@ use std::iter;
 use std::ops::Range;
 
 use outflow_core::{
-    Accounting, ClockPair, Congestion, CongestionRule, Cost, Limit, MeterSet, Nanos, Rate,
-    rate_limit_speed,
+    Accounting, ClockPair, Congestion, CongestionRule, Cost, Limit, MeterSet, Nanos, Rate, rate_limit_speed,
 };
 
 use super::{Job, JobMove, Scheduler, moment};
@@ -134,10 +133,7 @@ impl JobFirst {
         let mut fresh = Vec::new();
         loop {
             let before = fresh.len();
-            let heads = self
-                .queues
-                .iter_mut()
-                .filter_map(|queue| queue.fresh.pop_front());
+            let heads = self.queues.iter_mut().filter_map(|queue| queue.fresh.pop_front());
             fresh.extend(heads);
             if fresh.len() == before {
                 return fresh;
@@ -287,11 +283,7 @@ mod tests {
         assert_eq!(act(&mut scheduler, 0), (100, 1_000));
         assert_eq!(act(&mut scheduler, 1), (99, 99));
         assert_eq!(act(&mut scheduler, 2), (100, 100));
-        let waiting: Vec<_> = scheduler
-            .queues
-            .iter()
-            .map(|queue| queue.non_ready)
-            .collect();
+        let waiting: Vec<_> = scheduler.queues.iter().map(|queue| queue.non_ready).collect();
         assert_eq!(waiting, [701]);
     }
 }

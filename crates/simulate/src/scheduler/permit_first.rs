@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use outflow_core::{
-    ClockPair, Cost, Decision, FairCharge, FairQueue, Limit, MeterSet, MinRtt, Nanos, Priority,
-    Rate, ReceiptSet, RequestTiming, Tenant, Weight,
+    ClockPair, Cost, Decision, FairCharge, FairQueue, Limit, MeterSet, MinRtt, Nanos, Priority, Rate, ReceiptSet,
+    RequestTiming, Tenant, Weight,
 };
 
 use super::{Job, JobMove, Scheduler, moment};
@@ -112,13 +112,7 @@ impl PermitScheduler {
     }
 
     /// Returns a throttled job to the head of its queue, and refunds its charge.
-    fn return_throttled(
-        &mut self,
-        job: Job,
-        queue: usize,
-        charge: Option<FairCharge>,
-        until: Nanos,
-    ) {
+    fn return_throttled(&mut self, job: Job, queue: usize, charge: Option<FairCharge>, until: Nanos) {
         let Some(queue) = self.queues.get_mut(queue) else {
             return;
         };
@@ -143,9 +137,7 @@ impl Scheduler for PermitScheduler {
     fn learn(&mut self, now: Nanos, rate: u64) {
         if let Ok(rate) = Rate::per_second(rate) {
             // One limit replaces one, so the number of limits stays valid.
-            let _ = self
-                .shared
-                .reconfigure(moment(now), &[Limit::sliding(rate)]);
+            let _ = self.shared.reconfigure(moment(now), &[Limit::sliding(rate)]);
         }
         self.shared_wait = None;
     }

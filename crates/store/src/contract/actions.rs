@@ -24,10 +24,7 @@ pub trait ActionStore: Send + Sync + 'static {
     fn remaining(&self, action: &Name) -> impl Future<Output = StoreResult<RemainingWork>> + Send;
 
     /// Reports actions in the order of their names.
-    fn actions(
-        &self,
-        page: PageRequest,
-    ) -> impl Future<Output = StoreResult<Vec<ActionReport>>> + Send;
+    fn actions(&self, page: PageRequest) -> impl Future<Output = StoreResult<Vec<ActionReport>>> + Send;
 
     /// Takes finished actions that need a completion notice: closed with all jobs over
     /// ([`ActionStage::Aggregating`](crate::ActionStage::Aggregating)), timed out, or cancelled. This
@@ -35,10 +32,7 @@ pub trait ActionStore: Send + Sync + 'static {
     /// flight, because their outcome is not final.
     ///
     /// The caller holds each action under a lease, and renews it by naming the action in its next query.
-    fn take_finished(
-        &self,
-        query: FinishedQuery<'_>,
-    ) -> impl Future<Output = StoreResult<Vec<ActionReport>>> + Send;
+    fn take_finished(&self, query: FinishedQuery<'_>) -> impl Future<Output = StoreResult<Vec<ActionReport>>> + Send;
 
     /// Records that the completion notice of an action was sent. Until then the action is offered again
     /// after each lease, so that a crash of the notifier loses no notice.

@@ -25,10 +25,7 @@ pub trait StoreControl: Send + Sync + 'static {
 
     /// Removes old data: outcomes, job names, actions, tenants without work, and dead letters older than
     /// this instant. Does a bounded amount of work and returns the number of removed items.
-    fn collect_garbage(
-        &self,
-        dead_before: WallTime,
-    ) -> impl Future<Output = StoreResult<u64>> + Send;
+    fn collect_garbage(&self, dead_before: WallTime) -> impl Future<Output = StoreResult<u64>> + Send;
 
     /// Counts all jobs again from the jobs themselves, and returns the difference to the running counts:
     /// 0, or the store has a defect. Changes nothing.

@@ -4,9 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::StoreResult;
-use crate::claim::{
-    ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult,
-};
+use crate::claim::{ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult};
 use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
 use crate::settle::{SettleResult, Settlement};
@@ -37,42 +35,23 @@ pub trait JobQueue: Send + Sync + 'static {
 
     /// Debits shared limits for a start outside of a claim: all of them now, or none. Without quota it
     /// returns the time until there is some. A store of one process debits nothing.
-    fn debit(
-        &self,
-        start: &StartDebit,
-    ) -> impl Future<Output = StoreResult<Option<Duration>>> + Send;
+    fn debit(&self, start: &StartDebit) -> impl Future<Output = StoreResult<Option<Duration>>> + Send;
 
     /// Returns the units of an unused start, debited for this instant of the server's clock.
-    fn refund(
-        &self,
-        start: &StartDebit,
-        at: Duration,
-    ) -> impl Future<Output = StoreResult<()>> + Send;
+    fn refund(&self, start: &StartDebit, at: Duration) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Renews a session's lease.
-    fn heartbeat(
-        &self,
-        session: &Name,
-        lease: Duration,
-    ) -> impl Future<Output = StoreResult<HeartbeatResult>> + Send;
+    fn heartbeat(&self, session: &Name, lease: Duration) -> impl Future<Output = StoreResult<HeartbeatResult>> + Send;
 
     /// Takes back jobs of sessions with an expired lease, at most `limit` at once. A job taken back more
     /// than `recoveries` times is dead-lettered.
-    fn reap(
-        &self,
-        limit: usize,
-        recoveries: u32,
-    ) -> impl Future<Output = StoreResult<ReapResult>> + Send;
+    fn reap(&self, limit: usize, recoveries: u32) -> impl Future<Output = StoreResult<ReapResult>> + Send;
 
     /// Returns all claims of a session except the known ones, as if they had not happened, and reports
     /// their number. The session never saw them because the response was lost, so it started none. They
     /// count as no recovery and wait again at the next reap, at the latest. Claims that were reaped
     /// before are already counted.
-    fn release_unknown(
-        &self,
-        session: &Name,
-        known: &[FencingToken],
-    ) -> impl Future<Output = StoreResult<u64>> + Send;
+    fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> impl Future<Output = StoreResult<u64>> + Send;
 
     /// Waits for an event that lets a claim find more: a submission, a settlement, a resumption or a
     /// release. May return without one, and misses none that happens after the future was created.

@@ -16,35 +16,23 @@ pub trait TenantStore: Send + Sync + 'static {
 
     /// Gives a tenant its own rule, effective like the default rule. The store keeps it until it is set
     /// again or removed, even if the tenant has no work.
-    fn set_rule(
-        &self,
-        tenant: &Name,
-        rule: TenantRule,
-    ) -> impl Future<Output = StoreResult<()>> + Send;
+    fn set_rule(&self, tenant: &Name, rule: TenantRule) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Removes a tenant's own rule, so that the default rule applies. Without one it changes nothing.
     fn remove_rule(&self, tenant: &Name) -> impl Future<Output = StoreResult<()>> + Send;
 
     /// Queues deferred jobs of a tenant at once, those due first, at most `limit`. Returns the number that
     /// is still deferred.
-    fn release_deferred(
-        &self,
-        tenant: &Name,
-        limit: u64,
-    ) -> impl Future<Output = StoreResult<u64>> + Send;
+    fn release_deferred(&self, tenant: &Name, limit: u64) -> impl Future<Output = StoreResult<u64>> + Send;
 
     /// Counts the tenants that have work.
     fn active_tenants(&self) -> impl Future<Output = StoreResult<u64>> + Send;
 
     /// Reports one tenant, or nothing if the store does not know it.
-    fn tenant(&self, name: &Name)
-    -> impl Future<Output = StoreResult<Option<TenantReport>>> + Send;
+    fn tenant(&self, name: &Name) -> impl Future<Output = StoreResult<Option<TenantReport>>> + Send;
 
     /// Reports tenants in the order of their names.
-    fn tenants(
-        &self,
-        page: PageRequest,
-    ) -> impl Future<Output = StoreResult<Vec<TenantReport>>> + Send;
+    fn tenants(&self, page: PageRequest) -> impl Future<Output = StoreResult<Vec<TenantReport>>> + Send;
 
     /// Records the congestion of each tenant with work, and drops samples older than `keep`.
     fn sample_congestion(&self, keep: Duration) -> impl Future<Output = StoreResult<()>> + Send;

@@ -15,18 +15,13 @@ use super::ops::audit::AuditRequest;
 use super::ops::cancel::PendingCancel;
 use super::ops::dead_letters::{LetterFilter, LetterPage};
 use super::ops::{
-    actions, cancel, claim, collect_garbage, dead_letters, reap, remaining, settle, tenants,
-    transitions,
+    actions, cancel, claim, collect_garbage, dead_letters, reap, remaining, settle, tenants, transitions,
 };
 use super::state::StoreState;
 use super::state::tenant::TenantState;
 use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, RemainingWork};
-use crate::claim::{
-    ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult,
-};
-use crate::contract::{
-    ActionStore, DeadLetterStore, JobQueue, StoreControl, StoreResult, TenantStore,
-};
+use crate::claim::{ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult};
+use crate::contract::{ActionStore, DeadLetterStore, JobQueue, StoreControl, StoreResult, TenantStore};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::error::StoreError;
 use crate::job::{SubmitBatch, SubmitResult};
@@ -46,19 +41,11 @@ impl JobQueue for EmbeddedStore {
         response.await.unwrap_or_else(|_| Err(StoreError::closed()))
     }
 
-    async fn claim(
-        &self,
-        request: ClaimRequest,
-        filter: &mut dyn ClaimFilter,
-    ) -> StoreResult<ClaimBatch> {
+    async fn claim(&self, request: ClaimRequest, filter: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
         written(self.change(|state, moment| claim::claim(state, &request, filter, moment))).await
     }
 
-    async fn settle(
-        &self,
-        session: &Name,
-        settlements: Vec<Settlement>,
-    ) -> StoreResult<Vec<SettleResult>> {
+    async fn settle(&self, session: &Name, settlements: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
         let settled = self.change(|state, moment| {
             transitions::catch_up(state, moment);
             let settle = |settlement| settle::settle(state, session, settlement, moment);
@@ -76,9 +63,7 @@ impl JobQueue for EmbeddedStore {
     }
 
     async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
-        let beat = |state: &mut StoreState, moment: ClockPair| {
-            Ok(reap::heartbeat(state, session, lease, moment.now))
-        };
+        let beat = |state: &mut StoreState, moment: ClockPair| Ok(reap::heartbeat(state, session, lease, moment.now));
         written(self.change(beat)).await
     }
 
@@ -87,9 +72,7 @@ impl JobQueue for EmbeddedStore {
     }
 
     async fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
-        let release = |state: &mut StoreState, moment| {
-            Ok(reap::release_unknown(state, session, known, moment))
-        };
+        let release = |state: &mut StoreState, moment| Ok(reap::release_unknown(state, session, known, moment));
         written(self.change(release)).await
     }
 
@@ -128,9 +111,7 @@ impl TenantStore for EmbeddedStore {
     }
 
     async fn release_deferred(&self, tenant: &Name, limit: u64) -> StoreResult<u64> {
-        let release = |state: &mut StoreState, moment| {
-            Ok(tenants::release_deferred(state, tenant, limit, moment))
-        };
+        let release = |state: &mut StoreState, moment| Ok(tenants::release_deferred(state, tenant, limit, moment));
         written(self.change(release)).await
     }
 
@@ -158,11 +139,7 @@ impl TenantStore for EmbeddedStore {
         .await
     }
 
-    async fn congestion_history(
-        &self,
-        tenant: &Name,
-        limit: usize,
-    ) -> StoreResult<Vec<CongestionSample>> {
+    async fn congestion_history(&self, tenant: &Name, limit: usize) -> StoreResult<Vec<CongestionSample>> {
         self.read(|state| Ok(tenants::congestion_history(state, tenant, limit)))
     }
 
@@ -201,9 +178,7 @@ impl ActionStore for EmbeddedStore {
             transitions::catch_up(state, moment);
             actions::fail_overdue(state, query.most, moment);
             let unfinished = actions::unfinished_cancels(state, query.most);
-            let rest = unfinished
-                .into_iter()
-                .map(|id| cancel::cancel_rest(state, id));
+            let rest = unfinished.into_iter().map(|id| cancel::cancel_rest(state, id));
             Ok(rest.collect::<Vec<_>>())
         });
         for cancel in written(overdue).await? {
@@ -220,12 +195,7 @@ impl ActionStore for EmbeddedStore {
         written(self.change(|state, _| actions::mark_notified(state, action))).await
     }
 
-    async fn outcomes(
-        &self,
-        action: &Name,
-        after: u64,
-        limit: usize,
-    ) -> StoreResult<Vec<JobOutcome>> {
+    async fn outcomes(&self, action: &Name, after: u64, limit: usize) -> StoreResult<Vec<JobOutcome>> {
         self.read(|state| actions::outcomes(state, action, after, limit).map_err(failed))
     }
 }
@@ -244,8 +214,7 @@ impl DeadLetterStore for EmbeddedStore {
     }
 
     async fn purge(&self, filter: &DeadLetterFilter) -> StoreResult<u64> {
-        self.change_letters(filter, dead_letters::purge_letters)
-            .await
+        self.change_letters(filter, dead_letters::purge_letters).await
     }
 }
 
@@ -308,10 +277,7 @@ impl StoreControl for EmbeddedStore {
 
 impl EmbeddedStore {
     /// Changes the state, and returns a receiver that resolves when the change is written.
-    fn change<T>(
-        &self,
-        change: impl FnOnce(&mut StoreState, ClockPair) -> Result<T, StoreError>,
-    ) -> Changed<T> {
+    fn change<T>(&self, change: impl FnOnce(&mut StoreState, ClockPair) -> Result<T, StoreError>) -> Changed<T> {
         let mut state = self.shared.enter()?;
         let moment = self.shared.clock.moment();
         let before = state.log.len();
@@ -349,8 +315,7 @@ impl EmbeddedStore {
     /// Cancels piece by piece.
     async fn cancel_all(&self, mut cancel: PendingCancel) -> StoreResult<u64> {
         loop {
-            let piece =
-                self.change(|state, moment| cancel::cancel_piece(state, &mut cancel, moment));
+            let piece = self.change(|state, moment| cancel::cancel_piece(state, &mut cancel, moment));
             if !written(piece).await? {
                 return Ok(cancel.count);
             }
@@ -403,9 +368,7 @@ type Changed<T> = Result<(T, Option<oneshot::Receiver<Result<(), StoreError>>>),
 async fn written<T>(changed: Changed<T>) -> StoreResult<T> {
     let (result, written) = changed?;
     if let Some(written) = written {
-        written
-            .await
-            .unwrap_or_else(|_| Err(StoreError::closed()))?;
+        written.await.unwrap_or_else(|_| Err(StoreError::closed()))?;
     }
     Ok(result)
 }

@@ -10,8 +10,8 @@ use outflow_core::{ClockPair, ManualClock, Nanos};
 
 use super::*;
 use crate::{
-    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, DeadLetterFilter, DeadLetterStore, JobCounts,
-    JobEnd, JobQueue, Lock, Name, NewJob, Settlement, StoreControl, SubmitBatch, TenantStore,
+    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, DeadLetterFilter, DeadLetterStore, JobCounts, JobEnd, JobQueue,
+    Lock, Name, NewJob, Settlement, StoreControl, SubmitBatch, TenantStore,
 };
 
 type Act<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -85,11 +85,7 @@ impl StoreUnderTest {
         let clock = Arc::new(SteppedClock::default());
         let (store, writer) = EmbeddedStore::open(dir, clock.clone()).expect("a store");
         let writer = Box::pin(writer.run_here());
-        Self {
-            store,
-            writer,
-            clock,
-        }
+        Self { store, writer, clock }
     }
 
     /// Writes all pending changes.
@@ -132,9 +128,7 @@ impl StoreUnderTest {
             recoveries: 2,
             plan: None,
         };
-        let claims = self.finish(Box::pin(async move {
-            store.claim(request, &mut AllowAll).await
-        }));
+        let claims = self.finish(Box::pin(async move { store.claim(request, &mut AllowAll).await }));
         claims.expect("claimed")
     }
 
@@ -145,9 +139,7 @@ impl StoreUnderTest {
             end: end.clone(),
         });
         let ends = ends.collect();
-        let settled = self.finish(Box::pin(
-            async move { store.settle(&name("w"), ends).await },
-        ));
+        let settled = self.finish(Box::pin(async move { store.settle(&name("w"), ends).await }));
         settled.expect("settled");
     }
 

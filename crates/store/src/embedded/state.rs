@@ -105,8 +105,7 @@ impl StoreState {
         self.tenants.find(name).unwrap_or_else(|| {
             let id = self.ids.next_id();
             let rule = self.tenants.default_rule.clone();
-            self.tenants
-                .insert(id, TenantState::new(name.clone(), rule));
+            self.tenants.insert(id, TenantState::new(name.clone(), rule));
             self.log.record(WriteOp::Tenant(id, name.clone()));
             id
         })
@@ -182,10 +181,7 @@ impl StoreState {
 }
 
 /// Returns the values of a page, in the order of names.
-fn names_after<'a>(
-    ids: &'a BTreeMap<Name, u32>,
-    page: &PageRequest,
-) -> impl Iterator<Item = u32> + use<'a> {
+fn names_after<'a>(ids: &'a BTreeMap<Name, u32>, page: &PageRequest) -> impl Iterator<Item = u32> + use<'a> {
     let after = page.after.clone();
     let after = after.map_or(Bound::Unbounded, Bound::Excluded);
     let limit = match page.most {

@@ -9,8 +9,7 @@ use tokio::runtime::Builder;
 
 use super::*;
 use crate::{
-    AllowAll, ClaimRequest, JobEnd, JobQueue, Name, NewJob, SettleResult, Settlement, StoreControl,
-    SubmitBatch,
+    AllowAll, ClaimRequest, JobEnd, JobQueue, Name, NewJob, SettleResult, Settlement, StoreControl, SubmitBatch,
 };
 
 fn name(text: &str) -> Name {
@@ -90,10 +89,7 @@ fn a_claim_whose_settlement_failed_is_still_held() {
         let mut batch = batch(1);
         batch.action = Some(crate::ActionSpec::new(name("act")));
         store.submit(batch).await.expect("submitted");
-        let claims = store
-            .claim(request(1), &mut AllowAll)
-            .await
-            .expect("claimed");
+        let claims = store.claim(request(1), &mut AllowAll).await.expect("claimed");
         let token = claims.jobs[0].token;
         let settle = |result| {
             let end = JobEnd::Done {

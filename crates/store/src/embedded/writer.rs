@@ -144,9 +144,7 @@ impl Writer {
     /// Limits the pages of the database, as a full disk does.
     #[cfg(test)]
     pub(super) fn limit(&self, pages: u32) {
-        self.disk
-            .pragma_update(None, "max_page_count", pages)
-            .expect("a bound");
+        self.disk.pragma_update(None, "max_page_count", pages).expect("a bound");
     }
 
     fn read_numbers(&mut self) -> Result<(), StoreError> {

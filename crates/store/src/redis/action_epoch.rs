@@ -32,8 +32,6 @@ impl ActionEpochs {
     }
 
     fn opened_at(&self) -> MutexGuard<'_, HashMap<Name, u64>> {
-        self.opened_at
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.opened_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

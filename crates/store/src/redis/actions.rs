@@ -66,11 +66,7 @@ fn unknown_action(action: &Name) -> StoreError {
     ))
 }
 
-pub(super) async fn mark_notified(
-    runner: &ScriptRunner,
-    epochs: &ActionEpochs,
-    action: &Name,
-) -> StoreResult<()> {
+pub(super) async fn mark_notified(runner: &ScriptRunner, epochs: &ActionEpochs, action: &Name) -> StoreResult<()> {
     let mut call = action_call(runner, action, "notified");
     if let Some(opened_at) = epochs.take(action) {
         call.push(opened_at);
@@ -85,11 +81,7 @@ pub(super) async fn mark_notified(
     }
 }
 
-pub(super) fn action_call<'a>(
-    runner: &'a ScriptRunner,
-    action: &Name,
-    what: &str,
-) -> ScriptCall<'a> {
+pub(super) fn action_call<'a>(runner: &'a ScriptRunner, action: &Name, what: &str) -> ScriptCall<'a> {
     let call = runner.call(&runner.scripts.action);
     call.arg(action.as_str()).arg(what)
 }
@@ -125,17 +117,11 @@ pub(super) async fn action(runner: &ScriptRunner, id: &Name) -> StoreResult<Opti
     reply.map_or(Ok(None), read_report)
 }
 
-pub(super) async fn actions(
-    runner: &ScriptRunner,
-    page: &PageRequest,
-) -> StoreResult<Vec<ActionReport>> {
+pub(super) async fn actions(runner: &ScriptRunner, page: &PageRequest) -> StoreResult<Vec<ActionReport>> {
     paging::page(runner, "actions", page, read_report).await
 }
 
-pub(super) async fn ripe(
-    runner: &ScriptRunner,
-    query: FinishedQuery<'_>,
-) -> StoreResult<Vec<ActionReport>> {
+pub(super) async fn ripe(runner: &ScriptRunner, query: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
     let limit = query.most.clamp(1, PAGE);
     let finished = finish_interrupted(runner, limit).await;
     let mut taken = ScriptReply::new(runner.run(take_call(runner, query, limit)).await?)?;
@@ -176,11 +162,7 @@ async fn end_overdue(runner: &ScriptRunner, action: &Name) -> StoreResult<()> {
     clean_if_over(runner, action).await
 }
 
-fn take_call<'a>(
-    runner: &'a ScriptRunner,
-    query: FinishedQuery<'_>,
-    limit: usize,
-) -> ScriptCall<'a> {
+fn take_call<'a>(runner: &'a ScriptRunner, query: FinishedQuery<'_>, limit: usize) -> ScriptCall<'a> {
     let call = runner.call(&runner.scripts.finished);
     let mut call = call.arg(limit).arg(micros(query.lease));
     for action in query.notifying {
@@ -237,9 +219,7 @@ fn decode_outcome(mut bytes: Bytes, place: u64, now: u64) -> StoreResult<JobOutc
     let expiry = read_uint(&mut bytes, 7)?;
     let (id, tenant) = (read_byte(&mut bytes)?, read_byte(&mut bytes)?);
     let (id, tenant) = (read_name(&mut bytes, id)?, read_name(&mut bytes, tenant)?);
-    let error = (how >= HAS_TEXT)
-        .then(|| read_text(&mut bytes))
-        .transpose()?;
+    let error = (how >= HAS_TEXT).then(|| read_text(&mut bytes)).transpose()?;
     let is_stored = expiry > now;
     let length = bytes.len();
     let body = read_bytes(&mut bytes, length)?;
@@ -294,11 +274,7 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
     };
     let note = reply.maybe_bytes()?;
     let at = |micros: u64| (micros > 0).then(|| wall_time(micros));
-    let progress = ActionCounts {
-        stage,
-        closed,
-        started,
-    };
+    let progress = ActionCounts { stage, closed, started };
     Ok(Some(ActionReport {
         spec: spec(id, timeout, keep, note),
         stage: progress.stage(&tally),

@@ -120,9 +120,7 @@ impl ScanTotals {
     fn lane_difference(&self, stored: &StoredCounts) -> u64 {
         let found = |lane| self.lanes.get(lane).copied().unwrap_or(0);
         let lanes = stored.lanes.iter();
-        lanes
-            .map(|(lane, queued)| found(lane).abs_diff(*queued))
-            .sum()
+        lanes.map(|(lane, queued)| found(lane).abs_diff(*queued)).sum()
     }
 
     fn tenant_difference(&self, stored: &StoredCounts) -> u64 {
@@ -133,10 +131,7 @@ impl ScanTotals {
         });
         let work = self.tenants.iter().filter(|(_, found)| found.has_work());
         let unknown = work.filter(|(name, _)| !stored.tenants.contains_key(*name));
-        known.sum::<u64>()
-            + unknown
-                .map(|(_, found)| found.queued + found.claimed)
-                .sum::<u64>()
+        known.sum::<u64>() + unknown.map(|(_, found)| found.queued + found.claimed).sum::<u64>()
     }
 
     fn action_difference(&self, stored: &StoredCounts) -> u64 {

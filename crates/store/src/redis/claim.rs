@@ -8,8 +8,8 @@ use super::script_call::ScriptRunner;
 use super::settle::settle;
 use super::shared_limits::push_limits;
 use crate::claim::{
-    ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken,
-    HeartbeatResult, NextJob, ReapResult,
+    ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, HeartbeatResult, NextJob,
+    ReapResult,
 };
 use crate::contract::StoreResult;
 use crate::error::StoreError;
@@ -28,22 +28,16 @@ pub(super) async fn claim(
     let mut claims = claim_unfiltered(runner, request).await?;
     let mut returned_jobs = Vec::new();
     let mut state = FilterState::default();
-    claims
-        .jobs
-        .retain(|job| match state.decide_end(job, filter) {
-            None => true,
-            Some(end) => {
-                let token = job.token;
-                returned_jobs.push(Settlement { token, end });
-                false
-            }
-        });
+    claims.jobs.retain(|job| match state.decide_end(job, filter) {
+        None => true,
+        Some(end) => {
+            let token = job.token;
+            returned_jobs.push(Settlement { token, end });
+            false
+        }
+    });
     if !returned_jobs.is_empty() {
-        claims.next = Some(
-            claims
-                .next
-                .map_or(RECLAIM_AFTER, |next| next.min(RECLAIM_AFTER)),
-        );
+        claims.next = Some(claims.next.map_or(RECLAIM_AFTER, |next| next.min(RECLAIM_AFTER)));
         let returned = settle(runner, &session, returned_jobs).await;
         // The jobs were claimed even if returning some of them failed.
         returned.map_err(|error| {
@@ -152,11 +146,7 @@ fn to_claimed_job(entry: ListedJob, claim: u64, starts_in: Duration) -> ClaimedJ
     }
 }
 
-pub(super) async fn beat(
-    runner: &ScriptRunner,
-    session: &Name,
-    lease: Duration,
-) -> StoreResult<HeartbeatResult> {
+pub(super) async fn beat(runner: &ScriptRunner, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
     let call = runner
         .call(&runner.scripts.heartbeat)
         .arg(session.as_str())
@@ -167,11 +157,7 @@ pub(super) async fn beat(
     })
 }
 
-pub(super) async fn reap(
-    runner: &ScriptRunner,
-    limit: usize,
-    recoveries: u32,
-) -> StoreResult<ReapResult> {
+pub(super) async fn reap(runner: &ScriptRunner, limit: usize, recoveries: u32) -> StoreResult<ReapResult> {
     let call = runner
         .call(&runner.scripts.reap)
         .arg(limit.clamp(1, MAX_JOBS))
@@ -185,15 +171,8 @@ pub(super) async fn reap(
     })
 }
 
-pub(super) async fn disown(
-    runner: &ScriptRunner,
-    session: &Name,
-    known: &[FencingToken],
-) -> StoreResult<u64> {
-    let known: Vec<u8> = known
-        .iter()
-        .flat_map(|token| six_bytes(token.claim))
-        .collect();
+pub(super) async fn disown(runner: &ScriptRunner, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
+    let known: Vec<u8> = known.iter().flat_map(|token| six_bytes(token.claim)).collect();
     let mut returned = 0;
     loop {
         let call = runner

@@ -42,18 +42,13 @@ pub(super) struct OpenConnection {
 
 /// Handshake on a new connection, before any other command.
 pub(super) trait ConnectionSetup: Sync {
-    fn set_up(
-        &self,
-        wire: &mut MultiplexedConnection,
-    ) -> impl Future<Output = StoreResult<()>> + Send;
+    fn set_up(&self, wire: &mut MultiplexedConnection) -> impl Future<Output = StoreResult<()>> + Send;
 }
 
 impl RedisConnection {
     pub(super) fn new(client: Client, config: AsyncConnectionConfig, timeout: Duration) -> Self {
         // One deadline covers the whole call; the library's own timeout would cut in before.
-        let config = config
-            .set_response_timeout(None)
-            .set_connection_timeout(Some(timeout));
+        let config = config.set_response_timeout(None).set_connection_timeout(Some(timeout));
         Self {
             client,
             config,
@@ -63,11 +58,7 @@ impl RedisConnection {
     }
 
     /// Sends one command and waits for its reply.
-    pub(super) async fn send(
-        &self,
-        setup: &impl ConnectionSetup,
-        command: &Cmd,
-    ) -> StoreResult<Value> {
+    pub(super) async fn send(&self, setup: &impl ConnectionSetup, command: &Cmd) -> StoreResult<Value> {
         let deadline = Instant::now() + self.timeout;
         let mut open = match timeout_at(deadline, self.ensure_open(setup)).await {
             Ok(open) => open?,
@@ -88,10 +79,7 @@ impl RedisConnection {
     }
 
     /// Returns the number of the open connection, opening one if necessary.
-    pub(super) async fn ensure_open_number(
-        &self,
-        setup: &impl ConnectionSetup,
-    ) -> StoreResult<u64> {
+    pub(super) async fn ensure_open_number(&self, setup: &impl ConnectionSetup) -> StoreResult<u64> {
         let ready = tokio::time::timeout(self.timeout, self.ensure_open(setup));
         ready
             .await
@@ -108,10 +96,7 @@ impl RedisConnection {
 
     /// Returns a connection after its handshake. Concurrent callers wait for one connection
     /// attempt.
-    pub(super) async fn ensure_open(
-        &self,
-        setup: &impl ConnectionSetup,
-    ) -> StoreResult<OpenConnection> {
+    pub(super) async fn ensure_open(&self, setup: &impl ConnectionSetup) -> StoreResult<OpenConnection> {
         let mut state = self.state.lock().await;
         if let Some(open) = &state.open {
             return Ok(open.clone());
@@ -157,11 +142,7 @@ impl RedisConnection {
 
     pub(super) async fn drop_connection(&self, open: &OpenConnection) {
         let mut state = self.state.lock().await;
-        if state
-            .open
-            .as_ref()
-            .is_some_and(|now| now.number == open.number)
-        {
+        if state.open.as_ref().is_some_and(|now| now.number == open.number) {
             state.open = None;
         }
     }

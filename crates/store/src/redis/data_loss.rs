@@ -61,9 +61,7 @@ impl DataLoss {
     }
 
     fn lost_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.lost_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.lost_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -19,14 +19,8 @@ pub(super) enum DeadLetterOp {
     Purge,
 }
 
-pub(super) async fn list(
-    runner: &ScriptRunner,
-    after: u64,
-    limit: usize,
-) -> StoreResult<Vec<DeadLetter>> {
-    let call = query_call(runner, "dead")
-        .arg(after)
-        .arg(limit.clamp(1, MAX_LETTERS));
+pub(super) async fn list(runner: &ScriptRunner, after: u64, limit: usize) -> StoreResult<Vec<DeadLetter>> {
+    let call = query_call(runner, "dead").arg(after).arg(limit.clamp(1, MAX_LETTERS));
     let mut reply = ScriptReply::new(runner.run(call).await?)?;
     let mut letters = Vec::with_capacity(reply.len() / 2);
     while !reply.is_empty() {
@@ -55,19 +49,11 @@ fn decode_letter(mut bytes: Bytes, place: u64) -> StoreResult<DeadLetter> {
     })
 }
 
-pub(super) async fn each(
-    runner: &ScriptRunner,
-    operation: DeadLetterOp,
-    pick: &DeadLetterFilter,
-) -> StoreResult<u64> {
+pub(super) async fn each(runner: &ScriptRunner, operation: DeadLetterOp, pick: &DeadLetterFilter) -> StoreResult<u64> {
     match pick {
         DeadLetterFilter::All => run_in_pieces(runner, operation, "all", &[]).await,
-        DeadLetterFilter::Tenant(tenant) => {
-            run_in_pieces(runner, operation, "tenant", &[tenant.as_str()]).await
-        }
-        DeadLetterFilter::Action(action) => {
-            run_in_pieces(runner, operation, "action", &[action.as_str()]).await
-        }
+        DeadLetterFilter::Tenant(tenant) => run_in_pieces(runner, operation, "tenant", &[tenant.as_str()]).await,
+        DeadLetterFilter::Action(action) => run_in_pieces(runner, operation, "action", &[action.as_str()]).await,
         DeadLetterFilter::Jobs(jobs) => {
             let mut count = 0;
             for chunk in jobs.chunks(MAX_LETTERS) {
@@ -80,9 +66,7 @@ pub(super) async fn each(
 }
 
 pub(super) async fn tidy(runner: &ScriptRunner, dead_before: WallTime) -> StoreResult<u64> {
-    let call = runner
-        .call(&runner.scripts.collect_garbage)
-        .arg(micros(IDLE_RETENTION));
+    let call = runner.call(&runner.scripts.collect_garbage).arg(micros(IDLE_RETENTION));
     let removed = reply::number(&runner.run(call).await?)?;
     let before = micros(dead_before.as_duration()).to_string();
     let letters = run_in_pieces(runner, DeadLetterOp::Purge, "before", &[&before]).await?;

@@ -13,11 +13,8 @@ pub(super) fn map_connect_error(error: &RedisError) -> StoreError {
     if let Some(fault) = tls::map_handshake_error(error) {
         return fault;
     }
-    if error.kind() == ErrorKind::AuthenticationFailed || has_code(error, &["NOAUTH", "WRONGPASS"])
-    {
-        return StoreError::refused(
-            "redis rejects the password: set user and password in its address",
-        );
+    if error.kind() == ErrorKind::AuthenticationFailed || has_code(error, &["NOAUTH", "WRONGPASS"]) {
+        return StoreError::refused("redis rejects the password: set user and password in its address");
     }
     if error.is_connection_dropped() && !error.is_connection_refusal() {
         return StoreError::unreachable(
@@ -37,9 +34,7 @@ pub(super) fn map_connect_error(error: &RedisError) -> StoreError {
         );
     }
     if error.is_io_error() || has_code(error, TRANSIENT) {
-        return StoreError::unreachable(
-            "redis cannot be reached: check that it runs, and its host and port",
-        );
+        return StoreError::unreachable("redis cannot be reached: check that it runs, and its host and port");
     }
     map_reply_error(error)
 }
@@ -76,9 +71,7 @@ pub(super) fn map_reply_error(error: &RedisError) -> StoreError {
         );
     }
     if has_code(error, &["MOVED", "ASK", "CROSSSLOT"]) {
-        return StoreError::refused(
-            "this cluster node does not hold the queue: set the address of the node that does",
-        );
+        return StoreError::refused("this cluster node does not hold the queue: set the address of the node that does");
     }
     if let Some((_, key)) = words.split_once("BADKEY ") {
         let key = key.split(' ').next().unwrap_or_default();
@@ -88,14 +81,10 @@ pub(super) fn map_reply_error(error: &RedisError) -> StoreError {
         ));
     }
     if error.kind() == ErrorKind::Parse {
-        return StoreError::doubtful(
-            "the reply of redis cannot be read: the call may or may not have been applied",
-        );
+        return StoreError::doubtful("the reply of redis cannot be read: the call may or may not have been applied");
     }
     if error.is_io_error() || error.is_connection_dropped() {
-        return StoreError::doubtful(
-            "the connection to redis was lost: the call may or may not have been applied",
-        );
+        return StoreError::doubtful("the connection to redis was lost: the call may or may not have been applied");
     }
     StoreError::refused(format_args!("redis refused: {}", first_line(&words)))
 }

@@ -111,9 +111,7 @@ pub(super) fn decode_record(mut bytes: Bytes) -> StoreResult<JobRecord> {
     let _retries = read_uint(&mut bytes, 2)?;
     let id = read_sized_name(&mut bytes)?;
     let has = |bit| flags & bit != 0;
-    let action = has(ACTION)
-        .then(|| read_sized_name(&mut bytes))
-        .transpose()?;
+    let action = has(ACTION).then(|| read_sized_name(&mut bytes)).transpose()?;
     let deadline = has(DEADLINE).then(|| read_time(&mut bytes)).transpose()?;
     let cost = has(COST).then(|| read_uint(&mut bytes, 7)).transpose()?;
     has(NAMED).then(|| read_uint(&mut bytes, 7)).transpose()?;
@@ -123,11 +121,7 @@ pub(super) fn decode_record(mut bytes: Bytes) -> StoreResult<JobRecord> {
             *count = read_u32(&mut bytes)?;
         }
     }
-    let errors = if has(HISTORY) {
-        read_byte(&mut bytes)?
-    } else {
-        0
-    };
+    let errors = if has(HISTORY) { read_byte(&mut bytes)? } else { 0 };
     let history = (0..errors)
         .map(|_| read_error(&mut bytes))
         .collect::<StoreResult<_>>()?;

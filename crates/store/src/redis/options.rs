@@ -57,22 +57,16 @@ impl RedisOptions {
     }
 
     pub(super) fn check(&self) -> Result<(), StoreError> {
-        let odd =
-            |letter: char| letter.is_whitespace() || letter.is_control() || "{}".contains(letter);
+        let odd = |letter: char| letter.is_whitespace() || letter.is_control() || "{}".contains(letter);
         if self.queue.is_empty() || self.queue.len() > MAX_QUEUE_NAME || self.queue.contains(odd) {
             return Err(StoreError::refused(
                 "the queue's name goes into every key: use 1 to 64 letters, digits and - _ .",
             ));
         }
         if self.timeout.is_zero() {
-            return Err(StoreError::refused(
-                "a call needs time: use a timeout such as 2s",
-            ));
+            return Err(StoreError::refused("a call needs time: use a timeout such as 2s"));
         }
-        if self
-            .wait_replicas
-            .is_some_and(|wait| wait.timeout >= self.timeout)
-        {
+        if self.wait_replicas.is_some_and(|wait| wait.timeout >= self.timeout) {
             return Err(StoreError::refused(
                 "waiting for replicas must end before the call does: use less than its timeout",
             ));

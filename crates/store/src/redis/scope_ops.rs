@@ -13,10 +13,7 @@ use crate::tenant::ControlScope;
 pub(super) async fn pause(runner: &ScriptRunner, scope: &ControlScope) -> StoreResult<()> {
     match scope {
         ControlScope::Tenant(tenant) => set_paused(runner, tenant, PAUSED).await,
-        ControlScope::Action(action) => runner
-            .run(action_call(runner, action, "pause"))
-            .await
-            .map(drop),
+        ControlScope::Action(action) => runner.run(action_call(runner, action, "pause")).await.map(drop),
     }
 }
 
@@ -40,10 +37,7 @@ pub(super) async fn resume_held(runner: &ScriptRunner, action: &Name) -> StoreRe
         }
         cursor = found.next;
         if cursor == 0 {
-            return runner
-                .run(action_call(runner, action, "resumed"))
-                .await
-                .map(drop);
+            return runner.run(action_call(runner, action, "resumed")).await.map(drop);
         }
     }
 }
@@ -113,14 +107,8 @@ pub(super) struct JobPlace {
     pub(super) tenant: Name,
 }
 
-pub(super) async fn places(
-    runner: &ScriptRunner,
-    action: &Name,
-    cursor: u64,
-) -> StoreResult<JobPlaces> {
-    let call = query_call(runner, "places")
-        .arg(action.as_str())
-        .arg(cursor);
+pub(super) async fn places(runner: &ScriptRunner, action: &Name, cursor: u64) -> StoreResult<JobPlaces> {
+    let call = query_call(runner, "places").arg(action.as_str()).arg(cursor);
     let mut reply = ScriptReply::new(runner.run(call).await?)?;
     let next = reply.text_number()?;
     let mut found = reply.list()?;
@@ -139,11 +127,7 @@ pub(super) async fn places(
 }
 
 /// Ends the jobs of a finished action at these places.
-pub(super) async fn sweep_action(
-    runner: &ScriptRunner,
-    action: &Name,
-    places: &[JobPlace],
-) -> StoreResult<u64> {
+pub(super) async fn sweep_action(runner: &ScriptRunner, action: &Name, places: &[JobPlace]) -> StoreResult<u64> {
     let mut ended = 0;
     let mut lanes: Vec<&Name> = Vec::new();
     for JobPlace { lane, tenant } in places {
@@ -151,9 +135,7 @@ pub(super) async fn sweep_action(
             .with_action(action)
             .run_to_end(runner)
             .await?;
-        let piece = SweepPiece::new(tenant, "cancel")
-            .with_action(action)
-            .with_lane(lane);
+        let piece = SweepPiece::new(tenant, "cancel").with_action(action).with_lane(lane);
         ended += piece.run_to_end(runner).await?;
         if !lanes.contains(&lane) {
             lanes.push(lane);
@@ -170,11 +152,7 @@ pub(super) async fn sweep_action(
 }
 
 /// Forgets places of a finished action; returns `false` if the action is open again.
-pub(super) async fn forget(
-    runner: &ScriptRunner,
-    action: &Name,
-    places: &[JobPlace],
-) -> StoreResult<bool> {
+pub(super) async fn forget(runner: &ScriptRunner, action: &Name, places: &[JobPlace]) -> StoreResult<bool> {
     let mut call = action_call(runner, action, "forget");
     for JobPlace { lane, tenant } in places {
         call.push(format!("{lane} {tenant}"));

@@ -122,11 +122,7 @@ impl ScriptRunner {
         let (mut arguments, epoch) = (Cmd::new(), self.epoch());
         arguments.arg(1).arg(self.key("epoch"));
         arguments.arg(&self.prefix).arg(&epoch);
-        ScriptCall {
-            step,
-            epoch,
-            arguments,
-        }
+        ScriptCall { step, epoch, arguments }
     }
 
     /// Runs a script.
@@ -134,11 +130,7 @@ impl ScriptRunner {
         self.run_on(&self.connection, &call).await
     }
 
-    async fn run_on(
-        &self,
-        connection: &RedisConnection,
-        call: &ScriptCall<'_>,
-    ) -> StoreResult<Value> {
+    async fn run_on(&self, connection: &RedisConnection, call: &ScriptCall<'_>) -> StoreResult<Value> {
         match self.data_loss.queue_state() {
             QueueState::Intact => {}
             QueueState::LossReported => return Err(error_map::queue_lost()),
@@ -169,13 +161,8 @@ impl ScriptRunner {
     }
 
     /// Runs the function of a step, or returns `None` if functions are unavailable.
-    async fn try_function(
-        &self,
-        connection: &RedisConnection,
-        call: &ScriptCall<'_>,
-    ) -> Option<StoreResult<Value>> {
-        if !self.functions.load(Ordering::Relaxed) || self.functions_denied.load(Ordering::Relaxed)
-        {
+    async fn try_function(&self, connection: &RedisConnection, call: &ScriptCall<'_>) -> Option<StoreResult<Value>> {
+        if !self.functions.load(Ordering::Relaxed) || self.functions_denied.load(Ordering::Relaxed) {
             return None;
         }
         let command = call.command("FCALL", &call.step.function);
@@ -198,11 +185,7 @@ impl ScriptRunner {
         Some(answer)
     }
 
-    async fn run_script(
-        &self,
-        connection: &RedisConnection,
-        call: &ScriptCall<'_>,
-    ) -> StoreResult<Value> {
+    async fn run_script(&self, connection: &RedisConnection, call: &ScriptCall<'_>) -> StoreResult<Value> {
         let command = call.command("EVALSHA", &call.step.hash);
         match connection.send(self, &command).await {
             Err(error) if error_map::is_unknown_script(&error) => {
@@ -249,10 +232,7 @@ impl ScriptRunner {
     }
 
     fn set_epoch(&self, id: String) {
-        let mut epoch = self
-            .epoch
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut epoch = self.epoch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         *epoch = id;
     }
 
@@ -281,8 +261,7 @@ impl ConnectionSetup for ScriptRunner {
             .await
             .map_err(|error| error_map::map_connect_error(&error))?;
         let server = ServerInfo::parse(&info)?;
-        self.functions
-            .store(server.has_functions, Ordering::Relaxed);
+        self.functions.store(server.has_functions, Ordering::Relaxed);
         let answer: Value = self
             .init_command(&server)
             .query_async(wire)

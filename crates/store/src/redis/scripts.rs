@@ -106,10 +106,7 @@ impl ScriptSource {
 
     fn body(&self) -> String {
         let Self {
-            name,
-            fast,
-            general,
-            ..
+            name, fast, general, ..
         } = self;
         if fast.is_empty() {
             return format!("steps.{name} = function()\n{general}\nend\n");
@@ -180,10 +177,7 @@ fn step(library: &str, name: &str, preamble: &str, body: &str) -> ScriptStep {
 
 /// Parts that all steps share.
 const COMMON: [&str; 3] = [
-    concat!(
-        include_str!("lua/common.lua"),
-        include_str!("lua/struct_formats.lua")
-    ),
+    concat!(include_str!("lua/common.lua"), include_str!("lua/struct_formats.lua")),
     include_str!("lua/tenants_in_lane.lua"),
     include_str!("lua/jobs.lua"),
 ];
@@ -235,6 +229,6 @@ const SOURCES: [ScriptSource; 15] = [
 /// by place; actions by name, by timeout, by removal time, and those whose end is to be notified;
 /// scheduled starts of limits; damaged entries; rules of tenants; rarely used fields of tenants.
 pub(super) const KEYS: [&str; 16] = [
-    "epoch", "t", "sessions", "names", "lanes", "idle", "who", "dead", "actions", "adue", "aend",
-    "ripe", "slots", "broken", "rules", "rest",
+    "epoch", "t", "sessions", "names", "lanes", "idle", "who", "dead", "actions", "adue", "aend", "ripe", "slots",
+    "broken", "rules", "rest",
 ];

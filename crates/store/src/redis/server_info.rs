@@ -17,9 +17,7 @@ impl ServerInfo {
     /// Parses and checks the `INFO` reply.
     pub(super) fn parse(info: &str) -> StoreResult<Self> {
         let value = |name: &str| {
-            let line = info
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             line.unwrap_or_default().trim()
         };
         let version = parse_version(value("redis_version"));
@@ -69,9 +67,7 @@ mod tests {
     use super::*;
 
     fn info(version: &str, policy: &str, role: &str) -> String {
-        format!(
-            "redis_version:{version}\r\nrun_id:abc\r\nmaxmemory_policy:{policy}\r\nrole:{role}\r\n"
-        )
+        format!("redis_version:{version}\r\nrun_id:abc\r\nmaxmemory_policy:{policy}\r\nrole:{role}\r\n")
     }
 
     #[test]
@@ -82,13 +78,8 @@ mod tests {
             assert_eq!(server.has_functions, good != "6.2.0");
         }
         for bad in ["6.0.16", "5.0.7", ""] {
-            let error = ServerInfo::parse(&info(bad, "noeviction", "master"))
-                .err()
-                .expect(bad);
-            assert!(
-                error.is_refused() && error.to_string().contains("6.2"),
-                "{error}"
-            );
+            let error = ServerInfo::parse(&info(bad, "noeviction", "master")).err().expect(bad);
+            assert!(error.is_refused() && error.to_string().contains("6.2"), "{error}");
         }
         let error = ServerInfo::parse(&info("7.0.0", "allkeys-lru", "master"))
             .err()

@@ -21,14 +21,8 @@ pub(super) async fn settle(
             ends.len()
         )));
     }
-    let claims: Vec<u8> = ends
-        .iter()
-        .flat_map(|end| six_bytes(end.token.claim))
-        .collect();
-    let mut call = runner
-        .call(&runner.scripts.settle)
-        .arg(session.as_str())
-        .arg(claims);
+    let claims: Vec<u8> = ends.iter().flat_map(|end| six_bytes(end.token.claim)).collect();
+    let mut call = runner.call(&runner.scripts.settle).arg(session.as_str()).arg(claims);
     if let Some(durations) = encode_durations(&ends) {
         call.push(durations);
     } else {
@@ -65,9 +59,7 @@ fn encode_durations(ends: &[Settlement]) -> Option<Vec<u8>> {
 fn has_duplicates(ends: &[Settlement]) -> bool {
     let mut claims: Vec<_> = ends.iter().map(|end| end.token.claim).collect();
     claims.sort_unstable();
-    claims
-        .windows(2)
-        .any(|two| matches!(two, [one, other] if one == other))
+    claims.windows(2).any(|two| matches!(two, [one, other] if one == other))
 }
 
 /// Encoded settlement: kind, three numbers, and the rest.
@@ -91,14 +83,8 @@ fn encode_end(end: &JobEnd) -> Vec<u8> {
 impl SettleForm {
     fn from_end(end: &JobEnd) -> Self {
         match end {
-            JobEnd::Done { took, result } => {
-                Self::new(1, [micros(*took), 0, 0], encode_result(result.as_ref()))
-            }
-            JobEnd::Retry {
-                after,
-                words,
-                result,
-            } => {
+            JobEnd::Done { took, result } => Self::new(1, [micros(*took), 0, 0], encode_result(result.as_ref())),
+            JobEnd::Retry { after, words, result } => {
                 let (length, rest) = encode_outcome(words, result.as_ref());
                 Self::new(2, [length, micros(*after), 0], rest)
             }
@@ -119,18 +105,12 @@ impl SettleForm {
             JobEnd::Returned => Self::new(5, [0; 3], Vec::new()),
             JobEnd::Interrupted => Self::new(5, [1, 0, 0], Vec::new()),
             JobEnd::PutOff(by @ Defer::Fixed(_)) => Self::new(6, encode_defer(*by), Vec::new()),
-            JobEnd::PutOff(by @ Defer::Formula { .. }) => {
-                Self::new(7, encode_defer(*by), Vec::new())
-            }
+            JobEnd::PutOff(by @ Defer::Formula { .. }) => Self::new(7, encode_defer(*by), Vec::new()),
         }
     }
 
     const fn new(kind: u8, numbers: [u64; 3], rest: Vec<u8>) -> Self {
-        Self {
-            kind,
-            numbers,
-            rest,
-        }
+        Self { kind, numbers, rest }
     }
 }
 

@@ -22,28 +22,17 @@ pub(super) fn push_limits(call: &mut ScriptCall<'_>, plan: Option<&SharedLimits>
 }
 
 /// Debits a start now; returns the wait if no quota remains.
-pub(super) async fn debit(
-    runner: &ScriptRunner,
-    start: &StartDebit,
-) -> StoreResult<Option<Duration>> {
+pub(super) async fn debit(runner: &ScriptRunner, start: &StartDebit) -> StoreResult<Option<Duration>> {
     ScriptReply::new(runner.run(debit_call(runner, start, None)).await?)?.maybe_span()
 }
 
 /// Refunds an unused start.
-pub(super) async fn refund(
-    runner: &ScriptRunner,
-    start: &StartDebit,
-    at: Duration,
-) -> StoreResult<()> {
+pub(super) async fn refund(runner: &ScriptRunner, start: &StartDebit, at: Duration) -> StoreResult<()> {
     runner.run(debit_call(runner, start, Some(at))).await?;
     Ok(())
 }
 
-fn debit_call<'a>(
-    runner: &'a ScriptRunner,
-    start: &StartDebit,
-    at: Option<Duration>,
-) -> ScriptCall<'a> {
+fn debit_call<'a>(runner: &'a ScriptRunner, start: &StartDebit, at: Option<Duration>) -> ScriptCall<'a> {
     let mut call = runner
         .call(&runner.scripts.shared_limits)
         .arg(start.tenant.as_str())

@@ -71,21 +71,13 @@ pub(super) async fn submit_alone(
 }
 
 /// Sends a batch; first cleans up an earlier action of the same name if it must.
-async fn send_batch(
-    runner: &ScriptRunner,
-    batch: &SubmitBatch,
-    groups: &[JobGroup],
-) -> StoreResult<Value> {
+async fn send_batch(runner: &ScriptRunner, batch: &SubmitBatch, groups: &[JobGroup]) -> StoreResult<Value> {
     let mut left = MAX_CLEANINGS;
     loop {
-        let answer = runner
-            .run_replicated(submit_call(runner, batch, groups))
-            .await;
+        let answer = runner.run_replicated(submit_call(runner, batch, groups)).await;
         match (answer, &batch.action) {
             (Err(error), Some(spec)) if is_cleaning(&error) => {
-                left = left
-                    .checked_sub(1)
-                    .ok_or_else(|| still_cleaning(&spec.id))?;
+                left = left.checked_sub(1).ok_or_else(|| still_cleaning(&spec.id))?;
                 finish_cleaning(runner, &spec.id).await?;
             }
             (answer, _) => return answer,
@@ -177,11 +169,7 @@ fn encode_start_times(groups: &[JobGroup]) -> Vec<u8> {
     starts().flat_map(|start| seven_bytes(*start)).collect()
 }
 
-fn submit_call<'a>(
-    runner: &'a ScriptRunner,
-    batch: &SubmitBatch,
-    groups: &[JobGroup],
-) -> ScriptCall<'a> {
+fn submit_call<'a>(runner: &'a ScriptRunner, batch: &SubmitBatch, groups: &[JobGroup]) -> ScriptCall<'a> {
     let needs_lookup = |job: &NewJob| job.id.is_some() || job.not_before.is_some();
     let spec = batch.action.as_ref();
     let span = |of: fn(&ActionSpec) -> Duration| spec.map_or(0, |spec| micros(of(spec)));
@@ -205,11 +193,7 @@ fn submit_call<'a>(
     call
 }
 
-fn decode_receipts(
-    mut reply: ScriptReply,
-    groups: &[JobGroup],
-    ids: Vec<Name>,
-) -> StoreResult<SubmitResult> {
+fn decode_receipts(mut reply: ScriptReply, groups: &[JobGroup], ids: Vec<Name>) -> StoreResult<SubmitResult> {
     let (queued, active, each) = (reply.number()?, reply.number()?, reply.number()? == 1);
     let mut reply = reply.list()?;
     let mut verdicts = vec![0; ids.len()];

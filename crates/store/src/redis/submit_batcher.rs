@@ -80,8 +80,7 @@ impl SubmitBatcher {
         let joined = open_batch.as_ref().and_then(|open| open.take(batch));
         joined.unwrap_or_else(|| {
             let pending = Arc::new(Mutex::new(Some(batch.jobs.clone())));
-            let work: BatchCall =
-                Box::pin(Arc::clone(self).submit_pending(Arc::clone(&pending), batch.queue_max));
+            let work: BatchCall = Box::pin(Arc::clone(self).submit_pending(Arc::clone(&pending), batch.queue_max));
             let call = work.shared();
             *open_batch = call.downgrade().map(|call| OpenBatch {
                 queue_max: batch.queue_max,
@@ -124,25 +123,15 @@ impl OpenBatch {
 }
 
 fn is_batchable(batch: &SubmitBatch) -> bool {
-    let plain = |job: &NewJob| {
-        job.id.is_none()
-            && job.not_before.is_none()
-            && job.deadline.is_none()
-            && job.cost == Cost::ONE
-    };
-    batch.action.is_none()
-        && (1..=MAX_SMALL).contains(&batch.jobs.len())
-        && batch.jobs.iter().all(plain)
+    let plain =
+        |job: &NewJob| job.id.is_none() && job.not_before.is_none() && job.deadline.is_none() && job.cost == Cost::ONE;
+    batch.action.is_none() && (1..=MAX_SMALL).contains(&batch.jobs.len()) && batch.jobs.iter().all(plain)
 }
 
 /// Extracts the results of one submission from those of the whole call.
 fn extract_part(all: &SubmitResult, part: Range<usize>) -> StoreResult<SubmitResult> {
     Ok(SubmitResult {
-        receipts: all
-            .receipts
-            .get(part)
-            .ok_or_else(unexpected_reply)?
-            .to_vec(),
+        receipts: all.receipts.get(part).ok_or_else(unexpected_reply)?.to_vec(),
         queued: all.queued,
         active: all.active,
     })

@@ -35,12 +35,9 @@ impl Subscriber {
             Ok::<(), ()>(())
         });
         let info = client.get_connection_info().clone();
-        let settings = info
-            .redis_settings()
-            .clone()
-            .set_protocol(ProtocolVersion::RESP3);
-        let client = Client::open(info.set_redis_settings(settings))
-            .map_err(|error| error_map::map_connect_error(&error))?;
+        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let client =
+            Client::open(info.set_redis_settings(settings)).map_err(|error| error_map::map_connect_error(&error))?;
         Ok(Self {
             connection: RedisConnection::new(client, config, timeout),
             channel,

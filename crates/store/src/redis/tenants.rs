@@ -21,8 +21,7 @@ pub(super) async fn lanes(runner: &ScriptRunner) -> StoreResult<Vec<Name>> {
     let mut lanes: Vec<Name> = Vec::new();
     loop {
         let after = lanes.last().map_or("", Name::as_str);
-        let mut reply =
-            ScriptReply::new(runner.run(query_call(runner, "lanes").arg(after)).await?)?;
+        let mut reply = ScriptReply::new(runner.run(query_call(runner, "lanes").arg(after)).await?)?;
         let full = reply.len() == PAGE;
         while !reply.is_empty() {
             lanes.push(reply.name()?);
@@ -54,11 +53,7 @@ pub(super) async fn set_usual(runner: &ScriptRunner, rule: &TenantRule) -> Store
     }
 }
 
-pub(super) async fn set_rule(
-    runner: &ScriptRunner,
-    tenant: &Name,
-    rule: &TenantRule,
-) -> StoreResult<()> {
+pub(super) async fn set_rule(runner: &ScriptRunner, tenant: &Name, rule: &TenantRule) -> StoreResult<()> {
     let call = with_rule(rule_call(runner, tenant.as_str(), "rule"), rule);
     runner.run(call).await.map(drop)
 }
@@ -68,11 +63,7 @@ pub(super) async fn unset_rule(runner: &ScriptRunner, tenant: &Name) -> StoreRes
     runner.run(call).await.map(drop)
 }
 
-pub(super) async fn set_paused(
-    runner: &ScriptRunner,
-    tenant: &Name,
-    paused: u8,
-) -> StoreResult<()> {
+pub(super) async fn set_paused(runner: &ScriptRunner, tenant: &Name, paused: u8) -> StoreResult<()> {
     let call = rule_call(runner, tenant.as_str(), "pause").arg(paused);
     runner.run(call).await.map(drop)
 }
@@ -106,19 +97,13 @@ pub(super) async fn active(runner: &ScriptRunner) -> StoreResult<u64> {
     reply::number(&runner.run(query_call(runner, "active")).await?)
 }
 
-pub(super) async fn tenant(
-    runner: &ScriptRunner,
-    name: &Name,
-) -> StoreResult<Option<TenantReport>> {
+pub(super) async fn tenant(runner: &ScriptRunner, name: &Name) -> StoreResult<Option<TenantReport>> {
     let call = query_call(runner, "tenant").arg(name.as_str());
     let reply = ScriptReply::from_optional(runner.run(call).await?)?;
     reply.map_or(Ok(None), read_report)
 }
 
-pub(super) async fn tenants(
-    runner: &ScriptRunner,
-    page: &PageRequest,
-) -> StoreResult<Vec<TenantReport>> {
+pub(super) async fn tenants(runner: &ScriptRunner, page: &PageRequest) -> StoreResult<Vec<TenantReport>> {
     paging::page(runner, "tenants", page, read_report).await
 }
 
@@ -138,11 +123,7 @@ pub(super) async fn snapshot(runner: &ScriptRunner, keep: Duration) -> StoreResu
     }
 }
 
-pub(super) async fn history(
-    runner: &ScriptRunner,
-    tenant: &Name,
-    limit: usize,
-) -> StoreResult<Vec<CongestionSample>> {
+pub(super) async fn history(runner: &ScriptRunner, tenant: &Name, limit: usize) -> StoreResult<Vec<CongestionSample>> {
     if limit == 0 {
         return Ok(Vec::new());
     }
@@ -164,10 +145,7 @@ pub(super) async fn history(
 }
 
 pub(super) async fn reset(runner: &ScriptRunner, tenant: &Name) -> StoreResult<()> {
-    let call = runner
-        .call(&runner.scripts.snapshot)
-        .arg("reset")
-        .arg(tenant.as_str());
+    let call = runner.call(&runner.scripts.snapshot).arg("reset").arg(tenant.as_str());
     match reply::number(&runner.run(call).await?)? {
         0 => Err(StoreError::refused(format_args!(
             "jobs of {tenant} are deferred: release them, or wait until they have run"

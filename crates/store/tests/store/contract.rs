@@ -13,8 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::WallTime;
 use outflow_store::{
-    ActionSpec, AllowAll, BatchPosition, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob,
-    SettleResult, Settlement, SubmitBatch, SubmitReceipt, SubmitResult,
+    ActionSpec, AllowAll, BatchPosition, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, SettleResult,
+    Settlement, SubmitBatch, SubmitReceipt, SubmitResult,
 };
 
 pub(crate) mod actions;
@@ -82,10 +82,7 @@ pub(crate) fn last(action: &str, jobs: Vec<NewJob>) -> SubmitBatch {
 
 /// Submits jobs without an action, all of which must be accepted.
 pub(crate) async fn submit(store: &impl JobStore, jobs: Vec<NewJob>) -> SubmitResult {
-    let submitted = store
-        .submit(SubmitBatch::from_jobs(jobs))
-        .await
-        .expect("submitted");
+    let submitted = store.submit(SubmitBatch::from_jobs(jobs)).await.expect("submitted");
     let taken = |receipt: &SubmitReceipt| matches!(receipt, SubmitReceipt::Accepted { .. });
     assert!(submitted.receipts.iter().all(taken), "{submitted:?}");
     submitted
@@ -122,11 +119,7 @@ pub(crate) async fn claim_one(store: &impl JobStore) -> ClaimedJob {
 }
 
 /// Settles claims of the session `worker` with one kind of end.
-pub(crate) async fn settle_all(
-    store: &impl JobStore,
-    jobs: &[ClaimedJob],
-    end: JobEnd,
-) -> Vec<SettleResult> {
+pub(crate) async fn settle_all(store: &impl JobStore, jobs: &[ClaimedJob], end: JobEnd) -> Vec<SettleResult> {
     let ends = jobs.iter().map(|job| Settlement {
         token: job.token,
         end: end.clone(),

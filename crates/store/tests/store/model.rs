@@ -29,8 +29,7 @@ fn histories(cases: u32, run: impl Fn(&[HistoryEvent])) {
     assert!(
         ran.is_ok(),
         "{}",
-        ran.err()
-            .map_or_else(String::new, |error| error.to_string())
+        ran.err().map_or_else(String::new, |error| error.to_string())
     );
 }
 

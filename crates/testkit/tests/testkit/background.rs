@@ -23,7 +23,5 @@ async fn dropping_the_handle_ends_the_work() {
 #[tokio::test]
 #[should_panic(expected = "as the work did")]
 async fn waiting_panics_as_the_work_did() {
-    Background::start(async { panic!("as the work did") })
-        .join()
-        .await
+    Background::start(async { panic!("as the work did") }).join().await
 }

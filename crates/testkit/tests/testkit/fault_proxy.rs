@@ -6,9 +6,7 @@ use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
-use outflow_testkit::{
-    Background, Cut, Direction, FaultProxy, LinkLatency, NetConditions, Path, Traffic,
-};
+use outflow_testkit::{Background, Cut, Direction, FaultProxy, LinkLatency, NetConditions, Path, Traffic};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
@@ -37,9 +35,7 @@ async fn proxied() -> (FaultProxy, Background<()>) {
 }
 
 async fn connect(proxy: &FaultProxy) -> TcpStream {
-    TcpStream::connect(proxy.address())
-        .await
-        .expect("it listens")
+    TcpStream::connect(proxy.address()).await.expect("it listens")
 }
 
 async fn round_trip(stream: &mut TcpStream, word: &[u8]) -> Result<Vec<u8>> {
@@ -110,11 +106,7 @@ async fn bandwidth_is_limited() {
     let mut client = connect(&proxy).await;
     let begun = Instant::now();
     round_trip(&mut client, &vec![1; 20_000]).await.unwrap();
-    assert!(
-        begun.elapsed() >= Duration::from_millis(200),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
@@ -146,12 +138,7 @@ async fn a_refusing_proxy_refuses_at_once_and_reopens_its_port() {
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     assert_eq!(round_trip(&mut old, b"old").await.unwrap(), b"old");
     proxy.set_conditions(NetConditions::Clear).await;
-    assert_eq!(
-        round_trip(&mut connect(&proxy).await, b"new")
-            .await
-            .unwrap(),
-        b"new"
-    );
+    assert_eq!(round_trip(&mut connect(&proxy).await, b"new").await.unwrap(), b"new");
 }
 
 #[tokio::test]
@@ -162,11 +149,7 @@ async fn a_black_hole_swallows_everything_until_it_clears() {
     proxy.set_conditions(NetConditions::Blackhole).await;
     let mut new = connect(&proxy).await;
     for client in [&mut old, &mut new] {
-        assert!(
-            timeout(A_WHILE, round_trip(client, b"hello"))
-                .await
-                .is_err()
-        );
+        assert!(timeout(A_WHILE, round_trip(client, b"hello")).await.is_err());
     }
     proxy.set_conditions(NetConditions::Clear).await;
     for client in [&mut old, &mut new] {
@@ -184,23 +167,12 @@ async fn one_direction_can_be_lost_alone() {
     round_trip(&mut client, b"before").await.unwrap();
     let lost = Direction::Back;
     proxy.set_conditions(NetConditions::OneWay { lost }).await;
-    assert!(
-        timeout(A_WHILE, round_trip(&mut client, b"hello"))
-            .await
-            .is_err()
-    );
+    assert!(timeout(A_WHILE, round_trip(&mut client, b"hello")).await.is_err());
     assert_eq!((proxy.traffic().there, proxy.traffic().back), (11, 11));
     let lost = Direction::There;
     proxy.set_conditions(NetConditions::OneWay { lost }).await;
-    client
-        .read_exact(&mut [0; 5])
-        .await
-        .expect("this way is free again");
-    assert!(
-        timeout(A_WHILE, round_trip(&mut client, b"again"))
-            .await
-            .is_err()
-    );
+    client.read_exact(&mut [0; 5]).await.expect("this way is free again");
+    assert!(timeout(A_WHILE, round_trip(&mut client, b"again")).await.is_err());
     assert_eq!((proxy.traffic().there, proxy.traffic().back), (16, 11));
 }
 
@@ -212,12 +184,7 @@ async fn a_reset_is_not_a_clean_end() {
     proxy.reset_all();
     let broken = client.read(&mut [0; 9]).await.unwrap_err();
     assert_eq!(broken.kind(), ErrorKind::ConnectionReset);
-    assert_eq!(
-        round_trip(&mut connect(&proxy).await, b"new")
-            .await
-            .unwrap(),
-        b"new"
-    );
+    assert_eq!(round_trip(&mut connect(&proxy).await, b"new").await.unwrap(), b"new");
 }
 
 // Ten bytes of twenty pass, then the reset; and so they do of ten.
@@ -238,9 +205,7 @@ async fn a_cut_lets_exactly_its_bytes_through() {
     }
     proxy.set_cut(None);
     assert_eq!(
-        round_trip(&mut connect(&proxy).await, b"whole")
-            .await
-            .unwrap(),
+        round_trip(&mut connect(&proxy).await, b"whole").await.unwrap(),
         b"whole"
     );
 }

@@ -59,12 +59,7 @@ async fn a_dropped_future_releases_its_state_before_the_report() {
             })
             .await;
         points.record(&run);
-        assert_eq!(
-            permits.available_permits(),
-            1,
-            "after {} polls",
-            point.polls()
-        );
+        assert_eq!(permits.available_permits(), 1, "after {} polls", point.polls());
     }
     assert_eq!(points.polls_to_finish(), Some(2));
 }
@@ -76,13 +71,7 @@ fn without_a_runtime_a_self_waking_future_is_polled_again() {
         yield_once().await;
         7
     });
-    assert_eq!(
-        run,
-        Run::Finished {
-            output: 7,
-            polls: 3
-        }
-    );
+    assert_eq!(run, Run::Finished { output: 7, polls: 3 });
     assert_eq!(run.output(), Some(7));
 }
 

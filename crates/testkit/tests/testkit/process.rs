@@ -50,9 +50,7 @@ fn a_line_is_waited_for_once() {
 #[test]
 fn waiting_for_a_line_ends_with_the_program() {
     let mut process = shell("echo goodbye");
-    let ended = process
-        .wait_for_line("hello", Duration::from_mins(5))
-        .unwrap_err();
+    let ended = process.wait_for_line("hello", Duration::from_mins(5)).unwrap_err();
     assert_eq!(ended.kind(), ErrorKind::UnexpectedEof);
     assert!(ended.to_string().contains("goodbye"), "{ended}");
 }
@@ -80,10 +78,7 @@ fn kill_and_terminate_send_different_signals() {
 #[test]
 fn waiting_for_a_program_has_a_timeout() {
     let mut process = shell("exec sleep 60");
-    assert_eq!(
-        process.wait(A_WHILE).unwrap_err().kind(),
-        ErrorKind::TimedOut
-    );
+    assert_eq!(process.wait(A_WHILE).unwrap_err().kind(), ErrorKind::TimedOut);
 }
 
 // It prints every 10 ms: all that was printed before it froze has long arrived after a while.
@@ -121,7 +116,7 @@ fn a_killed_test_ends_its_programs() {
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", "a_killed_test_ends_its_programs", "--nocapture"])
+        .args(["--exact", "process::a_killed_test_ends_its_programs", "--nocapture"])
         .env(OTHER_SELF, "yes");
     let mut other_self = Process::start(command).unwrap();
     let line = other_self.wait_for_line("started ", SOON).unwrap();

@@ -41,10 +41,7 @@ fn a_redis_listens_on_a_socket_that_goes_with_it() {
 
 #[test]
 fn two_redis_servers_do_not_see_each_other() {
-    let (one, other) = (
-        started(RedisOptions::default()),
-        started(RedisOptions::default()),
-    );
+    let (one, other) = (started(RedisOptions::default()), started(RedisOptions::default()));
     one.command(&["SET", "key", "1"]).unwrap();
     assert_eq!(other.command(&["EXISTS", "key"]).unwrap(), "0");
 }
@@ -115,9 +112,7 @@ fn a_valkey_stores_values_and_runs_scripts() {
     assert!(about.contains("valkey_version:"), "{about}");
     assert_eq!(server.command(&["SET", "units", "3"]).unwrap(), "OK");
     let script = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
-    let counted = server
-        .command(&["EVAL", script, "1", "units", "2"])
-        .unwrap();
+    let counted = server.command(&["EVAL", script, "1", "units", "2"]).unwrap();
     assert_eq!(counted, "5");
     assert_eq!(server.command(&["GET", "units"]).unwrap(), "5");
 }

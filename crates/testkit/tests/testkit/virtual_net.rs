@@ -4,9 +4,7 @@ use std::io::ErrorKind;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
-use outflow_testkit::{
-    Direction, Jitter, LinkLatency, NetConditions, Path, Traffic, VirtualNet, VirtualStream,
-};
+use outflow_testkit::{Direction, Jitter, LinkLatency, NetConditions, Path, Traffic, VirtualNet, VirtualStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -32,11 +30,7 @@ async fn bytes_arrive_one_delay_later() {
     let net = VirtualNet::new(1, link);
     let begun = Instant::now();
     let (mut client, mut server) = connected(&net).await;
-    assert_eq!(
-        begun.elapsed(),
-        Duration::from_millis(90),
-        "one way there and one back"
-    );
+    assert_eq!(begun.elapsed(), Duration::from_millis(90), "one way there and one back");
     client.write_all(b"question").await.unwrap();
     assert_eq!(read(&mut server).await, b"question");
     assert_eq!(begun.elapsed(), Duration::from_millis(110));
@@ -110,9 +104,7 @@ async fn jitter_follows_its_named_distribution() {
     let even = delays(3, Jitter::Uniform(ten * 2)).await;
     let long = delays(3, Jitter::Exponential(ten)).await;
     for drawn in [&even, &long] {
-        let over = mean(drawn)
-            .checked_sub(DELAY)
-            .expect("never less than the fixed delay");
+        let over = mean(drawn).checked_sub(DELAY).expect("never less than the fixed delay");
         assert!(
             over > ten * 4 / 5 && over < ten * 6 / 5 + Duration::from_millis(1),
             "{over:?}"
@@ -232,9 +224,7 @@ async fn a_blocked_writer_notices_a_closed_reader() {
     assert!(timeout(DELAY, client.write_all(&body)).await.is_err());
     let gone = async { drop(server) };
     let (written, ()) = tokio::join!(timeout(DELAY, client.write_all(&body)), gone);
-    written
-        .unwrap()
-        .expect("it is swallowed while the notice is in flight");
+    written.unwrap().expect("it is swallowed while the notice is in flight");
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,10 +237,7 @@ async fn a_reset_breaks_the_other_end_a_delay_later() {
     server.reset();
     assert_eq!(read(&mut client).await, b"half an ans");
     let broken = client.read(&mut [0; 9]).await.unwrap_err();
-    assert_eq!(
-        (broken.kind(), begun.elapsed()),
-        (ErrorKind::ConnectionReset, DELAY)
-    );
+    assert_eq!((broken.kind(), begun.elapsed()), (ErrorKind::ConnectionReset, DELAY));
     let broken = client.write_all(b"x").await.unwrap_err();
     assert_eq!(broken.kind(), ErrorKind::ConnectionReset);
 }
@@ -298,36 +285,23 @@ async fn a_black_hole_delays_everything_until_it_clears() {
     client.shutdown().await.unwrap();
     let minute = Duration::from_mins(1);
     let mut all = String::new();
-    assert!(
-        timeout(minute, server.read_to_string(&mut all))
-            .await
-            .is_err()
-    );
+    assert!(timeout(minute, server.read_to_string(&mut all)).await.is_err());
     assert!(timeout(minute, net.connect()).await.is_err());
     net.set_conditions(NetConditions::Clear);
     let begun = Instant::now();
     server.read_to_string(&mut all).await.unwrap();
-    assert_eq!(
-        (all.as_str(), begun.elapsed()),
-        ("in flight, then more", DELAY)
-    );
+    assert_eq!((all.as_str(), begun.elapsed()), ("in flight, then more", DELAY));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_one_way_black_hole_leaves_the_other_direction_open() {
     let net = VirtualNet::new(1, LinkLatency::from_delay(DELAY));
     let (mut client, mut server) = connected(&net).await;
-    net.set_conditions(NetConditions::OneWay {
-        lost: Direction::Back,
-    });
+    net.set_conditions(NetConditions::OneWay { lost: Direction::Back });
     client.write_all(b"asked").await.unwrap();
     assert_eq!(read(&mut server).await, b"asked");
     server.write_all(b"answered").await.unwrap();
-    assert!(
-        timeout(Duration::from_mins(1), read(&mut client))
-            .await
-            .is_err()
-    );
+    assert!(timeout(Duration::from_mins(1), read(&mut client)).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -345,10 +319,7 @@ async fn a_cancelled_accept_loses_no_connection() {
 // Two hundred clients at once, whose jitter turns their order around.
 #[tokio::test(start_paused = true)]
 async fn every_connection_is_accepted_once() {
-    let net = VirtualNet::new(
-        9,
-        LinkLatency::from_delay(DELAY).with_jitter(Jitter::Uniform(DELAY)),
-    );
+    let net = VirtualNet::new(9, LinkLatency::from_delay(DELAY).with_jitter(Jitter::Uniform(DELAY)));
     let clients: Vec<_> = (0..200_u32)
         .map(|number| {
             let net = net.clone();

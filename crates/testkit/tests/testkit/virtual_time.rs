@@ -46,9 +46,7 @@ async fn the_clock_and_the_runtimes_timers_agree() {
     sleep(Duration::from_hours(720)).await;
     assert_eq!(time.now(), Nanos::from_secs(720 * 3_600));
     assert_eq!(
-        time.clone()
-            .wall()
-            .since(WallTime::from_unix_secs(1_700_000_000)),
+        time.clone().wall().since(WallTime::from_unix_secs(1_700_000_000)),
         Duration::from_hours(720)
     );
 }

@@ -63,8 +63,7 @@ struct ItemAttributes {
 impl ItemAttributes {
     fn read_line(&mut self, code: &str) {
         self.test |= code == "#[test]" || code.starts_with("#[tokio::test");
-        self.ignored |= code.starts_with("#[ignore")
-            || code.starts_with("#[cfg_attr(") && code.contains("ignore");
+        self.ignored |= code.starts_with("#[ignore") || code.starts_with("#[cfg_attr(") && code.contains("ignore");
         self.disabled |= is_false_condition(code, "#[cfg(");
     }
 }
@@ -150,8 +149,7 @@ mod tests {
         ] {
             assert!(tests_of(text).is_empty(), "{text}");
         }
-        let after_disabled =
-            "#[cfg(any())]\nmod old {\n    fn x() {\n    }\n}\n\n#[test]\nfn law() {\n";
+        let after_disabled = "#[cfg(any())]\nmod old {\n    fn x() {\n    }\n}\n\n#[test]\nfn law() {\n";
         assert_eq!(tests_of(after_disabled), ["law"]);
     }
 }

@@ -33,10 +33,7 @@ fn check_page(text: &str) -> Vec<String> {
 
 fn one_error(text: &str, expected: &str) {
     let found = check_page(text);
-    assert!(
-        found.len() == 1 && found[0].contains(expected),
-        "{expected}: {found:?}"
-    );
+    assert!(found.len() == 1 && found[0].contains(expected), "{expected}: {found:?}");
 }
 
 #[test]
@@ -58,10 +55,7 @@ fn a_file_of_a_walk_must_exist() {
 
 #[test]
 fn an_item_of_a_walk_has_a_path() {
-    let text = PAGE_TEXT.replace(
-        "2. `crates/core/src/meter/log.rs`: counts.",
-        "2. The log counts.",
-    );
+    let text = PAGE_TEXT.replace("2. `crates/core/src/meter/log.rs`: counts.", "2. The log counts.");
     one_error(&text, ":10: an item is a path");
 }
 
@@ -74,21 +68,13 @@ fn the_walk_of_a_request_is_short_and_not_empty() {
         &PAGE_TEXT.replace(item, &item.repeat(45)),
         "lists 46 files, not 1 to 45",
     );
-    let empty = PAGE_TEXT.replace(
-        "1. `crates/core/src/lib.rs`: starts.\n\n## Rules",
-        "## Rules",
-    );
+    let empty = PAGE_TEXT.replace("1. `crates/core/src/lib.rs`: starts.\n\n## Rules", "## Rules");
     one_error(&empty, "lists 0 files");
 }
 
 #[test]
 fn a_quoted_path_must_exist() {
-    for path in [
-        "crates/core/src/gone.rs",
-        "crates/gone",
-        "gone/",
-        "docs/gone.md",
-    ] {
+    for path in ["crates/core/src/gone.rs", "crates/gone", "gone/", "docs/gone.md"] {
         let text = format!("{PAGE_TEXT}\nSee `{path}`.\n");
         one_error(&text, &format!("names {path}"));
     }

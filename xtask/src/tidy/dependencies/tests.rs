@@ -50,20 +50,14 @@ fn an_edge_of_the_table_is_fine() {
 fn the_core_has_no_dependency_outside_tests() {
     assert_eq!(check_edge("outflow-core", "libm", &Value::Null).len(), 1);
     assert_eq!(check_edge("outflow-core", "cc", &json!("build")).len(), 1);
-    assert_eq!(
-        check_edge("outflow-core", "proptest", &Value::Null).len(),
-        1
-    );
+    assert_eq!(check_edge("outflow-core", "proptest", &Value::Null).len(), 1);
     assert!(check_edge("outflow-core", "proptest", &json!("dev")).is_empty());
 }
 
 // The crate may use Redis elsewhere, so only the kind can be the violation.
 #[test]
 fn a_build_script_has_no_dependency() {
-    assert_eq!(
-        check_edge("outflow-store", "redis", &json!("build")).len(),
-        1
-    );
+    assert_eq!(check_edge("outflow-store", "redis", &json!("build")).len(), 1);
 }
 
 #[test]
@@ -76,10 +70,7 @@ fn cargo_lists_the_edges_of_this_workspace() {
 #[test]
 fn a_violation_names_the_owner() {
     let owned = check_edge("outflow-bulk", "redis", &Value::Null);
-    assert!(
-        owned[0].contains("only outflow-store may use it"),
-        "{owned:?}"
-    );
+    assert!(owned[0].contains("only outflow-store may use it"), "{owned:?}");
     let free = check_edge("outflow-bulk", "rand", &Value::Null);
     assert!(free[0].contains("does not list it"), "{free:?}");
 }

@@ -56,11 +56,7 @@ fn a_name_without_a_row_is_an_error() {
 // A renamed row is an unknown row and a missing one.
 #[test]
 fn a_row_without_a_name_is_an_error() {
-    for (row, other) in [
-        ("`lost`", "`gone`"),
-        ("`code` |", "`kind` |"),
-        ("`ts`", "`time`"),
-    ] {
+    for (row, other) in [("`lost`", "`gone`"), ("`code` |", "`kind` |"), ("`ts`", "`time`")] {
         let page = PAGE_TEXT.replacen(&format!("| {row}"), &format!("| {other}"), 1);
         assert_eq!(check_page(&page).len(), 2, "{page}");
     }
@@ -87,12 +83,7 @@ fn a_row_with_other_cells_is_an_error() {
 fn a_metric_name_in_another_source_is_an_error() {
     let count = |path: &'static str| {
         let other = (path, "let name = \"outflow_calls_total\";\n");
-        check(&SourceTree::from_files([
-            (NAMES, SOURCE),
-            (PAGE, PAGE_TEXT),
-            other,
-        ]))
-        .len()
+        check(&SourceTree::from_files([(NAMES, SOURCE), (PAGE, PAGE_TEXT), other])).len()
     };
     assert_eq!(count("crates/client/src/send.rs"), 1);
     assert_eq!(count("crates/cli/src/main.rs"), 1);

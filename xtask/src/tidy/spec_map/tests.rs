@@ -44,10 +44,7 @@ fn a_row_without_proof_is_an_error() {
         ("takes | done | core/meter | –", "names no test"),
         ("takes | begun: client | core/meter | –", "names no test"),
         ("takes | done | – | takes_all_or_nothing", "names no module"),
-        (
-            "takes | done | core/rate | takes_all_or_nothing",
-            "no such module",
-        ),
+        ("takes | done | core/rate | takes_all_or_nothing", "no such module"),
         (" | later: client | – | –", "has no requirement"),
         ("takes | later | – | –", "has status"),
         ("takes | later: someday | – | –", "has status"),
@@ -55,10 +52,7 @@ fn a_row_without_proof_is_an_error() {
         ("takes | done", "a row is"),
     ] {
         let found = check_map("W1", &[&format!("| W1 | {cells} |")]);
-        assert!(
-            found.len() == 1 && found[0].contains(message),
-            "{cells}: {found:?}"
-        );
+        assert!(found.len() == 1 && found[0].contains(message), "{cells}: {found:?}");
     }
 }
 

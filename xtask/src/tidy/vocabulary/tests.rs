@@ -9,10 +9,7 @@ fn check_text(path: &str, text: &str) -> Vec<String> {
 fn a_banned_word_is_reported_with_its_replacement() {
     let found = check_text("docs/a.md", "The API\nhelps whoever calls.\n");
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(
-        found[0].starts_with("docs/a.md:2: `whoever`: name the"),
-        "{found:?}"
-    );
+    assert!(found[0].starts_with("docs/a.md:2: `whoever`: name the"), "{found:?}");
 }
 
 // One text for each place where a word can be.
@@ -64,10 +61,7 @@ fn longer_words_are_different_words() {
 fn uses_in_one_file_are_counted() {
     let found = check_text("a.md", "\ndoor, door and doors\n");
     assert_eq!(found.len(), 2, "{found:?}");
-    assert!(
-        found[0].starts_with("a.md:2: `door` (2 times): "),
-        "{found:?}"
-    );
+    assert!(found[0].starts_with("a.md:2: `door` (2 times): "), "{found:?}");
 }
 
 #[test]
@@ -103,8 +97,7 @@ fn the_list_has_each_word_once_in_lower_case() {
     assert_eq!(unique.len(), words.len());
     for word in words {
         assert!(
-            word.bytes()
-                .all(|byte| byte == b' ' || byte.is_ascii_lowercase()),
+            word.bytes().all(|byte| byte == b' ' || byte.is_ascii_lowercase()),
             "{word}"
         );
         assert!(word.split(' ').count() <= 2, "{word}");

@@ -72,11 +72,7 @@ mod tests {
 
     #[test]
     fn punctuation_ends_a_phrase() {
-        let continues = |text| {
-            split_words(text)
-                .map(|word| word.continues)
-                .collect::<Vec<_>>()
-        };
+        let continues = |text| split_words(text).map(|word| word.continues).collect::<Vec<_>>();
         assert_eq!(continues("a b_c\n/// d"), [true, true, true, true]);
         assert_eq!(continues("a, b. c"), [true, false, false]);
     }

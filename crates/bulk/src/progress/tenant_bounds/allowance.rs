@@ -30,11 +30,7 @@ struct ApiDemand {
 
 impl JobRate {
     /// Computes the rate of a workload; none if a part of it has no limit.
-    pub(super) fn new(
-        client: &Outflow,
-        workload: &TenantWorkload,
-        own: Option<&Limit>,
-    ) -> Option<Self> {
+    pub(super) fn new(client: &Outflow, workload: &TenantWorkload, own: Option<&Limit>) -> Option<Self> {
         let mut apis: BTreeMap<String, ApiDemand> = BTreeMap::new();
         for (lane, amount) in &workload.lanes {
             if let Lane::Api { api, group } = Lane::from_name(lane) {
@@ -50,10 +46,7 @@ impl JobRate {
             let groups = groups.map(|(group, amount)| slowest(group_limits(&api, group), *amount));
             smaller(slowest(api.rules.limits.iter(), share.all), sum(groups))
         });
-        smaller(
-            sum(each),
-            own.and_then(|own| Self::from_limit(own, workload.all)),
-        )
+        smaller(sum(each), own.and_then(|own| Self::from_limit(own, workload.all)))
     }
 
     /// Computes the rate that a limit allows; none if the work uses no unit of it.

@@ -29,13 +29,9 @@ pub(crate) async fn try_start<S: JobStore>(
     };
     let rate = settings.rule(&job.tenant).rate;
     let tenants = &context.start_limits.tenants;
-    let tenant = tenants
-        .try_acquire(&job.tenant, rate, job.cost)
-        .map_err(deny)?;
+    let tenant = tenants.try_acquire(&job.tenant, rate, job.cost).map_err(deny)?;
     let api = match executor {
-        Executor::Client(client) => acquire_api(client, job, settings.timeout)
-            .await
-            .map_err(deny)?,
+        Executor::Client(client) => acquire_api(client, job, settings.timeout).await.map_err(deny)?,
         Executor::Handler(_) => None,
     };
     // Counted last, since it is not refunded as permits are.
@@ -69,11 +65,7 @@ async fn count_start<S: JobStore>(
 
 /// Acquires the API's permit if its limits have quota now. If only concurrency is exhausted, it waits: that is no
 /// congestion, and a call in flight ends before the shortest deferral does.
-async fn acquire_api(
-    client: &Outflow,
-    job: &ClaimedJob,
-    timeout: Duration,
-) -> Result<Option<Permit>, Refusal> {
+async fn acquire_api(client: &Outflow, job: &ClaimedJob, timeout: Duration) -> Result<Option<Permit>, Refusal> {
     let Some((upstream, target)) = find_upstream(client, job) else {
         return Ok(None);
     };
@@ -90,8 +82,5 @@ async fn acquire_api(
 }
 
 const fn lacks_concurrency(refusal: &Refusal) -> bool {
-    matches!(
-        refusal.cause,
-        RefusalReason::Busy(WaitReason::Concurrency { .. })
-    )
+    matches!(refusal.cause, RefusalReason::Busy(WaitReason::Concurrency { .. }))
 }

@@ -79,9 +79,7 @@ struct ScopeArgs {
 impl BulkStatusCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         if let Some(action) = &self.action {
-            let report = self
-                .target
-                .get(&path([&"v1", &"bulk", &"actions", action]))?;
+            let report = self.target.get(&path([&"v1", &"bulk", &"actions", action]))?;
             return self.target.print(&report, tables::action);
         }
         let mut report = self.target.get("/v1/bulk")?;
@@ -98,9 +96,7 @@ impl BulkStatusCommand {
     fn fetch_all(&self, list: &str) -> anyhow::Result<Vec<Value>> {
         let (mut entries, mut after) = (Vec::new(), String::new());
         loop {
-            let page = self
-                .target
-                .get(&format!("/v1/bulk/{list}?most={PAGE}{after}"))?;
+            let page = self.target.get(&format!("/v1/bulk/{list}?most={PAGE}{after}"))?;
             entries.extend(tables::list(&page, list).iter().cloned());
             match tables::part(&page, "next").as_str() {
                 Some(next) => after = format!("&after={}", encoded(next)),

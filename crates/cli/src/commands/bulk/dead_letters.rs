@@ -98,9 +98,7 @@ impl ListCommand {
         let Some(next) = part(page, "next").as_u64() else {
             return Ok(None);
         };
-        let following = self
-            .target
-            .get(&format!("/v1/bulk/dead?after={next}&most=1"))?;
+        let following = self.target.get(&format!("/v1/bulk/dead?after={next}&most=1"))?;
         if tables::list(&following, "dead").is_empty() {
             return Ok(None);
         }

@@ -48,11 +48,7 @@ impl JobInput {
         };
         let extension = Path::new(file).extension();
         let is_csv = extension.is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
-        let default = if is_csv {
-            InputFormat::Csv
-        } else {
-            InputFormat::Ndjson
-        };
+        let default = if is_csv { InputFormat::Csv } else { InputFormat::Ndjson };
         let mark = mark(&bytes);
         Ok(Self {
             stem,
@@ -171,10 +167,7 @@ mod tests {
     fn a_line_keeps_its_number_in_the_file() {
         let text = "{\"api\":\"up\",\"path\":\"/1\"}\r\n\n{\"api\":\n\u{feff}\n";
         let input = input(text, InputFormat::Ndjson);
-        let found: Vec<_> = input
-            .jobs()
-            .map(|found| (found.line, found.job.is_ok()))
-            .collect();
+        let found: Vec<_> = input.jobs().map(|found| (found.line, found.job.is_ok())).collect();
         assert_eq!(found, [(1, true), (3, false), (4, false)]);
         let name = input.line_id(3).expect("a name");
         assert_eq!(input.find_line(&name), Some((3, 1)));
@@ -191,17 +184,12 @@ mod tests {
                 "{\"api\":\"a\",\"path\":\"/1\"}\r\n\n{\"api\":\"b\",\"path\":\"/2\"}",
                 InputFormat::Ndjson,
             ),
-            (
-                "api,path,body\n\na,/1,\"x\ny\"\r\nb,/2,z\n",
-                InputFormat::Csv,
-            ),
+            ("api,path,body\n\na,/1,\"x\ny\"\r\nb,/2,z\n", InputFormat::Csv),
         ] {
             let input = input(text, format);
             let mut jobs = 0;
             for found in input.jobs() {
-                let alone = input
-                    .job_at(found.start)
-                    .and_then(|job| job.into_spec(None));
+                let alone = input.job_at(found.start).and_then(|job| job.into_spec(None));
                 assert_eq!(alone, found.job.and_then(|job| job.into_spec(None)));
                 assert!(alone.is_ok(), "{alone:?}");
                 jobs += 1;

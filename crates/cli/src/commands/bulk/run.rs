@@ -20,9 +20,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use outflow::{Outflow, SystemClock};
-use outflow_bulk::{
-    EngineSettings, OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, data_dir,
-};
+use outflow_bulk::{EngineSettings, OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, data_dir};
 use outflow_core::{Clock, WallTime};
 use outflow_store::StoreControl as _;
 
@@ -88,8 +86,7 @@ impl RunCommand {
     pub(crate) fn run(mut self, terminal: Terminal) -> anyhow::Result<Exit> {
         self.out = self.out.filter(|out| out != Path::new("-"));
         if self.json && self.out.is_none() && !self.dry_run {
-            let message =
-                "`--json` needs the standard output: name a file for results with `--out`";
+            let message = "`--json` needs the standard output: name a file for results with `--out`";
             return Err(UsageError(message.to_owned()).into());
         }
         let mut config = self.config.sources()?.read()?;
@@ -99,12 +96,7 @@ impl RunCommand {
         runtime.block_on(self.work(&config, &input, terminal))
     }
 
-    async fn work(
-        &self,
-        config: &ProgramConfig,
-        input: &JobInput,
-        terminal: Terminal,
-    ) -> anyhow::Result<Exit> {
+    async fn work(&self, config: &ProgramConfig, input: &JobInput, terminal: Terminal) -> anyhow::Result<Exit> {
         let client = Outflow::init(config.client.clone())?;
         let settings = run_settings(EngineSettings::from_section(&config.bulk)?);
         let file = ValidatedFile::new(input, &client, &settings);
@@ -130,19 +122,13 @@ impl RunCommand {
     }
 
     /// Runs the jobs that are left.
-    async fn run_jobs(
-        &self,
-        config: &ProgramConfig,
-        context: RunContext<'_>,
-    ) -> anyhow::Result<RunSummary> {
+    async fn run_jobs(&self, config: &ProgramConfig, context: RunContext<'_>) -> anyhow::Result<RunSummary> {
         let input = context.file.input;
         let dir = self.directory(input);
         let jobs = StoreLocation::Dir(dir.join("jobs"));
         let previous = PreviousRun::from_location(&jobs);
         // The lock of the job store protects the whole directory and the results.
-        let opened = OpenStore::open(context.client, jobs)
-            .await
-            .map_err(explain_lock)?;
+        let opened = OpenStore::open(context.client, jobs).await.map_err(explain_lock)?;
         let checkpoint = Checkpoint::open(&dir, &input.stem, &input.mark)?;
         let counts = opened.store().job_counts().await?;
         checkpoint.check_jobs(counts.submitted())?;
@@ -176,11 +162,7 @@ impl RunCommand {
 
     /// Returns the directory of a file; each file has its own.
     fn directory(&self, input: &JobInput) -> PathBuf {
-        let own = || {
-            data_dir()
-                .join("runs")
-                .join(format!("{}-{}", input.stem, input.mark))
-        };
+        let own = || data_dir().join("runs").join(format!("{}-{}", input.stem, input.mark));
         self.dir.clone().unwrap_or_else(own)
     }
 
@@ -205,12 +187,7 @@ struct RunContext<'a> {
 impl RunContext<'_> {
     /// Works until the last job is over, or until a signal. A second signal does not wait for calls in
     /// flight. Jobs start after the given instant, when earlier calls no longer count.
-    async fn work(
-        self,
-        opened: OpenStore,
-        run: &mut RunLoop<'_>,
-        start: Option<WallTime>,
-    ) -> anyhow::Result<LoopEnd> {
+    async fn work(self, opened: OpenStore, run: &mut RunLoop<'_>, start: Option<WallTime>) -> anyhow::Result<LoopEnd> {
         let mut signals = ShutdownSignals::listen()?;
         tokio::select! {
             () = wait_for_start(start) => {}
@@ -219,9 +196,7 @@ impl RunContext<'_> {
                 return Ok(LoopEnd::Interrupted);
             }
         }
-        let bulk = opened
-            .begin(self.client, self.settings.clone(), None)
-            .await?;
+        let bulk = opened.begin(self.client, self.settings.clone(), None).await?;
         let worked = tokio::select! {
             ended = run.work(&bulk, &self.file.workload, self.terminal) => ended,
             () = signals.wait() => Ok(LoopEnd::Interrupted),
@@ -253,10 +228,7 @@ impl RunContext<'_> {
 async fn wait_for_start(start: Option<WallTime>) {
     let left = start.map(|start| start.since(SystemClock::new().wall()));
     if let Some(left) = left.filter(|left| !left.is_zero()) {
-        say!(
-            "waiting {} until earlier calls no longer count",
-            format_span(left)
-        );
+        say!("waiting {} until earlier calls no longer count", format_span(left));
         tokio::time::sleep(left).await;
     }
 }

@@ -81,12 +81,7 @@ impl SubmitCommand {
 
     /// Submits all batches to an action with the requested settings. A finished action keeps its results
     /// unless a job is new, so it is opened only after that is known.
-    fn submit(
-        &self,
-        action: &str,
-        batches: &[JobBatch],
-        terminal: Terminal,
-    ) -> anyhow::Result<AcceptedCounts> {
+    fn submit(&self, action: &str, batches: &[JobBatch], terminal: Terminal) -> anyhow::Result<AcceptedCounts> {
         let rest = if self.keep_open {
             BatchPosition::More
         } else {
@@ -141,11 +136,7 @@ impl SubmitCommand {
 
     /// Returns a rejection of all jobs if the queue has no space for them. An open action may hold some of
     /// them already, which need no further space; only the program knows their number.
-    fn queue_full(
-        &self,
-        action: &str,
-        batches: &[JobBatch],
-    ) -> anyhow::Result<Option<AcceptedCounts>> {
+    fn queue_full(&self, action: &str, batches: &[JobBatch]) -> anyhow::Result<Option<AcceptedCounts>> {
         let report = self.target.get("/v1/bulk")?;
         let all: usize = batches.iter().map(JobBatch::len).sum();
         let all = u64::try_from(all).unwrap_or(u64::MAX);
@@ -168,10 +159,7 @@ impl SubmitCommand {
     }
 
     fn is_open(&self, action: &str) -> anyhow::Result<bool> {
-        let known = self
-            .target
-            .admin
-            .request(Method::GET, &action_path(action), None)?;
+        let known = self.target.admin.request(Method::GET, &action_path(action), None)?;
         Ok(known.is_ok_and(|known| !is_over(&known)))
     }
 
@@ -179,11 +167,10 @@ impl SubmitCommand {
     fn check(&self, batches: &[JobBatch]) -> anyhow::Result<LineErrors> {
         let mut errors = LineErrors::default();
         for batch in batches {
-            let checked = self.target.admin.request(
-                Method::POST,
-                "/v1/bulk/jobs?check=true",
-                Some(batch.body()),
-            )?;
+            let checked = self
+                .target
+                .admin
+                .request(Method::POST, "/v1/bulk/jobs?check=true", Some(batch.body()))?;
             if let Err(refused) = checked {
                 let found = batch.invalid_lines(&refused.problem);
                 if found.reported.is_empty() {
@@ -220,8 +207,7 @@ impl SubmitCommand {
             let path = format!("/v1/bulk/jobs?action={}&last={last}", encoded(action));
             let admin = &self.target.admin;
             let result = admin.request(Method::POST, &path, Some(batch.body()));
-            let result =
-                result.and_then(|result| result.map_err(|refused| admin.to_error(&refused)));
+            let result = result.and_then(|result| result.map_err(|refused| admin.to_error(&refused)));
             counts.add(&result.map_err(|why| counts.explain_partial(action, all, why))?);
             submitted += batch.len();
             if batches.len() > 1 {
@@ -301,11 +287,7 @@ impl AcceptedCounts {
         if self.rejected > 0 {
             let reason = self.reason.as_deref().unwrap_or("no reason was given");
             let rejected = usize::try_from(self.rejected).unwrap_or(usize::MAX);
-            let _infallible = write!(
-                text,
-                ", {} rejected: {reason}",
-                count(rejected, "was", "were")
-            );
+            let _infallible = write!(text, ", {} rejected: {reason}", count(rejected, "was", "were"));
         }
         let _infallible = match action {
             Some(action) if self.is_queue_full() => writeln!(
@@ -327,14 +309,11 @@ fn action_path(action: &str) -> String {
 
 /// Returns the default name of an action: the file name, shortened to fit, and the hash of the file.
 fn default_action(input: &JobInput) -> String {
-    let stem = input.stem.replace(
-        |letter: char| letter.is_whitespace() || letter.is_control(),
-        "-",
-    );
+    let stem = input
+        .stem
+        .replace(|letter: char| letter.is_whitespace() || letter.is_control(), "-");
     let limit = MAX_NAME.saturating_sub(input.mark.len() + 1);
-    let stem = stem
-        .get(..stem.floor_char_boundary(limit))
-        .unwrap_or_default();
+    let stem = stem.get(..stem.floor_char_boundary(limit)).unwrap_or_default();
     format!("{stem}-{}", input.mark)
 }
 

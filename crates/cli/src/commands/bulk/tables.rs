@@ -95,11 +95,7 @@ fn actions_table(actions: &[Value]) -> String {
             action_name(action),
             plain(part(action, "stage")),
             percent(part(action, "over_ppm")),
-            format!(
-                "{} of {}",
-                plain(part(jobs, "done")),
-                plain(part(jobs, "total"))
-            ),
+            format!("{} of {}", plain(part(jobs, "done")), plain(part(jobs, "total"))),
             failed(jobs).to_string(),
             plain(part(jobs, "cancelled")),
             plain(part(jobs, "throttles")),
@@ -156,13 +152,9 @@ pub(super) fn dead(page: &Value) -> String {
     if letters.is_empty() {
         return "no dead letters\n".to_owned();
     }
-    let mut table = TextTable::new([
-        "place", "job", "tenant", "action", "attempts", "call", "why",
-    ]);
+    let mut table = TextTable::new(["place", "job", "tenant", "action", "attempts", "call", "why"]);
     for letter in letters {
-        let last = part(letter, "history")
-            .as_array()
-            .and_then(|list| list.last());
+        let last = part(letter, "history").as_array().and_then(|list| list.last());
         table.row([
             plain(part(letter, "place")),
             plain(part(letter, "id")),
@@ -261,9 +253,7 @@ mod tests {
             "cancelled": 0, "throttles": 3 } });
         let row = action(&report);
         assert!(
-            row.contains(
-                "nightly (paused)  RUNNING  25.5 %  49 of 200  2       0          3          9.5 s"
-            ),
+            row.contains("nightly (paused)  RUNNING  25.5 %  49 of 200  2       0          3          9.5 s"),
             "{row}"
         );
     }

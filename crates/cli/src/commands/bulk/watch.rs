@@ -51,10 +51,7 @@ impl WatchCommand {
             let line = tables::line(&report);
             terminal.progress(&line);
             // Without a terminal, a line at intervals, and only after a change.
-            if !terminal.is_watched()
-                && polls.is_multiple_of(POLLS_PER_LINE)
-                && before != *part(&report, "jobs")
-            {
+            if !terminal.is_watched() && polls.is_multiple_of(POLLS_PER_LINE) && before != *part(&report, "jobs") {
                 say!("{line}");
                 before = part(&report, "jobs").clone();
             }
@@ -70,9 +67,7 @@ impl ResultsCommand {
         let path = path([&"v1", &"bulk", &"actions", &self.action, &"results"]);
         let (mut after, mut all) = (self.after, Vec::new());
         loop {
-            let page = self
-                .target
-                .get(&format!("{path}?after={after}&most=1000"))?;
+            let page = self.target.get(&format!("{path}?after={after}&most=1000"))?;
             let mut results = tables::list(&page, "results").to_vec();
             if self.target.json {
                 all.append(&mut results);
@@ -114,8 +109,7 @@ impl PollInterval {
     }
 
     fn wait(&self) {
-        self.0
-            .block_on(async { tokio::time::sleep(POLL_PERIOD).await });
+        self.0.block_on(async { tokio::time::sleep(POLL_PERIOD).await });
     }
 }
 

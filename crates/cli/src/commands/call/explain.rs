@@ -43,20 +43,14 @@ impl CallExplanation {
             group: group.to_string(),
             cost: target.cost().units(),
             state: upstream.state(target).name(),
-            limits: report
-                .limits
-                .iter()
-                .chain(own)
-                .map(LimitUse::from_report)
-                .collect(),
+            limits: report.limits.iter().chain(own).map(LimitUse::from_report).collect(),
             wait_ms,
         }
     }
 
     /// Returns the state as JSON.
     pub(super) fn to_json(&self) -> Value {
-        let limit =
-            |one: &LimitUse| json!({ "rate": one.rate, "used": one.used, "most": one.limit });
+        let limit = |one: &LimitUse| json!({ "rate": one.rate, "used": one.used, "most": one.limit });
         json!({
             "group": self.group,
             "cost": self.cost,

@@ -16,9 +16,7 @@ pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), UsageError
         Some((name, HeaderValue::from_str(value.trim()).ok()?))
     });
     // The message omits the text, since a header may hold a key.
-    read.ok_or_else(|| {
-        UsageError("invalid header: write it like `-H 'Accept: text/plain'`".to_owned())
-    })
+    read.ok_or_else(|| UsageError("invalid header: write it like `-H 'Accept: text/plain'`".to_owned()))
 }
 
 /// Body of a request.
@@ -73,10 +71,7 @@ mod tests {
     #[test]
     fn a_header_is_a_name_and_a_value() {
         let (name, value) = header("X-A:  b: c ").expect("one");
-        assert_eq!(
-            (name.as_str(), value.as_bytes()),
-            ("x-a", b"b: c".as_slice())
-        );
+        assert_eq!((name.as_str(), value.as_bytes()), ("x-a", b"b: c".as_slice()));
         for wrong in ["no colon", ": value", "a b: c", "a: \u{1}"] {
             assert!(header(wrong).is_err(), "{wrong:?}");
         }

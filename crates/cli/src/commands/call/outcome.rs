@@ -36,8 +36,9 @@ impl ResponseView {
             answer(&format_head(self))?;
         }
         match &output.output {
-            Some(file) => std::fs::write(file, &self.body)
-                .with_context(|| format!("`{}` cannot be written", file.display())),
+            Some(file) => {
+                std::fs::write(file, &self.body).with_context(|| format!("`{}` cannot be written", file.display()))
+            }
             None => answer_bytes(&self.body),
         }
     }
@@ -88,9 +89,7 @@ impl CallResult {
     pub(super) fn exit(&self, output: &OutputArgs) -> Exit {
         let check_status = output.check_status;
         match &self.ended {
-            Ok(response) if check_status && response.status.is_client_error() => {
-                Exit::RefusedByServer
-            }
+            Ok(response) if check_status && response.status.is_client_error() => Exit::RefusedByServer,
             Ok(response) if check_status && response.status.is_server_error() => Exit::ServerFailed,
             Ok(_) => Exit::Done,
             Err(error) if error.is_invalid_request() || is_permanent(error) => Exit::Usage,
@@ -100,11 +99,7 @@ impl CallResult {
     }
 
     /// Prints the result in the requested form.
-    pub(super) fn print(
-        &self,
-        output: &OutputArgs,
-        explanation: Option<&CallExplanation>,
-    ) -> anyhow::Result<()> {
+    pub(super) fn print(&self, output: &OutputArgs, explanation: Option<&CallExplanation>) -> anyhow::Result<()> {
         if output.json {
             return answer_json(&self.to_json(explanation));
         }
@@ -158,10 +153,9 @@ fn is_permanent(error: &Error) -> bool {
 
 impl CallTiming {
     fn to_text(&self) -> String {
-        let first = self.first_byte.map_or_else(
-            || "no response".to_owned(),
-            |span| format!("{} ms", millis(span)),
-        );
+        let first = self
+            .first_byte
+            .map_or_else(|| "no response".to_owned(), |span| format!("{} ms", millis(span)));
         format!(
             "waited      {} ms for a permit\nattempts    {}\nfirst byte  {first}\ntotal       {} ms\n",
             millis(self.waited),
@@ -184,11 +178,7 @@ fn format_head(response: &ResponseView) -> String {
     let mut text = format!("HTTP {}\n", response.status);
     for (name, value) in &response.headers {
         // Writing to a string cannot fail.
-        let _infallible = writeln!(
-            text,
-            "{name}: {}",
-            String::from_utf8_lossy(value.as_bytes())
-        );
+        let _infallible = writeln!(text, "{name}: {}", String::from_utf8_lossy(value.as_bytes()));
     }
     text.push('\n');
     text
@@ -213,15 +203,7 @@ fn headers_json(headers: &HeaderMap) -> Value {
 }
 
 fn may_hold_a_secret(name: &str) -> bool {
-    let secret_parts = [
-        "auth",
-        "cookie",
-        "key",
-        "secret",
-        "session",
-        "signature",
-        "token",
-    ];
+    let secret_parts = ["auth", "cookie", "key", "secret", "session", "signature", "token"];
     // Token counts of rate limits are no secrets.
     let is_count = name.contains("ratelimit");
     !is_count && secret_parts.iter().any(|part| name.contains(part))
@@ -255,8 +237,7 @@ impl RoundTripTimes {
 impl Observer for RoundTripTimes {
     fn observe(&self, event: &Event) {
         if let EventKind::Settled {
-            round_trip: Some(span),
-            ..
+            round_trip: Some(span), ..
         } = event.what
         {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(span);

@@ -35,10 +35,7 @@ impl fmt::Display for ConfigAdvice {
             message,
             help,
         } = self;
-        write!(
-            f,
-            "warning: {message}\n --> {origin} ({key})\n  = help: {help}"
-        )
+        write!(f, "warning: {message}\n --> {origin} ({key})\n  = help: {help}")
     }
 }
 

@@ -28,9 +28,7 @@ pub(super) struct ExplainedKey {
 /// Returns every key of the file in order, also keys without a default.
 pub(super) fn explained_keys() -> Vec<ExplainedKey> {
     let mut reader = DefaultReader::default();
-    TEXT.lines()
-        .filter_map(|line| reader.read_line(line))
-        .collect()
+    TEXT.lines().filter_map(|line| reader.read_line(line)).collect()
 }
 
 #[derive(Default)]
@@ -44,10 +42,7 @@ struct DefaultReader {
 impl DefaultReader {
     fn read_line(&mut self, line: &'static str) -> Option<ExplainedKey> {
         let bare = line.strip_prefix('#').unwrap_or(line);
-        if let Some(section) = bare
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-        {
+        if let Some(section) = bare.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             section.clone_into(&mut self.section);
             self.finished = true;
             return None;
@@ -81,19 +76,13 @@ mod tests {
         let all = explained_keys();
         let timeout = all.iter().find(|one| one.key == "apis.example.timeout");
         let meaning = timeout.map(|one| one.meaning.as_str());
-        assert_eq!(
-            meaning,
-            Some("One attempt, from its beginning to the end of its body.")
-        );
+        assert_eq!(meaning, Some("One attempt, from its beginning to the end of its body."));
         assert!(all.len() > 80, "{}", all.len());
         let defaults = defaults().expect("the file is valid");
         for (key, _) in defaults.client.origins.iter() {
             let known = |one: &ExplainedKey| one.key == key;
             let is_short = key.ends_with(".groups") || key.contains(".policy.");
-            assert!(
-                is_short || all.iter().any(known),
-                "{key} is not explained_keys"
-            );
+            assert!(is_short || all.iter().any(known), "{key} is not explained_keys");
         }
     }
 }

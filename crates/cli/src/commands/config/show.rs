@@ -113,26 +113,17 @@ pub(crate) fn effective_values(config: &Config) -> anyhow::Result<Vec<EffectiveV
 /// Formats the value of a variable as TOML.
 fn to_toml(value: &str) -> String {
     let is_literal = serde_json::from_str::<Value>(value).is_ok();
-    if is_literal {
-        value.to_owned()
-    } else {
-        quoted(value)
-    }
+    if is_literal { value.to_owned() } else { quoted(value) }
 }
 
 /// Returns the default of a key. A few defaults depend on other keys.
 fn default_value(key: &str, config: &Config, defaults: &Config) -> Option<String> {
-    let Some((name, rest)) = key
-        .strip_prefix("apis.")
-        .and_then(|key| key.split_once('.'))
-    else {
+    let Some((name, rest)) = key.strip_prefix("apis.").and_then(|key| key.split_once('.')) else {
         return defaults.origins.written(key).map(str::to_owned);
     };
     let api = config.api(name.trim_matches('"'))?;
     let is_breaker = |text: Option<&str>| text == Some("\"breaker\"");
-    let profile = config
-        .origins
-        .written(&format!("apis.{name}.health.profile"));
+    let profile = config.origins.written(&format!("apis.{name}.health.profile"));
     match rest {
         "limits" if api.rules.limits.is_empty() => Some("[]".to_owned()),
         "limits"

@@ -10,15 +10,7 @@ use crate::terminal::TextTable;
 
 /// Formats all APIs with their health states.
 pub(super) fn status(snapshot: &Value) -> String {
-    let mut table = TextTable::new([
-        "api",
-        "group",
-        "state",
-        "until",
-        "in flight",
-        "waiting",
-        "errors",
-    ]);
+    let mut table = TextTable::new(["api", "group", "state", "until", "in flight", "waiting", "errors"]);
     for api in list(snapshot, "apis") {
         for health in list(api, "health") {
             table.row([
@@ -42,15 +34,7 @@ pub(super) fn status(snapshot: &Value) -> String {
 
 /// Formats all limits with their use.
 pub(super) fn limits(snapshot: &Value) -> String {
-    let mut table = TextTable::new([
-        "api",
-        "group",
-        "limit",
-        "in effect",
-        "kind",
-        "used",
-        "next in",
-    ]);
+    let mut table = TextTable::new(["api", "group", "limit", "in effect", "kind", "used", "next in"]);
     for api in list(snapshot, "apis") {
         add_limits(&mut table, api, api, "all");
         for group in list(api, "groups") {
@@ -158,11 +142,7 @@ pub(super) fn reload(document: &Value) -> String {
         ("restart", "in effect after a restart"),
     ] {
         let names = document.get(key).and_then(Value::as_array);
-        let names: Vec<_> = names
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let names: Vec<_> = names.into_iter().flatten().filter_map(Value::as_str).collect();
         if !names.is_empty() {
             text.push_str(&["  ", label, ": ", &names.join(", "), "\n"].concat());
         }

@@ -22,9 +22,7 @@ pub(super) fn start(program: &Program) -> Result<(), SpawnError> {
         ListenAddr::Tcp(address) => HttpTarget::Tcp(address.to_string()),
         ListenAddr::Unix(path) => HttpTarget::Unix(path.clone()),
     };
-    tasks.spawn("load", move |stop| {
-        run_load(Arc::clone(&calls), target.clone(), stop)
-    })
+    tasks.spawn("load", move |stop| run_load(Arc::clone(&calls), target.clone(), stop))
 }
 
 async fn run_load(calls: Arc<TaskGroup>, target: HttpTarget, stop: CancelToken) {

@@ -98,11 +98,7 @@ impl MockApis {
 
     /// Returns all APIs with their names.
     pub(super) fn all(&self) -> [(&'static str, &Server); 3] {
-        [
-            ("demo", &self.demo),
-            ("flaky", &self.flaky),
-            ("chat", &self.chat),
-        ]
+        [("demo", &self.demo), ("flaky", &self.flaky), ("chat", &self.chat)]
     }
 }
 

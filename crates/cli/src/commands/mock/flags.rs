@@ -27,8 +27,7 @@ pub(super) fn quota(text: &str) -> Result<Quota, String> {
 /// Formats a limit for the output.
 pub(super) fn format_limit(quota: &Quota) -> String {
     let window = quota.window();
-    Rate::new(quota.capacity(), window)
-        .map_or_else(|_| "no limit".to_owned(), |rate| rate.to_string())
+    Rate::new(quota.capacity(), window).map_or_else(|_| "no limit".to_owned(), |rate| rate.to_string())
 }
 
 /// Parses the name of a header dialect.
@@ -62,14 +61,8 @@ mod tests {
 
     #[test]
     fn limits_and_dialects_parse_in_their_notations() {
-        assert_eq!(
-            quota("10/s").map(|quota| format_limit(&quota)),
-            Ok("10/s".to_owned())
-        );
-        assert_eq!(
-            quota("bucket:10/s:20").map(|quota| quota.capacity()),
-            Ok(20)
-        );
+        assert_eq!(quota("10/s").map(|quota| format_limit(&quota)), Ok("10/s".to_owned()));
+        assert_eq!(quota("bucket:10/s:20").map(|quota| quota.capacity()), Ok(20));
         assert!(quota("aligned:100/min").is_ok());
         for wrong in ["", "0/s", "ten", "cone:1/s", "fixed:1/s:2", "bucket:1/s:0"] {
             assert!(quota(wrong).is_err(), "{wrong}");

@@ -33,8 +33,7 @@ impl MockSummary {
 
     /// Returns the audit as JSON.
     pub(super) fn json(&self) -> Value {
-        let limit =
-            |(limit, peak): &(String, u64)| json!({ "limit": limit, "most_in_any_window": peak });
+        let limit = |(limit, peak): &(String, u64)| json!({ "limit": limit, "most_in_any_window": peak });
         let statuses = self.totals.by_status.iter();
         let by_status: Map<_, _> = statuses
             .map(|(status, count)| (status.to_string(), json!(count)))

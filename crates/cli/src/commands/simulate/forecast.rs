@@ -82,9 +82,7 @@ impl LoadArgs {
                 let history = forecast_rate(&api, network, load)?;
                 Ok(ForecastReport::new(&api.name, history))
             }
-            (None, None) => {
-                Err(UsageError("name a load: use `--replay` or `--rate`".to_owned()).into())
-            }
+            (None, None) => Err(UsageError("name a load: use `--replay` or `--rate`".to_owned()).into()),
         }
     }
 
@@ -124,10 +122,7 @@ fn preset_config(name: &str) -> anyhow::Result<Config> {
     }
     let name = quoted(name);
     let text = format!("[apis.{name}]\npreset = {name}\nbase_url = \"https://modelled.example\"\n");
-    Ok(Config::read(
-        &[Source::new("--preset", text)],
-        &Environment::empty(),
-    )?)
+    Ok(Config::read(&[Source::new("--preset", text)], &Environment::empty())?)
 }
 
 const LOADS: &str = "Your own load against a provider";

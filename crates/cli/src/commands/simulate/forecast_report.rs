@@ -88,10 +88,7 @@ impl ForecastReport {
     }
 
     fn used_groups(&self) -> impl Iterator<Item = &(String, GroupHistory)> {
-        self.history
-            .groups
-            .iter()
-            .filter(|(_, group)| group.calls > 0)
+        self.history.groups.iter().filter(|(_, group)| group.calls > 0)
     }
 }
 

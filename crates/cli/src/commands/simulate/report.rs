@@ -42,10 +42,7 @@ impl SimReport {
             let makespan = ideal.makespan();
             push(
                 &mut text,
-                format_args!(
-                    "\n{name}: {summary} (ideal {makespan:.0} s)\n{}\n",
-                    header()
-                ),
+                format_args!("\n{name}: {summary} (ideal {makespan:.0} s)\n{}\n", header()),
             );
             for outcome in outcomes {
                 push(&mut text, format_args!("{}\n", row(outcome)));
@@ -109,28 +106,14 @@ fn row(outcome: &RunFigures) -> String {
 
 /// Aligns the first cell to the left and the others to the right.
 fn columns(cells: [&str; 8]) -> String {
-    let [
-        name,
-        makespan,
-        over,
-        throttles,
-        refused,
-        peak,
-        jain,
-        off_share,
-    ] = cells;
-    format!(
-        "  {name:<18} {makespan:>9} {over:>10} {throttles:>13} {refused:>7} {peak:>5} {jain:>6} {off_share:>9}"
-    )
+    let [name, makespan, over, throttles, refused, peak, jain, off_share] = cells;
+    format!("  {name:<18} {makespan:>9} {over:>10} {throttles:>13} {refused:>7} {peak:>5} {jain:>6} {off_share:>9}")
 }
 
 fn tenants_row(ideal: &FluidModel, outcome: &RunFigures) -> String {
     let mut text = format!("  {:<18} done:", outcome.scheduler.to_string());
     for (name, (done, ideal)) in ('A'..).zip(outcome.done.iter().zip(&ideal.done)) {
-        push(
-            &mut text,
-            format_args!(" {name} {done:.1} s (ideal {ideal:.0})"),
-        );
+        push(&mut text, format_args!(" {name} {done:.1} s (ideal {ideal:.0})"));
     }
     text
 }

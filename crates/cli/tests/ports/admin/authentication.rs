@@ -35,13 +35,8 @@ async fn the_admin_port_accepts_only_local_hosts() {
         assert_eq!(answer.status, status, "{host}: {}", answer.text());
     }
     let twice = [("host", own.as_str()), ("host", "evil.example")];
-    assert_eq!(
-        running.send("GET", "/v1/apis", &twice, "").await.status,
-        400
-    );
-    let elsewhere = running
-        .send("GET", "http://evil.example/v1/apis", &[], "")
-        .await;
+    assert_eq!(running.send("GET", "/v1/apis", &twice, "").await.status, 400);
+    let elsewhere = running.send("GET", "http://evil.example/v1/apis", &[], "").await;
     assert_eq!(elsewhere.status, 421, "the target names another host");
 }
 
@@ -108,10 +103,7 @@ async fn the_admin_port_requires_a_configured_token() {
     let twice = running.send("GET", "/v1/apis", &[right, right], "").await;
     assert_eq!(twice.status, 401, "two tokens are none");
     let none = running.get("/metrics").await;
-    assert_eq!(
-        (none.status, none.header("www-authenticate")),
-        (401, Some("Bearer"))
-    );
+    assert_eq!((none.status, none.header("www-authenticate")), (401, Some("Bearer")));
     assert!(!none.text().contains("s3cret"), "{}", none.text());
 }
 
@@ -137,10 +129,7 @@ async fn probes_and_the_page_need_no_token() {
         ("authorization", "Bearer s3cret-token"),
         ("origin", "http://evil.example"),
     ];
-    assert_eq!(
-        running.send("GET", "/v1/apis", &knowing, "").await.status,
-        403
-    );
+    assert_eq!(running.send("GET", "/v1/apis", &knowing, "").await.status, 403);
 }
 
 // The three types that a form can send, no type, and types that resemble JSON.
@@ -156,21 +145,14 @@ async fn changes_require_a_json_body() {
         Some("text/plain; application/json"),
         None,
     ] {
-        let headers: Vec<_> = kind
-            .map(|kind| ("content-type", kind))
-            .into_iter()
-            .collect();
-        let answer = running
-            .send("POST", "/v1/apis/stock/health", &headers, hold)
-            .await;
+        let headers: Vec<_> = kind.map(|kind| ("content-type", kind)).into_iter().collect();
+        let answer = running.send("POST", "/v1/apis/stock/health", &headers, hold).await;
         assert_eq!(answer.status, 415, "{kind:?}");
     }
     let state = running.get("/v1/apis").await.json()["apis"][0]["state"].clone();
     assert_eq!(state, "Normal", "nothing was held");
     let charset = [("content-type", "Application/JSON; charset=utf-8")];
-    let answer = running
-        .send("POST", "/v1/apis/stock/health", &charset, hold)
-        .await;
+    let answer = running.send("POST", "/v1/apis/stock/health", &charset, hold).await;
     assert_eq!(answer.status, 200);
 }
 
@@ -186,11 +168,7 @@ async fn reads_change_nothing() {
         "/v1/apis/stock/health",
     ] {
         let answer = running.get(path).await;
-        assert_eq!(
-            (answer.status, answer.problem().as_str()),
-            (405, "method"),
-            "{path}"
-        );
+        assert_eq!((answer.status, answer.problem().as_str()), (405, "method"), "{path}");
         let allowed = answer.header("allow").unwrap_or_default();
         assert!(allowed.contains("POST"), "{path} allows {allowed}");
     }
@@ -232,15 +210,9 @@ async fn the_admin_port_bounds_bodies() {
         let body = r#"{"api":"stock"}"#;
         format!("{body}{}", " ".repeat(size - body.len()))
     };
-    assert_eq!(
-        running.post("/v1/check", &padded(1024 * 1024)).await.status,
-        200
-    );
+    assert_eq!(running.post("/v1/check", &padded(1024 * 1024)).await.status, 200);
     let large = running.post("/v1/check", &padded(1024 * 1024 + 1)).await;
-    assert_eq!(
-        (large.status, large.problem().as_str()),
-        (413, "large_body")
-    );
+    assert_eq!((large.status, large.problem().as_str()), (413, "large_body"));
 }
 
 // An unknown field is an error, so that a typo is not ignored.
@@ -256,22 +228,13 @@ async fn the_admin_port_rejects_invalid_requests() {
         ("/v1/check", r#"{"api":"stock","priority":"urgent"}"#),
         ("/v1/check", r#"{"api":"stock","cost":-1}"#),
         ("/v1/check", r#"{"api":"stock","cost":1.5}"#),
-        (
-            "/v1/check",
-            r#"{"api":"stock","group":"orders","path":"/orders"}"#,
-        ),
-        (
-            "/v1/check",
-            r#"{"api":"stock","method":"G T","path":"/orders"}"#,
-        ),
+        ("/v1/check", r#"{"api":"stock","group":"orders","path":"/orders"}"#),
+        ("/v1/check", r#"{"api":"stock","method":"G T","path":"/orders"}"#),
         ("/v1/acquire", r#"{"api":"stock","maxwait":1}"#),
         ("/v1/acquire", r#"{"api":"stock","lease_ms":0}"#),
         ("/v1/acquire", r#"{"api":"stock","lease_ms":600001}"#),
         ("/v1/apis/stock/health", r#"{"state":"asleep"}"#),
-        (
-            "/v1/apis/stock/health",
-            r#"{"state":"offline","until":"monday"}"#,
-        ),
+        ("/v1/apis/stock/health", r#"{"state":"offline","until":"monday"}"#),
     ] {
         let answer = running.post(path, body).await;
         assert_eq!(
@@ -295,17 +258,13 @@ async fn the_admin_port_rejects_invalid_requests() {
 async fn the_admin_port_closes_a_connection_with_an_incomplete_head() {
     let text = QUIET.replace("[admin]", "header_timeout = \"1s\"\n    [admin]");
     let running = TestProgram::with_config(&format!("{text}{STOCK}")).await;
-    let mut wire = tokio::net::TcpStream::connect(running.address())
-        .await
-        .expect("a port");
+    let mut wire = tokio::net::TcpStream::connect(running.address()).await.expect("a port");
     tokio::io::AsyncWriteExt::write_all(&mut wire, b"GET / HTTP/1.1\r\nhost: local")
         .await
         .expect("sent");
     let mut rest = Vec::new();
     let ended = timeout(PATIENCE, wire.read_to_end(&mut rest)).await;
-    ended
-        .expect("the connection is closed")
-        .expect("in an orderly way");
+    ended.expect("the connection is closed").expect("in an orderly way");
 }
 
 // Two connections may be open: the third is closed, and a closed one frees its slot.
@@ -322,13 +281,8 @@ async fn the_admin_port_bounds_connections() {
     }
     let mut third = running.open("GET", "/healthz", &[], "").await;
     let mut rest = Vec::new();
-    let ended = timeout(PATIENCE, third.read_to_end(&mut rest))
-        .await
-        .expect("closed");
-    assert!(
-        ended.is_err() || rest.is_empty(),
-        "closed without an answer"
-    );
+    let ended = timeout(PATIENCE, third.read_to_end(&mut rest)).await.expect("closed");
+    assert!(ended.is_err() || rest.is_empty(), "closed without an answer");
     drop(open);
     let served = async {
         loop {
@@ -341,7 +295,5 @@ async fn the_admin_port_bounds_connections() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, served)
-        .await
-        .expect("a place is given again");
+    timeout(PATIENCE, served).await.expect("a place is given again");
 }

@@ -61,10 +61,7 @@ async fn chromium_asks_for_the_token_and_stores_it_nowhere() {
         .expect("it asks");
     for (token, shown) in [
         ("wrong", "about.textContent === 'this token is wrong'"),
-        (
-            "s3cret-token",
-            "document.querySelectorAll('article').length === 1",
-        ),
+        ("s3cret-token", "document.querySelectorAll('article').length === 1"),
     ] {
         let typed = format!("{BOX} = '{token}', ask.requestSubmit()");
         browser.run(&typed).expect("typed");
@@ -74,10 +71,7 @@ async fn chromium_asks_for_the_token_and_stores_it_nowhere() {
                 document.documentElement.outerHTML].join(' ')";
     let kept = browser.run(kept).expect("a look");
     let kept = kept.as_str().expect("a text");
-    assert!(
-        !kept.contains("s3cret") && kept.contains("/  0 <html"),
-        "{kept}"
-    );
+    assert!(!kept.contains("s3cret") && kept.contains("/  0 <html"), "{kept}");
     let refused: Vec<_> = browser.complaints().iter().collect();
     let known = |detail: &&&String| detail.contains("401 (Unauthorized)");
     assert_eq!(refused.iter().filter(known).count(), 2, "{refused:?}");
@@ -97,9 +91,7 @@ async fn chromium_runs_no_script_from_names_or_texts() {
         .until("document.querySelectorAll('article').length === 1")
         .expect("it is shown");
     let said = serde_json::json!({ "state": "sleep", "reason": MARKUP });
-    let held = running
-        .post("/v1/apis/stock/health", &said.to_string())
-        .await;
+    let held = running.post("/v1/apis/stock/health", &said.to_string()).await;
     assert_eq!(held.status, 200, "{}", held.text());
     browser
         .until("document.getElementById('events').textContent.includes('<img src=x')")
@@ -121,8 +113,7 @@ async fn chromium_runs_no_script_from_names_or_texts() {
     browser
         .run("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)))")
         .expect("it is drawn");
-    let made = browser
-        .run("[window.ran ?? 0, document.querySelectorAll('img, main script, ol script').length]");
+    let made = browser.run("[window.ran ?? 0, document.querySelectorAll('img, main script, ol script').length]");
     assert_eq!(made.expect("a look"), serde_json::json!([0, 0]));
     assert_eq!(browser.complaints(), [""; 0]);
 }
@@ -155,18 +146,13 @@ async fn chromium_cannot_attack_from_a_foreign_page() {
     let port = attacker.address().port();
     let mut browser = Browser::start(&["evil.example"]).expect("it starts");
     for (host, sent) in [("127.0.0.1", ATTACKS), ("evil.example", 2 * ATTACKS)] {
-        browser
-            .visit(&format!("http://{host}:{port}/"))
-            .expect("a page");
+        browser.visit(&format!("http://{host}:{port}/")).expect("a page");
         browser.run("attack()").expect("it tries");
         let all = browser.until_seen(|seen_requests| ours(&running, seen_requests).len() >= sent);
         assert!(all.is_ok(), "{:?}", ours(&running, browser.seen_requests()));
     }
     let seen_requests = ours(&running, browser.seen_requests());
-    let let_in: Vec<_> = seen_requests
-        .iter()
-        .filter(|one| one.status != 403)
-        .collect();
+    let let_in: Vec<_> = seen_requests.iter().filter(|one| one.status != 403).collect();
     assert!(let_in.is_empty(), "{let_in:?}");
     assert_eq!(api.audit().count(), 0, "nothing reached the API");
     unchanged(&running).await;
@@ -216,9 +202,7 @@ async fn api() -> (MockApi, Server) {
 
 fn config(server: &Server) -> String {
     let url = server.url();
-    format!(
-        "{QUIET}[apis.stock]\nbase_url = \"{url}\"\naddresses = \"any\"\nlimits = [\"100/s\"]\n"
-    )
+    format!("{QUIET}[apis.stock]\nbase_url = \"{url}\"\naddresses = \"any\"\nlimits = [\"100/s\"]\n")
 }
 
 /// Starts a foreign server whose page attacks both ports.
@@ -247,7 +231,8 @@ const MAIL: &str = r#"
 "#;
 
 /// Markup that would run a script in three ways.
-const MARKUP: &str = "<img src=x onerror=\"window.ran=1\"><svg onload=\"window.ran=2\"></svg><script>window.ran=3</script>";
+const MARKUP: &str =
+    "<img src=x onerror=\"window.ran=1\"><svg onload=\"window.ran=2\"></svg><script>window.ran=3</script>";
 
 const BOX: &str = "document.getElementById('token').value";
 

@@ -44,9 +44,7 @@ async fn results_are_paged_by_size() {
     let running = TestProgram::with_bulk(&format!("{QUIET}{stock}")).await;
     let job = r#"{"api":"stock","path":"/a"}"#;
     let jobs = format!("[{}]", [job; 8].join(","));
-    let taken = running
-        .post("/v1/bulk/jobs?action=a&last=true", &jobs)
-        .await;
+    let taken = running.post("/v1/bulk/jobs?action=a&last=true", &jobs).await;
     assert_eq!(taken.json()["accepted"], 8, "{}", taken.text());
     let finished = async {
         while get_json(&running, "/v1/bulk/actions/a").await["stage"] != "COMPLETED" {
@@ -76,14 +74,8 @@ async fn bulk_routes_submit_show_and_cancel_jobs() {
     for tenant in ["acme", "bolt"] {
         post_empty(&running, &format!("/v1/bulk/tenants/{tenant}/pause")).await;
     }
-    let taken = running
-        .post("/v1/bulk/jobs?action=nightly", JOBS)
-        .await
-        .json();
-    assert_eq!(
-        (&taken["accepted"], &taken["rejected"]),
-        (&json!(3), &json!(0))
-    );
+    let taken = running.post("/v1/bulk/jobs?action=nightly", JOBS).await.json();
+    assert_eq!((&taken["accepted"], &taken["rejected"]), (&json!(3), &json!(0)));
     assert_eq!(taken["jobs"][0]["id"], "one");
     let known = r#"[{"id": "one", "tenant": "acme", "api": "stock", "path": "/a"}]"#;
     let again = running.post("/v1/bulk/jobs?action=nightly", known).await;
@@ -101,31 +93,19 @@ async fn bulk_routes_submit_show_and_cancel_jobs() {
     );
     let tenants = get_json(&running, "/v1/bulk/tenants?after=acme").await;
     assert_eq!(tenants["tenants"][0]["paused"], true);
-    assert_eq!(
-        get_json(&running, "/v1/bulk/tenants/acme").await["jobs"]["queued"],
-        2
-    );
+    assert_eq!(get_json(&running, "/v1/bulk/tenants/acme").await["jobs"]["queued"], 2);
     get_json(&running, "/v1/bulk/tenants/acme/history?most=5").await;
     let action = get_json(&running, "/v1/bulk/actions/nightly").await;
     assert_eq!(
         (&action["stage"], &action["jobs"]["total"]),
         (&json!("CREATED"), &json!(3))
     );
-    assert_eq!(
-        post_empty(&running, "/v1/bulk/tenants/bolt/cancel").await["jobs"],
-        1
-    );
+    assert_eq!(post_empty(&running, "/v1/bulk/tenants/bolt/cancel").await["jobs"], 1);
     post_empty(&running, "/v1/bulk/actions/nightly/close").await;
-    assert_eq!(
-        post_empty(&running, "/v1/bulk/actions/nightly/cancel").await["jobs"],
-        2
-    );
+    assert_eq!(post_empty(&running, "/v1/bulk/actions/nightly/cancel").await["jobs"], 2);
     let results = get_json(&running, "/v1/bulk/actions/nightly/results").await;
     let ends = results["results"].as_array().expect("a list").iter();
-    assert!(
-        ends.clone().all(|one| one["ended"] == "cancelled"),
-        "{results}"
-    );
+    assert!(ends.clone().all(|one| one["ended"] == "cancelled"), "{results}");
     assert_eq!(ends.count(), 3);
     assert!(running.stop().await);
 }
@@ -141,14 +121,8 @@ async fn bulk_routes_retry_and_purge_dead_letters() {
     let taken = running.send("POST", jobs, &ndjson, &lines).await;
     assert_eq!(taken.json()["accepted"], 1, "{}", taken.text());
     let letter = wait_for_dead_letter(&running).await;
-    assert_eq!(
-        (&letter["id"], &letter["api"]),
-        (&json!("lost"), &json!("stock"))
-    );
-    assert!(
-        !letter["history"].as_array().expect("a list").is_empty(),
-        "{letter}"
-    );
+    assert_eq!((&letter["id"], &letter["api"]), (&json!("lost"), &json!("stock")));
+    assert!(!letter["history"].as_array().expect("a list").is_empty(), "{letter}");
     let came = get_json(&running, "/v1/bulk/actions/nightly/results").await;
     let (result, attempt) = (&came["results"][0], &letter["history"][0]);
     assert_eq!(result["ended"], "failed", "{came}");
@@ -157,17 +131,10 @@ async fn bulk_routes_retry_and_purge_dead_letters() {
     let revived = running.post("/v1/bulk/dead/retry", pick).await.json();
     assert_eq!(revived["jobs"], 1);
     wait_for_dead_letter(&running).await;
-    let purged = running
-        .post("/v1/bulk/dead/purge", r#"{"all":true}"#)
-        .await
-        .json();
+    let purged = running.post("/v1/bulk/dead/purge", r#"{"all":true}"#).await.json();
     assert_eq!(purged["jobs"], 1);
     let audit = get_json(&running, "/v1/audit").await;
-    let actions: Vec<_> = audit["changes"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .collect();
+    let actions: Vec<_> = audit["changes"].as_array().expect("a list").iter().collect();
     assert_eq!(actions[0]["action"], "bulk_dead_purge");
     assert_eq!(
         (&actions[1]["group"], &actions[1]["reason"]),
@@ -197,11 +164,7 @@ async fn bulk_routes_report_errors_and_take_nothing() {
     let refused = running.post("/v1/bulk/jobs", jobs).await;
     assert_eq!((refused.status, &*refused.problem()), (422, "invalid_jobs"));
     let wrong = refused.json()["jobs"].clone();
-    assert_eq!(
-        (&wrong[0]["job"], &wrong[1]["job"]),
-        (&json!(2), &json!(3)),
-        "{wrong}"
-    );
+    assert_eq!((&wrong[0]["job"], &wrong[1]["job"]), (&json!(2), &json!(3)), "{wrong}");
     for (target, body, status) in [
         ("/v1/bulk/jobs", "[{]", 400),
         ("/v1/bulk/jobs", "{\"api\":", 422),
@@ -222,32 +185,21 @@ async fn bulk_routes_report_errors_and_take_nothing() {
             r#"{"id":"a","webhook":{"api":"stock","path":"/","secret":"s"}}"#,
             400,
         ),
-        (
-            "/v1/bulk/actions",
-            r#"{"id":"a","keep_ms":400000000000}"#,
-            400,
-        ),
+        ("/v1/bulk/actions", r#"{"id":"a","keep_ms":400000000000}"#, 400),
         ("/v1/bulk/tenants/nope/resume", "{}", 404),
         ("/v1/bulk/tenants/nope/cancel", "{}", 404),
         ("/v1/bulk/tenants/nope/release", "{}", 404),
         ("/v1/bulk/tenants/nope/reset", "{}", 404),
         ("/v1/bulk/actions", r#"{"id":"a","timeout_ms":0}"#, 400),
         ("/v1/bulk/dead/retry", "{}", 400),
-        (
-            "/v1/bulk/dead/purge",
-            r#"{"all":true,"tenant":"acme"}"#,
-            400,
-        ),
+        ("/v1/bulk/dead/purge", r#"{"all":true,"tenant":"acme"}"#, 400),
     ] {
         let answer = running.post(target, body).await;
         assert_eq!(answer.status, status, "{target} {body}: {}", answer.text());
     }
     for body in ["[]", "nope", "{\"id\":"] {
         let text = running.post("/v1/bulk/actions", body).await.text();
-        assert!(
-            !text.contains("struct") && !text.contains("ident"),
-            "{text}"
-        );
+        assert!(!text.contains("struct") && !text.contains("ident"), "{text}");
     }
     let good = r#"[{"api":"stock","path":"/a"}]"#;
     let checked = running.post("/v1/bulk/jobs?check=true", good).await;
@@ -268,15 +220,8 @@ async fn bulk_routes_without_an_engine_say_how_to_start_one() {
     let running = TestProgram::start().await;
     let answer = running.get("/v1/bulk").await;
     assert_eq!((answer.status, &*answer.problem()), (404, "no_bulk"));
-    assert!(
-        answer.text().contains("outflow serve --bulk"),
-        "{}",
-        answer.text()
-    );
-    assert_eq!(
-        running.post("/v1/bulk/jobs", "[]").await.problem(),
-        "no_bulk"
-    );
+    assert!(answer.text().contains("outflow serve --bulk"), "{}", answer.text());
+    assert_eq!(running.post("/v1/bulk/jobs", "[]").await.problem(), "no_bulk");
     assert!(running.stop().await);
 }
 

@@ -6,9 +6,7 @@ use serde_json::json;
 use super::support::{QUIET, TestProgram};
 
 async fn hold(running: &TestProgram, body: serde_json::Value) -> super::support::AdminResponse {
-    running
-        .post("/v1/apis/stock/health", &body.to_string())
-        .await
+    running.post("/v1/apis/stock/health", &body.to_string()).await
 }
 
 // 3/min is below the floor of half speed, so the rate stays and the concurrency halves.
@@ -31,16 +29,10 @@ async fn operators_hold_an_api_in_every_allowed_state() {
             "{word}"
         );
         let line = &running.get("/v1/apis").await.json()["apis"][0];
-        assert_eq!(
-            (&line["state"], &line["circuit"]),
-            (&json!(state), &json!(circuit))
-        );
+        assert_eq!((&line["state"], &line["circuit"]), (&json!(state), &json!(circuit)));
     }
     let refused = hold(&running, json!({ "state": "half_open" })).await;
-    assert_eq!(
-        (refused.status, refused.problem().as_str()),
-        (422, "not_a_hold")
-    );
+    assert_eq!((refused.status, refused.problem().as_str()), (422, "not_a_hold"));
 }
 
 // No timer ends the offline state, so its end is unknown. A release restores the state before.
@@ -52,10 +44,7 @@ async fn offline_refuses_calls_until_release() {
         .json();
     assert_eq!(held["health"][0]["until_ms"], 0);
     let blocked = running.post("/v1/acquire", r#"{"api":"stock"}"#).await;
-    assert_eq!(
-        (blocked.status, blocked.problem().as_str()),
-        (503, "blocked")
-    );
+    assert_eq!((blocked.status, blocked.problem().as_str()), (503, "blocked"));
     assert_eq!(blocked.json()["state"], "Sleep");
     let explained = running.get("/v1/explain?api=stock").await.json();
     assert_eq!(
@@ -74,14 +63,8 @@ async fn offline_refuses_calls_until_release() {
 async fn operators_hold_a_group_only_with_its_own_state() {
     let shared = TestProgram::start().await;
     let refused = hold(&shared, json!({ "state": "offline", "group": "orders" })).await;
-    assert_eq!(
-        (refused.status, refused.problem().as_str()),
-        (409, "shared_state")
-    );
-    assert_eq!(
-        shared.get("/v1/apis").await.json()["apis"][0]["state"],
-        "Normal"
-    );
+    assert_eq!((refused.status, refused.problem().as_str()), (409, "shared_state"));
+    assert_eq!(shared.get("/v1/apis").await.json()["apis"][0]["state"], "Normal");
 
     let text = r#"
         [apis.stock]
@@ -97,14 +80,8 @@ async fn operators_hold_a_group_only_with_its_own_state() {
     let held = hold(&running, json!({ "state": "offline", "group": "orders" })).await;
     assert_eq!(held.status, 200, "{}", held.text());
     let ask = |group: &str| json!({ "api": "stock", "group": group }).to_string();
-    assert_eq!(
-        running.post("/v1/acquire", &ask("orders")).await.status,
-        503
-    );
-    assert_eq!(
-        running.post("/v1/acquire", &ask("quotes")).await.status,
-        200
-    );
+    assert_eq!(running.post("/v1/acquire", &ask("orders")).await.status, 503);
+    assert_eq!(running.post("/v1/acquire", &ask("quotes")).await.status, 200);
     assert_eq!(
         running.get("/v1/apis").await.json()["apis"][0]["state"],
         "Sleep",
@@ -112,14 +89,9 @@ async fn operators_hold_a_group_only_with_its_own_state() {
     );
     let unknown = hold(&running, json!({ "state": "offline", "group": "bonds" })).await;
     assert_eq!(unknown.problem(), "unknown_group");
-    let released = running
-        .delete("/v1/apis/stock/health?group=orders&reason=over")
-        .await;
+    let released = running.delete("/v1/apis/stock/health?group=orders&reason=over").await;
     assert_eq!(released.status, 200);
-    assert_eq!(
-        running.get("/v1/audit").await.json()["changes"][0]["group"],
-        "orders"
-    );
+    assert_eq!(running.get("/v1/audit").await.json()["changes"][0]["group"], "orders");
 }
 
 // The file changes to another limit, then to an invalid one. The second version stays in effect, and the
@@ -129,29 +101,19 @@ async fn a_reload_applies_all_or_nothing_and_reports_it() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("outflow.toml");
     let write = |limit: &str| {
-        let api =
-            format!("[apis.stock]\nbase_url = \"http://localhost:9\"\nlimits = [\"{limit}\"]\n");
+        let api = format!("[apis.stock]\nbase_url = \"http://localhost:9\"\nlimits = [\"{limit}\"]\n");
         std::fs::write(&file, format!("{QUIET}{api}")).expect("written");
     };
     write("3/min");
     let running = TestProgram::with_sources(ConfigSources::new(vec![file.clone()])).await;
     write("4/min");
     let changed = running.post("/v1/reload", r#"{"reason":"more"}"#).await;
-    assert_eq!(
-        changed.json()["changed"],
-        json!(["stock"]),
-        "{}",
-        changed.text()
-    );
-    let limit =
-        async || running.get("/v1/apis/stock").await.json()["limits"][0]["configured"].clone();
+    assert_eq!(changed.json()["changed"], json!(["stock"]), "{}", changed.text());
+    let limit = async || running.get("/v1/apis/stock").await.json()["limits"][0]["configured"].clone();
     assert_eq!(limit().await, "4/min");
     write("many");
     let refused = running.post("/v1/reload", "{}").await;
-    assert_eq!(
-        (refused.status, refused.problem().as_str()),
-        (422, "configuration")
-    );
+    assert_eq!((refused.status, refused.problem().as_str()), (422, "configuration"));
     let diagnostic = &refused.json()["diagnostics"][0];
     assert_eq!(diagnostic["key"], "apis.stock.limits[0]", "{diagnostic}");
     assert_eq!(limit().await, "4/min");
@@ -169,14 +131,11 @@ async fn operators_set_variables_at_runtime() {
     let set = async |body: serde_json::Value| {
         let json_body = [("content-type", "application/json")];
         let target = "/v1/apis/stock/variables";
-        running
-            .send("PATCH", target, &json_body, &body.to_string())
-            .await
+        running.send("PATCH", target, &json_body, &body.to_string()).await
     };
     let done = set(json!({ "variable": "concurrency", "value": 9, "reason": "room" })).await;
     assert_eq!(done.json()["changed"], json!(["stock"]), "{}", done.text());
-    let concurrency =
-        running.get("/v1/apis/stock").await.json()["health"][0]["concurrency"].clone();
+    let concurrency = running.get("/v1/apis/stock").await.json()["health"][0]["concurrency"].clone();
     assert_eq!(concurrency, 9);
     let shown = running.get("/v1/config").await.json();
     let mut values = shown["values"].as_array().expect("a list").iter();
@@ -192,11 +151,7 @@ async fn operators_set_variables_at_runtime() {
         json!({ "variable": "concurrency", "value": "many" }),
         json!({ "variable": "concurency", "value": 9 }),
     ] {
-        assert_eq!(
-            set(wrong.clone()).await.problem(),
-            "configuration",
-            "{wrong}"
-        );
+        assert_eq!(set(wrong.clone()).await.problem(), "configuration", "{wrong}");
     }
     let unknown = running
         .send(
@@ -217,15 +172,9 @@ async fn operators_set_variables_at_runtime() {
 #[tokio::test]
 async fn the_audit_log_records_changes_only() {
     let running = TestProgram::start().await;
-    hold(
-        &running,
-        json!({ "state": "throttle", "reason": "<b>slow</b>" }),
-    )
-    .await;
+    hold(&running, json!({ "state": "throttle", "reason": "<b>slow</b>" })).await;
     hold(&running, json!({ "state": "half_open" })).await;
-    running
-        .post("/v1/apis/bonds/health", r#"{"state":"offline"}"#)
-        .await;
+    running.post("/v1/apis/bonds/health", r#"{"state":"offline"}"#).await;
     running.get("/v1/snapshot").await;
     running.delete("/v1/apis/stock/health").await;
     let changes = running.get("/v1/audit").await.json();

@@ -11,12 +11,7 @@ impl ApiDocument {
     }
 
     /// Panics if the document does not describe this response. Unknown routes are not checked.
-    pub fn check_response(
-        &self,
-        method: &str,
-        target: &str,
-        answer: &super::support::AdminResponse,
-    ) {
+    pub fn check_response(&self, method: &str, target: &str, answer: &super::support::AdminResponse) {
         let path = target.split('?').next().unwrap_or_default();
         let Some(operation) = self.operation(&method.to_lowercase(), path) else {
             return;
@@ -24,15 +19,9 @@ impl ApiDocument {
         let response_text = format!("{method} {target}: {} {}", answer.status, answer.text());
         let response = &operation["responses"][answer.status.to_string()];
         let response = self.resolved(response);
-        assert!(
-            response.is_object(),
-            "undescribed status of {response_text}"
-        );
+        assert!(response.is_object(), "undescribed status of {response_text}");
         let Some(content) = response["content"].as_object() else {
-            assert!(
-                answer.body.is_empty(),
-                "a body that is not described: {response_text}"
-            );
+            assert!(answer.body.is_empty(), "a body that is not described: {response_text}");
             return;
         };
         let kind = answer.header("content-type").unwrap_or_default();
@@ -70,9 +59,7 @@ impl ApiDocument {
     fn fits(&self, value: &Value, schema: &Value, at: &str) -> Result<(), String> {
         let schema = self.resolved(schema);
         if let Some(choices) = schema["oneOf"].as_array() {
-            let fitting = choices
-                .iter()
-                .filter(|one| self.fits(value, one, at).is_ok());
+            let fitting = choices.iter().filter(|one| self.fits(value, one, at).is_ok());
             return (fitting.count() == 1)
                 .then_some(())
                 .ok_or(format!("{at}: {value} fits no choice"));
@@ -80,17 +67,15 @@ impl ApiDocument {
         if !is_of_type(value, &schema["type"]) {
             return Err(format!("{at}: {value} is not {}", schema["type"]));
         }
-        if schema["enum"]
-            .as_array()
-            .is_some_and(|words| !words.contains(value))
-        {
+        if schema["enum"].as_array().is_some_and(|words| !words.contains(value)) {
             return Err(format!("{at}: {value} is no word of {}", schema["enum"]));
         }
         match value {
             Value::Object(_) => self.members_fit(value, schema, at),
-            Value::Array(items) => items.iter().enumerate().try_for_each(|(index, item)| {
-                self.fits(item, &schema["items"], &format!("{at}[{index}]"))
-            }),
+            Value::Array(items) => items
+                .iter()
+                .enumerate()
+                .try_for_each(|(index, item)| self.fits(item, &schema["items"], &format!("{at}[{index}]"))),
             _ => Ok(()),
         }
     }

@@ -35,9 +35,7 @@ impl EventReader {
             let block = self.until("\n\n").await?;
             let field = |name: &str| {
                 let mut lines = block.lines();
-                lines
-                    .find_map(|line| line.strip_prefix(name))
-                    .map(str::to_owned)
+                lines.find_map(|line| line.strip_prefix(name)).map(str::to_owned)
             };
             if let (Some(name), Some(data)) = (field("event: "), field("data: ")) {
                 let number = field("id: ").and_then(|id| id.parse().ok());
@@ -69,8 +67,7 @@ impl EventReader {
             if count == 0 {
                 return None;
             }
-            self.text
-                .push_str(&String::from_utf8_lossy(&bytes[..count]));
+            self.text.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }
     }
 }
@@ -87,12 +84,7 @@ const TWO: &str = r#"
 
 /// Acquires and refunds this number of permits: two events each, emitted on this thread.
 fn pass(running: &TestProgram, api: &str, calls: usize) {
-    let upstream = running
-        .program
-        .state()
-        .client()
-        .upstream(api)
-        .expect("known");
+    let upstream = running.program.state().client().upstream(api).expect("known");
     for _ in 0..calls {
         let target = upstream.route(&http::Method::GET, "/");
         drop(upstream.try_acquire(target).expect("nothing is limited"));
@@ -108,19 +100,13 @@ async fn events_arrive_in_order_with_numbers() {
     for wanted in ["admitted", "refunded"].repeat(3) {
         let (name, number, facts) = stream.next().await.expect("an event");
         assert_eq!(name, wanted);
-        assert_eq!(
-            (&facts["event"], &facts["api"]),
-            (&json!(wanted), &json!("stock"))
-        );
+        assert_eq!((&facts["event"], &facts["api"]), (&json!(wanted), &json!("stock")));
         numbers.push(number.expect("a number"));
         permits.push(facts["permit"].as_u64().expect("a permit"));
     }
     let first = numbers[0];
     assert_eq!(numbers, (first..first + 6).collect::<Vec<_>>());
-    assert!(
-        permits.is_sorted() && permits[0] == permits[1],
-        "{permits:?}"
-    );
+    assert!(permits.is_sorted() && permits[0] == permits[1], "{permits:?}");
 }
 
 #[tokio::test]
@@ -130,10 +116,7 @@ async fn the_event_stream_filters_by_api() {
     pass(&running, "stock", 5);
     pass(&running, "books", 1);
     let (name, _, facts) = stream.next().await.expect("an event");
-    assert_eq!(
-        (name.as_str(), &facts["api"]),
-        ("admitted", &json!("books"))
-    );
+    assert_eq!((name.as_str(), &facts["api"]), ("admitted", &json!("books")));
 }
 
 // 1,500 calls are 3,000 events on a thread that blocks the stream. The buffer keeps 1,024, and the reader
@@ -144,10 +127,7 @@ async fn a_slow_reader_learns_how_many_events_it_missed() {
     let mut stream = EventReader::open(&running, "/v1/events").await;
     pass(&running, "stock", 1_500);
     let (name, _, facts) = stream.next().await.expect("an event");
-    assert_eq!(
-        (name.as_str(), &facts["missed"]),
-        ("lagged", &json!(3_000 - 1_024))
-    );
+    assert_eq!((name.as_str(), &facts["missed"]), ("lagged", &json!(3_000 - 1_024)));
     let (_, first, _) = stream.next().await.expect("an event");
     for more in 1..1_024 {
         let (_, number, _) = stream.next().await.expect("an event");
@@ -172,10 +152,7 @@ async fn the_event_stream_reports_state_changes_and_operators() {
     let hold = r#"{"state":"offline","reason":"a move"}"#;
     running.post("/v1/apis/stock/health", hold).await;
     let moved = stream.next_named("state_transition").await;
-    assert_eq!(
-        (&moved["to"], &moved["reason"]),
-        (&json!("Sleep"), &json!("forced"))
-    );
+    assert_eq!((&moved["to"], &moved["reason"]), (&json!("Sleep"), &json!("forced")));
     let operated = stream.next_named("operated").await;
     assert_eq!(
         (&operated["action"], &operated["who"]),
@@ -199,10 +176,7 @@ async fn the_event_stream_redacts_calls() {
                 host: localhost\r\nconnection: close\r\n\r\n";
     wire.write_all(call.as_bytes()).await.expect("sent");
     let event = stream.next_named("request").await;
-    assert_eq!(
-        (&event["method"], &event["group"]),
-        (&json!("GET"), &json!("default"))
-    );
+    assert_eq!((&event["method"], &event["group"]), (&json!("GET"), &json!("default")));
     assert_eq!(event["path"], "/…/films");
     let snapshot = stream.next_named("snapshot").await.to_string();
     for secret in ["CANARY", "AAHk0vT3xPqL9sWz2mRbYc"] {
@@ -247,8 +221,5 @@ async fn the_event_stream_bounds_its_readers() {
         streams.push(EventReader::open(&running, "/v1/events").await);
     }
     let refused = running.get("/v1/events").await;
-    assert_eq!(
-        (refused.status, refused.problem().as_str()),
-        (503, "too_many_readers")
-    );
+    assert_eq!((refused.status, refused.problem().as_str()), (503, "too_many_readers"));
 }

@@ -14,10 +14,7 @@ async fn acquire(running: &TestProgram, body: &Value) -> AdminResponse {
 async fn permit(running: &TestProgram) -> String {
     let answer = acquire(running, &json!({ "api": "stock" })).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
-    answer.json()["permit"]
-        .as_str()
-        .expect("a number")
-        .to_owned()
+    answer.json()["permit"].as_str().expect("a number").to_owned()
 }
 
 async fn settle(running: &TestProgram, permit: &str, more: Value) -> AdminResponse {
@@ -43,15 +40,9 @@ async fn a_permit_is_acquired_and_settled() {
     )
     .await;
     let given = answer.json();
-    assert_eq!(
-        (&given["group"], &given["cost"]),
-        (&json!("orders"), &json!(2))
-    );
+    assert_eq!((&given["group"], &given["cost"]), (&json!("orders"), &json!(2)));
     assert_eq!(given["expires_in_ms"], 60_000);
-    assert_eq!(
-        (in_flight(&running).await, used(&running).await),
-        (json!(1), json!(2))
-    );
+    assert_eq!((in_flight(&running).await, used(&running).await), (json!(1), json!(2)));
     let settled = settle(
         &running,
         given["permit"].as_str().expect("a number"),
@@ -62,10 +53,7 @@ async fn a_permit_is_acquired_and_settled() {
         settled.json(),
         json!({ "effect": "success", "retry": false, "delay_ms": null })
     );
-    assert_eq!(
-        (in_flight(&running).await, used(&running).await),
-        (json!(0), json!(2))
-    );
+    assert_eq!((in_flight(&running).await, used(&running).await), (json!(0), json!(2)));
 }
 
 // 3/min, two of them refunded: a refund restores quota, a settled call does not.
@@ -78,16 +66,8 @@ async fn a_refund_restores_quota_once() {
         assert_eq!(running.post("/v1/refund", &body).await.status, 204);
         assert_eq!(used(&running).await, 0);
         let again = running.post("/v1/refund", &body).await;
-        assert_eq!(
-            (again.status, again.problem().as_str()),
-            (410, "unknown_permit")
-        );
-        assert_eq!(
-            settle(&running, &number, json!({ "status": 200 }))
-                .await
-                .status,
-            410
-        );
+        assert_eq!((again.status, again.problem().as_str()), (410, "unknown_permit"));
+        assert_eq!(settle(&running, &number, json!({ "status": 200 })).await.status, 410);
     }
 }
 
@@ -113,26 +93,17 @@ async fn a_refusal_states_its_reason_and_delay() {
             .as_u64()
             .is_some_and(|ms| ms <= secs * 1_000)
     );
-    let late = acquire(
-        &running,
-        &json!({ "api": "stock", "wait": true, "max_wait_ms": 1_000 }),
-    )
-    .await;
+    let late = acquire(&running, &json!({ "api": "stock", "wait": true, "max_wait_ms": 1_000 })).await;
     assert_eq!(
         (late.status, late.problem().as_str()),
         (429, "too_late"),
         "at once, not after a second"
     );
     let never = acquire(&running, &json!({ "api": "stock", "cost": 4 })).await;
-    assert_eq!(
-        (never.status, never.problem().as_str()),
-        (422, "cost_too_high")
-    );
+    assert_eq!((never.status, never.problem().as_str()), (422, "cost_too_high"));
     assert_eq!(never.json()["limit"], "3/min");
     assert_eq!(
-        acquire(&running, &json!({ "api": "bonds" }))
-            .await
-            .problem(),
+        acquire(&running, &json!({ "api": "bonds" })).await.problem(),
         "unknown_api"
     );
     assert_eq!(
@@ -147,10 +118,7 @@ async fn a_refusal_states_its_reason_and_delay() {
 async fn check_takes_no_quota() {
     let running = TestProgram::start().await;
     for _ in 0..5 {
-        let estimate = running
-            .post("/v1/check", r#"{"api":"stock","cost":3}"#)
-            .await
-            .json();
+        let estimate = running.post("/v1/check", r#"{"api":"stock","cost":3}"#).await.json();
         assert_eq!(estimate["decision"], "go");
     }
     assert_eq!(used(&running).await, 0);
@@ -160,11 +128,8 @@ async fn check_takes_no_quota() {
 #[tokio::test]
 async fn settle_returns_the_verdict_of_the_policy() {
     let running = TestProgram::start().await;
-    let throttled =
-        json!({ "status": 429, "headers": { "Retry-After": "7", "x-more": ["a", "b"] } });
-    let verdict = settle(&running, &permit(&running).await, throttled)
-        .await
-        .json();
+    let throttled = json!({ "status": 429, "headers": { "Retry-After": "7", "x-more": ["a", "b"] } });
+    let verdict = settle(&running, &permit(&running).await, throttled).await.json();
     assert_eq!(
         verdict,
         json!({ "effect": "throttled", "retry": true, "delay_ms": 7_000 })
@@ -173,22 +138,12 @@ async fn settle_returns_the_verdict_of_the_policy() {
     assert_eq!(state, "Sleep", "one throttle stops all calls");
 
     let running = TestProgram::start().await;
-    let lost = settle(
-        &running,
-        &permit(&running).await,
-        json!({ "fault": "read_timeout" }),
-    )
-    .await;
+    let lost = settle(&running, &permit(&running).await, json!({ "fault": "read_timeout" })).await;
     assert_eq!(
         lost.json(),
         json!({ "effect": "network_failed", "retry": true, "delay_ms": null })
     );
-    let left = settle(
-        &running,
-        &permit(&running).await,
-        json!({ "fault": "cancelled" }),
-    )
-    .await;
+    let left = settle(&running, &permit(&running).await, json!({ "fault": "cancelled" })).await;
     assert_eq!(left.json()["effect"], "cancelled");
 }
 
@@ -207,29 +162,16 @@ async fn an_invalid_report_does_not_consume_the_permit() {
         json!({ "status": 200, "headers": { "a": "b\r\nc: d" } }),
         json!({ "status": 200, "header": {} }),
     ] {
-        assert_eq!(
-            settle(&running, &number, ending.clone()).await.status,
-            400,
-            "{ending}"
-        );
+        assert_eq!(settle(&running, &number, ending.clone()).await.status, 400, "{ending}");
     }
-    assert_eq!(
-        settle(&running, &number, json!({ "status": 200 }))
-            .await
-            .status,
-        200
-    );
+    assert_eq!(settle(&running, &number, json!({ "status": 200 })).await.status, 200);
 }
 
 #[tokio::test]
 async fn permit_numbers_cannot_be_guessed() {
     let running = TestProgram::start().await;
     let (one, other) = (permit(&running).await, permit(&running).await);
-    let same = one
-        .bytes()
-        .zip(other.bytes())
-        .filter(|(a, b)| a == b)
-        .count();
+    let same = one.bytes().zip(other.bytes()).filter(|(a, b)| a == b).count();
     assert!(one.len() == 32 && same < 20, "{one} and {other}");
     let upper = one.to_uppercase();
     let long = format!("0{one}");
@@ -243,17 +185,13 @@ async fn permit_numbers_cannot_be_guessed() {
         "+0000000000000000000000000000000",
     ] {
         assert_eq!(
-            settle(&running, nonsense, json!({ "status": 200 }))
-                .await
-                .status,
+            settle(&running, nonsense, json!({ "status": 200 })).await.status,
             410,
             "{nonsense}"
         );
     }
     assert_eq!(
-        settle(&running, &upper, json!({ "status": 200 }))
-            .await
-            .status,
+        settle(&running, &upper, json!({ "status": 200 })).await.status,
         200,
         "hex is hex"
     );
@@ -274,10 +212,7 @@ async fn an_expired_lease_counts_as_a_sent_call() {
         (&lost["ended"], &lost["effect"]),
         (&json!("cancelled"), &json!("cancelled"))
     );
-    assert_eq!(
-        (in_flight(&running).await, used(&running).await),
-        (json!(0), json!(1))
-    );
+    assert_eq!((in_flight(&running).await, used(&running).await), (json!(0), json!(1)));
     let late = settle(
         &running,
         given["permit"].as_str().expect("a number"),
@@ -292,8 +227,7 @@ async fn an_expired_lease_counts_as_a_sent_call() {
 // the permit when the first is settled.
 #[tokio::test]
 async fn a_waiter_that_hangs_up_leaves_no_trace() {
-    let text =
-        "[apis.stock]\nbase_url = \"http://localhost:9\"\nlimits = [\"3/min\"]\nconcurrency = 1\n";
+    let text = "[apis.stock]\nbase_url = \"http://localhost:9\"\nlimits = [\"3/min\"]\nconcurrency = 1\n";
     let running = TestProgram::with_config(&format!("{QUIET}{text}")).await;
     let mut events = EventReader::open(&running, "/v1/events").await;
     let first = permit(&running).await;
@@ -304,20 +238,10 @@ async fn a_waiter_that_hangs_up_leaves_no_trace() {
     assert_eq!(events.next_named("waiting").await["why"], "concurrency");
     drop(waiting);
     let gone = async { while running.get("/v1/apis/stock").await.json()["waiting"] != 0 {} };
-    timeout(PATIENCE, gone)
-        .await
-        .expect("the line is empty again");
-    assert_eq!(
-        settle(&running, &first, json!({ "status": 200 }))
-            .await
-            .status,
-        200
-    );
+    timeout(PATIENCE, gone).await.expect("the line is empty again");
+    assert_eq!(settle(&running, &first, json!({ "status": 200 })).await.status, 200);
     permit(&running).await;
-    assert_eq!(
-        (in_flight(&running).await, used(&running).await),
-        (json!(1), json!(2))
-    );
+    assert_eq!((in_flight(&running).await, used(&running).await), (json!(1), json!(2)));
 }
 
 // A waiter receives its refusal at once, and an open permit does not delay the end. At 1/min the second call

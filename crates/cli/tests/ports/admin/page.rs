@@ -6,24 +6,12 @@ use super::support::TestProgram;
 async fn the_admin_port_serves_the_page_with_its_types() {
     let running = TestProgram::start().await;
     for (path, kind, holds) in [
-        (
-            "/",
-            "text/html; charset=utf-8",
-            "<script src=\"/page.js\" defer>",
-        ),
+        ("/", "text/html; charset=utf-8", "<script src=\"/page.js\" defer>"),
         ("/page.css", "text/css; charset=utf-8", "article"),
-        (
-            "/page.js",
-            "text/javascript; charset=utf-8",
-            "/v1/events?snapshot_ms=",
-        ),
+        ("/page.js", "text/javascript; charset=utf-8", "/v1/events?snapshot_ms="),
     ] {
         let file = running.get(path).await;
-        assert_eq!(
-            (file.status, file.header("content-type")),
-            (200, Some(kind)),
-            "{path}"
-        );
+        assert_eq!((file.status, file.header("content-type")), (200, Some(kind)), "{path}");
         assert!(file.text().contains(holds), "{path}");
     }
 }
@@ -33,10 +21,7 @@ async fn the_admin_port_serves_the_page_with_its_types() {
 #[tokio::test]
 async fn the_page_has_no_inline_or_foreign_content() {
     let running = TestProgram::start().await;
-    let (html, js) = (
-        running.get("/").await.text(),
-        running.get("/page.js").await.text(),
-    );
+    let (html, js) = (running.get("/").await.text(), running.get("/page.js").await.text());
     for inline in [
         "onclick",
         "onerror",

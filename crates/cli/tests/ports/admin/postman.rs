@@ -100,14 +100,9 @@ async fn newman_runs_the_collection_without_failures() {
         .arg("--env-var")
         .arg(format!("base=http://{}", running.address()))
         .args(["--bail", "--disable-unicode", "--color", "off"]);
-    let mut newman =
-        Process::start(newman).expect("newman is installed: npm install --global newman");
+    let mut newman = Process::start(newman).expect("newman is installed: npm install --global newman");
     let ended = newman.wait(Duration::from_mins(1)).expect("an end");
-    let lines: Vec<_> = newman
-        .lines()
-        .iter()
-        .map(|line| line.text.clone())
-        .collect();
+    let lines: Vec<_> = newman.lines().iter().map(|line| line.text.clone()).collect();
     assert!(ended.success(), "{}", lines.join("\n"));
     assert!(running.stop().await);
 }
@@ -176,10 +171,7 @@ fn url(path: &str, operation: &Value) -> String {
     let given = given.filter(|parameter| !parameter["example"].is_null());
     let given: Vec<_> = given
         .map(|parameter| {
-            let value = parameter["example"]
-                .to_string()
-                .replace('"', "")
-                .replace(' ', "%20");
+            let value = parameter["example"].to_string().replace('"', "").replace(' ', "%20");
             format!("{}={value}", parameter["name"].as_str().expect("a name"))
         })
         .collect();
@@ -190,9 +182,7 @@ fn url(path: &str, operation: &Value) -> String {
     };
     let query = query.replace("api=stock", "api={{api}}");
     let path = path.replace("{api}", "{{api}}");
-    let path = path
-        .replace("{tenant}", "acme")
-        .replace("{action}", "nightly");
+    let path = path.replace("{tenant}", "acme").replace("{action}", "nightly");
     format!("{{{{base}}}}{path}{query}")
 }
 

@@ -8,10 +8,7 @@ use super::support::{QUIET, STOCK, TestProgram};
 #[tokio::test]
 async fn probes_report_a_live_and_ready_program() {
     let running = TestProgram::start().await;
-    assert_eq!(
-        running.get("/healthz").await.json(),
-        json!({ "status": "alive" })
-    );
+    assert_eq!(running.get("/healthz").await.json(), json!({ "status": "alive" }));
     let ready = running.get("/readyz").await;
     assert_eq!(ready.json(), json!({ "ready": true, "reasons": [] }));
 }
@@ -53,10 +50,7 @@ async fn a_snapshot_shows_the_state_of_every_upstream() {
     assert_eq!(snapshot["permits_out"], 2);
     assert_eq!(snapshot["cache"]["entries"], 0);
     let api = &snapshot["apis"][0];
-    assert_eq!(
-        (&api["name"], &api["in_flight"]),
-        (&json!("stock"), &json!(2))
-    );
+    assert_eq!((&api["name"], &api["in_flight"]), (&json!("stock"), &json!(2)));
     let health = &api["health"][0];
     assert_eq!(
         (&health["state"], &health["circuit"]),
@@ -80,10 +74,7 @@ async fn a_snapshot_shows_the_state_of_every_upstream() {
     ] {
         assert_eq!(limit[key], value, "{key} in {limit}");
     }
-    assert!(
-        limit["oldest_ms"].as_u64() >= limit["newest_ms"].as_u64(),
-        "{limit}"
-    );
+    assert!(limit["oldest_ms"].as_u64() >= limit["newest_ms"].as_u64(), "{limit}");
     let group = |name: &str| {
         let groups = api["groups"].as_array().expect("groups");
         groups
@@ -114,15 +105,9 @@ async fn a_snapshot_shows_the_state_of_every_upstream() {
 async fn a_snapshot_shows_the_drift_of_a_lowered_limit() {
     let running = TestProgram::start().await;
     for status in [200, 200, 429] {
-        let permit = running
-            .post("/v1/acquire", r#"{"api":"stock"}"#)
-            .await
-            .json();
+        let permit = running.post("/v1/acquire", r#"{"api":"stock"}"#).await.json();
         let settle = json!({ "permit": permit["permit"], "status": status });
-        assert_eq!(
-            running.post("/v1/settle", &settle.to_string()).await.status,
-            200
-        );
+        assert_eq!(running.post("/v1/settle", &settle.to_string()).await.status, 200);
     }
     let limits = running.get("/v1/apis/stock/limits").await.json();
     let limit = &limits["limits"][0];
@@ -131,10 +116,7 @@ async fn a_snapshot_shows_the_drift_of_a_lowered_limit() {
     assert_eq!(limit["drift"]["evidence"], limit["effective"]);
     assert_ne!(limit["effective"], "3/min", "{limit}");
     let counts = &running.get("/v1/apis/stock").await.json()["health"][0]["counts"];
-    assert_eq!(
-        (&counts["success"], &counts["throttled"]),
-        (&json!(2), &json!(1))
-    );
+    assert_eq!((&counts["success"], &counts["throttled"]), (&json!(2), &json!(1)));
 }
 
 #[tokio::test]
@@ -149,15 +131,8 @@ async fn apis_are_listed_by_name_and_unknown_ones_are_reported() {
         .map(|api| &api["name"])
         .collect();
     assert_eq!(names, ["books", "stock"]);
-    assert_eq!(
-        running.get("/v1/snapshot").await.json()["cache"]["disk"],
-        "none"
-    );
-    for path in [
-        "/v1/apis/bonds",
-        "/v1/apis/bonds/limits",
-        "/v1/explain?api=bonds",
-    ] {
+    assert_eq!(running.get("/v1/snapshot").await.json()["cache"]["disk"], "none");
+    for path in ["/v1/apis/bonds", "/v1/apis/bonds/limits", "/v1/explain?api=bonds"] {
         assert_eq!(running.get(path).await.problem(), "unknown_api", "{path}");
     }
 }
@@ -169,15 +144,9 @@ async fn explain_estimates_a_wait_without_taking_quota() {
     let running = TestProgram::start().await;
     let explain = async |rest: &str| running.get(&format!("/v1/explain?api=stock{rest}")).await;
     let free = explain("").await.json();
-    assert_eq!(
-        (&free["decision"], &free["delay_ms"]),
-        (&json!("go"), &json!(0))
-    );
+    assert_eq!((&free["decision"], &free["delay_ms"]), (&json!("go"), &json!(0)));
     let routed = explain("&method=POST&path=/orders/7").await.json();
-    assert_eq!(
-        (&routed["group"], &routed["cost"]),
-        (&json!("orders"), &json!(2))
-    );
+    assert_eq!((&routed["group"], &routed["cost"]), (&json!("orders"), &json!(2)));
     let never = explain("&cost=4").await.json();
     assert_eq!(
         (&never["decision"], &never["delay_ms"]),
@@ -194,14 +163,8 @@ async fn explain_estimates_a_wait_without_taking_quota() {
         running.post("/v1/acquire", r#"{"api":"stock"}"#).await;
     }
     let full = explain("").await.json();
-    assert_eq!(
-        (&full["decision"], &full["why"]),
-        (&json!("wait"), &json!("limit"))
-    );
-    assert_eq!(
-        (&full["limit"], &full["position"]),
-        (&json!("3/min"), &json!(0))
-    );
+    assert_eq!((&full["decision"], &full["why"]), (&json!("wait"), &json!("limit")));
+    assert_eq!((&full["limit"], &full["position"]), (&json!("3/min"), &json!(0)));
     let delay = full["delay_ms"].as_u64().expect("a delay");
     assert!((40_000..=60_000).contains(&delay), "{delay}");
     let text = full["text"].as_str().expect("a text");
@@ -217,10 +180,7 @@ async fn explain_estimates_a_wait_without_taking_quota() {
 #[tokio::test]
 async fn config_shows_values_with_sources_and_without_secrets() {
     let text = STOCK.replace("base_url", "api_key_env = \"STOCK_KEY\"\n    base_url");
-    let environment = Environment::from_iter([
-        ("STOCK_KEY", "CANARY-9f2c"),
-        ("OUTFLOW_APIS__STOCK__TIMEOUT", "7s"),
-    ]);
+    let environment = Environment::from_iter([("STOCK_KEY", "CANARY-9f2c"), ("OUTFLOW_APIS__STOCK__TIMEOUT", "7s")]);
     let running = TestProgram::with_environment(&format!("{QUIET}{text}"), environment).await;
     let config = running.get("/v1/config").await;
     let values = config.json()["values"].as_array().expect("a list").clone();
@@ -229,16 +189,10 @@ async fn config_shows_values_with_sources_and_without_secrets() {
         let value = value.unwrap_or_else(|| panic!("{key} in {values:?}"));
         (value["value"].clone(), value["origin"].clone())
     };
-    assert_eq!(
-        of("apis.stock.api_key_env"),
-        (json!("\"STOCK_KEY\""), json!("file"))
-    );
+    assert_eq!(of("apis.stock.api_key_env"), (json!("\"STOCK_KEY\""), json!("file")));
     assert_eq!(of("apis.stock.timeout").1, "environment");
     assert_eq!(of("apis.stock.retry_count"), (json!("2"), json!("default")));
-    assert_eq!(
-        of("admin.listen"),
-        (json!("\"127.0.0.1:0\""), json!("file"))
-    );
+    assert_eq!(of("admin.listen"), (json!("\"127.0.0.1:0\""), json!("file")));
     assert!(!config.text().contains("CANARY"), "{}", config.text());
 }
 
@@ -247,13 +201,6 @@ async fn tasks_lists_background_work() {
     let running = TestProgram::start().await;
     let tasks = running.get("/v1/tasks").await.json();
     let tasks = tasks["tasks"].as_array().expect("a list").clone();
-    let owned = |owner: &str, name: &str| {
-        tasks
-            .iter()
-            .any(|task| task["owner"] == owner && task["name"] == name)
-    };
-    assert!(
-        owned("client", "tidy") && owned("program", "admin"),
-        "{tasks:?}"
-    );
+    let owned = |owner: &str, name: &str| tasks.iter().any(|task| task["owner"] == owner && task["name"] == name);
+    assert!(owned("client", "tidy") && owned("program", "admin"), "{tasks:?}");
 }

@@ -112,13 +112,7 @@ impl TestProgram {
     }
 
     /// Sends one request with these headers, and `Host` unless they name one.
-    pub async fn send(
-        &self,
-        method: &str,
-        target: &str,
-        headers: &[(&str, &str)],
-        body: &str,
-    ) -> AdminResponse {
+    pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> AdminResponse {
         let mut wire = self.open(method, target, headers, body).await;
         let mut bytes = Vec::new();
         let read = tokio::time::timeout(PATIENCE, wire.read_to_end(&mut bytes)).await;
@@ -130,27 +124,16 @@ impl TestProgram {
     }
 
     /// Sends one request without waiting for the response.
-    pub async fn open(
-        &self,
-        method: &str,
-        target: &str,
-        headers: &[(&str, &str)],
-        body: &str,
-    ) -> TcpStream {
+    pub async fn open(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
         let own = ("host", &*self.address().to_string());
         let length = ("content-length", &*body.len().to_string());
         let names = |wanted: &str| headers.iter().any(|(name, _)| *name == wanted);
         let more = [own, length].into_iter().filter(|(name, _)| !names(name));
         let all = more.chain(headers.iter().copied());
-        let lines: Vec<_> = all
-            .map(|(name, value)| format!("{name}: {value}\r\n"))
-            .collect();
+        let lines: Vec<_> = all.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let head = lines.concat();
-        let mut wire = TcpStream::connect(self.address())
-            .await
-            .expect("a connection");
-        let request =
-            format!("{method} {target} HTTP/1.1\r\nconnection: close\r\n{head}\r\n{body}");
+        let mut wire = TcpStream::connect(self.address()).await.expect("a connection");
+        let request = format!("{method} {target} HTTP/1.1\r\nconnection: close\r\n{head}\r\n{body}");
         // A server that refuses a body need not read it.
         let _refused = wire.write_all(request.as_bytes()).await;
         wire

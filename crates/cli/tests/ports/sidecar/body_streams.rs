@@ -11,9 +11,7 @@ use outflow_testkit::Background;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use super::support::{
-    PATIENCE, RawResponse, RecordingApi, TestConfig, TestSidecar, echo, rest, until,
-};
+use super::support::{PATIENCE, RawResponse, RecordingApi, TestConfig, TestSidecar, echo, rest, until};
 
 // A byte every half second for two minutes: a sidecar that buffers would miss the deadline.
 #[tokio::test]
@@ -40,10 +38,7 @@ async fn the_sidecar_streams_events_as_they_come() {
 #[tokio::test]
 async fn a_client_that_hangs_up_frees_its_slot() {
     let api = MockApi::builder()
-        .answer(
-            "/endless",
-            MockResponse::status(200).content(Content::Endless),
-        )
+        .answer("/endless", MockResponse::status(200).content(Content::Endless))
         .build();
     let server = api.expect("valid").listen().await.expect("a port");
     let one = TestConfig {
@@ -66,10 +61,7 @@ async fn a_client_that_hangs_up_frees_its_slot() {
 #[tokio::test]
 async fn a_waiting_client_that_hangs_up_leaves_the_queue() {
     let api = MockApi::builder()
-        .answer(
-            "/endless",
-            MockResponse::status(200).content(Content::Endless),
-        )
+        .answer("/endless", MockResponse::status(200).content(Content::Endless))
         .build();
     let server = api.expect("valid").listen().await.expect("a port");
     let one = TestConfig {
@@ -114,10 +106,7 @@ async fn the_sidecar_forwards_request_trailers() {
     assert_eq!(sidecar.exchange(request + body).await.status, 200);
     let got = tape.got().to_ascii_lowercase();
     assert!(got.contains("trailer: x-sum"), "{got}");
-    assert!(
-        !got.contains("x-other"),
-        "an unannounced trailer is dropped: {got}"
-    );
+    assert!(!got.contains("x-other"), "an unannounced trailer is dropped: {got}");
 }
 
 // The response is raw bytes, because the mock API sends no trailers.
@@ -156,10 +145,7 @@ async fn the_sidecar_sends_100_continue_with_the_permit() {
     assert!(leave.starts_with("HTTP/1.1 100 "), "{leave}");
     first.write_all(b"hello").await.expect("written");
     let reply = RawResponse::parse(&rest(&mut first).await);
-    assert_eq!(
-        (reply.status, &reply.json()["body_length"]),
-        (200, &5.into())
-    );
+    assert_eq!((reply.status, &reply.json()["body_length"]), (200, &5.into()));
     assert_eq!(reply.echoed("expect"), None);
 
     let refused = sidecar.exchange(request).await;
@@ -238,17 +224,9 @@ async fn the_sidecar_accepts_http_2_with_prior_knowledge() {
         let answer = client.send_request(request).await.expect("an answer");
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.headers()["via"], "1.1 outflow");
-        let body = answer
-            .into_body()
-            .collect()
-            .await
-            .expect("a body")
-            .to_bytes();
+        let body = answer.into_body().collect().await.expect("a body").to_bytes();
         let seen: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
-        assert_eq!(
-            (&seen["query"], &seen["body_length"]),
-            (&"q=%2F".into(), &5.into())
-        );
+        assert_eq!((&seen["query"], &seen["body_length"]), (&"q=%2F".into(), &5.into()));
     }
     drop((client, connection));
 }
@@ -257,10 +235,7 @@ async fn the_sidecar_accepts_http_2_with_prior_knowledge() {
 #[tokio::test]
 async fn the_sidecar_answers_from_the_cache() {
     let kept = MockResponse::ok("{}").header("cache-control", "max-age=60");
-    let api = MockApi::builder()
-        .answer("/**", kept)
-        .build()
-        .expect("valid");
+    let api = MockApi::builder().answer("/**", kept).build().expect("valid");
     let server = api.listen().await.expect("a port");
     let config = TestConfig {
         api: "limits = [\"1000/s\"]\ncache = \"standard\"",
@@ -285,14 +260,10 @@ async fn the_sidecar_answers_from_the_cache() {
     assert!(second.header("age").is_some(), "{second:?}");
     assert_eq!(api.audit().count(), 1);
     for (say, status) in [("bypass", 200), ("only", 200), ("default", 200)] {
-        let reply = sidecar
-            .get("/strict/page", &format!("outflow-cache: {say}\r\n"))
-            .await;
+        let reply = sidecar.get("/strict/page", &format!("outflow-cache: {say}\r\n")).await;
         assert_eq!(reply.status, status, "{say}");
     }
     assert_eq!(api.audit().count(), 2, "one went around it");
-    let missing = sidecar
-        .get("/strict/other", "outflow-cache: only\r\n")
-        .await;
+    let missing = sidecar.get("/strict/other", "outflow-cache: only\r\n").await;
     assert_eq!(missing.status, 504);
 }

@@ -17,10 +17,7 @@ async fn the_sidecar_ends_a_slow_head() {
     };
     let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let mut stream = sidecar.connect().await;
-    stream
-        .write_all(b"GET /strict/x HTTP/1.1\r\n")
-        .await
-        .expect("written");
+    stream.write_all(b"GET /strict/x HTTP/1.1\r\n").await.expect("written");
     let reply = RawResponse::parse(&rest(&mut stream).await);
     assert_eq!(
         (reply.status, &reply.problem()["type"]),
@@ -131,11 +128,7 @@ async fn the_sidecar_refuses_large_heads() {
     let large = format!("x: {}\r\n", "a".repeat(9_000));
     let many = "x: a\r\n".repeat(30);
     let long = format!("/strict/{}", "a".repeat(9_000));
-    for (path, headers) in [
-        ("/strict/x", &large),
-        ("/strict/x", &many),
-        (&long, &String::new()),
-    ] {
+    for (path, headers) in [("/strict/x", &large), ("/strict/x", &many), (&long, &String::new())] {
         let reply = sidecar.get(path, headers).await;
         assert_eq!(reply.status, 431, "{reply:?}");
     }
@@ -156,21 +149,14 @@ async fn the_sidecar_refuses_large_bodies() {
     let known = sidecar.request("POST", "/strict/x", &format!("content-length: {size}\r\n"));
     let reply = sidecar.exchange(known + &body).await;
     assert_eq!(reply.status, 413);
-    assert_eq!(
-        reply.problem()["type"],
-        "urn:outflow:problem:body_too_large"
-    );
+    assert_eq!(reply.problem()["type"], "urn:outflow:problem:body_too_large");
     assert_eq!(api.audit().count(), 0, "nothing was sent");
     let chunked = sidecar.request("POST", "/strict/x", "transfer-encoding: chunked\r\n");
     let reply = sidecar
         .exchange(format!("{chunked}{size:x}\r\n{body}\r\n0\r\n\r\n"))
         .await;
     assert_eq!(reply.status, 413);
-    assert_eq!(
-        api.audit().cut_bodies(),
-        api.audit().count(),
-        "never a whole one"
-    );
+    assert_eq!(api.audit().cut_bodies(), api.audit().count(), "never a whole one");
 }
 
 // Two connections are allowed, in total or for one address: the third learns the reason.
@@ -179,10 +165,7 @@ async fn the_sidecar_rejects_and_counts_excess_connections() {
     let (_, server) = echo().await;
     for (server_lines, words) in [
         ("max_connections = 2", "max_connections"),
-        (
-            "max_connections_per_client = 2",
-            "max_connections_per_client",
-        ),
+        ("max_connections_per_client = 2", "max_connections_per_client"),
     ] {
         let config = TestConfig {
             server: server_lines,
@@ -200,22 +183,12 @@ async fn the_sidecar_rejects_and_counts_excess_connections() {
         }
         let reply = sidecar.get("/strict/x", "").await;
         assert_eq!(reply.status, 503);
-        assert!(
-            reply.problem()["detail"]
-                .as_str()
-                .expect("words")
-                .contains(words)
-        );
+        assert!(reply.problem()["detail"].as_str().expect("words").contains(words));
         let rejections = sidecar.program.state().rejections();
-        assert_eq!(
-            rejections.too_many_connections() + rejections.too_many_per_address(),
-            1
-        );
+        assert_eq!(rejections.too_many_connections() + rejections.too_many_per_address(), 1);
         drop(open);
         let free = async { while sidecar.get("/strict/x", "").await.status != 200 {} };
-        timeout(PATIENCE, free)
-            .await
-            .expect("places are given back");
+        timeout(PATIENCE, free).await.expect("places are given back");
     }
 }
 
@@ -224,10 +197,7 @@ async fn the_sidecar_rejects_and_counts_excess_connections() {
 async fn a_reader_that_stalls_loses_its_slot() {
     use outflow_mock::{Content, MockApi, MockResponse};
     let api = MockApi::builder()
-        .answer(
-            "/endless",
-            MockResponse::status(200).content(Content::Endless),
-        )
+        .answer("/endless", MockResponse::status(200).content(Content::Endless))
         .build()
         .expect("valid");
     let server = api.listen().await.expect("a port");

@@ -53,10 +53,7 @@ async fn the_sidecar_limits_curl() {
         ),
         (vec!["-si", "-X", "DELETE"], "\"method\":\"DELETE\""),
         (vec!["-sI"], "outflow-attempts: 1"),
-        (
-            vec!["-si", "-H", "Outflow-Cost: x"],
-            "application/problem+json",
-        ),
+        (vec!["-si", "-H", "Outflow-Cost: x"], "application/problem+json"),
     ] {
         let url = format!("{base}/a?q=%2F");
         let arguments: Vec<&str> = arguments.into_iter().chain([url.as_str()]).collect();
@@ -104,8 +101,7 @@ print("all well")
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sidecar_limits_node_fetch() {
-    let events =
-        MockResponse::ok("data: 1\n\ndata: 2\n\n").header("content-type", "text/event-stream");
+    let events = MockResponse::ok("data: 1\n\ndata: 2\n\n").header("content-type", "text/event-stream");
     let api = MockApi::builder()
         .answer("/events", events)
         .answer("/**", MockResponse::echo())

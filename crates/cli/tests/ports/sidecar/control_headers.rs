@@ -43,18 +43,11 @@ async fn the_sidecar_refuses_invalid_control_headers_with_advice() {
         let problem = reply.problem();
         let given = problem["advice"].as_str().expect("advice");
         assert!(given.contains(advice), "{header}: {given}");
-        let name = header
-            .split(':')
-            .next()
-            .expect("a name")
-            .to_ascii_lowercase();
+        let name = header.split(':').next().expect("a name").to_ascii_lowercase();
         assert_eq!(problem["header"], name);
     }
     let group = sidecar.get("/strict/x", "Outflow-Group: unknown\r\n").await;
-    assert_eq!(
-        (group.status, &group.problem()["group"]),
-        (400, &"unknown".into())
-    );
+    assert_eq!((group.status, &group.problem()["group"]), (400, &"unknown".into()));
     assert_eq!(api.audit().count(), 0);
 }
 
@@ -67,17 +60,8 @@ async fn a_cost_header_counts_its_units() {
         ..TestConfig::default()
     };
     let sidecar = TestSidecar::for_api(&server.url(), config).await;
-    for (cost, status) in [
-        ("11", 422),
-        ("6", 200),
-        ("6", 429),
-        ("4", 200),
-        ("1", 429),
-        ("0", 200),
-    ] {
-        let reply = sidecar
-            .get("/strict/x", &format!("outflow-cost: {cost}\r\n"))
-            .await;
+    for (cost, status) in [("11", 422), ("6", 200), ("6", 429), ("4", 200), ("1", 429), ("0", 200)] {
+        let reply = sidecar.get("/strict/x", &format!("outflow-cost: {cost}\r\n")).await;
         assert_eq!(reply.status, status, "{cost}: {reply:?}");
     }
 }
@@ -115,9 +99,7 @@ async fn a_deadline_ends_a_call_in_flight() {
         .expect("valid");
     let server = api.listen().await.expect("a port");
     let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
-    let reply = sidecar
-        .get("/strict/x", "outflow-deadline: 500ms\r\n")
-        .await;
+    let reply = sidecar.get("/strict/x", "outflow-deadline: 500ms\r\n").await;
     assert_eq!(reply.status, 504);
     assert_eq!(
         reply.header("proxy-status"),
@@ -166,12 +148,7 @@ async fn a_higher_priority_goes_first() {
         let reply = RawResponse::parse(&work.join().await);
         assert_eq!(reply.status, 200);
     }
-    let order: Vec<_> = api
-        .audit()
-        .arrivals()
-        .iter()
-        .map(|a| a.path.to_string())
-        .collect();
+    let order: Vec<_> = api.audit().arrivals().iter().map(|a| a.path.to_string()).collect();
     assert_eq!(order, ["/slow", "/high", "/low"]);
 }
 
@@ -190,10 +167,6 @@ async fn a_group_header_selects_the_group() {
         ("outflow-group: rare\r\n", 429),
         ("", 200),
     ] {
-        assert_eq!(
-            sidecar.get("/strict/x", header).await.status,
-            status,
-            "{header}"
-        );
+        assert_eq!(sidecar.get("/strict/x", header).await.status, status, "{header}");
     }
 }

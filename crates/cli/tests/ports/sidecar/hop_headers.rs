@@ -22,16 +22,11 @@ async fn the_sidecar_removes_hop_headers_of_requests() {
         ("accept-encoding", "gzip", true),
         ("user-agent", "test", true),
     ] {
-        let headers = format!(
-            "{header}: {value}\r\nconnection: x-listed, authorization, cookie, idempotency-key, host\r\n"
-        );
+        let headers =
+            format!("{header}: {value}\r\nconnection: x-listed, authorization, cookie, idempotency-key, host\r\n");
         let reply = sidecar.get("/strict/x", &headers).await;
         let echoed = reply.echoed(header);
-        assert_eq!(
-            echoed.as_deref() == Some(value),
-            reaches,
-            "{header}: {echoed:?}"
-        );
+        assert_eq!(echoed.as_deref() == Some(value), reaches, "{header}: {echoed:?}");
     }
 }
 
@@ -46,10 +41,7 @@ async fn the_sidecar_removes_hop_headers_of_responses() {
         .header("via", "1.1 other")
         .header("set-cookie", "a=b")
         .header("set-cookie", "c=d");
-    let api = MockApi::builder()
-        .answer("/**", answer)
-        .build()
-        .expect("valid");
+    let api = MockApi::builder().answer("/**", answer).build().expect("valid");
     let server = api.listen().await.expect("a port");
     let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let reply = sidecar.get("/strict/x", "").await;
@@ -80,10 +72,7 @@ async fn the_sidecar_sets_the_host_and_keeps_the_path() {
 #[tokio::test]
 async fn the_sidecar_keeps_limit_headers_of_the_api() {
     let own = MockResponse::ok("{}").header("ratelimit", "\"theirs\";r=7");
-    let api = MockApi::builder()
-        .answer("/own", own)
-        .build()
-        .expect("valid");
+    let api = MockApi::builder().answer("/own", own).build().expect("valid");
     let server = api.listen().await.expect("a port");
     let ten = TestConfig {
         api: "limits = [\"10/h\"]",
@@ -94,10 +83,7 @@ async fn the_sidecar_keeps_limit_headers_of_the_api() {
     assert_eq!(theirs.headers["ratelimit"], ["\"theirs\";r=7"]);
     assert_eq!(theirs.header("ratelimit-policy"), None);
     let ours = sidecar.get("/strict/other", "").await;
-    assert_eq!(
-        ours.header("ratelimit-policy"),
-        Some("\"10/h\";q=10;w=3600")
-    );
+    assert_eq!(ours.header("ratelimit-policy"), Some("\"10/h\";q=10;w=3600"));
     let stand = ours.header("ratelimit").expect("ours");
     assert!(stand.starts_with("\"10/h\";r="), "{stand}");
     assert_eq!(ours.header("outflow-state"), Some("Normal"));
@@ -113,10 +99,7 @@ async fn the_sidecar_removes_forged_headers_of_the_api() {
         .header("outflow-attempts", "99")
         .header("outflow-made-up", "1")
         .header("proxy-status", "theirs; error=dns_error");
-    let api = MockApi::builder()
-        .answer("/**", forged)
-        .build()
-        .expect("valid");
+    let api = MockApi::builder().answer("/**", forged).build().expect("valid");
     let server = api.listen().await.expect("a port");
     let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let reply = sidecar.get("/strict/x", "").await;

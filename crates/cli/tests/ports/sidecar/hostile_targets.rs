@@ -86,17 +86,12 @@ fn targets(port: u16) -> Vec<String> {
         .flat_map(|dots| PLACES.map(|place| place.replace("DOTS", dots)));
     let whole = WHOLE.map(str::to_owned);
     let all = hosts.chain(dots).chain(whole);
-    all.map(|target| target.replace("PORT", &port.to_string()))
-        .collect()
+    all.map(|target| target.replace("PORT", &port.to_string())).collect()
 }
 
 #[tokio::test]
 async fn every_target_stays_below_the_base_path() {
-    let open = || {
-        MockApi::builder()
-            .answer("/**", MockResponse::echo())
-            .build()
-    };
+    let open = || MockApi::builder().answer("/**", MockResponse::echo()).build();
     let (ours, other) = (open().expect("valid"), open().expect("valid"));
     let (server, elsewhere) = (ours.listen().await, other.listen().await);
     let (server, elsewhere) = (server.expect("a port"), elsewhere.expect("a port"));
@@ -106,10 +101,7 @@ async fn every_target_stays_below_the_base_path() {
     assert!(targets.len() >= 200, "{}", targets.len());
     for target in &targets {
         let reply = sidecar.get(target, "").await;
-        assert!(
-            [200, 400, 404].contains(&reply.status),
-            "{target}: {reply:?}"
-        );
+        assert!([200, 400, 404].contains(&reply.status), "{target}: {reply:?}");
         assert_eq!(other.audit().count(), 0, "{target} went elsewhere");
     }
     for arrival in ours.audit().arrivals() {

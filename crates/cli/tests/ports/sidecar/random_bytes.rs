@@ -54,18 +54,11 @@ async fn serve(sidecar: &TestSidecar, soup: &[u8]) {
     let _closed = stream.shutdown().await;
     let mut answer = Vec::new();
     let read = timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
-    assert!(
-        read.is_ok(),
-        "no end of {:?}",
-        String::from_utf8_lossy(soup)
-    );
+    assert!(read.is_ok(), "no end of {:?}", String::from_utf8_lossy(soup));
 }
 
 fn is_well(api: &MockApi) -> bool {
-    api.audit()
-        .arrivals()
-        .iter()
-        .all(|arrival| &*arrival.path == "/x")
+    api.audit().arrivals().iter().all(|arrival| &*arrival.path == "/x")
 }
 
 // 300 requests of up to 24 fragments reach every state of the parser many times.
@@ -79,9 +72,7 @@ async fn random_bytes_do_not_break_the_sidecar() {
     let mut seed = 17;
     for _ in 0..300 {
         let count = next(&mut seed) % 24 + 1;
-        let soup: String = (0..count)
-            .map(|_| PIECES[next(&mut seed) % PIECES.len()])
-            .collect();
+        let soup: String = (0..count).map(|_| PIECES[next(&mut seed) % PIECES.len()]).collect();
         serve(&sidecar, soup.as_bytes()).await;
     }
     assert!(is_well(&api), "{:?}", api.audit().arrivals());

@@ -23,9 +23,7 @@ async fn a_limit_refusal_states_its_rate_and_retry_time() {
     };
     let sidecar = TestSidecar::for_api(&server.url(), config).await;
     assert_eq!(sidecar.get("/strict/x", "").await.status, 200);
-    let reply = sidecar
-        .get("/strict/x?key=CANARY", "authorization: CANARY\r\n")
-        .await;
+    let reply = sidecar.get("/strict/x?key=CANARY", "authorization: CANARY\r\n").await;
     assert_eq!(reply.status, 429);
     let problem = reply.problem();
     assert_eq!(problem["type"], "urn:outflow:problem:busy");
@@ -41,10 +39,7 @@ async fn a_limit_refusal_states_its_rate_and_retry_time() {
         .expect("a header")
         .parse()
         .expect("a number");
-    assert!(
-        header >= seconds && header < seconds + 1.0,
-        "{header} {seconds}"
-    );
+    assert!(header >= seconds && header < seconds + 1.0, "{header} {seconds}");
     assert!(problem["advice"].is_string() && problem["detail"].is_string());
     assert_eq!(mark(&reply), "http_request_denied");
     assert_eq!(reply.header("cache-control"), Some("no-store"));
@@ -61,10 +56,7 @@ async fn a_health_refusal_states_its_state() {
         (HealthOverride::CacheOnly, HealthState::CacheOnly),
         (HealthOverride::Sleep, HealthState::Sleep),
     ] {
-        client
-            .upstream("strict")
-            .expect("known")
-            .force_health(None, hold);
+        client.upstream("strict").expect("known").force_health(None, hold);
         let reply = sidecar.get("/strict/x", "").await;
         assert_eq!(reply.status, 503, "{reply:?}");
         let problem = reply.problem();
@@ -175,9 +167,7 @@ async fn a_cut_body_breaks_the_connection() {
     let api = MockApi::builder().script(script).build().expect("valid");
     let server = api.listen().await.expect("a port");
     let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
-    let raw = sidecar
-        .raw(sidecar.request("GET", "/strict/x", "").as_bytes())
-        .await;
+    let raw = sidecar.raw(sidecar.request("GET", "/strict/x", "").as_bytes()).await;
     let text = String::from_utf8_lossy(&raw);
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
     assert!(!text.ends_with("0\r\n\r\n"), "{text}");
@@ -204,10 +194,7 @@ async fn a_forbidden_method_is_refused_without_a_call() {
 #[tokio::test]
 async fn a_response_too_large_to_cache_is_a_bad_gateway() {
     let huge = MockResponse::status(200).content(Content::Zeros(100_000));
-    let api = MockApi::builder()
-        .answer("/**", huge)
-        .build()
-        .expect("valid");
+    let api = MockApi::builder().answer("/**", huge).build().expect("valid");
     let server = api.listen().await.expect("a port");
     let config = TestConfig {
         api: "cache = \"standard\"\nmax_body = \"64KiB\"",
@@ -215,10 +202,7 @@ async fn a_response_too_large_to_cache_is_a_bad_gateway() {
     };
     let sidecar = TestSidecar::for_api(&server.url(), config).await;
     let reply = sidecar.get("/strict/x", "").await;
-    assert_eq!(
-        (reply.status, mark(&reply)),
-        (502, "http_response_body_size")
-    );
+    assert_eq!((reply.status, mark(&reply)), (502, "http_response_body_size"));
     let around = sidecar.get("/strict/x", "outflow-cache: bypass\r\n").await;
     assert_eq!((around.status, around.body.len()), (200, 100_000));
 }
@@ -235,14 +219,9 @@ async fn an_oversized_body_does_not_count_against_the_api() {
     for _ in 0..30 {
         let request = sidecar.request("POST", "/strict/x", "transfer-encoding: chunked\r\n");
         let piece = format!("{:x}\r\n{}\r\n", 60_000, "x".repeat(60_000));
-        let reply = sidecar
-            .exchange(request + &piece + &piece + "0\r\n\r\n")
-            .await;
+        let reply = sidecar.exchange(request + &piece + &piece + "0\r\n\r\n").await;
         assert_eq!(reply.status, 413, "{reply:?}");
     }
     let reply = sidecar.get("/strict/x", "").await;
-    assert_eq!(
-        (reply.status, reply.header("outflow-state")),
-        (200, Some("Normal"))
-    );
+    assert_eq!((reply.status, reply.header("outflow-state")), (200, Some("Normal")));
 }

@@ -48,9 +48,7 @@ impl SidecarProcess {
         let status = status.expect("it runs");
         let line = status.lines().find(|line| line.starts_with("VmRSS:"));
         let figure = line.and_then(|line| line.split_whitespace().nth(1));
-        figure
-            .and_then(|figure| figure.parse().ok())
-            .expect("a figure")
+        figure.and_then(|figure| figure.parse().ok()).expect("a figure")
     }
 
     async fn caller(&self) -> TimedCaller {

@@ -94,9 +94,7 @@ impl TestSidecar {
 
 /// Starts an API that echoes requests.
 pub(crate) async fn echo() -> (MockApi, Server) {
-    let api = MockApi::builder()
-        .answer("/**", MockResponse::echo())
-        .build();
+    let api = MockApi::builder().answer("/**", MockResponse::echo()).build();
     let api = api.expect("valid");
     let server = api.listen().await.expect("a port");
     (api, server)
@@ -117,11 +115,7 @@ pub(crate) async fn until(stream: &mut TcpStream, end: &str) -> String {
     while !String::from_utf8_lossy(&all).contains(end) {
         let read = timeout(PATIENCE, stream.read_buf(&mut all)).await;
         let count = read.expect("in time").expect("no reset");
-        assert!(
-            count > 0,
-            "no {end:?} in {:?}",
-            String::from_utf8_lossy(&all)
-        );
+        assert!(count > 0, "no {end:?} in {:?}", String::from_utf8_lossy(&all));
     }
     String::from_utf8_lossy(&all).into_owned()
 }
@@ -182,10 +176,7 @@ impl RawResponse {
     /// Returns the value of this header as the echoing API received it.
     pub(crate) fn echoed(&self, name: &str) -> Option<String> {
         let seen = self.json();
-        let headers = seen
-            .get("headers")
-            .and_then(Value::as_array)
-            .expect("headers");
+        let headers = seen.get("headers").and_then(Value::as_array).expect("headers");
         let is_it = |pair: &&Value| pair.get(0).is_some_and(|given| given == name);
         let value = headers.iter().find(is_it)?.get(1).and_then(Value::as_str);
         value.map(str::to_owned)
@@ -206,10 +197,7 @@ impl RawResponse {
         let problem = self.json();
         let member = |name| problem.get(name).cloned().unwrap_or_default();
         assert_eq!(member("status"), self.status, "{self:?}");
-        assert!(
-            member("type").is_string() && member("title").is_string(),
-            "{self:?}"
-        );
+        assert!(member("type").is_string() && member("title").is_string(), "{self:?}");
         problem
     }
 }
@@ -257,11 +245,7 @@ impl RecordingApi {
             }
             stream.write_all(answer.as_bytes()).await.expect("a reader");
         });
-        Self {
-            url,
-            got,
-            _work: work,
-        }
+        Self { url, got, _work: work }
     }
 
     pub(crate) fn got(&self) -> String {

@@ -22,20 +22,13 @@ async fn the_sidecar_requires_a_configured_token() {
             let reply = sidecar.get(path, headers).await;
             assert_eq!(reply.status, 401, "{path} {headers}");
             let problem = reply.problem();
-            assert!(
-                problem["advice"]
-                    .as_str()
-                    .expect("advice")
-                    .contains("Outflow-Token")
-            );
+            assert!(problem["advice"].as_str().expect("advice").contains("Outflow-Token"));
             assert!(!reply.body.contains("sesame"), "{reply:?}");
         }
     }
     assert_eq!(api.audit().count(), 0);
     assert_eq!(sidecar.program.state().rejections().unauthorized(), 12);
-    let reply = sidecar
-        .get("/strict/x", "outflow-token: open sesame\r\n")
-        .await;
+    let reply = sidecar.get("/strict/x", "outflow-token: open sesame\r\n").await;
     assert_eq!((reply.status, reply.echoed("outflow-token")), (200, None));
 }
 
@@ -53,17 +46,11 @@ async fn the_sidecar_refuses_cross_site_requests() {
         ("sec-fetch-site: none\r\n", 200),
         (&own, 200),
         (&format!("sec-fetch-site: same-origin\r\n{own}"), 200),
-        (
-            "sec-fetch-site: same-origin\r\norigin: https://here\r\n",
-            200,
-        ),
+        ("sec-fetch-site: same-origin\r\norigin: https://here\r\n", 200),
         ("sec-fetch-site: cross-site\r\n", 403),
         ("sec-fetch-site: same-site\r\n", 403),
         ("sec-fetch-site: unknown\r\n", 403),
-        (
-            "sec-fetch-site: none\r\nsec-fetch-site: cross-site\r\n",
-            403,
-        ),
+        ("sec-fetch-site: none\r\nsec-fetch-site: cross-site\r\n", 403),
         (&format!("sec-fetch-site: cross-site\r\n{own}"), 403),
         ("origin: http://evil.example\r\n", 403),
         ("origin: http://127.0.0.1:1\r\n", 403),

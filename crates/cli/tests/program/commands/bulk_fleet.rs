@@ -27,11 +27,7 @@ impl FleetMember {
         let line = line.expect("a banner");
         let admin = line.split_whitespace().nth(1).expect("a URL");
         let admin = admin.trim_end_matches('/').to_owned();
-        Self {
-            folder,
-            process,
-            admin,
-        }
+        Self { folder, process, admin }
     }
 
     fn run(&self, arguments: &[&str]) -> RunOutput {
@@ -67,9 +63,7 @@ fn three_programs_share_one_limit_and_survive_a_crash() {
     let bulk = "[bulk]\nstore = \"redis\"\nredis.url_env = \"REDIS_URL\"\nlease = \"2s\"\n\
                 heartbeat = \"500ms\"\nworkers = { min = 10, max = 10 }\n";
     let config = format!("{bulk}{api}");
-    let mut fleet: Vec<FleetMember> = (0..3)
-        .map(|_| FleetMember::start(&config, &redis.url()))
-        .collect();
+    let mut fleet: Vec<FleetMember> = (0..3).map(|_| FleetMember::start(&config, &redis.url())).collect();
     fs::write(fleet[0].folder.path().join("jobs.ndjson"), jobs(300)).expect("writable");
     let taken = fleet[0].run(&["submit", "jobs.ndjson", "--action", "nightly"]);
     assert_eq!(taken.code, Some(0), "{taken:?}");

@@ -18,11 +18,7 @@ fn start_backoff() -> BulkProgram {
                 congestion = { base_backoff = \"1m\", max_backoff = \"2m\" }\n";
     let folder = configured(&(bulk.to_owned() + &mock.config("limits = [\"10/s\"]")));
     let served = serve(&folder, &["--bulk"]);
-    BulkProgram {
-        folder,
-        mock,
-        served,
-    }
+    BulkProgram { folder, mock, served }
 }
 
 impl BulkProgram {

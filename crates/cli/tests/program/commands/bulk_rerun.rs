@@ -51,10 +51,7 @@ fn bulk_run_refuses_a_concurrent_second_start() {
     for again in [&["--out", "./out"][..], &["--out", "elsewhere"]] {
         let second = bulk.run(again);
         assert_eq!(second.code, Some(1), "{second:?}");
-        assert!(
-            second.talk.contains("another process runs this file"),
-            "{second:?}"
-        );
+        assert!(second.talk.contains("another process runs this file"), "{second:?}");
     }
     assert!(!bulk.path("elsewhere").exists());
     let ended = first.wait(PATIENCE).expect("it ends");
@@ -142,10 +139,7 @@ fn retry_failed_sends_failed_jobs_again() {
     let retried: Vec<_> = results.iter().filter(|one| one["round"] == 2).collect();
     assert_eq!((results.len(), retried.len()), (4, 2));
     let named = retried.iter().find(|one| one["line"] == 1).expect("line 1");
-    assert_eq!(
-        (&named["id"], &named["ended"]),
-        (&"order-7".into(), &"done".into())
-    );
+    assert_eq!((&named["id"], &named["ended"]), (&"order-7".into(), &"done".into()));
     let over = bulk.run(&["--out", "out", "--retry-failed"]);
     assert_eq!(over.code, Some(0), "{over:?}");
     assert!(over.talk.contains("nothing was sent"), "{over:?}");
@@ -245,10 +239,7 @@ fn bulk_run_prints_a_json_report_when_its_wait_is_interrupted() {
     let ended = waits.wait(PATIENCE).expect("it ends");
     assert_eq!(ended.code(), Some(130));
     let report = document(&mut waits);
-    assert_eq!(
-        (&report["finished"], &report["jobs"]),
-        (&false.into(), &5.into())
-    );
+    assert_eq!((&report["finished"], &report["jobs"]), (&false.into(), &5.into()));
     assert_eq!(report["in_this_sitting"], 0, "{report}");
 }
 

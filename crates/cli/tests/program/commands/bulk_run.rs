@@ -20,11 +20,7 @@ pub(super) struct BulkRun {
 impl BulkRun {
     /// Starts an API with this limit and configures the same limit.
     pub(super) fn new(limit: &str, jobs: &str) -> Self {
-        Self::with(
-            &["--limit", limit],
-            &format!("limits = [\"{limit}\"]"),
-            jobs,
-        )
+        Self::with(&["--limit", limit], &format!("limits = [\"{limit}\"]"), jobs)
     }
 
     pub(super) fn with(flags: &[&str], config: &str, jobs: &str) -> Self {
@@ -39,10 +35,7 @@ impl BulkRun {
     }
 
     pub(super) fn run(&self, flags: &[&str]) -> RunOutput {
-        run_in(
-            self.folder.path(),
-            &[&["bulk", "run", "jobs.ndjson"], flags].concat(),
-        )
+        run_in(self.folder.path(), &[&["bulk", "run", "jobs.ndjson"], flags].concat())
     }
 
     pub(super) fn start(&self, flags: &[&str]) -> Process {
@@ -53,9 +46,8 @@ impl BulkRun {
 
 /// Renders this number of jobs for each tenant.
 pub(super) fn jobs(tenants: &[&str], each: usize) -> String {
-    let line = |tenant: &&str, number| {
-        format!("{{\"tenant\":\"{tenant}\",\"api\":\"up\",\"path\":\"/{tenant}/{number}\"}}\n")
-    };
+    let line =
+        |tenant: &&str, number| format!("{{\"tenant\":\"{tenant}\",\"api\":\"up\",\"path\":\"/{tenant}/{number}\"}}\n");
     let of_one = |tenant| (0..each).map(move |number| line(tenant, number));
     tenants.iter().flat_map(of_one).collect()
 }
@@ -74,10 +66,7 @@ pub(super) fn read(text: &str) -> Vec<Value> {
 
 /// Returns the lines of the file that have a result.
 pub(super) fn lines(results: &[Value]) -> BTreeSet<u64> {
-    results
-        .iter()
-        .filter_map(|result| result["line"].as_u64())
-        .collect()
+    results.iter().filter_map(|result| result["line"].as_u64()).collect()
 }
 
 // 40 jobs at 20/s: two windows, and the API throttles nothing.
@@ -89,14 +78,9 @@ fn bulk_run_sends_a_file_at_its_limit_with_a_result_for_every_line() {
     let results = read(&ran.out);
     assert_eq!(lines(&results), (1..=40).collect());
     assert_eq!(results.len(), 40);
+    assert!(results.iter().all(|one| one["ended"] == "done" && one["status"] == 200));
     assert!(
-        results
-            .iter()
-            .all(|one| one["ended"] == "done" && one["status"] == 200)
-    );
-    assert!(
-        ran.talk
-            .contains("40 jobs: 40 done; 40 attempts, 0 throttled"),
+        ran.talk.contains("40 jobs: 40 done; 40 attempts, 0 throttled"),
         "{ran:?}"
     );
     assert!(ran.talk.contains("ideal 1.0 s (by 20/s of up)"), "{ran:?}");
@@ -183,8 +167,7 @@ fn a_dry_run_prints_the_lower_bound_and_sends_nothing() {
     assert_eq!(document["tenants"][1]["alone_ms"], 1_000, "{document}");
     let ran = bulk.run(&["--dry-run"]);
     assert!(
-        ran.out
-            .contains("60 jobs take at least 5.0 s, by 10/s of up"),
+        ran.out.contains("60 jobs take at least 5.0 s, by 10/s of up"),
         "{ran:?}"
     );
     assert!(!bulk.path(".outflow").exists(), "nothing is kept either");
@@ -227,21 +210,11 @@ fn an_interrupted_run_keeps_its_jobs_and_resumes() {
     first
         .wait_for_line("repeat the command to resume", PATIENCE)
         .expect("it says how to go on");
-    let other = run_in(
-        bulk.folder.path(),
-        &["bulk", "run", "outflow.toml", "--dir", "kept"],
-    );
-    assert_eq!(
-        other.code,
-        Some(2),
-        "another file does not go there: {other:?}"
-    );
+    let other = run_in(bulk.folder.path(), &["bulk", "run", "outflow.toml", "--dir", "kept"]);
+    assert_eq!(other.code, Some(2), "another file does not go there: {other:?}");
     let ran = bulk.run(&flags);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(
-        ran.talk.contains("jobs are over already; resuming"),
-        "{ran:?}"
-    );
+    assert!(ran.talk.contains("jobs are over already; resuming"), "{ran:?}");
     assert_eq!(lines(&results(&out)), (1..=60).collect());
     assert_eq!(results(&out).len(), 60);
     // A clean end leaves no job to be sent twice.
@@ -256,11 +229,7 @@ pub(super) fn wait_for_results(process: &mut Process, out: &Path, count: usize) 
         if written.lines().count() >= count {
             return;
         }
-        assert!(
-            process.status().expect("known").is_none(),
-            "{:?}",
-            process.lines()
-        );
+        assert!(process.status().expect("known").is_none(), "{:?}", process.lines());
         // No line holds this text, so the call only sleeps and collects lines.
         let _none = process.wait_for_line("\u{0}", std::time::Duration::from_millis(10));
     }

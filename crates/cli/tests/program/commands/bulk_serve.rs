@@ -26,11 +26,7 @@ impl BulkProgram {
         let text = format!("[bulk]\ndir = \"kept\"\n{engine}\n{api}");
         let folder = configured(&text);
         let served = serve(&folder, &["--bulk"]);
-        Self {
-            folder,
-            mock,
-            served,
-        }
+        Self { folder, mock, served }
     }
 
     pub(super) fn jobs(&self, name: &str, text: &str) {
@@ -54,11 +50,8 @@ impl BulkProgram {
 }
 
 pub(super) fn jobs(tenant: &str, count: usize) -> String {
-    let line = |number| {
-        format!(
-            "{{\"tenant\":\"{tenant}\",\"api\":\"up\",\"path\":\"/{number}\",\"max_retries\":0}}\n"
-        )
-    };
+    let line =
+        |number| format!("{{\"tenant\":\"{tenant}\",\"api\":\"up\",\"path\":\"/{number}\",\"max_retries\":0}}\n");
     (0..count).map(line).collect()
 }
 
@@ -69,10 +62,7 @@ fn bulk_commands_submit_watch_and_fetch_a_file() {
     program.jobs("jobs.ndjson", &(jobs("acme", 20) + &jobs("bolt", 10)));
     let submit = ["submit", "jobs.ndjson", "--action", "nightly"];
     let taken = program.output(&submit);
-    assert!(
-        taken.contains("30 jobs were accepted as action nightly"),
-        "{taken}"
-    );
+    assert!(taken.contains("30 jobs were accepted as action nightly"), "{taken}");
     let watched = program.output(&["watch", "nightly"]);
     assert!(
         watched.contains("COMPLETED") && watched.contains("30 of 30"),
@@ -88,10 +78,7 @@ fn bulk_commands_submit_watch_and_fetch_a_file() {
     let all = program.output(&["status"]);
     assert!(all.contains("30 done") && all.contains("nightly"), "{all}");
     let again = program.json(&["submit", "jobs.ndjson", "--action", "again"]);
-    assert_eq!(
-        (&again["accepted"], &again["duplicates"]),
-        (&0.into(), &30.into())
-    );
+    assert_eq!((&again["accepted"], &again["duplicates"]), (&0.into(), &30.into()));
     assert_eq!(program.mock.end()["seen"], 30);
 }
 
@@ -124,10 +111,7 @@ fn bulk_commands_pause_resume_and_cancel_jobs() {
     let program = BulkProgram::start(&[], "limits = [\"100/s\"]");
     let paused = program.output(&["pause", "--tenant", "acme", "--reason", "a & b"]);
     assert!(paused.starts_with("paused"), "{paused}");
-    assert!(
-        paused.contains("no jobs of this tenant are known yet"),
-        "{paused}"
-    );
+    assert!(paused.contains("no jobs of this tenant are known yet"), "{paused}");
     for unknown in [
         &["resume", "--tenant", "nope"][..],
         &["cancel", "--tenant", "nope"],
@@ -155,10 +139,7 @@ fn bulk_commands_pause_resume_and_cancel_jobs() {
     program.jobs("more.csv", "tenant,api,path\nacme,up,/x\nacme,up,/y\n");
     program.output(&["submit", "more.csv", "--action", "b"]);
     let cancelled = program.output(&["cancel", "--action", "b"]);
-    assert!(
-        cancelled.starts_with("2 jobs were cancelled"),
-        "{cancelled}"
-    );
+    assert!(cancelled.starts_with("2 jobs were cancelled"), "{cancelled}");
     let watched = program.run(&["watch", "b"]);
     assert_eq!(watched.code, Some(3), "not all were done: {watched:?}");
     let released = program.output(&["release", "acme", "10"]);
@@ -193,10 +174,7 @@ fn bulk_dead_lists_retries_and_purges() {
     let purged = program.output(&["dead", "purge", "--tenant", "unknown"]);
     assert!(purged.starts_with("0 dead letters"), "{purged}");
     let retried = program.output(&["dead", "retry", "--all"]);
-    assert!(
-        retried.starts_with("2 jobs are queued again"),
-        "{retried}"
-    );
+    assert!(retried.starts_with("2 jobs are queued again"), "{retried}");
     let ran = program.run(&["dead", "retry"]);
     assert_eq!(ran.code, Some(2), "which are meant has to be said: {ran:?}");
 }
@@ -272,10 +250,7 @@ fn bulk_commands_without_an_engine_say_how_to_start_one() {
         &["bulk", "dead", "list"],
         &["bulk", "release", "acme"],
     ] {
-        let ran = run_in(
-            folder.path(),
-            &[arguments, &["--admin", &served.admin]].concat(),
-        );
+        let ran = run_in(folder.path(), &[arguments, &["--admin", &served.admin]].concat());
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(ran.talk.contains("outflow serve --bulk"), "{ran:?}");
     }

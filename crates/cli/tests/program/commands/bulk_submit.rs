@@ -45,11 +45,7 @@ fn bulk_submit_splits_batches_by_bytes() {
     let program = program();
     program.output(&["pause", "--tenant", "acme"]);
     let body = "x".repeat(20_000);
-    let line = |number| {
-        format!(
-            "{{\"tenant\":\"acme\",\"api\":\"up\",\"path\":\"/{number}\",\"body\":\"{body}\"}}\n"
-        )
-    };
+    let line = |number| format!("{{\"tenant\":\"acme\",\"api\":\"up\",\"path\":\"/{number}\",\"body\":\"{body}\"}}\n");
     let text: String = (0..900).map(line).collect();
     program.jobs("jobs.ndjson", &text);
     let taken = program.json(&["submit", "jobs.ndjson", "--action", "a"]);
@@ -80,9 +76,7 @@ pub(super) fn answer(mut stream: TcpStream, (status, body): (&str, &str)) -> Str
             continue;
         };
         let head = head.to_lowercase();
-        let said = head
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length: "));
+        let said = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         if came.len() >= said.map_or(0, |said| said.parse().expect("a length")) {
             break;
         }
@@ -120,15 +114,7 @@ fn an_interrupted_submission_reports_its_progress_and_the_next_step() {
                 answer(listener.accept().expect("a connection").0, one);
             }
         });
-        let submit = [
-            "bulk",
-            "submit",
-            "jobs.ndjson",
-            "--action",
-            "a",
-            "--admin",
-            &admin,
-        ];
+        let submit = ["bulk", "submit", "jobs.ndjson", "--action", "a", "--admin", &admin];
         run_in(folder.path(), &submit)
     });
     assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -164,11 +150,7 @@ fn a_full_queue_refuses_the_whole_file() {
     program.jobs("jobs.ndjson", &jobs("acme", 2_500));
     let ran = program.run(&["submit", "jobs.ndjson", "--action", "a"]);
     assert_eq!(ran.code, Some(75), "{ran:?}");
-    for words in [
-        "0 jobs were accepted",
-        "space for 1500 of 2500 jobs",
-        "bulk.queue_max",
-    ] {
+    for words in ["0 jobs were accepted", "space for 1500 of 2500 jobs", "bulk.queue_max"] {
         assert!(ran.out.contains(words), "{words}: {ran:?}");
     }
     let status = program.json(&["status"]);
@@ -237,10 +219,7 @@ fn bulk_submit_names_an_action_after_a_file_with_a_long_name() {
     let taken = program.json(&["submit", &name]);
     assert_eq!(taken["accepted"], 1, "{taken}");
     let action = taken["action"].as_str().expect("an action");
-    assert!(
-        action.len() <= 128 && action.starts_with('\u{fc}'),
-        "{taken}"
-    );
+    assert!(action.len() <= 128 && action.starts_with('\u{fc}'), "{taken}");
 }
 
 #[test]

@@ -21,50 +21,27 @@ fn get_prints_response_and_timing_as_json() {
     let routes = "routes = [{ path = \"/orders/**\", group = \"orders\", cost = 2 }]\n\
                   groups.orders.limits = [\"8/s\"]\nlimits = [\"10/s\"]";
     let folder = configured(&mock.config(routes));
-    let document = run_in(
-        folder.path(),
-        &["get", "up", "/orders/1", "--json", "--explain"],
-    )
-    .json(0);
+    let document = run_in(folder.path(), &["get", "up", "/orders/1", "--json", "--explain"]).json(0);
     assert_eq!(document["status"], 200);
     assert_eq!(document["body"]["ok"], true);
     assert_eq!(document["headers"]["content-type"], "application/json");
     let timing = &document["timing"];
-    assert_eq!(
-        (&timing["attempts"], &timing["waited_ms"]),
-        (&1.into(), &0.into())
-    );
+    assert_eq!((&timing["attempts"], &timing["waited_ms"]), (&1.into(), &0.into()));
     let millis = |name: &str| timing[name].as_u64().expect("a number");
-    assert!(
-        millis("first_byte_ms") >= 40,
-        "twenty there and twenty back: {timing}"
-    );
+    assert!(millis("first_byte_ms") >= 40, "twenty there and twenty back: {timing}");
     assert!(millis("total_ms") >= millis("first_byte_ms"), "{timing}");
     let explain = &document["explain"];
-    assert_eq!(
-        (&explain["group"], &explain["cost"]),
-        (&"orders".into(), &2.into())
-    );
+    assert_eq!((&explain["group"], &explain["cost"]), (&"orders".into(), &2.into()));
     assert_eq!(explain["state"], "Normal");
-    let rates: Vec<_> = explain["limits"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .collect();
-    assert_eq!(
-        (&rates[0]["rate"], &rates[1]["rate"]),
-        (&"10/s".into(), &"8/s".into())
-    );
+    let rates: Vec<_> = explain["limits"].as_array().expect("a list").iter().collect();
+    assert_eq!((&rates[0]["rate"], &rates[1]["rate"]), (&"10/s".into(), &"8/s".into()));
 }
 
 #[test]
 fn get_prints_explanations_to_stderr() {
     let mock = MockProcess::start(&[]);
     let folder = configured(&mock.config("limits = [\"10/s\"]"));
-    let ran = run_in(
-        folder.path(),
-        &["get", "up", "/", "-i", "--timing", "--explain"],
-    );
+    let ran = run_in(folder.path(), &["get", "up", "/", "-i", "--timing", "--explain"]);
     assert!(ran.out.starts_with("HTTP 200 OK\n"), "{ran:?}");
     assert!(ran.out.ends_with("\n\n{\"ok\":true}"), "{ran:?}");
     for part in [
@@ -138,16 +115,9 @@ fn refused_calls_have_their_own_exit_codes() {
     let folder = configured(&mock.config("limits = [\"5/s\"]"));
     let never = run_in(folder.path(), &["get", "up", "/", "--cost", "50"]);
     assert_eq!(never.code, Some(2), "at no time: {never:?}");
-    assert!(
-        never.talk.contains("costs more than 5/s ever allows"),
-        "{never:?}"
-    );
+    assert!(never.talk.contains("costs more than 5/s ever allows"), "{never:?}");
     let nowhere = run_in(folder.path(), &["get", "up", "/", "--group", "none"]);
-    assert_eq!(
-        nowhere.code,
-        Some(2),
-        "no such group at any time: {nowhere:?}"
-    );
+    assert_eq!(nowhere.code, Some(2), "no such group at any time: {nowhere:?}");
     for flags in [&["--offline"][..], &["--cache", "only"]] {
         let mut arguments = vec!["get", "up", "/", "--json"];
         arguments.extend_from_slice(flags);
@@ -165,10 +135,7 @@ fn offline_calls_read_the_stored_response() {
     let folder = configured(&config);
     assert_eq!(run_in(folder.path(), &["get", "up", "/a"]).code, Some(0));
     let kept = run_in(folder.path(), &["get", "up", "/a", "--offline", "--json"]).json(0);
-    assert_eq!(
-        (&kept["body"]["ok"], &kept["cache"]),
-        (&true.into(), &"hit".into())
-    );
+    assert_eq!((&kept["body"]["ok"], &kept["cache"]), (&true.into(), &"hit".into()));
     assert_eq!(kept["timing"]["attempts"], 0);
     assert_eq!(mock.end()["seen"], 1);
 }
@@ -181,19 +148,12 @@ fn calls_reject_invalid_arguments() {
         (&["get", "up", "/", "-H", "no colon"], "-H 'Accept"),
         (&["post", "up", "/", "--json-body", "{"], "not JSON"),
         (&["get", "up", "/", "--deadline", "5"], "needs its unit"),
-        (
-            &["get", "up", "/", "--explain", "--group", "none"],
-            "no group `none`",
-        ),
+        (&["get", "up", "/", "--explain", "--group", "none"], "no group `none`"),
     ] {
         let ran = run_in(folder.path(), arguments);
         assert_eq!(ran.code, Some(2), "{ran:?}");
         assert!(ran.talk.contains(said), "{said} in {ran:?}");
     }
     let refused = run_in(folder.path(), &["get", "up", "/"]);
-    assert_eq!(
-        refused.code,
-        Some(1),
-        "no server listens there: {refused:?}"
-    );
+    assert_eq!(refused.code, Some(1), "no server listens there: {refused:?}");
 }

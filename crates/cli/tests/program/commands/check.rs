@@ -18,10 +18,7 @@ fn check_reports_every_error_with_its_line() {
     let folder = configured(&format!("{GOOD}timeuot = \"5s\"\nmax_wait = 30\n"));
     let ran = run_in(folder.path(), &["check"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(
-        ran.out.is_empty(),
-        "an answer is there only for a good file: {ran:?}"
-    );
+    assert!(ran.out.is_empty(), "an answer is there only for a good file: {ran:?}");
     for part in [
         "error: unknown key `timeuot`",
         "outflow.toml:4:1",
@@ -42,16 +39,10 @@ fn later_files_override_earlier_ones() {
     let folder = configured(GOOD);
     let over = "[apis.stock]\nlimits = [\"20/s\"]\n";
     std::fs::write(folder.path().join("over.toml"), over).expect("writable");
-    let both = run_in(
-        folder.path(),
-        &["check", "outflow.toml", "over.toml", "--json"],
-    );
+    let both = run_in(folder.path(), &["check", "outflow.toml", "over.toml", "--json"]);
     assert_eq!(both.json(0)["files"].as_array().map(Vec::len), Some(2));
     let alone = run_in(folder.path(), &["check", "over.toml", "--json"]);
-    assert_eq!(
-        alone.json(2)["diagnostics"][0]["key"],
-        "apis.stock.base_url"
-    );
+    assert_eq!(alone.json(2)["diagnostics"][0]["key"], "apis.stock.base_url");
 }
 
 #[test]
@@ -68,8 +59,7 @@ fn check_says_how_to_create_a_missing_file() {
 // million entries.
 #[test]
 fn check_warns_of_settings_that_contradict_each_other() {
-    let text = GOOD.replace("10/s", "10000000/s")
-        + "retry.backoff.base = \"50ms\"\nretry.backoff.cap = \"5m\"\n";
+    let text = GOOD.replace("10/s", "10000000/s") + "retry.backoff.base = \"50ms\"\nretry.backoff.cap = \"5m\"\n";
     let ran = run_in(configured(&text).path(), &["check", "--json"]);
     let document = ran.json(0);
     let keys: Vec<_> = document["advice"]
@@ -122,18 +112,9 @@ fn check_warns_of_bulk_settings_that_do_not_fit() {
         advice.map(key).collect()
     };
     for (bulk, key) in [
-        (
-            "congestion.base_backoff = \"2s\"",
-            "bulk.congestion.base_backoff",
-        ),
-        (
-            "congestion.max_backoff = \"10m\"",
-            "bulk.congestion.max_backoff",
-        ),
-        (
-            "scheduler = \"backoff\"\ntimeout = \"5s\"",
-            "bulk.scheduler",
-        ),
+        ("congestion.base_backoff = \"2s\"", "bulk.congestion.base_backoff"),
+        ("congestion.max_backoff = \"10m\"", "bulk.congestion.max_backoff"),
+        ("scheduler = \"backoff\"\ntimeout = \"5s\"", "bulk.scheduler"),
         (
             "congestion.stats_retention = \"1d\"\ncongestion.snapshot_interval = \"100ms\"",
             "bulk.congestion.stats_retention",

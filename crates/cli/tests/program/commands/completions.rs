@@ -7,10 +7,7 @@ fn every_shell_gets_its_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let ran = run(&["completions", shell]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert!(
-            ran.out.contains("outflow") && ran.out.contains("health"),
-            "{shell}"
-        );
+        assert!(ran.out.contains("outflow") && ran.out.contains("health"), "{shell}");
     }
     assert_eq!(run(&["completions", "abacus"]).code, Some(2));
 }

@@ -44,22 +44,12 @@ fn config_show_prints_every_value_with_its_origin() {
         ("apis.quotes.timeout", ["\"7s\"", "file", "outflow.toml:6"]),
         (
             "apis.shop.timeout",
-            [
-                "\"9s\"",
-                "environment",
-                "environment OUTFLOW_APIS__SHOP__TIMEOUT",
-            ],
+            ["\"9s\"", "environment", "environment OUTFLOW_APIS__SHOP__TIMEOUT"],
         ),
-        (
-            "apis.shop.api_key_env",
-            ["\"SHOP_KEY\"", "file", "outflow.toml:10"],
-        ),
+        ("apis.shop.api_key_env", ["\"SHOP_KEY\"", "file", "outflow.toml:10"]),
         ("apis.shop.retry_count", ["2", "default", "default"]),
         // This default depends on other keys: no attempt connects for longer than it lasts.
-        (
-            "apis.quotes.connect_timeout",
-            ["\"3000ms\"", "default", "default"],
-        ),
+        ("apis.quotes.connect_timeout", ["\"3000ms\"", "default", "default"]),
         // `rate_limit_per_sec` sets the groups only, so the default of five a second does not apply.
         ("apis.quotes.limits", ["[]", "default", "default"]),
     ] {
@@ -84,10 +74,7 @@ fn config_show_prints_one_line_for_each_value_and_no_secret() {
     );
     assert!(!with.out.contains("canary"), "{}", with.out);
     let without = shown(&[]);
-    assert!(
-        without.out.contains("\nserver.listen = \":7080\"\n"),
-        "{without:?}"
-    );
+    assert!(without.out.contains("\nserver.listen = \":7080\"\n"), "{without:?}");
 }
 
 // The output is a configuration with the same values.

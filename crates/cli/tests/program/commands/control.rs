@@ -17,20 +17,10 @@ struct DevProcess {
 
 impl DevProcess {
     fn start() -> Self {
-        let arguments = [
-            "dev",
-            "--port",
-            "0",
-            "--admin-port",
-            "0",
-            "--no-load",
-            "--json",
-        ];
+        let arguments = ["dev", "--port", "0", "--admin-port", "0", "--no-load", "--json"];
         let command = command(std::path::Path::new("/"), &arguments);
         let mut process = Process::start(command).expect("it starts");
-        process
-            .wait_for_line("\"metrics\"", PATIENCE)
-            .expect("a banner");
+        process.wait_for_line("\"metrics\"", PATIENCE).expect("a banner");
         let banner = document(&mut process);
         Self {
             _process: process,
@@ -51,8 +41,7 @@ impl DevProcess {
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        self.run_with_admin(&[arguments, &["--json"]].concat())
-            .json(0)
+        self.run_with_admin(&[arguments, &["--json"]].concat()).json(0)
     }
 
     fn call(&self, path: &str) -> (u16, String) {
@@ -72,10 +61,7 @@ fn control_commands_show_the_running_program() {
         assert!(status.contains(line), "{line} in {status}");
     }
     let limits = running.output(&["limits", "demo"]);
-    assert!(
-        limits.contains("10/s") && limits.contains(" of 10 "),
-        "{limits}"
-    );
+    assert!(limits.contains("10/s") && limits.contains(" of 10 "), "{limits}");
     assert!(!limits.contains("flaky"), "{limits}");
     let snapshot = running.json(&["limits"]);
     assert_eq!(snapshot["apis"].as_array().map(Vec::len), Some(3));
@@ -112,10 +98,7 @@ fn control_commands_report_unknown_names() {
     ] {
         let ran = running.run_with_admin(arguments);
         assert_eq!(ran.code, Some(1), "{ran:?}");
-        assert!(
-            ran.out.is_empty() && ran.talk.starts_with("error: "),
-            "{ran:?}"
-        );
+        assert!(ran.out.is_empty() && ran.talk.starts_with("error: "), "{ran:?}");
     }
     let ran = running.run_with_admin(&["health", "set", "demo", "happy"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -126,14 +109,9 @@ fn control_commands_report_unknown_names() {
 fn config_show_prints_the_running_configuration_with_sources() {
     let running = DevProcess::start();
     let shown = running.output(&["config", "show", "--running", "--sources"]);
-    let limits = shown
-        .lines()
-        .find(|line| line.starts_with("apis.demo.limits = "));
+    let limits = shown.lines().find(|line| line.starts_with("apis.demo.limits = "));
     let limits = limits.expect("shown");
-    assert!(
-        limits.contains("10/s") && limits.contains("# dev:"),
-        "{limits}"
-    );
+    assert!(limits.contains("10/s") && limits.contains("# dev:"), "{limits}");
     assert!(shown.contains("apis.demo.timeout = \"10s\""), "{shown}");
 }
 
@@ -145,9 +123,7 @@ fn control_commands_read_the_token_from_its_variable() {
     let mut command = command(configured.path(), &["serve"]);
     command.env("ADMIN", "a-secret-of-operators");
     let mut process = Process::start(command).expect("it starts");
-    let line = process
-        .wait_for_line("operation ", PATIENCE)
-        .expect("a banner");
+    let line = process.wait_for_line("operation ", PATIENCE).expect("a banner");
     let admin = line.split_whitespace().nth(1).expect("a URL").to_owned();
     let asked = ["status", "--admin", &admin, "--token-env", "MINE"];
     let without = run(&asked);
@@ -215,9 +191,6 @@ fn status_rejects_a_response_that_is_not_json() {
 #[test]
 fn reload_reports_its_result() {
     let running = DevProcess::start();
-    assert_eq!(
-        running.output(&["reload"]),
-        "the configuration was reloaded\n"
-    );
+    assert_eq!(running.output(&["reload"]), "the configuration was reloaded\n");
     assert_eq!(running.json(&["reload"])["changed"], serde_json::json!([]));
 }

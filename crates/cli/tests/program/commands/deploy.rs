@@ -11,10 +11,7 @@ use crate::support::root;
 #[test]
 fn the_container_copies_existing_files() {
     let text = read("deploy/docker/Dockerfile");
-    let copies: Vec<_> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("COPY "))
-        .collect();
+    let copies: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("COPY ")).collect();
     assert_eq!(copies.len(), 2, "{copies:?}");
     for copy in copies {
         if let Some(made) = copy.strip_prefix("--from=build ") {
@@ -29,9 +26,7 @@ fn the_container_copies_existing_files() {
     assert!(text.contains("--profile dist --package outflow-cli"));
     let manifest = read("Cargo.toml");
     assert!(manifest.contains("[profile.dist]"), "the profile is there");
-    let version = manifest
-        .lines()
-        .find(|line| line.starts_with("rust-version"));
+    let version = manifest.lines().find(|line| line.starts_with("rust-version"));
     let version = version.and_then(|line| line.split('"').nth(1));
     let image = format!("FROM rust:{}-", version.expect("a version"));
     assert!(text.contains(&image), "the image is not {image}");
@@ -62,9 +57,7 @@ fn promtool_confirms_when_each_rule_fires() {
     let explained = read("docs/metrics.md");
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     for word in rules.split(|c| !is_name(c)) {
-        let bare = word
-            .strip_suffix("_count")
-            .filter(|bare| bare.ends_with("_ms"));
+        let bare = word.strip_suffix("_count").filter(|bare| bare.ends_with("_ms"));
         let name = bare.unwrap_or(word);
         if name.starts_with("bulk_action_") || name.starts_with("outflow_bulk_") {
             assert!(explained.contains(&format!("| `{name}` |")), "{name}");
@@ -87,9 +80,7 @@ fn the_container_sets_known_variables_and_requires_tokens() {
     check.envs(set.iter().copied());
     let without = RunOutput::new(check.output().expect("it starts"));
     assert_eq!(without.code, Some(2), "{without:?}");
-    check
-        .env("OUTFLOW_TOKEN", "one")
-        .env("OUTFLOW_ADMIN_TOKEN", "two");
+    check.env("OUTFLOW_TOKEN", "one").env("OUTFLOW_ADMIN_TOKEN", "two");
     let with = RunOutput::new(check.output().expect("it starts"));
     assert_eq!((with.code, with.talk.as_str()), (Some(0), ""), "{with:?}");
 }

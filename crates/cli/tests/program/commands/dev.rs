@@ -27,9 +27,7 @@ fn interrupt(process: &mut Process) {
 #[test]
 fn dev_serves_every_url_of_its_banner_within_the_limits() {
     let mut process = dev(&["--json"]);
-    process
-        .wait_for_line("\"metrics\"", PATIENCE)
-        .expect("a banner");
+    process.wait_for_line("\"metrics\"", PATIENCE).expect("a banner");
     let banner = document(&mut process);
     let url = |key: &str| banner[key].as_str().expect("a URL").to_owned();
     for number in 0..20 {
@@ -42,13 +40,8 @@ fn dev_serves_every_url_of_its_banner_within_the_limits() {
     interrupt(&mut process);
     let demo = process.wait_for_line("demo allows 10/s", Duration::from_secs(2));
     let demo = demo.expect("a summary, soon");
-    assert!(
-        demo.contains("at most 10 in any second, and throttled 0"),
-        "{demo}"
-    );
-    let flaky = process
-        .wait_for_line("flaky allows 5/s", PATIENCE)
-        .expect("a summary");
+    assert!(demo.contains("at most 10 in any second, and throttled 0"), "{demo}");
+    let flaky = process.wait_for_line("flaky allows 5/s", PATIENCE).expect("a summary");
     assert!(flaky.ends_with("throttled 0"), "{flaky}");
     assert_eq!(process.wait(PATIENCE).expect("it ends").code(), Some(0));
 }
@@ -56,34 +49,22 @@ fn dev_serves_every_url_of_its_banner_within_the_limits() {
 #[test]
 fn dev_without_load_sends_only_the_users_calls() {
     let mut process = dev(&["--no-load"]);
-    let line = process
-        .wait_for_line("  curl ", PATIENCE)
-        .expect("a banner");
+    let line = process.wait_for_line("  curl ", PATIENCE).expect("a banner");
     let url = line.split_whitespace().nth(1).expect("a URL").to_owned();
     let (status, answer) = fetch(&url);
     assert_eq!(status, 200, "the first line to try works: {answer}");
     interrupt(&mut process);
-    let demo = process
-        .wait_for_line("demo allows", PATIENCE)
-        .expect("a summary");
+    let demo = process.wait_for_line("demo allows", PATIENCE).expect("a summary");
     assert!(demo.contains("it saw 1 calls"), "{demo}");
 }
 
 #[test]
 fn the_program_reports_a_taken_port() {
     let mut process = dev(&["--json", "--no-load"]);
-    process
-        .wait_for_line("\"metrics\"", PATIENCE)
-        .expect("a banner");
-    let calls = document(&mut process)["calls"]
-        .as_str()
-        .expect("a URL")
-        .to_owned();
+    process.wait_for_line("\"metrics\"", PATIENCE).expect("a banner");
+    let calls = document(&mut process)["calls"].as_str().expect("a URL").to_owned();
     let port = calls.rsplit(':').next().expect("a port");
     let ran = run(&["dev", "--port", port, "--admin-port", "0"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(
-        ran.talk.contains("--port 0") && ran.talk.contains(port),
-        "{ran:?}"
-    );
+    assert!(ran.talk.contains("--port 0") && ran.talk.contains(port), "{ran:?}");
 }

@@ -18,8 +18,7 @@ fn files() -> Vec<PathBuf> {
 
 fn diagnose(given: &str) -> String {
     let folder = folder();
-    let (variables, text): (Vec<_>, Vec<_>) =
-        given.lines().partition(|line| line.starts_with("env "));
+    let (variables, text): (Vec<_>, Vec<_>) = given.lines().partition(|line| line.starts_with("env "));
     let file = folder.path().join("outflow.toml");
     std::fs::write(file, text.join("\n") + "\n").expect("writable");
     let mut command = command(folder.path(), &["check", "--json"]);
@@ -52,10 +51,7 @@ fn check_reports_the_errors_of_a_hundred_broken_files() {
             let (expected, reported) = (expected.trim_end(), diagnose(given));
             count += 1;
             if reported != expected {
-                let _ = writeln!(
-                    failures,
-                    "{name}\nexpected\n{expected}\nreported\n{reported}\n"
-                );
+                let _ = writeln!(failures, "{name}\nexpected\n{expected}\nreported\n{reported}\n");
             }
         }
     }

@@ -111,27 +111,14 @@ fn the_program_knows_every_documented_command() {
     let bin = folder();
     let program = bin.path().join("outflow");
     let real = env!("CARGO_BIN_EXE_outflow");
-    fs::write(
-        &program,
-        format!("#!/bin/sh\nexec '{real}' \"$@\" --help\n"),
-    )
-    .expect("writable");
+    fs::write(&program, format!("#!/bin/sh\nexec '{real}' \"$@\" --help\n")).expect("writable");
     let made = Command::new("chmod").arg("+x").arg(&program).status();
     assert!(made.expect("it runs").success());
-    let path = format!(
-        "{}:{}",
-        bin.path().display(),
-        std::env::var("PATH").unwrap_or_default()
-    );
+    let path = format!("{}:{}", bin.path().display(), std::env::var("PATH").unwrap_or_default());
     let pages = pages();
     let mut known = 0;
     for block in pages.iter().flat_map(|page| page.blocks("sh")) {
-        for line in block
-            .text
-            .replace("\\\n", " ")
-            .lines()
-            .filter(|line| is_ours(line))
-        {
+        for line in block.text.replace("\\\n", " ").lines().filter(|line| is_ours(line)) {
             let line = line.split(" > ").next().unwrap_or_default();
             let line = line.split(" < ").next().unwrap_or_default();
             let mut shell = Command::new("sh");
@@ -200,14 +187,9 @@ fn the_readme_has_at_most_two_hundred_lines() {
 
 fn pages() -> Vec<DocPage> {
     let root = root();
-    let mut paths: Vec<_> = [
-        "README.md",
-        "SECURITY.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-    ]
-    .map(|name| root.join(name))
-    .into();
+    let mut paths: Vec<_> = ["README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
+        .map(|name| root.join(name))
+        .into();
     for folder in ["docs", "docs/recipes"] {
         let Ok(entries) = fs::read_dir(root.join(folder)) else {
             continue;

@@ -19,14 +19,7 @@ fn the_mock_throttles_calls_over_its_limit_and_reports_them() {
 
 #[test]
 fn the_mock_fails_at_its_rate_with_limit_headers() {
-    let mock = MockProcess::start(&[
-        "--fail",
-        "100%",
-        "--fail-status",
-        "502",
-        "--dialect",
-        "upbit",
-    ]);
+    let mock = MockProcess::start(&["--fail", "100%", "--fail-status", "502", "--dialect", "upbit"]);
     let (status, answer) = fetch(&mock.url);
     assert_eq!(status, 502);
     assert!(answer.contains("remaining-req: group="), "{answer}");

@@ -25,9 +25,7 @@ fn accepts(schema: &Value, value: &Value) -> bool {
         Value::Array(kinds) => kinds.iter().any(|kind| is(kind.as_str().expect("a word"))),
         other => panic!("{other}"),
     };
-    let listed = schema["enum"]
-        .as_array()
-        .is_none_or(|words| words.contains(value));
+    let listed = schema["enum"].as_array().is_none_or(|words| words.contains(value));
     let any = schema["anyOf"].as_array();
     let any = any.is_none_or(|forms| forms.iter().any(|form| accepts(form, value)));
     let items = match (value.as_array(), schema.get("items")) {
@@ -65,10 +63,7 @@ fn the_schema_accepts_every_key_and_default() {
         let key = one["key"].as_str().expect("a key");
         let form = form(&schema, key).unwrap_or_else(|| panic!("{key} is not in the schema"));
         if let Some(written) = one["value"].as_str() {
-            assert!(
-                accepts(form, &value(written)),
-                "{key} = {written} against {form}"
-            );
+            assert!(accepts(form, &value(written)), "{key} = {written} against {form}");
         }
         assert!(form["description"].is_string(), "{key} is not described");
     }
@@ -81,15 +76,11 @@ fn the_schema_has_every_commented_key() {
     let (mut section, mut count) = (String::new(), 0);
     for line in default.lines() {
         let bare = line.strip_prefix('#').unwrap_or(line);
-        if let Some(name) = bare
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-        {
+        if let Some(name) = bare.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             section = name.to_owned();
         }
         let name = bare.split(" = ").next().unwrap_or_default();
-        let is_key =
-            bare.contains(" = ") && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        let is_key = bare.contains(" = ") && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
         if is_key {
             let key = format!("{section}.{name}");
             assert!(form(&schema, &key).is_some(), "{key}");
@@ -116,8 +107,5 @@ fn the_schema_rejects_invalid_values() {
     }
     assert!(form(&schema, "apis.a.timeuot").is_none());
     assert!(form(&schema, "sever.listen").is_none());
-    assert_eq!(
-        schema["$schema"],
-        "https://json-schema.org/draft/2020-12/schema"
-    );
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
 }

@@ -25,12 +25,7 @@ const SECTIONS: [(&str, &[&str]); 5] = [
     ),
     (
         "congestion",
-        &[
-            "enabled",
-            "baseBackoffMs",
-            "maxBackoffMs",
-            "statsRetentionMs",
-        ],
+        &["enabled", "baseBackoffMs", "maxBackoffMs", "statsRetentionMs"],
     ),
     (
         "workerPool",
@@ -106,9 +101,7 @@ fn the_table_has_every_setting_of_the_earlier_system() {
 #[test]
 fn the_table_points_to_existing_keys() {
     let page = page();
-    let rows = SECTIONS
-        .iter()
-        .flat_map(|(section, _)| rows(&page, section));
+    let rows = SECTIONS.iter().flat_map(|(section, _)| rows(&page, section));
     let mut seen = 0;
     for ours in rows.map(|row| row[2]) {
         let lines = quoted(ours).filter(|text| text.starts_with("bulk.") || text.contains(" = "));

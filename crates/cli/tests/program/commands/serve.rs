@@ -22,16 +22,10 @@ pub(crate) fn serve(folder: &TempDir, flags: &[&str]) -> ServeProcess {
     let mut find_url = |what: &str| {
         let line = process.wait_for_line(what, PATIENCE).expect("a banner");
         let url = line.split_whitespace().nth(1).expect("a URL");
-        url.trim_end_matches("/NAME/PATH")
-            .trim_end_matches('/')
-            .to_owned()
+        url.trim_end_matches("/NAME/PATH").trim_end_matches('/').to_owned()
     };
     let (calls, admin) = (find_url("calls "), find_url("operation "));
-    ServeProcess {
-        process,
-        calls,
-        admin,
-    }
+    ServeProcess { process, calls, admin }
 }
 
 #[test]
@@ -76,15 +70,9 @@ fn the_program_reports_a_taken_port() {
     let folder = configured("[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n");
     let first = serve(&folder, &[]);
     let taken = first.calls.trim_start_matches("http://").to_owned();
-    let second = run_in(
-        folder.path(),
-        &["serve", "--listen", &taken, "--admin", ":0"],
-    );
+    let second = run_in(folder.path(), &["serve", "--listen", &taken, "--admin", ":0"]);
     assert_eq!(second.code, Some(1), "{second:?}");
-    assert!(
-        second.talk.contains("perhaps another outflow"),
-        "{second:?}"
-    );
+    assert!(second.talk.contains("perhaps another outflow"), "{second:?}");
 }
 
 #[test]
@@ -102,10 +90,7 @@ fn serve_checks_flags_like_configuration_lines() {
     for (flags, said) in [
         (["--listen", "nonsense"], "--> --listen:1"),
         (["--workers", "0"], "--> --workers:1"),
-        (
-            ["--listen", "0.0.0.0:0"],
-            "every client that reaches this address",
-        ),
+        (["--listen", "0.0.0.0:0"], "every client that reaches this address"),
         (["--auto-recover", "15"], "needs its unit"),
     ] {
         let mut arguments = vec!["serve"];
@@ -144,9 +129,7 @@ fn serve_prints_warnings_and_starts() {
     let folder = configured(text);
     let mut served = serve(&folder, &[]);
     let lines = served.process.lines();
-    let reported = lines
-        .iter()
-        .any(|line| line.text.contains("there is no key"));
+    let reported = lines.iter().any(|line| line.text.contains("there is no key"));
     assert!(reported, "{lines:?}");
     served.process.terminate().expect("a signal");
     let ended = served.process.wait(Duration::from_secs(5)).expect("soon");
@@ -165,21 +148,16 @@ fn serve_without_a_watch_reloads_only_on_request() {
         .wait_for_line("configuration reloaded", Duration::from_millis(500));
     assert!(read.is_err(), "{read:?}");
     served.process.hang_up().expect("a signal");
-    let read = served
-        .process
-        .wait_for_line("configuration reloaded", PATIENCE);
+    let read = served.process.wait_for_line("configuration reloaded", PATIENCE);
     assert!(read.expect("read").contains("added b"));
 }
 
 // A file has no folder below it, and root cannot create one either.
 #[test]
 fn serve_reports_a_log_that_cannot_be_written() {
-    let text =
-        "[log]\nfile = \"outflow.toml/below.log\"\n[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
+    let text = "[log]\nfile = \"outflow.toml/below.log\"\n[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
     let folder = configured(text);
     let mut served = serve(&folder, &[]);
-    let reported = served
-        .process
-        .wait_for_line("cannot write the log", PATIENCE);
+    let reported = served.process.wait_for_line("cannot write the log", PATIENCE);
     reported.expect("it says so");
 }

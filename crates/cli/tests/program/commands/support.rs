@@ -81,8 +81,7 @@ impl MockProcess {
     pub(crate) fn start(flags: &[&str]) -> Self {
         let mut arguments = vec!["mock", "--port", "0", "--json"];
         arguments.extend_from_slice(flags);
-        let mut process =
-            Process::start(command(Path::new("/"), &arguments)).expect("the program starts");
+        let mut process = Process::start(command(Path::new("/"), &arguments)).expect("the program starts");
         let line = process.wait_for_line("mock API at", PATIENCE);
         let line = line.expect("it says where it is");
         let url = line.split(' ').find(|word| word.starts_with("http"));

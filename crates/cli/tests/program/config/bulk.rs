@@ -47,13 +47,7 @@ fn a_variable_replaces_the_files_value_and_is_its_origin() {
     assert_eq!(config.bulk.congestion.max(), Duration::from_mins(5));
     let acme = config.bulk.tenants["acme"];
     assert_eq!(acme.rate.map(outflow::core::Rate::quantity), Some(7));
-    let origin = |key: &str| {
-        config
-            .client
-            .origins
-            .get(key)
-            .map(|origin| origin.to_string())
-    };
+    let origin = |key: &str| config.client.origins.get(key).map(|origin| origin.to_string());
     let lease = origin("bulk.lease");
     assert_eq!(lease.as_deref(), Some("environment OUTFLOW_BULK__LEASE"));
     assert_eq!(origin("bulk.heartbeat").as_deref(), Some("default"));
@@ -87,13 +81,8 @@ fn redis_urls_come_from_a_variable_or_a_file_and_never_show() {
     assert_eq!((redis.queue.as_str(), redis.wait_replicas), ("outflow", 0));
     assert_eq!(redis.ca_file, None);
     let inline = message(&format!("[bulk]\nstore = \"redis\"\nredis.url = \"{URL}\""));
-    assert!(
-        inline.contains("url_env") && !inline.contains("sesame"),
-        "{inline}"
-    );
-    let misplaced = message(&format!(
-        "[bulk]\nstore = \"redis\"\nredis.url_env = \"{URL}\""
-    ));
+    assert!(inline.contains("url_env") && !inline.contains("sesame"), "{inline}");
+    let misplaced = message(&format!("[bulk]\nstore = \"redis\"\nredis.url_env = \"{URL}\""));
     assert!(!misplaced.contains("sesame"), "{misplaced}");
     let missing = message("[bulk]\nstore = \"redis\"");
     assert!(missing.contains("nothing says where Redis is"), "{missing}");
@@ -101,8 +90,7 @@ fn redis_urls_come_from_a_variable_or_a_file_and_never_show() {
 
 #[test]
 fn redis_ca_file_is_a_path() {
-    let text =
-        "[bulk]\nstore = \"redis\"\nredis = { url_env = \"REDIS_URL\", ca_file = \"ca.pem\" }";
+    let text = "[bulk]\nstore = \"redis\"\nredis = { url_env = \"REDIS_URL\", ca_file = \"ca.pem\" }";
     let config = with(text).expect("no error");
     let BulkStore::Redis(redis) = config.bulk.store else {
         panic!("{:?}", config.bulk.store);
@@ -119,10 +107,7 @@ fn a_variable_holds_the_secret_that_signs_webhooks() {
     assert_eq!(secret.expose_secret(), "open-sesame");
     assert!(!format!("{config:?}").contains("sesame"));
     let inline = message("[bulk.webhook]\nsecret = \"open-sesame\"");
-    assert!(
-        inline.contains("secret_env") && !inline.contains("sesame"),
-        "{inline}"
-    );
+    assert!(inline.contains("secret_env") && !inline.contains("sesame"), "{inline}");
 }
 
 #[test]
@@ -171,12 +156,7 @@ fn the_reader_accepts_values_at_their_bounds() {
     ] {
         assert!(with(&format!("[bulk]\n{good}")).is_ok(), "{good}");
     }
-    for bad in [
-        "lease = \"3s\"",
-        "global_rate = 0",
-        "queue_max = 0",
-        "timeout = \"0s\"",
-    ] {
+    for bad in ["lease = \"3s\"", "global_rate = 0", "queue_max = 0", "timeout = \"0s\""] {
         assert!(with(&format!("[bulk]\n{bad}")).is_err(), "{bad}");
     }
 }

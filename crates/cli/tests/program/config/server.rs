@@ -40,10 +40,7 @@ fn listen_accepts_an_address_a_port_or_a_socket_file() {
     assert_eq!(listen("127.0.0.1:9000"), ListenTarget::Tcp(address));
     assert_eq!(listen(":9000"), ListenTarget::Tcp(address));
     assert!(listen("[::1]:9000").is_local());
-    assert_eq!(
-        listen("unix:/run/outflow.sock").to_string(),
-        "unix:/run/outflow.sock"
-    );
+    assert_eq!(listen("unix:/run/outflow.sock").to_string(), "unix:/run/outflow.sock");
     assert!(message("[server]\nlisten = \"localhost\"").contains("no address to listen on"));
 }
 
@@ -84,13 +81,9 @@ fn remote_addresses_have_fewer_connections_than_this_machine() {
 
 #[test]
 fn server_bounds_accept_only_valid_values() {
-    let config =
-        with("[server]\nmax_header_size = \"64KiB\"\nheader_timeout = \"2s\"\nworkers = 3");
+    let config = with("[server]\nmax_header_size = \"64KiB\"\nheader_timeout = \"2s\"\nworkers = 3");
     let server = config.expect("no error").server;
-    assert_eq!(
-        (server.max_header_size, server.workers),
-        (64 << 10, Some(3))
-    );
+    assert_eq!((server.max_header_size, server.workers), (64 << 10, Some(3)));
     assert_eq!(server.header_timeout, Duration::from_secs(2));
     for wrong in [
         "max_header_size = \"1KiB\"",

@@ -128,12 +128,7 @@ fn assert_within_tokens(api: &MockApi, text: &str) {
     assert_eq!(text.matches(saying).count(), 2, "{text}");
     assert_contains(
         text,
-        &[
-            "used 13 tokens",
-            "refused: 429 ",
-            "problem:busy",
-            "come back in ",
-        ],
+        &["used 13 tokens", "refused: 429 ", "problem:busy", "come back in "],
     );
     let audit = api.audit();
     assert_eq!((audit.count(), audit.refused()), (2, 0));
@@ -167,19 +162,14 @@ async fn the_node_openai_recipe_stays_within_its_tokens() {
 fn dev_serves_the_recipes_unchanged() {
     let mut running = RunningProgram::dev();
     if let Some(text) = run_recipe(recipe("curl.sh"), &running) {
-        assert_contains(
-            &text,
-            &["20 answered with 200", "steered: 200", "problem:busy"],
-        );
+        assert_contains(&text, &["20 answered with 200", "steered: 200", "problem:busy"]);
     }
     if let Some(text) = run_recipe(recipe("with_openai.py"), &running) {
         assert_contains(&text, &["wait their turn.\nrefused: 429 "]);
     }
     running.process.terminate().expect("a signal");
     for api in ["demo", "chat"] {
-        let line = running
-            .process
-            .wait_for_line(&format!("{api} allows"), SECOND * 5);
+        let line = running.process.wait_for_line(&format!("{api} allows"), SECOND * 5);
         assert!(line.expect("a summary").ends_with("throttled 0"));
     }
 }

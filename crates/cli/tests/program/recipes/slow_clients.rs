@@ -94,8 +94,7 @@ fn connections(host: &str) -> usize {
     let open = |line: &&str| {
         let mut words = line.split_whitespace().skip(1);
         let (local, state) = (words.next(), words.nth(1));
-        local.is_some_and(|local| local.ends_with(&here))
-            && state.is_some_and(|state| OPEN.contains(&state))
+        local.is_some_and(|local| local.ends_with(&here)) && state.is_some_and(|state| OPEN.contains(&state))
     };
     table.lines().filter(open).count()
 }
@@ -103,9 +102,7 @@ fn connections(host: &str) -> usize {
 /// Sends one regular call and checks its response.
 fn check_call(host: &str) {
     let mut stream = TcpStream::connect(host).expect("a place");
-    stream
-        .set_read_timeout(Some(RESPONSE_TIMEOUT))
-        .expect("settable");
+    stream.set_read_timeout(Some(RESPONSE_TIMEOUT)).expect("settable");
     let request = format!("GET /strict/x HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("taken");
     let mut answer = String::new();

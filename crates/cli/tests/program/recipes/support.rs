@@ -48,18 +48,12 @@ impl RunningProgram {
 
     fn start(arguments: &[&str], folder: TempDir) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_outflow"));
-        command
-            .args(arguments)
-            .current_dir(folder.path())
-            .env_clear();
+        command.args(arguments).current_dir(folder.path()).env_clear();
         let mut process = Process::start(command).expect("it starts");
         let mut place = |word| {
             let line = process.wait_for_line(word, PATIENCE).expect("a banner");
             let url = line.split_whitespace().nth(1).expect("a URL");
-            let end = url
-                .match_indices('/')
-                .nth(2)
-                .map_or(url.len(), |(at, _)| at);
+            let end = url.match_indices('/').nth(2).map_or(url.len(), |(at, _)| at);
             url[..end].to_owned()
         };
         let (calls, admin) = (place("  calls "), place("  operation "));

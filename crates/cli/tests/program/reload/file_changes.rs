@@ -47,10 +47,7 @@ async fn a_hundred_reloads_fail_no_call() {
     assert_eq!(server.api().totals().seen, 3_000);
     let page = running.metrics().await;
     assert!(page.contains("outflow_reload_ok 1.0\n"), "{page}");
-    assert!(
-        page.contains("outflow_in_flight{api=\"strict\"} 0"),
-        "{page}"
-    );
+    assert!(page.contains("outflow_in_flight{api=\"strict\"} 0"), "{page}");
 }
 
 /// Renders a configuration that differs from the one before.
@@ -78,10 +75,7 @@ async fn an_invalid_file_keeps_the_previous_configuration() {
     for (text, message) in [
         (&whole[..whole.len() / 2], "error"),
         ("", "names no API"),
-        (
-            "[apis.strict]\nbase_url = \"http://127.0.0.1:9\"\nlimit = 5\n",
-            "limit",
-        ),
+        ("[apis.strict]\nbase_url = \"http://127.0.0.1:9\"\nlimit = 5\n", "limit"),
     ] {
         std::fs::write(file.path(), text).expect("written");
         running.says("the previous configuration stays in effect");
@@ -113,15 +107,10 @@ async fn the_watch_applies_a_slowly_written_file_once_it_is_complete() {
 // The API key is in its own file, and another program replaces it: the watch alone must notice that.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_watch_applies_a_replaced_key_file() {
-    let api = MockApi::builder()
-        .answer("/**", MockResponse::echo())
-        .build();
+    let api = MockApi::builder().answer("/**", MockResponse::echo()).build();
     let server = api.expect("valid").listen().await.expect("a port");
     let file = ConfigFile::for_server(&server);
-    let (key, secrets) = (
-        file.dir.path().join("keys/key"),
-        file.dir.path().join("keys"),
-    );
+    let (key, secrets) = (file.dir.path().join("keys/key"), file.dir.path().join("keys"));
     std::fs::create_dir(&secrets).expect("a directory");
     std::fs::write(&key, "first").expect("written");
     file.write(&format!("api_key_file = {key:?}"));

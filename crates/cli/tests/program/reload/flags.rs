@@ -29,12 +29,7 @@ async fn auto_recover_applies_to_reloaded_apis() {
     let state = program.state();
     let has_it = |api: &str| {
         let key = format!("apis.{api}.health.auto_recover");
-        let origin = state
-            .config()
-            .client
-            .origins
-            .get(&key)
-            .expect("it has an origin");
+        let origin = state.config().client.origins.get(&key).expect("it has an origin");
         origin.to_string().contains("--auto-recover")
     };
     assert!(has_it("strict") && has_it("other"));
@@ -62,10 +57,7 @@ async fn offline_applies_to_reloaded_apis() {
     assert_eq!(state.reload().expect("valid").to_string(), "added second");
     client.get("second", "/a").send().await.expect_err("held");
     assert_eq!(server.api().totals().seen, 0);
-    client
-        .upstream("second")
-        .expect("there")
-        .release_health(None);
+    client.upstream("second").expect("there").release_health(None);
     client.get("second", "/a").send().await.expect("let go");
     assert!(program.stop().await);
 }
@@ -88,10 +80,7 @@ async fn a_reload_keeps_the_token_of_a_public_port() {
     let state = program.state();
     std::fs::write(file.path(), inside).expect("written");
     let refused = state.reload().expect_err("the port is still public");
-    assert!(
-        matches!(refused, ReloadError::Unguarded("server")),
-        "{refused}"
-    );
+    assert!(matches!(refused, ReloadError::Unguarded("server")), "{refused}");
     assert!(state.config().server.token.is_some());
     assert!(program.stop().await);
 }

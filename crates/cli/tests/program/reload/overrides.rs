@@ -23,15 +23,7 @@ async fn a_set_variable_survives_reloads() {
     let state = program.state();
     let changes = state.set("strict", "concurrency", "7").expect("valid");
     assert_eq!(changes.to_string(), "changed strict");
-    let origin = |key: &str| {
-        state
-            .config()
-            .client
-            .origins
-            .get(key)
-            .expect("there")
-            .to_string()
-    };
+    let origin = |key: &str| state.config().client.origins.get(key).expect("there").to_string();
     assert_eq!(origin("apis.strict.concurrency"), "runtime");
     let most = || {
         let upstream = state.client().upstream("strict").expect("there");
@@ -41,10 +33,7 @@ async fn a_set_variable_survives_reloads() {
 
     file.write("retry_count = 1");
     assert_eq!(state.reload().expect("valid").to_string(), "changed strict");
-    assert_eq!(
-        (most(), origin("apis.strict.concurrency").as_str()),
-        (7, "runtime")
-    );
+    assert_eq!((most(), origin("apis.strict.concurrency").as_str()), (7, "runtime"));
     assert!(state.last_reload().expect("two").result.is_ok());
     assert!(program.stop().await);
 }
@@ -75,10 +64,7 @@ async fn invalid_variables_are_refused_and_reported() {
         .any(|(_, origin)| origin.to_string() == "runtime");
     assert!(!runtime);
     let page = state.client().metrics().expect("metrics").render();
-    assert!(
-        page.contains("outflow_reloads_total{result=\"refused\"} 4\n"),
-        "{page}"
-    );
+    assert!(page.contains("outflow_reloads_total{result=\"refused\"} 4\n"), "{page}");
     assert!(state.last_reload().expect("four").result.is_err());
     assert!(state.reload().expect("the file is good").is_empty());
     assert!(program.stop().await);

@@ -24,11 +24,7 @@ async fn a_terminated_program_finishes_its_calls() {
             Background::start(async move { client.get(NAME, "/a").send().await })
         })
         .collect();
-    while !running
-        .metrics()
-        .await
-        .contains("outflow_in_flight{api=\"strict\"} 50")
-    {
+    while !running.metrics().await.contains("outflow_in_flight{api=\"strict\"} 50") {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     running.process.terminate().expect("sent");
@@ -61,13 +57,7 @@ fn idle(url: &str) -> TcpStream {
     }
     let head = String::from_utf8_lossy(&head).to_lowercase();
     let length = head.split("content-length:").nth(1).expect("a length");
-    let length: usize = length
-        .lines()
-        .next()
-        .expect("a line")
-        .trim()
-        .parse()
-        .expect("a number");
+    let length: usize = length.lines().next().expect("a line").trim().parse().expect("a number");
     stream.read_exact(&mut vec![0; length]).expect("a body");
     stream
 }
@@ -80,20 +70,13 @@ async fn a_second_signal_ends_the_program_at_once() {
     let mut running = ReloadProcess::start(&file);
     let client = running.caller();
     let call = Background::start(async move { client.get(NAME, "/a").send().await });
-    while !running
-        .metrics()
-        .await
-        .contains("outflow_in_flight{api=\"strict\"} 1")
-    {
+    while !running.metrics().await.contains("outflow_in_flight{api=\"strict\"} 1") {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     running.process.terminate().expect("sent");
     running.says("finishing calls in flight");
     running.process.terminate().expect("sent");
-    let status = running
-        .process
-        .wait(Duration::from_secs(10))
-        .expect("its end");
+    let status = running.process.wait(Duration::from_secs(10)).expect("its end");
     assert_eq!(status.code(), Some(130));
     assert!(call.join().await.is_err());
 }
@@ -109,11 +92,7 @@ async fn a_second_program_reports_a_locked_directory() {
     let mut second = Process::start(command(&file)).expect("it starts");
     let status = second.wait(PATIENCE).expect("its end");
     assert_eq!(status.code(), Some(1));
-    let said: Vec<_> = second
-        .lines()
-        .iter()
-        .map(|line| line.text.clone())
-        .collect();
+    let said: Vec<_> = second.lines().iter().map(|line| line.text.clone()).collect();
     let said = said.join("\n");
     assert!(said.contains(&kept.display().to_string()), "{said}");
     let answer = first.caller().get(NAME, "/a").send().await;

@@ -31,7 +31,8 @@ impl Drop for SupervisedProcess {
 
 /// The shell passes its standard input as descriptor 3, the first socket of systemd's protocol, and its own
 /// process id, which the program keeps after `exec`.
-const HANDED_OVER: &str = "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=calls exec \"$0\" serve --config \"$1\" 3<&0 </dev/null";
+const HANDED_OVER: &str =
+    "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=calls exec \"$0\" serve --config \"$1\" 3<&0 </dev/null";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_program_serves_an_inherited_socket_and_notifies_its_supervisor() {
@@ -63,10 +64,7 @@ async fn the_program_serves_an_inherited_socket_and_notifies_its_supervisor() {
 
     program.signal("HUP");
     let reloading = receive();
-    assert!(
-        reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="),
-        "{reloading}"
-    );
+    assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
     assert_eq!(receive(), "READY=1");
     program.signal("TERM");
     assert_eq!(receive(), "STOPPING=1");

@@ -73,9 +73,7 @@ impl ReloadProcess {
     fn announced(mut process: Process) -> Self {
         let mut announced = |word: &str| {
             let line = process.wait_for_line(word, PATIENCE).expect("announced");
-            let url = line
-                .split_whitespace()
-                .find(|part| part.starts_with("http"));
+            let url = line.split_whitespace().find(|part| part.starts_with("http"));
             url.expect("a URL").to_owned()
         };
         let calls = announced("calls").replace("/NAME/PATH", "");

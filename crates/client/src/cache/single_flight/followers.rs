@@ -94,11 +94,7 @@ impl<T> Followers<T> {
     pub(super) fn finish(&self, result: FlightResult<T>) {
         let mut inner = self.inner.lock();
         inner.result = Some(result);
-        let wakers: Vec<_> = inner
-            .followers
-            .values_mut()
-            .filter_map(Option::take)
-            .collect();
+        let wakers: Vec<_> = inner.followers.values_mut().filter_map(Option::take).collect();
         drop(inner);
         wakers.into_iter().for_each(Waker::wake);
     }

@@ -21,11 +21,7 @@ use crate::redact::Scrubber;
 use crate::tasks::{CancelToken, Tasks};
 
 /// Starts the log, if it is on.
-pub(super) fn log(
-    config: &Config,
-    scrubber: Scrubber,
-    tasks: &Tasks,
-) -> Result<Option<Log>, InitError> {
+pub(super) fn log(config: &Config, scrubber: Scrubber, tasks: &Tasks) -> Result<Option<Log>, InitError> {
     let Some(level) = level(config.log.level) else {
         return Ok(None);
     };

@@ -28,11 +28,7 @@ fn snapshot(report: &UpstreamReport) -> GaugeSnapshot {
     let counts = healths().map(|health| health.snapshot.counts);
     let counts = counts.fold(OutcomeCounts::default(), add_counts);
     let groups = report.groups.iter().flat_map(|group| &group.limits);
-    let rates = report
-        .limits
-        .iter()
-        .chain(groups)
-        .map(|limit| limit.limit.rate());
+    let rates = report.limits.iter().chain(groups).map(|limit| limit.limit.rate());
     let slowest = rates.min_by(|one, other| one.cmp_speed(*other));
     let states = healths().map(|health| health.snapshot.state);
     GaugeSnapshot {

@@ -20,12 +20,8 @@ use crate::upstream::Upstream;
 fn statistics_interval(table: &ApiTable) -> Duration {
     let clients = table.all();
     let thresholds = clients.values().map(|client| client.api.rules.thresholds);
-    let interval = thresholds
-        .map(|thresholds| thresholds.statistics_every)
-        .min();
-    interval
-        .unwrap_or(MAX_INTERVAL)
-        .clamp(MIN_INTERVAL, MAX_INTERVAL)
+    let interval = thresholds.map(|thresholds| thresholds.statistics_every).min();
+    interval.unwrap_or(MAX_INTERVAL).clamp(MIN_INTERVAL, MAX_INTERVAL)
 }
 
 pub(super) fn spawn_maintenance(tasks: &Tasks, table: Arc<ApiTable>) -> Result<(), InitError> {
@@ -46,11 +42,7 @@ pub(super) fn spawn_maintenance(tasks: &Tasks, table: Arc<ApiTable>) -> Result<(
 
 /// Writes responses as they come, and reports when the directory becomes unwritable or writable.
 /// Without that, a cache that loses everything at exit goes unnoticed.
-pub(super) fn spawn_cache_writer(
-    tasks: &Tasks,
-    cache: Cache,
-    events: Events,
-) -> Result<(), InitError> {
+pub(super) fn spawn_cache_writer(tasks: &Tasks, cache: Cache, events: Events) -> Result<(), InitError> {
     let first = cache.report().state;
     if !matches!(first, DiskState::None | DiskState::Used) {
         emit_disk_state(&events, first);

@@ -49,10 +49,7 @@ pub(crate) struct UnansweredRequest {
 
 impl PooledConnection {
     /// Opens a connection. The connector applies the timeout.
-    pub(super) async fn connect(
-        mut connector: TlsConnector,
-        origin: &PoolOrigin,
-    ) -> Result<Self, AttemptFailure> {
+    pub(super) async fn connect(mut connector: TlsConnector, origin: &PoolOrigin) -> Result<Self, AttemptFailure> {
         let stream = connector.call(origin.uri_for(None)).await;
         let stream = stream.map_err(ConnectError::into_failure)?;
         let opened = if stream.connected().is_negotiated_h2() {
@@ -81,9 +78,7 @@ impl PooledConnection {
         stream: S,
     ) -> hyper::Result<Self> {
         let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .max_header_list_size(MAX_HEAD_H2);
+        builder.timer(TokioTimer::new()).max_header_list_size(MAX_HEAD_H2);
         let (mut sender, driver) = builder.handshake(stream).await?;
         run(async {
             let _ended = driver.await;
@@ -128,9 +123,7 @@ impl PooledConnection {
 
 /// Sets the target for HTTP/1.1: the path in the request line, the host in a header.
 fn set_http1_target(request: &mut Request<OutgoingBody>, origin: &PoolOrigin) {
-    let path = std::mem::take(request.uri_mut())
-        .into_parts()
-        .path_and_query;
+    let path = std::mem::take(request.uri_mut()).into_parts().path_and_query;
     *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
     request.headers_mut().insert(HOST, origin.host.clone());
 }
@@ -138,9 +131,7 @@ fn set_http1_target(request: &mut Request<OutgoingBody>, origin: &PoolOrigin) {
 /// Sets the target for HTTP/2: the full URI, also if the request was prepared for HTTP/1.1 before.
 fn set_http2_target(request: &mut Request<OutgoingBody>, origin: &PoolOrigin) {
     if request.headers_mut().remove(HOST).is_some() {
-        let path = std::mem::take(request.uri_mut())
-            .into_parts()
-            .path_and_query;
+        let path = std::mem::take(request.uri_mut()).into_parts().path_and_query;
         *request.uri_mut() = origin.uri_for(path);
     }
 }

@@ -79,11 +79,7 @@ impl IdlePool {
     }
 
     /// Stores a used connection as soon as it is ready again.
-    pub(super) fn put_back(
-        self: &Arc<Self>,
-        origin: &Arc<PoolOrigin>,
-        connection: PooledConnection,
-    ) {
+    pub(super) fn put_back(self: &Arc<Self>, origin: &Arc<PoolOrigin>, connection: PooledConnection) {
         // A shared connection was never taken out, but the response proves that it lives.
         let PooledConnection::Single(mut sender) = connection else {
             return self.on_response(origin);
@@ -175,9 +171,7 @@ impl IdlePool {
             origin_pool
                 .idle
                 .retain(|idle| is_fresh(idle.since, now) && !idle.sender.is_closed());
-            origin_pool
-                .shared
-                .take_if(|shared| !is_fresh(shared.used, now));
+            origin_pool.shared.take_if(|shared| !is_fresh(shared.used, now));
         }
         let in_use = |pool: &OriginPool| !pool.idle.is_empty() || pool.shared.is_some();
         state.origins.retain(in_use);
@@ -218,10 +212,7 @@ impl OriginPool {
         let shared = self.shared.as_mut()?;
         shared.used = now;
         shared.unanswered.get_or_insert(now);
-        Some(PooledConnection::Shared(
-            shared.sender.clone(),
-            shared.suspect.clone(),
-        ))
+        Some(PooledConnection::Shared(shared.sender.clone(), shared.suspect.clone()))
     }
 }
 

@@ -11,9 +11,7 @@ use std::time::Duration;
 use http::header::{HeaderName, HeaderValue};
 
 use super::{CACHE_STATUS, append_status, emit_lookup};
-use crate::cache::{
-    CacheStatus, FlightKey, FlightRole, FollowFuture, FollowResult, ForwardReason, LeadGuard,
-};
+use crate::cache::{CacheStatus, FlightKey, FlightRole, FollowFuture, FollowResult, ForwardReason, LeadGuard};
 use crate::client::{Body, Response, ResponseStats, SharedCall};
 use crate::error::{Error, ErrorKind};
 use crate::event::CacheLabel;
@@ -26,10 +24,7 @@ type SharedResult = Result<SharedCall, ErrorKind>;
 pub(in crate::send) type Lead = LeadGuard<SharedResult>;
 
 /// Joins an equal call; `None` if this call sends its own request.
-pub(super) async fn join(
-    call: &mut CallState<'_>,
-    key: FlightKey,
-) -> Result<Option<SharedResult>, Error> {
+pub(super) async fn join(call: &mut CallState<'_>, key: FlightKey) -> Result<Option<SharedResult>, Error> {
     let role = match call.client.flights.join(key) {
         FlightRole::Lead(lead) => FollowResult::Lead(lead),
         FlightRole::Alone => FollowResult::Alone,

@@ -29,12 +29,7 @@ impl AdmissionState {
     }
 
     /// Applies a health change that an outcome or an operator caused.
-    pub(in crate::upstream) fn apply_change(
-        &mut self,
-        circuit: usize,
-        change: HealthChange,
-        now: Nanos,
-    ) {
+    pub(in crate::upstream) fn apply_change(&mut self, circuit: usize, change: HealthChange, now: Nanos) {
         match change {
             HealthChange::None => {}
             HealthChange::Cooling { until } => self.apply_cooldown(circuit, until, now),
@@ -112,19 +107,12 @@ impl AdmissionState {
             return self.refuse_late_waiters(circuit, until, now);
         }
         let wait = snapshot.until.map(|until| until.since(now));
-        let reason = RefusalReason::Blocked {
-            state: snapshot.state,
-        };
+        let reason = RefusalReason::Blocked { state: snapshot.state };
         self.refuse_waiters(circuit, &reason, wait, now);
     }
 
     /// Forces the health of all circuits, or of one group's.
-    pub(in crate::upstream) fn force_health(
-        &mut self,
-        group: Option<u32>,
-        state: HealthOverride,
-        now: Nanos,
-    ) {
+    pub(in crate::upstream) fn force_health(&mut self, group: Option<u32>, state: HealthOverride, now: Nanos) {
         for circuit in self.circuits_for(group) {
             let health = &mut self.pool.circuits.get_mut(circuit).health;
             let transition = health.force(now, state);

@@ -2,9 +2,7 @@
 
 use http::HeaderMap;
 use http::header::{DATE, HeaderValue, RETRY_AFTER};
-use outflow_core::{
-    AttemptEnd, AttemptReport, Dialects, Hints, ResponseTime, RetryAfter, WaitBounds, WallTime,
-};
+use outflow_core::{AttemptEnd, AttemptReport, Dialects, Hints, ResponseTime, RetryAfter, WaitBounds, WallTime};
 
 use super::super::permit::AttemptResult;
 
@@ -19,9 +17,7 @@ impl ResponseReader {
     /// Returns the facts of an attempt, its headers included.
     pub(super) fn read_attempt(self, result: &AttemptResult<'_>) -> AttemptReport {
         let attempt = result.attempt();
-        let read = result
-            .headers()
-            .and_then(|headers| self.read_retry_after(headers));
+        let read = result.headers().and_then(|headers| self.read_retry_after(headers));
         let wait = read.and_then(|read| read.wait());
         if wait.is_none() && result.ended() == AttemptEnd::Status(403) {
             return self.read_forbidden(result);
@@ -56,9 +52,7 @@ impl ResponseReader {
 
     /// Reads the hints about limits.
     pub(in crate::upstream) fn read_hints(self, headers: &HeaderMap) -> Hints {
-        let pairs = headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         Hints::read(pairs, self.dialects, self.response_time(headers))
     }
 

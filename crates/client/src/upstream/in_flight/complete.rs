@@ -107,11 +107,7 @@ impl AdmissionState {
     }
 
     /// Completes a response whose body ended, or whose reader left.
-    pub(in crate::upstream) fn finish_body(
-        &mut self,
-        mut response: ResponseInProgress,
-        now: Nanos,
-    ) {
+    pub(in crate::upstream) fn finish_body(&mut self, mut response: ResponseInProgress, now: Nanos) {
         self.record(&mut response, Outcome::SUCCESS, now);
         self.end_call(&response, now);
     }
@@ -138,11 +134,7 @@ impl AdmissionState {
     }
 
     /// Records a success for a body that may never end: a probe needs no more than that.
-    pub(in crate::upstream) fn mark_alive(
-        &mut self,
-        response: &mut ResponseInProgress,
-        now: Nanos,
-    ) {
+    pub(in crate::upstream) fn mark_alive(&mut self, response: &mut ResponseInProgress, now: Nanos) {
         self.record(response, Outcome::SUCCESS, now);
         self.dispatch_if_freed(now);
     }

@@ -22,11 +22,7 @@ pub(in crate::upstream) enum StampResult {
 impl PermitPool {
     /// Takes an attempt for a call, or returns the reason why it cannot start.
     #[inline]
-    pub(in crate::upstream) fn take(
-        &mut self,
-        request: StartRequest,
-        now: Nanos,
-    ) -> Result<usize, BlockedBy> {
+    pub(in crate::upstream) fn take(&mut self, request: StartRequest, now: Nanos) -> Result<usize, BlockedBy> {
         let StartGrant { ticket, receipts } = self.check_start(request, now)?;
         let id = self.in_flight.next_permit;
         self.in_flight.next_permit += 1;
@@ -110,10 +106,7 @@ impl PermitPool {
             return;
         };
         let all = Overdraft::full(known.cost);
-        let excess = ExcessCost {
-            own: all,
-            shared: all,
-        };
+        let excess = ExcessCost { own: all, shared: all };
         known.excess = excess;
         let group = known.group;
         self.charge_overdraft(group, excess, now);

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{
-    Accounting, Cost, Decision, Limit, LimitKind, MeterStatus, Nanos, Rate, UnitCost,
-};
+use outflow_core::{Accounting, Cost, Decision, Limit, LimitKind, MeterStatus, Nanos, Rate, UnitCost};
 
 use super::super::wait_queue::QueueAhead;
 use super::ScopeLimits;
@@ -25,12 +23,7 @@ pub(in crate::upstream) struct FitTime {
 
 impl ScopeLimits {
     /// Returns the earliest fit of a cost behind the calls `ahead`.
-    pub(in crate::upstream) fn find_fit(
-        &mut self,
-        time: FitTime,
-        ahead: QueueAhead,
-        cost: Cost,
-    ) -> EarliestFit {
+    pub(in crate::upstream) fn find_fit(&mut self, time: FitTime, ahead: QueueAhead, cost: Cost) -> EarliestFit {
         let itself = QueueAhead {
             count: 1,
             cost: self.fitting_cost(cost).units(),
@@ -59,12 +52,7 @@ impl ScopeLimits {
     }
 
     /// Returns the part of `all` that fits by an instant.
-    pub(in crate::upstream) fn count_fitting(
-        &mut self,
-        until: Nanos,
-        time: FitTime,
-        all: QueueAhead,
-    ) -> QueueAhead {
+    pub(in crate::upstream) fn count_fitting(&mut self, until: Nanos, time: FitTime, all: QueueAhead) -> QueueAhead {
         let total = all.cost.max(all.count);
         let mut fits = |part: u64| self.find_last_fit(time, all.part(part, total)).at <= until;
         if fits(total) {

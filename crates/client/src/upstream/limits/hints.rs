@@ -1,8 +1,6 @@
 //! Hints of a server about the limits, compared with the local usage.
 
-use outflow_core::{
-    CountBy, Evidence, Hint, Limit, LimitChange, LocalUsage, Nanos, UsageCorrection, UsageMark,
-};
+use outflow_core::{CountBy, Evidence, Hint, Limit, LimitChange, LocalUsage, Nanos, UsageCorrection, UsageMark};
 
 use super::limit_state::LimitState;
 use super::{HintResult, ScopeCooldown, ScopeLimits};
@@ -42,17 +40,12 @@ impl ScopeLimits {
             };
         }
         let advertised = correction.limit.map(Evidence::Limit);
-        let reaction = advertised.map_or(LimitChange::Unmoved, |evidence| {
-            state.adaptive.evidence(now, evidence)
-        });
+        let reaction = advertised.map_or(LimitChange::Unmoved, |evidence| state.adaptive.evidence(now, evidence));
         // Tokens of responses are local usage, not foreign.
         if limit.measure() == CountBy::OutputTokens {
             correction.foreign = 0;
         }
-        Some(HintResult {
-            correction,
-            reaction,
-        })
+        Some(HintResult { correction, reaction })
     }
 
     /// Returns the limit of a hint: of those with its unit the one with its window, or with its size, or
@@ -68,12 +61,7 @@ impl ScopeLimits {
             let mut limits = self.configured.iter();
             limits.position(|limit| matches(limit) && is(limit))
         };
-        let several = self
-            .configured
-            .iter()
-            .filter(|limit| matches(limit))
-            .count()
-            > 1;
+        let several = self.configured.iter().filter(|limit| matches(limit)).count() > 1;
         let only = || find(&|_| !several);
         find(&by_window).or_else(|| find(&by_size)).or_else(only)
     }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use outflow_core::{
-    AdaptiveLimit, ClockPair, Limit, LimitDrift, Nanos, Rate, Trend, UnitCost, UsageAlert,
-    UsageLedger,
+    AdaptiveLimit, ClockPair, Limit, LimitDrift, Nanos, Rate, Trend, UnitCost, UsageAlert, UsageLedger,
 };
 
 use super::super::report::UsageHistory;

@@ -12,9 +12,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{
-    AdaptiveMode, CarryOver, ClockPair, Limit, MAX_LIMITS, Meter, Nanos, ReceiptSet,
-};
+use outflow_core::{AdaptiveMode, CarryOver, ClockPair, Limit, MAX_LIMITS, Meter, Nanos, ReceiptSet};
 
 use super::limit_state::LimitState;
 use super::overdraft::Overdraft;
@@ -109,8 +107,7 @@ impl ScopeLimits {
     /// Returns its usage for a scope that has counted nothing yet.
     pub(in crate::upstream) fn foreign_usage(&mut self, now: Nanos) -> ForeignUsage {
         let limits = self.configured.clone().into_iter().enumerate();
-        let meters =
-            limits.filter_map(|(index, limit)| Some((limit, self.meters.landed(now, index)?)));
+        let meters = limits.filter_map(|(index, limit)| Some((limit, self.meters.landed(now, index)?)));
         ForeignUsage {
             meters: meters.collect(),
             landed: Overdraft::default(),
@@ -184,8 +181,7 @@ impl ScopeLimits {
             let limit = self.configured.get(*index).copied();
             if let (Some(limit), Some(mut meter)) = (limit, self.meters.landed(now, *index)) {
                 meter.charge(now, u64::try_from(in_flight).unwrap_or(u64::MAX));
-                self.dropped
-                    .retain(|(known, _)| !same_window(known, &limit));
+                self.dropped.retain(|(known, _)| !same_window(known, &limit));
                 self.dropped.push((limit, meter));
             }
         }
@@ -202,13 +198,7 @@ impl ScopeLimits {
     }
 
     /// Returns the usage that a new limit starts with.
-    fn carry_over(
-        &mut self,
-        limit: &Limit,
-        continued: Option<usize>,
-        past: &ForeignUsage,
-        now: Nanos,
-    ) -> CarryOver {
+    fn carry_over(&mut self, limit: &Limit, continued: Option<usize>, past: &ForeignUsage, now: Nanos) -> CarryOver {
         if let Some(index) = continued {
             return CarryOver::Keeps(index);
         }
@@ -228,16 +218,10 @@ impl ScopeLimits {
             Some((_, index)) => copied(&self.dropped, index),
             None => None,
         };
-        closest.map_or(CarryOver::Nothing, |meter| {
-            CarryOver::Learns(Box::new(meter))
-        })
+        closest.map_or(CarryOver::Nothing, |meter| CarryOver::Learns(Box::new(meter)))
     }
 
-    fn continue_states(
-        &mut self,
-        next: NextLimits<'_>,
-        continued: &[Option<usize>],
-    ) -> Vec<LimitState> {
+    fn continue_states(&mut self, next: NextLimits<'_>, continued: &[Option<usize>]) -> Vec<LimitState> {
         let before = self.configured.iter().copied();
         let mut before: Vec<_> = before.zip(self.states.drain(..)).map(Some).collect();
         let all = next.limits.iter().zip(continued).map(|(limit, old)| {
@@ -313,12 +297,7 @@ mod tests {
     #[test]
     fn a_limit_is_matched_by_its_window_and_kind_and_not_by_its_position() {
         let old = [sliding("10/s"), bucket("10/s"), sliding("100/min")];
-        let new = [
-            sliding("90/min"),
-            bucket("10/s"),
-            sliding("20/s"),
-            sliding("5/h"),
-        ];
+        let new = [sliding("90/min"), bucket("10/s"), sliding("20/s"), sliding("5/h")];
         assert_eq!(match_limits(&old, &new), [Some(2), Some(1), Some(0), None]);
         let twice = [sliding("20/s"), sliding("10/s")];
         assert_eq!(match_limits(&old, &twice), [Some(1), Some(0)]);

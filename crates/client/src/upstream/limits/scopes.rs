@@ -53,19 +53,13 @@ impl LimitScopes {
     }
 
     #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "this state assigned the group's number"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "this state assigned the group's number")]
     pub(in crate::upstream) fn group(&self, group: u32) -> &GroupState {
         &self.groups[group_slot(group)]
     }
 
     #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "this state assigned the group's number"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "this state assigned the group's number")]
     pub(in crate::upstream) fn group_mut(&mut self, group: u32) -> &mut GroupState {
         &mut self.groups[group_slot(group)]
     }

@@ -8,10 +8,7 @@ use super::super::group_slot;
 use super::super::limits::ScopeLimits;
 use super::super::permit_pool::PermitPool;
 use super::super::wait_queue::WaitQueues;
-use super::{
-    EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
-    UpstreamReport,
-};
+use super::{EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota, UpstreamReport};
 use crate::event::EventKind;
 use crate::rules::HealthScope;
 
@@ -47,20 +44,17 @@ impl ReportCollector<'_> {
     fn group_reports(&mut self) -> Vec<GroupReport> {
         let (now, wait) = (self.now, self.wait);
         let (terms, moment) = (self.pool.settings.terms(), self.pool.clock.moment(now));
-        let PermitPool {
-            limits, circuits, ..
-        } = &mut *self.pool;
+        let PermitPool { limits, circuits, .. } = &mut *self.pool;
         let groups = (0_u32..).zip(&mut limits.groups);
         let current = groups.filter(|(number, group)| group.successor == *number);
         let report = |(number, group): (u32, &mut GroupState)| {
             let health = &circuits.get(circuits.index_for(number)).health;
             let waiting = wait.waiting_in(number);
-            let limits = match group.used_limits() {
-                Some(limits) => limit_reports(limits, now, waiting),
-                None => {
-                    let mut limits = group.unused_limits(terms, moment, health);
-                    limit_reports(&mut limits, now, waiting)
-                }
+            let limits = if let Some(limits) = group.used_limits() {
+                limit_reports(limits, now, waiting)
+            } else {
+                let mut limits = group.unused_limits(terms, moment, health);
+                limit_reports(&mut limits, now, waiting)
             };
             GroupReport {
                 name: group.name.clone(),
@@ -113,9 +107,7 @@ impl ReportCollector<'_> {
     pub(in crate::upstream) fn prune_limits(self) {
         let (now, wait) = (self.now, self.wait);
         let waiting = u64::try_from(wait.waiting()).unwrap_or(u64::MAX);
-        let PermitPool {
-            limits, effects, ..
-        } = self.pool;
+        let PermitPool { limits, effects, .. } = self.pool;
         let mut alerts = prune_scope(&mut limits.shared, None, now, waiting);
         for (number, group) in (0_u32..).zip(&mut limits.groups) {
             let name = group.name.clone();
@@ -124,7 +116,9 @@ impl ReportCollector<'_> {
                 alerts.extend(prune_scope(limits, Some(name), now, waiting));
             }
         }
-        alerts.into_iter().for_each(|alert| effects.emit(alert));
+        for alert in alerts {
+            effects.emit(alert);
+        }
     }
 
     /// Returns true if the meters use more memory than the threshold, and emits a change of that.
@@ -156,12 +150,7 @@ fn limit_reports(limits: &mut ScopeLimits, now: Nanos, waiting: u64) -> Vec<Limi
         .collect()
 }
 
-fn prune_scope(
-    limits: &mut ScopeLimits,
-    group: Option<SmolStr>,
-    now: Nanos,
-    waiting: u64,
-) -> Vec<EventKind> {
+fn prune_scope(limits: &mut ScopeLimits, group: Option<SmolStr>, now: Nanos, waiting: u64) -> Vec<EventKind> {
     limits.prune(now);
     let changes = limits.check_alerts(now, waiting).into_iter();
     let event = |(change, used_ppm)| EventKind::Usage {

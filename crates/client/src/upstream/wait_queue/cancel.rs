@@ -14,18 +14,14 @@ impl WaitQueues {
     pub(super) fn leave(&mut self, key: usize, state: WaiterState) -> Option<Waker> {
         let waiter = self.waiters.get(key)?;
         let (group, class) = (waiter.group, waiter.class);
-        let Self {
-            groups, waiters, ..
-        } = self;
+        let Self { groups, waiters, .. } = self;
         let queues = groups.get_mut(group_slot(group))?;
         let waker = queues.queue_mut(class).remove(waiters, key, state)?;
         if queues.is_empty() {
             self.busy.retain(|busy| *busy != group);
         }
         let circuit = circuit_index(self.scope, group);
-        let Self {
-            circuits, waiters, ..
-        } = self;
+        let Self { circuits, waiters, .. } = self;
         if let Some(deadlines) = circuits.get_mut(circuit) {
             deadlines.waiting -= 1;
             deadlines.drop_stale(|number, key| {
@@ -41,9 +37,7 @@ impl WaitQueues {
         let waiter = self.waiters.get(key)?;
         let (group, class) = (waiter.group, waiter.class);
         self.mark_busy(group);
-        let Self {
-            groups, waiters, ..
-        } = self;
+        let Self { groups, waiters, .. } = self;
         if let Some(queues) = groups.get_mut(group_slot(group)) {
             let queue = queues.queue_mut(class);
             queue.insert_by_number(waiters, key, waker);
@@ -80,9 +74,8 @@ impl WaitQueues {
         let scope = self.scope;
         while let Some((number, key)) = self.circuits.get_mut(circuit)?.pop_before(end) {
             // Its group may have merged into another, which tracks it too.
-            let is_here = |waiter: &&mut Waiter| {
-                waiter.number == number && circuit_index(scope, waiter.group) == circuit
-            };
+            let is_here =
+                |waiter: &&mut Waiter| waiter.number == number && circuit_index(scope, waiter.group) == circuit;
             if let Some(waiter) = self.waiters.get_mut(key).filter(is_here) {
                 waiter.tracked = false;
                 return Some(key);
@@ -98,15 +91,14 @@ impl WaitQueues {
 
     /// Returns the waiters under a circuit that hold an attempt and have not resumed.
     pub(super) fn dispatched_under(&self, circuit: usize) -> Vec<usize> {
-        self.find_under(circuit, |state| {
-            matches!(state, WaiterState::Dispatched { .. })
-        })
+        self.find_under(circuit, |state| matches!(state, WaiterState::Dispatched { .. }))
     }
 
     fn find_under(&self, circuit: usize, is: impl Fn(&WaiterState) -> bool) -> Vec<usize> {
-        let found = self.waiters.iter().filter(|(_, waiter)| {
-            circuit_index(self.scope, waiter.group) == circuit && is(&waiter.state)
-        });
+        let found = self
+            .waiters
+            .iter()
+            .filter(|(_, waiter)| circuit_index(self.scope, waiter.group) == circuit && is(&waiter.state));
         found.map(|(key, _)| key).collect()
     }
 
@@ -116,8 +108,7 @@ impl WaitQueues {
         select: impl Fn(u32, outflow_core::Cost) -> Option<T>,
     ) -> Vec<(usize, T)> {
         let waiters = self.waiters.iter();
-        let found =
-            waiters.filter_map(|(key, waiter)| Some((key, select(waiter.group, waiter.cost)?)));
+        let found = waiters.filter_map(|(key, waiter)| Some((key, select(waiter.group, waiter.cost)?)));
         found.collect()
     }
 
@@ -130,10 +121,7 @@ impl WaitQueues {
         self.requeue(key, waker?)
     }
 
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "this state assigned the group's number"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "this state assigned the group's number")]
     fn deadlines_mut(&mut self, group: u32) -> &mut DeadlineQueue {
         &mut self.circuits[circuit_index(self.scope, group)]
     }

@@ -37,8 +37,7 @@ impl DeadlineQueue {
     /// Drops the entries of waiters that left, once they are the majority.
     pub(super) fn drop_stale(&mut self, waits: impl Fn(u64, usize) -> bool) {
         if self.heap.len() > FEW && self.heap.len() / 2 > self.waiting {
-            self.heap
-                .retain(|Reverse((_, number, key))| waits(*number, *key));
+            self.heap.retain(|Reverse((_, number, key))| waits(*number, *key));
         }
     }
 

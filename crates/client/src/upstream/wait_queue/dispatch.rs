@@ -72,15 +72,10 @@ impl WaitQueues {
         let waker = self.leave(key, dispatched)?;
         self.group_mut(group).record_dispatch(class);
         let Self {
-            busy,
-            groups,
-            aging,
-            ..
+            busy, groups, aging, ..
         } = self;
         let waits = |class| {
-            let groups = busy
-                .iter()
-                .filter_map(|group| groups.get(group_slot(*group)));
+            let groups = busy.iter().filter_map(|group| groups.get(group_slot(*group)));
             groups.into_iter().any(|one| !one.queue(class).is_empty())
         };
         aging.record_dispatch(class, waits);
@@ -121,12 +116,7 @@ impl WaitQueues {
 
 impl AdmissionState {
     /// Answers a waiter that polls.
-    pub(in crate::upstream) fn poll(
-        &mut self,
-        key: usize,
-        now: Nanos,
-        waker: &Waker,
-    ) -> AcquireResult {
+    pub(in crate::upstream) fn poll(&mut self, key: usize, now: Nanos, waker: &Waker) -> AcquireResult {
         self.serve_timer_of(key, now);
         let Some(waiter) = self.wait.waiters.get_mut(key) else {
             return AcquireResult::Refused(UNKNOWN_WAITER);
@@ -140,9 +130,7 @@ impl AdmissionState {
                 AcquireResult::Wait(key)
             }
             WaiterState::Dispatched {
-                from,
-                waker: stored,
-                ..
+                from, waker: stored, ..
             } if *from > now => {
                 let old = stored.replace(waker.clone());
                 self.pool.effects.retire(old);
@@ -152,12 +140,10 @@ impl AdmissionState {
                 let attempt = *attempt;
                 self.resume(key, attempt, now, waker)
             }
-            WaiterState::Detached | WaiterState::Refused(_) => {
-                match self.wait.waiters.remove(key).state {
-                    WaiterState::Refused(refusal) => AcquireResult::Refused(*refusal),
-                    _ => AcquireResult::Refused(UNKNOWN_WAITER),
-                }
-            }
+            WaiterState::Detached | WaiterState::Refused(_) => match self.wait.waiters.remove(key).state {
+                WaiterState::Refused(refusal) => AcquireResult::Refused(*refusal),
+                _ => AcquireResult::Refused(UNKNOWN_WAITER),
+            },
         }
     }
 
@@ -221,9 +207,7 @@ impl AdmissionState {
             return;
         };
         let WaiterState::Dispatched {
-            attempt,
-            waker: stored,
-            ..
+            attempt, waker: stored, ..
         } = &mut waiter.state
         else {
             return;

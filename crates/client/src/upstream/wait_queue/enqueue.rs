@@ -8,9 +8,7 @@ use outflow_core::{Nanos, Rate};
 use super::super::admission_check::StartRequest;
 use super::super::group_slot;
 use super::super::state::AdmissionState;
-use super::{
-    AcquireRequest, AcquireResult, QueueStanding, WaitDeadline, WaitQueues, Waiter, WaiterState,
-};
+use super::{AcquireRequest, AcquireResult, QueueStanding, WaitDeadline, WaitQueues, Waiter, WaiterState};
 use crate::event::EventKind;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::rules::WaitMode;
@@ -39,9 +37,7 @@ impl WaitQueues {
     fn join(&mut self, request: AcquireRequest, now: Nanos, waker: Waker) -> usize {
         let key = self.arrive(request, now);
         self.mark_busy(request.group);
-        let Self {
-            groups, waiters, ..
-        } = self;
+        let Self { groups, waiters, .. } = self;
         if let Some(queues) = groups.get_mut(group_slot(request.group)) {
             let queue = queues.queue_mut(request.class);
             match request.standing {
@@ -106,12 +102,7 @@ impl AdmissionState {
 
     /// Queues a call and dispatches whichever waiters may start. If it still waits, there may be a
     /// reason to refuse it.
-    fn wait_or_refuse(
-        &mut self,
-        request: AcquireRequest,
-        now: Nanos,
-        waker: &Waker,
-    ) -> AcquireResult {
+    fn wait_or_refuse(&mut self, request: AcquireRequest, now: Nanos, waker: &Waker) -> AcquireResult {
         let mut estimator = self.estimator(request.group, now);
         let estimate = estimator.estimate(request);
         if let Some(state) = estimator.find_fast_failure(request.group) {
@@ -128,13 +119,7 @@ impl AdmissionState {
     }
 
     /// Grants a started call its permit. A paced one waits for its instant like a dispatched waiter.
-    fn grant_or_pace(
-        &mut self,
-        request: AcquireRequest,
-        attempt: usize,
-        now: Nanos,
-        waker: &Waker,
-    ) -> AcquireResult {
+    fn grant_or_pace(&mut self, request: AcquireRequest, attempt: usize, now: Nanos, waker: &Waker) -> AcquireResult {
         let from = self.pool.in_flight.send_at(attempt, now);
         if from <= now {
             return AcquireResult::Granted(self.grant(attempt, Duration::ZERO, now));
@@ -194,12 +179,7 @@ impl AdmissionState {
     }
 
     /// Refuses the waiters under a circuit whose deadline is before `end`.
-    pub(in crate::upstream) fn refuse_late_waiters(
-        &mut self,
-        circuit: usize,
-        end: Nanos,
-        now: Nanos,
-    ) {
+    pub(in crate::upstream) fn refuse_late_waiters(&mut self, circuit: usize, end: Nanos, now: Nanos) {
         while let Some(key) = self.wait.pop_late(circuit, end) {
             self.refuse_late_waiter(key, now);
         }
@@ -246,18 +226,12 @@ impl AdmissionState {
         }
     }
 
-    fn store_refusal(
-        &mut self,
-        key: usize,
-        reason: RefusalReason,
-        retry_after: Option<Duration>,
-        now: Nanos,
-    ) {
+    fn store_refusal(&mut self, key: usize, reason: RefusalReason, retry_after: Option<Duration>, now: Nanos) {
         let Some(waiter) = self.wait.waiters.get(key) else {
             return;
         };
-        let (group, waited) = (waiter.group, now.since(waiter.since));
-        let refusal = self.count_refusal(group, reason, retry_after, waited);
+        let (group, span) = (waiter.group, now.since(waiter.since));
+        let refusal = self.count_refusal(group, reason, retry_after, span);
         if let Some(waiter) = self.wait.waiters.get_mut(key) {
             waiter.state = WaiterState::Refused(Box::new(refusal));
         }

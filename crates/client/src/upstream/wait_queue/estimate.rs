@@ -57,9 +57,7 @@ impl WaitEstimator<'_> {
                 position: 0,
                 eta: Some(from),
             }),
-            WaiterState::Detached | WaiterState::Dispatched { .. } | WaiterState::Refused(_) => {
-                None
-            }
+            WaiterState::Detached | WaiterState::Dispatched { .. } | WaiterState::Refused(_) => None,
         }
     }
 
@@ -99,13 +97,7 @@ impl WaitEstimator<'_> {
     }
 
     /// Returns the later of the earliest fits in the group's limits and in the shared ones.
-    fn find_fit(
-        &mut self,
-        request: AcquireRequest,
-        number: u64,
-        ahead: QueueAhead,
-        time: FitTime,
-    ) -> EarliestFit {
+    fn find_fit(&mut self, request: AcquireRequest, number: u64, ahead: QueueAhead, time: FitTime) -> EarliestFit {
         let limits = self.pool.own(request.group, time.now);
         let own = limits.find_fit(time, ahead, request.cost);
         let mut fit = self.pool.limits.shared.find_fit(time, ahead, request.cost);
@@ -124,13 +116,7 @@ impl WaitEstimator<'_> {
     }
 
     /// Returns the waiters of other groups that go before a call and can start by `until`.
-    fn others_before(
-        &mut self,
-        until: Nanos,
-        request: AcquireRequest,
-        number: u64,
-        time: FitTime,
-    ) -> QueueAhead {
+    fn others_before(&mut self, until: Nanos, request: AcquireRequest, number: u64, time: FitTime) -> QueueAhead {
         let circuit = self.pool.circuits.index_for(request.group);
         let wait = self.wait;
         let mut sum = QueueAhead::default();

@@ -20,26 +20,14 @@ impl PriorityAging {
     pub(super) const fn order(self) -> [PriorityClass; CLASSES.len()] {
         let [_, normal, low] = self.0;
         match (normal >= MAX_PASSED_OVER, low >= MAX_PASSED_OVER) {
-            (_, true) => [
-                PriorityClass::Low,
-                PriorityClass::High,
-                PriorityClass::Normal,
-            ],
-            (true, false) => [
-                PriorityClass::Normal,
-                PriorityClass::High,
-                PriorityClass::Low,
-            ],
+            (_, true) => [PriorityClass::Low, PriorityClass::High, PriorityClass::Normal],
+            (true, false) => [PriorityClass::Normal, PriorityClass::High, PriorityClass::Low],
             (false, false) => CLASSES,
         }
     }
 
     /// Counts the lower classes with waiters as passed over.
-    pub(super) fn record_dispatch(
-        &mut self,
-        dispatched: PriorityClass,
-        waits: impl Fn(PriorityClass) -> bool,
-    ) {
+    pub(super) fn record_dispatch(&mut self, dispatched: PriorityClass, waits: impl Fn(PriorityClass) -> bool) {
         for (class, passed_over) in CLASSES.into_iter().zip(&mut self.0) {
             if class == dispatched {
                 *passed_over = 0;

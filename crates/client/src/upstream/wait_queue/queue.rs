@@ -68,22 +68,13 @@ impl WaitQueue {
 
     /// Inserts a waiter by its number: before all that came after it. Others may have returned before
     /// it, so that is not always the head.
-    pub(super) fn insert_by_number(
-        &mut self,
-        waiters: &mut Slab<Waiter>,
-        key: usize,
-        waker: Waker,
-    ) {
+    pub(super) fn insert_by_number(&mut self, waiters: &mut Slab<Waiter>, key: usize, waker: Waker) {
         let number = waiters.get(key).map_or(0, |waiter| waiter.number);
         let (mut before, mut after) = (NO_KEY, self.first);
         while let Some(next) = next_before(waiters, after, number) {
             (before, after) = (after, next);
         }
-        let link = QueueLink {
-            waker,
-            before,
-            after,
-        };
+        let link = QueueLink { waker, before, after };
         self.insert(waiters, key, link);
     }
 
@@ -109,23 +100,13 @@ impl WaitQueue {
     }
 
     /// Removes a waiter from any position, sets its state and returns its waker.
-    pub(super) fn remove(
-        &mut self,
-        waiters: &mut Slab<Waiter>,
-        key: usize,
-        state: WaiterState,
-    ) -> Option<Waker> {
+    pub(super) fn remove(&mut self, waiters: &mut Slab<Waiter>, key: usize, state: WaiterState) -> Option<Waker> {
         let waiter = waiters.get_mut(key)?;
         let WaiterState::Queued { .. } = waiter.state else {
             return None;
         };
         let cost = waiter.cost.units();
-        let WaiterState::Queued {
-            waker,
-            before,
-            after,
-        } = std::mem::replace(&mut waiter.state, state)
-        else {
+        let WaiterState::Queued { waker, before, after } = std::mem::replace(&mut waiter.state, state) else {
             return None;
         };
         match neighbours(waiters, before) {

@@ -57,11 +57,7 @@ fn a_restart_finds_the_stored_responses() {
     let (stored, conditions, _) = stale(&cache, &request, 60).expect("stale");
     assert_eq!(conditions["if-none-match"], "\"1\"");
     assert_eq!(stored.headers.get_all("link").iter().count(), 2);
-    assert_eq!(
-        lookup(&cache, &TestRequest::page(), 1),
-        "missing",
-        "another variant"
-    );
+    assert_eq!(lookup(&cache, &TestRequest::page(), 1), "missing", "another variant");
     assert_eq!(
         lookup(&cache, &request.with_credential(None), 1),
         "missing",
@@ -76,10 +72,7 @@ fn memory_serves_a_response_before_it_is_written() {
     offer(&cache, &TestRequest::page(), FRESH, "body");
     assert_eq!(lookup(&cache, &TestRequest::page(), 1), "fresh");
     drop(cache);
-    assert_eq!(
-        lookup(&on_disk(dir.path()), &TestRequest::page(), 1),
-        "missing"
-    );
+    assert_eq!(lookup(&on_disk(dir.path()), &TestRequest::page(), 1), "missing");
 }
 
 #[test]
@@ -91,15 +84,8 @@ fn only_the_owner_can_read_the_files() {
     cache.flush();
     let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o700);
-    let files: Vec<_> = fs::read_dir(&path)
-        .expect("a directory")
-        .flatten()
-        .collect();
-    assert_eq!(
-        files.len(),
-        3,
-        "an answer, the lock and the secret: {files:?}"
-    );
+    let files: Vec<_> = fs::read_dir(&path).expect("a directory").flatten().collect();
+    assert_eq!(files.len(), 3, "an answer, the lock and the secret: {files:?}");
     for file in files {
         assert_eq!(mode(&file.path()), 0o600, "{file:?}");
     }
@@ -200,10 +186,7 @@ fn the_cache_follows_no_symlinks() {
     let cache = on_disk(dir.path());
     assert_eq!(lookup(&cache, &TestRequest::page(), 1), "missing");
     assert_eq!(cache.report().dropped_files, 1);
-    assert!(
-        moved.exists() && !file.exists(),
-        "the link went, its target did not"
-    );
+    assert!(moved.exists() && !file.exists(), "the link went, its target did not");
     drop(cache);
     fs::copy(&moved, &file).expect("writable");
     let cache = on_disk(dir.path());
@@ -252,10 +235,7 @@ fn a_second_cache_on_one_directory_works_from_memory_and_reports_it() {
     assert_eq!(first.report().state, DiskState::Used);
     assert_eq!(second.report().state, DiskState::Elsewhere);
     offer(&second, &TestRequest::page(), FRESH, "body");
-    assert_eq!(
-        (second.flush(), lookup(&second, &TestRequest::page(), 1)),
-        (0, "fresh")
-    );
+    assert_eq!((second.flush(), lookup(&second, &TestRequest::page(), 1)), (0, "fresh"));
     assert!(response_files(dir.path()).is_empty());
     drop(first);
     assert_eq!(
@@ -298,10 +278,7 @@ fn the_cache_counts_disk_failures_pauses_and_retries() {
         offer(&cache, &page(n), FRESH, "body");
     }
     cache.flush();
-    assert_eq!(
-        (cache.report().state, response_files(&dir).len()),
-        (DiskState::Used, 2)
-    );
+    assert_eq!((cache.report().state, response_files(&dir).len()), (DiskState::Used, 2));
 }
 
 #[test]
@@ -314,18 +291,12 @@ fn a_write_to_the_resource_deletes_its_files() {
     offer(&cache, &bob, FRESH, "waiting");
     let post = TestRequest::page().method(Method::POST);
     cache.invalidate(&post.query(), StatusCode::OK, &headers_from(""));
-    assert!(
-        response_files(dir.path()).is_empty(),
-        "not even until the next flush"
-    );
+    assert!(response_files(dir.path()).is_empty(), "not even until the next flush");
     assert_eq!(cache.flush(), 0);
     drop(cache);
     let cache = on_disk(dir.path());
     assert_eq!(
-        (
-            lookup(&cache, &TestRequest::page(), 1),
-            lookup(&cache, &bob, 1)
-        ),
+        (lookup(&cache, &TestRequest::page(), 1), lookup(&cache, &bob, 1)),
         ("missing", "missing")
     );
 }
@@ -342,19 +313,14 @@ fn a_newer_response_replaces_the_file() {
     assert_eq!(response_files(dir.path()).len(), 1);
     drop(cache);
     let cache = on_disk(dir.path());
-    assert_eq!(
-        fresh(&cache, &TestRequest::page(), 1).as_deref(),
-        Some(&b"second"[..])
-    );
+    assert_eq!(fresh(&cache, &TestRequest::page(), 1).as_deref(), Some(&b"second"[..]));
 }
 
 #[test]
 fn the_cache_ignores_partial_files_and_foreign_names() {
     let dir = tempfile::tempdir().expect("a directory");
     drop(on_disk(dir.path()));
-    let half = dir
-        .path()
-        .join(format!("{}-{}.half", "0".repeat(32), "0".repeat(32)));
+    let half = dir.path().join(format!("{}-{}.half", "0".repeat(32), "0".repeat(32)));
     let other = dir.path().join("notes.txt");
     fs::write(&half, "half").expect("writable");
     fs::write(&other, "mine").expect("writable");

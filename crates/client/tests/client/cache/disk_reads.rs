@@ -26,25 +26,14 @@ async fn a_cold_response_is_read_off_the_runtime_and_then_hot() {
     let (cache, request) = (on_disk(dir.path()), TestRequest::page());
     let in_memory = || cache.lookup_in_memory(&request.query(), at(1));
     assert!(matches!(in_memory(), CacheLookup::Missing));
-    assert!(
-        cache
-            .lookup_any_in_memory(&request.query(), at(1))
-            .is_none()
-    );
+    assert!(cache.lookup_any_in_memory(&request.query(), at(1)).is_none());
     let cold = cache.find_on_disk(&request.query()).expect("only on disk");
     cold.load(PATIENCE).await;
     assert!(matches!(in_memory(), CacheLookup::Fresh(_)));
-    assert!(
-        cache
-            .lookup_any_in_memory(&request.query(), at(1))
-            .is_some()
-    );
+    assert!(cache.lookup_any_in_memory(&request.query(), at(1)).is_some());
     assert!(cache.find_on_disk(&request.query()).is_none());
     let elsewhere = TestRequest::get("https://api.example.com/other");
-    assert!(
-        cache.find_on_disk(&elsewhere.query()).is_none(),
-        "there is nothing"
-    );
+    assert!(cache.find_on_disk(&elsewhere.query()).is_none(), "there is nothing");
 }
 
 // A queued response is in memory, however long the writer takes.

@@ -7,9 +7,7 @@ use outflow::CacheMode;
 use outflow::cache::{BypassReason, CacheLookup, Freshness, NotStored, StoreDecision};
 use outflow::core::WallTime;
 
-use super::support::{
-    TestRequest, at, fresh, headers_from, lookup, memory, offer, response, stale,
-};
+use super::support::{TestRequest, at, fresh, headers_from, lookup, memory, offer, response, stale};
 
 /// Offered at second 0 by a caller with a key; the last second of freshness, if any.
 const LIFETIMES: [(&str, Option<u64>); 19] = [
@@ -45,10 +43,7 @@ const LIFETIMES: [(&str, Option<u64>); 19] = [
     ("last-modified: Tue, 14 Nov 2000 22:13:20 GMT", Some(86_399)),
     ("etag: \"1\"", None),
     ("cache-control: max-age=60, no-cache", None),
-    (
-        "pragma: no-cache\nexpires: Tue, 14 Nov 2023 22:14:20 GMT",
-        None,
-    ),
+    ("pragma: no-cache\nexpires: Tue, 14 Nov 2023 22:14:20 GMT", None),
     // A caller's own cache is not a shared one.
     ("cache-control: s-maxage=5, max-age=60", Some(59)),
 ];
@@ -57,11 +52,7 @@ const LIFETIMES: [(&str, Option<u64>); 19] = [
 fn a_response_is_fresh_exactly_as_long_as_it_declares() {
     for (lines, last) in LIFETIMES {
         let (cache, request) = (memory(), TestRequest::page());
-        assert_eq!(
-            offer(&cache, &request, lines, "body"),
-            StoreDecision::Stored,
-            "{lines}"
-        );
+        assert_eq!(offer(&cache, &request, lines, "body"), StoreDecision::Stored, "{lines}");
         let end = last.map_or(0, |last| last + 1);
         if let Some(last) = last {
             assert_eq!(lookup(&cache, &request, last), "fresh", "{lines} at {last}");
@@ -75,24 +66,12 @@ const KEPT: [(&str, bool, bool); 10] = [
     ("cache-control: max-age=60", true, true),
     ("cache-control: no-store, max-age=60", false, false),
     ("cache-control: No-Store", false, false),
-    (
-        "cache-control: max-age=60\ncache-control: no-store",
-        false,
-        false,
-    ),
+    ("cache-control: max-age=60\ncache-control: no-store", false, false),
     // A private response is stored only for a named caller.
     ("cache-control: private, max-age=60", true, false),
-    (
-        "cache-control: Private=\"x-a, x-b\", max-age=60",
-        true,
-        false,
-    ),
+    ("cache-control: Private=\"x-a, x-b\", max-age=60", true, false),
     ("cache-control: max-age=60\nset-cookie: a=b", false, false),
-    (
-        "cache-control: public, max-age=60\nset-cookie: a=b",
-        false,
-        false,
-    ),
+    ("cache-control: public, max-age=60\nset-cookie: a=b", false, false),
     ("cache-control: max-age=60\nvary: *", false, false),
     ("cache-control: max-age=60\nvary: accept, *", false, false),
 ];
@@ -126,17 +105,13 @@ fn a_response_with_unreadable_directives_is_not_stored() {
 fn an_authorized_response_is_stored_for_that_authorization_only() {
     let cache = memory();
     let anonymous = TestRequest::page().with_credential(None);
-    let alice = anonymous
-        .clone()
-        .with("authorization", "Bearer alice-alice");
+    let alice = anonymous.clone().with("authorization", "Bearer alice-alice");
     assert_eq!(
         offer(&cache, &alice, "cache-control: max-age=60", "hers"),
         StoreDecision::Stored
     );
     assert_eq!(fresh(&cache, &alice, 1).as_deref(), Some(&b"hers"[..]));
-    let bob = anonymous
-        .clone()
-        .with("authorization", "Bearer bob-bob-bob");
+    let bob = anonymous.clone().with("authorization", "Bearer bob-bob-bob");
     assert_eq!(lookup(&cache, &bob, 1), "missing");
     assert_eq!(lookup(&cache, &anonymous, 1), "missing");
 }
@@ -145,12 +120,7 @@ fn an_authorized_response_is_stored_for_that_authorization_only() {
 #[test]
 fn a_cache_without_an_owner_follows_the_rules_for_shared_caches() {
     let (cache, request) = (memory(), TestRequest::page().with_credential(None));
-    offer(
-        &cache,
-        &request,
-        "cache-control: s-maxage=5, max-age=60",
-        "body",
-    );
+    offer(&cache, &request, "cache-control: s-maxage=5, max-age=60", "body");
     assert_eq!(
         (lookup(&cache, &request, 4), lookup(&cache, &request, 5)),
         ("fresh", "stale")
@@ -171,20 +141,13 @@ fn the_cache_stores_only_complete_responses_about_the_resource() {
         );
     }
     let (cache, request) = (memory(), TestRequest::page());
-    for cut in [
-        "content-length: 5",
-        "content-length: x",
-        "content-range: bytes 0-3/9",
-    ] {
+    for cut in ["content-length: 5", "content-length: x", "content-range: bytes 0-3/9"] {
         let lines = format!("cache-control: max-age=60\n{cut}");
         let refused = StoreDecision::Not(NotStored::Incomplete);
         assert_eq!(offer(&cache, &request, &lines, "body"), refused, "{cut}");
     }
     let whole = "cache-control: max-age=60\ncontent-length: 4";
-    assert_eq!(
-        offer(&cache, &request, whole, "body"),
-        StoreDecision::Stored
-    );
+    assert_eq!(offer(&cache, &request, whole, "body"), StoreDecision::Stored);
 }
 
 #[test]
@@ -198,39 +161,20 @@ fn a_special_request_bypasses_the_cache() {
         TestRequest::page().with("content-length", "3"),
     ];
     let cache = memory();
-    offer(
-        &cache,
-        &TestRequest::page(),
-        "cache-control: max-age=60",
-        "body",
-    );
+    offer(&cache, &TestRequest::page(), "cache-control: max-age=60", "body");
     for request in special {
-        assert_eq!(
-            lookup(&cache, &request, 1),
-            "not cacheable",
-            "{:?}",
-            request.headers
-        );
+        assert_eq!(lookup(&cache, &request, 1), "not cacheable", "{:?}", request.headers);
         let refused = StoreDecision::Not(NotStored::Bypassed(BypassReason::Request));
-        assert_eq!(
-            offer(&cache, &request, "cache-control: max-age=60", "part"),
-            refused
-        );
+        assert_eq!(offer(&cache, &request, "cache-control: max-age=60", "part"), refused);
     }
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
-        assert_eq!(
-            lookup(&cache, &TestRequest::page().method(method), 1),
-            "not cacheable"
-        );
+        assert_eq!(lookup(&cache, &TestRequest::page().method(method), 1), "not cacheable");
     }
     assert_eq!(
         lookup(&cache, &TestRequest::page().mode(CacheMode::Off), 1),
         "not cacheable"
     );
-    assert_eq!(
-        fresh(&cache, &TestRequest::page(), 1).as_deref(),
-        Some(&b"body"[..])
-    );
+    assert_eq!(fresh(&cache, &TestRequest::page(), 1).as_deref(), Some(&b"body"[..]));
 }
 
 /// A response that is fresh for 60 seconds, looked up at second 30 and at 70 with request
@@ -250,23 +194,13 @@ const DIRECTIVES: [(&str, &str, &str); 8] = [
 fn a_request_may_tighten_or_relax_freshness() {
     for (directive, at_30, at_70) in DIRECTIVES {
         let cache = memory();
-        offer(
-            &cache,
-            &TestRequest::page(),
-            "cache-control: max-age=60",
-            "body",
-        );
+        offer(&cache, &TestRequest::page(), "cache-control: max-age=60", "body");
         let request = TestRequest::page().with("cache-control", directive);
         let found = (lookup(&cache, &request, 30), lookup(&cache, &request, 70));
         assert_eq!(found, (at_30, at_70), "{directive}");
     }
     let cache = memory();
-    offer(
-        &cache,
-        &TestRequest::page(),
-        "cache-control: max-age=60",
-        "body",
-    );
+    offer(&cache, &TestRequest::page(), "cache-control: max-age=60", "body");
     let request = TestRequest::page().with("pragma", "no-cache");
     assert_eq!(lookup(&cache, &request, 30), "stale");
 }
@@ -274,18 +208,9 @@ fn a_request_may_tighten_or_relax_freshness() {
 // `max-stale` is the request's wish; these directives are the response's.
 #[test]
 fn no_request_overrides_a_response_that_requires_validation() {
-    for order in [
-        "max-age=60, must-revalidate",
-        "no-cache",
-        "max-age=60, no-cache=\"x\"",
-    ] {
+    for order in ["max-age=60, must-revalidate", "no-cache", "max-age=60, no-cache=\"x\""] {
         let cache = memory();
-        offer(
-            &cache,
-            &TestRequest::page(),
-            &format!("cache-control: {order}"),
-            "body",
-        );
+        offer(&cache, &TestRequest::page(), &format!("cache-control: {order}"), "body");
         let request = TestRequest::page().with("cache-control", "max-stale");
         assert_eq!(lookup(&cache, &request, 70), "stale", "{order}");
     }
@@ -319,17 +244,9 @@ fn variants_differ_by_the_headers_in_vary() {
 fn all_values_of_a_header_select_the_variant() {
     let cache = memory();
     let one = TestRequest::page().with("accept", "text/plain");
-    offer(
-        &cache,
-        &one,
-        "cache-control: max-age=60\nvary: accept",
-        "plain",
-    );
+    offer(&cache, &one, "cache-control: max-age=60\nvary: accept", "plain");
     let two = one.clone().with("accept", "text/html");
-    assert_eq!(
-        (lookup(&cache, &one, 1), lookup(&cache, &two, 1)),
-        ("fresh", "missing")
-    );
+    assert_eq!((lookup(&cache, &one, 1), lookup(&cache, &two, 1)), ("fresh", "missing"));
 }
 
 // Nine variants of one page: the cache evicts the first and keeps the last eight.
@@ -343,10 +260,7 @@ fn a_page_with_many_variants_keeps_the_latest() {
     for request in &asks {
         offer(&cache, request, lines, "body");
     }
-    let words: Vec<_> = asks
-        .iter()
-        .map(|request| lookup(&cache, request, 1))
-        .collect();
+    let words: Vec<_> = asks.iter().map(|request| lookup(&cache, request, 1)).collect();
     assert_eq!(words[0], "missing");
     assert_eq!(words[1..], ["fresh"; 8]);
 }
@@ -354,8 +268,7 @@ fn a_page_with_many_variants_keeps_the_latest() {
 #[test]
 fn a_cached_response_reports_its_age_and_keeps_its_headers() {
     let (cache, request) = (memory(), TestRequest::page());
-    let lines =
-        "cache-control: max-age=60\nage: 5\nlink: <a>\nlink: <b>\nconnection: x-hop\nx-hop: 1
+    let lines = "cache-control: max-age=60\nage: 5\nlink: <a>\nlink: <b>\nconnection: x-hop\nx-hop: 1
         keep-alive: 5\ndate: Tue, 14 Nov 2023 22:13:20 GMT";
     offer(&cache, &request, lines, "body");
     let CacheLookup::Fresh(stored) = cache.lookup(&request.query(), at(20)) else {
@@ -419,18 +332,12 @@ fn extreme_times_and_numbers_do_not_overflow() {
             "cache-control: max-age={text}, stale-if-error={text}, s-maxage={text}
              age: {text}\nexpires: Fri, 31 Dec 9999 23:59:59 GMT"
         ));
-        for (stored, asked) in times
-            .iter()
-            .flat_map(|one| times.map(|other| (*one, other)))
-        {
+        for (stored, asked) in times.iter().flat_map(|one| times.map(|other| (*one, other))) {
             let cache = memory();
             cache.offer(&request.query(), response(200, &lines, "body"), stored);
             let found = cache.lookup(&request.query(), asked);
             assert!(!matches!(found, CacheLookup::Missing), "{text}");
-            assert!(
-                cache.lookup_any(&request.query(), asked).is_some(),
-                "{text}"
-            );
+            assert!(cache.lookup_any(&request.query(), asked).is_some(), "{text}");
         }
     }
 }
@@ -446,11 +353,7 @@ fn a_forced_response_is_stored_as_long_as_configured() {
         "age: 99",
     ] {
         let cache = memory();
-        assert_eq!(
-            offer(&cache, &request, lines, "body"),
-            StoreDecision::Stored,
-            "{lines}"
-        );
+        assert_eq!(offer(&cache, &request, lines, "body"), StoreDecision::Stored, "{lines}");
         let found = (lookup(&cache, &request, 29), lookup(&cache, &request, 30));
         assert_eq!(found, ("fresh", "stale"), "{lines}");
     }
@@ -485,11 +388,7 @@ fn a_successful_response_that_is_not_storable_evicts_the_old_one() {
     let (cache, request) = (memory(), TestRequest::page());
     offer(&cache, &request, "cache-control: max-age=60", "old");
     // A failure says nothing about the resource.
-    cache.offer(
-        &request.query(),
-        response(503, &headers_from(""), "busy"),
-        at(1),
-    );
+    cache.offer(&request.query(), response(503, &headers_from(""), "busy"), at(1));
     assert_eq!(lookup(&cache, &request, 1), "fresh");
     offer(&cache, &request, "cache-control: no-store", "new");
     assert_eq!(lookup(&cache, &request, 1), "missing");

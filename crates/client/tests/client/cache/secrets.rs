@@ -12,10 +12,7 @@ use super::support::{TestRequest, at, headers_from, memory, offer, on_disk, resp
 const CANARY: &str = "canary-7f3a9c51e2";
 
 fn found_in(dir: &Path) -> Vec<String> {
-    let holds = |text: &[u8]| {
-        text.windows(CANARY.len())
-            .any(|part| part == CANARY.as_bytes())
-    };
+    let holds = |text: &[u8]| text.windows(CANARY.len()).any(|part| part == CANARY.as_bytes());
     let files = fs::read_dir(dir).expect("a directory").flatten();
     files
         .filter(|file| {
@@ -59,10 +56,7 @@ fn no_file_contains_a_requests_secret() {
     let lines = "vary: authorization, cookie, x-api-key, x-plain, accept, user-agent\netag: \"1\"";
     for request in requests_with_secret() {
         let request = request.mode(CacheMode::Force(Duration::from_mins(1)));
-        assert_eq!(
-            offer(&cache, &request, lines, "body"),
-            StoreDecision::Stored
-        );
+        assert_eq!(offer(&cache, &request, lines, "body"), StoreDecision::Stored);
         let shown = format!(
             "{:?} {cache:?} {:?}",
             request.query(),
@@ -86,9 +80,7 @@ fn a_response_that_echoes_a_secret_is_not_stored() {
         page().with("authorization", &format!("Bearer {CANARY}")),
         page().with("cookie", &format!("theme=dark; sid={CANARY}")),
         page().with("x-api-key", CANARY),
-        TestRequest::get(&format!(
-            "https://api.example.com/page?a=b&api_key={CANARY}"
-        )),
+        TestRequest::get(&format!("https://api.example.com/page?a=b&api_key={CANARY}")),
         TestRequest::get(&format!("https://user:{CANARY}@api.example.com/page")),
     ];
     let body = format!("{{\"you sent\": \"{CANARY}\"}}").leak();
@@ -99,12 +91,7 @@ fn a_response_that_echoes_a_secret_is_not_stored() {
     for request in requests_with_secret {
         for echo in [response(200, &plain, body), response(200, &link, "body")] {
             let kept = cache.offer(&request.query(), echo, at(0));
-            assert_eq!(
-                kept,
-                StoreDecision::Not(NotStored::RepeatsSecret),
-                "{}",
-                request.uri
-            );
+            assert_eq!(kept, StoreDecision::Not(NotStored::RepeatsSecret), "{}", request.uri);
         }
     }
     cache.flush();
@@ -116,12 +103,7 @@ fn a_response_that_echoes_a_secret_is_not_stored() {
 fn a_response_is_stored_for_callers_with_another_secret() {
     let body = format!("{CANARY} is a bird").leak();
     assert_eq!(
-        offer(
-            &memory(),
-            &TestRequest::page(),
-            "cache-control: max-age=60",
-            body
-        ),
+        offer(&memory(), &TestRequest::page(), "cache-control: max-age=60", body),
         StoreDecision::Stored
     );
 }
@@ -132,12 +114,7 @@ fn file_names_cannot_be_guessed() {
     let names = [(); 2].map(|()| {
         let dir = tempfile::tempdir().expect("a directory");
         let cache = on_disk(dir.path());
-        offer(
-            &cache,
-            &TestRequest::page(),
-            "cache-control: max-age=60",
-            "body",
-        );
+        offer(&cache, &TestRequest::page(), "cache-control: max-age=60", "body");
         cache.flush();
         let file = super::disk::response_files(dir.path()).remove(0);
         file.file_name().map(ToOwned::to_owned)

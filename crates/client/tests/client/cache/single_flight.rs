@@ -6,24 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use outflow::cache::{
-    FlightBounds, FlightKey, FlightRole, FollowFuture, FollowResult, LeadGuard, SingleFlight,
-};
+use outflow::cache::{FlightBounds, FlightKey, FlightRole, FollowFuture, FollowResult, LeadGuard, SingleFlight};
 use proptest::prelude::*;
 
 use super::support::{TestRequest, memory};
 
 fn keys() -> [FlightKey; 2] {
     let cache = memory();
-    let key = |uri| {
-        cache
-            .flight_key(&TestRequest::get(uri).query())
-            .expect("shareable")
-    };
-    [
-        key("https://api.example.com/a"),
-        key("https://api.example.com/b"),
-    ]
+    let key = |uri| cache.flight_key(&TestRequest::get(uri).query()).expect("shareable");
+    [key("https://api.example.com/a"), key("https://api.example.com/b")]
 }
 
 fn lead<T>(flight: FlightRole<T>) -> LeadGuard<T> {
@@ -125,12 +116,7 @@ fn a_leader_dropped_at_any_point_passes_the_lead_to_one_follower() {
         assert!(leads.next().is_none(), "two lead, {polled} polled");
         next.share(1);
         let shared = tasks.iter_mut().filter_map(FollowerTask::run);
-        assert_eq!(
-            shared
-                .filter(|got| matches!(got, FollowResult::Shared(1)))
-                .count(),
-            2
-        );
+        assert_eq!(shared.filter(|got| matches!(got, FollowResult::Shared(1))).count(), 2);
     }
 }
 
@@ -146,10 +132,7 @@ fn a_dropped_follower_passes_an_offered_lead_on() {
     drop(first);
     assert!(matches!(second.run(), Some(FollowResult::Lead(_))));
     drop(second);
-    assert!(
-        flights.is_empty(),
-        "the last to leave takes the flight along"
-    );
+    assert!(flights.is_empty(), "the last to leave takes the flight along");
 }
 
 #[test]

@@ -35,26 +35,17 @@ fn memory_stays_flat_over_a_million_paths() {
     let cache = Cache::open(settings(most)).expect("a cache");
     let mut request = TestRequest::page();
     for path in 0..1_000_000_u32 {
-        request.uri = format!("https://api.example.com/{path}")
-            .parse()
-            .expect("a URI");
+        request.uri = format!("https://api.example.com/{path}").parse().expect("a URI");
         assert_eq!(offer(&cache, &request, 10), StoreDecision::Stored);
         if path % 10_000 == 0 {
             assert!(cache.report().memory <= most, "{:?}", cache.report());
         }
     }
     let report = cache.report();
-    assert!(
-        report.memory <= most && report.memory > most / 2,
-        "{report:?}"
-    );
+    assert!(report.memory <= most && report.memory > most / 2, "{report:?}");
     let smallest = u64::try_from(report.entries).expect("few") * 512;
     assert!(smallest <= most, "{report:?}");
-    assert_eq!(
-        lookup(&cache, &request, 1),
-        "fresh",
-        "the last one is there"
-    );
+    assert_eq!(lookup(&cache, &request, 1), "fresh", "the last one is there");
 }
 
 // 1 MiB: a sixteenth is 64 KiB, overhead included.
@@ -135,8 +126,5 @@ fn unwritten_responses_do_not_pile_up() {
     }
     let report = cache.report();
     assert!(report.skipped_writes > 700, "{report:?}");
-    assert!(
-        cache.flush() < 20,
-        "an eighth of a mebibyte is twelve answers"
-    );
+    assert!(cache.flush() < 20, "an eighth of a mebibyte is twelve answers");
 }

@@ -7,9 +7,7 @@ use outflow::CacheMode;
 use outflow::cache::{BypassReason, Cache, CacheLookup, Freshness};
 use outflow::core::WallTime;
 
-use super::support::{
-    TestRequest, at, fresh, headers_from, lookup, memory, offer, response, stale,
-};
+use super::support::{TestRequest, at, fresh, headers_from, lookup, memory, offer, response, stale};
 
 #[test]
 fn a_stale_response_is_revalidated_with_its_validators() {
@@ -28,12 +26,7 @@ fn a_stale_response_is_revalidated_with_its_validators() {
     ];
     for (lines, conditions) in cases {
         let (cache, request) = (memory(), TestRequest::page());
-        offer(
-            &cache,
-            &request,
-            &format!("cache-control: max-age=60\n{lines}"),
-            "body",
-        );
+        offer(&cache, &request, &format!("cache-control: max-age=60\n{lines}"), "body");
         let (stored, revalidate, _) = stale(&cache, &request, 60).expect("stale");
         assert_eq!(revalidate, headers_from(conditions), "{lines}");
         assert!(stored.is_stale(), "a stale answer says so");
@@ -43,19 +36,13 @@ fn a_stale_response_is_revalidated_with_its_validators() {
 #[test]
 fn a_304_makes_the_response_fresh_with_its_new_headers() {
     let (cache, request) = (memory(), TestRequest::page());
-    let old =
-        "cache-control: max-age=60\netag: \"1\"\nx-old: 1\nx-both: 1\nx-both: 2\ncontent-length: 4";
+    let old = "cache-control: max-age=60\netag: \"1\"\nx-old: 1\nx-both: 1\nx-both: 2\ncontent-length: 4";
     offer(&cache, &request, old, "body");
     let (stored, ..) = stale(&cache, &request, 100).expect("stale");
-    let new = headers_from(
-        "cache-control: max-age=30\netag: \"1\"\nx-both: 3\nx-new: 4\ncontent-length: 0",
-    );
+    let new = headers_from("cache-control: max-age=30\netag: \"1\"\nx-both: 3\nx-new: 4\ncontent-length: 0");
     let renewed = cache.revalidate(&request.query(), &stored, &response(304, &new, ""), at(100));
     let renewed = renewed.expect("the same answer");
-    assert_eq!(
-        (renewed.status.as_u16(), &renewed.body[..]),
-        (200, &b"body"[..])
-    );
+    assert_eq!((renewed.status.as_u16(), &renewed.body[..]), (200, &b"body"[..]));
     assert_eq!(renewed.freshness, Freshness::For(Duration::from_secs(30)));
     let shown = |name: &str| {
         let values = renewed.headers.get_all(name).iter();
@@ -88,12 +75,7 @@ fn a_304_with_another_validator_renews_nothing() {
         ("etag: \"1\"", "etag: \"1\"\nset-cookie: a=b", false),
     ] {
         let (cache, request) = (memory(), TestRequest::page());
-        offer(
-            &cache,
-            &request,
-            &format!("cache-control: max-age=60\n{had}"),
-            "body",
-        );
+        offer(&cache, &request, &format!("cache-control: max-age=60\n{had}"), "body");
         let (stored, ..) = stale(&cache, &request, 60).expect("stale");
         let got = headers_from(got);
         let renewed = cache.revalidate(&request.query(), &stored, &response(304, &got, ""), at(60));
@@ -106,12 +88,7 @@ fn a_304_with_another_validator_renews_nothing() {
 #[test]
 fn a_304_with_no_store_removes_the_response() {
     let (cache, request) = (memory(), TestRequest::page());
-    offer(
-        &cache,
-        &request,
-        "cache-control: max-age=60\netag: \"1\"",
-        "body",
-    );
+    offer(&cache, &request, "cache-control: max-age=60\netag: \"1\"", "body");
     let (stored, ..) = stale(&cache, &request, 60).expect("stale");
     let got = headers_from("cache-control: no-store");
     let renewed = cache.revalidate(&request.query(), &stored, &response(304, &got, ""), at(60));
@@ -134,11 +111,7 @@ const WINDOWS: [(&str, Option<u64>, Option<u64>); 8] = [
     ("max-age=60, stale-if-error=x", None, Some(80)),
     ("max-age=60, stale-if-error=30, must-revalidate", None, None),
     ("max-age=60, stale-if-error=30, no-cache", None, None),
-    (
-        "max-age=60, Stale-If-Error=10, proxy-revalidate",
-        Some(70),
-        Some(80),
-    ),
+    ("max-age=60, Stale-If-Error=10, proxy-revalidate", Some(70), Some(80)),
 ];
 
 #[test]
@@ -151,10 +124,7 @@ fn a_stale_response_serves_errors_only_within_its_window() {
             if let Some(last) = last {
                 assert!(usable(60) && usable(last), "{order} at {last}");
             }
-            assert!(
-                !usable(last.map_or(60, |last| last + 1)),
-                "{order} after {last:?}"
-            );
+            assert!(!usable(last.map_or(60, |last| last + 1)), "{order} after {last:?}");
         }
     }
 }
@@ -172,12 +142,7 @@ fn a_shared_response_that_requires_validation_serves_no_errors() {
 #[test]
 fn a_request_may_widen_or_refuse_the_stale_window() {
     let cache = memory();
-    offer(
-        &cache,
-        &TestRequest::page(),
-        "cache-control: max-age=60",
-        "body",
-    );
+    offer(&cache, &TestRequest::page(), "cache-control: max-age=60", "body");
     let usable = |directive: &str| {
         let request = TestRequest::page().with("cache-control", directive);
         stale(&cache, &request, 65).expect("stale").2
@@ -189,22 +154,11 @@ fn a_request_may_widen_or_refuse_the_stale_window() {
 #[test]
 fn offline_mode_serves_any_response_and_marks_it() {
     let (cache, request) = (memory(), TestRequest::page());
-    assert!(
-        cache.lookup_any(&request.query(), at(0)).is_none(),
-        "a miss is a miss"
-    );
-    offer(
-        &cache,
-        &request,
-        "cache-control: max-age=60, must-revalidate",
-        "body",
-    );
+    assert!(cache.lookup_any(&request.query(), at(0)).is_none(), "a miss is a miss");
+    offer(&cache, &request, "cache-control: max-age=60, must-revalidate", "body");
     let stored = cache.lookup_any(&request.query(), at(1_000)).expect("kept");
     assert_eq!(&stored.body[..], b"body");
-    assert_eq!(
-        stored.freshness,
-        Freshness::StaleFor(Duration::from_secs(940))
-    );
+    assert_eq!(stored.freshness, Freshness::StaleFor(Duration::from_secs(940)));
     assert_eq!(stored.cache_status().to_string(), "outflow; hit; ttl=-940");
     assert_eq!(stored.into_response().headers()["age"], "1000");
     // Even to a request that asks for validation.
@@ -219,21 +173,10 @@ fn offline_mode_serves_any_response_and_marks_it() {
 #[test]
 fn offline_mode_serves_no_caller_another_callers_response() {
     let (cache, request) = (memory(), TestRequest::page());
-    offer(
-        &cache,
-        &request,
-        "cache-control: private, max-age=60",
-        "hers",
-    );
+    offer(&cache, &request, "cache-control: private, max-age=60", "hers");
     assert!(
         cache
-            .lookup_any(
-                &request
-                    .clone()
-                    .with_credential(Some(b"the-key-of-bob"))
-                    .query(),
-                at(1)
-            )
+            .lookup_any(&request.clone().with_credential(Some(b"the-key-of-bob")).query(), at(1))
             .is_none()
     );
     assert!(
@@ -241,22 +184,13 @@ fn offline_mode_serves_no_caller_another_callers_response() {
             .lookup_any(&request.clone().with_credential(None).query(), at(1))
             .is_none()
     );
-    assert!(
-        cache
-            .lookup_any(&request.mode(CacheMode::Off).query(), at(1))
-            .is_none()
-    );
+    assert!(cache.lookup_any(&request.mode(CacheMode::Off).query(), at(1)).is_none());
 }
 
 #[test]
 fn cache_status_reports_the_lookup_result() {
     let (cache, request) = (memory(), TestRequest::page());
-    let shown = |request: &TestRequest, now: WallTime| {
-        cache
-            .lookup(&request.query(), now)
-            .cache_status()
-            .to_string()
-    };
+    let shown = |request: &TestRequest, now: WallTime| cache.lookup(&request.query(), now).cache_status().to_string();
     assert_eq!(shown(&request, at(0)), "outflow; fwd=uri-miss");
     offer(&cache, &request, "cache-control: max-age=60", "body");
     assert_eq!(shown(&request, at(10)), "outflow; hit; ttl=50");
@@ -269,10 +203,7 @@ fn cache_status_reports_the_lookup_result() {
         shown(&request.clone().with("range", "bytes=0-1"), at(0)),
         "outflow; fwd=request"
     );
-    assert_eq!(
-        shown(&request.method(http::Method::POST), at(0)),
-        "outflow; fwd=method"
-    );
+    assert_eq!(shown(&request.method(http::Method::POST), at(0)), "outflow; fwd=method");
     let off = CacheLookup::NotCacheable(BypassReason::Off);
     assert_eq!(off.cache_status().header_value(), "outflow; fwd=bypass");
 }
@@ -284,12 +215,7 @@ fn a_forced_response_serves_errors_against_its_directives() {
         stale_cache(),
         TestRequest::page().mode(CacheMode::Force(Duration::from_mins(1))),
     );
-    offer(
-        &cache,
-        &request,
-        "cache-control: no-cache, must-revalidate",
-        "body",
-    );
+    offer(&cache, &request, "cache-control: no-cache, must-revalidate", "body");
     assert!(fresh(&cache, &request, 59).is_some());
     assert!(stale(&cache, &request, 80).expect("stale").2);
     assert!(!stale(&cache, &request, 81).expect("stale").2);

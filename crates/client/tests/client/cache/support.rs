@@ -6,9 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use outflow::CacheMode;
-use outflow::cache::{
-    Cache, CacheLookup, CacheQuery, CacheSettings, CacheableResponse, CachedResponse, StoreDecision,
-};
+use outflow::cache::{Cache, CacheLookup, CacheQuery, CacheSettings, CacheableResponse, CachedResponse, StoreDecision};
 use outflow::core::WallTime;
 
 /// Returns Tue, 14 Nov 2023 22:13:20 GMT plus this many seconds.
@@ -84,11 +82,7 @@ pub(crate) fn headers_from(lines: &str) -> HeaderMap {
     headers
 }
 
-pub(crate) fn response<'a>(
-    status: u16,
-    headers: &'a HeaderMap,
-    body: &'static str,
-) -> CacheableResponse<'a> {
+pub(crate) fn response<'a>(status: u16, headers: &'a HeaderMap, body: &'static str) -> CacheableResponse<'a> {
     CacheableResponse {
         status: StatusCode::from_u16(status).expect("a status"),
         headers,
@@ -112,17 +106,8 @@ pub(crate) fn on_disk(dir: &Path) -> Cache {
 }
 
 /// Offers a 200 at second 0.
-pub(crate) fn offer(
-    cache: &Cache,
-    request: &TestRequest,
-    lines: &str,
-    body: &'static str,
-) -> StoreDecision {
-    cache.offer(
-        &request.query(),
-        response(200, &headers_from(lines), body),
-        at(0),
-    )
+pub(crate) fn offer(cache: &Cache, request: &TestRequest, lines: &str, body: &'static str) -> StoreDecision {
+    cache.offer(&request.query(), response(200, &headers_from(lines), body), at(0))
 }
 
 /// Returns the fresh response's body, if there is one.
@@ -134,11 +119,7 @@ pub(crate) fn fresh(cache: &Cache, request: &TestRequest, secs: u64) -> Option<B
 }
 
 /// Returns the stale response, its validators, and true if it may serve an error.
-pub(crate) fn stale(
-    cache: &Cache,
-    request: &TestRequest,
-    secs: u64,
-) -> Option<(CachedResponse, HeaderMap, bool)> {
+pub(crate) fn stale(cache: &Cache, request: &TestRequest, secs: u64) -> Option<(CachedResponse, HeaderMap, bool)> {
     match cache.lookup(&request.query(), at(secs)) {
         CacheLookup::Stale {
             stored,

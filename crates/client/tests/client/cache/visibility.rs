@@ -40,16 +40,8 @@ fn requests_with_different_credentials_or_addresses_share_no_response() {
         let cache = memory();
         offer(&cache, one, FRESH, "mine");
         for (other_index, other) in asks.iter().enumerate() {
-            let expected = if index == other_index {
-                "fresh"
-            } else {
-                "missing"
-            };
-            assert_eq!(
-                lookup(&cache, other, 1),
-                expected,
-                "{index} and {other_index}"
-            );
+            let expected = if index == other_index { "fresh" } else { "missing" };
+            assert_eq!(lookup(&cache, other, 1), expected, "{index} and {other_index}");
         }
     }
 }
@@ -59,9 +51,7 @@ fn requests_with_different_credentials_or_addresses_share_no_response() {
 fn a_header_marked_as_sensitive_is_part_of_the_key() {
     let cache = memory();
     let marked = |text: &str| {
-        let mut request = TestRequest::page()
-            .with_credential(None)
-            .with("x-plain", text);
+        let mut request = TestRequest::page().with_credential(None).with("x-plain", text);
         let value = request.headers.get_mut("x-plain").expect("just put there");
         value.set_sensitive(true);
         request
@@ -106,10 +96,7 @@ fn a_write_invalidates_the_copies_of_all_callers() {
         write(&cache, method, 204, "");
         assert_eq!(lookup(&cache, &alice, 1), "missing");
         assert_eq!(lookup(&cache, &bob, 1), "missing");
-        assert_eq!(
-            lookup(&cache, &alice.clone().method(Method::HEAD), 1),
-            "missing"
-        );
+        assert_eq!(lookup(&cache, &alice.clone().method(Method::HEAD), 1), "missing");
         assert_eq!(lookup(&cache, &elsewhere, 1), "fresh");
     }
 }
@@ -124,10 +111,7 @@ fn reads_and_failed_writes_invalidate_nothing() {
     for status in [400, 404, 429, 500, 503] {
         write(&cache, Method::POST, status, "");
     }
-    assert_eq!(
-        fresh(&cache, &TestRequest::page(), 1).as_deref(),
-        Some(&b"body"[..])
-    );
+    assert_eq!(fresh(&cache, &TestRequest::page(), 1).as_deref(), Some(&b"body"[..]));
 }
 
 #[test]
@@ -143,10 +127,7 @@ fn a_write_invalidates_the_locations_its_response_names_at_its_origin() {
         201,
         "location: https://other.example.com/orders/7",
     );
-    assert_eq!(
-        (lookup(&cache, &near, 1), lookup(&cache, &far, 1)),
-        ("fresh", "fresh")
-    );
+    assert_eq!((lookup(&cache, &near, 1), lookup(&cache, &far, 1)), ("fresh", "fresh"));
     write(&cache, Method::POST, 201, "content-location: /orders/7");
     assert_eq!(
         (lookup(&cache, &near, 1), lookup(&cache, &far, 1)),
@@ -157,17 +138,10 @@ fn a_write_invalidates_the_locations_its_response_names_at_its_origin() {
 #[test]
 fn a_private_response_is_not_shared_in_flight() {
     let cache = memory();
-    let (own, anonymous) = (
-        TestRequest::page(),
-        TestRequest::page().with_credential(None),
-    );
-    let shared = |request: &TestRequest, lines: &str| {
-        cache.may_share(&request.query(), &headers_from(lines))
-    };
+    let (own, anonymous) = (TestRequest::page(), TestRequest::page().with_credential(None));
+    let shared = |request: &TestRequest, lines: &str| cache.may_share(&request.query(), &headers_from(lines));
     assert!(shared(&own, "") && shared(&anonymous, ""));
-    assert!(
-        shared(&own, "cache-control: private") && !shared(&anonymous, "cache-control: private")
-    );
+    assert!(shared(&own, "cache-control: private") && !shared(&anonymous, "cache-control: private"));
     for lines in [
         "set-cookie: a=b",
         "cache-control: No-Store",
@@ -176,10 +150,7 @@ fn a_private_response_is_not_shared_in_flight() {
     ] {
         assert!(!shared(&own, lines), "{lines}");
     }
-    assert!(
-        shared(&own, "vary: accept"),
-        "equal requests accept the same"
-    );
+    assert!(shared(&own, "vary: accept"), "equal requests accept the same");
     assert!(!cache.may_share(&own.clone().method(Method::POST).query(), &HeaderMap::new()));
 }
 
@@ -188,10 +159,7 @@ fn requests_share_a_flight_only_if_no_response_could_differ() {
     let cache = memory();
     let key = |request: &TestRequest| cache.flight_key(&request.query());
     let one = TestRequest::page().with("accept", "text/plain");
-    assert_eq!(
-        key(&one),
-        key(&one.clone().with("traceparent", "00-1-2-01"))
-    );
+    assert_eq!(key(&one), key(&one.clone().with("traceparent", "00-1-2-01")));
     assert_ne!(key(&one), key(&TestRequest::page()));
     assert_ne!(key(&one), key(&one.clone().with_credential(None)));
     assert_eq!(key(&one.clone().method(Method::POST)), None);

@@ -35,10 +35,7 @@ fn render(given: &str) -> String {
         Some((name.to_owned(), value.to_owned()))
     };
     let environment: Environment = given.lines().filter_map(variable).collect();
-    let text: Vec<_> = given
-        .lines()
-        .filter(|line| !line.starts_with("env "))
-        .collect();
+    let text: Vec<_> = given.lines().filter(|line| !line.starts_with("env ")).collect();
     let source = Source::new("outflow.toml", text.join("\n") + "\n");
     let rendered = match Config::read(&[source], &environment) {
         Ok(config) => config.warnings.to_string(),
@@ -60,12 +57,7 @@ fn every_error_has_exactly_this_message() {
     for file in files() {
         let text = std::fs::read_to_string(&file).expect("readable");
         let mut written = Vec::new();
-        for DiagnosticCase {
-            name,
-            given,
-            expected,
-        } in cases(&text)
-        {
+        for DiagnosticCase { name, given, expected } in cases(&text) {
             let rendered = render(given);
             written.push(format!("=== {name}\n{given}---\n{rendered}\n"));
             if rendered != expected {

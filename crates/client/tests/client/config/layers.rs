@@ -15,10 +15,7 @@ fn later_texts_replace_earlier_ones() {
             "base.toml",
             format!("{STOCK}timeout = \"5s\"\nlimits = [\"1/s\", \"2/s\"]"),
         ),
-        Source::new(
-            "mine.toml",
-            "[apis.stock]\ntimeout = \"6s\"\nrate_limit_per_sec = 3",
-        ),
+        Source::new("mine.toml", "[apis.stock]\ntimeout = \"6s\"\nrate_limit_per_sec = 3"),
     ];
     let config = Config::read(&sources, &Environment::empty()).expect("valid");
     assert_eq!(config.apis[0].timeouts.attempt, seconds(6));
@@ -34,10 +31,7 @@ fn a_variable_sets_any_key() {
         ("OUTFLOW_APIS__STOCK__LIMITS", "[\"7/s\", \"70/min\"]"),
         ("OUTFLOW_APIS__STOCK__HEALTH__P_THROTTLE", "0.3"),
         ("OUTFLOW_APIS__STOCK__HEALTH_SCOPE", "group"),
-        (
-            "OUTFLOW_APIS__STOCK__GROUPS__MY_ORDERS__RATE_LIMIT_PER_SEC",
-            "2",
-        ),
+        ("OUTFLOW_APIS__STOCK__GROUPS__MY_ORDERS__RATE_LIMIT_PER_SEC", "2"),
         ("OUTFLOW_LOG__LEVEL", "trace"),
         ("PATH", "/bin"),
         ("OUTFLOW_CONFIG", "somewhere.toml"),
@@ -138,10 +132,7 @@ fn an_operating_variable_sets_the_only_api_and_the_newer_name_wins() {
 #[test]
 fn every_value_has_an_origin() {
     let text = "[apis.films]\npreset = \"tmdb\"\ntimeout = \"5s\"\n";
-    let variables = [
-        ("OUTFLOW_APIS__FILMS__MAX_WAIT", "9s"),
-        ("ANIVAULT_SLEEP_MIN", "3"),
-    ];
+    let variables = [("OUTFLOW_APIS__FILMS__MAX_WAIT", "9s"), ("ANIVAULT_SLEEP_MIN", "3")];
     let config = read(text, &variables).expect("valid");
     let origin = |key: &str| config.origins.get(key).map(|origin| origin.to_string());
     let is = |text: &str| Some(text.to_owned());

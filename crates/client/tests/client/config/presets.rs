@@ -44,26 +44,22 @@ fn group(group: &Group) -> String {
     let names = std::iter::once(&group.name).chain(&group.aliases);
     let names: Vec<_> = names.map(SmolStr::as_str).collect();
     let cost = group.cost.units();
-    format!(
-        "{}: {}, cost {cost}",
-        names.join(" = "),
-        limits(&group.limits)
-    )
+    format!("{}: {}, cost {cost}", names.join(" = "), limits(&group.limits))
 }
 
 /// Returns the group and cost of a request, as an upstream finds them.
 fn routed(api: &Api, request: &str) -> String {
     let (method, path) = request.split_once(' ').expect("a method and a path");
     let method: Method = method.parse().expect("a method");
-    let route = api.rules.routes.iter().find(|route| {
-        (route.methods.is_empty() || route.methods.contains(&method)) && route.pattern.matches(path)
-    });
+    let route = api
+        .rules
+        .routes
+        .iter()
+        .find(|route| (route.methods.is_empty() || route.methods.contains(&method)) && route.pattern.matches(path));
     let name = route.map_or("default", |route| route.group.as_str());
     let group = api.rules.groups.iter().find(|group| group.name == name);
     let usual = group.map_or(1, |group| group.cost.units());
-    let cost = route
-        .and_then(|route| route.cost)
-        .map_or(usual, Cost::units);
+    let cost = route.and_then(|route| route.cost).map_or(usual, Cost::units);
     format!("{request} is {name}, cost {cost}")
 }
 
@@ -109,19 +105,14 @@ fn each_preset_carries_its_source_and_date() {
         let text = preset.text();
         let line = |key: &str| {
             let start = format!("{key} = \"");
-            let line = text
-                .lines()
-                .find_map(|line| line.strip_prefix(start.as_str()));
+            let line = text.lines().find_map(|line| line.strip_prefix(start.as_str()));
             line.expect(key).trim_end_matches('"').to_owned()
         };
         assert!(line("source").starts_with("https://"), "{preset:?}");
         let date = line("as_of");
         let parts: Vec<_> = date.split('-').map(str::len).collect();
         assert_eq!(parts, [4, 2, 2], "{preset:?}: {date}");
-        assert!(
-            text.starts_with("# ") && text.contains("\n# Source: "),
-            "{preset:?}"
-        );
+        assert!(text.starts_with("# ") && text.contains("\n# Source: "), "{preset:?}");
     }
 }
 
@@ -179,8 +170,5 @@ fn a_key_is_sent_in_one_place_with_any_preset() {
     let environment = Environment::from_iter([("KEY", "secret")]);
     let config = Config::read(&[Source::new("it", text)], &environment).expect("valid");
     let credential = config.apis[0].credential.as_ref().expect("a key");
-    assert_eq!(
-        credential.place,
-        outflow::CredentialPlacement::Query("key".into())
-    );
+    assert_eq!(credential.place, outflow::CredentialPlacement::Query("key".into()));
 }

@@ -32,10 +32,7 @@ sleep_min = "1h"
 level = "loud"
 "#;
     let diagnostics = read(text, &[]).expect_err("ten errors");
-    let lines: Vec<_> = diagnostics
-        .iter()
-        .map(|diagnostic| diagnostic.line)
-        .collect();
+    let lines: Vec<_> = diagnostics.iter().map(|diagnostic| diagnostic.line).collect();
     assert_eq!(lines, [3, 4, 5, 6, 6, 7, 8, 8, 10, 12], "{diagnostics}");
     let fixed = text.replace("= 10\n", "= \"10s\"\n").replace("-1", "1");
     let fewer = read(&fixed, &[]).expect_err("eight of them");
@@ -115,9 +112,7 @@ fn no_message_holds_a_key() {
 fn a_missing_or_binary_file_is_a_diagnostic() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("outflow.toml");
-    let missing = Config::from_file(&path)
-        .expect_err("not there yet")
-        .to_string();
+    let missing = Config::from_file(&path).expect_err("not there yet").to_string();
     assert!(missing.contains("cannot be read"), "{missing}");
     std::fs::write(&path, STOCK).expect("writable");
     assert_eq!(Config::from_file(&path).expect("valid").apis.len(), 1);
@@ -128,8 +123,7 @@ fn a_missing_or_binary_file_is_a_diagnostic() {
 
 #[test]
 fn unknown_sections_are_errors_and_the_programs_sections_are_ignored() {
-    let shared =
-        format!("{STOCK}[server]\nlisten = 7\nunknown = 1\n[admin]\n[bulk]\nlease = true\n");
+    let shared = format!("{STOCK}[server]\nlisten = 7\nunknown = 1\n[admin]\n[bulk]\nlease = true\n");
     let config = read(&shared, &[]).expect("no error");
     assert!(config.warnings.is_empty(), "{}", config.warnings);
     let unknown = read(&format!("{STOCK}[serverr]\n"), &[]).expect_err("unknown");

@@ -20,10 +20,7 @@ pub(crate) fn with(more: &str, variables: &[(&str, &str)]) -> Api {
 }
 
 pub(crate) fn rates(limits: &[Limit]) -> Vec<String> {
-    limits
-        .iter()
-        .map(|limit| limit.rate().to_string())
-        .collect()
+    limits.iter().map(|limit| limit.rate().to_string()).collect()
 }
 
 pub(crate) fn seconds(count: u64) -> Duration {

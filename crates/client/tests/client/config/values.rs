@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use outflow::config::{
-    CacheSection, LogFormat, LogLevel, LogSection, MetricsSettings, NdjsonTarget,
-};
+use outflow::config::{CacheSection, LogFormat, LogLevel, LogSection, MetricsSettings, NdjsonTarget};
 use outflow::core::{
-    Accounting, AdaptiveMode, AttemptReport, Cost, CountBy, Dialect, HealthSettings, Limit,
-    LimitKind, OutcomeClass, Pacing, Rate, Share, StreakRule,
+    Accounting, AdaptiveMode, AttemptReport, Cost, CountBy, Dialect, HealthSettings, Limit, LimitKind, OutcomeClass,
+    Pacing, Rate, Share, StreakRule,
 };
 use outflow::{
-    AddressPolicy, AlertThresholds, Api, CacheMode, CredentialPlacement, HealthScope, Proxy, Rules,
-    Timeouts, TlsTrust, WaitMode, WhenAsleep,
+    AddressPolicy, AlertThresholds, Api, CacheMode, CredentialPlacement, HealthScope, Proxy, Rules, Timeouts, TlsTrust,
+    WaitMode, WhenAsleep,
 };
 
 use super::support::{rates, read, seconds, with};
@@ -38,15 +36,9 @@ fn an_api_with_only_a_base_url_has_the_defaults() {
 #[test]
 fn the_default_limit_applies_only_without_other_limits() {
     assert_eq!(rates(&stock("limits = [\"7/s\"]").rules.limits), ["7/s"]);
-    assert!(
-        stock("limits = []").rules.limits.is_empty(),
-        "said to be none"
-    );
+    assert!(stock("limits = []").rules.limits.is_empty(), "said to be none");
     let grouped = stock("[apis.stock.groups.orders]\nlimits = [\"9/s\"]").rules;
-    assert!(
-        grouped.limits.is_empty(),
-        "groups share nothing unless it is said"
-    );
+    assert!(grouped.limits.is_empty(), "groups share nothing unless it is said");
     let default = grouped.groups.iter().find(|group| group.name == "default");
     assert_eq!(rates(&default.expect("added").limits), ["5/s"]);
     let own = stock("[apis.stock.groups.default]\nlimits = [\"9/s\"]").rules;
@@ -55,10 +47,7 @@ fn the_default_limit_applies_only_without_other_limits() {
         (1, vec!["9/s".to_owned()])
     );
     let both = stock("limits = [\"7/s\"]\n[apis.stock.groups.orders]\nlimits = [\"9/s\"]").rules;
-    assert_eq!(
-        (rates(&both.limits), both.groups.len()),
-        (vec!["7/s".to_owned()], 1)
-    );
+    assert_eq!((rates(&both.limits), both.groups.len()), (vec!["7/s".to_owned()], 1));
 }
 
 #[test]
@@ -82,11 +71,7 @@ fn the_parser_reads_every_form_of_a_limit() {
     let kinds: Vec<_> = limits.iter().map(Limit::kind).collect();
     assert_eq!(
         kinds[2..5],
-        [
-            LimitKind::Fixed,
-            LimitKind::Aligned,
-            LimitKind::Bucket { burst: 40 }
-        ]
+        [LimitKind::Fixed, LimitKind::Aligned, LimitKind::Bucket { burst: 40 }]
     );
     assert_eq!(limits[0].accounting(), Accounting::Tight);
     assert_eq!(limits[2].accounting(), Accounting::Safe);
@@ -94,12 +79,7 @@ fn the_parser_reads_every_form_of_a_limit() {
     assert_eq!(limits[3].warn_below(), Some(Share::percent(10)));
     assert_eq!(limits[4].guard(), Duration::from_millis(5));
     assert_eq!(limits[4].pacing(), Pacing::SOFT);
-    assert_eq!(
-        limits[5].pacing(),
-        Pacing::Soft {
-            max_delay: seconds(1)
-        }
-    );
+    assert_eq!(limits[5].pacing(), Pacing::Soft { max_delay: seconds(1) });
     assert_eq!(limits[0].measure(), CountBy::Cost);
     assert_eq!(limits[6].measure(), CountBy::Calls);
 }
@@ -116,8 +96,7 @@ fn a_limit_counts_its_unit() {
         CountBy::OutputTokens,
     ];
     for (word, measure) in words.into_iter().zip(measures) {
-        let more =
-            format!("rate_share = \"1/4\"\nlimits = [{{ rate = \"8/s\", counts = \"{word}\" }}]");
+        let more = format!("rate_share = \"1/4\"\nlimits = [{{ rate = \"8/s\", counts = \"{word}\" }}]");
         let limit = stock(&more).rules.limits[0];
         assert_eq!((limit.capacity(), limit.measure()), (2, measure), "{word}");
     }
@@ -129,13 +108,8 @@ fn a_base_rate_is_a_bucket_in_addition_to_the_limits() {
     let limits = stock("rate_base = 17.5\nlimits = [\"50/s\"]").rules.limits;
     assert_eq!(rates(&limits), ["35/2s", "50/s"]);
     assert_eq!(limits[0].kind(), LimitKind::Bucket { burst: 17 });
-    let limits = stock("rate_base = \"35/s\"\nbucket_capacity = 10")
-        .rules
-        .limits;
-    assert_eq!(
-        (rates(&limits), limits[0].capacity()),
-        (vec!["35/s".to_owned()], 10)
-    );
+    let limits = stock("rate_base = \"35/s\"\nbucket_capacity = 10").rules.limits;
+    assert_eq!((rates(&limits), limits[0].capacity()), (vec!["35/s".to_owned()], 10));
 }
 
 #[test]
@@ -172,11 +146,7 @@ fn groups_and_routes_keep_their_order() {
         rate_limit_per_sec = 10
     "#;
     let rules = stock(more).rules;
-    let names: Vec<_> = rules
-        .groups
-        .iter()
-        .map(|group| group.name.as_str())
-        .collect();
+    let names: Vec<_> = rules.groups.iter().map(|group| group.name.as_str()).collect();
     assert_eq!(names, ["orders", "quotes", "default"]);
     assert_eq!(rules.groups[0].aliases, ["trading", "REST_ORDER"]);
     assert_eq!(rules.groups[0].cost.units(), 2);
@@ -224,19 +194,14 @@ fn the_parser_reads_every_other_key_of_an_api() {
         read: seconds(4),
     };
     assert_eq!(api.timeouts, timeouts);
-    assert_eq!(
-        (api.rules.timeout, api.rules.max_wait),
-        (seconds(8), seconds(90))
-    );
+    assert_eq!((api.rules.timeout, api.rules.max_wait), (seconds(8), seconds(90)));
     assert_eq!(
         (api.retry.count, api.rules.mode, api.rules.queue),
         (1, WaitMode::Reject, 7)
     );
     assert_eq!(api.rules.health.settings().concurrency, 9);
     assert_eq!(api.rules.adaptive, AdaptiveMode::Learn);
-    assert!(
-        api.rules.dialects.contains(Dialect::Upbit) && !api.rules.dialects.contains(Dialect::Ietf)
-    );
+    assert!(api.rules.dialects.contains(Dialect::Upbit) && !api.rules.dialects.contains(Dialect::Ietf));
     assert_eq!(
         (api.cache, api.stale_if_error),
         (CacheMode::Force(seconds(300)), seconds(3_600))
@@ -258,10 +223,7 @@ fn the_parser_reads_every_other_key_of_an_api() {
     };
     assert_eq!(api.rules.thresholds, thresholds);
     assert_eq!(api.retry.backoff.delay(9, u64::MAX), seconds(4));
-    assert_eq!(
-        (api.retry.budget.per_second, api.retry.budget.ttl),
-        (3, seconds(20))
-    );
+    assert_eq!((api.retry.budget.per_second, api.retry.budget.ttl), (3, seconds(20)));
     let judged = api.rules.policy.classify(&AttemptReport::status(401));
     assert_eq!(judged.outcome.effect(), OutcomeClass::OtherFailed);
     let judged = api.rules.policy.classify(&AttemptReport::status(503));
@@ -272,15 +234,9 @@ fn the_parser_reads_every_other_key_of_an_api() {
 #[test]
 fn default_times_follow_the_written_ones() {
     let quick = stock("timeout = \"2s\"");
-    assert_eq!(
-        (quick.timeouts.connect, quick.timeouts.read),
-        (seconds(2), seconds(2))
-    );
+    assert_eq!((quick.timeouts.connect, quick.timeouts.read), (seconds(2), seconds(2)));
     let slow = stock("timeout = \"1m\"");
-    assert_eq!(
-        (slow.timeouts.connect, slow.timeouts.read),
-        (seconds(3), seconds(60))
-    );
+    assert_eq!((slow.timeouts.connect, slow.timeouts.read), (seconds(3), seconds(60)));
     assert_eq!(slow.rules.health.settings().probe_timeout, seconds(90));
 }
 
@@ -416,11 +372,7 @@ fn the_parser_reads_the_client_sections() {
 
 #[test]
 fn a_key_comes_from_a_variable_or_a_file_and_is_sent_as_configured() {
-    let keyed = |more: &str| {
-        with(more, &[("KEY", " s3cret\n")])
-            .credential
-            .expect("a key")
-    };
+    let keyed = |more: &str| with(more, &[("KEY", " s3cret\n")]).credential.expect("a key");
     let bearer = keyed("api_key_env = \"KEY\"");
     assert_eq!(
         (bearer.secret.expose_secret(), bearer.place),
@@ -467,19 +419,13 @@ fn the_default_file_documents_every_key_and_default() {
     assert!(documented.warnings.is_empty(), "{}", documented.warnings);
     let bare = "[apis.example]\nbase_url = \"https://api.example.com\"\n";
     let silent = read(bare, &[]).expect("valid");
-    assert_eq!(
-        format!("{:#?}", documented.apis),
-        format!("{:#?}", silent.apis)
-    );
+    assert_eq!(format!("{:#?}", documented.apis), format!("{:#?}", silent.apis));
     assert_eq!(documented.log, silent.log);
     assert_eq!(documented.metrics, silent.metrics);
     assert_eq!(documented.cache, silent.cache);
     for (key, _) in silent.origins.iter() {
         let name = key.rsplit('.').next().expect("a name");
-        let says = |line: &str| {
-            line.trim_start_matches('#')
-                .starts_with(&format!("{name} = "))
-        };
+        let says = |line: &str| line.trim_start_matches('#').starts_with(&format!("{name} = "));
         assert!(written.lines().any(says), "`{key}` is not documented");
     }
 }

@@ -48,11 +48,7 @@ fn paths() -> Vec<CallPath> {
     vec![
         plain("connecting, sending and waiting for the head", boxed_call),
         CallPath {
-            before: |client| {
-                (0..MOST)
-                    .map(|_| background_call(client, "/before"))
-                    .collect()
-            },
+            before: |client| (0..MOST).map(|_| background_call(client, "/before")).collect(),
             ..plain("waiting in line", boxed_call)
         },
         CallPath {
@@ -88,15 +84,11 @@ fn paths() -> Vec<CallPath> {
             })
         },
         CallPath {
-            script: || {
-                Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503))
-            },
+            script: || Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503)),
             ..plain("between two attempts", boxed_call)
         },
         CallPath {
-            script: || {
-                Script::new().rule(ScriptMatch::path("/a"), MockResponse::redirect(302, "/b"))
-            },
+            script: || Script::new().rule(ScriptMatch::path("/a"), MockResponse::redirect(302, "/b")),
             ..plain("following a redirect", boxed_call)
         },
         CallPath {
@@ -111,15 +103,10 @@ fn dripping() -> Script {
         bytes: "12345678".into(),
         every: WAY,
     };
-    Script::new().rule(
-        ScriptMatch::path("/a"),
-        MockResponse::ok("").content(content),
-    )
+    Script::new().rule(ScriptMatch::path("/a"), MockResponse::ok("").content(content))
 }
 
-fn boxed_call(
-    client: &Outflow,
-) -> std::pin::Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> {
+fn boxed_call(client: &Outflow) -> std::pin::Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> {
     let call = client.get("strict", "/a");
     Box::pin(async move { call.send().await.map(drop) })
 }
@@ -160,11 +147,7 @@ async fn drop_at_every_poll(path: &CallPath, cache: CacheMode) -> u32 {
 
 /// Asserts that nothing is held, that sent attempts still count, and that their quota returns.
 async fn assert_nothing_left(bed: &TestBed, client: &Outflow, what: &str) {
-    assert_eq!(
-        (in_flight(client), report(client).waiting),
-        (0, 0),
-        "{what}"
-    );
+    assert_eq!((in_flight(client), report(client).waiting), (0, 0), "{what}");
     for _ in 0..2 * MOST {
         let next = client.get("strict", "/next").send().await;
         assert!(next.is_ok(), "{what}: {next:?}");
@@ -174,17 +157,11 @@ async fn assert_nothing_left(bed: &TestBed, client: &Outflow, what: &str) {
     // An abandoned attempt may arrive until its timeout of ten seconds.
     tokio::time::sleep(12 * SECOND).await;
     for _ in 0..MOST {
-        let call = client
-            .get("strict", "/later")
-            .cache(outflow::CacheDirective::Bypass);
+        let call = client.get("strict", "/later").cache(outflow::CacheDirective::Bypass);
         let next = call.send().await.expect("room for all");
         assert_eq!(next.waited(), Duration::ZERO, "{what}");
     }
-    assert_eq!(
-        (in_flight(client), report(client).waiting),
-        (0, 0),
-        "{what}"
-    );
+    assert_eq!((in_flight(client), report(client).waiting), (0, 0), "{what}");
 }
 
 // A path that finished at its first poll would never have been dropped.
@@ -221,11 +198,7 @@ async fn followers_outlive_their_leader() {
         };
         let (run, ()) = tokio::join!(point.drive(boxed_call(&client)), others);
         assert!(bed.mock.audit().count() <= 2, "{point:?}");
-        assert_eq!(
-            (in_flight(&client), report(&client).waiting),
-            (0, 0),
-            "{point:?}"
-        );
+        assert_eq!((in_flight(&client), report(&client).waiting), (0, 0), "{point:?}");
         points.record(&run);
     }
 }
@@ -242,11 +215,7 @@ async fn a_call_dropped_in_its_handshake_leaves_nothing_behind() {
         api.trust = outflow::TlsTrust::AnyCertificate;
         let client = Outflow::builder().api(api).build().expect("valid");
         let run = point.drive(boxed_call(&client)).await;
-        assert_eq!(
-            (in_flight(&client), report(&client).waiting),
-            (0, 0),
-            "{point:?}"
-        );
+        assert_eq!((in_flight(&client), report(&client).waiting), (0, 0), "{point:?}");
         client.get("strict", "/next").send().await.expect("goes");
         points.record(&run);
     }

@@ -44,8 +44,7 @@ async fn a_deadline_covers_the_wait_and_the_attempt() {
 #[tokio::test(start_paused = true)]
 async fn a_deadline_covers_retries_and_their_delays() {
     let bed = test_bed(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
-    bed.mock
-        .delay(Latency::Fixed(SECOND / 2), Latency::Fixed(SECOND / 2));
+    bed.mock.delay(Latency::Fixed(SECOND / 2), Latency::Fixed(SECOND / 2));
     let client = bed.client(|api| {
         api.retry.count = 10;
         api.retry.backoff = Backoff::added_jitter(SECOND, Duration::ZERO, SECOND).expect("valid");
@@ -95,15 +94,12 @@ async fn the_longest_wait_ends_to_the_millisecond() {
         api.timeouts.read = 60 * SECOND;
         api.rules.max_wait = 7 * SECOND;
     });
-    let (slow, (error, took)) = tokio::join!(
-        client.get("strict", "/slow").timeout(20 * SECOND).send(),
-        async {
-            tokio::time::sleep(TICK).await;
-            let began = Instant::now();
-            let ended = client.get("strict", "/").send().await;
-            (ended.expect_err("no place"), began.elapsed())
-        }
-    );
+    let (slow, (error, took)) = tokio::join!(client.get("strict", "/slow").timeout(20 * SECOND).send(), async {
+        tokio::time::sleep(TICK).await;
+        let began = Instant::now();
+        let ended = client.get("strict", "/").send().await;
+        (ended.expect_err("no place"), began.elapsed())
+    });
     assert!(slow.expect_err("hangs").is_timeout());
     assert!(error.is_timeout(), "{error}");
     assert!(within(took, 7 * SECOND), "{took:?}");

@@ -51,11 +51,7 @@ async fn a_hundred_thousand_waiters_cost_little_and_leave_nothing() {
     assert!(peaks[0] / 100_000 <= 10 * 1024, "{peaks:?}");
     assert!(peaks[1] <= peaks[0] + 8 * MIB, "{peaks:?}");
     tokio::time::sleep(Duration::from_hours(25)).await;
-    client
-        .get("strict", "/")
-        .send()
-        .await
-        .expect("and it goes on");
+    client.get("strict", "/").send().await.expect("and it goes on");
 }
 
 /// Calls this many different paths, with everything enabled that could remember a path.
@@ -77,11 +73,7 @@ async fn many_paths(count: u64) {
     let mut marks = Vec::new();
     for number in 0..count {
         let path = format!("/items/{number}?page={number}");
-        let response = client
-            .get("strict", &path)
-            .send()
-            .await
-            .expect("a response");
+        let response = client.get("strict", &path).send().await.expect("a response");
         assert_eq!(response.attempts(), 1);
         if (number + 1) % (count / 4) == 0 {
             marks.push((resident(), metrics.render().lines().count()));

@@ -5,8 +5,7 @@ use std::time::Duration;
 use outflow::core::HealthOverride;
 use outflow::event::CacheLabel;
 use outflow::{
-    Api, Cache, CacheDirective, CacheMode, CacheSettings, Credential, CredentialPlacement, Outflow,
-    Response,
+    Api, Cache, CacheDirective, CacheMode, CacheSettings, Credential, CredentialPlacement, Outflow, Response,
 };
 use outflow_mock::{Fault, Latency, MockApi, MockResponse, Script, ScriptMatch};
 use outflow_testkit::{Background, FaultProxy};
@@ -31,10 +30,7 @@ fn status(response: &Response) -> &str {
 }
 
 fn override_health(client: &Outflow, health: HealthOverride) {
-    client
-        .upstream("strict")
-        .expect("there")
-        .force_health(None, health);
+    client.upstream("strict").expect("there").force_health(None, health);
 }
 
 // The stored response is ten minutes old and was fresh for one. The test tries every kind of call,
@@ -52,11 +48,7 @@ async fn no_byte_leaves_while_offline() {
         for call in [
             client.get("strict", "/a").send().await,
             client.get("strict", "/a").send_streaming().await,
-            client
-                .get("strict", "/a")
-                .cache(CacheDirective::Only)
-                .send()
-                .await,
+            client.get("strict", "/a").cache(CacheDirective::Only).send().await,
         ] {
             let response = call.expect("from the cache");
             assert_eq!(response.from_cache(), Some(CacheLabel::Stale), "{held:?}");
@@ -71,16 +63,8 @@ async fn no_byte_leaves_while_offline() {
         let missed = client.get("strict", "/b").send().await.expect_err("a miss");
         assert!(missed.is_cache_miss(), "{held:?}: {missed}");
         let text = missed.to_string();
-        assert!(
-            text.contains("cache") && text.contains("no response"),
-            "{text}"
-        );
-        client
-            .post("strict", "/a")
-            .body("x")
-            .send()
-            .await
-            .expect_err("a write");
+        assert!(text.contains("cache") && text.contains("no response"), "{text}");
+        client.post("strict", "/a").body("x").send().await.expect_err("a write");
         let around = client.get("strict", "/a").cache(CacheDirective::Bypass);
         around.send().await.expect_err("around the cache");
         let mut load = CallLoad::on(&client);
@@ -89,10 +73,7 @@ async fn no_byte_leaves_while_offline() {
         assert_eq!(bed.net.traffic(), before, "{held:?}");
         assert_eq!(bed.mock.audit().count(), 1);
 
-        client
-            .upstream("strict")
-            .expect("there")
-            .release_health(None);
+        client.upstream("strict").expect("there").release_health(None);
         let again = client.get("strict", "/a").send().await.expect("online");
         assert!(bed.net.traffic() != before, "{again:?}");
     }
@@ -195,19 +176,10 @@ async fn no_caller_gets_a_response_stored_for_another_key() {
     };
     let (one, two) = (keyed("key-one"), keyed("key-two"));
     for _ in 0..2 {
-        let (first, second) = tokio::join!(
-            one.get("strict", "/me").send(),
-            two.get("strict", "/me").send()
-        );
+        let (first, second) = tokio::join!(one.get("strict", "/me").send(), two.get("strict", "/me").send());
         let (first, second) = (seen_as(first).await, seen_as(second).await);
-        assert!(
-            first.contains("key-one") && !first.contains("key-two"),
-            "{first}"
-        );
-        assert!(
-            second.contains("key-two") && !second.contains("key-one"),
-            "{second}"
-        );
+        assert!(first.contains("key-one") && !first.contains("key-two"), "{first}");
+        assert!(second.contains("key-two") && !second.contains("key-one"), "{second}");
     }
     let open = bed.client(|api| api.cache = CacheMode::Standard);
     let ask = |key: &'static str| {
@@ -216,17 +188,8 @@ async fn no_caller_gets_a_response_stored_for_another_key() {
     };
     for _ in 0..2 {
         let (first, second) = (ask("as-one"), ask("as-two"));
-        let (first, second) = (
-            seen_as(first.join().await).await,
-            seen_as(second.join().await).await,
-        );
-        assert!(
-            first.contains("as-one") && !first.contains("as-two"),
-            "{first}"
-        );
-        assert!(
-            second.contains("as-two") && !second.contains("as-one"),
-            "{second}"
-        );
+        let (first, second) = (seen_as(first.join().await).await, seen_as(second.join().await).await);
+        assert!(first.contains("as-one") && !first.contains("as-two"), "{first}");
+        assert!(second.contains("as-two") && !second.contains("as-one"), "{second}");
     }
 }

@@ -42,20 +42,12 @@ fn server_with_history(most: usize) -> MockApi {
     builder.build().expect("valid")
 }
 
-async fn run_outage(
-    plan: OutagePlan,
-    hold: Option<HealthOverride>,
-    adapt: impl FnOnce(&mut Api),
-) -> OutageReport {
+async fn run_outage(plan: OutagePlan, hold: Option<HealthOverride>, adapt: impl FnOnce(&mut Api)) -> OutageReport {
     let bed = TestBed::new(server_with_history(10), WAY);
-    bed.mock
-        .rewrite(Script::new().rule(ScriptMatch::always(), plan.act));
+    bed.mock.rewrite(Script::new().rule(ScriptMatch::always(), plan.act));
     let client = bed.client(adapt);
     if let Some(hold) = hold {
-        client
-            .upstream("strict")
-            .expect("there")
-            .force_health(None, hold);
+        client.upstream("strict").expect("there").force_health(None, hold);
     }
     let mut load = CallLoad::on(&client);
     let calls = load.run(plan.per_second, plan.failing).await;
@@ -72,11 +64,7 @@ async fn run_outage(
             *span += 1;
         }
     }
-    OutageReport {
-        calls,
-        attempts,
-        good,
-    }
+    OutageReport { calls, attempts, good }
 }
 
 /// Plans two hundred failing calls a second for ten minutes.
@@ -107,11 +95,7 @@ async fn retries_do_not_multiply_an_outage_of_responses() {
     let most = story.calls + story.calls / 5 + 10 * 600;
     assert!(story.attempts <= most, "{} > {most}", story.attempts);
     assert!(story.attempts > story.calls, "{}", story.attempts);
-    assert!(
-        story.recovered_after(200) <= 30 * SECOND,
-        "{:?}",
-        story.good
-    );
+    assert!(story.recovered_after(200) <= 30 * SECOND, "{:?}", story.good);
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,11 +105,7 @@ async fn retries_do_not_multiply_an_outage_of_connections() {
     let most = story.calls + story.calls / 5 + 10 * 600;
     assert!(story.attempts <= most, "{} > {most}", story.attempts);
     assert!(story.attempts > story.calls, "{}", story.attempts);
-    assert!(
-        story.recovered_after(200) <= 30 * SECOND,
-        "{:?}",
-        story.good
-    );
+    assert!(story.recovered_after(200) <= 30 * SECOND, "{:?}", story.good);
 }
 
 // The limit allows twice the demand, because recovery begins at a half. A circuit that opens for
@@ -142,11 +122,7 @@ async fn a_circuit_breaker_spares_the_server_and_recovers_within_thirty_seconds(
     })
     .await;
     assert!(story.attempts < story.calls / 100, "{}", story.attempts);
-    assert!(
-        story.recovered_after(200) <= 30 * SECOND,
-        "{:?}",
-        story.good
-    );
+    assert!(story.recovered_after(200) <= 30 * SECOND, "{:?}", story.good);
 }
 
 // The default machine slows down, sleeps longer each time and ends in CacheOnly, which it leaves

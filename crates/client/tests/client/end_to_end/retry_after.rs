@@ -126,11 +126,7 @@ async fn a_sleeping_api_reports_the_remaining_time_and_wakes_on_time() {
             let error = call.result.as_ref().expect_err("asleep");
             let left = error.retry_after().expect("it is known");
             let back = (call.began + left).as_secs_f64();
-            assert!(
-                (30.0..31.1).contains(&back),
-                "{status}: {back} after {:?}",
-                call.began
-            );
+            assert!((30.0..31.1).contains(&back), "{status}: {back} after {:?}", call.began);
         }
         assert!(
             ended[33..].iter().all(EndedCall::is_good),
@@ -150,11 +146,7 @@ async fn a_call_that_still_connects_waits_too() {
         let bed = TestBed::new(MockApi::builder().build().expect("valid"), SECOND / 5);
         bed.mock.answer("/", MockResponse::ok("{}"));
         let client = bed.client(|api| api.retry.count = 0);
-        client
-            .get("strict", "/warm")
-            .send()
-            .await
-            .expect("connects");
+        client.get("strict", "/warm").send().await.expect("connects");
         let refusal = ThrottleResponse::new(429, wait);
         bed.mock
             .rewrite(Script::new().rule(ScriptMatch::path("/throttled"), refusal));
@@ -180,11 +172,7 @@ async fn a_call_that_still_connects_waits_too() {
 async fn a_stream_that_still_connects_is_refused_unsent() {
     let bed = TestBed::new(MockApi::builder().build().expect("valid"), SECOND / 5);
     let client = bed.client(|api| api.retry.count = 0);
-    client
-        .get("strict", "/warm")
-        .send()
-        .await
-        .expect("connects");
+    client.get("strict", "/warm").send().await.expect("connects");
     let refusal = ThrottleResponse::new(429, 2 * SECOND);
     bed.mock
         .rewrite(Script::new().rule(ScriptMatch::path("/throttled"), refusal));
@@ -206,10 +194,7 @@ async fn a_stream_that_still_connects_is_refused_unsent() {
 async fn a_retry_waits_for_the_same_instant_as_every_other_call() {
     let bed = TestBed::near(MockApi::builder());
     let script = Script::new()
-        .rule(
-            ScriptMatch::always().first(1),
-            ThrottleResponse::new(429, 2 * SECOND),
-        )
+        .rule(ScriptMatch::always().first(1), ThrottleResponse::new(429, 2 * SECOND))
         .rule(ScriptMatch::always().first(1), Fault::ResetBeforeHead);
     bed.mock.rewrite(script);
     let client = bed.client(|_| {});

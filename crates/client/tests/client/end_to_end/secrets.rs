@@ -8,12 +8,9 @@ use std::time::Duration;
 
 use outflow::config::{Config, LogFormat, LogLevel, NdjsonTarget};
 use outflow::core::HealthOverride;
-use outflow::{
-    AddressPolicy, Api, CacheMode, Credential, CredentialPlacement, Outflow, Proxy, Rules,
-};
+use outflow::{AddressPolicy, Api, CacheMode, Credential, CredentialPlacement, Outflow, Proxy, Rules};
 use outflow_mock::{
-    Content, Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault, Server,
-    ThrottleResponse, Tls,
+    Content, Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault, Server, ThrottleResponse, Tls,
 };
 use outflow_testkit::EventRecorder;
 
@@ -22,11 +19,7 @@ const CANARY: &str = "c4nary/7z3q+\"x\"";
 
 /// Returns every encoding of the secret.
 fn forms() -> Vec<String> {
-    let mut forms = vec![
-        "c4nary".to_owned(),
-        "7z3q".to_owned(),
-        "c4nary%2F7z3q".to_owned(),
-    ];
+    let mut forms = vec!["c4nary".to_owned(), "7z3q".to_owned(), "c4nary%2F7z3q".to_owned()];
     // Three alignments: one of them matches after any prefix.
     for before in ["", "u", "us", "use", "user:"] {
         let text = base64(format!("{before}{CANARY}").as_bytes());
@@ -55,9 +48,7 @@ fn base64(bytes: &[u8]) -> String {
 
 /// Returns the first encoding found in a text.
 fn leaked(text: &str) -> Option<String> {
-    forms()
-        .into_iter()
-        .find(|form| text.contains(form.as_str()))
+    forms().into_iter().find(|form| text.contains(form.as_str()))
 }
 
 /// Everything that `tracing` receives, from any crate.
@@ -118,8 +109,7 @@ fn api_with_key(url: &str, place: CredentialPlacement) -> Api {
     api.timeouts.connect = Duration::from_millis(500);
     api.retry.count = 1;
     api.retry.backoff =
-        outflow::core::Backoff::full_jitter(Duration::from_millis(1), Duration::from_millis(1))
-            .expect("valid");
+        outflow::core::Backoff::full_jitter(Duration::from_millis(1), Duration::from_millis(1)).expect("valid");
     api.max_body = 1_000;
     api
 }
@@ -209,20 +199,13 @@ async fn calls(client: &Outflow) -> String {
         read("/kept").send().await,
         read("/flowing").send_streaming().await,
         secretive("/written").send().await,
-        secretive("/written")
-            .header("bad name", CANARY)
-            .send()
-            .await,
+        secretive("/written").header("bad name", CANARY).send().await,
         secretive("/written")
             .header("x-bad", format!("{CANARY}\n"))
             .send()
             .await,
-        read(&format!("//user:{CANARY}@elsewhere.invalid/"))
-            .send()
-            .await,
-        read(&format!("http://user:{CANARY}@elsewhere.invalid/"))
-            .send()
-            .await,
+        read(&format!("//user:{CANARY}@elsewhere.invalid/")).send().await,
+        read(&format!("http://user:{CANARY}@elsewhere.invalid/")).send().await,
         read(&format!("/\r\n{CANARY}")).send().await,
         read("/..").send().await,
     ] {
@@ -299,11 +282,7 @@ fn assert_silent(text: &str, what: &str) {
     let form = leaked(text);
     let at = form.as_ref().and_then(|form| text.find(form.as_str()));
     let around = at.map(|at| {
-        let nearby = text
-            .as_bytes()
-            .iter()
-            .skip(at.saturating_sub(300))
-            .take(400);
+        let nearby = text.as_bytes().iter().skip(at.saturating_sub(300)).take(400);
         String::from_utf8_lossy(&nearby.copied().collect::<Vec<_>>()).into_owned()
     });
     assert_eq!(form, None, "{what}: {around:?}");
@@ -330,33 +309,21 @@ async fn tls_server(tls: Tls) -> Server {
 #[tokio::test]
 async fn no_output_contains_a_secret_when_no_server_is_reached() {
     let good = tls_server(Tls::Good).await;
-    let (expired, cut) = (
-        tls_server(Tls::Expired).await,
-        tls_server(Tls::CloseMidway).await,
-    );
+    let (expired, cut) = (tls_server(Tls::Expired).await, tls_server(Tls::CloseMidway).await);
     let gone = tls_server(Tls::Good).await.url();
     let mut apis = vec![
         api_with_key(&gone, CredentialPlacement::Bearer),
-        api_with_key(
-            "http://localhost:1",
-            CredentialPlacement::Query("key".into()),
-        ),
+        api_with_key("http://localhost:1", CredentialPlacement::Query("key".into())),
     ];
     for server in [&good, &expired, &cut] {
-        apis.push(api_with_key(
-            &server.url(),
-            CredentialPlacement::Query("key".into()),
-        ));
+        apis.push(api_with_key(&server.url(), CredentialPlacement::Query("key".into())));
     }
     let mut trusting = api_with_key(&good.url(), CredentialPlacement::Bearer);
     trusting.trust = outflow::TlsTrust::AnyCertificate;
     apis.push(trusting.clone());
     trusting.rules = Rules::with_limit("1/day".parse().expect("valid"));
     apis.push(trusting.clone());
-    let mut private = api_with_key(
-        "http://localtest.invalid",
-        CredentialPlacement::Query("key".into()),
-    );
+    let mut private = api_with_key("http://localtest.invalid", CredentialPlacement::Query("key".into()));
     private.addresses = AddressPolicy::Public;
     private.retry.count = 0;
     apis.push(private);
@@ -415,10 +382,7 @@ async fn the_search_finds_planted_secrets() {
     }
     let encoded = base64(format!("user:{CANARY}").as_bytes());
     for planted in [CANARY, "key=c4nary%2F7z3q%2B", &encoded] {
-        assert!(
-            leaked(&format!("{text}{planted}{text}")).is_some(),
-            "{planted}"
-        );
+        assert!(leaked(&format!("{text}{planted}{text}")).is_some(), "{planted}");
     }
     let capture = TraceCapture::default();
     {

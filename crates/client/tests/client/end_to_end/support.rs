@@ -151,11 +151,7 @@ impl CallLoad {
             let began = origin.elapsed();
             let result = call.send().await;
             let over = origin.elapsed();
-            EndedCall {
-                began,
-                over,
-                result,
-            }
+            EndedCall { began, over, result }
         }));
     }
 

@@ -27,20 +27,14 @@ fn rate(text: &str) -> Rate {
 /// Scripts an hour: most are good, and no two neighbours are alike.
 fn hour_script(hour: u64) -> Script {
     let some = |percent, act: ScriptedFault| {
-        Script::new().rule(
-            ScriptMatch::always().by_chance(Share::percent(percent), hour),
-            act,
-        )
+        Script::new().rule(ScriptMatch::always().by_chance(Share::percent(percent), hour), act)
     };
     match (hour % 11, hour % 7) {
         (3, _) => Script::new().rule(ScriptMatch::always(), Fault::ResetBeforeHead),
         (5, _) => some(50, MockResponse::status(503).into()),
         (7, _) => some(20, ScriptedFault::Late(15 * SECOND)),
         (9, _) => some(10, Fault::CutBody.into()),
-        (_, 6) => some(
-            2,
-            outflow_mock::ThrottleResponse::new(429, 30 * SECOND).into(),
-        ),
+        (_, 6) => some(2, outflow_mock::ThrottleResponse::new(429, 30 * SECOND).into()),
         _ => Script::new(),
     }
 }
@@ -76,8 +70,7 @@ struct LongRun {
 
 impl LongRun {
     fn begin() -> Self {
-        let page =
-            MockResponse::ok("0123456789".repeat(100)).header("cache-control", "max-age=900");
+        let page = MockResponse::ok("0123456789".repeat(100)).header("cache-control", "max-age=900");
         let mock = MockApi::builder()
             .remembering(10)
             .limit(Quota::sliding(rate("20/s")))
@@ -234,23 +227,13 @@ async fn thirty_days_leave_a_client_unchanged() {
         month.wave(u64::MAX / 100).await;
     }
     let last = month.mark();
-    assert!(
-        last.resident <= tenth.resident + 4 * MIB,
-        "{tenth:?} {last:?}"
-    );
-    assert!(
-        last.upstream <= tenth.upstream + 4_096,
-        "{tenth:?} {last:?}"
-    );
+    assert!(last.resident <= tenth.resident + 4 * MIB, "{tenth:?} {last:?}");
+    assert!(last.upstream <= tenth.upstream + 4_096, "{tenth:?} {last:?}");
     assert_eq!((last.series, last.groups), (tenth.series, tenth.groups));
 
     let upstream = report(&month.client);
     assert_eq!((upstream.waiting, in_flight(&month.client)), (0, 0));
-    let states: Vec<_> = upstream
-        .health
-        .iter()
-        .map(|one| one.snapshot.state)
-        .collect();
+    let states: Vec<_> = upstream.health.iter().map(|one| one.snapshot.state).collect();
     assert_eq!(states, [HealthState::Normal]);
     let response = month.client.get("strict", "/orders/last").send().await;
     assert_eq!(response.expect("a response").status(), 200);
@@ -277,10 +260,7 @@ fn assert_counts_agree(month: &LongRun) {
         month.tally
     );
     assert_eq!(month.counted("external_requests_total", ""), made + 1);
-    assert_eq!(
-        month.ended(&["2xx", "3xx", "4xx", "429", "5xx"]),
-        answered + 1
-    );
+    assert_eq!(month.ended(&["2xx", "3xx", "4xx", "429", "5xx"]), answered + 1);
     assert_eq!(month.ended(&["timeout", "network", "blocked"]), failed);
     assert_eq!(month.counted("outflow_abandoned_total", ""), left);
 
@@ -295,9 +275,5 @@ fn assert_counts_agree(month: &LongRun) {
     );
     let admitted = month.counted("outflow_admitted_total", "");
     let refunded = month.counted("outflow_refunded_total", "");
-    assert_eq!(
-        admitted - refunded,
-        attempts,
-        "admitted calls without refund are sent"
-    );
+    assert_eq!(admitted - refunded, attempts, "admitted calls without refund are sent");
 }

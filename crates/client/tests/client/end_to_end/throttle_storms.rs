@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use outflow::core::{HealthOverride, Share};
 use outflow::{Api, Rules};
-use outflow_mock::{
-    ArrivalVerdict, MockApi, Quota, RetryAfterForm, Script, ScriptMatch, ThrottleResponse,
-};
+use outflow_mock::{ArrivalVerdict, MockApi, Quota, RetryAfterForm, Script, ScriptMatch, ThrottleResponse};
 
 use super::support::{CallLoad, TestBed};
 
@@ -56,10 +54,7 @@ impl StormForce {
             Self::Half => refusing(ScriptMatch::always().by_chance(Share::percent(50), 7)),
             // Each rule counts the rest of those before it: nine pass, and the next is its own.
             Self::Tenth => (1..=120).fold(Script::new(), |script, nth| {
-                script.rule(
-                    ScriptMatch::always().numbers(9 * nth..=9 * nth),
-                    refusal.clone(),
-                )
+                script.rule(ScriptMatch::always().numbers(9 * nth..=9 * nth), refusal.clone())
             }),
         }
     }
@@ -86,10 +81,7 @@ async fn no_storm_makes_the_client_send_early() {
             let waits = audit.waits().len();
             let (most, least) = force.bounds();
             let seen = audit.count();
-            assert!(
-                seen <= most && good >= least,
-                "{force:?} {form:?}: {good} of {seen}"
-            );
+            assert!(seen <= most && good >= least, "{force:?} {form:?}: {good} of {seen}");
             assert!(early.is_empty(), "{force:?} {form:?}: {:?}", early[0]);
             let speaks = matches!(
                 form,
@@ -111,10 +103,7 @@ struct SteadyState {
 
 /// Runs a client that believes in 20/s against a server that allows 10/s, with more demand than
 /// either.
-async fn run_to_steady_state(
-    load: impl AsyncFnOnce(&mut CallLoad),
-    hold: Option<HealthOverride>,
-) -> SteadyState {
+async fn run_to_steady_state(load: impl AsyncFnOnce(&mut CallLoad), hold: Option<HealthOverride>) -> SteadyState {
     let mock = MockApi::builder()
         .limit(Quota::sliding("10/s".parse().expect("valid")))
         .refusing(429, RetryAfterForm::Nothing);
@@ -124,10 +113,7 @@ async fn run_to_steady_state(
         api.retry.count = 0;
     });
     if let Some(hold) = hold {
-        client
-            .upstream("strict")
-            .expect("there")
-            .force_health(None, hold);
+        client.upstream("strict").expect("there").force_health(None, hold);
     }
     let mut calls = CallLoad::on(&client);
     load(&mut calls).await;
@@ -135,9 +121,7 @@ async fn run_to_steady_state(
     let audit = bed.mock.audit().only(|arrival| arrival.at >= late);
     drop(calls);
     let passed = audit.arrivals().iter();
-    let passed = passed
-        .filter(|one| one.verdict == ArrivalVerdict::Allowed)
-        .count();
+    let passed = passed.filter(|one| one.verdict == ArrivalVerdict::Allowed).count();
     let count = |many: usize| f64::from(u32::try_from(many).expect("small"));
     SteadyState {
         passed: count(passed) / 180.0,
@@ -157,10 +141,7 @@ async fn the_client_detects_a_lower_limit() {
         )
         .await;
         let (passed, refused) = (settled.passed, settled.refused);
-        assert!(
-            (9.0..=10.0).contains(&passed) || hold.is_none(),
-            "{hold:?}: {passed}"
-        );
+        assert!((9.0..=10.0).contains(&passed) || hold.is_none(), "{hold:?}: {passed}");
         assert!(refused <= 0.05, "{hold:?}: {refused}");
     }
 }

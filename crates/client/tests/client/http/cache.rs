@@ -20,10 +20,7 @@ fn with_cache(api: &mut Api) {
 fn caching_server(extra: &str) -> MockApi {
     let mock = scripted(Script::new());
     let control = format!("max-age=60{extra}");
-    mock.answer(
-        "/**",
-        MockResponse::ok("\"kept\"").header("cache-control", &control),
-    );
+    mock.answer("/**", MockResponse::ok("\"kept\"").header("cache-control", &control));
     mock
 }
 
@@ -37,42 +34,24 @@ async fn a_fresh_response_costs_no_permit_and_no_packet() {
     let mock = caching_server("");
     let client = over_pipes(&mock, with_cache);
     let recorder = EventRecorder::subscribed_to(client.events());
-    let first = client
-        .get("strict", "/a")
-        .send()
-        .await
-        .expect("from the server");
+    let first = client.get("strict", "/a").send().await.expect("from the server");
     assert_eq!((first.from_cache(), first.attempts()), (None, 1));
-    assert_eq!(
-        status(&first),
-        "outflow; fwd=uri-miss; fwd-status=200; stored"
-    );
+    assert_eq!(status(&first), "outflow; fwd=uri-miss; fwd-status=200; stored");
     tokio::time::sleep(MINUTE / 2).await;
     for call in [
         client.get("strict", "/a").send().await,
         client.get("strict", "/a").send_streaming().await,
     ] {
         let second = call.expect("from the cache");
-        assert_eq!(
-            (second.from_cache(), second.attempts()),
-            (Some(CacheLabel::Hit), 0)
-        );
+        assert_eq!((second.from_cache(), second.attempts()), (Some(CacheLabel::Hit), 0));
         assert_eq!(status(&second), "outflow; hit; ttl=30");
         assert_eq!(second.headers()["age"], "30");
         assert_eq!(second.text().await.expect("text"), "\"kept\"");
     }
     assert_eq!(mock.audit().count(), 1);
-    assert_eq!(
-        recorder.finished().len(),
-        3,
-        "every call is reported, cached or not"
-    );
+    assert_eq!(recorder.finished().len(), 3, "every call is reported, cached or not");
     tokio::time::sleep(MINUTE).await;
-    let later = client
-        .get("strict", "/a")
-        .send()
-        .await
-        .expect("from the server");
+    let later = client.get("strict", "/a").send().await.expect("from the server");
     assert_eq!(later.attempts(), 1);
 }
 
@@ -85,12 +64,7 @@ async fn a_caller_may_bypass_the_cache() {
         assert_eq!(call.send().await.expect("a response").attempts(), 1);
     }
     let call = client.get("strict", "/a").cache(CacheDirective::Only);
-    assert!(
-        call.send()
-            .await
-            .expect_err("nothing was kept")
-            .is_cache_miss()
-    );
+    assert!(call.send().await.expect_err("nothing was kept").is_cache_miss());
     assert_eq!(mock.audit().count(), 3);
 }
 
@@ -102,22 +76,11 @@ async fn offline_mode_serves_from_the_cache_and_marks_a_miss() {
         let client = over_pipes(&mock, with_cache);
         client.get("strict", "/a").send().await.expect("kept");
         tokio::time::sleep(10 * MINUTE).await;
-        client
-            .upstream("strict")
-            .expect("there")
-            .force_health(None, hold);
-        let stale = client
-            .get("strict", "/a")
-            .send()
-            .await
-            .expect("stale, and marked so");
+        client.upstream("strict").expect("there").force_health(None, hold);
+        let stale = client.get("strict", "/a").send().await.expect("stale, and marked so");
         assert_eq!(stale.from_cache(), Some(CacheLabel::Stale), "{hold:?}");
         assert_eq!(status(&stale), "outflow; hit; ttl=-540", "{hold:?}");
-        let error = client
-            .get("strict", "/b")
-            .send()
-            .await
-            .expect_err("never kept");
+        let error = client.get("strict", "/b").send().await.expect_err("never kept");
         assert!(error.is_cache_miss(), "{hold:?}: {error:?}");
         assert_eq!(error.attempts(), 0);
         assert_eq!(mock.audit().count(), 1, "{hold:?}");
@@ -138,10 +101,7 @@ async fn concurrent_equal_calls_send_one_request() {
         call("/a"),
         call("/a"),
         call("/b"),
-        client
-            .get("strict", "/a")
-            .header("authorization", "another")
-            .send(),
+        client.get("strict", "/a").header("authorization", "another").send(),
     );
     let all = [ended.0, ended.1, ended.2, ended.3, ended.4, ended.5];
     let from: Vec<_> = all
@@ -217,8 +177,7 @@ async fn a_stale_response_serves_errors_where_allowed() {
             mock.rewrite(Script::new().rule(ScriptMatch::always(), act.clone()));
             tokio::time::sleep(2 * MINUTE).await;
             let ended = client.get("strict", "/a").send().await;
-            let stale =
-                ended.is_ok_and(|response| response.from_cache() == Some(CacheLabel::Stale));
+            let stale = ended.is_ok_and(|response| response.from_cache() == Some(CacheLabel::Stale));
             assert_eq!(stale, rescued, "{act:?}{extra} {configured:?}");
         }
     }
@@ -229,17 +188,8 @@ async fn a_write_invalidates_the_stored_response() {
     let mock = caching_server("");
     let client = over_pipes(&mock, with_cache);
     client.get("strict", "/a").send().await.expect("kept");
-    client
-        .post("strict", "/a")
-        .body("new")
-        .send()
-        .await
-        .expect("written");
-    let after = client
-        .get("strict", "/a")
-        .send()
-        .await
-        .expect("asked again");
+    client.post("strict", "/a").body("new").send().await.expect("written");
+    let after = client.get("strict", "/a").send().await.expect("asked again");
     assert_eq!((after.from_cache(), mock.audit().count()), (None, 3));
 }
 
@@ -250,11 +200,7 @@ async fn a_redirected_response_is_not_stored() {
     mock.answer("/old", MockResponse::redirect(302, "/new"));
     let client = over_pipes(&mock, with_cache);
     for _ in 0..2 {
-        let response = client
-            .get("strict", "/old")
-            .send()
-            .await
-            .expect("the new place");
+        let response = client.get("strict", "/old").send().await.expect("the new place");
         assert_eq!((response.from_cache(), response.attempts()), (None, 2));
     }
     assert_eq!(mock.audit().attempts("/old"), 2);
@@ -268,10 +214,7 @@ async fn offline_mode_serves_a_streaming_call_from_the_cache() {
         let client = over_pipes(&mock, with_cache);
         client.get("strict", "/a").send().await.expect("kept");
         tokio::time::sleep(10 * MINUTE).await;
-        client
-            .upstream("strict")
-            .expect("there")
-            .force_health(None, hold);
+        client.upstream("strict").expect("there").force_health(None, hold);
         let flow = |path: &str| client.get("strict", path).send_streaming();
         let stale = flow("/a").await.expect("the stored response");
         assert_eq!(stale.from_cache(), Some(CacheLabel::Stale), "{hold:?}");

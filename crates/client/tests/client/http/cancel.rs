@@ -30,13 +30,9 @@ async fn polled_then_dropped<F: Future>(polls: usize, work: F) -> bool {
 
 /// Builds a server that is slow, fails once and redirects once, so that a call has many polls.
 fn eventful() -> MockApi {
-    let mock =
-        scripted(Script::new().rule(ScriptMatch::path("/a").first(1), MockResponse::status(503)));
+    let mock = scripted(Script::new().rule(ScriptMatch::path("/a").first(1), MockResponse::status(503)));
     mock.answer("/a", MockResponse::redirect(302, "/b"));
-    mock.answer(
-        "/b",
-        MockResponse::ok("{}").header("cache-control", "max-age=1"),
-    );
+    mock.answer("/b", MockResponse::ok("{}").header("cache-control", "max-age=1"));
     let latency = Latency::Fixed(Duration::from_millis(20));
     mock.delay(latency, latency);
     mock
@@ -63,24 +59,15 @@ async fn leaves_nothing_behind<F: Future>(client: &Outflow, polls: usize, work: 
     let recorder = EventRecorder::subscribed_to(client.events());
     let over = polled_then_dropped(polls, work).await;
     let upstream = client.upstream("strict").expect("there");
-    assert!(
-        upstream.is_idle(),
-        "after {polls} polls a place is still held"
-    );
+    assert!(upstream.is_idle(), "after {polls} polls a place is still held");
     let (out, back) = conserved(&recorder);
     assert_eq!(out, back, "after {polls} polls");
     let finished = recorder.finished();
     assert_eq!(finished.len(), polls.min(1), "after {polls} polls");
     // A caller that drops the body midway has had the response.
-    let left = finished
-        .iter()
-        .any(|call| call.status == StatusLabel::Cancelled);
+    let left = finished.iter().any(|call| call.status == StatusLabel::Cancelled);
     assert!(!(over && left), "after {polls} polls");
-    assert_eq!(
-        upstream.report().waiting,
-        0,
-        "after {polls} polls a caller still waits"
-    );
+    assert_eq!(upstream.report().waiting, 0, "after {polls} polls a caller still waits");
     over
 }
 
@@ -97,9 +84,7 @@ async fn a_call_may_be_dropped_at_every_poll() {
         }
         // The next call finds a clean upstream: the limit holds and no caller is stuck.
         for _ in 0..3 {
-            let next = client
-                .get("strict", "/b?next")
-                .max_wait(Duration::from_secs(3));
+            let next = client.get("strict", "/b?next").max_wait(Duration::from_secs(3));
             let next = next.cache(outflow::CacheDirective::Bypass).send().await;
             next.unwrap_or_else(|error| panic!("after {polls} polls: {error}"));
         }
@@ -146,10 +131,7 @@ async fn a_sent_attempt_counts_after_its_caller_left() {
     mock.delay(latency, latency);
     let client = over_pipes(&mock, limited);
     for _ in 0..2 {
-        let call = client
-            .get("strict", "/")
-            .timeout(Duration::from_millis(150))
-            .send();
+        let call = client.get("strict", "/").timeout(Duration::from_millis(150)).send();
         assert!(call.await.expect_err("given up").is_timeout());
     }
     client.get("strict", "/").send().await.expect("the third");

@@ -33,36 +33,20 @@ async fn call_with_fault(fault: Fault) -> (Result<u16, Error>, Option<FailureLab
 #[tokio::test]
 async fn every_fault_has_one_label() {
     for (fault, reason, status) in [
-        (
-            Fault::ResetBeforeHead,
-            FailureLabel::Network,
-            StatusLabel::Network,
-        ),
-        (
-            Fault::CloseBeforeHead,
-            FailureLabel::Network,
-            StatusLabel::Network,
-        ),
+        (Fault::ResetBeforeHead, FailureLabel::Network, StatusLabel::Network),
+        (Fault::CloseBeforeHead, FailureLabel::Network, StatusLabel::Network),
         (Fault::ResetInBody, FailureLabel::Body, StatusLabel::Network),
         (Fault::CutBody, FailureLabel::Body, StatusLabel::Network),
         (Fault::CutChunk, FailureLabel::Body, StatusLabel::Network),
         (Fault::Hang, FailureLabel::Timeout, StatusLabel::Timeout),
         (Fault::Garbage, FailureLabel::Network, StatusLabel::Network),
-        (
-            Fault::Unasked101,
-            FailureLabel::Network,
-            StatusLabel::Network,
-        ),
+        (Fault::Unasked101, FailureLabel::Network, StatusLabel::Network),
         (
             Fault::HugeHeader(1_000_000),
             FailureLabel::Network,
             StatusLabel::Network,
         ),
-        (
-            Fault::ManyHeaders(10_000),
-            FailureLabel::Network,
-            StatusLabel::Network,
-        ),
+        (Fault::ManyHeaders(10_000), FailureLabel::Network, StatusLabel::Network),
         (
             Fault::EndlessHead(Duration::from_millis(20)),
             FailureLabel::Timeout,
@@ -71,16 +55,8 @@ async fn every_fault_has_one_label() {
     ] {
         let (ended, reported, class) = call_with_fault(fault.clone()).await;
         let error = ended.expect_err("no answer");
-        assert_eq!(
-            (reported, class),
-            (Some(reason), status),
-            "{fault:?}: {error}"
-        );
-        assert_eq!(
-            error.is_timeout(),
-            status == StatusLabel::Timeout,
-            "{fault:?}"
-        );
+        assert_eq!((reported, class), (Some(reason), status), "{fault:?}: {error}");
+        assert_eq!(error.is_timeout(), status == StatusLabel::Timeout, "{fault:?}");
         assert_eq!(error.is_body(), reason == FailureLabel::Body, "{fault:?}");
         assert!(!error.is_connect(), "{fault:?}: something was sent");
     }
@@ -93,17 +69,9 @@ async fn a_connection_with_surplus_bytes_is_never_reused() {
         let mock = scripted(Script::new().rule(ScriptMatch::path("/odd"), fault.clone()));
         let server = mock.listen().await.expect("a port");
         let client = over_sockets(&server, |_| {});
-        let odd = client
-            .get("strict", "/odd")
-            .send()
-            .await
-            .expect("the first answer");
+        let odd = client.get("strict", "/odd").send().await.expect("the first answer");
         assert_eq!(odd.status(), 200, "{fault:?}");
-        let next = client
-            .get("strict", "/next")
-            .send()
-            .await
-            .expect("its own answer");
+        let next = client.get("strict", "/next").send().await.expect("its own answer");
         assert_eq!(next.status(), 200, "{fault:?}");
         let audit = mock.audit();
         let used: Vec<_> = audit.arrivals().iter().map(|one| one.connection).collect();
@@ -181,9 +149,7 @@ async fn a_dripping_server_holds_a_permit_only_until_the_timeout() {
             api.rules.health = one_at_a_time();
         });
         let drip = client.get("strict", "/drip").send();
-        let next = client
-            .get("strict", "/next")
-            .max_wait(Duration::from_mins(1));
+        let next = client.get("strict", "/next").max_wait(Duration::from_mins(1));
         let (slow, next) = tokio::join!(drip, next.send());
         assert!(slow.expect_err("too slow").is_timeout(), "{first:?}");
         assert_eq!(next.expect("a place").waited().as_secs(), most, "{first:?}");
@@ -196,11 +162,7 @@ async fn the_client_skips_interim_responses() {
     let mock = scripted(Script::new().rule(ScriptMatch::always(), Fault::InterimFlood(100_000)));
     let server = mock.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
-    let response = client
-        .get("strict", "/")
-        .send()
-        .await
-        .expect("the real one");
+    let response = client.get("strict", "/").send().await.expect("the real one");
     assert_eq!((response.status().as_u16(), response.attempts()), (200, 1));
 }
 
@@ -230,18 +192,9 @@ async fn invalid_calls_never_reach_the_network() {
     let client = over_sockets(&server, |api| api.methods = vec![Method::GET, Method::POST]);
     for (call, words) in [
         (client.get("unknown", "/"), "there is no API `unknown`"),
-        (
-            client.get("strict", "//evil.example"),
-            "two could be read as a host",
-        ),
-        (
-            client.delete("strict", "/"),
-            "DELETE is not among the methods",
-        ),
-        (
-            client.get("strict", "/").header("x-bad\r\n", "v"),
-            "invalid character",
-        ),
+        (client.get("strict", "//evil.example"), "two could be read as a host"),
+        (client.delete("strict", "/"), "DELETE is not among the methods"),
+        (client.get("strict", "/").header("x-bad\r\n", "v"), "invalid character"),
         (
             client.get("strict", "/").header("x", "v\r\nx-evil: 1"),
             "invalid character",
@@ -255,19 +208,11 @@ async fn invalid_calls_never_reach_the_network() {
             "remove this header",
         ),
         (
-            client
-                .post("strict", "/")
-                .header("transfer-encoding", "chunked"),
+            client.post("strict", "/").header("transfer-encoding", "chunked"),
             "remove this header",
         ),
-        (
-            client.get("strict", "/").group("unknown"),
-            "no group `unknown`",
-        ),
-        (
-            client.get("strict", "/").trace_parent("00-1-2-3"),
-            "traceparent",
-        ),
+        (client.get("strict", "/").group("unknown"), "no group `unknown`"),
+        (client.get("strict", "/").trace_parent("00-1-2-3"), "traceparent"),
     ] {
         let error = call.send().await.expect_err(words);
         assert!(error.to_string().contains(words), "{error}");
@@ -298,11 +243,7 @@ async fn a_call_lost_after_sending_still_counts() {
         });
         let lost = client.get("strict", "/").send().await;
         assert!(lost.is_err(), "{fault:?}");
-        let next = client
-            .get("strict", "/")
-            .mode(WaitMode::Reject)
-            .send()
-            .await;
+        let next = client.get("strict", "/").mode(WaitMode::Reject).send().await;
         let next = next.expect_err("the minute is used up");
         assert!(next.is_rate_limited(), "{fault:?}: {next}");
         assert_eq!(mock.audit().count(), 1, "{fault:?}");
@@ -327,21 +268,10 @@ async fn an_unsent_call_takes_nothing_from_the_limit() {
     let client = client.timer(Arc::new(outflow_testkit::VirtualTime::new()));
     let client = client.build().expect("valid");
     let error = client.get("strict", "/").send().await.expect_err("refused");
-    assert!(
-        error.is_connect() && error.to_string().contains("refused"),
-        "{error}"
-    );
-    let response = client
-        .get("strict", "/")
-        .mode(WaitMode::Reject)
-        .send()
-        .await;
+    assert!(error.is_connect() && error.to_string().contains("refused"), "{error}");
+    let response = client.get("strict", "/").mode(WaitMode::Reject).send().await;
     assert_eq!(response.expect("the minute's one").waited(), Duration::ZERO);
-    let third = client
-        .get("strict", "/")
-        .mode(WaitMode::Reject)
-        .send()
-        .await;
+    let third = client.get("strict", "/").mode(WaitMode::Reject).send().await;
     assert!(third.expect_err("used up").is_rate_limited());
 }
 

@@ -237,10 +237,7 @@ async fn a_request_returned_by_a_closed_connection_can_be_revoked() {
     let (posted, refused, ()) = tokio::join!(post, refused, refuse);
     assert_eq!(refused.expect("a response").status(), 429);
     let error = posted.expect_err("called off");
-    assert!(
-        error.refusal().is_some() && error.attempts() == 0,
-        "{error:?}"
-    );
+    assert!(error.refusal().is_some() && error.attempts() == 0, "{error:?}");
     drop(client);
     let mut third = connections.recv().await.expect("it was made");
     assert_eq!(next_request(&mut third).await, None);

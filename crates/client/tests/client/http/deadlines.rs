@@ -5,9 +5,7 @@ use std::time::Duration;
 use outflow::core::{Backoff, OutcomeClass};
 use outflow::event::EventKind;
 use outflow::{Rules, WaitMode};
-use outflow_mock::{
-    Content, Fault, MockResponse, Script, ScriptMatch, ScriptedFault, ThrottleResponse,
-};
+use outflow_mock::{Content, Fault, MockResponse, Script, ScriptMatch, ScriptedFault, ThrottleResponse};
 use outflow_testkit::EventRecorder;
 use tokio::time::Instant;
 
@@ -70,21 +68,13 @@ async fn an_attempt_timeout_counts_against_the_server() {
 // response takes 20.
 #[tokio::test(start_paused = true)]
 async fn a_longer_attempt_timeout_gets_the_response() {
-    let mock =
-        scripted(Script::new().rule(ScriptMatch::always(), ScriptedFault::Late(20 * SECOND)));
+    let mock = scripted(Script::new().rule(ScriptMatch::always(), ScriptedFault::Late(20 * SECOND)));
     let client = over_pipes(&mock, |api| api.retry.count = 0);
     let began = Instant::now();
     let call = client.get("strict", "/").timeout(25 * SECOND);
-    call.attempt_timeout(25 * SECOND)
-        .send()
-        .await
-        .expect("answered");
+    call.attempt_timeout(25 * SECOND).send().await.expect("answered");
     assert_eq!(began.elapsed(), 20 * SECOND);
-    let short = client
-        .get("strict", "/")
-        .attempt_timeout(SECOND)
-        .send()
-        .await;
+    let short = client.get("strict", "/").attempt_timeout(SECOND).send().await;
     assert!(short.expect_err("late").is_timeout());
     assert_eq!(began.elapsed(), 30 * SECOND, "the API's own ten hold");
 }
@@ -117,12 +107,7 @@ async fn no_caller_waits_for_a_retry_after_its_deadline() {
         api.retry.backoff = Backoff::added_jitter(four, Duration::ZERO, four).expect("valid");
     });
     let began = Instant::now();
-    let response = client
-        .get("strict", "/")
-        .timeout(3 * SECOND)
-        .send()
-        .await
-        .expect("503");
+    let response = client.get("strict", "/").timeout(3 * SECOND).send().await.expect("503");
     assert_eq!((response.status().as_u16(), response.attempts()), (503, 1));
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
@@ -143,10 +128,7 @@ async fn a_permit_after_the_deadline_is_refused_at_once() {
     ] {
         let error = call.send().await.expect_err("its permit is a second away");
         assert!(error.is_rate_limited() && error.is_refused(), "{error:?}");
-        assert!(
-            error.retry_after().is_some_and(|wait| wait > SECOND / 2),
-            "{error:?}"
-        );
+        assert!(error.retry_after().is_some_and(|wait| wait > SECOND / 2), "{error:?}");
         assert_eq!(error.attempts(), 0);
     }
     assert_eq!(began.elapsed(), Duration::ZERO);
@@ -189,28 +171,13 @@ async fn silence_ends_a_body_and_slowness_does_not() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_outlives_its_attempt_but_not_its_readers_deadline() {
     let bytes = "0123456789".into();
-    let drip = MockResponse::ok("").content(Content::Drip {
-        bytes,
-        every: SECOND,
-    });
+    let drip = MockResponse::ok("").content(Content::Drip { bytes, every: SECOND });
     let mock = scripted(Script::new().rule(ScriptMatch::always(), drip));
     let client = over_pipes(&mock, |api| api.timeouts.attempt = 3 * SECOND);
-    let response = client
-        .get("strict", "/")
-        .send_streaming()
-        .await
-        .expect("a head");
+    let response = client.get("strict", "/").send_streaming().await.expect("a head");
     assert_eq!(response.bytes().await.expect("all of it"), "0123456789");
-    let hasty = client
-        .get("strict", "/")
-        .timeout(4 * SECOND)
-        .send_streaming()
-        .await;
-    let error = hasty
-        .expect("a head")
-        .bytes()
-        .await
-        .expect_err("no more time");
+    let hasty = client.get("strict", "/").timeout(4 * SECOND).send_streaming().await;
+    let error = hasty.expect("a head").bytes().await.expect_err("no more time");
     assert!(error.is_timeout(), "{error:?}");
     assert!(client.upstream("strict").expect("there").is_idle());
 }

@@ -25,11 +25,7 @@ impl Resolve for SilentResolver {
 }
 
 /// Builds a client of `api.example.com` at this port, with any address allowed.
-fn named_client(
-    port: u16,
-    names: impl Resolve + 'static,
-    adapt: impl FnOnce(&mut Api),
-) -> OutflowBuilder {
+fn named_client(port: u16, names: impl Resolve + 'static, adapt: impl FnOnce(&mut Api)) -> OutflowBuilder {
     let mut api = eager(&format!("http://api.example.com:{port}"));
     api.addresses = AddressPolicy::Any;
     api.retry.count = 0;
@@ -60,12 +56,8 @@ async fn assert_resolve_error(names: impl Resolve + 'static, why: ResolveError) 
     let finished = recorder.finished().remove(0);
     assert_eq!(finished.status, status, "{why:?}");
     assert_eq!(finished.reason, Some(FailureLabel::Dns), "{why:?}");
-    let is_reported =
-        |what: &EventKind| matches!(what, EventKind::Unresolved { error } if *error == why);
-    assert!(
-        recorder.all().iter().any(|event| is_reported(&event.what)),
-        "{why:?}"
-    );
+    let is_reported = |what: &EventKind| matches!(what, EventKind::Unresolved { error } if *error == why);
+    assert!(recorder.all().iter().any(|event| is_reported(&event.what)), "{why:?}");
     let page = metrics.render();
     for class in ResolveError::ALL {
         let (name, count) = (class.name(), u8::from(class == why));
@@ -79,18 +71,9 @@ async fn assert_resolve_error(names: impl Resolve + 'static, why: ResolveError) 
 
 #[tokio::test(start_paused = true)]
 async fn each_resolve_failure_has_its_own_error() {
-    let says =
-        |response: Result<Vec<IpAddr>, ResolveError>| FnResolver(move |_: &str| response.clone());
-    assert_resolve_error(
-        says(Err(ResolveError::NoSuchName)),
-        ResolveError::NoSuchName,
-    )
-    .await;
-    assert_resolve_error(
-        says(Err(ResolveError::ServerFailed)),
-        ResolveError::ServerFailed,
-    )
-    .await;
+    let says = |response: Result<Vec<IpAddr>, ResolveError>| FnResolver(move |_: &str| response.clone());
+    assert_resolve_error(says(Err(ResolveError::NoSuchName)), ResolveError::NoSuchName).await;
+    assert_resolve_error(says(Err(ResolveError::ServerFailed)), ResolveError::ServerFailed).await;
     assert_resolve_error(says(Ok(Vec::new())), ResolveError::NoAddress).await;
     assert_resolve_error(SilentResolver, ResolveError::TimedOut).await;
 }

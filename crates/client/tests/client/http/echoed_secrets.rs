@@ -50,10 +50,7 @@ async fn no_key_follows_to_another_origin_after_a_foreign_304() {
         let (mock, server) = recording_server().await;
         let (other, elsewhere) = recording_server().await;
         mock.answer("/a", tagged());
-        other.answer(
-            "/there",
-            MockResponse::status(304).header("etag", "\"other\""),
-        );
+        other.answer("/there", MockResponse::status(304).header("etag", "\"other\""));
         let client = over_sockets(&server, |api| {
             with_cache(api);
             let secret = "CANARY-7f3a".to_owned().into();
@@ -66,10 +63,7 @@ async fn no_key_follows_to_another_origin_after_a_foreign_304() {
         let _ended = call().send().await;
         let received = recorded_headers(&other);
         assert!(other.audit().count() > 0, "it was asked");
-        assert!(
-            received.iter().all(|name| name == "if-none-match"),
-            "{received:?}"
-        );
+        assert!(received.iter().all(|name| name == "if-none-match"), "{received:?}");
     }
 }
 
@@ -88,10 +82,7 @@ async fn another_origin_confirms_no_stored_response() {
     for _ in 0..2 {
         let ended = client.get("strict", "/a").send().await;
         let from = ended.ok().and_then(|response| response.from_cache());
-        assert!(!matches!(
-            from,
-            Some(CacheLabel::Hit | CacheLabel::Revalidated)
-        ));
+        assert!(!matches!(from, Some(CacheLabel::Hit | CacheLabel::Revalidated)));
     }
 }
 

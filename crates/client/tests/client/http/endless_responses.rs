@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow::{Api, Outflow};
-use outflow_mock::{
-    Content, Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault, Server, Tls,
-};
+use outflow_mock::{Content, Fault, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault, Server, Tls};
 
 use super::h2_frames::{frame, head, interim};
 use super::support::{over_sockets, scripted, trusting};
@@ -57,10 +55,7 @@ fn framed() -> Vec<(&'static str, ScriptedFault)> {
         ("empty data", endless(head(), &frame(0, 0, 1, nothing))),
         ("small data", endless(head(), &frame(0, 0, 1, b"x"))),
         ("padding", endless(head(), &frame(0, 8, 1, &[200; 201]))),
-        (
-            "continuation",
-            endless(open.clone(), &frame(9, 0, 1, nothing)),
-        ),
+        ("continuation", endless(open.clone(), &frame(9, 0, 1, nothing))),
         ("continued", endless(open, &frame(9, 0, 1, named))),
     ]
 }
@@ -78,10 +73,7 @@ async fn survives(name: &str, mock: &MockApi, client: &Outflow) {
     let ended = tokio::time::timeout(Duration::from_secs(10), flooded).await;
     let error = ended.expect(name).expect_err(name);
     assert!(!error.is_connect(), "{name}: {error}");
-    assert!(
-        client.upstream("strict").expect("there").is_idle(),
-        "{name}"
-    );
+    assert!(client.upstream("strict").expect("there").is_idle(), "{name}");
     let next = client.get("strict", "/next").send().await;
     assert_eq!(next.expect(name).status(), 200, "{name}");
     let audit = mock.audit();

@@ -44,9 +44,7 @@ async fn hold_permit(client: &Outflow) -> Permit {
 
 /// Builds a call that waits this long for its permit.
 fn patient_call(client: &Outflow, secs: u64) -> Call {
-    client
-        .get("strict", "/a")
-        .max_wait(Duration::from_secs(secs))
+    client.get("strict", "/a").max_wait(Duration::from_secs(secs))
 }
 
 /// Returns the call's duration and result.
@@ -88,27 +86,14 @@ async fn patient_followers_share_one_flight_after_their_leader_is_refused() {
         permit.refund();
     };
     let call = |secs| timed(patient_call(&client, secs));
-    let (leader, ended, ()) = tokio::join!(
-        call(5),
-        async { tokio::join!(call(60), call(60), call(60)) },
-        freed
-    );
-    assert!(
-        is_deadline_error(&leader.1) && leader.0.as_secs() == 5,
-        "{leader:?}"
-    );
+    let (leader, ended, ()) = tokio::join!(call(5), async { tokio::join!(call(60), call(60), call(60)) }, freed);
+    assert!(is_deadline_error(&leader.1) && leader.0.as_secs() == 5, "{leader:?}");
     let from = [ended.0, ended.1, ended.2].map(|(took, ended)| {
         assert_eq!(took.as_secs(), 20, "{took:?}");
         ended.expect("a response").from_cache()
     });
-    let shared = from
-        .iter()
-        .filter(|from| **from == Some(CacheLabel::Coalesced));
-    assert_eq!(
-        (shared.count(), from.contains(&None)),
-        (2, true),
-        "{from:?}"
-    );
+    let shared = from.iter().filter(|from| **from == Some(CacheLabel::Coalesced));
+    assert_eq!((shared.count(), from.contains(&None)), (2, true), "{from:?}");
     assert_eq!(mock.audit().count(), 1);
 }
 
@@ -185,11 +170,7 @@ async fn a_refused_leader_keeps_its_stale_response_to_itself() {
         tokio::time::sleep(20 * SECOND).await;
         permit.refund();
     };
-    let (leader, follower, ()) = tokio::join!(
-        patient_call(&client, 1).send(),
-        patient_call(&client, 60).send(),
-        freed
-    );
+    let (leader, follower, ()) = tokio::join!(patient_call(&client, 1).send(), patient_call(&client, 60).send(), freed);
     let stale = (Some(CacheLabel::Stale), "old".to_owned());
     assert_eq!(text(leader).await, stale);
     assert_eq!(text(follower).await, (None, "new".to_owned()));

@@ -37,13 +37,7 @@ async fn parameters_are_encoded_and_the_key_comes_last() {
     let call = client
         .get("strict", "/find?sig=a%2Fb")
         .query([("q", "a b&c"), ("가", "나")]);
-    let seen = call
-        .send()
-        .await
-        .expect("a response")
-        .text()
-        .await
-        .expect("text");
+    let seen = call.send().await.expect("a response").text().await.expect("text");
     let query = "sig=a%2Fb&q=a%20b%26c&%EA%B0%80=%EB%82%98&api_key=a%26b";
     assert!(seen.contains(&format!("\"query\":\"{query}\"")), "{seen}");
 }
@@ -73,26 +67,14 @@ async fn a_call_counts_in_its_group_at_its_cost() {
         .send()
         .await
         .expect("two");
-    assert!(
-        began.elapsed() < Duration::from_millis(10),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_millis(10), "{:?}", began.elapsed());
     let both = client
         .get("strict", "/orders/2")
         .cost(Cost::new(2))
         .priority(Priority::High);
     both.send().await.expect("both at once");
-    assert!(
-        began.elapsed() >= Duration::from_secs(1),
-        "{:?}",
-        began.elapsed()
-    );
-    let groups: Vec<_> = recorder
-        .finished()
-        .into_iter()
-        .map(|one| one.group)
-        .collect();
+    assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
+    let groups: Vec<_> = recorder.finished().into_iter().map(|one| one.group).collect();
     assert_eq!(groups, ["default", "orders", "orders", "orders"]);
 }
 
@@ -115,18 +97,12 @@ async fn a_finished_call_event_has_every_field_of_its_log_line() {
         (finished.status, finished.code, finished.reason),
         (StatusLabel::ClientError, Some(404), None)
     );
-    assert_eq!(
-        (finished.attempts, finished.trace_id.as_deref()),
-        (1, Some(trace))
-    );
+    assert_eq!((finished.attempts, finished.trace_id.as_deref()), (1, Some(trace)));
     assert_eq!(finished.request_id.len(), 36);
     let audit = mock.audit();
     let (_, sent) = &audit.arrivals()[0].headers[0];
     let sent = sent.to_str().expect("text");
-    assert!(
-        sent.contains(trace) && !sent.contains("00f067aa0ba902b7"),
-        "{sent}"
-    );
+    assert!(sent.contains(trace) && !sent.contains("00f067aa0ba902b7"), "{sent}");
     assert!(
         recorder
             .all()
@@ -146,10 +122,7 @@ async fn closing_waits_for_calls_in_flight() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let hasty = client.close(Duration::from_millis(100)).await;
         let refused = client.get("strict", "/").send().await;
-        (
-            (hasty, client.close(Duration::from_secs(10)).await),
-            refused,
-        )
+        ((hasty, client.close(Duration::from_secs(10)).await), refused)
     });
     assert_eq!(response.expect("it was in flight").status(), 200);
     assert_eq!(closed, (false, true));

@@ -17,7 +17,7 @@ pub(crate) fn going_away(last: u32, code: u32) -> Bytes {
     frame(7, 0, 0, &payload)
 }
 
-/// Builds a RST_STREAM.
+/// Builds a `RST_STREAM`.
 pub(crate) fn reset(code: u32) -> Bytes {
     frame(3, 0, 1, &code.to_be_bytes())
 }

@@ -8,17 +8,11 @@ use outflow::core::{RetryBudgetSettings, Share};
 use outflow::{Api, Outflow, Rules};
 use outflow_mock::{Fault, MockApi, Script, ScriptMatch, ScriptedFault, Server, Tls};
 
-use super::h2_frames::{
-    CANCEL, INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM, going_away, head, reset, response, together,
-};
+use super::h2_frames::{CANCEL, INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM, going_away, head, reset, response, together};
 use super::support::{scripted, trusting};
 
 /// Starts a server that breaks the first calls like this, and an HTTP/2 client for it.
-async fn broken(
-    frames: Bytes,
-    first: u64,
-    adapt: impl FnOnce(&mut Api),
-) -> (MockApi, Server, Outflow) {
+async fn broken(frames: Bytes, first: u64, adapt: impl FnOnce(&mut Api)) -> (MockApi, Server, Outflow) {
     let rule = ScriptMatch::always().first(first);
     let mock = scripted(Script::new().rule(rule, Fault::Bytes(frames)));
     let server = mock.listen_tls(Tls::Good).await.expect("a port");
@@ -35,11 +29,7 @@ fn refused() -> Bytes {
 // even a POST is retried on another connection.
 #[tokio::test]
 async fn a_stream_that_the_server_never_read_is_sent_again() {
-    for frames in [
-        going_away(0, NO_ERROR),
-        going_away(0, INTERNAL_ERROR),
-        refused(),
-    ] {
+    for frames in [going_away(0, NO_ERROR), going_away(0, INTERNAL_ERROR), refused()] {
         let (mock, _server, client) = broken(frames.clone(), 1, |_| {}).await;
         let call = client.post("strict", "/order").body("buy");
         let response = call.send().await.expect("the second time");
@@ -114,10 +104,7 @@ async fn retries_do_not_multiply_refused_streams() {
 async fn a_leaving_server_finishes_the_streams_it_began() {
     let farewell = together(&[going_away(1, NO_ERROR), response()]);
     let script = Script::new()
-        .rule(
-            ScriptMatch::path("/first"),
-            ScriptedFault::Late(Duration::from_mins(1)),
-        )
+        .rule(ScriptMatch::path("/first"), ScriptedFault::Late(Duration::from_mins(1)))
         .rule(ScriptMatch::path("/second").first(1), Fault::Held(farewell));
     let mock = scripted(script);
     let server = mock.listen_tls(Tls::Good).await.expect("a port");

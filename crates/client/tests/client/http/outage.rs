@@ -31,10 +31,7 @@ async fn run_outage(health: &HealthConfig) -> OutageResult {
     for nth in 0..2_100 {
         tokio::time::sleep_until(began + nth * SECOND / 20).await;
         let call = client.get("strict", "/").max_wait(SECOND / 100);
-        let brought = call
-            .send()
-            .await
-            .is_ok_and(|response| response.status() == 200);
+        let brought = call.send().await.is_ok_and(|response| response.status() == 200);
         good += u32::from(brought && nth >= 2_000);
     }
     let within = mock.audit().only(|one| {

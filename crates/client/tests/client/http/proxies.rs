@@ -36,13 +36,8 @@ async fn tunnel(stream: TcpStream, targets: &mpsc::UnboundedSender<String>) {
     let to = first.split(' ').nth(1).unwrap_or_default().to_owned();
     targets.send(first).expect("heard");
     let mut server = TcpStream::connect(to).await.expect("there");
-    stream
-        .write_all(b"HTTP/1.1 200 OK\r\n\r\n")
-        .await
-        .expect("open");
-    tokio::io::copy_bidirectional(&mut stream, &mut server)
-        .await
-        .ok();
+    stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.expect("open");
+    tokio::io::copy_bidirectional(&mut stream, &mut server).await.ok();
 }
 
 #[tokio::test]
@@ -76,12 +71,7 @@ fn tls_to_a_proxy_is_refused_at_the_start() {
     let mut api: Api = eager("http://localhost");
     api.proxy = Proxy::Url("https://proxy.example".parse().expect("a URL"));
     let error = Outflow::init([api]).expect_err("not spoken");
-    assert!(
-        error
-            .to_string()
-            .contains("TLS to a proxy is not supported"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("TLS to a proxy is not supported"), "{error}");
 }
 
 // A process cannot change its own environment safely, so the test starts itself again with the

@@ -11,13 +11,7 @@ use super::support::{eager, over_pipes, over_sockets, scripted};
 /// Starts a server that records the headers it saw.
 async fn recording_server() -> (MockApi, Server) {
     let mut builder = MockApi::builder();
-    for name in [
-        "authorization",
-        "cookie",
-        "x-api-key",
-        "x-session-token",
-        "accept",
-    ] {
+    for name in ["authorization", "cookie", "x-api-key", "x-session-token", "accept"] {
         builder = builder.noting(HeaderName::from_static(name));
     }
     let mock = builder.build().expect("valid");
@@ -35,10 +29,7 @@ fn keyed(api: &mut Api, place: CredentialPlacement) {
 /// Returns the header names of the last request to a path.
 fn header_names(mock: &MockApi, path: &str) -> Vec<String> {
     let audit = mock.audit();
-    let last = audit
-        .arrivals()
-        .iter()
-        .rfind(|one| one.path.starts_with(path));
+    let last = audit.arrivals().iter().rfind(|one| one.path.starts_with(path));
     let headers = &last.expect("it came").headers;
     headers.iter().map(|(name, _)| name.to_string()).collect()
 }
@@ -49,22 +40,11 @@ async fn a_redirect_within_the_api_keeps_the_key_and_takes_a_permit() {
     mock.answer("/old", MockResponse::redirect(302, "/new?page=2"));
     let client = over_sockets(&server, |api| keyed(api, CredentialPlacement::Bearer));
     let recorder = EventRecorder::subscribed_to(client.events());
-    let response = client
-        .get("strict", "/old")
-        .send()
-        .await
-        .expect("the new place");
+    let response = client.get("strict", "/old").send().await.expect("the new place");
     assert_eq!((response.status().as_u16(), response.attempts()), (200, 2));
     assert_eq!(header_names(&mock, "/new"), ["authorization"]);
     let admitted = |event: &outflow::Event| matches!(&event.what, outflow::event::EventKind::Admitted { cost, .. } if *cost == Cost::ONE);
-    assert_eq!(
-        recorder
-            .all()
-            .iter()
-            .filter(|event| admitted(event))
-            .count(),
-        2
-    );
+    assert_eq!(recorder.all().iter().filter(|event| admitted(event)).count(), 2);
 }
 
 // Another port is another origin. The key stays behind in every placement.
@@ -85,18 +65,11 @@ async fn no_credential_follows_to_another_origin() {
             keyed(api, place.clone());
             api.addresses = outflow::AddressPolicy::Any;
         });
-        let call = client
-            .get("strict", "/away")
-            .header("cookie", "session=CANARY");
-        let call = call
-            .header("x-session-token", "CANARY")
-            .header("accept", "text/plain");
+        let call = client.get("strict", "/away").header("cookie", "session=CANARY");
+        let call = call.header("x-session-token", "CANARY").header("accept", "text/plain");
         let response = call.send().await.expect("the other place");
         let echo = response.text().await.expect("an echo");
-        assert!(
-            !echo.contains("CANARY") && echo.contains("there"),
-            "{place:?}: {echo}"
-        );
+        assert!(!echo.contains("CANARY") && echo.contains("there"), "{place:?}: {echo}");
         assert_eq!(header_names(&other, "/there"), ["accept"], "{place:?}");
     }
 }
@@ -120,10 +93,7 @@ async fn a_redirect_cannot_lead_into_a_private_network() {
         );
         let client = over_sockets(&server, |_| {});
         let error = client.get("strict", "/away").send().await.expect_err(host);
-        assert!(
-            error.to_string().contains("private network"),
-            "{host}: {error}"
-        );
+        assert!(error.to_string().contains("private network"), "{host}: {error}");
     }
     assert_eq!(other.audit().count(), 0);
 }
@@ -136,15 +106,9 @@ async fn redirect_chains_end() {
     mock.answer("/pong", MockResponse::redirect(302, "/ping"));
     for step in 0..10 {
         let next = format!("/step/{}", step + 1);
-        mock.answer(
-            format!("/step/{step}").as_str(),
-            MockResponse::redirect(302, &next),
-        );
+        mock.answer(format!("/step/{step}").as_str(), MockResponse::redirect(302, &next));
     }
-    mock.answer(
-        "/nowhere",
-        MockResponse::redirect(302, "ftp://example.com/"),
-    );
+    mock.answer("/nowhere", MockResponse::redirect(302, "ftp://example.com/"));
     let client = over_sockets(&server, |api| api.redirects = 3);
     for (path, words, attempts) in [
         ("/circle", "form a loop", 1),
@@ -157,11 +121,7 @@ async fn redirect_chains_end() {
         assert!(error.to_string().contains(words), "{path}: {error}");
         assert_eq!(error.attempts(), attempts, "{path}");
     }
-    let response = client
-        .get("strict", "/step/7")
-        .send()
-        .await
-        .expect("three hops");
+    let response = client.get("strict", "/step/7").send().await.expect("three hops");
     assert_eq!((response.status().as_u16(), response.attempts()), (200, 4));
 }
 
@@ -173,12 +133,7 @@ async fn a_body_follows_only_with_its_method() {
     for (status, reached) in [(301, 0), (302, 0), (303, 0), (307, 1), (308, 1)] {
         mock.forget();
         mock.answer("/old", MockResponse::redirect(status, "/new"));
-        let response = client
-            .post("strict", "/old")
-            .body("order")
-            .send()
-            .await
-            .expect("one");
+        let response = client.post("strict", "/old").body("order").send().await.expect("one");
         assert_eq!(mock.audit().attempts("/new"), reached, "{status}");
         assert_eq!(response.status().as_u16() == 200, reached == 1, "{status}");
         let arrivals = mock.audit();
@@ -250,15 +205,8 @@ async fn a_key_in_the_query_follows_within_the_api() {
     let mock = scripted(Script::new());
     mock.answer("/new", MockResponse::echo());
     mock.answer("/circle", MockResponse::redirect(302, "/circle"));
-    let client = over_pipes(&mock, |api| {
-        keyed(api, CredentialPlacement::Query("api_key".into()))
-    });
-    for to in [
-        "/new",
-        "/new?page=2",
-        "/new?api_key=CANARY",
-        "new?x_api_key=1",
-    ] {
+    let client = over_pipes(&mock, |api| keyed(api, CredentialPlacement::Query("api_key".into())));
+    for to in ["/new", "/new?page=2", "/new?api_key=CANARY", "new?x_api_key=1"] {
         mock.answer("/old", MockResponse::redirect(302, to));
         let response = client.get("strict", "/old").send().await.expect(to);
         let seen = response.text().await.expect("text");

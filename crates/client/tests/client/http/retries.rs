@@ -11,8 +11,7 @@ use outflow::core::{Backoff, HealthOverride, Nanos, RetryBudgetSettings, Share};
 use outflow::event::{EventKind, FailureLabel};
 use outflow::{Connecting, IoStream, Outflow, Rules, WaitMode};
 use outflow_mock::{
-    Content, Fault, Latency, MockApi, MockResponse, Quota, Received, Script, ScriptMatch,
-    ThrottleResponse,
+    Content, Fault, Latency, MockApi, MockResponse, Quota, Received, Script, ScriptMatch, ThrottleResponse,
 };
 use outflow_testkit::{EventRecorder, VirtualTime};
 
@@ -42,11 +41,7 @@ async fn a_post_with_an_idempotency_key_is_retried() {
     let server = mock.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let call = client.post("strict", "/order").body("buy");
-    let response = call
-        .idempotency_key("order-17")
-        .send()
-        .await
-        .expect("third");
+    let response = call.idempotency_key("order-17").send().await.expect("third");
     assert_eq!(response.attempts(), 3);
     let keys: Vec<_> = mock
         .audit()
@@ -59,8 +54,7 @@ async fn a_post_with_an_idempotency_key_is_retried() {
 
 #[tokio::test]
 async fn a_caller_may_declare_a_post_idempotent() {
-    let mock =
-        scripted(Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503)));
+    let mock = scripted(Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(503)));
     let server = mock.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
     let response = client
@@ -150,11 +144,7 @@ async fn a_long_retry_after_is_returned_to_the_caller() {
     let mock = scripted(Script::new().rule(ScriptMatch::always(), busy));
     let client = over_pipes(&mock, |_| {});
     let began = tokio::time::Instant::now();
-    let response = client
-        .get("strict", "/")
-        .send()
-        .await
-        .expect("a refusal is an answer");
+    let response = client.get("strict", "/").send().await.expect("a refusal is an answer");
     assert_eq!(response.status(), 429);
     let reported = response.retry_after().expect("a wait");
     assert!(reported >= Duration::from_hours(1), "{reported:?}");
@@ -180,11 +170,7 @@ async fn retries_never_multiply_an_outage() {
         };
     });
     for _ in 0..200 {
-        let response = client
-            .get("strict", "/")
-            .send()
-            .await
-            .expect("500 is an answer");
+        let response = client.get("strict", "/").send().await.expect("500 is an answer");
         assert_eq!(response.status(), 500);
     }
     let seconds = usize::try_from(mock.now().as_nanos() / 1_000_000_000).expect("small");
@@ -209,11 +195,7 @@ async fn a_refused_call_earns_no_retry() {
     let first = client.get("strict", "/").send().await.expect("a 500");
     assert_eq!(first.attempts(), 1);
     for _ in 0..50 {
-        let refused = client
-            .get("strict", "/")
-            .mode(WaitMode::Reject)
-            .send()
-            .await;
+        let refused = client.get("strict", "/").mode(WaitMode::Reject).send().await;
         assert!(refused.expect_err("the second is used up").is_refused());
     }
     let second = client.get("strict", "/").send().await.expect("a 500");
@@ -243,8 +225,7 @@ async fn a_stream_begins_with_the_final_response() {
 // By the rule between one and two seconds; the event comes before the delay.
 #[tokio::test(start_paused = true)]
 async fn a_retry_is_reported_and_delayed_by_its_rule() {
-    let mock =
-        scripted(Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(502)));
+    let mock = scripted(Script::new().rule(ScriptMatch::always().first(1), MockResponse::status(502)));
     let client = over_pipes(&mock, |api| {
         let second = Duration::from_secs(1);
         api.retry.backoff = Backoff::added_jitter(second, second, second * 2).expect("valid");
@@ -255,11 +236,7 @@ async fn a_retry_is_reported_and_delayed_by_its_rule() {
         .all()
         .into_iter()
         .filter_map(|event| match event.what {
-            EventKind::Retrying {
-                attempt,
-                delay,
-                reason,
-            } => Some((attempt, delay, reason)),
+            EventKind::Retrying { attempt, delay, reason } => Some((attempt, delay, reason)),
             _ => None,
         })
         .collect();
@@ -283,12 +260,7 @@ async fn a_connection_closed_while_idle_costs_nothing() {
     for _ in 0..20 {
         let first = client.get("strict", "/first").send().await;
         drop(first);
-        let next = client
-            .post("strict", "/next")
-            .body("once")
-            .send()
-            .await
-            .expect("fresh");
+        let next = client.post("strict", "/next").body("once").send().await.expect("fresh");
         assert_eq!((next.attempts(), next.status().as_u16()), (1, 200));
     }
     assert_eq!(mock.audit().attempts("/next"), 20);
@@ -344,10 +316,7 @@ async fn each_attempt_is_settled_once() {
     let response = call.send().await.expect("the 503");
     let settled = |event: &outflow::Event| matches!(event.what, EventKind::Settled { .. });
     let reported = recorder.all().iter().filter(|event| settled(event)).count();
-    assert_eq!(
-        (response.attempts(), reported, mock.audit().count()),
-        (3, 3, 3)
-    );
+    assert_eq!((response.attempts(), reported, mock.audit().count()), (3, 3, 3));
 }
 
 // A 503 would be retried; with retries off, the caller sees the first response.
@@ -356,12 +325,7 @@ async fn a_call_without_retries_returns_the_first_response_and_its_verdict() {
     let mock = scripted(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
     let server = mock.listen().await.expect("a port");
     let client = over_sockets(&server, |_| {});
-    let response = client
-        .get("strict", "/")
-        .no_retry()
-        .send()
-        .await
-        .expect("one");
+    let response = client.get("strict", "/").no_retry().send().await.expect("one");
     assert_eq!((response.attempts(), mock.audit().count()), (1, 1));
     assert!(response.verdict().expect("judged").is_worth_a_retry());
     drop(server);
@@ -386,10 +350,7 @@ async fn a_call_uses_the_permit_of_its_caller() {
     assert!(client.get("strict", "/").send().await.is_err());
     let response = client.get("strict", "/").with_permit(permit).send().await;
     assert_eq!(response.expect("let through").status(), 200);
-    assert!(
-        upstream.try_acquire(target).is_err(),
-        "it was used, not given back"
-    );
+    assert!(upstream.try_acquire(target).is_err(), "it was used, not given back");
 }
 
 // The API sleeps after the permit was granted: nothing is sent, and the permit is refunded.

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use outflow::{Credential, CredentialPlacement, Outflow, ResolveError, Rules, WaitMode};
-use outflow_mock::{
-    Fault, MockResponse, Script, ScriptMatch, ScriptedFault, ThrottleResponse, Tls,
-};
+use outflow_mock::{Fault, MockResponse, Script, ScriptMatch, ScriptedFault, ThrottleResponse, Tls};
 use outflow_testkit::EventRecorder;
 
 use super::support::{FnResolver, eager, over_sockets, scripted};
@@ -68,8 +66,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// Builds a resolver that always fails.
-fn failing_resolver() -> FnResolver<impl Fn(&str) -> Result<Vec<IpAddr>, ResolveError> + Send + Sync>
-{
+fn failing_resolver() -> FnResolver<impl Fn(&str) -> Result<Vec<IpAddr>, ResolveError> + Send + Sync> {
     FnResolver(|name: &str| Err(std::io::Error::other(format!("{name}? {CANARY}?")).into()))
 }
 
@@ -165,9 +162,7 @@ async fn no_error_or_event_contains_a_secret_when_no_server_is_reached() {
             .resolver(Arc::new(failing_resolver()));
         let unknown = unknown.build().ok();
         api.rules = Rules::with_limit("1/day".parse().expect("valid"));
-        let spent = Outflow::builder()
-            .api(api)
-            .resolver(Arc::new(failing_resolver()));
+        let spent = Outflow::builder().api(api).resolver(Arc::new(failing_resolver()));
         let spent = spent.build().ok();
         for client in [untrusted, gone, unknown, spent].into_iter().flatten() {
             for path in ["/a", "//evil", "/..", "/\r\n", "", "no slash"] {

@@ -20,10 +20,7 @@ fn with_cache(api: &mut Api) {
 fn caching_server() -> MockApi {
     let mock = scripted(Script::new());
     let control = "max-age=60, stale-if-error=600";
-    mock.answer(
-        "/**",
-        MockResponse::ok("\"kept\"").header("cache-control", control),
-    );
+    mock.answer("/**", MockResponse::ok("\"kept\"").header("cache-control", control));
     mock
 }
 

@@ -19,18 +19,10 @@ async fn a_body_is_read_only_up_to_its_maximum_size() {
         let mock = scripted(Script::new().rule(ScriptMatch::always(), huge));
         let server = mock.listen().await.expect("a port");
         let client = over_sockets(&server, |api| api.max_body = 100_000);
-        let error = client
-            .get("strict", "/")
-            .send()
-            .await
-            .expect_err("too large");
+        let error = client.get("strict", "/").send().await.expect_err("too large");
         assert!(error.is_body() && !error.is_timeout(), "{error}");
         assert!(error.to_string().contains("100000 bytes"), "{error}");
-        assert_eq!(
-            mock.audit().count(),
-            1,
-            "the next one is as large: {content:?}"
-        );
+        assert_eq!(mock.audit().count(), 1, "the next one is as large: {content:?}");
         assert!(client.upstream("strict").expect("there").is_idle());
     }
 }
@@ -55,11 +47,7 @@ async fn a_stream_has_no_maximum_size_and_may_be_dropped() {
     let mock = scripted(Script::new().rule(ScriptMatch::always(), endless));
     let server = mock.listen().await.expect("a port");
     let client = over_sockets(&server, |api| api.max_body = 1_000);
-    let response = client
-        .get("strict", "/")
-        .send_streaming()
-        .await
-        .expect("a head");
+    let response = client.get("strict", "/").send_streaming().await.expect("a head");
     let upstream = client.upstream("strict").expect("there").clone();
     assert!(!upstream.is_idle());
     let (mut body, mut read) = (response.stream(), 0);
@@ -94,20 +82,12 @@ async fn a_head_has_a_maximum_size() {
 // expands it: the size limit counts received bytes.
 #[tokio::test(start_paused = true)]
 async fn the_client_decompresses_nothing() {
-    let bomb = [
-        &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 3, 0xec, 0xc1][..],
-        &[0; 500],
-    ]
-    .concat();
+    let bomb = [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 3, 0xec, 0xc1][..], &[0; 500]].concat();
     let packed = MockResponse::ok(bomb.clone()).header("content-encoding", "gzip");
     let mock = scripted(Script::new().rule(ScriptMatch::path("/bomb"), packed));
     mock.answer("/echo", MockResponse::echo());
     let client = over_pipes(&mock, |api| api.max_body = 4_096);
-    let response = client
-        .get("strict", "/bomb")
-        .send()
-        .await
-        .expect("as it is");
+    let response = client.get("strict", "/bomb").send().await.expect("as it is");
     assert_eq!(response.headers()["content-encoding"], "gzip");
     assert_eq!(response.bytes().await.expect("whole"), bomb);
     let echo = client.get("strict", "/echo").send().await.expect("an echo");

@@ -28,12 +28,7 @@ async fn a_trusted_server_is_called_over_http_2() {
     assert!(one.is_ok() && two.is_ok());
     let audit = mock.audit();
     let first = audit.arrivals()[0].connection;
-    assert!(
-        audit
-            .arrivals()
-            .iter()
-            .all(|arrival| arrival.connection == first)
-    );
+    assert!(audit.arrivals().iter().all(|arrival| arrival.connection == first));
 }
 
 // A permanent failure is tried once, a possibly transient one three times.
@@ -50,19 +45,11 @@ async fn an_untrusted_certificate_is_not_retried() {
         let server = mock.listen_tls(tls).await.expect("a port");
         let client = trusting(&server, |_| {});
         let recorder = EventRecorder::subscribed_to(client.events());
-        let error = client
-            .post("strict", "/")
-            .send()
-            .await
-            .expect_err("untrusted");
+        let error = client.post("strict", "/").send().await.expect_err("untrusted");
         assert!(error.is_connect(), "{tls:?}: {error:?}");
         assert!(error.to_string().contains(words), "{tls:?}: {error}");
         assert_eq!(error.attempts(), attempts, "{tls:?}");
-        assert_eq!(
-            recorder.finished()[0].reason,
-            Some(FailureLabel::Tls),
-            "{tls:?}"
-        );
+        assert_eq!(recorder.finished()[0].reason, Some(FailureLabel::Tls), "{tls:?}");
         assert_eq!(mock.audit().count(), 0, "{tls:?}");
     }
 }
@@ -75,20 +62,12 @@ async fn no_server_is_trusted_by_default() {
     api.retry.count = 0;
     // A machine without trusted roots cannot call any server over TLS, which is as safe.
     if let Ok(client) = Outflow::init([api.clone()]) {
-        let error = client
-            .get("strict", "/")
-            .send()
-            .await
-            .expect_err("a stranger");
+        let error = client.get("strict", "/").send().await.expect_err("a stranger");
         assert!(error.to_string().contains("unknown issuer"), "{error}");
     }
     api.trust = TlsTrust::AnyCertificate;
     let client = Outflow::init([api]).expect("valid");
-    let response = client
-        .get("strict", "/")
-        .send()
-        .await
-        .expect("for a test at most");
+    let response = client.get("strict", "/").send().await.expect("for a test at most");
     assert_eq!(response.status(), 200);
 }
 
@@ -115,10 +94,7 @@ fn a_file_without_certificates_is_refused_at_the_start() {
 #[tokio::test]
 async fn a_dropped_call_leaves_the_connection_to_others() {
     let script = Script::new()
-        .rule(
-            ScriptMatch::path("/slow"),
-            ScriptedFault::Late(Duration::from_secs(5)),
-        )
+        .rule(ScriptMatch::path("/slow"), ScriptedFault::Late(Duration::from_secs(5)))
         .rule(ScriptMatch::path("/fail"), MockResponse::status(503));
     let mock = scripted(script);
     let server = mock.listen_tls(Tls::Good).await.expect("a port");

@@ -39,10 +39,7 @@ fn with_keys(base_url: &str, dir: &Path) -> Config {
 // its call's path.
 #[tokio::test]
 async fn no_file_contains_a_configured_key() {
-    let (server, dir) = (
-        caching_server().await,
-        tempfile::tempdir().expect("a directory"),
-    );
+    let (server, dir) = (caching_server().await, tempfile::tempdir().expect("a directory"));
     let client = Outflow::init(with_keys(&server.url(), dir.path())).expect("valid");
     let spelled = ["s3cret%2Fone%2Btwo", SECOND];
     for api in ["first", "second"] {
@@ -106,10 +103,7 @@ fn dropped_lines(client: &Outflow) -> u64 {
 #[tokio::test]
 async fn a_line_that_cannot_be_written_is_counted() {
     for name in ["outflow.log", "metrics.ndjson"] {
-        let (server, dir) = (
-            caching_server().await,
-            tempfile::tempdir().expect("a directory"),
-        );
+        let (server, dir) = (caching_server().await, tempfile::tempdir().expect("a directory"));
         std::fs::create_dir(dir.path().join(name)).expect("a directory in its place");
         let config = configured_with(&server.url(), dir.path(), "");
         let client = Outflow::init(config).expect("valid");

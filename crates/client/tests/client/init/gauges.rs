@@ -54,28 +54,16 @@ fn settle_with(client: &Outflow, group: Target, status: u16) {
 async fn the_page_shows_the_worst_of_several_states() {
     let client = adapted_client(|rules| {
         rules.health_scope = HealthScope::Group;
-        rules.groups = ["orders", "quotes"]
-            .map(|name| Group::new(name, Vec::new()))
-            .into();
+        rules.groups = ["orders", "quotes"].map(|name| Group::new(name, Vec::new())).into();
     });
     let (orders, quotes) = (group(&client, "orders"), group(&client, "quotes"));
     assert_eq!(circuit(&client, "CLOSED"), "1.0");
     upstream(&client).force_health(Some(orders), HealthOverride::Sleep);
-    assert_eq!(
-        [circuit(&client, "OPEN"), circuit(&client, "CLOSED")],
-        ["1.0", "0.0"]
-    );
+    assert_eq!([circuit(&client, "OPEN"), circuit(&client, "CLOSED")], ["1.0", "0.0"]);
     upstream(&client).force_health(Some(quotes), HealthOverride::Normal);
-    assert_eq!(
-        circuit(&client, "OPEN"),
-        "1.0",
-        "the last to move is not the worst"
-    );
+    assert_eq!(circuit(&client, "OPEN"), "1.0", "the last to move is not the worst");
     upstream(&client).force_health(Some(orders), HealthOverride::Normal);
-    assert_eq!(
-        [circuit(&client, "OPEN"), circuit(&client, "CLOSED")],
-        ["0.0", "1.0"]
-    );
+    assert_eq!([circuit(&client, "OPEN"), circuit(&client, "CLOSED")], ["0.0", "1.0"]);
 }
 
 // The slowest limit of the API and its groups; half of it when throttle responses lower it.
@@ -86,21 +74,13 @@ async fn the_page_shows_the_slowest_rate_in_effect() {
         rules.limits = vec![sliding("600/min"), sliding("50/s")];
         rules.groups = vec![Group::new("orders", vec![sliding("16/s")])];
     });
-    assert_eq!(
-        metric_value(&client, "rate_current"),
-        "10.0",
-        "600 a minute"
-    );
+    assert_eq!(metric_value(&client, "rate_current"), "10.0", "600 a minute");
     for _ in 0..3 {
         settle_with(&client, group(&client, "default"), 429);
     }
     assert_eq!(metric_value(&client, "rate_current"), "5.0", "throttled");
     let unlimited = self::adapted_client(|_| {});
-    assert_eq!(
-        metric_value(&unlimited, "rate_current"),
-        "0.0",
-        "no limit at all"
-    );
+    assert_eq!(metric_value(&unlimited, "rate_current"), "0.0", "no limit at all");
 }
 
 // One success and one server failure; a second later nothing has changed, nor has the page.
@@ -112,10 +92,7 @@ async fn the_page_shows_the_current_error_window() {
     settle_with(&client, group(&client, "default"), 500);
     assert_eq!(metric_value(&client, "err_rate_30s"), "0.5");
     assert_eq!(
-        [
-            metric_value(&client, "count_2xx"),
-            metric_value(&client, "count_5xx")
-        ],
+        [metric_value(&client, "count_2xx"), metric_value(&client, "count_5xx")],
         ["1.0", "1.0"]
     );
 }
@@ -141,8 +118,7 @@ async fn the_page_shows_waiting_calls_and_calls_in_flight() {
             .poll(&mut Context::from_waker(Waker::noop()))
             .is_pending()
     );
-    let standing =
-        || ["outflow_in_flight", "outflow_waiting"].map(|name| metric_value(&client, name));
+    let standing = || ["outflow_in_flight", "outflow_waiting"].map(|name| metric_value(&client, name));
     assert_eq!(standing(), ["2.0", "1.0"]);
     drop(third);
     assert_eq!(standing(), ["2.0", "0.0"]);
@@ -155,9 +131,7 @@ async fn the_page_shows_waiting_calls_and_calls_in_flight() {
 async fn the_sum_of_concurrency_limits_does_not_overflow() {
     let client = adapted_client(|rules| {
         rules.health_scope = HealthScope::Group;
-        rules.groups = ["orders", "quotes"]
-            .map(|name| Group::new(name, Vec::new()))
-            .into();
+        rules.groups = ["orders", "quotes"].map(|name| Group::new(name, Vec::new())).into();
         let settings = HealthSettings {
             concurrency: u32::MAX,
             ..HealthSettings::ADAPTIVE

@@ -44,27 +44,18 @@ async fn a_client_without_apis_starts_and_ends() {
 
 #[tokio::test]
 async fn every_task_is_named_and_ends_with_the_client() {
-    let (server, dir) = (
-        caching_server().await,
-        tempfile::tempdir().expect("a directory"),
-    );
+    let (server, dir) = (caching_server().await, tempfile::tempdir().expect("a directory"));
     let client = Outflow::init(configured(&server.url(), dir.path())).expect("valid");
     let tasks = client.tasks().expect("of a configuration");
     let mut names: Vec<_> = tasks.report().iter().map(|task| task.name).collect();
     names.sort_unstable();
     assert_eq!(names, ["cache", "log", "metrics", "metrics-writer", "tidy"]);
     assert!(client.close(PATIENCE).await);
-    let running = tasks
-        .report()
-        .into_iter()
-        .filter(|task| task.state != TaskState::Ended);
+    let running = tasks.report().into_iter().filter(|task| task.state != TaskState::Ended);
     assert_eq!(running.count(), 0);
     let late = tasks.spawn_once("late", async {});
     assert_eq!(late, Err(SpawnError::Stopping));
-    assert!(
-        client.close(PATIENCE).await,
-        "closing twice is closing once"
-    );
+    assert!(client.close(PATIENCE).await, "closing twice is closing once");
 }
 
 /// Returns the size of the stored responses, in disk blocks.
@@ -95,11 +86,7 @@ async fn the_disk_cache_keeps_its_configured_size() {
         let client = Outflow::init(config.expect("valid")).expect("valid");
         for number in 0..4 {
             let path = format!("/{round}/{number}");
-            client
-                .get("strict", &path)
-                .send()
-                .await
-                .expect("a response");
+            client.get("strict", &path).send().await.expect("a response");
         }
         assert!(client.close(PATIENCE).await);
     }
@@ -113,9 +100,7 @@ async fn the_disk_cache_keeps_its_configured_size() {
 async fn limits_hold_and_responses_are_cached_without_background_services() {
     let rate = "20/500ms".parse().expect("valid");
     let kept = Said::ok("{}").header("cache-control", "max-age=60");
-    let mock = MockApi::builder()
-        .limit(Quota::sliding(rate))
-        .answer("/**", kept);
+    let mock = MockApi::builder().limit(Quota::sliding(rate)).answer("/**", kept);
     let mock = mock.build().expect("valid");
     let server = mock.listen().await.expect("a port");
     let dir = tempfile::tempdir().expect("a directory");
@@ -128,11 +113,7 @@ async fn limits_hold_and_responses_are_cached_without_background_services() {
     assert_eq!(cut_off, ["log", "metrics-writer"], "they wait for lines");
     for number in 0..40 {
         let path = format!("/{number}");
-        let response = client
-            .get("strict", &path)
-            .send()
-            .await
-            .expect("a response");
+        let response = client.get("strict", &path).send().await.expect("a response");
         assert_eq!(response.status(), 200);
     }
     let again = client.get("strict", "/39").send().await.expect("kept");
@@ -140,8 +121,5 @@ async fn limits_hold_and_responses_are_cached_without_background_services() {
     let audit = mock.audit();
     assert_eq!((audit.count(), audit.refused()), (40, 0));
     let page = client.metrics().expect("still").render();
-    assert!(
-        page.contains("outflow_in_flight{api=\"strict\"} 0"),
-        "{page}"
-    );
+    assert!(page.contains("outflow_in_flight{api=\"strict\"} 0"), "{page}");
 }

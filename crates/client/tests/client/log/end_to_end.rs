@@ -114,10 +114,7 @@ fn files(dir: &Path) -> Vec<(String, String)> {
 // The key in each of its placements, and a subscriber for every crate.
 #[tokio::test]
 async fn a_whole_client_writes_and_prints_no_secret() {
-    let (page, dir) = (
-        LogPage::default(),
-        tempfile::tempdir().expect("a directory"),
-    );
+    let (page, dir) = (LogPage::default(), tempfile::tempdir().expect("a directory"));
     let writer = page.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
@@ -125,11 +122,7 @@ async fn a_whole_client_writes_and_prints_no_secret() {
         .finish();
     let _default = tracing::subscriber::set_default(subscriber);
     let mut printed = String::new();
-    for place in [
-        "\"bearer\"",
-        "{ header = \"x-api-key\" }",
-        "{ query = \"key\" }",
-    ] {
+    for place in ["\"bearer\"", "{ header = \"x-api-key\" }", "{ query = \"key\" }"] {
         for act in server_faults() {
             let script = Script::new().rule(ScriptMatch::always(), act);
             let api = MockApi::builder().script(script).build().expect("valid");

@@ -72,9 +72,7 @@ fn tracing_receives_no_known_secret() {
             let traced = traced.clone();
             tracing_subscriber::fmt::layer().with_writer(move || traced.clone())
         };
-        let subscriber = tracing_subscriber::registry()
-            .with(log.layer())
-            .with(foreign);
+        let subscriber = tracing_subscriber::registry().with(log.layer()).with(foreign);
         tracing::subscriber::with_default(subscriber, || {
             for event in sample_events::every(&disguise) {
                 narrator.observe(&event);
@@ -138,11 +136,7 @@ const ESCAPED: [(&str, &str, &str); 13] = [
     (r"back\slash", r#""back\\slash""#, r"back\\slash"),
     ("a\r\nlvl=ERROR", r#""a\r\nlvl=ERROR""#, r"a\r\nlvl=ERROR"),
     ("\u{1b}[31mred", r#""\u001b[31mred""#, r"\u001b[31mred"),
-    (
-        "\0\u{7f}\u{9b}",
-        r#""\u0000\u007f\u009b""#,
-        r"\u0000\u007f\u009b",
-    ),
+    ("\0\u{7f}\u{9b}", r#""\u0000\u007f\u009b""#, r"\u0000\u007f\u009b"),
     ("a\tb", r#""a\tb""#, r"a\tb"),
     ("\u{2028}\u{202e}", r#""\u2028\u202e""#, r"\u2028\u202e"),
     ("\u{a0}x", "\"\u{a0}x\"", "\u{a0}x"),
@@ -171,11 +165,7 @@ fn every_text_stays_one_value() {
 // 64 KiB of quotes: every character is escaped, and the line is still shorter than one of them.
 #[test]
 fn a_huge_value_is_cut_and_the_line_stays_complete() {
-    for text in [
-        "\"".repeat(65_536),
-        "값".repeat(22_000),
-        "\u{1b}".repeat(65_536),
-    ] {
+    for text in ["\"".repeat(65_536), "값".repeat(22_000), "\u{1b}".repeat(65_536)] {
         let (log, mut pump, page) = log(LineFormat::Json, Level::TRACE);
         for event in sample_events::every(&text) {
             log.observe(&event);

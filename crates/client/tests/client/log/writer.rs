@@ -41,19 +41,13 @@ fn files_are_capped_in_size_and_number() {
         assert!(found.len() <= 3, "{found:?}");
         assert!(found.iter().all(|(_, bytes)| *bytes <= CAP), "{found:?}");
     }
-    let names: Vec<_> = sizes(folder.path())
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect();
+    let names: Vec<_> = sizes(folder.path()).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["o.log", "o.log.1", "o.log.2"]);
     // The files hold the newest lines, in order and without a gap.
     let mut kept = Vec::new();
     for name in ["o.log.2", "o.log.1", "o.log"] {
         let text = fs::read_to_string(folder.path().join(name)).expect("text");
-        kept.extend(
-            text.lines()
-                .map(|line| line.parse::<u32>().expect("a number")),
-        );
+        kept.extend(text.lines().map(|line| line.parse::<u32>().expect("a number")));
     }
     let first = kept[0];
     assert_eq!(kept, (first..4_000).collect::<Vec<_>>());
@@ -95,9 +89,7 @@ fn only_its_user_reads_a_log() {
         file.write_all(&[b'x'; 1_000]).expect("written");
     }
     for name in ["deep/o.log", "deep/o.log.1"] {
-        let mode = fs::metadata(folder.path().join(name))
-            .expect("there")
-            .permissions();
+        let mode = fs::metadata(folder.path().join(name)).expect("there").permissions();
         assert_eq!(mode.mode() & 0o777, 0o600, "{name}");
     }
 }
@@ -132,15 +124,12 @@ fn the_writer_survives_a_race_with_file_removal() {
                 _ = fs::remove_dir_all(&logs);
             }
         });
-        let written = (0..2_000)
-            .filter(|_| file.write_all(&[b'x'; 1_000]).is_ok())
-            .count();
+        let written = (0..2_000).filter(|_| file.write_all(&[b'x'; 1_000]).is_ok()).count();
         is_done.store(true, Ordering::Relaxed);
         written
     });
     assert!(written > 0, "no write came through");
-    file.write_all(b"last\n")
-        .expect("the other thread has ended");
+    file.write_all(b"last\n").expect("the other thread has ended");
     assert!(sizes(&logs).iter().all(|(_, bytes)| *bytes <= CAP));
 }
 
@@ -271,10 +260,7 @@ fn each_overflow_is_reported_once() {
     }
     pump.drain();
     let text = page.text();
-    let reported: Vec<_> = text
-        .split("lvl=WARN comp=log event=lines_dropped ")
-        .skip(1)
-        .collect();
+    let reported: Vec<_> = text.split("lvl=WARN comp=log event=lines_dropped ").skip(1).collect();
     assert_eq!(reported.len(), 2, "{reported:?}");
     assert!(reported[0].starts_with("count=5 seq=") && reported[1].starts_with("count=3 seq="));
     assert_eq!(log.dropped(), 8);

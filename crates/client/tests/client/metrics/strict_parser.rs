@@ -1,9 +1,6 @@
 //! A strict parser of the exposition format.
 
-#![expect(
-    clippy::panic,
-    reason = "a page that breaks a rule fails the test that reads it"
-)]
+#![expect(clippy::panic, reason = "a page that breaks a rule fails the test that reads it")]
 
 use std::collections::BTreeSet;
 
@@ -20,9 +17,7 @@ pub(crate) fn check(page: &str) -> BTreeSet<String> {
             let (name, text) = help.split_once(' ').expect("a help text");
             assert!(text.ends_with('.'), "{line}");
             let kind = lines.next().expect("a type after its help");
-            let kind = kind
-                .strip_prefix(&format!("# TYPE {name} "))
-                .expect("its type");
+            let kind = kind.strip_prefix(&format!("# TYPE {name} ")).expect("its type");
             assert!(families.insert(name), "{name} is there twice");
             family = (name, kind);
             continue;

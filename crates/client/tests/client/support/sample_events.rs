@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use outflow::cache::DiskState;
 use outflow::core::{
-    AttemptReport, Cost, Fault, HealthState, HealthTransition, LimitDrift, MeterEvent, Nanos,
-    OutcomeClass, Rate, TransitionReason as Moved, WallTime,
+    AttemptReport, Cost, Fault, HealthState, HealthTransition, LimitDrift, MeterEvent, Nanos, OutcomeClass, Rate,
+    TransitionReason as Moved, WallTime,
 };
-use outflow::event::{
-    CacheLabel, CallFinished, EventKind, FailureLabel, HealthGauges, StatusLabel, TaskState,
-};
+use outflow::event::{CacheLabel, CallFinished, EventKind, FailureLabel, HealthGauges, StatusLabel, TaskState};
 use outflow::{Event, Refusal, RefusalReason, ResolveError, WaitEstimate, WaitReason};
 use smol_str::SmolStr;
 

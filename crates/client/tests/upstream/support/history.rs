@@ -55,14 +55,12 @@ pub(crate) fn shapes(accounting: Accounting) -> impl Strategy<Value = ApiShape> 
     let measure = || prop_oneof![3 => Just(CountBy::Cost), 1 => Just(CountBy::Calls)];
     let limit = move || prop::option::of((1..5_u64, 1..8_u64, measure()));
     let groups = prop::collection::vec(limit(), 1..4);
-    (groups, limit(), prop_oneof![Just(1_000_000), 1..4_u32]).prop_map(
-        move |(groups, shared, concurrency)| ApiShape {
-            accounting,
-            groups,
-            shared,
-            concurrency,
-        },
-    )
+    (groups, limit(), prop_oneof![Just(1_000_000), 1..4_u32]).prop_map(move |(groups, shared, concurrency)| ApiShape {
+        accounting,
+        groups,
+        shared,
+        concurrency,
+    })
 }
 
 pub(crate) fn steps() -> impl Strategy<Value = Vec<CallerStep>> {
@@ -197,9 +195,7 @@ impl CallHistory {
     fn limits(&self) -> Vec<u64> {
         let report = self.bed.upstream.report();
         let own = report.groups.iter().flat_map(|group| &group.limits);
-        own.chain(&report.limits)
-            .map(|limit| limit.usage.weight)
-            .collect()
+        own.chain(&report.limits).map(|limit| limit.usage.weight).collect()
     }
 
     fn step(&mut self, step: &CallerStep) -> CheckResult {
@@ -210,9 +206,7 @@ impl CallHistory {
                 self.lagging = false;
             }
             CallerStep::Lag(ticks) => {
-                self.bed
-                    .timer
-                    .lag(TICK * u32::try_from(ticks).expect("few"));
+                self.bed.timer.lag(TICK * u32::try_from(ticks).expect("few"));
                 self.lagging = true;
             }
             CallerStep::Resume(nth) => {
@@ -224,11 +218,7 @@ impl CallHistory {
             }
             CallerStep::Glance(nth) => {
                 let len = self.waiting.len().max(1);
-                if let Some(one) = self
-                    .waiting
-                    .get_mut(nth % len)
-                    .filter(|w| !w.caller.is_woken())
-                {
+                if let Some(one) = self.waiting.get_mut(nth % len).filter(|w| !w.caller.is_woken()) {
                     one.glances += 1;
                     let seen = one.caller.poll();
                     prop_assert!(
@@ -270,10 +260,7 @@ impl CallHistory {
         self.joined += 1;
         let ready = TICK * u32::try_from(ready).expect("few") + TICK / 2 + APART * self.joined;
         let deadline = self.bed.now().saturating_add(ready);
-        let target = self
-            .bed
-            .group(&group.to_string())
-            .with_cost(Cost::new(cost));
+        let target = self.bed.group(&group.to_string()).with_cost(Cost::new(cost));
         let mut caller = self.bed.caller(CallRequest::new(target).deadline(deadline));
         let now = self.bed.now();
         match caller.poll() {
@@ -322,10 +309,7 @@ impl CallHistory {
                 prop_assert!(expired, "refused before its deadline: {refusal:?}");
             }
             None => {
-                let expired = self
-                    .shape
-                    .windows(one.group)
-                    .any(|w| now >= woken_at.saturating_add(w));
+                let expired = self.shape.windows(one.group).any(|w| now >= woken_at.saturating_add(w));
                 prop_assert!(expired || !woken, "woken for nothing");
                 self.failed_wakes += u32::from(woken);
                 let place = self
@@ -401,9 +385,7 @@ impl CallHistory {
         }
         let now = self.bed.now();
         let mut blocked = vec![false; self.shape.groups.len()];
-        if self.called().count() + self.going.len()
-            >= usize::try_from(self.shape.concurrency).expect("few")
-        {
+        if self.called().count() + self.going.len() >= usize::try_from(self.shape.concurrency).expect("few") {
             return Ok(());
         }
         for one in self.waiting.iter().filter(|one| !one.caller.is_woken()) {
@@ -419,12 +401,7 @@ impl CallHistory {
             };
             if has_room(self.shape.groups[one.group], Some(one.group)) {
                 let free = has_room(self.shape.shared, None);
-                prop_assert!(
-                    !free,
-                    "one of group {} and cost {} could go",
-                    one.group,
-                    one.cost
-                );
+                prop_assert!(!free, "one of group {} and cost {} could go", one.group, one.cost);
                 return Ok(());
             }
             blocked[one.group] = true;

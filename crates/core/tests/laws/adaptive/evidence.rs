@@ -11,19 +11,13 @@ use super::{per_second, throttled};
 fn one_burst_shrinks_the_limit_once() {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);
     let at = |millis| Nanos::from_millis(millis);
-    assert_eq!(
-        learned.evidence(at(1_000), throttled(900, 70)),
-        LimitChange::Shrunk
-    );
+    assert_eq!(learned.evidence(at(1_000), throttled(900, 70)), LimitChange::Shrunk);
     for millis in 1_001..1_010 {
         let late = throttled(millis - 50, 10);
         assert_eq!(learned.evidence(at(millis), late), LimitChange::SameBurst);
     }
     assert_eq!(learned.effective(), per_second(70));
-    assert_eq!(
-        learned.evidence(at(1_100), throttled(1_050, 69)),
-        LimitChange::Shrunk
-    );
+    assert_eq!(learned.evidence(at(1_100), throttled(1_050, 69)), LimitChange::Shrunk);
     assert_eq!(learned.effective(), per_second(66), "a twentieth of 70");
 }
 
@@ -33,21 +27,14 @@ fn each_kind_of_evidence_has_its_own_effect() {
     let until = Nanos::from_secs(3_610);
     let new = || AdaptiveLimit::new(AdaptiveMode::Guard, per_second(100), Nanos::ZERO);
     let mut quota = new();
-    assert_eq!(
-        quota.evidence(now, Evidence::QuotaUntil(until)),
-        LimitChange::Unmoved
-    );
+    assert_eq!(quota.evidence(now, Evidence::QuotaUntil(until)), LimitChange::Unmoved);
     assert_eq!(quota.effective(), per_second(100), "the rate was right");
     let mut banned = new();
     let ban = Evidence::Ban { sent: now, until };
     assert_eq!(banned.evidence(now, ban), LimitChange::Shrunk);
     assert_eq!(banned.effective(), per_second(50), "we were far too fast");
     banned.clean(until.saturating_sub(Duration::from_nanos(1)), 1_000);
-    assert_eq!(
-        banned.effective(),
-        per_second(50),
-        "nothing is learned while banned"
-    );
+    assert_eq!(banned.effective(), per_second(50), "nothing is learned while banned");
     banned.clean(until, 1_000);
     assert_eq!(banned.effective(), per_second(51));
 }
@@ -67,16 +54,8 @@ fn an_advertised_limit_holds_until_the_next() {
         42,
         "growth ends at the advertised limit"
     );
-    assert_eq!(
-        advertise(&mut learned, 3, 46),
-        46,
-        "it is taken at its word"
-    );
-    assert_eq!(
-        advertise(&mut learned, 5, 90),
-        50,
-        "but never above the configured"
-    );
+    assert_eq!(advertise(&mut learned, 3, 46), 46, "it is taken at its word");
+    assert_eq!(advertise(&mut learned, 5, 90), 50, "but never above the configured");
 }
 
 // Two servers behind one name, one with a limit of 90 and the other of 42: the rate grows only by
@@ -101,10 +80,7 @@ fn a_raised_limit_drops_earlier_throttles() {
     learned.evidence(Nanos::from_secs(1), Evidence::Limit(per_second(42)));
     assert_eq!(learned.effective(), per_second(30));
     let lifted = learned.evidence(Nanos::from_secs(9), Evidence::Limit(per_second(50)));
-    assert_eq!(
-        (lifted, learned.effective()),
-        (LimitChange::Raised, per_second(50))
-    );
+    assert_eq!((lifted, learned.effective()), (LimitChange::Raised, per_second(50)));
     assert_eq!(learned.drift(Nanos::from_secs(9)), None);
 }
 
@@ -118,23 +94,16 @@ fn an_advertised_limit_expires_unless_repeated() {
         ("50/s", "3600/h", 36_000),
         ("180000/h", "1/s", 36_000),
     ] {
-        let [configured, advertised] =
-            [configured, advertised].map(|rate| rate.parse::<Rate>().expect("valid"));
+        let [configured, advertised] = [configured, advertised].map(|rate| rate.parse::<Rate>().expect("valid"));
         let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, configured, Nanos::ZERO);
         learned.evidence(Nanos::ZERO, Evidence::Limit(advertised));
         let lapses = Nanos::from_secs(believed);
         learned.clean(lapses.saturating_sub(Duration::from_nanos(1)), u64::MAX);
-        assert!(
-            learned.effective().cmp_speed(advertised).is_eq(),
-            "{advertised}"
-        );
+        assert!(learned.effective().cmp_speed(advertised).is_eq(), "{advertised}");
         let mut now = lapses;
         while learned.drift(now).is_some() {
             now = now.saturating_add(configured.per());
-            assert!(
-                now < Nanos::from_secs(believed * 60),
-                "{advertised} for ever"
-            );
+            assert!(now < Nanos::from_secs(believed * 60), "{advertised} for ever");
             learned.clean(now, u64::MAX);
         }
         assert_eq!(learned.effective(), configured);
@@ -151,8 +120,7 @@ fn an_advertised_limit_expires_across_a_restart() {
     let start = Nanos::from_secs(5);
     let after = |on_disk, later| {
         let aged = stored.aged(Duration::from_secs(on_disk));
-        let mut restored =
-            AdaptiveLimit::restore(AdaptiveMode::Guard, per_second(50), &aged, start);
+        let mut restored = AdaptiveLimit::restore(AdaptiveMode::Guard, per_second(50), &aged, start);
         restored.clean(start.saturating_add(Duration::from_secs(later)), 1_000);
         restored.snapshot(start).level
     };
@@ -177,11 +145,7 @@ fn an_unused_rate_does_not_grow() {
     for secs in 2..100 {
         learned.clean(Nanos::from_secs(secs), 47);
     }
-    assert_eq!(
-        learned.effective(),
-        per_second(95),
-        "47 a window never tried 95"
-    );
+    assert_eq!(learned.effective(), per_second(95), "47 a window never tried 95");
     learned.clean(Nanos::from_secs(100), 48);
     assert_eq!(learned.effective(), per_second(96));
 }
@@ -238,17 +202,9 @@ fn the_learned_speed_survives_a_restart() {
     let stored = learned.snapshot(hours(3)).aged(Duration::from_hours(1));
     assert_eq!(stored.held_for, Duration::from_hours(1));
     let per_minute: Rate = "3600/min".parse().expect("valid");
-    let restored = AdaptiveLimit::restore(
-        AdaptiveMode::Guard,
-        per_minute,
-        &stored,
-        Nanos::from_secs(5),
-    );
+    let restored = AdaptiveLimit::restore(AdaptiveMode::Guard, per_minute, &stored, Nanos::from_secs(5));
     let drift = restored.drift(Nanos::from_secs(5)).expect("still there");
-    assert_eq!(
-        drift.to_string(),
-        "configured 3600/min, evidence says 2340/min"
-    );
+    assert_eq!(drift.to_string(), "configured 3600/min, evidence says 2340/min");
     assert_eq!(drift.lasting, Duration::from_hours(3));
     let lower = AdaptiveLimit::restore(AdaptiveMode::Guard, per_second(30), &stored, Nanos::ZERO);
     assert_eq!(lower.effective(), per_second(30));

@@ -22,9 +22,8 @@ fn number() -> impl Strategy<Value = u64> {
 
 fn any_rate() -> impl Strategy<Value = Rate> {
     let span = prop_oneof![Just(1_000_000_000_u64), 1..=u64::MAX];
-    (number(), span).prop_map(|(quantity, nanos)| {
-        Rate::new(quantity.max(1), Duration::from_nanos(nanos)).expect("positive")
-    })
+    (number(), span)
+        .prop_map(|(quantity, nanos)| Rate::new(quantity.max(1), Duration::from_nanos(nanos)).expect("positive"))
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -53,11 +52,7 @@ fn history() -> impl Strategy<Value = Vec<(Nanos, Step)>> {
 
 /// Evidence never raises a rate, clean windows never lower it, nothing exceeds the configured rate,
 /// no step grows by more than a few per cent, and a restart changes nothing.
-fn keeps_its_laws(
-    mode: AdaptiveMode,
-    configured: Rate,
-    history: Vec<(Nanos, Step)>,
-) -> Result<(), TestCaseError> {
+fn keeps_its_laws(mode: AdaptiveMode, configured: Rate, history: Vec<(Nanos, Step)>) -> Result<(), TestCaseError> {
     let mut learned = AdaptiveLimit::new(mode, configured, Nanos::ZERO);
     for (now, step) in history {
         let before = learned.effective();
@@ -80,10 +75,7 @@ fn keeps_its_laws(
             _ => prop_assert!(moved.is_le(), "{before} rose to {after} after {step:?}"),
         }
         if mode != AdaptiveMode::Learn {
-            prop_assert!(
-                after.cmp_speed(configured).is_le(),
-                "{after} over {configured}"
-            );
+            prop_assert!(after.cmp_speed(configured).is_le(), "{after} over {configured}");
         }
         let drifts = learned.drift(now).is_some();
         prop_assert!(!drifts || mode == AdaptiveMode::Guard);
@@ -97,19 +89,11 @@ fn keeps_its_laws(
     Ok(())
 }
 
-fn grew_slowly(
-    mode: AdaptiveMode,
-    before: Rate,
-    after: Rate,
-    admitted: u64,
-) -> Result<(), TestCaseError> {
+fn grew_slowly(mode: AdaptiveMode, before: Rate, after: Rate, admitted: u64) -> Result<(), TestCaseError> {
     if after.cmp_speed(before).is_eq() || after.per() != before.per() {
         return Ok(());
     }
-    prop_assert!(
-        after.quantity() <= admitted.saturating_mul(2),
-        "untried {after}"
-    );
+    prop_assert!(after.quantity() <= admitted.saturating_mul(2), "untried {after}");
     if mode == AdaptiveMode::Guard && after.quantity() > admitted {
         // Rounding down may have hidden almost one unit before.
         let max = (u128::from(before.quantity()) + 1) * 103 / 100;

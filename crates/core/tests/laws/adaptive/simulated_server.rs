@@ -65,17 +65,12 @@ impl World {
     }
 
     fn at(&mut self, after: Duration, event: Event) {
-        self.events
-            .push(Reverse((self.now.saturating_add(after), event)));
+        self.events.push(Reverse((self.now.saturating_add(after), event)));
     }
 
     fn send_what_may_go(&mut self, learned: &AdaptiveLimit) {
         let rate = learned.effective();
-        let limit = if rate.per() == WINDOW {
-            rate.quantity()
-        } else {
-            1
-        };
+        let limit = if rate.per() == WINDOW { rate.quantity() } else { 1 };
         while self.in_flight < self.in_flight_most && self.counted < limit {
             self.in_flight += 1;
             self.counted += 1;
@@ -163,11 +158,7 @@ fn finds(configured: u64, real: u64, in_flight: usize, noise: u64) -> Result<(),
     let mut world = World::new(real, in_flight, noise);
     world.run(&mut learned, 1_000);
     let found = learned.effective().quantity();
-    prop_assert!(
-        world.refused <= 50,
-        "{} refused of 1000 at {real}/s",
-        world.refused
-    );
+    prop_assert!(world.refused <= 50, "{} refused of 1000 at {real}/s", world.refused);
     prop_assert!(
         found * 10 >= real * 9 && found * 10 <= real * 11,
         "found {found}/s instead of {real}/s"
@@ -175,19 +166,15 @@ fn finds(configured: u64, real: u64, in_flight: usize, noise: u64) -> Result<(),
     // The first burst is free; the rest runs at the real rate, with one window to learn it.
     let ideal = Duration::from_millis((1_000 - real) * 1_000 / real);
     let took = world.now.since(Nanos::ZERO);
-    prop_assert!(
-        took <= ideal * 115 / 100 + WINDOW,
-        "{took:?} instead of {ideal:?}"
-    );
+    prop_assert!(took <= ideal * 115 / 100 + WINDOW, "{took:?} instead of {ideal:?}");
     Ok(())
 }
 
 // With 8 in flight the demand is about 270/s, above every real limit here. Below 40/s, 16 in flight
 // are so large a part of the limit that a single burst shows little.
 fn finding() -> impl Strategy<Value = (u64, u64, usize, u64)> {
-    (40..=200_u64, 100..=400_u64, 8..=16_usize, any::<u64>()).prop_map(
-        |(real, percent, in_flight, noise)| (real * percent / 100, real, in_flight, noise),
-    )
+    (40..=200_u64, 100..=400_u64, 8..=16_usize, any::<u64>())
+        .prop_map(|(real, percent, in_flight, noise)| (real * percent / 100, real, in_flight, noise))
 }
 
 outflow_testkit::laws! {
@@ -200,8 +187,7 @@ outflow_testkit::laws! {
 #[test]
 fn the_configured_rate_returns_after_the_server_recovers() {
     for (configured, real) in [(200, 50), (50, 42)] {
-        let mut learned =
-            AdaptiveLimit::new(AdaptiveMode::Guard, per_second(configured), Nanos::ZERO);
+        let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(configured), Nanos::ZERO);
         let mut world = World::new(real, 8, 7);
         world.run(&mut learned, 1_000);
         assert!(learned.drift(world.now).is_some());
@@ -209,10 +195,7 @@ fn the_configured_rate_returns_after_the_server_recovers() {
         let healed = world.now;
         while learned.drift(world.now).is_some() {
             world.run(&mut learned, 10);
-            assert!(
-                world.now.since(healed) < WINDOW * 100,
-                "{configured}/s at {real}/s"
-            );
+            assert!(world.now.since(healed) < WINDOW * 100, "{configured}/s at {real}/s");
         }
         assert_eq!(learned.effective(), per_second(configured));
     }
@@ -227,9 +210,5 @@ fn an_unknown_limit_is_found_from_below() {
     let found = learned.effective().quantity();
     assert!((135..=165).contains(&found), "found {found}/s");
     assert!(world.refused <= 150, "{} refused", world.refused);
-    assert_eq!(
-        learned.drift(world.now),
-        None,
-        "nothing was configured to differ from"
-    );
+    assert_eq!(learned.drift(world.now), None, "nothing was configured to differ from");
 }

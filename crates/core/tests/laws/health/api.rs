@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use outflow_core::{
-    Health, HealthChange, HealthConfig, HealthDecision, HealthSettings, HealthState, HealthTicket,
-    HealthTransition, Nanos, Outcome, Rate, TransitionReason,
+    Health, HealthChange, HealthConfig, HealthDecision, HealthSettings, HealthState, HealthTicket, HealthTransition,
+    Nanos, Outcome, Rate, TransitionReason,
 };
 
 pub(crate) struct Api {
@@ -86,10 +86,7 @@ impl Api {
     pub(crate) fn throttled() -> Self {
         let mut api = Self::usual();
         let change = api.calls(3, Outcome::THROTTLED);
-        assert_eq!(
-            moved(change),
-            Some((HealthState::Throttle, TransitionReason::Streak))
-        );
+        assert_eq!(moved(change), Some((HealthState::Throttle, TransitionReason::Streak)));
         api
     }
 
@@ -97,10 +94,7 @@ impl Api {
     pub(crate) fn asleep() -> Self {
         let mut api = Self::usual();
         let change = api.call(Outcome::BANNED.with_retry_after(Duration::from_mins(1)));
-        assert_eq!(
-            moved(change),
-            Some((HealthState::Sleep, TransitionReason::Banned))
-        );
+        assert_eq!(moved(change), Some((HealthState::Sleep, TransitionReason::Banned)));
         api
     }
 
@@ -108,10 +102,7 @@ impl Api {
     pub(crate) fn half_open() -> Self {
         let mut api = Self::asleep();
         let woken = api.wake_when_due().map(|t| (t.to, t.reason));
-        assert_eq!(
-            woken,
-            Some((HealthState::HalfOpen, TransitionReason::SleepOver))
-        );
+        assert_eq!(woken, Some((HealthState::HalfOpen, TransitionReason::SleepOver)));
         api
     }
 
@@ -125,10 +116,7 @@ impl Api {
         let change = api.call(Outcome::SERVER_FAILED);
         assert_eq!(
             moved(change),
-            Some((
-                HealthState::CacheOnly,
-                TransitionReason::RecoveriesExhausted
-            ))
+            Some((HealthState::CacheOnly, TransitionReason::RecoveriesExhausted))
         );
         api
     }

@@ -60,11 +60,7 @@ fn normal_leaves_by_a_streak_or_a_ratio() {
                 |a| moved(a.calls(3, Outcome::THROTTLED)),
                 Some((HealthState::Throttle, TransitionReason::Streak)),
             ),
-            (
-                "two refusals",
-                |a| moved(a.calls(2, Outcome::THROTTLED)),
-                None,
-            ),
+            ("two refusals", |a| moved(a.calls(2, Outcome::THROTTLED)), None),
             (
                 "a success ends the streak",
                 |a| {
@@ -153,31 +149,15 @@ fn normal_leaves_by_a_servers_wait() {
                 |a| moved(a.call(Outcome::SERVER_FAILED.with_retry_after(SECOND * 6))),
                 Some((HealthState::Sleep, TransitionReason::RetryAfter)),
             ),
-            (
-                "five seconds asked",
-                |a| moved(a.call(refused_for(5))),
-                None,
-            ),
+            ("five seconds asked", |a| moved(a.call(refused_for(5))), None),
             (
                 "an hour asked of what does not count",
                 |a| moved(a.call(Outcome::NEUTRAL.with_retry_after(SECOND * 3_600))),
                 None,
             ),
-            (
-                "successes",
-                |a| moved(a.calls(1_000, Outcome::SUCCESS)),
-                None,
-            ),
-            (
-                "neutral outcomes",
-                |a| moved(a.calls(1_000, Outcome::NEUTRAL)),
-                None,
-            ),
-            (
-                "cancelled calls",
-                |a| moved(a.calls(1_000, Outcome::CANCELLED)),
-                None,
-            ),
+            ("successes", |a| moved(a.calls(1_000, Outcome::SUCCESS)), None),
+            ("neutral outcomes", |a| moved(a.calls(1_000, Outcome::NEUTRAL)), None),
+            ("cancelled calls", |a| moved(a.calls(1_000, Outcome::CANCELLED)), None),
             ("a wake-up for nothing", woken, None),
         ],
     );
@@ -198,11 +178,7 @@ fn throttle_recovers_by_its_edges_only() {
                 },
                 Some((HealthState::HalfOpen, TransitionReason::SuccessWindowOk)),
             ),
-            (
-                "ten successes at once",
-                |a| moved(a.calls(10, Outcome::SUCCESS)),
-                None,
-            ),
+            ("ten successes at once", |a| moved(a.calls(10, Outcome::SUCCESS)), None),
             (
                 "nine successes",
                 |a| {
@@ -267,21 +243,13 @@ fn throttle_degrades_by_its_edges_only() {
                 |a| moved(a.calls(5, Outcome::THROTTLED)),
                 Some((HealthState::Sleep, TransitionReason::Streak)),
             ),
-            (
-                "four refusals",
-                |a| moved(a.calls(4, Outcome::THROTTLED)),
-                None,
-            ),
+            ("four refusals", |a| moved(a.calls(4, Outcome::THROTTLED)), None),
             (
                 "six in ten fail for five minutes",
                 |a| mixed(a, 3_200, 6, 100),
                 Some((HealthState::Sleep, TransitionReason::ErrorRatioHeld)),
             ),
-            (
-                "six in ten fail for less",
-                |a| mixed(a, 2_990, 6, 100),
-                None,
-            ),
+            ("six in ten fail for less", |a| mixed(a, 2_990, 6, 100), None),
             ("half fail for an hour", |a| mixed(a, 36_000, 5, 100), None),
             (
                 "all fail, nineteen in any window of thirty seconds",
@@ -303,21 +271,9 @@ fn throttle_degrades_by_its_edges_only() {
                 |a| moved(a.call(refused_for(6))),
                 Some((HealthState::Sleep, TransitionReason::RetryAfter)),
             ),
-            (
-                "five seconds asked",
-                |a| moved(a.call(refused_for(5))),
-                None,
-            ),
-            (
-                "neutral outcomes",
-                |a| moved(a.calls(1_000, Outcome::NEUTRAL)),
-                None,
-            ),
-            (
-                "cancelled calls",
-                |a| moved(a.calls(1_000, Outcome::CANCELLED)),
-                None,
-            ),
+            ("five seconds asked", |a| moved(a.call(refused_for(5))), None),
+            ("neutral outcomes", |a| moved(a.calls(1_000, Outcome::NEUTRAL)), None),
+            ("cancelled calls", |a| moved(a.calls(1_000, Outcome::CANCELLED)), None),
         ],
     );
 }
@@ -374,27 +330,11 @@ fn half_open_leaves_by_its_edges_only() {
                 |a| moved(a.calls(5, Outcome::SUCCESS)),
                 Some((HealthState::Normal, TransitionReason::ProbesOk)),
             ),
-            (
-                "four successes",
-                |a| moved(a.calls(4, Outcome::SUCCESS)),
-                None,
-            ),
+            ("four successes", |a| moved(a.calls(4, Outcome::SUCCESS)), None),
             ("a refusal", |a| moved(a.call(Outcome::THROTTLED)), failed),
-            (
-                "a refusal for a second",
-                |a| moved(a.call(refused_for(1))),
-                failed,
-            ),
-            (
-                "a server failure",
-                |a| moved(a.call(Outcome::SERVER_FAILED)),
-                failed,
-            ),
-            (
-                "a network failure",
-                |a| moved(a.call(Outcome::NETWORK_FAILED)),
-                failed,
-            ),
+            ("a refusal for a second", |a| moved(a.call(refused_for(1))), failed),
+            ("a server failure", |a| moved(a.call(Outcome::SERVER_FAILED)), failed),
+            ("a network failure", |a| moved(a.call(Outcome::NETWORK_FAILED)), failed),
             (
                 "another failure that counts",
                 |a| moved(a.call(Outcome::from_class(OutcomeClass::OtherFailed))),
@@ -457,11 +397,7 @@ fn half_open_leaves_by_neutral_responses() {
                 |a| moved(a.calls(19, Outcome::NEUTRAL)),
                 None,
             ),
-            (
-                "cancelled probes",
-                |a| moved(a.calls(1_000, Outcome::CANCELLED)),
-                None,
-            ),
+            ("cancelled probes", |a| moved(a.calls(1_000, Outcome::CANCELLED)), None),
             (
                 "cancelled probes among neutral answers",
                 |a| {

@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
 use outflow_core::{
-    Escalation, Health, HealthConfig, HealthDecision, HealthOverride, HealthSettings, HealthState,
-    HealthTicket, HealthTransition, Nanos, Outcome, Rate, Share, TransitionReason,
+    Escalation, Health, HealthConfig, HealthDecision, HealthOverride, HealthSettings, HealthState, HealthTicket,
+    HealthTransition, Nanos, Outcome, Rate, Share, TransitionReason,
 };
 use outflow_testkit::laws::{self, CASES, STRESS_CASES};
 use proptest::prelude::*;
@@ -117,10 +117,7 @@ impl World {
             HealthDecision::Go(ticket) => {
                 assert!(latest.cooling_until.is_none(), "sent during a cooldown");
                 assert_eq!(ticket.is_probe(), latest.state == HealthState::HalfOpen);
-                assert!(!matches!(
-                    latest.state,
-                    HealthState::Sleep | HealthState::CacheOnly
-                ));
+                assert!(!matches!(latest.state, HealthState::Sleep | HealthState::CacheOnly));
                 Some(ticket)
             }
             HealthDecision::Cooling { until } => {
@@ -141,10 +138,7 @@ impl World {
     }
 
     fn note(&mut self, transition: Option<HealthTransition>) {
-        let Some(HealthTransition {
-            from, to, reason, ..
-        }) = transition
-        else {
+        let Some(HealthTransition { from, to, reason, .. }) = transition else {
             return;
         };
         let escalation = self.configs[0].settings().escalation;
@@ -163,9 +157,7 @@ impl World {
             self.step(Event::Release);
         }
         for _ in 0..10_000 {
-            if self.health.state() == HealthState::Normal
-                && self.health.snapshot(self.now).hold.is_none()
-            {
+            if self.health.state() == HealthState::Normal && self.health.snapshot(self.now).hold.is_none() {
                 return self.now.since(began);
             }
             self.entropy = self.entropy.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -173,15 +165,10 @@ impl World {
                 HealthDecision::Go(ticket) => {
                     self.now = self.now.saturating_add(Duration::from_millis(100));
                     let entropy = self.entropy;
-                    let change = self
-                        .health
-                        .record(self.now, ticket, Outcome::SUCCESS, entropy);
+                    let change = self.health.record(self.now, ticket, Outcome::SUCCESS, entropy);
                     self.note(change.transition());
                 }
-                HealthDecision::Cooling { until }
-                | HealthDecision::Blocked {
-                    until: Some(until), ..
-                } => {
+                HealthDecision::Cooling { until } | HealthDecision::Blocked { until: Some(until), .. } => {
                     assert!(until > self.now);
                     self.now = until;
                 }
@@ -194,12 +181,7 @@ impl World {
 }
 
 /// The edges that exist; any other is a defect.
-fn legal(
-    escalation: Escalation,
-    from: HealthState,
-    to: HealthState,
-    reason: TransitionReason,
-) -> bool {
+fn legal(escalation: Escalation, from: HealthState, to: HealthState, reason: TransitionReason) -> bool {
     use HealthState::{CacheOnly, HalfOpen, Normal, Sleep, Throttle};
     let trouble = match escalation {
         Escalation::Throttle => Throttle,
@@ -214,12 +196,8 @@ fn legal(
         TransitionReason::ErrorRatioHeld => (from, to) == (Throttle, Sleep),
         TransitionReason::SuccessWindowOk => (from, to) == (Throttle, HalfOpen),
         TransitionReason::SleepOver => (from, to) == (Sleep, HalfOpen),
-        TransitionReason::ProbesOk | TransitionReason::ProbesAnswered => {
-            (from, to) == (HalfOpen, Normal)
-        }
-        TransitionReason::ProbeFailed | TransitionReason::ProbeTimedOut => {
-            (from, to) == (HalfOpen, Sleep)
-        }
+        TransitionReason::ProbesOk | TransitionReason::ProbesAnswered => (from, to) == (HalfOpen, Normal),
+        TransitionReason::ProbeFailed | TransitionReason::ProbeTimedOut => (from, to) == (HalfOpen, Sleep),
         TransitionReason::RecoveriesExhausted => (from, to) == (HalfOpen, CacheOnly),
         TransitionReason::AutoRecover => (from, to) == (CacheOnly, Sleep),
         TransitionReason::Forced => to != HalfOpen,
@@ -361,12 +339,7 @@ fn histories_move_legally_and_heal(cases: u32) -> BTreeSet<String> {
         }
         let took = world.heal();
         assert!(took <= HEALED_WITHIN, "healed only after {took:?}");
-        seen.extend(
-            world
-                .edges
-                .iter()
-                .map(|(from, to, why)| format!("{from} {to} {why}")),
-        );
+        seen.extend(world.edges.iter().map(|(from, to, why)| format!("{from} {to} {why}")));
     });
     seen
 }
@@ -416,10 +389,7 @@ fn no_history_cuts_a_ban_short(cases: u32) {
             // Steps back are undone: the machine uses the latest time it has seen.
             let latest = world.health.snapshot(world.now).since.max(world.now);
             if latest < until && !matches!(event, Event::Pass(_) | Event::StepBack(_)) {
-                assert!(
-                    world.tickets.is_empty(),
-                    "sent at {latest:?} before {until:?}"
-                );
+                assert!(world.tickets.is_empty(), "sent at {latest:?} before {until:?}");
             } else if latest >= until {
                 break;
             }

@@ -1,8 +1,7 @@
 //! Operator control of the machine, and its view from outside.
 
 use outflow_core::{
-    CircuitState, HealthDecision, HealthOverride, HealthSettings, HealthState, Outcome, Share,
-    TransitionReason,
+    CircuitState, HealthDecision, HealthOverride, HealthSettings, HealthState, Outcome, Share, TransitionReason,
 };
 
 use super::api::{Api, SECOND, STATES, moved};
@@ -19,18 +18,12 @@ fn an_operator_can_force_and_release_any_state() {
             let mut api = Api::in_state(from);
             let forced = api.health.force(api.now, hold);
             assert_eq!((forced.from, forced.to), (from, hold.state()));
-            assert_eq!(
-                (forced.reason, forced.until),
-                (TransitionReason::Forced, None)
-            );
+            assert_eq!((forced.reason, forced.until), (TransitionReason::Forced, None));
             // Longer than any wait that a server asked for on the way into `from`.
             api.pass(SECOND * 3_600);
             assert_eq!(api.wake(), None, "{hold:?} has no timer");
             let released = api.health.release(api.now).expect("was held");
-            assert_eq!(
-                (released.to, released.reason),
-                (after, TransitionReason::Released)
-            );
+            assert_eq!((released.to, released.reason), (after, TransitionReason::Released));
             assert_eq!(api.health.release(api.now), None, "only once");
         }
     }
@@ -44,10 +37,7 @@ fn a_release_keeps_a_servers_wait() {
     api.health.force(api.now, HealthOverride::CacheOnly);
     api.pass(SECOND);
     let released = api.health.release(api.now).expect("was held");
-    assert_eq!(
-        (released.to, released.until),
-        (HealthState::Sleep, banned_until)
-    );
+    assert_eq!((released.to, released.until), (HealthState::Sleep, banned_until));
 }
 
 // At the very instant at which a ban ends nothing is left of it to sleep through.
@@ -84,10 +74,7 @@ fn a_stop_blocks_all_calls_and_names_its_end() {
         let mut api = Api::in_state(state);
         let until = api.health.next_wakeup();
         assert!(until.is_some_and(|until| until > api.now));
-        assert_eq!(
-            api.health.admission(api.now),
-            HealthDecision::Blocked { state, until }
-        );
+        assert_eq!(api.health.admission(api.now), HealthDecision::Blocked { state, until });
     }
 }
 
@@ -99,10 +86,7 @@ fn a_breaker_never_enters_cache_only() {
     for _ in 0..20 {
         api.wake_when_due();
         let failed = moved(api.call(Outcome::SERVER_FAILED));
-        assert_eq!(
-            failed,
-            Some((HealthState::Sleep, TransitionReason::ProbeFailed))
-        );
+        assert_eq!(failed, Some((HealthState::Sleep, TransitionReason::ProbeFailed)));
     }
 }
 
@@ -133,11 +117,7 @@ fn a_breaker_has_three_states_and_its_own_thresholds() {
     let last = trials.map(|ticket| moved(api.answer(ticket, Outcome::SUCCESS)));
     assert_eq!(
         last,
-        [
-            None,
-            None,
-            Some((HealthState::Normal, TransitionReason::ProbesOk))
-        ]
+        [None, None, Some((HealthState::Normal, TransitionReason::ProbesOk))]
     );
 
     let mut api = breaker();
@@ -148,12 +128,6 @@ fn a_breaker_has_three_states_and_its_own_thresholds() {
             .map(|t| (t.to, t.reason))
             .or_else(|| moved(api.call(outcome)))
     });
-    assert_eq!(
-        alternating,
-        Some((HealthState::Sleep, TransitionReason::ErrorRatio))
-    );
-    assert_eq!(
-        api.health.config().settings().p_throttle,
-        Share::percent(50)
-    );
+    assert_eq!(alternating, Some((HealthState::Sleep, TransitionReason::ErrorRatio)));
+    assert_eq!(api.health.config().settings().p_throttle, Share::percent(50));
 }

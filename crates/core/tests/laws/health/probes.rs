@@ -1,8 +1,6 @@
 //! Probes that succeed, fail, hang, come late or are lost.
 
-use outflow_core::{
-    HealthChange, HealthDecision, HealthSettings, HealthState, Outcome, RampStage, TransitionReason,
-};
+use outflow_core::{HealthChange, HealthDecision, HealthSettings, HealthState, Outcome, RampStage, TransitionReason};
 use outflow_testkit::laws::{CASES, STRESS_CASES, law};
 use proptest::prelude::*;
 
@@ -76,10 +74,7 @@ fn no_probe_keeps_the_machine_half_open() {
         spoiled(&mut api);
         assert_eq!(api.state(), HealthState::HalfOpen);
         let change = (0..5).find_map(|_| moved(api.call(Outcome::SUCCESS)));
-        assert_eq!(
-            change,
-            Some((HealthState::Normal, TransitionReason::ProbesOk))
-        );
+        assert_eq!(change, Some((HealthState::Normal, TransitionReason::ProbesOk)));
     }
 }
 
@@ -88,18 +83,12 @@ fn a_hanging_probe_fails_at_its_timeout() {
     let mut api = Api::half_open();
     let sent = api.now;
     let hanging = api.send();
-    assert_eq!(
-        api.health.next_wakeup(),
-        Some(sent.saturating_add(SECOND * 15))
-    );
+    assert_eq!(api.health.next_wakeup(), Some(sent.saturating_add(SECOND * 15)));
     api.pass_millis(14_999);
     assert_eq!(api.wake(), None);
     api.pass_millis(1);
     assert_eq!(api.health.admission(api.now), HealthDecision::Overdue);
-    assert_eq!(
-        api.wake().map(|t| t.reason),
-        Some(TransitionReason::ProbeTimedOut)
-    );
+    assert_eq!(api.wake().map(|t| t.reason), Some(TransitionReason::ProbeTimedOut));
     assert_eq!(api.answer(hanging, Outcome::SUCCESS), HealthChange::None);
     assert_eq!(api.state(), HealthState::Sleep);
     let cooldown = api.health.snapshot(api.now).cooldown;
@@ -115,11 +104,7 @@ fn answered_probes_lead_on(cases: u32) {
         let opened = api.now;
         let left = neutral.into_iter().find_map(|neutral| {
             api.pass_millis(334);
-            moved(api.call(if neutral {
-                Outcome::NEUTRAL
-            } else {
-                Outcome::SUCCESS
-            }))
+            moved(api.call(if neutral { Outcome::NEUTRAL } else { Outcome::SUCCESS }))
         });
         prop_assert_eq!(left.map(|(to, _)| to), Some(HealthState::Normal));
         prop_assert!(api.now.since(opened) <= SECOND * 15);
@@ -160,10 +145,7 @@ fn neutral_responses_count_from_the_start_of_probing() {
     api.wake_when_due();
     assert_eq!(moved(api.calls(19, Outcome::NEUTRAL)), None);
     let left = moved(api.call(Outcome::NEUTRAL));
-    assert_eq!(
-        left,
-        Some((HealthState::Normal, TransitionReason::ProbesAnswered))
-    );
+    assert_eq!(left, Some((HealthState::Normal, TransitionReason::ProbesAnswered)));
 }
 
 // Two may be in flight; the second is sent five seconds after the first and answered.
@@ -190,11 +172,6 @@ fn the_first_of_several_probes_times_out_first() {
 #[test]
 fn a_servers_time_replaces_our_cooldown() {
     let mut api = Api::half_open();
-    let slept = api
-        .call(Outcome::THROTTLED.with_retry_after(SECOND))
-        .transition();
-    assert_eq!(
-        slept.and_then(|t| t.until),
-        Some(api.now.saturating_add(SECOND))
-    );
+    let slept = api.call(Outcome::THROTTLED.with_retry_after(SECOND)).transition();
+    assert_eq!(slept.and_then(|t| t.until), Some(api.now.saturating_add(SECOND)));
 }

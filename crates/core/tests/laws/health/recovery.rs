@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use outflow_core::{
-    HealthConfig, HealthDecision, HealthOverride, HealthSettings, HealthState, Outcome, RampStage,
-    RateFactor, Share, TransitionReason,
+    HealthConfig, HealthDecision, HealthOverride, HealthSettings, HealthState, Outcome, RampStage, RateFactor, Share,
+    TransitionReason,
 };
 
 use super::api::{Api, SECOND, moved, rate};
@@ -25,11 +25,7 @@ fn throttle_halves_rates_down_to_a_floor() {
         ("1/100ms", "1/200ms"),
     ];
     for (configured, left) in cases {
-        assert_eq!(
-            api.health.effective(rate(configured)),
-            rate(left),
-            "{configured}"
-        );
+        assert_eq!(api.health.effective(rate(configured)), rate(left), "{configured}");
     }
 }
 
@@ -57,10 +53,7 @@ fn a_concurrency_of_one_is_left_in_throttle() {
         ..HealthSettings::default()
     });
     api.calls(3, Outcome::THROTTLED);
-    assert_eq!(
-        (api.state(), api.health.concurrency()),
-        (HealthState::Throttle, 1)
-    );
+    assert_eq!((api.state(), api.health.concurrency()), (HealthState::Throttle, 1));
 }
 
 // 17.5 × 1.1⁷ is 34.1, the first above 95 % of 35; the eighth step reaches 35 after forty minutes.
@@ -87,10 +80,7 @@ fn a_ramp_without_wakeups_catches_up() {
     assert_eq!(api.health.admission(api.now), HealthDecision::Overdue);
     assert_eq!(api.wake(), None);
     assert_eq!(api.health.effective(rate("35/s")), rate("23/s"));
-    assert!(matches!(
-        api.health.admission(api.now),
-        HealthDecision::Go(_)
-    ));
+    assert!(matches!(api.health.admission(api.now), HealthDecision::Go(_)));
 }
 
 /// Recovered, and one step of 10 % up the ramp.
@@ -120,10 +110,7 @@ fn a_ramp_continues_in_new_steps() {
     };
     reload(&mut api, &settings);
     let next = stepped.saturating_add(SECOND * 120);
-    assert_eq!(
-        api.health.snapshot(api.now).ramp,
-        RampStage::Ramping { next }
-    );
+    assert_eq!(api.health.snapshot(api.now).ramp, RampStage::Ramping { next });
     assert_eq!(api.health.effective(rate("100/s")), rate("55/s"));
     assert_eq!(api.wake_when_due(), None);
     assert_eq!(api.now, next);
@@ -202,10 +189,7 @@ fn failures_during_a_ramp_throttle_and_end_it() {
     let mut api = Api::half_open();
     api.calls(5, Outcome::SUCCESS);
     let change = api.calls(3, Outcome::THROTTLED);
-    assert_eq!(
-        moved(change),
-        Some((HealthState::Throttle, TransitionReason::Streak))
-    );
+    assert_eq!(moved(change), Some((HealthState::Throttle, TransitionReason::Streak)));
     assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
 }
 
@@ -225,10 +209,7 @@ fn the_cooldown_doubles_up_to_its_cap_and_resets_in_normal() {
             256.. => (240, 300),
             _ => (expected, expected + expected.div_ceil(4)),
         };
-        assert!(
-            span >= SECOND * low && span <= SECOND * high,
-            "{span:?} for {expected}"
-        );
+        assert!(span >= SECOND * low && span <= SECOND * high, "{span:?} for {expected}");
         assert_eq!(api.health.snapshot(api.now).cooldown, SECOND * expected);
         api.wake_when_due();
         slept = api.call(Outcome::SERVER_FAILED).transition();
@@ -255,10 +236,7 @@ fn cache_only_retries_once_per_period() {
         assert!(open.at.since(tried.at) <= Duration::from_millis(2_500));
         assert_eq!(
             moved(api.call(Outcome::NETWORK_FAILED)),
-            Some((
-                HealthState::CacheOnly,
-                TransitionReason::RecoveriesExhausted
-            ))
+            Some((HealthState::CacheOnly, TransitionReason::RecoveriesExhausted))
         );
     }
     api.wake_when_due();
@@ -280,10 +258,7 @@ fn cache_only_without_auto_recovery_waits_for_an_operator() {
     api.pass(SECOND * 86_400);
     assert_eq!((api.wake(), api.health.next_wakeup()), (None, None));
     api.health.force(api.now, HealthOverride::CacheOnly);
-    assert_eq!(
-        api.health.release(api.now).map(|t| t.to),
-        Some(HealthState::HalfOpen)
-    );
+    assert_eq!(api.health.release(api.now).map(|t| t.to), Some(HealthState::HalfOpen));
 }
 
 #[test]
@@ -325,10 +300,7 @@ fn a_released_normal_stays_at_full_speed() {
     let mut api = Api::half_open();
     api.health.force(api.now, HealthOverride::Normal);
     let released = api.health.release(api.now).map(|t| (t.to, t.reason));
-    assert_eq!(
-        released,
-        Some((HealthState::Normal, TransitionReason::Released))
-    );
+    assert_eq!(released, Some((HealthState::Normal, TransitionReason::Released)));
     assert_eq!(api.health.effective(rate("35/s")), rate("35/s"));
     assert_eq!(api.health.snapshot(api.now).ramp, RampStage::None);
     assert_eq!(api.health.next_wakeup(), None);

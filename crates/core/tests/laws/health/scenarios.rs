@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use outflow_core::{
-    AttemptReport, Fault, Health, HealthChange, HealthConfig, HealthDecision, HealthOverride,
-    HealthSettings, HealthState, Nanos, Outcome, Policy, Share, TransitionReason, WaitBounds,
+    AttemptReport, Fault, Health, HealthChange, HealthConfig, HealthDecision, HealthOverride, HealthSettings,
+    HealthState, Nanos, Outcome, Policy, Share, TransitionReason, WaitBounds,
 };
 
 use super::api::{Api, SECOND, moved, rate};
@@ -13,15 +13,11 @@ use super::api::{Api, SECOND, moved, rate};
 fn a_short_wait_is_waited_out_in_the_same_state() {
     let mut api = Api::usual();
     let until = api.now.saturating_add(SECOND * 2);
-    let refused =
-        Policy::default().classify(&AttemptReport::status(429).with_retry_after(SECOND * 2));
+    let refused = Policy::default().classify(&AttemptReport::status(429).with_retry_after(SECOND * 2));
     assert_eq!(api.call(refused.outcome), HealthChange::Cooling { until });
     assert_eq!(api.state(), HealthState::Normal);
     api.now = until.saturating_sub(Duration::from_nanos(1));
-    assert_eq!(
-        api.health.admission(api.now),
-        HealthDecision::Cooling { until }
-    );
+    assert_eq!(api.health.admission(api.now), HealthDecision::Cooling { until });
     api.now = until;
     assert_eq!(api.call(Outcome::SUCCESS), HealthChange::None);
 }
@@ -35,10 +31,7 @@ fn eleven_failures_of_fifty_throttle() {
     assert_eq!(api.health.next_wakeup(), None);
     api.calls(2, Outcome::SERVER_FAILED);
     let throttled = api.wake_when_due().map(|t| (t.to, t.reason));
-    assert_eq!(
-        throttled,
-        Some((HealthState::Throttle, TransitionReason::ErrorRatio))
-    );
+    assert_eq!(throttled, Some((HealthState::Throttle, TransitionReason::ErrorRatio)));
 }
 
 // A quarter of the calls fail on the network; an equal share of 404s does nothing.
@@ -50,21 +43,14 @@ fn network_faults_count_and_404s_do_not() {
         for call in 0..100 {
             api.pass_millis(50);
             api.wake();
-            api.call(if call % 4 == 0 {
-                outcome
-            } else {
-                Outcome::SUCCESS
-            });
+            api.call(if call % 4 == 0 { outcome } else { Outcome::SUCCESS });
             if api.state() != HealthState::Normal {
                 break;
             }
         }
         api.state()
     };
-    assert_eq!(
-        landed(AttemptReport::fault(Fault::Dns)),
-        HealthState::Throttle
-    );
+    assert_eq!(landed(AttemptReport::fault(Fault::Dns)), HealthState::Throttle);
     assert_eq!(
         landed(AttemptReport::fault(Fault::ConnectTimeout)),
         HealthState::Throttle
@@ -132,15 +118,9 @@ fn the_generation_counts_bursts() {
     let mut api = Api::usual();
     let generation = |api: &mut Api| api.health.snapshot(api.now).generation;
     api.health.begin_wave(api.now);
-    assert_eq!(
-        (generation(&mut api), api.state()),
-        (1, HealthState::Normal)
-    );
+    assert_eq!((generation(&mut api), api.state()), (1, HealthState::Normal));
     api.calls(3, Outcome::THROTTLED);
-    assert_eq!(
-        (generation(&mut api), api.state()),
-        (2, HealthState::Throttle)
-    );
+    assert_eq!((generation(&mut api), api.state()), (2, HealthState::Throttle));
     api.health.begin_wave(api.now);
     assert_eq!(generation(&mut api), 3);
     let mut api = Api::half_open();
@@ -203,10 +183,7 @@ fn a_late_ban_blocks_calls_without_a_transition() {
     let change = api.answer(late, Outcome::BANNED.with_retry_after(SECOND * 60));
     assert_eq!(change, HealthChange::Cooling { until });
     assert_eq!(api.state(), HealthState::Throttle);
-    assert_eq!(
-        api.health.admission(api.now),
-        HealthDecision::Cooling { until }
-    );
+    assert_eq!(api.health.admission(api.now), HealthDecision::Cooling { until });
 }
 
 // It belongs to a request sent in Normal and arrives in Throttle: no request goes for our own
@@ -222,10 +199,7 @@ fn a_late_ban_without_a_time_lasts_our_cooldown() {
     let wait = until.since(api.now);
     assert!(wait >= SECOND * 2 && wait <= SECOND * 5 / 2, "{wait:?}");
     assert_eq!(api.state(), HealthState::Throttle);
-    assert_eq!(
-        api.health.admission(api.now),
-        HealthDecision::Cooling { until }
-    );
+    assert_eq!(api.health.admission(api.now), HealthDecision::Cooling { until });
 }
 
 // A server may ask for a year; it gets a day.
@@ -233,9 +207,7 @@ fn a_late_ban_without_a_time_lasts_our_cooldown() {
 fn an_absurd_wait_is_capped_at_a_day() {
     let mut api = Api::usual();
     let year = SECOND * 86_400 * 365;
-    let slept = api
-        .call(Outcome::THROTTLED.with_retry_after(year))
-        .transition();
+    let slept = api.call(Outcome::THROTTLED.with_retry_after(year)).transition();
     let day = api.now.saturating_add(SECOND * 86_400);
     assert_eq!(slept.and_then(|t| t.until), Some(day));
 }
@@ -264,15 +236,9 @@ fn a_servers_time_is_not_stretched_to_our_shortest_sleep() {
         let asked = SECOND * seconds;
         let slept = api.call(outcome.with_retry_after(asked)).transition();
         let until = Some(api.now.saturating_add(asked));
-        assert_eq!(
-            slept.map(|t| (t.to, t.until)),
-            Some((HealthState::Sleep, until))
-        );
+        assert_eq!(slept.map(|t| (t.to, t.until)), Some((HealthState::Sleep, until)));
         assert_eq!(api.health.next_wakeup(), until);
-        assert_eq!(
-            api.wake_when_due().map(|t| t.to),
-            Some(HealthState::HalfOpen)
-        );
+        assert_eq!(api.wake_when_due().map(|t| t.to), Some(HealthState::HalfOpen));
     }
 }
 
@@ -329,10 +295,7 @@ fn a_forced_normal_never_moves_and_obeys_the_server() {
     let until = api.now.saturating_add(SECOND * 60);
     let change = api.call(Outcome::BANNED.with_retry_after(SECOND * 60));
     assert_eq!(change, HealthChange::Cooling { until });
-    assert_eq!(
-        api.health.admission(api.now),
-        HealthDecision::Cooling { until }
-    );
+    assert_eq!(api.health.admission(api.now), HealthDecision::Cooling { until });
 }
 
 // Four of twenty are a fifth; a success makes it less at 200 ms, a failure more again at 240 ms.
@@ -359,10 +322,7 @@ fn a_ratio_that_persists_is_believed_without_another_call() {
     api.calls(20, Outcome::NETWORK_FAILED);
     let due = api.now.saturating_add(Duration::from_millis(250));
     assert_eq!(api.health.next_wakeup(), Some(due));
-    assert_eq!(
-        api.wake_when_due().map(|t| t.to),
-        Some(HealthState::Throttle)
-    );
+    assert_eq!(api.wake_when_due().map(|t| t.to), Some(HealthState::Throttle));
 }
 
 // Old failures must not fail fresh probes: the window of each state is its own.
@@ -387,10 +347,7 @@ fn a_clock_that_steps_back_never_shortens_a_sleep() {
     for step in 0..1_000 {
         api.now = now.saturating_sub(SECOND * (step % 2) * 86_400);
         assert_eq!(api.wake(), None);
-        assert!(matches!(
-            api.health.admission(api.now),
-            HealthDecision::Blocked { .. }
-        ));
+        assert!(matches!(api.health.admission(api.now), HealthDecision::Blocked { .. }));
         assert_eq!(api.health.next_wakeup(), until);
     }
     api.now = until.expect("a timer");
@@ -446,10 +403,7 @@ fn settings_change_without_a_transition() {
     let mut api = Api::asleep();
     let until = api.health.next_wakeup();
     api.health.configure(api.now, config);
-    assert_eq!(
-        (api.state(), api.health.next_wakeup()),
-        (HealthState::Sleep, until)
-    );
+    assert_eq!((api.state(), api.health.next_wakeup()), (HealthState::Sleep, until));
 }
 
 fn config(settings: &HealthSettings) -> HealthConfig {
@@ -502,10 +456,7 @@ fn a_confirmation_follows_the_new_settings() {
     };
     fewer.configure(api.now, config(&settings));
     assert_eq!(fewer.next_wakeup(), None);
-    assert_eq!(
-        api.wake_when_due().map(|t| t.to),
-        Some(HealthState::Throttle)
-    );
+    assert_eq!(api.wake_when_due().map(|t| t.to), Some(HealthState::Throttle));
 }
 
 // Ten successes after one failure are a ratio of 9 %, which points up. Where one sample is enough
@@ -568,10 +519,7 @@ fn a_zero_hold_is_still_confirmed() {
     api.calls(3, Outcome::THROTTLED);
     assert_eq!(moved(api.calls(30, Outcome::SERVER_FAILED)), None);
     api.pass_millis(250);
-    assert_eq!(
-        api.wake().map(|t| t.reason),
-        Some(TransitionReason::ErrorRatioHeld)
-    );
+    assert_eq!(api.wake().map(|t| t.reason), Some(TransitionReason::ErrorRatioHeld));
 }
 
 #[test]

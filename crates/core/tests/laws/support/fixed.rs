@@ -43,9 +43,7 @@ impl FixedOracle {
                 start = Some(time);
             }
         }
-        start
-            .filter(|s| now - s < self.window)
-            .map(|s| (s, s + self.window))
+        start.filter(|s| now - s < self.window).map(|s| (s, s + self.window))
     }
 
     pub fn used(&self, now: u64) -> u64 {

@@ -43,11 +43,7 @@ fn accept(rule: Rule, accepted: &mut Vec<(u64, u64)>, (time, cost): (u64, u64)) 
             let start = start.filter(|s| time - s < window).unwrap_or(time);
             sum(start) + cost <= quantity
         }
-        Rule::Bucket {
-            quantity,
-            per,
-            burst,
-        } => {
+        Rule::Bucket { quantity, per, burst } => {
             let mut oracle = super::bucket::BucketOracle::new(quantity, per, burst);
             oracle.entries = accepted.iter().map(|a| (a.0, a.1, false)).collect();
             oracle.entries.push((time, cost, false));

@@ -43,21 +43,13 @@ impl SlidingOracle {
             .map(|e| e.time)
             .max()
             .unwrap_or(0);
-        let floor = if self.remembers_asking {
-            self.latest
-        } else {
-            logged
-        };
+        let floor = if self.remembers_asking { self.latest } else { logged };
         self.latest = floor.max(now);
     }
 
     pub fn used(&self, now: u64) -> u128 {
         let counts = |e: &&Entry| !e.gone && now - e.time < self.window;
-        self.entries
-            .iter()
-            .filter(counts)
-            .map(|e| u128::from(e.cost))
-            .sum()
+        self.entries.iter().filter(counts).map(|e| u128::from(e.cost)).sum()
     }
 
     /// Decides by trying every instant at which a change is possible.
@@ -70,10 +62,7 @@ impl SlidingOracle {
         if cost > self.quantity {
             return Decision::Never;
         }
-        let ends = self
-            .entries
-            .iter()
-            .filter_map(|e| e.time.checked_add(self.window));
+        let ends = self.entries.iter().filter_map(|e| e.time.checked_add(self.window));
         let mut instants: Vec<u64> = ends.filter(|end| *end > self.latest).collect();
         instants.sort_unstable();
         instants

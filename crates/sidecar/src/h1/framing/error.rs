@@ -120,9 +120,7 @@ impl FramingError {
             Self::Length => "Content-Length is not a plain number",
             Self::TwoLengths => "there is more than one Content-Length: send one",
             Self::Coding => "Transfer-Encoding is not `chunked`, once",
-            Self::LengthAndCoding => {
-                "there are Content-Length and Transfer-Encoding: send one of them"
-            }
+            Self::LengthAndCoding => "there are Content-Length and Transfer-Encoding: send one of them",
             Self::CodingInOld => "HTTP/1.0 has no Transfer-Encoding: use HTTP/1.1",
             Self::TooLarge => "the head is too large: send less, or raise `max_header_size`",
             Self::TooMany => "there are too many headers: send fewer, or raise `max_headers`",
@@ -139,10 +137,7 @@ mod tests {
     #[test]
     fn every_error_is_found_by_its_name() {
         for error in FramingError::ALL {
-            assert_eq!(
-                FramingError::from_name(error.name().as_bytes()),
-                Some(error)
-            );
+            assert_eq!(FramingError::from_name(error.name().as_bytes()), Some(error));
             assert!(error.status().is_client_error() || error == FramingError::Version);
         }
     }

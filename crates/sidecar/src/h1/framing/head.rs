@@ -79,9 +79,7 @@ impl HeadScan {
     fn read_request_line(&mut self, line: &[u8]) -> Result<(), FramingError> {
         let mut words = line.split(|byte| *byte == b' ');
         let (method, target, version) = (words.next(), words.next(), words.next());
-        let (Some(method), Some(target), Some(version), None) =
-            (method, target, version, words.next())
-        else {
+        let (Some(method), Some(target), Some(version), None) = (method, target, version, words.next()) else {
             return Err(FramingError::RequestLine);
         };
         let visible = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
@@ -147,20 +145,7 @@ const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,
-            b'!' | b'#'
-                | b'$'
-                | b'%'
-                | b'&'
-                | b'\''
-                | b'*'
-                | b'+'
-                | b'-'
-                | b'.'
-                | b'^'
-                | b'_'
-                | b'`'
-                | b'|'
-                | b'~'
+            b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
         )
 }
 

@@ -82,10 +82,7 @@ mod tests {
                 ..job
             },
             JobRecord { name: None, ..job },
-            JobRecord {
-                name: Some(""),
-                ..job
-            },
+            JobRecord { name: Some(""), ..job },
             JobRecord {
                 cost: Cost::new(2),
                 ..job
@@ -94,10 +91,7 @@ mod tests {
                 deadline: Some(WallTime::from_unix_secs(0)),
                 ..job
             },
-            JobRecord {
-                max_retries: 2,
-                ..job
-            },
+            JobRecord { max_retries: 2, ..job },
             JobRecord {
                 payload: b"hellp",
                 ..job
@@ -108,11 +102,7 @@ mod tests {
                 ..job
             },
         ];
-        let mut deltas: Vec<i32> = others
-            .iter()
-            .chain([&job])
-            .map(JobRecord::checksum)
-            .collect();
+        let mut deltas: Vec<i32> = others.iter().chain([&job]).map(JobRecord::checksum).collect();
         deltas.sort_unstable();
         deltas.dedup();
         assert_eq!(deltas.len(), 12);

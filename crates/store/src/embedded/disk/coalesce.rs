@@ -46,11 +46,7 @@ impl CoalescedOps {
 
     /// Writes all changes.
     pub(crate) fn flush(&mut self, disk: &Connection) -> rusqlite::Result<()> {
-        let Self {
-            marks,
-            mut over,
-            runs,
-        } = mem::take(self);
+        let Self { marks, mut over, runs } = mem::take(self);
         let marks: Vec<_> = marks.into_iter().collect();
         for range in marks.chunk_by(|(a, of), (b, then)| *b == a + 1 && is_same(*of, *then)) {
             if let ([(first, mark), ..], [.., (last, _)]) = (range, range) {
@@ -67,19 +63,11 @@ impl CoalescedOps {
     }
 }
 
-fn write_marks(
-    disk: &Connection,
-    first: u64,
-    last: u64,
-    mark: Option<JobMark>,
-) -> rusqlite::Result<()> {
+fn write_marks(disk: &Connection, first: u64, last: u64, mark: Option<JobMark>) -> rusqlite::Result<()> {
     let (first, last) = (to_sql(first), to_sql(last));
     let Some(mark) = mark else {
         let sql = "DELETE FROM mark WHERE seq BETWEEN ?1 AND ?2";
-        return disk
-            .prepare_cached(sql)?
-            .execute(params![first, last])
-            .map(drop);
+        return disk.prepare_cached(sql)?.execute(params![first, last]).map(drop);
     };
     let sql = "INSERT OR REPLACE INTO mark (seq, state, attempts, retries, throttles, \
                recoveries, due, span) SELECT seq, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM job \
@@ -103,8 +91,7 @@ fn delete_jobs(disk: &Connection, first: u64, last: u64, at: i64) -> rusqlite::R
     let (first, last) = (to_sql(first), to_sql(last));
     let sql = "UPDATE name SET until = ?3 + remember WHERE name IN \
                (SELECT name FROM job WHERE seq BETWEEN ?1 AND ?2 AND name IS NOT NULL)";
-    disk.prepare_cached(sql)?
-        .execute(params![first, last, at])?;
+    disk.prepare_cached(sql)?.execute(params![first, last, at])?;
     for sql in [
         "DELETE FROM job WHERE seq BETWEEN ?1 AND ?2",
         "DELETE FROM mark WHERE seq BETWEEN ?1 AND ?2",

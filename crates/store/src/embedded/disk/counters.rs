@@ -98,11 +98,7 @@ impl CountDeltas {
             disk.prepare_cached(sql)?.execute(values)?;
         }
         for (action, delta) in &self.actions {
-            let sql = concat!(
-                "UPDATE action SET live = live + ?8, ",
-                add_counts!(),
-                " WHERE id = ?1"
-            );
+            let sql = concat!("UPDATE action SET live = live + ?8, ", add_counts!(), " WHERE id = ?1");
             let values = delta.values_and(i64::from(*action), delta.live);
             disk.prepare_cached(sql)?.execute(values)?;
         }
@@ -110,12 +106,7 @@ impl CountDeltas {
     }
 
     /// Adds the changes to the total, and writes the last numbers.
-    pub(crate) fn write_total(
-        &self,
-        disk: &Connection,
-        seq: u64,
-        place: u64,
-    ) -> rusqlite::Result<()> {
+    pub(crate) fn write_total(&self, disk: &Connection, seq: u64, place: u64) -> rusqlite::Result<()> {
         let sql = concat!("UPDATE total SET seq = ?1, place = ?8, ", add_counts!());
         let values = self.total.values_and(to_sql(seq), to_sql(place));
         disk.prepare_cached(sql)?.execute(values).map(drop)
@@ -125,9 +116,7 @@ impl CountDeltas {
 impl CountDelta {
     /// Returns the values of a statement that adds this to a row.
     const fn values(&self, row: i64) -> [i64; 7] {
-        let Self {
-            done, dead, failed, ..
-        } = *self;
+        let Self { done, dead, failed, .. } = *self;
         let (cancelled, throttles, busy) = (self.cancelled, self.throttles, self.busy);
         [row, done, dead, failed, cancelled, throttles, busy]
     }

@@ -19,12 +19,8 @@ pub(crate) fn store_error(error: &rusqlite::Error) -> StoreError {
             StoreError::damaged(format!("the job store is damaged: {error}"))
         }
         // A commit whose sync failed may be complete after the next start.
-        Some(ErrorCode::SystemIoFailure) => {
-            StoreError::doubtful(format!("the disk of the job store failed: {error}"))
-        }
-        None if is_malformed(error) => {
-            StoreError::damaged(format!("the job store is damaged: {error}"))
-        }
+        Some(ErrorCode::SystemIoFailure) => StoreError::doubtful(format!("the disk of the job store failed: {error}")),
+        None if is_malformed(error) => StoreError::damaged(format!("the job store is damaged: {error}")),
         _ => StoreError::unreachable(format!("the job store cannot be used: {error}")),
     }
 }

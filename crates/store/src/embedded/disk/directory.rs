@@ -14,9 +14,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::database_error::{failed, is_damage, store_error};
-use super::private_files::{
-    create_private_dir, file_length, open_private_file, rewrite_file, sync_dir,
-};
+use super::private_files::{create_private_dir, file_length, open_private_file, rewrite_file, sync_dir};
 use super::rows::rows;
 use super::schema;
 use super::store_id::{ID_FILE, IdCheck};
@@ -76,8 +74,7 @@ impl StoreFiles {
     pub(crate) fn open_writer(&self) -> Result<Connection, StoreError> {
         self.rewrite_journal()?;
         let connection = Connection::open(&self.database).map_err(|error| self.error(&error))?;
-        self.configure(&connection)
-            .map_err(|error| self.error(&error))?;
+        self.configure(&connection).map_err(|error| self.error(&error))?;
         self.check_version(&connection)?;
         self.quick_check(&connection)?;
         self.upgrade(&connection)?;
@@ -88,8 +85,7 @@ impl StoreFiles {
     /// Opens a connection that only reads, next to the one that writes.
     pub(crate) fn open_reader(&self) -> Result<Connection, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&self.database, flags)
-            .map_err(|error| self.error(&error))?;
+        let connection = Connection::open_with_flags(&self.database, flags).map_err(|error| self.error(&error))?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         self.check_journal_mode(&connection)?;
@@ -146,9 +142,7 @@ impl StoreFiles {
     /// unknown whether that happened.
     pub(crate) fn rewrite_journal(&self) -> Result<(), StoreError> {
         let rewritten = rewrite_file(&self.database.with_file_name(JOURNAL));
-        rewritten.map_err(|error| {
-            StoreError::doubtful(format!("the disk of the job store failed: {error}"))
-        })
+        rewritten.map_err(|error| StoreError::doubtful(format!("the disk of the job store failed: {error}")))
     }
 
     fn configure(&self, connection: &Connection) -> rusqlite::Result<()> {
@@ -170,8 +164,7 @@ impl StoreFiles {
     /// Checks that the database has a write-ahead log. Without one, `SQLite` silently uses a journal under
     /// which a power cut may undo a commit; only the next connection sees that.
     fn check_journal_mode(&self, connection: &Connection) -> Result<(), StoreError> {
-        let mode: rusqlite::Result<String> =
-            connection.pragma_query_value(None, "journal_mode", |row| row.get(0));
+        let mode: rusqlite::Result<String> = connection.pragma_query_value(None, "journal_mode", |row| row.get(0));
         match mode.map_err(|error| self.error(&error))?.as_str() {
             "wal" => Ok(()),
             other => Err(StoreError::unreachable(format!(
@@ -193,9 +186,7 @@ impl StoreFiles {
         let read = |pragma: &str| self.read_pragma(connection, pragma);
         match (read("application_id")?, read("user_version")?) {
             (0, 0) if read("schema_version")? == 0 && self.id.exists() => Err(self.emptied()),
-            (0, 0) if read("schema_version")? == 0 => {
-                connection.execute_batch(schema::CREATE).map_err(failed)
-            }
+            (0, 0) if read("schema_version")? == 0 => connection.execute_batch(schema::CREATE).map_err(failed),
             (schema::APPLICATION, 1..=schema::VERSION) => Ok(()),
             (schema::APPLICATION, later) => Err(self.unusable_database(format!(
                 "is of version {later}, and this program knows up to {}: use a later one",

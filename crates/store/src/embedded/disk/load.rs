@@ -11,8 +11,7 @@ use rusqlite::{Connection, Row, ffi, params};
 
 use super::int_codec::{from_millis, from_nanos, to_sql, to_u64};
 use super::rows::{
-    action_from_row, counts_from_row, entry_from_row, id_at, name_from_row, queue_from_row, rows,
-    tenant_from_row,
+    action_from_row, counts_from_row, entry_from_row, id_at, name_from_row, queue_from_row, rows, tenant_from_row,
 };
 use super::write_op::MarkState;
 use crate::embedded::ops::tenants::set_default_rule;
@@ -127,9 +126,7 @@ fn read_queues(state: &mut StoreState) -> rusqlite::Result<()> {
 fn read_marks(state: &mut StoreState, moment: ClockPair) -> rusqlite::Result<()> {
     let sql = "SELECT seq, state, attempts, mark.retries, throttles, recoveries, due, span, \
                line, action, cost, deadline, job.retries FROM mark JOIN job USING (seq)";
-    let found = rows(&state.reader, sql, |row| {
-        MarkedJob::from_row(row, &state.lanes)
-    })?;
+    let found = rows(&state.reader, sql, |row| MarkedJob::from_row(row, &state.lanes))?;
     for marked in found.into_iter().flatten() {
         state.runs.track(marked.seq);
         restore_marked(state, marked, moment);
@@ -139,9 +136,7 @@ fn read_marks(state: &mut StoreState, moment: ClockPair) -> rusqlite::Result<()>
 
 fn restore_marked(state: &mut StoreState, marked: MarkedJob, moment: ClockPair) {
     let counted_as = marked.counted_as();
-    let MarkedJob {
-        seq, entry, mark, ..
-    } = marked;
+    let MarkedJob { seq, entry, mark, .. } = marked;
     count(state, entry.position, entry.action, |counts| {
         counts.queued -= 1;
         count_as(counts, counted_as);

@@ -125,8 +125,7 @@ impl SqlWriter<'_> {
                    sum) SELECT seq, line, name, ?2, cost, deadline, retries, payload, sum \
                    FROM dead WHERE place = ?1";
         self.run(sql, params![to_sql(letter.place), letter.entry.action])?;
-        let sql =
-            "UPDATE name SET until = NULL WHERE name = (SELECT name FROM dead WHERE place = ?1)";
+        let sql = "UPDATE name SET until = NULL WHERE name = (SELECT name FROM dead WHERE place = ?1)";
         self.run(sql, params![to_sql(letter.place)])?;
         let history = AttemptHistory::default();
         let mark = JobMark::new(letter.seq, MarkState::Returned, history);
@@ -157,14 +156,8 @@ impl SqlWriter<'_> {
         if let Some(action) = letter.ended_action {
             self.deltas.add_to_action(action, delta(1));
         }
-        self.run(
-            "DELETE FROM attempt_error WHERE seq = ?1",
-            params![to_sql(letter.seq)],
-        )?;
-        self.run(
-            "DELETE FROM dead WHERE place = ?1",
-            params![to_sql(letter.place)],
-        )
+        self.run("DELETE FROM attempt_error WHERE seq = ?1", params![to_sql(letter.seq)])?;
+        self.run("DELETE FROM dead WHERE place = ?1", params![to_sql(letter.place)])
     }
 }
 

@@ -19,11 +19,7 @@ use crate::error::StoreError;
 use crate::name::Name;
 
 /// Reads the jobs of a run into their queue.
-pub(crate) fn read_run(
-    state: &mut StoreState,
-    position: JobPosition,
-    run: IdRun,
-) -> Result<(), StoreError> {
+pub(crate) fn read_run(state: &mut StoreState, position: JobPosition, run: IdRun) -> Result<(), StoreError> {
     let found = match read_rows(state, position, run) {
         Ok(found) => found,
         Err(error) => {
@@ -60,11 +56,7 @@ pub(crate) fn read_run(
     Ok(())
 }
 
-fn read_rows(
-    state: &StoreState,
-    position: JobPosition,
-    run: IdRun,
-) -> rusqlite::Result<Vec<(u64, JobEntry)>> {
+fn read_rows(state: &StoreState, position: JobPosition, run: IdRun) -> rusqlite::Result<Vec<(u64, JobEntry)>> {
     let sql = "SELECT seq, name, payload, sum, action, cost, deadline, retries FROM job \
                WHERE seq >= ?1 AND seq < ?2 ORDER BY seq";
     let mut statement = state.reader.prepare_cached(sql)?;
@@ -79,11 +71,7 @@ fn read_rows(
 }
 
 /// Loads the body of a queued job if it is not in memory. Returns false if the row is damaged.
-pub(crate) fn load_body(
-    state: &mut StoreState,
-    seq: u64,
-    position: JobPosition,
-) -> Result<bool, StoreError> {
+pub(crate) fn load_body(state: &mut StoreState, seq: u64, position: JobPosition) -> Result<bool, StoreError> {
     let queue = state.lanes.queue(position);
     let entry = queue.and_then(|queue| queue.front.get(&seq));
     let Some(entry) = entry.filter(|entry| entry.body.is_none()).cloned() else {
@@ -103,9 +91,7 @@ pub(crate) fn load_body(
 fn read_body(state: &StoreState, seq: u64, entry: &JobEntry) -> rusqlite::Result<Option<JobBody>> {
     let sql = "SELECT seq, name, payload, sum FROM job WHERE seq = ?1";
     let mut statement = state.reader.prepare_cached(sql)?;
-    statement.query_row(params![to_sql(seq)], |row| {
-        Ok(verified_body(state, row, seq, entry))
-    })
+    statement.query_row(params![to_sql(seq)], |row| Ok(verified_body(state, row, seq, entry)))
 }
 
 /// Returns name and payload of a row that starts with seq, name, payload and checksum, unless the row is

@@ -103,17 +103,11 @@ impl JournalRound {
 
     fn checksum(&self, sum: (u32, u32), bytes: &[u8]) -> (u32, u32) {
         let (pairs, _) = bytes.as_chunks::<8>();
-        pairs
-            .iter()
-            .fold(sum, |(one, two), [a, b, c, d, e, f, g, h]| {
-                let one = one
-                    .wrapping_add((self.word)([*a, *b, *c, *d]))
-                    .wrapping_add(two);
-                let two = two
-                    .wrapping_add((self.word)([*e, *f, *g, *h]))
-                    .wrapping_add(one);
-                (one, two)
-            })
+        pairs.iter().fold(sum, |(one, two), [a, b, c, d, e, f, g, h]| {
+            let one = one.wrapping_add((self.word)([*a, *b, *c, *d])).wrapping_add(two);
+            let two = two.wrapping_add((self.word)([*e, *f, *g, *h])).wrapping_add(one);
+            (one, two)
+        })
     }
 }
 
@@ -149,8 +143,7 @@ mod tests {
         disk.execute_batch("PRAGMA page_size = 512; PRAGMA journal_mode = wal; CREATE TABLE t (x)")
             .expect("made");
         for number in 0..12 {
-            disk.execute("INSERT INTO t VALUES (?1)", [number])
-                .expect("written");
+            disk.execute("INSERT INTO t VALUES (?1)", [number]).expect("written");
         }
         let bytes = fs::read(dir.path().join("db-wal")).expect("a journal");
         (bytes, FRAME + 512)
@@ -179,11 +172,7 @@ mod tests {
     fn a_truncated_journal_is_whole() {
         let (whole, frame) = write_journal();
         for length in 0..whole.len() {
-            assert_eq!(
-                JournalExtent::parse(&whole[..length]),
-                JournalExtent::Whole,
-                "{length}"
-            );
+            assert_eq!(JournalExtent::parse(&whole[..length]), JournalExtent::Whole, "{length}");
         }
         let mut over = whole;
         let (head, rest) = over.split_at_mut(HEAD + 4 * frame);

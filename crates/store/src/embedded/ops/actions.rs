@@ -37,11 +37,7 @@ pub(crate) fn open(state: &mut StoreState, spec: ActionSpec, moment: ClockPair) 
 }
 
 /// Closes an action for further jobs.
-pub(crate) fn close(
-    state: &mut StoreState,
-    name: &Name,
-    moment: ClockPair,
-) -> Result<(), StoreError> {
+pub(crate) fn close(state: &mut StoreState, name: &Name, moment: ClockPair) -> Result<(), StoreError> {
     let (id, action) = state.actions.known_mut(name)?;
     if !action.state.closed {
         action.state.closed = true;
@@ -61,13 +57,13 @@ pub(crate) fn mark_notified(state: &mut StoreState, name: &Name) -> Result<(), S
         record_action(state, id);
         return Ok(());
     }
-    let stage = action.stage();
-    if stage.is_over() && action.counts.open() == 0 {
+    let current = action.stage();
+    if current.is_over() && action.counts.open() == 0 {
         return Ok(());
     }
     Err(StoreError::refused(format!(
         "action {name} is {} and has open jobs: wait until it is finished",
-        stage.as_str()
+        current.as_str()
     )))
 }
 
@@ -83,10 +79,7 @@ pub(crate) fn record_action(state: &mut StoreState, id: u32) {
 }
 
 /// Reports one action.
-pub(crate) fn action_report(
-    state: &StoreState,
-    name: &Name,
-) -> rusqlite::Result<Option<ActionReport>> {
+pub(crate) fn action_report(state: &StoreState, name: &Name) -> rusqlite::Result<Option<ActionReport>> {
     let Some(id) = state.actions.find(name) else {
         return Ok(None);
     };
@@ -94,21 +87,14 @@ pub(crate) fn action_report(
 }
 
 /// Reports a page of actions.
-pub(crate) fn action_reports(
-    state: &StoreState,
-    page: &PageRequest,
-) -> rusqlite::Result<Vec<ActionReport>> {
+pub(crate) fn action_reports(state: &StoreState, page: &PageRequest) -> rusqlite::Result<Vec<ActionReport>> {
     let paused = paused_tenants(state);
     let ids = state.actions.page(page);
     ids.filter_map(|id| report_action(state, id, &paused).transpose())
         .collect()
 }
 
-fn report_action(
-    state: &StoreState,
-    id: u32,
-    paused: &[u32],
-) -> rusqlite::Result<Option<ActionReport>> {
+fn report_action(state: &StoreState, id: u32, paused: &[u32]) -> rusqlite::Result<Option<ActionReport>> {
     let Some(action) = state.actions.get(id) else {
         return Ok(None);
     };
@@ -144,11 +130,7 @@ pub(crate) fn unfinished_cancels(state: &StoreState, limit: usize) -> Vec<u32> {
 }
 
 /// Takes finished actions without a lease on their notice, and renews the leases of the caller.
-pub(crate) fn take_finished(
-    state: &mut StoreState,
-    query: FinishedQuery<'_>,
-    now: Nanos,
-) -> Vec<ActionReport> {
+pub(crate) fn take_finished(state: &mut StoreState, query: FinishedQuery<'_>, now: Nanos) -> Vec<ActionReport> {
     let until = now.saturating_add(query.lease);
     for name in query.notifying {
         let id = state.actions.find(name);
@@ -166,12 +148,7 @@ pub(crate) fn take_finished(
 }
 
 /// Returns outcomes of an action that are on the disk.
-pub(crate) fn outcomes(
-    state: &StoreState,
-    name: &Name,
-    after: u64,
-    limit: usize,
-) -> rusqlite::Result<Vec<JobOutcome>> {
+pub(crate) fn outcomes(state: &StoreState, name: &Name, after: u64, limit: usize) -> rusqlite::Result<Vec<JobOutcome>> {
     let Some(id) = state.actions.find(name) else {
         return Ok(Vec::new());
     };
@@ -202,12 +179,7 @@ fn outcome_from_row(state: &StoreState, row: &Row<'_>) -> rusqlite::Result<JobOu
 }
 
 /// Returns the submitted name of a job, or its generated name.
-pub(crate) fn job_name(
-    state: &StoreState,
-    row: &Row<'_>,
-    column: usize,
-    seq: u64,
-) -> rusqlite::Result<Name> {
+pub(crate) fn job_name(state: &StoreState, row: &Row<'_>, column: usize, seq: u64) -> rusqlite::Result<Name> {
     let submitted = text_at(row, column).and_then(|text| Name::new(text).ok());
     match submitted.or_else(|| state.ids.job_name(seq)) {
         Some(name) => Ok(name),

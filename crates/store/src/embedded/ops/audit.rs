@@ -82,9 +82,7 @@ impl AuditPass {
         let sql = match self.table {
             AuditTable::Jobs => "SELECT seq, line FROM job WHERE seq > ?1 ORDER BY seq LIMIT ?2",
             AuditTable::Marks => "SELECT seq, state FROM mark WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-            AuditTable::Dead => {
-                "SELECT place, 0 FROM dead WHERE place > ?1 ORDER BY place LIMIT ?2"
-            }
+            AuditTable::Dead => "SELECT place, 0 FROM dead WHERE place > ?1 ORDER BY place LIMIT ?2",
         };
         let mut statement = self.reader.prepare_cached(sql)?;
         let mut rows = statement.query(params![to_sql(self.after), PIECE])?;
@@ -112,8 +110,7 @@ impl AuditPass {
         let total = &expected.total;
         let rows: u64 = found.queues.values().sum();
         let queues = found.queues.iter();
-        let queues =
-            queues.map(|(id, count)| expected.queues.get(id).unwrap_or(&0).abs_diff(*count));
+        let queues = queues.map(|(id, count)| expected.queues.get(id).unwrap_or(&0).abs_diff(*count));
         // Queues without a row, although memory counts jobs in them.
         let missing = expected.queues.iter();
         let missing = missing.filter(|(id, _)| !found.queues.contains_key(id));

@@ -57,8 +57,7 @@ pub(crate) fn begin_cancel(
     let (scope, count) = match scope {
         ControlScope::Tenant(name) => {
             let id = state.tenants.find(name);
-            let Some((id, tenant)) = id.and_then(|id| Some((id, state.tenants.get_mut(id)?)))
-            else {
+            let Some((id, tenant)) = id.and_then(|id| Some((id, state.tenants.get_mut(id)?))) else {
                 return Ok(None);
             };
             tenant.cancelled_to = to;
@@ -121,9 +120,7 @@ pub(crate) fn cancel_piece(
 ) -> Result<bool, StoreError> {
     state.log.needs_sync = true;
     match cancel.scope {
-        CancelScope::Action(action) => {
-            cancel_action(state, action, cancel, moment.wall).map_err(failed)
-        }
+        CancelScope::Action(action) => cancel_action(state, action, cancel, moment.wall).map_err(failed),
         CancelScope::Tenant(id) => {
             let more = cancel_tenant(state, id, cancel.to, moment.wall)?;
             let tenant = state.tenants.get_mut(id).filter(|_| !more);
@@ -135,12 +132,7 @@ pub(crate) fn cancel_piece(
     }
 }
 
-fn cancel_tenant(
-    state: &mut StoreState,
-    tenant: u32,
-    to: u64,
-    at: WallTime,
-) -> Result<bool, StoreError> {
+fn cancel_tenant(state: &mut StoreState, tenant: u32, to: u64, at: WallTime) -> Result<bool, StoreError> {
     let lanes = state.tenants.get(tenant).map(|of| of.lanes.clone());
     let mut left = PIECE;
     for lane in lanes.unwrap_or_default() {
@@ -181,13 +173,7 @@ fn cancel_queue(
     Ok(seqs.len())
 }
 
-fn cancel_delayed(
-    state: &mut StoreState,
-    tenant: u32,
-    to: u64,
-    limit: usize,
-    at: WallTime,
-) -> usize {
+fn cancel_delayed(state: &mut StoreState, tenant: u32, to: u64, limit: usize, at: WallTime) -> usize {
     let jobs = state.delayed.iter();
     let covered = jobs.filter(|(seq, job)| *seq <= to && job.entry.position.tenant == tenant);
     let seqs: Vec<u64> = covered.map(|(seq, _)| seq).take(limit).collect();
@@ -202,8 +188,7 @@ fn cancel_delayed(
 fn cancel_held(state: &mut StoreState, tenant: u32, to: u64, limit: usize, at: WallTime) -> usize {
     let mut found = Vec::new();
     for (_, action) in state.actions.iter_mut() {
-        let is_covered =
-            |seq: &u64, entry: &mut JobEntry| *seq <= to && entry.position.tenant == tenant;
+        let is_covered = |seq: &u64, entry: &mut JobEntry| *seq <= to && entry.position.tenant == tenant;
         let left = limit - found.len();
         found.extend(action.held.extract_if(.., is_covered).take(left));
     }
@@ -273,13 +258,7 @@ fn is_unread(state: &StoreState, seq: u64, position: JobPosition) -> bool {
     queue.is_some_and(|queue| queue.has_unread(seq)) && state.runs.is_untracked(seq)
 }
 
-fn cancel_job(
-    state: &mut StoreState,
-    seq: u64,
-    entry: JobEntry,
-    from: JobCountState,
-    at: WallTime,
-) {
+fn cancel_job(state: &mut StoreState, seq: u64, entry: JobEntry, from: JobCountState, at: WallTime) {
     let ending = JobEnding::new(seq, entry, from, JobStatus::Cancelled, at);
     end_job(state, ending);
 }

@@ -5,14 +5,11 @@ use std::time::Duration;
 use outflow_core::{ClockPair, FairCharge, Nanos};
 
 use super::poison_isolation::{
-    abandon_drain, check_isolation, drain_for, extend_drain, is_last_chance, is_suspect, isolate,
-    release_drain,
+    abandon_drain, check_isolation, drain_for, extend_drain, is_last_chance, is_suspect, isolate, release_drain,
 };
 use super::skip::skip_or_end;
 use super::transitions::{catch_up, count};
-use crate::claim::{
-    ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, NextJob,
-};
+use crate::claim::{ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, NextJob};
 use crate::embedded::disk::prefetch::read_run;
 use crate::embedded::disk::write_op::{JobMark, MarkState, WriteOp};
 use crate::embedded::ops::actions::record_action;
@@ -57,12 +54,10 @@ fn hand_out(
     let mut skipped = 0;
     while batch.jobs.len() < request.most && !state.claims.has_isolated() {
         match check_next_job(state, lane, request, filter, moment) {
-            Ok(JobCheck::Allowed(seq, position)) => {
-                match claim_job(state, seq, position, request, moment) {
-                    Some(job) => batch.jobs.push(job),
-                    None => skipped += 1,
-                }
-            }
+            Ok(JobCheck::Allowed(seq, position)) => match claim_job(state, seq, position, request, moment) {
+                Some(job) => batch.jobs.push(job),
+                None => skipped += 1,
+            },
             Ok(JobCheck::Expired) => {
                 batch.expired += 1;
                 skipped += 1;
@@ -124,12 +119,7 @@ fn check_next_job(
     })
 }
 
-fn ask_filter(
-    state: &StoreState,
-    filter: &mut dyn ClaimFilter,
-    seq: u64,
-    position: JobPosition,
-) -> ClaimDecision {
+fn ask_filter(state: &StoreState, filter: &mut dyn ClaimFilter, seq: u64, position: JobPosition) -> ClaimDecision {
     let tenant = state.tenants.get(position.tenant);
     let queue = state.lanes.queue(position);
     let first = queue.and_then(|queue| queue.front.get(&seq));
@@ -144,11 +134,7 @@ fn ask_filter(
 }
 
 /// Returns the first job of a tenant in a lane, and reads it from the disk if it is not in memory.
-fn first_job(
-    state: &mut StoreState,
-    lane: u32,
-    tenant: u32,
-) -> Result<Option<(u64, JobPosition)>, StoreError> {
+fn first_job(state: &mut StoreState, lane: u32, tenant: u32) -> Result<Option<(u64, JobPosition)>, StoreError> {
     loop {
         let member = state.lanes.tenant_mut(lane, tenant);
         let Some((class, member)) = member.and_then(|it| Some((it.next_class()?, it))) else {
@@ -170,11 +156,7 @@ fn first_job(
 }
 
 /// Removes a job from its queue, without its payload.
-pub(crate) fn remove_from_queue(
-    state: &mut StoreState,
-    seq: u64,
-    position: JobPosition,
-) -> Option<JobEntry> {
+pub(crate) fn remove_from_queue(state: &mut StoreState, seq: u64, position: JobPosition) -> Option<JobEntry> {
     let mut entry = state.lanes.queue_mut(position)?.front.remove(&seq)?;
     if let Some(body) = entry.body.take() {
         state.payload_bytes = state.payload_bytes.saturating_sub(body.memory_bytes());
@@ -227,12 +209,7 @@ fn charge_turn(state: &mut StoreState, seq: u64, position: JobPosition) -> Optio
     lane.order.charge(member.handle, cost)
 }
 
-fn claimed_job(
-    state: &StoreState,
-    token: FencingToken,
-    entry: &JobEntry,
-    body: JobBody,
-) -> Option<ClaimedJob> {
+fn claimed_job(state: &StoreState, token: FencingToken, entry: &JobEntry, body: JobBody) -> Option<ClaimedJob> {
     let action = entry.action.and_then(|id| state.actions.get(id));
     Some(ClaimedJob {
         token,

@@ -80,11 +80,7 @@ fn expired_actions(state: &StoreState, moment: ClockPair) -> Vec<u32> {
 /// Removes tenants that are idle for a while, except those `expected` to have work. The writer calls this
 /// in the transaction that deletes their rows: before it, a batch may write jobs of them; after it, a
 /// tenant with the same name is another one.
-pub(crate) fn remove_idle(
-    state: &mut StoreState,
-    sweep: &GarbageSweep,
-    expected: &HashSet<u32>,
-) -> IdleTenants {
+pub(crate) fn remove_idle(state: &mut StoreState, sweep: &GarbageSweep, expected: &HashSet<u32>) -> IdleTenants {
     let tenants = idle_tenants(state, sweep.at, expected);
     let mut queues = Vec::new();
     for id in &tenants {

@@ -54,11 +54,7 @@ pub(crate) fn resolve_filter(state: &StoreState, filter: &DeadLetterFilter) -> L
 }
 
 /// Returns dead letters after a place.
-pub(crate) fn list_dead_letters(
-    state: &StoreState,
-    after: u64,
-    limit: usize,
-) -> rusqlite::Result<Vec<DeadLetter>> {
+pub(crate) fn list_dead_letters(state: &StoreState, after: u64, limit: usize) -> rusqlite::Result<Vec<DeadLetter>> {
     let sql = "SELECT place, seq, line, name, action, at, attempts, recoveries, payload \
                FROM dead WHERE place > ?1 ORDER BY place LIMIT ?2";
     let mut statement = state.reader.prepare_cached(sql)?;
@@ -107,11 +103,7 @@ fn read_errors(state: &StoreState, seq: u64) -> rusqlite::Result<Vec<AttemptErro
 }
 
 /// Reads the next piece of a selection.
-pub(crate) fn read_page(
-    state: &StoreState,
-    filter: &LetterFilter,
-    after: u64,
-) -> rusqlite::Result<LetterPage> {
+pub(crate) fn read_page(state: &StoreState, filter: &LetterFilter, after: u64) -> rusqlite::Result<LetterPage> {
     let sql = "SELECT place, seq, line, name, action, cost, deadline, retries, at FROM dead \
                WHERE place > ?1 ORDER BY place LIMIT ?2";
     let mut statement = state.reader.prepare_cached(sql)?;
@@ -174,9 +166,7 @@ pub(crate) fn purge_letters(state: &mut StoreState, mut letters: Vec<LetterWrite
     for letter in &mut letters {
         // A purged letter stays counted in its action, finished or not.
         letter.entry.action = letter.entry.action.or(letter.ended_action.take());
-        let JobEntry {
-            position, action, ..
-        } = letter.entry;
+        let JobEntry { position, action, .. } = letter.entry;
         count(state, position, action, |counts| {
             counts.dead -= 1;
             counts.failed += 1;

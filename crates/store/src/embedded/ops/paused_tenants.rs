@@ -19,11 +19,7 @@ pub(crate) fn paused_tenants(state: &StoreState) -> Vec<u32> {
 }
 
 /// Counts the tenants of a list that have waiting jobs of an action.
-pub(crate) fn count_holding(
-    state: &StoreState,
-    action: u32,
-    tenants: &[u32],
-) -> rusqlite::Result<u64> {
+pub(crate) fn count_holding(state: &StoreState, action: u32, tenants: &[u32]) -> rusqlite::Result<u64> {
     let mut count = 0;
     for tenant in tenants {
         count += u64::from(has_waiting_jobs(state, action, *tenant)?);

@@ -47,11 +47,7 @@ pub(crate) struct IsolationWait {
 }
 
 /// Returns the wait of a lane for a job that runs alone, or is about to.
-pub(crate) fn check_isolation(
-    state: &mut StoreState,
-    lane: u32,
-    now: Nanos,
-) -> Option<IsolationWait> {
+pub(crate) fn check_isolation(state: &mut StoreState, lane: u32, now: Nanos) -> Option<IsolationWait> {
     if state.claims.has_isolated() {
         return Some(IsolationWait { left: None });
     }
@@ -64,9 +60,7 @@ pub(crate) fn check_isolation(
     if !idle {
         return Some(IsolationWait { left: None });
     }
-    let until = *drain
-        .until
-        .get_or_insert_with(|| now.saturating_add(DRAIN_TIMEOUT));
+    let until = *drain.until.get_or_insert_with(|| now.saturating_add(DRAIN_TIMEOUT));
     if until > now {
         let left = Some(until.since(now));
         return Some(IsolationWait { left });
@@ -84,12 +78,7 @@ pub(crate) fn release_drain(state: &mut StoreState, lane: u32) {
 }
 
 /// Returns true if the first job of a queue is on its last chance.
-pub(crate) fn is_suspect(
-    state: &StoreState,
-    seq: u64,
-    position: JobPosition,
-    recoveries: u32,
-) -> bool {
+pub(crate) fn is_suspect(state: &StoreState, seq: u64, position: JobPosition, recoveries: u32) -> bool {
     let queue = state.lanes.queue(position);
     let first = queue.and_then(|queue| queue.front.get(&seq));
     first.is_some_and(|entry| is_last_chance(entry, recoveries))

@@ -9,17 +9,11 @@ use super::transitions::{count, count_as};
 use crate::action::ActionStage;
 use crate::embedded::state::StoreState;
 use crate::embedded::state::delayed::{DelayUntil, DelayedJob, JobCountState};
-use crate::embedded::state::job_entry::{
-    AttemptHistory, IdRun, JobBody, JobEntry, JobPosition, RUN_LIMIT,
-};
+use crate::embedded::state::job_entry::{AttemptHistory, IdRun, JobBody, JobEntry, JobPosition, RUN_LIMIT};
 use crate::job::{NewJob, SubmitReceipt, SubmitResult};
 
 /// Queues the jobs of a batch that is on the disk.
-pub(crate) fn publish(
-    state: &mut StoreState,
-    batch: AcceptedBatch,
-    moment: ClockPair,
-) -> SubmitResult {
+pub(crate) fn publish(state: &mut StoreState, batch: AcceptedBatch, moment: ClockPair) -> SubmitResult {
     let AcceptedBatch {
         mut receipts,
         jobs,
@@ -74,25 +68,15 @@ fn push_run(state: &mut StoreState, position: JobPosition, run: IdRun) {
 }
 
 /// Adds one job, and returns the number of its tenant's waiting jobs in its lane.
-fn add_job(
-    state: &mut StoreState,
-    accepted: AcceptedJob,
-    action: Option<u32>,
-    near: bool,
-    moment: ClockPair,
-) -> u64 {
-    let AcceptedJob {
-        seq, position, job, ..
-    } = accepted;
+fn add_job(state: &mut StoreState, accepted: AcceptedJob, action: Option<u32>, near: bool, moment: ClockPair) -> u64 {
+    let AcceptedJob { seq, position, job, .. } = accepted;
     let start = job.not_before.filter(|at| *at > moment.wall);
     let counted_as = match start {
         Some(_) => JobCountState::Delayed,
         None => JobCountState::Queued,
     };
     wake_tenant(state, position.tenant);
-    count(state, position, action, |counts| {
-        count_as(counts, counted_as)
-    });
+    count(state, position, action, |counts| count_as(counts, counted_as));
     state.lanes.add_job(position);
     let entry = new_entry(&job, position, action);
     if let Some(at) = start {

@@ -15,12 +15,7 @@ use crate::name::Name;
 use crate::settle::{JobEnd, JobStatus, Settlement};
 
 /// Renews a lease.
-pub(crate) fn heartbeat(
-    state: &mut StoreState,
-    session: &Name,
-    lease: Duration,
-    now: Nanos,
-) -> HeartbeatResult {
+pub(crate) fn heartbeat(state: &mut StoreState, session: &Name, lease: Duration, now: Nanos) -> HeartbeatResult {
     state.claims.expire_leases(now);
     match state.claims.sessions.get_mut(session) {
         Some(session) => {
@@ -49,12 +44,7 @@ pub(crate) fn release_unknown(
 }
 
 /// Takes back jobs of sessions with an expired lease.
-pub(crate) fn reap(
-    state: &mut StoreState,
-    limit: usize,
-    recoveries: u32,
-    moment: ClockPair,
-) -> ReapResult {
+pub(crate) fn reap(state: &mut StoreState, limit: usize, recoveries: u32, moment: ClockPair) -> ReapResult {
     catch_up(state, moment);
     let mut reaped = ReapResult::default();
     let lost: Vec<u64> = state.claims.orphans.iter().copied().take(limit).collect();
@@ -71,13 +61,7 @@ pub(crate) fn reap(
     reaped
 }
 
-fn take_back(
-    state: &mut StoreState,
-    seq: u64,
-    recoveries: u32,
-    moment: ClockPair,
-    reaped: &mut ReapResult,
-) {
+fn take_back(state: &mut StoreState, seq: u64, recoveries: u32, moment: ClockPair, reaped: &mut ReapResult) {
     let Some(mut claim) = remove_claim(state, seq) else {
         return;
     };

@@ -39,11 +39,7 @@ pub(crate) fn remaining(state: &StoreState, action: &Name) -> rusqlite::Result<R
     Ok(found.scaled_to(queued))
 }
 
-fn add_queue_work(
-    state: &StoreState,
-    queue: &ClassQueue,
-    work: &mut FoundWork,
-) -> rusqlite::Result<()> {
+fn add_queue_work(state: &StoreState, queue: &ClassQueue, work: &mut FoundWork) -> rusqlite::Result<()> {
     for entry in queue.front.values() {
         work.add_entry(entry);
     }
@@ -65,9 +61,7 @@ fn cost_in_run(state: &StoreState, action: u32, run: IdRun) -> rusqlite::Result<
     let mut statement = state.reader.prepare_cached(sql)?;
     let range = params![to_sql(run.first), to_sql(run.end())];
     let first = statement
-        .query_row(range, |row| {
-            Ok((row.get::<_, Option<u32>>(0)?, row.get(1)?))
-        })
+        .query_row(range, |row| Ok((row.get::<_, Option<u32>>(0)?, row.get(1)?)))
         .optional()?;
     let its = first.filter(|(of, _)| *of == Some(action));
     Ok(its.map(|(_, cost)| to_u64(cost)))

@@ -14,9 +14,7 @@ use crate::embedded::state::claims::ClaimState;
 use crate::embedded::state::delayed::{DelayUntil, DelayedJob, JobCountState};
 use crate::embedded::state::job_entry::AttemptHistory;
 use crate::name::Name;
-use crate::settle::{
-    CooldownScope, Defer, JobEnd, JobStatus, SettleResult, Settlement, StoredResult,
-};
+use crate::settle::{CooldownScope, Defer, JobEnd, JobStatus, SettleResult, Settlement, StoredResult};
 
 /// Ends one claim.
 pub(crate) fn settle(
@@ -45,34 +43,17 @@ pub(crate) fn settle(
 
 fn is_held_by(state: &StoreState, session: &Name, token: FencingToken) -> bool {
     let claim = state.claims.by_job.get(&token.job);
-    claim
-        .is_some_and(|claim| claim.number == token.claim && claim.session.as_ref() == Some(session))
+    claim.is_some_and(|claim| claim.number == token.claim && claim.session.as_ref() == Some(session))
 }
 
-fn apply(
-    state: &mut StoreState,
-    mut claim: ClaimState,
-    end: JobEnd,
-    moment: ClockPair,
-) -> SettleResult {
+fn apply(state: &mut StoreState, mut claim: ClaimState, end: JobEnd, moment: ClockPair) -> SettleResult {
     match end {
         JobEnd::Done { took, result } => {
             let ending = JobEnding::from_claim(claim, JobStatus::Done, moment.wall);
-            end_job(
-                state,
-                JobEnding {
-                    took,
-                    result,
-                    ..ending
-                },
-            );
+            end_job(state, JobEnding { took, result, ..ending });
             SettleResult::Done
         }
-        JobEnd::Retry {
-            after,
-            words,
-            result,
-        } => {
+        JobEnd::Retry { after, words, result } => {
             record_error(state, claim.seq, words, moment);
             retry(state, claim, after, result, moment)
         }
@@ -171,12 +152,7 @@ fn retry_deferred(
 }
 
 /// Defers a job for which the scheduler found no quota.
-fn defer(
-    state: &mut StoreState,
-    mut claim: ClaimState,
-    by: Defer,
-    moment: ClockPair,
-) -> SettleResult {
+fn defer(state: &mut StoreState, mut claim: ClaimState, by: Defer, moment: ClockPair) -> SettleResult {
     catch_up(state, moment);
     if has_lost_action(state, &claim) {
         return finish_claim(state, claim, JobStatus::Cancelled, moment);
@@ -187,12 +163,7 @@ fn defer(
 }
 
 /// Delays a deferred job as the rule says, and updates its tenant's congestion.
-fn delay_deferred(
-    state: &mut StoreState,
-    claim: &ClaimState,
-    by: Defer,
-    moment: ClockPair,
-) -> SettleResult {
+fn delay_deferred(state: &mut StoreState, claim: &ClaimState, by: Defer, moment: ClockPair) -> SettleResult {
     let id = claim.entry.position.tenant;
     let others = state.tenants.get(id).map(|of| of.counts.non_ready);
     let non_ready = others.unwrap_or(0) + 1;
@@ -223,13 +194,7 @@ fn delay_deferred(
 }
 
 /// Delays a claimed job for a span.
-fn delay(
-    state: &mut StoreState,
-    claim: &ClaimState,
-    mark: MarkState,
-    span: Duration,
-    moment: ClockPair,
-) {
+fn delay(state: &mut StoreState, claim: &ClaimState, mark: MarkState, span: Duration, moment: ClockPair) {
     let entry = claim.entry.clone();
     let counted_as = match mark {
         MarkState::Deferred => JobCountState::Deferred,
@@ -250,11 +215,7 @@ fn delay(
 }
 
 /// Returns a job to the head of its queue, and refunds its charge.
-pub(crate) fn return_to_queue(
-    state: &mut StoreState,
-    mut claim: ClaimState,
-    moment: ClockPair,
-) -> SettleResult {
+pub(crate) fn return_to_queue(state: &mut StoreState, mut claim: ClaimState, moment: ClockPair) -> SettleResult {
     if has_lost_action(state, &claim) {
         return finish_claim(state, claim, JobStatus::Cancelled, moment);
     }
@@ -344,11 +305,7 @@ pub(crate) fn finish_claim(
 const fn starts_again(claim: &ClaimState, end: &JobEnd) -> bool {
     match end {
         JobEnd::Done { .. } | JobEnd::Failed { .. } => false,
-        JobEnd::Retry { .. } | JobEnd::RetryPutOff { .. } => {
-            claim.entry.history.retries < claim.entry.max_retries
-        }
-        JobEnd::Throttled { .. } | JobEnd::Returned | JobEnd::Interrupted | JobEnd::PutOff(_) => {
-            true
-        }
+        JobEnd::Retry { .. } | JobEnd::RetryPutOff { .. } => claim.entry.history.retries < claim.entry.max_retries,
+        JobEnd::Throttled { .. } | JobEnd::Returned | JobEnd::Interrupted | JobEnd::PutOff(_) => true,
     }
 }

@@ -40,12 +40,7 @@ pub(crate) fn skip_or_end(
     Ok(end_unstarted(state, seq, position, status, moment))
 }
 
-fn skip_reason(
-    state: &StoreState,
-    seq: u64,
-    position: JobPosition,
-    moment: ClockPair,
-) -> Option<SkipReason> {
+fn skip_reason(state: &StoreState, seq: u64, position: JobPosition, moment: ClockPair) -> Option<SkipReason> {
     let entry = state.lanes.queue(position)?.front.get(&seq)?;
     let action = entry.action.map(|id| state.actions.get(id));
     let is_over = match action {

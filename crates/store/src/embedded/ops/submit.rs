@@ -76,11 +76,7 @@ pub(crate) struct SubmitDecision {
 }
 
 /// Returns for each job of a batch whether its name is in use.
-pub(crate) fn known_names(
-    disk: &Connection,
-    batch: &SubmitBatch,
-    at: WallTime,
-) -> rusqlite::Result<Vec<bool>> {
+pub(crate) fn known_names(disk: &Connection, batch: &SubmitBatch, at: WallTime) -> rusqlite::Result<Vec<bool>> {
     let sql = "SELECT 1 FROM name WHERE name = ?1 AND (until IS NULL OR until > ?2)";
     let mut statement = disk.prepare_cached(sql)?;
     let mut in_batch = HashSet::new();
@@ -106,10 +102,7 @@ pub(crate) fn decide(
     moment: ClockPair,
 ) -> SubmitDecision {
     let first_step = state.log.len();
-    let found = batch
-        .action
-        .as_ref()
-        .map(|spec| match_action(state, &spec.id));
+    let found = batch.action.as_ref().map(|spec| match_action(state, &spec.id));
     let is_closed = found == Some(ActionMatch::Closed);
     let waiting = state.counts.queued.saturating_add(unpublished);
     let mut free = batch.queue_max.saturating_sub(waiting);
@@ -160,7 +153,7 @@ fn match_action(state: &StoreState, name: &Name) -> ActionMatch {
         return ActionMatch::New;
     };
     match action.stage() {
-        stage if stage.is_over() => ActionMatch::Over,
+        current if current.is_over() => ActionMatch::Over,
         _ if action.state.closed => ActionMatch::Closed,
         _ => ActionMatch::Open(id),
     }
@@ -281,11 +274,7 @@ struct InsertStatements<'a> {
 }
 
 impl<'a> InsertStatements<'a> {
-    fn new(
-        disk: &'a Connection,
-        action: Option<u32>,
-        remember: std::time::Duration,
-    ) -> rusqlite::Result<Self> {
+    fn new(disk: &'a Connection, action: Option<u32>, remember: std::time::Duration) -> rusqlite::Result<Self> {
         let job = "INSERT INTO job (seq, line, name, action, cost, deadline, retries, payload, \
                    sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         let name = "INSERT OR REPLACE INTO name (name, seq, remember) VALUES (?1, ?2, ?3)";

@@ -59,11 +59,7 @@ fn apply_rule(state: &mut StoreState, id: u32, rule: TenantRule) {
 }
 
 /// Pauses or resumes a tenant or an action.
-pub(crate) fn set_pause(
-    state: &mut StoreState,
-    scope: &ControlScope,
-    pause: PauseWrite,
-) -> Result<(), StoreError> {
+pub(crate) fn set_pause(state: &mut StoreState, scope: &ControlScope, pause: PauseWrite) -> Result<(), StoreError> {
     match scope {
         ControlScope::Tenant(name) => {
             pause_tenant(state, name, pause);
@@ -98,19 +94,13 @@ fn pause_action(state: &mut StoreState, name: &Name, pause: PauseWrite) -> Resul
 }
 
 /// Queues deferred jobs, and returns the number that is still deferred.
-pub(crate) fn release_deferred(
-    state: &mut StoreState,
-    name: &Name,
-    limit: u64,
-    moment: ClockPair,
-) -> u64 {
+pub(crate) fn release_deferred(state: &mut StoreState, name: &Name, limit: u64, moment: ClockPair) -> u64 {
     catch_up(state, moment);
     let Some(id) = state.tenants.find(name) else {
         return 0;
     };
     let deferred = state.delayed.deferred_of(id).take(to_len(limit));
-    let marks =
-        deferred.map(|(seq, job)| JobMark::new(seq, MarkState::Returned, job.entry.history));
+    let marks = deferred.map(|(seq, job)| JobMark::new(seq, MarkState::Returned, job.entry.history));
     for mark in marks.collect::<Vec<_>>() {
         enqueue_delayed(state, mark.seq);
         state.log.record_synced(WriteOp::Mark(mark));
@@ -129,11 +119,7 @@ pub(crate) fn sample_congestion(state: &mut StoreState, keep: Duration, moment: 
 }
 
 /// Returns the last samples of a tenant.
-pub(crate) fn congestion_history(
-    state: &StoreState,
-    name: &Name,
-    limit: usize,
-) -> Vec<CongestionSample> {
+pub(crate) fn congestion_history(state: &StoreState, name: &Name, limit: usize) -> Vec<CongestionSample> {
     let Some(tenant) = state.tenants.by_name(name) else {
         return Vec::new();
     };
@@ -142,11 +128,7 @@ pub(crate) fn congestion_history(
 }
 
 /// Clears a tenant's statistics.
-pub(crate) fn reset_congestion(
-    state: &mut StoreState,
-    name: &Name,
-    moment: ClockPair,
-) -> Result<(), StoreError> {
+pub(crate) fn reset_congestion(state: &mut StoreState, name: &Name, moment: ClockPair) -> Result<(), StoreError> {
     catch_up(state, moment);
     let id = state.tenants.find(name);
     let Some((id, tenant)) = id.and_then(|id| Some((id, state.tenants.get_mut(id)?))) else {

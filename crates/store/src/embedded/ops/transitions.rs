@@ -30,13 +30,7 @@ pub(crate) struct JobEnding {
 
 impl JobEnding {
     /// The end of a job without a result.
-    pub(crate) const fn new(
-        seq: u64,
-        entry: JobEntry,
-        from: JobCountState,
-        status: JobStatus,
-        at: WallTime,
-    ) -> Self {
+    pub(crate) const fn new(seq: u64, entry: JobEntry, from: JobCountState, status: JobStatus, at: WallTime) -> Self {
         Self {
             seq,
             entry,

@@ -74,8 +74,7 @@ impl LaneTenant {
 
     /// Returns the class that is next in order.
     pub(crate) fn next_class(&self) -> Option<Priority> {
-        self.classes
-            .first(|class| self.queues.get(class).has_work())
+        self.classes.first(|class| self.queues.get(class).has_work())
     }
 
     /// Returns the best class that has work.

@@ -69,8 +69,7 @@ impl DelayedJobs {
     pub(crate) fn first_due(&self, moment: ClockPair) -> Option<u64> {
         let due = self.due.first().filter(|(at, _)| *at <= moment.now);
         let start = self.starts.first().filter(|(at, _)| *at <= moment.wall);
-        due.map(|(_, seq)| *seq)
-            .or_else(|| start.map(|(_, seq)| *seq))
+        due.map(|(_, seq)| *seq).or_else(|| start.map(|(_, seq)| *seq))
     }
 
     /// Returns the time until the next delay ends.
@@ -82,13 +81,8 @@ impl DelayedJobs {
 
     /// Returns deferred jobs of a tenant, those due first.
     pub(crate) fn deferred_of(&self, tenant: u32) -> impl Iterator<Item = (u64, &DelayedJob)> {
-        let due = self
-            .due
-            .iter()
-            .filter_map(|(_, seq)| Some((*seq, self.jobs.get(seq)?)));
-        due.filter(move |(_, job)| {
-            job.counted_as == JobCountState::Deferred && job.entry.position.tenant == tenant
-        })
+        let due = self.due.iter().filter_map(|(_, seq)| Some((*seq, self.jobs.get(seq)?)));
+        due.filter(move |(_, job)| job.counted_as == JobCountState::Deferred && job.entry.position.tenant == tenant)
     }
 
     /// Returns the last start that a submitter set for a job of an action, among the last `limit` starts.

@@ -62,9 +62,7 @@ fn decode_waiting(lane: Option<Bytes>) -> StoreResult<u64> {
     };
     let _clock = lane.try_get_f64().map_err(|_| unexpected_reply())?;
     let waiting = lane.try_get_f64().map_err(|_| unexpected_reply())?;
-    format!("{waiting:.0}")
-        .parse()
-        .map_err(|_| unexpected_reply())
+    format!("{waiting:.0}").parse().map_err(|_| unexpected_reply())
 }
 
 async fn read_tenants(runner: &ScriptRunner) -> StoreResult<HashMap<Name, JobCounts>> {
@@ -76,9 +74,7 @@ async fn read_tenants(runner: &ScriptRunner) -> StoreResult<HashMap<Name, JobCou
             return Ok(counted);
         };
         page.after = Some(last.name.clone());
-        let tallies = reports
-            .into_iter()
-            .map(|report| (report.name, report.tally));
+        let tallies = reports.into_iter().map(|report| (report.name, report.tally));
         counted.extend(tallies);
     }
 }

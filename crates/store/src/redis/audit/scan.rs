@@ -12,10 +12,7 @@ use super::{JobPart, ScanTotals};
 use crate::contract::StoreResult;
 use crate::name::Name;
 
-pub(super) async fn scan_jobs(
-    runner: &ScriptRunner,
-    stored: &StoredCounts,
-) -> StoreResult<ScanTotals> {
+pub(super) async fn scan_jobs(runner: &ScriptRunner, stored: &StoredCounts) -> StoreResult<ScanTotals> {
     let mut scan = KeyScan {
         runner,
         stored,
@@ -65,11 +62,7 @@ impl KeyScan<'_> {
         let counts = self.stored.actions.get(action);
         let is_current = |floor| job.number.is_none_or(|number| number > floor);
         if counts.is_some_and(|counts| is_current(counts.floor)) {
-            found
-                .actions
-                .entry(action.clone())
-                .or_default()
-                .add(job.part);
+            found.actions.entry(action.clone()).or_default().add(job.part);
         }
     }
 
@@ -130,19 +123,13 @@ impl KeyScan<'_> {
         for class in 1..=3 {
             let join = format!("{class}:{}:{lane}:{tenant}", lane.as_str().len());
             let mut at = 0;
-            while let Some(records) = self
-                .read_piece("LRANGE", &format!("l:{join}"), &mut at)
-                .await?
-            {
+            while let Some(records) = self.read_piece("LRANGE", &format!("l:{join}"), &mut at).await? {
                 for record in records {
                     self.count_record(lane, tenant, record);
                 }
             }
             at = 0;
-            while let Some(members) = self
-                .read_piece("ZRANGE", &format!("b:{join}"), &mut at)
-                .await?
-            {
+            while let Some(members) = self.read_piece("ZRANGE", &format!("b:{join}"), &mut at).await? {
                 for mut member in members {
                     let _first = read_uint(&mut member, 6)?;
                     self.count_record(lane, tenant, member);
@@ -154,17 +141,10 @@ impl KeyScan<'_> {
 
     async fn scan_delayed(&mut self, lane: &Name) -> StoreResult<()> {
         let mut at = 0;
-        while let Some(entries) = self
-            .read_piece("ZRANGE", &format!("d:{lane}"), &mut at)
-            .await?
-        {
+        while let Some(entries) = self.read_piece("ZRANGE", &format!("d:{lane}"), &mut at).await? {
             for entry in entries {
                 let deferred = entry.first().is_some_and(|class| *class >= DEFERRED);
-                let part = if deferred {
-                    JobPart::Deferred
-                } else {
-                    JobPart::Delayed
-                };
+                let part = if deferred { JobPart::Deferred } else { JobPart::Delayed };
                 self.count_entry(part, None, entry);
             }
         }
@@ -174,10 +154,7 @@ impl KeyScan<'_> {
     /// Counts jobs that the pause of their action holds: its name, a space, the entry.
     async fn scan_held(&mut self, tenant: &Name) -> StoreResult<()> {
         let mut at = 0;
-        while let Some(members) = self
-            .read_piece("ZRANGE", &format!("h:{tenant}"), &mut at)
-            .await?
-        {
+        while let Some(members) = self.read_piece("ZRANGE", &format!("h:{tenant}"), &mut at).await? {
             for member in members {
                 let space = member.iter().position(|byte| *byte == b' ');
                 let entry = member.slice(space.map_or(0, |space| space + 1)..);
@@ -236,12 +213,7 @@ impl KeyScan<'_> {
     }
 
     /// Reads the next piece of a list or a sorted set.
-    async fn read_piece(
-        &self,
-        command: &str,
-        key: &str,
-        at: &mut u64,
-    ) -> StoreResult<Option<Vec<Bytes>>> {
+    async fn read_piece(&self, command: &str, key: &str, at: &mut u64) -> StoreResult<Option<Vec<Bytes>>> {
         let mut command = cmd(command);
         let last = *at + PIECE - 1;
         command.arg(self.runner.key(key)).arg(*at).arg(last);

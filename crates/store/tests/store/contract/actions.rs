@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use outflow_core::{Cost, WallTime};
 use outflow_store::{
-    ActionReport, ActionSpec, ActionStage, ActionStore, AllowAll, ControlScope, DeadLetterFilter,
-    DeadLetterStore, FinishedQuery, JobEnd, JobQueue, JobStatus, JobStore, Name, PageRequest,
-    StoreControl, StoredResult, TenantStore,
+    ActionReport, ActionSpec, ActionStage, ActionStore, AllowAll, ControlScope, DeadLetterFilter, DeadLetterStore,
+    FinishedQuery, JobEnd, JobQueue, JobStatus, JobStore, Name, PageRequest, StoreControl, StoredResult, TenantStore,
 };
 
 use super::{
-    StoreWorld, batch, claim, claim_one, claim_request_as, done, ids, jobs, last, name, settle,
-    settle_all, submit,
+    StoreWorld, batch, claim, claim_one, claim_request_as, done, ids, jobs, last, name, settle, settle_all, submit,
 };
 
 async fn report(store: &impl JobStore, action: &str) -> ActionReport {
@@ -24,25 +22,16 @@ async fn stage(store: &impl JobStore, action: &str) -> ActionStage {
 }
 
 async fn finished(store: &impl JobStore) -> Vec<String> {
-    let finished = store
-        .take_finished(FinishedQuery::peek(9))
-        .await
-        .expect("read");
+    let finished = store.take_finished(FinishedQuery::peek(9)).await.expect("read");
     finished.iter().map(|of| of.spec.id.to_string()).collect()
 }
 
 pub(crate) async fn an_action_moves_through_its_stages(world: &impl StoreWorld) {
     let store = world.store();
     let act = name("act");
-    store
-        .open(ActionSpec::new(act.clone()))
-        .await
-        .expect("open");
+    store.open(ActionSpec::new(act.clone())).await.expect("open");
     assert_eq!(stage(store, "act").await, ActionStage::Created);
-    store
-        .submit(batch("act", jobs("a", 2)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 2))).await.expect("taken");
     assert_eq!(stage(store, "act").await, ActionStage::Created);
     store.close(&act).await.expect("closed");
     assert_eq!(stage(store, "act").await, ActionStage::Dispatched);
@@ -64,10 +53,7 @@ pub(crate) async fn an_action_moves_through_its_stages(world: &impl StoreWorld) 
 
 pub(crate) async fn an_action_ends_only_after_it_was_closed(world: &impl StoreWorld) {
     let store = world.store();
-    store
-        .submit(batch("act", jobs("a", 1)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 1))).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, done()).await;
     assert_eq!(stage(store, "act").await, ActionStage::Running);
@@ -106,11 +92,7 @@ pub(crate) async fn a_finished_action_is_leased_to_one_caller(world: &impl Store
     }
     let take = async |most, notifying: &[Name]| {
         let lease = unit * 10;
-        let request = FinishedQuery {
-            most,
-            lease,
-            notifying,
-        };
+        let request = FinishedQuery { most, lease, notifying };
         let taken = store.take_finished(request).await.expect("read");
         let names = taken.iter().map(|of| of.spec.id.clone());
         names.collect::<Vec<Name>>()
@@ -139,10 +121,7 @@ pub(crate) async fn an_action_past_its_timeout_fails_and_cancels_the_rest(world:
         ..ActionSpec::new(name("act"))
     };
     store.open(spec).await.expect("open");
-    store
-        .submit(batch("act", jobs("a", 2)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 2))).await.expect("taken");
     submit(store, jobs("b", 1)).await;
     let running = claim_one(store).await;
     world.advance(unit * 5).await;
@@ -153,10 +132,7 @@ pub(crate) async fn an_action_past_its_timeout_fails_and_cancels_the_rest(world:
     assert_eq!(failed.stage, ActionStage::Failed);
     assert_eq!((failed.tally.cancelled, failed.tally.in_flight), (1, 1));
     assert!(!failed.is_over(), "a job is in flight");
-    assert!(
-        store.mark_notified(&name("act")).await.is_err(),
-        "too early"
-    );
+    assert!(store.mark_notified(&name("act")).await.is_err(), "too early");
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
     settle(store, &running, done()).await;
     assert_eq!(report(store, "act").await.tally.done, 1);
@@ -176,18 +152,12 @@ pub(crate) async fn an_action_ends_after_the_claims_of_a_dead_worker(world: &imp
         ..ActionSpec::new(name("act"))
     };
     store.open(spec).await.expect("open");
-    store
-        .submit(batch("act", jobs("a", 1)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 1))).await.expect("taken");
     let request = claim_request_as("dying", 1, unit * 20);
     let taken = store.claim(request, &mut AllowAll).await.expect("claimed");
     assert_eq!(taken.jobs.len(), 1);
     world.advance(unit * 15).await;
-    assert!(
-        finished(store).await.is_empty(),
-        "it may still be in flight"
-    );
+    assert!(finished(store).await.is_empty(), "it may still be in flight");
     assert_eq!(stage(store, "act").await, ActionStage::Failed);
     world.advance(unit * 10).await;
     store.reap(9, 3).await.expect("reaped");
@@ -199,10 +169,7 @@ pub(crate) async fn an_action_ends_after_the_claims_of_a_dead_worker(world: &imp
 pub(crate) async fn a_cancelled_action_finishes_without_open_jobs(world: &impl StoreWorld) {
     let store = world.store();
     let act = name("act");
-    store
-        .submit(batch("act", jobs("a", 3)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 3))).await.expect("taken");
     let running = claim_one(store).await;
     let scope = ControlScope::Action(act.clone());
     assert_eq!(store.cancel(&scope).await.expect("cancelled"), 2);
@@ -219,15 +186,10 @@ pub(crate) async fn a_cancelled_action_finishes_without_open_jobs(world: &impl S
 }
 
 // Failed jobs leave dead letters that change the counts of a notified action.
-pub(crate) async fn a_notified_action_stays_notified_after_requeues_and_purges(
-    world: &impl StoreWorld,
-) {
+pub(crate) async fn a_notified_action_stays_notified_after_requeues_and_purges(world: &impl StoreWorld) {
     let store = world.store();
     let act = name("act");
-    store
-        .submit(batch("act", jobs("a", 3)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 3))).await.expect("taken");
     let two = claim(store, 2).await;
     let failed = JobEnd::Failed {
         words: "no".to_owned(),
@@ -240,13 +202,7 @@ pub(crate) async fn a_notified_action_stays_notified_after_requeues_and_purges(
     store.mark_notified(&act).await.expect("notified");
     let one = DeadLetterFilter::Jobs(vec![two[0].id.clone()]);
     assert_eq!(store.purge(&one).await.expect("purged"), 1);
-    assert_eq!(
-        store
-            .requeue(&DeadLetterFilter::All)
-            .await
-            .expect("revived"),
-        1
-    );
+    assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 1);
     assert!(finished(store).await.is_empty());
     assert_eq!(store.cancel(&scope).await.expect("nothing left"), 0);
     assert!(finished(store).await.is_empty());
@@ -256,10 +212,7 @@ pub(crate) async fn a_notified_action_stays_notified_after_requeues_and_purges(
 pub(crate) async fn a_cancellation_does_not_change_a_finished_action(world: &impl StoreWorld) {
     let store = world.store();
     let act = name("act");
-    store
-        .submit(last("act", jobs("a", 1)))
-        .await
-        .expect("taken");
+    store.submit(last("act", jobs("a", 1))).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, done()).await;
     let before = report(store, "act").await;
@@ -281,15 +234,9 @@ pub(crate) async fn a_finished_action_can_be_opened_again(world: &impl StoreWorl
     let job = claim_one(store).await;
     settle(store, &job, done()).await;
     store.mark_notified(&act).await.expect("notified");
-    store
-        .open(ActionSpec::new(act.clone()))
-        .await
-        .expect("open");
+    store.open(ActionSpec::new(act.clone())).await.expect("open");
     let reopened = report(store, "act").await;
-    assert_eq!(
-        (reopened.stage, reopened.tally.submitted()),
-        (ActionStage::Created, 0)
-    );
+    assert_eq!((reopened.stage, reopened.tally.submitted()), (ActionStage::Created, 0));
     assert!(store.outcomes(&act, 0, 9).await.expect("read").is_empty());
     store.submit(last("b")).await.expect("taken");
     assert_eq!(report(store, "act").await.tally.queued, 1);
@@ -297,10 +244,7 @@ pub(crate) async fn a_finished_action_can_be_opened_again(world: &impl StoreWorl
 
 pub(crate) async fn outcomes_come_in_order_with_their_results(world: &impl StoreWorld) {
     let store = world.store();
-    store
-        .submit(batch("act", jobs("a", 3)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 3))).await.expect("taken");
     submit(store, jobs("b", 1)).await;
     let jobs = claim(store, 9).await;
     let kept = JobEnd::Done {
@@ -341,24 +285,15 @@ pub(crate) async fn outcomes_come_in_order_with_their_results(world: &impl Store
     assert_eq!((made.attempts, &made.tenant), (1, &name("a")));
     assert_eq!(made.error, None);
     let lost = of("a-2").expect("read");
-    assert_eq!(
-        (lost.ended, lost.error.as_deref()),
-        (JobStatus::Failed, Some("no"))
-    );
+    assert_eq!((lost.ended, lost.error.as_deref()), (JobStatus::Failed, Some("no")));
 }
 
 static ACT: std::sync::LazyLock<Name> = std::sync::LazyLock::new(|| name("act"));
 
 pub(crate) async fn an_action_counts_its_own_jobs_only(world: &impl StoreWorld) {
     let store = world.store();
-    store
-        .submit(batch("one", jobs("a", 3)))
-        .await
-        .expect("taken");
-    store
-        .submit(batch("two", jobs("b", 2)))
-        .await
-        .expect("taken");
+    store.submit(batch("one", jobs("a", 3))).await.expect("taken");
+    store.submit(batch("two", jobs("b", 2))).await.expect("taken");
     submit(store, jobs("c", 1)).await;
     let jobs = claim(store, 9).await;
     settle_all(store, &jobs[..3], done()).await;
@@ -368,11 +303,7 @@ pub(crate) async fn an_action_counts_its_own_jobs_only(world: &impl StoreWorld) 
     assert_eq!((one.submitted(), two.submitted()), (3, 2));
     let all = store.job_counts().await.expect("counted");
     assert_eq!((all.done, all.queued), (3, 3));
-    let third = store
-        .tenant(&name("c"))
-        .await
-        .expect("read")
-        .expect("known");
+    let third = store.tenant(&name("c")).await.expect("read").expect("known");
     assert_eq!(one.done + two.done + third.tally.done, 3);
 }
 

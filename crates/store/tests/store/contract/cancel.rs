@@ -4,13 +4,11 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use outflow_store::{
-    ActionStage, ActionStore, ControlScope, CooldownScope, DeadLetterStore, Defer, FinishedQuery,
-    JobEnd, JobQueue, JobStatus, SettleResult, StoreControl, StoredResult,
+    ActionStage, ActionStore, ControlScope, CooldownScope, DeadLetterStore, Defer, FinishedQuery, JobEnd, JobQueue,
+    JobStatus, SettleResult, StoreControl, StoredResult,
 };
 
-use super::{
-    StoreWorld, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit,
-};
+use super::{StoreWorld, batch, claim, claim_one, done, ids, job, jobs, name, settle, settle_all, submit};
 
 fn tenant(text: &str) -> ControlScope {
     ControlScope::Tenant(name(text))
@@ -30,10 +28,7 @@ fn failed() -> JobEnd {
 // 200: most of them are not in any store's memory.
 pub(crate) async fn cancelling_a_tenant_ends_its_waiting_jobs(world: &impl StoreWorld) {
     let store = world.store();
-    store
-        .submit(batch("act", jobs("a", 200)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 200))).await.expect("taken");
     submit(store, jobs("b", 1)).await;
     let mut later = job("a", "later");
     later.not_before = Some(world.wall_time().saturating_add(Duration::from_hours(1)));
@@ -42,10 +37,7 @@ pub(crate) async fn cancelling_a_tenant_ends_its_waiting_jobs(world: &impl Store
     assert_eq!(in_flight.tenant, name("a"));
     assert_eq!(store.cancel(&tenant("a")).await.expect("cancelled"), 200);
     let tally = store.job_counts().await.expect("counted");
-    assert_eq!(
-        (tally.queued, tally.in_flight, tally.cancelled),
-        (1, 1, 200)
-    );
+    assert_eq!((tally.queued, tally.in_flight, tally.cancelled), (1, 1, 200));
     let of_action = store.action(&name("act")).await.expect("read");
     assert_eq!(of_action.expect("known").tally.cancelled, 199);
     assert_eq!(settle(store, &in_flight, done()).await, SettleResult::Done);
@@ -150,10 +142,7 @@ pub(crate) async fn a_cooldown_outlives_the_cancelled_jobs_of_its_tenant(world: 
 
 pub(crate) async fn cancelling_an_action_ends_only_its_own_jobs(world: &impl StoreWorld) {
     let store = world.store();
-    store
-        .submit(batch("act", jobs("a", 150)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 150))).await.expect("taken");
     submit(store, jobs("b", 1)).await;
     let own = (0..2).map(|number| job("a", &format!("own-{number}")));
     submit(store, own.collect()).await;
@@ -163,10 +152,7 @@ pub(crate) async fn cancelling_an_action_ends_only_its_own_jobs(world: &impl Sto
     assert_eq!(left, ["b-0", "own-0", "own-1"]);
     let report = store.action(&name("act")).await.expect("read");
     let report = report.expect("known");
-    assert_eq!(
-        (report.stage, report.tally.cancelled),
-        (ActionStage::Cancelled, 150)
-    );
+    assert_eq!((report.stage, report.tally.cancelled), (ActionStage::Cancelled, 150));
     let outcomes = store.outcomes(&name("act"), 0, 999).await.expect("read");
     assert_eq!(outcomes.len(), 150);
     assert!(outcomes.iter().all(|of| of.ended == JobStatus::Cancelled));
@@ -232,11 +218,7 @@ pub(crate) async fn the_result_of_a_cancelled_job_in_flight_is_stored(world: &im
             words: "no".to_owned(),
             result: kept(500),
         };
-        let expected = [
-            SettleResult::Done,
-            SettleResult::Buried,
-            SettleResult::Buried,
-        ];
+        let expected = [SettleResult::Done, SettleResult::Buried, SettleResult::Buried];
         for ((job, end), expected) in jobs.iter().zip([done, failed, last]).zip(expected) {
             assert_eq!(settle(store, job, end).await, expected, "{scope:?}");
         }
@@ -251,48 +233,27 @@ pub(crate) async fn the_result_of_a_cancelled_job_in_flight_is_stored(world: &im
             (JobStatus::Failed, Some(500)),
         ];
         assert_eq!(ends, expected, "{scope:?}");
-        assert!(
-            outcomes
-                .iter()
-                .all(|of| of.body.as_deref() == Some(b"made"))
-        );
+        assert!(outcomes.iter().all(|of| of.body.as_deref() == Some(b"made")));
     }
     assert_eq!(store.dead_letters(0, 9).await.expect("read").len(), 4);
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
 // The name belongs to another action when the last job ends: that action does not count it.
-pub(crate) async fn a_late_end_does_not_count_for_a_new_action_of_the_name(
-    world: &impl StoreWorld,
-) {
+pub(crate) async fn a_late_end_does_not_count_for_a_new_action_of_the_name(world: &impl StoreWorld) {
     let store = world.store();
-    store
-        .submit(batch("act", jobs("a", 2)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 2))).await.expect("taken");
     let in_flight = claim(store, 2).await;
     store.cancel(&action("act")).await.expect("cancelled");
-    store
-        .submit(batch("act", jobs("b", 1)))
-        .await
-        .expect("taken");
-    assert_eq!(
-        settle(store, &in_flight[0], done()).await,
-        SettleResult::Done
-    );
-    assert_eq!(
-        settle(store, &in_flight[1], failed()).await,
-        SettleResult::Buried
-    );
+    store.submit(batch("act", jobs("b", 1))).await.expect("taken");
+    assert_eq!(settle(store, &in_flight[0], done()).await, SettleResult::Done);
+    assert_eq!(settle(store, &in_flight[1], failed()).await, SettleResult::Buried);
     let report = store.action(&name("act")).await.expect("read");
     let tally = report.expect("known").tally;
     assert_eq!((tally.submitted(), tally.queued), (1, 1));
     let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
     assert!(outcomes.is_empty(), "{outcomes:?}");
-    assert_eq!(
-        store.dead_letters(0, 9).await.expect("read")[0].action,
-        None
-    );
+    assert_eq!(store.dead_letters(0, 9).await.expect("read")[0].action, None);
     let all = store.job_counts().await.expect("counted");
     assert_eq!((all.done, all.dead, all.in_flight), (1, 1, 0));
     assert_eq!(store.audit().await.expect("counted"), 0);
@@ -316,10 +277,7 @@ pub(crate) async fn two_concurrent_cancellations_count_each_job_once(world: &imp
         );
         one.and(other).expect("cancelled");
         ripe.expect("looked");
-        assert!(matches!(
-            settled,
-            SettleResult::Cancelled | SettleResult::Done
-        ));
+        assert!(matches!(settled, SettleResult::Cancelled | SettleResult::Done));
     }
     let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.open(), tally.over()), (0, 120));

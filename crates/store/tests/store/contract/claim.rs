@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use outflow_core::{Cost, Nanos, Priority, Weight};
 use outflow_store::{
-    ActionStore, ClaimDecision, ClaimFilter, ClaimedJob, JobQueue, NewJob, NextJob, StoreControl,
-    SubmitBatch, TenantRule, TenantStore,
+    ActionStore, ClaimDecision, ClaimFilter, ClaimedJob, JobQueue, NewJob, NextJob, StoreControl, SubmitBatch,
+    TenantRule, TenantStore,
 };
 
-use super::{
-    StoreWorld, batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle_all,
-    submit,
-};
+use super::{StoreWorld, batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle_all, submit};
 
 /// Counts the jobs of each tenant.
 pub(crate) fn shares(jobs: &[ClaimedJob]) -> BTreeMap<String, usize> {
@@ -198,8 +195,7 @@ impl ScriptedFilter {
 
 impl ClaimFilter for ScriptedFilter {
     fn decide(&mut self, head: &NextJob<'_>) -> ClaimDecision {
-        self.asked
-            .push((head.tenant.to_string(), head.cost.units()));
+        self.asked.push((head.tenant.to_string(), head.cost.units()));
         self.answers.pop().unwrap_or(ClaimDecision::Stop)
     }
 }
@@ -210,10 +206,7 @@ pub(crate) async fn the_filter_is_asked_in_order_and_obeyed(world: &impl StoreWo
     costly[1].cost = Cost::new(3);
     submit(store, costly).await;
     let mut gate = ScriptedFilter::new(&[ClaimDecision::Take, ClaimDecision::Stop]);
-    let claims = store
-        .claim(claim_request(9), &mut gate)
-        .await
-        .expect("claimed");
+    let claims = store.claim(claim_request(9), &mut gate).await.expect("claimed");
     assert_eq!(ids(&claims.jobs), ["a-0"]);
     assert_eq!(gate.asked, [("a".to_owned(), 1), ("a".to_owned(), 3)]);
     assert_eq!(ids(&claim(store, 9).await), ["a-1"], "it stayed first");
@@ -225,15 +218,8 @@ pub(crate) async fn a_parked_tenant_lets_others_pass_and_returns_in_time(world: 
     submit(store, jobs("a", 1)).await;
     submit(store, jobs("b", 1)).await;
     let far = Nanos::MAX;
-    let mut gate = ScriptedFilter::new(&[
-        ClaimDecision::Park(far),
-        ClaimDecision::Take,
-        ClaimDecision::Stop,
-    ]);
-    let claims = store
-        .claim(claim_request(9), &mut gate)
-        .await
-        .expect("claimed");
+    let mut gate = ScriptedFilter::new(&[ClaimDecision::Park(far), ClaimDecision::Take, ClaimDecision::Stop]);
+    let claims = store.claim(claim_request(9), &mut gate).await.expect("claimed");
     assert_eq!(ids(&claims.jobs), ["b-0"]);
     assert!(claims.next.is_some(), "a tenant returns");
 }
@@ -249,9 +235,7 @@ pub(crate) async fn a_job_does_not_start_before_its_time(world: &impl StoreWorld
     assert_eq!((tally.queued, tally.delayed), (2, 1));
     assert_eq!(ids(&claim(store, 9).await), ["now"]);
     world.advance(unit * 5).await;
-    let none = store
-        .claim(claim_request(9), &mut outflow_store::AllowAll)
-        .await;
+    let none = store.claim(claim_request(9), &mut outflow_store::AllowAll).await;
     let none = none.expect("claimed");
     assert!(none.jobs.is_empty());
     assert!(none.next.expect("it is known") <= unit * 5 + unit / 2);
@@ -266,9 +250,7 @@ pub(crate) async fn a_job_past_its_deadline_ends_as_expired(world: &impl StoreWo
     hurried[0].deadline = Some(world.wall_time().saturating_add(unit * 5));
     store.submit(batch("act", hurried)).await.expect("taken");
     world.advance(unit * 10).await;
-    let claims = store
-        .claim(claim_request(9), &mut outflow_store::AllowAll)
-        .await;
+    let claims = store.claim(claim_request(9), &mut outflow_store::AllowAll).await;
     let claims = claims.expect("claimed");
     assert_eq!((ids(&claims.jobs), claims.expired), (vec!["a-1".into()], 1));
     let tally = store.job_counts().await.expect("counted");
@@ -290,10 +272,7 @@ pub(crate) async fn no_tenant_exceeds_its_in_flight_bound(world: &impl StoreWorl
     let expected = BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 2)]);
     assert_eq!(shares(&first), expected);
     assert!(claim(store, 9).await.is_empty());
-    let of_a: Vec<ClaimedJob> = first
-        .into_iter()
-        .filter(|job| job.tenant == name("a"))
-        .collect();
+    let of_a: Vec<ClaimedJob> = first.into_iter().filter(|job| job.tenant == name("a")).collect();
     settle_all(store, &of_a[..1], done()).await;
     assert_eq!(ids(&claim(store, 9).await), ["a-2"]);
 }
@@ -301,10 +280,7 @@ pub(crate) async fn no_tenant_exceeds_its_in_flight_bound(world: &impl StoreWorl
 pub(crate) async fn claim_numbers_are_unique(world: &impl StoreWorld) {
     let store = world.store();
     let mut seen = HashSet::new();
-    store
-        .submit(SubmitBatch::from_jobs(jobs("a", 3)))
-        .await
-        .expect("taken");
+    store.submit(SubmitBatch::from_jobs(jobs("a", 3))).await.expect("taken");
     for _ in 0..3 {
         let jobs = claim(store, 9).await;
         assert_eq!(jobs.len(), 3);

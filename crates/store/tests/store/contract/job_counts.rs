@@ -32,11 +32,7 @@ pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl StoreWorld
     submit(store, jobs("b", 1)).await;
     assert_eq!(store.active_tenants().await.expect("counted"), 2);
     let taken = claim(store, 9).await;
-    assert_eq!(
-        store.active_tenants().await.expect("counted"),
-        2,
-        "in flight"
-    );
+    assert_eq!(store.active_tenants().await.expect("counted"), 2, "in flight");
     settle_all(store, &taken[..1], done()).await;
     assert_eq!(store.active_tenants().await.expect("counted"), 1);
     let end = JobEnd::Retry {
@@ -45,11 +41,7 @@ pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl StoreWorld
         result: None,
     };
     settle_all(store, &taken[1..], end).await;
-    assert_eq!(
-        store.active_tenants().await.expect("counted"),
-        1,
-        "it waits"
-    );
+    assert_eq!(store.active_tenants().await.expect("counted"), 1, "it waits");
 }
 
 // Two are done before the tenant becomes idle, and one comes after that. The counts of all tenants

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use outflow_store::{
-    ActionStore, AllowAll, ClaimedJob, ControlScope, CooldownScope, DeadLetterStore, Defer,
-    HeartbeatResult, JobEnd, JobQueue, NewJob, SettleResult, Settlement, StoreControl,
+    ActionStore, AllowAll, ClaimedJob, ControlScope, CooldownScope, DeadLetterStore, Defer, HeartbeatResult, JobEnd,
+    JobQueue, NewJob, SettleResult, Settlement, StoreControl,
 };
 
-use super::{
-    StoreWorld, batch, claim, claim_one, claim_request_as, done, ids, jobs, name, settle, submit,
-};
+use super::{StoreWorld, batch, claim, claim_one, claim_request_as, done, ids, jobs, name, settle, submit};
 
 const BOUND: u32 = 3;
 
@@ -18,9 +16,7 @@ pub(crate) async fn a_heartbeat_keeps_a_session_alive(world: &impl StoreWorld) {
     let store = world.store();
     let lease = world.unit() * 10;
     submit(store, jobs("a", 1)).await;
-    let claims = store
-        .claim(claim_request_as("w", 1, lease), &mut AllowAll)
-        .await;
+    let claims = store.claim(claim_request_as("w", 1, lease), &mut AllowAll).await;
     let job = claims.expect("claimed").jobs.remove(0);
     for _ in 0..3 {
         world.advance(world.unit() * 6).await;
@@ -41,9 +37,7 @@ pub(crate) async fn a_lost_session_is_fenced_and_its_jobs_return_first(world: &i
     let store = world.store();
     let lease = world.unit() * 10;
     submit(store, jobs("a", 3)).await;
-    let claims = store
-        .claim(claim_request_as("w", 2, lease), &mut AllowAll)
-        .await;
+    let claims = store.claim(claim_request_as("w", 2, lease), &mut AllowAll).await;
     let held = claims.expect("claimed").jobs;
     world.advance(world.unit() * 15).await;
     let beat = store.heartbeat(&name("w"), lease).await.expect("beaten");
@@ -68,9 +62,7 @@ pub(crate) async fn a_job_that_kills_its_workers_is_dead_lettered(world: &impl S
     let lease = world.unit() * 5;
     submit(store, jobs("a", 2)).await;
     for (worker, expected) in [("w1", (1, 0)), ("w2", (0, 1))] {
-        let claims = store
-            .claim(claim_request_as(worker, 1, lease), &mut AllowAll)
-            .await;
+        let claims = store.claim(claim_request_as(worker, 1, lease), &mut AllowAll).await;
         assert_eq!(ids(&claims.expect("claimed").jobs), ["a-0"]);
         world.advance(lease * 2).await;
         let reaped = store.reap(9, 1).await.expect("reaped");
@@ -100,17 +92,10 @@ pub(crate) async fn a_survived_attempt_clears_its_job(world: &impl StoreWorld) {
         after: Duration::ZERO,
         park: CooldownScope::Tenant,
     };
-    let ends = [
-        (fails, 0),
-        (is_put_off, 0),
-        (is_refused, 0),
-        (JobEnd::Returned, 1),
-    ];
+    let ends = [(fails, 0), (is_put_off, 0), (is_refused, 0), (JobEnd::Returned, 1)];
     for (worker, (end, expected)) in ["w1", "w2", "w3", "w4"].into_iter().zip(ends) {
         submit(store, jobs(worker, 1)).await;
-        let claims = store
-            .claim(claim_request_as(worker, 1, lease), &mut AllowAll)
-            .await;
+        let claims = store.claim(claim_request_as(worker, 1, lease), &mut AllowAll).await;
         assert_eq!(claims.expect("claimed").jobs.len(), 1);
         world.advance(lease * 2).await;
         assert_eq!(store.reap(9, BOUND).await.expect("reaped").returned, 1);
@@ -130,9 +115,7 @@ pub(crate) async fn a_job_lost_with_its_worker_has_an_error(world: &impl StoreWo
     let lease = world.unit() * 5;
     let taken = store.submit(batch("act", jobs("a", 1))).await;
     taken.expect("taken");
-    let claims = store
-        .claim(claim_request_as("w", 1, lease), &mut AllowAll)
-        .await;
+    let claims = store.claim(claim_request_as("w", 1, lease), &mut AllowAll).await;
     assert_eq!(claims.expect("claimed").jobs.len(), 1);
     world.advance(lease * 2).await;
     assert_eq!(store.reap(9, 0).await.expect("reaped").buried, 1);
@@ -145,9 +128,7 @@ pub(crate) async fn reaping_respects_its_limit(world: &impl StoreWorld) {
     let store = world.store();
     let lease = world.unit() * 5;
     submit(store, jobs("a", 3)).await;
-    let claims = store
-        .claim(claim_request_as("w", 3, lease), &mut AllowAll)
-        .await;
+    let claims = store.claim(claim_request_as("w", 3, lease), &mut AllowAll).await;
     assert_eq!(claims.expect("claimed").jobs.len(), 3);
     let early = store.reap(9, BOUND).await.expect("reaped");
     assert_eq!(early.returned, 0);
@@ -164,9 +145,7 @@ pub(crate) async fn claims_a_session_never_received_return_unchanged(world: &imp
     let store = world.store();
     let lease = world.unit() * 10;
     submit(store, jobs("a", 5)).await;
-    let claims = store
-        .claim(claim_request_as("w", 4, lease), &mut AllowAll)
-        .await;
+    let claims = store.claim(claim_request_as("w", 4, lease), &mut AllowAll).await;
     let held = claims.expect("claimed").jobs;
     let known = [held[1].token];
     let given = store.release_unknown(&name("w"), &known).await;
@@ -192,10 +171,7 @@ pub(crate) async fn claims_a_session_never_received_return_unchanged(world: &imp
 
 pub(crate) async fn a_session_that_never_claimed_is_lost(world: &impl StoreWorld) {
     let unknown = name("unknown");
-    let beat = world
-        .store()
-        .heartbeat(&unknown, Duration::from_secs(9))
-        .await;
+    let beat = world.store().heartbeat(&unknown, Duration::from_secs(9)).await;
     assert_eq!(beat.expect("beaten"), HeartbeatResult::Lost);
 }
 

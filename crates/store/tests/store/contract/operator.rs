@@ -4,15 +4,11 @@ use std::time::Duration;
 
 use outflow_core::{Priority, Rate, Weight};
 use outflow_store::{
-    ActionStage, ActionStore, ControlScope, DeadLetterFilter, DeadLetterStore, Defer,
-    FinishedQuery, JobEnd, JobQueue, JobStatus, PageRequest, SettleResult, StoreControl,
-    TenantRule, TenantStore,
+    ActionStage, ActionStore, ControlScope, DeadLetterFilter, DeadLetterStore, Defer, FinishedQuery, JobEnd, JobQueue,
+    JobStatus, PageRequest, SettleResult, StoreControl, TenantRule, TenantStore,
 };
 
-use super::{
-    StoreWorld, batch, claim, claim_one, done, ids, job, jobs, last, name, settle, settle_all,
-    submit,
-};
+use super::{StoreWorld, batch, claim, claim_one, done, ids, job, jobs, last, name, settle, settle_all, submit};
 
 fn tenant(text: &str) -> ControlScope {
     ControlScope::Tenant(name(text))
@@ -76,10 +72,7 @@ pub(crate) async fn an_action_counts_the_paused_tenants_that_hold_it_up(world: &
 // 100 jobs of the paused action are before the other job: more than any store reads at once.
 pub(crate) async fn a_paused_action_does_not_block_its_tenants_other_jobs(world: &impl StoreWorld) {
     let store = world.store();
-    store
-        .submit(batch("act", jobs("a", 100)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 100))).await.expect("taken");
     submit(store, vec![job("a", "free")]).await;
     store.pause(&action("act")).await.expect("paused");
     assert_eq!(ids(&claim(store, 9).await), ["free"]);
@@ -103,10 +96,7 @@ pub(crate) async fn released_jobs_are_queued_again(world: &impl StoreWorld) {
     }
     assert!(claim(store, 9).await.is_empty());
     let changed = store.changed();
-    let left = store
-        .release_deferred(&name("a"), 2)
-        .await
-        .expect("released");
+    let left = store.release_deferred(&name("a"), 2).await.expect("released");
     assert_eq!(left, 1);
     let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
     assert!(rung.is_ok(), "a release rings");
@@ -143,11 +133,7 @@ pub(crate) async fn dead_letters_are_listed_and_requeued_as_new(world: &impl Sto
         (DeadLetterFilter::All, 1),
     ];
     for (pick, count) in picks {
-        assert_eq!(
-            store.requeue(&pick).await.expect("revived"),
-            count,
-            "{pick:?}"
-        );
+        assert_eq!(store.requeue(&pick).await.expect("revived"), count, "{pick:?}");
     }
     assert!(store.dead_letters(0, 9).await.expect("read").is_empty());
     let tally = store.job_counts().await.expect("counted");
@@ -162,10 +148,7 @@ pub(crate) async fn dead_letters_are_listed_and_requeued_as_new(world: &impl Sto
 
 pub(crate) async fn purged_letters_stay_counted_as_failed(world: &impl StoreWorld) {
     let store = world.store();
-    store
-        .submit(batch("act", jobs("a", 2)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 2))).await.expect("taken");
     let taken = claim(store, 9).await;
     settle_all(store, &taken, failed()).await;
     let pick = DeadLetterFilter::Action(name("act"));
@@ -185,10 +168,7 @@ pub(crate) async fn a_requeued_job_does_not_reopen_its_action(world: &impl Store
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
     store.mark_notified(&name("act")).await.expect("notified");
-    let revived = store
-        .requeue(&DeadLetterFilter::All)
-        .await
-        .expect("revived");
+    let revived = store.requeue(&DeadLetterFilter::All).await.expect("revived");
     assert_eq!(revived, 1);
     let report = store.action(&name("act")).await.expect("read");
     let report = report.expect("known");
@@ -207,24 +187,11 @@ pub(crate) async fn a_requeued_job_does_not_change_a_finished_action(world: &imp
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
     assert_eq!(
-        store
-            .take_finished(FinishedQuery::peek(9))
-            .await
-            .expect("read")
-            .len(),
+        store.take_finished(FinishedQuery::peek(9)).await.expect("read").len(),
         1
     );
-    assert_eq!(
-        store
-            .requeue(&DeadLetterFilter::All)
-            .await
-            .expect("revived"),
-        1
-    );
-    let ripe = store
-        .take_finished(FinishedQuery::peek(9))
-        .await
-        .expect("read");
+    assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 1);
+    let ripe = store.take_finished(FinishedQuery::peek(9)).await.expect("read");
     assert_eq!(ripe.len(), 1, "its end is still to be notified");
     assert_eq!((ripe[0].tally.failed, ripe[0].tally.open()), (1, 0));
     store.mark_notified(&name("act")).await.expect("notified");
@@ -239,13 +206,7 @@ pub(crate) async fn a_requeued_job_counts_in_an_open_action(world: &impl StoreWo
     store.submit(last).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
-    assert_eq!(
-        store
-            .requeue(&DeadLetterFilter::All)
-            .await
-            .expect("revived"),
-        1
-    );
+    assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 1);
     let again = claim(store, 9).await;
     assert_eq!(again.len(), 2);
     settle_all(store, &again, done()).await;
@@ -253,11 +214,7 @@ pub(crate) async fn a_requeued_job_counts_in_an_open_action(world: &impl StoreWo
     let tally = report.expect("known").tally;
     assert_eq!((tally.done, tally.dead, tally.failed), (2, 0, 0));
     assert_eq!(
-        store
-            .take_finished(FinishedQuery::peek(9))
-            .await
-            .expect("read")
-            .len(),
+        store.take_finished(FinishedQuery::peek(9)).await.expect("read").len(),
         1
     );
     assert_eq!(store.audit().await.expect("counted"), 0);
@@ -267,10 +224,7 @@ pub(crate) async fn a_requeued_job_counts_in_an_open_action(world: &impl StoreWo
 // forgotten outcomes.
 pub(crate) async fn a_requeued_job_has_one_outcome_in_an_open_action(world: &impl StoreWorld) {
     let store = world.store();
-    store
-        .submit(batch("act", jobs("a", 5)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 5))).await.expect("taken");
     let taken = claim(store, 9).await;
     settle_all(store, &taken, failed()).await;
     let again = ["a-0", "a-1", "a-3"].map(name);
@@ -278,12 +232,7 @@ pub(crate) async fn a_requeued_job_has_one_outcome_in_an_open_action(world: &imp
     assert_eq!(store.requeue(&pick).await.expect("revived"), 3);
     let outcomes = async || {
         let (mut all, mut after) = (Vec::new(), 0);
-        while let Some(one) = store
-            .outcomes(&name("act"), after, 1)
-            .await
-            .expect("read")
-            .pop()
-        {
+        while let Some(one) = store.outcomes(&name("act"), after, 1).await.expect("read").pop() {
             assert!(one.place > after, "{one:?}");
             after = one.place;
             all.push((one.id.to_string(), one.ended));
@@ -305,13 +254,7 @@ pub(crate) async fn a_requeued_job_has_one_outcome_in_an_open_action(world: &imp
     // After the end of its action a dead letter is requeued without it: for the action it has
     // failed.
     store.close(&name("act")).await.expect("closed");
-    assert_eq!(
-        store
-            .requeue(&DeadLetterFilter::All)
-            .await
-            .expect("revived"),
-        3
-    );
+    assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 3);
     assert_eq!(outcomes().await, [&left[..], &later].concat());
 }
 
@@ -322,28 +265,15 @@ pub(crate) async fn statistics_are_reset_only_without_deferred_jobs(world: &impl
     settle(store, &taken[0], done()).await;
     let hour = JobEnd::PutOff(Defer::Fixed(Duration::from_hours(1)));
     settle(store, &taken[1], hour).await;
-    let refused = store
-        .reset_congestion(&name("a"))
-        .await
-        .expect_err("one is put off");
+    let refused = store.reset_congestion(&name("a")).await.expect_err("one is put off");
     assert!(refused.is_refused());
-    store
-        .release_deferred(&name("a"), 9)
-        .await
-        .expect("released");
+    store.release_deferred(&name("a"), 9).await.expect("released");
     store.reset_congestion(&name("a")).await.expect("reset");
     let report = store.tenant(&name("a")).await.expect("read");
     let report = report.expect("known");
     assert_eq!((report.tally.done, report.tally.queued), (0, 1));
-    assert_eq!(
-        (report.last_backoff, report.last_update),
-        (Duration::ZERO, None)
-    );
-    assert_eq!(
-        store.job_counts().await.expect("counted").done,
-        1,
-        "all of all"
-    );
+    assert_eq!((report.last_backoff, report.last_update), (Duration::ZERO, None));
+    assert_eq!(store.job_counts().await.expect("counted").done, 1, "all of all");
 }
 
 // Samples are kept for 10 units: of three, at 0, 6 and 12, the last two remain.
@@ -355,10 +285,7 @@ pub(crate) async fn samples_record_the_congestion_of_a_tenant(world: &impl Store
     let hour = JobEnd::PutOff(Defer::Fixed(Duration::from_hours(1)));
     settle(store, &taken, hour).await;
     for _ in 0..3 {
-        store
-            .sample_congestion(unit * 10)
-            .await
-            .expect("remembered");
+        store.sample_congestion(unit * 10).await.expect("remembered");
         world.advance(unit * 6).await;
     }
     let history = store.congestion_history(&name("a"), 9).await.expect("read");
@@ -368,13 +295,7 @@ pub(crate) async fn samples_record_the_congestion_of_a_tenant(world: &impl Store
     assert_eq!(seen, (1, Duration::from_hours(1)));
     let last = store.congestion_history(&name("a"), 1).await.expect("read");
     assert_eq!(last, history[1..]);
-    assert!(
-        store
-            .congestion_history(&name("b"), 9)
-            .await
-            .expect("read")
-            .is_empty()
-    );
+    assert!(store.congestion_history(&name("b"), 9).await.expect("read").is_empty());
 }
 
 // The action is kept for 5 units after its end.
@@ -397,10 +318,7 @@ pub(crate) async fn garbage_collection_removes_old_data(world: &impl StoreWorld)
     world.advance(unit * 10).await;
     let mut gone = 0;
     for _ in 0..5 {
-        gone += store
-            .collect_garbage(world.wall_time())
-            .await
-            .expect("tidied");
+        gone += store.collect_garbage(world.wall_time()).await.expect("tidied");
     }
     assert!(gone >= 4, "{gone}: an action, two outcomes, a dead letter");
     assert_eq!(store.action(&name("act")).await.expect("read"), None);

@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use outflow_core::CongestionRule;
 use outflow_store::{
-    ActionStore, ClaimedJob, CooldownScope, DeadLetterFilter, DeadLetterStore, Defer,
-    HeartbeatResult, JobEnd, JobQueue, NewJob, SettleResult, Settlement, StoreControl,
-    StoredResult, TenantStore,
+    ActionStore, ClaimedJob, CooldownScope, DeadLetterFilter, DeadLetterStore, Defer, HeartbeatResult, JobEnd,
+    JobQueue, NewJob, SettleResult, Settlement, StoreControl, StoredResult, TenantStore,
 };
 
 use super::{
-    StoreWorld, batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle,
-    settle_all, submit,
+    StoreWorld, batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle, settle_all, submit,
 };
 
 /// Makes a stored result with a body.
@@ -48,10 +46,7 @@ pub(crate) async fn a_retry_waits_and_then_goes_before_later_jobs(world: &impl S
     let unit = world.unit();
     submit(store, jobs("a", 3)).await;
     let first = claim_one(store).await;
-    assert_eq!(
-        settle(store, &first, retry(unit * 10)).await,
-        SettleResult::Waits
-    );
+    assert_eq!(settle(store, &first, retry(unit * 10)).await, SettleResult::Waits);
     let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.queued, tally.delayed, tally.in_flight), (3, 1, 0));
     assert_eq!(claim_one(store).await.id, name("a-1"));
@@ -63,18 +58,13 @@ pub(crate) async fn a_retry_waits_and_then_goes_before_later_jobs(world: &impl S
 }
 
 // It has one retry.
-pub(crate) async fn a_job_out_of_retries_is_dead_lettered_with_its_history(
-    world: &impl StoreWorld,
-) {
+pub(crate) async fn a_job_out_of_retries_is_dead_lettered_with_its_history(world: &impl StoreWorld) {
     let store = world.store();
     let mut one = job("a", "x");
     one.max_retries = 1;
     submit(store, vec![one]).await;
     let first = claim_one(store).await;
-    assert_eq!(
-        settle(store, &first, retry(Duration::ZERO)).await,
-        SettleResult::Waits
-    );
+    assert_eq!(settle(store, &first, retry(Duration::ZERO)).await, SettleResult::Waits);
     world.advance(world.unit()).await;
     let second = claim_one(store).await;
     let last = JobEnd::Retry {
@@ -118,10 +108,7 @@ pub(crate) async fn the_result_of_the_last_attempt_is_stored(world: &impl StoreW
     assert_eq!(outcomes[0].error.as_deref(), Some("status 502"));
     store.purge(&DeadLetterFilter::All).await.expect("purged");
     let after = store.outcomes(&name("act"), 0, 9).await.expect("read");
-    assert_eq!(
-        after, outcomes,
-        "what came of it is not its letter's to take away"
-    );
+    assert_eq!(after, outcomes, "what came of it is not its letter's to take away");
 }
 
 pub(crate) async fn a_final_failure_is_dead_lettered_at_once(world: &impl StoreWorld) {
@@ -139,13 +126,7 @@ pub(crate) async fn a_final_failure_is_dead_lettered_at_once(world: &impl StoreW
     assert_eq!((&letter.lane, letter.recoveries), (&name("mail"), 0));
     assert_eq!(letter.payload, "x");
     assert_eq!(letter.history[0].words, "status 400");
-    assert!(
-        store
-            .dead_letters(letter.place, 9)
-            .await
-            .expect("read")
-            .is_empty()
-    );
+    assert!(store.dead_letters(letter.place, 9).await.expect("read").is_empty());
 }
 
 // 10 units: its tenant waits, the other does not.
@@ -162,9 +143,7 @@ pub(crate) async fn a_throttled_job_returns_to_the_head_and_uses_no_retry(world:
     assert_eq!(settle(store, &first, end).await, SettleResult::Waits);
     let tally = store.job_counts().await.expect("counted");
     assert_eq!(tally.throttles, 1, "counted when it happens");
-    let claims = store
-        .claim(claim_request(9), &mut outflow_store::AllowAll)
-        .await;
+    let claims = store.claim(claim_request(9), &mut outflow_store::AllowAll).await;
     let claims = claims.expect("claimed");
     assert_eq!(ids(&claims.jobs), ["b-0"], "its tenant waits");
     assert!(claims.next.expect("it is known") <= unit * 10);
@@ -226,10 +205,7 @@ pub(crate) async fn a_fixed_deferral_waits_for_its_span(world: &impl StoreWorld)
     let job = claim_one(store).await;
     let end = JobEnd::PutOff(Defer::Fixed(unit * 10));
     let put_off = settle(store, &job, end).await;
-    let SettleResult::PutOff {
-        backoff, non_ready, ..
-    } = put_off
-    else {
+    let SettleResult::PutOff { backoff, non_ready, .. } = put_off else {
         panic!("{put_off:?}");
     };
     assert_eq!((backoff, non_ready), (unit * 10, 1));
@@ -259,19 +235,13 @@ pub(crate) async fn a_deferred_failure_uses_a_retry(world: &impl StoreWorld) {
     };
     let first = claim_one(store).await;
     let put_off = settle(store, &first, end()).await;
-    let SettleResult::PutOff {
-        backoff, non_ready, ..
-    } = put_off
-    else {
+    let SettleResult::PutOff { backoff, non_ready, .. } = put_off else {
         panic!("{put_off:?}");
     };
     assert_eq!((backoff, non_ready), (unit * 10, 1));
     let tally = store.job_counts().await.expect("counted");
     assert_eq!((tally.queued, tally.non_ready, tally.throttles), (1, 1, 0));
-    let left = store
-        .release_deferred(&name("a"), 1)
-        .await
-        .expect("released");
+    let left = store.release_deferred(&name("a"), 1).await.expect("released");
     assert_eq!(left, 0);
     let again = claim_one(store).await;
     let counts = (again.attempt, again.retries, again.throttles);
@@ -306,10 +276,7 @@ pub(crate) async fn the_formula_defers_by_the_number_of_deferred_jobs(world: &im
     assert_eq!(last, Some(expected));
     let report = store.tenant(&name("a")).await.expect("read");
     let report = report.expect("known");
-    assert_eq!(
-        (report.last_backoff, report.speed),
-        (Duration::from_secs(2), 5)
-    );
+    assert_eq!((report.last_backoff, report.speed), (Duration::from_secs(2), 5));
     assert_eq!(report.tally.non_ready, 5);
     assert!(report.last_update.is_some());
 }
@@ -335,16 +302,12 @@ pub(crate) async fn settlements_of_one_call_are_answered_in_order(world: &impl S
         result: None,
     };
     let ends = [JobEnd::Returned, failed, done()];
-    let ends = jobs.iter().zip(ends).map(|(job, end)| Settlement {
-        token: job.token,
-        end,
-    });
+    let ends = jobs
+        .iter()
+        .zip(ends)
+        .map(|(job, end)| Settlement { token: job.token, end });
     let settled = store.settle(&name("worker"), ends.collect()).await;
-    let expected = [
-        SettleResult::Waits,
-        SettleResult::Buried,
-        SettleResult::Done,
-    ];
+    let expected = [SettleResult::Waits, SettleResult::Buried, SettleResult::Done];
     assert_eq!(settled.expect("settled"), expected);
     let lease = Duration::from_mins(1);
     let beat = store.heartbeat(&name("worker"), lease).await;

@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use outflow_store::{
-    ActionReport, ActionSpec, ActionStage, ActionStore, BatchPosition, ControlScope,
-    DeadLetterFilter, DeadLetterStore, JobEnd, JobOutcome, JobQueue, JobStore, Name, StoreControl,
-    StoredResult, SubmitBatch, SubmitReceipt,
+    ActionReport, ActionSpec, ActionStage, ActionStore, BatchPosition, ControlScope, DeadLetterFilter, DeadLetterStore,
+    JobEnd, JobOutcome, JobQueue, JobStore, Name, StoreControl, StoredResult, SubmitBatch, SubmitReceipt,
 };
 
-use super::{
-    StoreWorld, batch, claim, claim_one, done, ids, job, jobs, last, name, settle_all, submit,
-};
+use super::{StoreWorld, batch, claim, claim_one, done, ids, job, jobs, last, name, settle_all, submit};
 
 // Two tenants, so that places are counted for each.
 pub(crate) async fn a_batch_keeps_its_order_and_returns_its_places(world: &impl StoreWorld) {
@@ -32,10 +29,7 @@ pub(crate) async fn a_known_name_is_a_duplicate_and_changes_nothing(world: &impl
     submit(store, jobs("a", 2)).await;
     let mut again = jobs("a", 3);
     again[0].payload = "other".into();
-    let again = store
-        .submit(SubmitBatch::from_jobs(again))
-        .await
-        .expect("answered");
+    let again = store.submit(SubmitBatch::from_jobs(again)).await.expect("answered");
     let known = |text| SubmitReceipt::Duplicate { id: name(text) };
     assert_eq!(again.receipts[..2], [known("a-0"), known("a-1")]);
     assert!(matches!(again.receipts[2], SubmitReceipt::Accepted { .. }));
@@ -48,10 +42,7 @@ pub(crate) async fn a_name_twice_in_one_batch_is_accepted_once(world: &impl Stor
     let store = world.store();
     let batch = SubmitBatch::from_jobs(vec![job("a", "x"), job("b", "x")]);
     let submitted = store.submit(batch).await.expect("answered");
-    assert!(matches!(
-        submitted.receipts[0],
-        SubmitReceipt::Accepted { .. }
-    ));
+    assert!(matches!(submitted.receipts[0], SubmitReceipt::Accepted { .. }));
     let known = SubmitReceipt::Duplicate { id: name("x") };
     assert_eq!(submitted.receipts[1], known);
     assert_eq!(submitted.queued, 1);
@@ -114,14 +105,8 @@ pub(crate) async fn no_job_is_accepted_beyond_the_queue_bound(world: &impl Store
     let submitted = store.submit(bounded).await.expect("answered");
     let known = SubmitReceipt::Duplicate { id: name("a-0") };
     assert_eq!(submitted.receipts[0], known);
-    assert!(matches!(
-        submitted.receipts[1],
-        SubmitReceipt::Accepted { .. }
-    ));
-    assert_eq!(
-        submitted.receipts[2..],
-        [SubmitReceipt::Full, SubmitReceipt::Full]
-    );
+    assert!(matches!(submitted.receipts[1], SubmitReceipt::Accepted { .. }));
+    assert_eq!(submitted.receipts[2..], [SubmitReceipt::Full, SubmitReceipt::Full]);
     assert_eq!(store.job_counts().await.expect("counted").queued, 3);
 }
 
@@ -158,10 +143,7 @@ async fn outcomes(store: &impl JobStore) -> Vec<JobOutcome> {
 
 /// Makes an action of two jobs, one done and one dead, whose end was notified.
 async fn over(store: &impl JobStore) {
-    store
-        .submit(last("act", jobs("a", 2)))
-        .await
-        .expect("taken");
+    store.submit(last("act", jobs("a", 2))).await.expect("taken");
     let taken = claim(store, 2).await;
     let kept = || StoredResult {
         status: 200,
@@ -198,10 +180,7 @@ pub(crate) async fn a_batch_opens_its_action_with_its_spec(world: &impl StoreWor
     };
     store.submit(batch).await.expect("taken");
     let report = act(store).await.expect("known");
-    assert_eq!(
-        (report.spec, report.stage),
-        (said(7), ActionStage::Dispatched)
-    );
+    assert_eq!((report.spec, report.stage), (said(7), ActionStage::Dispatched));
 }
 
 pub(crate) async fn an_open_action_keeps_its_spec(world: &impl StoreWorld) {
@@ -216,9 +195,7 @@ pub(crate) async fn an_open_action_keeps_its_spec(world: &impl StoreWorld) {
     assert_eq!((report.spec, report.tally.queued), (said(7), 1));
 }
 
-pub(crate) async fn a_batch_of_known_jobs_does_not_change_a_finished_action(
-    world: &impl StoreWorld,
-) {
+pub(crate) async fn a_batch_of_known_jobs_does_not_change_a_finished_action(world: &impl StoreWorld) {
     let store = world.store();
     over(store).await;
     let (before, earlier) = (act(store).await, outcomes(store).await);
@@ -254,10 +231,7 @@ pub(crate) async fn a_new_job_reopens_a_finished_action(world: &impl StoreWorld)
     assert!(matches!(again.receipts[1], SubmitReceipt::Duplicate { .. }));
     assert!(matches!(again.receipts[2], SubmitReceipt::Accepted { .. }));
     let report = act(store).await.expect("known");
-    assert_eq!(
-        (report.spec, report.stage),
-        (said(9), ActionStage::Dispatched)
-    );
+    assert_eq!((report.spec, report.stage), (said(9), ActionStage::Dispatched));
     assert_eq!((report.tally.queued, report.tally.submitted()), (1, 1));
     assert!(outcomes(store).await.is_empty());
     let taken = claim(store, 9).await;
@@ -269,27 +243,15 @@ pub(crate) async fn a_new_job_reopens_a_finished_action(world: &impl StoreWorld)
 // One job is in flight and one waits at the cancellation: they no longer count.
 pub(crate) async fn a_new_job_reopens_a_cancelled_action(world: &impl StoreWorld) {
     let store = world.store();
-    store
-        .submit(batch("act", jobs("a", 2)))
-        .await
-        .expect("taken");
+    store.submit(batch("act", jobs("a", 2))).await.expect("taken");
     let running = claim_one(store).await;
     let cancelled = store.cancel(&ControlScope::Action(name("act"))).await;
     assert_eq!(cancelled.expect("cancelled"), 1);
-    let reopened = store
-        .submit(last("act", jobs("b", 1)))
-        .await
-        .expect("answered");
-    assert!(matches!(
-        reopened.receipts[0],
-        SubmitReceipt::Accepted { .. }
-    ));
+    let reopened = store.submit(last("act", jobs("b", 1))).await.expect("answered");
+    assert!(matches!(reopened.receipts[0], SubmitReceipt::Accepted { .. }));
     settle_all(store, &[running], done()).await;
     let report = act(store).await.expect("known");
-    assert_eq!(
-        (report.stage, report.tally.submitted()),
-        (ActionStage::Dispatched, 1)
-    );
+    assert_eq!((report.stage, report.tally.submitted()), (ActionStage::Dispatched, 1));
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
     assert_eq!(store.audit().await.expect("counted"), 0);
 }

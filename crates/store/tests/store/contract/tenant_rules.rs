@@ -1,9 +1,7 @@
 //! Laws of rules: a tenant's own rule, or the default one.
 
 use outflow_core::Weight;
-use outflow_store::{
-    ClaimedJob, ControlScope, JobStore, NewJob, StoreControl, TenantReport, TenantRule, TenantStore,
-};
+use outflow_store::{ClaimedJob, ControlScope, JobStore, NewJob, StoreControl, TenantReport, TenantRule, TenantStore};
 
 use super::claim::shares;
 use super::{StoreWorld, claim, done, jobs, name, settle_all, submit};
@@ -49,10 +47,7 @@ pub(crate) async fn the_default_bound_applies_without_an_own_rule(world: &impl S
     submit(store, unnamed("b", 5)).await;
     let first = claim(store, 9).await;
     assert_eq!(
-        (
-            jobs_of_tenant(&first, "a").len(),
-            jobs_of_tenant(&first, "b").len()
-        ),
+        (jobs_of_tenant(&first, "a").len(), jobs_of_tenant(&first, "b").len()),
         (2, 2)
     );
     assert!(claim(store, 9).await.is_empty());
@@ -80,10 +75,7 @@ pub(crate) async fn the_default_bound_applies_to_waiting_jobs(world: &impl Store
     store.set_default_rule(bounded(2)).await.expect("set");
     assert_eq!(claim(store, 9).await.len(), 1);
     assert!(claim(store, 9).await.is_empty());
-    store
-        .set_default_rule(TenantRule::default())
-        .await
-        .expect("set");
+    store.set_default_rule(TenantRule::default()).await.expect("set");
     assert_eq!(claim(store, 9).await.len(), 4);
 }
 
@@ -135,10 +127,7 @@ pub(crate) async fn a_removed_rule_gives_way_to_the_default(world: &impl StoreWo
     store.set_default_rule(bounded(4)).await.expect("set");
     assert_eq!(report(store, "a").await.rule, bounded(4), "as all others");
     assert_eq!(claim(store, 9).await.len(), 1);
-    store
-        .remove_rule(&name("unknown"))
-        .await
-        .expect("nothing to do");
+    store.remove_rule(&name("unknown")).await.expect("nothing to do");
     assert_eq!(store.tenant(&name("unknown")).await.expect("read"), None);
 }
 
@@ -149,10 +138,7 @@ pub(crate) async fn a_rule_is_kept_for_a_tenant_without_jobs(world: &impl StoreW
     let stopped = ControlScope::Tenant(name("b"));
     store.pause(&stopped).await.expect("paused");
     store.set_default_rule(bounded(1)).await.expect("set");
-    store
-        .collect_garbage(world.wall_time())
-        .await
-        .expect("tidied");
+    store.collect_garbage(world.wall_time()).await.expect("tidied");
     let served = report(store, "a").await;
     assert_eq!((served.rule, served.ruled), (weighing(5), true));
     let waits = report(store, "b").await;

@@ -96,9 +96,7 @@ fn open_all(list: &Path) {
 /// Cuts the power while images are opened. Returns the number of second images.
 fn second_cuts(test: &str, picked: &[CutImage], how: Thoroughness) -> usize {
     let home = memory_dir();
-    let dirs: Vec<PathBuf> = (0..picked.len())
-        .map(|of| home.path().join(of.to_string()))
-        .collect();
+    let dirs: Vec<PathBuf> = (0..picked.len()).map(|of| home.path().join(of.to_string())).collect();
     for (left, dir) in picked.iter().zip(&dirs) {
         fs::create_dir_all(dir).expect("made");
         write_image(&left.image, dir);

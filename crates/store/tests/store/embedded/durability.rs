@@ -11,15 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::contract::{
-    StoreWorld, batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle,
-    settle_all, submit,
+    StoreWorld, batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle, settle_all, submit,
 };
 use crate::support::store_dir::{clock, within};
 use outflow_core::Weight;
 use outflow_store::{
-    ActionStage, ActionStore, AllowAll, ControlScope, DeadLetterFilter, DeadLetterStore, Defer,
-    EmbeddedStore, FinishedQuery, JobEnd, JobQueue, StoreControl, StoreError, SubmitBatch,
-    SubmitReceipt, TenantRule, TenantStore,
+    ActionStage, ActionStore, AllowAll, ControlScope, DeadLetterFilter, DeadLetterStore, Defer, EmbeddedStore,
+    FinishedQuery, JobEnd, JobQueue, StoreControl, StoreError, SubmitBatch, SubmitReceipt, TenantRule, TenantStore,
 };
 use outflow_testkit::Process;
 
@@ -104,17 +102,9 @@ fn rules_pauses_actions_names_and_dead_letters_outlive_the_process() {
         let taken = claim(store, 3).await;
         settle(store, &taken[0], done()).await;
         settle(store, &taken[1], failed()).await;
-        settle(
-            store,
-            &taken[2],
-            JobEnd::PutOff(Defer::Fixed(Duration::from_mins(9))),
-        )
-        .await;
+        settle(store, &taken[2], JobEnd::PutOff(Defer::Fixed(Duration::from_mins(9)))).await;
         store.close(&name("act")).await.expect("closed");
-        store
-            .pause(&ControlScope::Tenant(name("b")))
-            .await
-            .expect("paused");
+        store.pause(&ControlScope::Tenant(name("b"))).await.expect("paused");
     });
     time.advance(Duration::from_mins(10));
     within(dir.path(), time, async |fixture| {
@@ -132,23 +122,15 @@ fn rules_pauses_actions_names_and_dead_letters_outlive_the_process() {
         assert_eq!(store.dead_letters(0, 9).await.expect("read").len(), 1);
         let outcomes = store.outcomes(&name("act"), 0, 9).await;
         assert_eq!(outcomes.expect("read").len(), 2);
-        let again = store
-            .submit(SubmitBatch::from_jobs(vec![job("b", "b-0")]))
-            .await;
+        let again = store.submit(SubmitBatch::from_jobs(vec![job("b", "b-0")])).await;
         let known = SubmitReceipt::Duplicate { id: name("b-0") };
         assert_eq!(again.expect("answered").receipts, [known]);
         assert!(claim(store, 9).await.is_empty(), "paused");
-        store
-            .resume(&ControlScope::Tenant(name("b")))
-            .await
-            .expect("on");
+        store.resume(&ControlScope::Tenant(name("b"))).await.expect("on");
         let last = claim_one(store).await;
         assert_eq!((last.id.as_str(), last.throttles), ("b-2", 1));
         settle(store, &last, done()).await;
-        let ripe = store
-            .take_finished(FinishedQuery::peek(9))
-            .await
-            .expect("read");
+        let ripe = store.take_finished(FinishedQuery::peek(9)).await.expect("read");
         assert_eq!(ripe.len(), 1);
         assert_eq!(store.audit().await.expect("counted"), 0);
     });
@@ -245,10 +227,7 @@ fn a_damaged_file_is_refused_and_unchanged() {
     }
     fs::write(&file, &whole).expect("written");
     within(dir.path(), clock(), async |fixture| {
-        assert_eq!(
-            fixture.store.job_counts().await.expect("counted").queued,
-            500
-        );
+        assert_eq!(fixture.store.job_counts().await.expect("counted").queued, 500);
     });
 }
 
@@ -316,10 +295,7 @@ fn flip_bits(flips: usize) {
         let what = if of_journal { "journal" } else { "database" };
         assert_ne!(became, FlipResult::Silent, "bit {bit} of the {what}");
         if became == FlipResult::Shorter {
-            assert!(
-                of_journal && bit / 8 >= last_frame,
-                "bit {bit} of the {what}"
-            );
+            assert!(of_journal && bit / 8 >= last_frame, "bit {bit} of the {what}");
         }
         if became == FlipResult::Stuck {
             println!("stuck: bit {bit} of the {what}");
@@ -363,9 +339,8 @@ fn flipped(dir: &Path, database: &[u8]) -> FlipResult {
         let found = u64::try_from(jobs.len()).expect("few");
         let letters = store.dead_letters(0, 999).await;
         let drift = store.audit().await;
-        let is_reported = failed
-            || letters.is_ok_and(|letters| !letters.is_empty())
-            || drift.map_or(true, |drift| drift > 0);
+        let is_reported =
+            failed || letters.is_ok_and(|letters| !letters.is_empty()) || drift.map_or(true, |drift| drift > 0);
         match (found, found == queued) {
             (500, true) if !is_reported => FlipResult::Complete,
             (475, true) if !is_reported => FlipResult::Shorter,
@@ -433,16 +408,8 @@ fn a_closed_store_reports_it() {
     within(dir.path(), clock(), async |fixture| {
         submit(&fixture.store, jobs("a", 1)).await;
         fixture.store.end();
-        let error = fixture
-            .store
-            .submit(SubmitBatch::from_jobs(jobs("a", 1)))
-            .await;
-        assert!(
-            error
-                .expect_err("it is closed")
-                .to_string()
-                .contains("closed")
-        );
+        let error = fixture.store.submit(SubmitBatch::from_jobs(jobs("a", 1))).await;
+        assert!(error.expect_err("it is closed").to_string().contains("closed"));
     });
 }
 
@@ -512,10 +479,7 @@ async fn assert_all_there(store: &EmbeddedStore, rounds: BTreeSet<String>, settl
         .iter()
         .flat_map(|round| (0..7).map(move |number| job("a", &format!("r{round}-{number}"))))
         .collect();
-    let again = store
-        .submit(SubmitBatch::from_jobs(all))
-        .await
-        .expect("answered");
+    let again = store.submit(SubmitBatch::from_jobs(all)).await.expect("answered");
     let known = |receipt: &SubmitReceipt| matches!(receipt, SubmitReceipt::Duplicate { .. });
     assert!(again.receipts.iter().all(known), "a name was lost");
     let open = claim(store, 9_999).await;

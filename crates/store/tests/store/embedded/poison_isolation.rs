@@ -5,14 +5,12 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use outflow_store::{
-    AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, ControlScope,
-    CooldownScope, JobEnd, JobQueue, NewJob, NextJob, StoreControl,
+    AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, ControlScope, CooldownScope, JobEnd,
+    JobQueue, NewJob, NextJob, StoreControl,
 };
 
 use super::contract::run;
-use crate::contract::{
-    claim, claim_one, claim_request, claim_request_as, done, ids, job, jobs, name, settle, submit,
-};
+use crate::contract::{claim, claim_one, claim_request, claim_request_as, done, ids, job, jobs, name, settle, submit};
 use crate::support::store_dir::EmbeddedFixture;
 
 /// Filter with a fixed decision.
@@ -39,18 +37,12 @@ fn post_request(most: usize) -> ClaimRequest {
     }
 }
 
-async fn claim_with(
-    fixture: &EmbeddedFixture,
-    request: ClaimRequest,
-    gate: &mut impl ClaimFilter,
-) -> ClaimBatch {
+async fn claim_with(fixture: &EmbeddedFixture, request: ClaimRequest, gate: &mut impl ClaimFilter) -> ClaimBatch {
     fixture.store.claim(request, gate).await.expect("claimed")
 }
 
 async fn claim_post(fixture: &EmbeddedFixture, most: usize) -> Vec<ClaimedJob> {
-    claim_with(fixture, post_request(most), &mut AllowAll)
-        .await
-        .jobs
+    claim_with(fixture, post_request(most), &mut AllowAll).await.jobs
 }
 
 /// Loses jobs of the tenant `a` with their worker twice, which is their bound.
@@ -98,10 +90,7 @@ fn only_the_job_that_kills_is_dead_lettered() {
     run(async |fixture| {
         make_suspects(fixture, 4).await;
         let request = claim_request_as("w3", 99, Duration::from_secs(5));
-        assert_eq!(
-            claim_with(fixture, request, &mut AllowAll).await.jobs.len(),
-            1
-        );
+        assert_eq!(claim_with(fixture, request, &mut AllowAll).await.jobs.len(), 1);
         fixture.clock.advance(Duration::from_secs(10));
         let reaped = fixture.store.reap(99, 2).await.expect("reaped");
         assert_eq!((reaped.returned, reaped.buried), (0, 1));
@@ -128,10 +117,7 @@ fn a_suspect_waits_for_all_lanes_and_is_notified() {
         assert!(rung.as_mut().poll(&mut context).is_pending());
         settle(&fixture.store, &in_flight[0], done()).await;
         assert!(rung.as_mut().poll(&mut context).is_ready());
-        assert!(
-            claim_post(fixture, 1).await.is_empty(),
-            "it is the suspect's turn"
-        );
+        assert!(claim_post(fixture, 1).await.is_empty(), "it is the suspect's turn");
         let alone = claim_one(&fixture.store).await;
         let mut rung = pin!(fixture.store.changed());
         assert!(rung.as_mut().poll(&mut context).is_pending());
@@ -156,27 +142,15 @@ fn a_suspect_without_a_permit_does_not_block_the_others() {
         assert!(claim(&fixture.store, 9).await.is_empty());
         fixture.clock.advance(Duration::from_secs(3));
         settle(&fixture.store, &in_flight[0], done()).await;
-        let refused = claim_with(
-            fixture,
-            claim_request(9),
-            &mut FixedFilter(ClaimDecision::Stop),
-        )
-        .await;
+        let refused = claim_with(fixture, claim_request(9), &mut FixedFilter(ClaimDecision::Stop)).await;
         assert!(refused.jobs.is_empty());
         let held = claim_with(fixture, post_request(1), &mut AllowAll).await;
-        assert_eq!(
-            (held.jobs.len(), held.next),
-            (0, Some(Duration::from_secs(1)))
-        );
+        assert_eq!((held.jobs.len(), held.next), (0, Some(Duration::from_secs(1))));
         fixture.clock.advance(Duration::from_secs(1));
         let going = claim_post(fixture, 1).await;
         assert_eq!(going.len(), 1);
         assert!(claim(&fixture.store, 9).await.is_empty(), "it stays back");
-        assert_eq!(
-            claim_post(fixture, 1).await.len(),
-            1,
-            "and blocks no other job"
-        );
+        assert_eq!(claim_post(fixture, 1).await.len(), 1, "and blocks no other job");
     });
 }
 
@@ -191,26 +165,13 @@ fn a_suspect_of_a_parked_or_paused_tenant_does_not_block_the_others() {
         .await;
         submit(&fixture.store, jobs("c", 1)).await;
         let at = outflow_core::Clock::now(&*fixture.clock).saturating_add(Duration::from_mins(1));
-        let parked = claim_with(
-            fixture,
-            claim_request(1),
-            &mut FixedFilter(ClaimDecision::Park(at)),
-        )
-        .await;
+        let parked = claim_with(fixture, claim_request(1), &mut FixedFilter(ClaimDecision::Park(at))).await;
         assert!(parked.jobs.is_empty());
         let in_flight = claim_post(fixture, 1).await;
         assert_eq!(in_flight.len(), 1, "it is parked");
         fixture.clock.advance(Duration::from_mins(1));
-        assert!(
-            claim(&fixture.store, 9)
-                .await
-                .iter()
-                .all(|job| job.recoveries == 0)
-        );
-        assert!(
-            claim_post(fixture, 1).await.is_empty(),
-            "it is back, and waits"
-        );
+        assert!(claim(&fixture.store, 9).await.iter().all(|job| job.recoveries == 0));
+        assert!(claim_post(fixture, 1).await.is_empty(), "it is back, and waits");
         let tenant = ControlScope::Tenant(name("a"));
         fixture.store.pause(&tenant).await.expect("paused");
         claim(&fixture.store, 9).await;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow_store::{
-    ActionStore, ClaimedJob, ControlScope, CooldownScope, DeadLetterFilter, DeadLetterStore, Defer,
-    JobEnd, JobQueue, SettleResult, StoreControl,
+    ActionStore, ClaimedJob, ControlScope, CooldownScope, DeadLetterFilter, DeadLetterStore, Defer, JobEnd, JobQueue,
+    SettleResult, StoreControl,
 };
 use proptest::prelude::*;
 
@@ -105,19 +105,11 @@ impl NaiveStore {
 }
 
 /// Applies events to both stores until a restart; returns the position.
-pub(crate) async fn apply_events(
-    world: &impl StoreWorld,
-    naive: &mut NaiveStore,
-    events: &[HistoryEvent],
-) -> usize {
+pub(crate) async fn apply_events(world: &impl StoreWorld, naive: &mut NaiveStore, events: &[HistoryEvent]) -> usize {
     let store = world.store();
     for (index, event) in events.iter().enumerate() {
         match event {
-            HistoryEvent::Submit {
-                tenant,
-                count,
-                acts,
-            } => {
+            HistoryEvent::Submit { tenant, count, acts } => {
                 let tenant = format!("t{tenant}");
                 let mut jobs = Vec::new();
                 for _ in 0..*count {
@@ -146,10 +138,7 @@ pub(crate) async fn apply_events(
                 world.advance(world.unit() * u32::from(*units)).await;
             }
             HistoryEvent::Revive => {
-                store
-                    .requeue(&DeadLetterFilter::All)
-                    .await
-                    .expect("revived");
+                store.requeue(&DeadLetterFilter::All).await.expect("revived");
                 for job in naive.jobs.values_mut().flatten() {
                     if job.2 == JobState::Dead {
                         job.2 = JobState::Waits;
@@ -170,11 +159,7 @@ pub(crate) async fn apply_events(
                 // Every other one would start again, and the rest are done.
                 for (number, job) in in_flight.iter().enumerate() {
                     let (end, settled, state) = match number % 2 {
-                        0 => (
-                            JobEnd::Returned,
-                            SettleResult::Cancelled,
-                            JobState::Cancelled,
-                        ),
+                        0 => (JobEnd::Returned, SettleResult::Cancelled, JobState::Cancelled),
                         _ => (done(), SettleResult::Done, JobState::Done),
                     };
                     assert_eq!(settle(store, job, end).await, settled);
@@ -236,10 +221,7 @@ async fn end(world: &impl StoreWorld, naive: &mut NaiveStore, pick: usize) {
             JobState::Waits,
         ),
         5 => (JobEnd::Returned, JobState::Waits),
-        _ => (
-            JobEnd::PutOff(Defer::Fixed(span)),
-            JobState::Delayed(naive.now + 7),
-        ),
+        _ => (JobEnd::PutOff(Defer::Fixed(span)), JobState::Delayed(naive.now + 7)),
     };
     settle(world.store(), &job, end).await;
     naive.set(job.id.as_str(), state);

@@ -1,8 +1,7 @@
 //! Audit: it agrees with every stored counter, and detects each that is off by one.
 
 use outflow_store::{
-    ActionSpec, ActionStore, ControlScope, FinishedQuery, JobQueue, StoreControl, StoredResult,
-    SubmitBatch,
+    ActionSpec, ActionStore, ControlScope, FinishedQuery, JobQueue, StoreControl, StoredResult, SubmitBatch,
 };
 
 use super::*;
@@ -83,11 +82,7 @@ async fn the_audit_detects_every_wrong_counter() {
     let all = [2, 3, 4, 5, 7, 15].map(StoredCounter::All);
     let rest = [5, 8, 9, 10].map(StoredCounter::Rest);
     let action = ["q", "nr", "dl", "fl", "dd", "dn", "ca"].map(StoredCounter::Action);
-    let others = [
-        StoredCounter::Lane,
-        StoredCounter::Slot,
-        StoredCounter::Head(4),
-    ];
+    let others = [StoredCounter::Lane, StoredCounter::Slot, StoredCounter::Head(4)];
     for count in all.into_iter().chain(rest).chain(action).chain(others) {
         change(&fixture, &count, "1");
         let off = fixture.store.audit().await.expect("counted");

@@ -1,8 +1,7 @@
 //! Operations in pieces complete for any number of pieces.
 
 use outflow_store::{
-    ActionSpec, ActionStore, BatchPosition, ControlScope, FinishedQuery, JobQueue, StoreControl,
-    TenantStore,
+    ActionSpec, ActionStore, BatchPosition, ControlScope, FinishedQuery, JobQueue, StoreControl, TenantStore,
 };
 use tokio::time::timeout;
 
@@ -26,17 +25,9 @@ async fn an_action_at_thousands_of_places_is_cancelled_and_frees_its_name() {
     let many = 3_000;
     let jobs = || (0..many).map(|n| job(&format!("t{n}"), n)).collect();
     for _ in 0..2 {
-        let submitted = timeout(
-            LONG_LEASE,
-            fixture.store.submit(action_batch("act", jobs())),
-        )
-        .await;
+        let submitted = timeout(LONG_LEASE, fixture.store.submit(action_batch("act", jobs()))).await;
         submitted.expect("in time").expect("submitted");
-        let cancelled = timeout(
-            LONG_LEASE,
-            fixture.store.cancel(&ControlScope::Action(name("act"))),
-        )
-        .await;
+        let cancelled = timeout(LONG_LEASE, fixture.store.cancel(&ControlScope::Action(name("act")))).await;
         let cancelled = cancelled.expect("in time").expect("cancelled");
         assert_eq!(cancelled, 3_000);
         let left = fixture.server.command(&["SCARD", "{outflow}:m:act"]);
@@ -72,10 +63,7 @@ async fn a_cancellation_counts_jobs_that_other_machines_ended() {
 
 /// Claims and finishes the action's one job.
 async fn finish_job_of(fixture: &RedisFixture, action: &str) {
-    let submitted = fixture
-        .store
-        .submit(action_batch(action, vec![job("a", 1)]))
-        .await;
+    let submitted = fixture.store.submit(action_batch(action, vec![job("a", 1)])).await;
     submitted.expect("submitted");
     let jobs = fixture.claim(1).await.jobs;
     fixture.finish(&jobs).await;
@@ -86,10 +74,7 @@ async fn finish_job_of(fixture: &RedisFixture, action: &str) {
 #[tokio::test]
 async fn a_late_notification_does_not_end_a_reopened_action() {
     let fixture = RedisFixture::new().await;
-    let (slow, quick) = (
-        connect(&fixture.server).await,
-        connect(&fixture.server).await,
-    );
+    let (slow, quick) = (connect(&fixture.server).await, connect(&fixture.server).await);
     let ripe = async |store: &RedisStore, lease| {
         let request = FinishedQuery {
             most: 9,
@@ -103,9 +88,7 @@ async fn a_late_notification_does_not_end_a_reopened_action() {
     assert_eq!(ripe(&quick, LONG_LEASE).await, 1);
     quick.mark_notified(&name("act")).await.expect("notified");
     finish_job_of(&fixture, "act").await;
-    slow.mark_notified(&name("act"))
-        .await
-        .expect("nothing to do");
+    slow.mark_notified(&name("act")).await.expect("nothing to do");
     assert_eq!(ripe(&quick, LONG_LEASE).await, 1, "the second end");
     quick.mark_notified(&name("act")).await.expect("notified");
     assert_eq!(ripe(&quick, LONG_LEASE).await, 0);
@@ -128,10 +111,7 @@ async fn a_large_session_is_recovered_completely() {
         assert!(piece > 0, "none after {returned}");
         returned += piece;
     }
-    assert_eq!(
-        fixture.store.job_counts().await.expect("tally").queued,
-        9_000
-    );
+    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 9_000);
     fixture.assert_balanced().await;
 }
 
@@ -147,16 +127,9 @@ async fn an_action_is_not_removed_before_its_jobs_have_ended() {
     fixture.store.submit(batch).await.expect("submitted");
     let jobs = fixture.claim(1).await.jobs;
     let action = name("act");
-    let cancelled = fixture
-        .store
-        .cancel(&ControlScope::Action(action.clone()))
-        .await;
+    let cancelled = fixture.store.cancel(&ControlScope::Action(action.clone())).await;
     cancelled.expect("cancelled");
-    let tidy = || {
-        fixture
-            .store
-            .collect_garbage(outflow_core::WallTime::from_unix_secs(0))
-    };
+    let tidy = || fixture.store.collect_garbage(outflow_core::WallTime::from_unix_secs(0));
     tidy().await.expect("tidied");
     let known = fixture.store.action(&action).await.expect("asked");
     assert_eq!(known.expect("known").tally.in_flight, 1);
@@ -164,14 +137,7 @@ async fn an_action_is_not_removed_before_its_jobs_have_ended() {
     let due = ["ZADD", "{outflow}:aend", "XX", "1", "act"];
     fixture.server.command(&due).expect("its time has come");
     tidy().await.expect("tidied");
-    assert!(
-        fixture
-            .store
-            .action(&action)
-            .await
-            .expect("asked")
-            .is_none()
-    );
+    assert!(fixture.store.action(&action).await.expect("asked").is_none());
     fixture.assert_balanced().await;
 }
 
@@ -190,15 +156,9 @@ async fn an_interrupted_resumption_is_completed() {
     run(&["SET", "{outflow}:h:a", "mine"]);
     fixture.store.resume(&action).await.expect_err("in the way");
     run(&["RENAME", "{outflow}:away", "{outflow}:h:a"]);
-    assert!(
-        fixture.claim(9).await.jobs.is_empty(),
-        "both are still held"
-    );
+    assert!(fixture.claim(9).await.jobs.is_empty(), "both are still held");
     run(&["ZADD", "{outflow}:resuming", "XX", "1", "act"]);
-    let ripe = fixture
-        .store
-        .take_finished(outflow_store::FinishedQuery::peek(9))
-        .await;
+    let ripe = fixture.store.take_finished(outflow_store::FinishedQuery::peek(9)).await;
     assert_eq!(ripe.expect("asked"), []);
     assert_eq!(fixture.claim(9).await.jobs.len(), 2);
     assert_eq!(run(&["EXISTS", "{outflow}:resuming"]), "0");
@@ -217,10 +177,7 @@ async fn an_action_that_cannot_be_cleaned_does_not_block_the_end_of_others() {
     let run = |command: &[&str]| fixture.server.command(command).expect("asked");
     let jobs = fixture.claim(9).await.jobs;
     run(&["SET", "{outflow}:m:bad", "mine"]);
-    let cancelled = fixture
-        .store
-        .cancel(&ControlScope::Action(name("bad")))
-        .await;
+    let cancelled = fixture.store.cancel(&ControlScope::Action(name("bad"))).await;
     cancelled.expect_err("in the way");
     let good = jobs.iter().find(|job| job.action == Some(name("good")));
     fixture.settle(vec![done(good.expect("claimed"))]).await;
@@ -232,11 +189,7 @@ async fn an_action_that_cannot_be_cleaned_does_not_block_the_end_of_others() {
     let ripe = fixture.store.take_finished(query).await.expect("read");
     let names: Vec<_> = ripe.iter().map(|report| report.spec.id.as_str()).collect();
     assert_eq!(names, ["good"]);
-    let error = fixture
-        .store
-        .take_finished(query)
-        .await
-        .expect_err("in the way");
+    let error = fixture.store.take_finished(query).await.expect_err("in the way");
     assert!(error.to_string().contains("m:bad"), "{error}");
 }
 
@@ -252,10 +205,7 @@ async fn a_claim_checks_a_bounded_number_of_limited_tenants() {
     fixture.store.set_default_rule(rule).await.expect("set");
     let tenants = 3_000;
     let jobs = (0..2 * tenants).map(|n| job(&format!("t{}", n % tenants), n));
-    let submitted = fixture
-        .store
-        .submit(SubmitBatch::from_jobs(jobs.collect()))
-        .await;
+    let submitted = fixture.store.submit(SubmitBatch::from_jobs(jobs.collect())).await;
     submitted.expect("submitted");
     let plan = || {
         Some(SharedLimits {
@@ -266,10 +216,7 @@ async fn a_claim_checks_a_bounded_number_of_limited_tenants() {
     };
     let (mut went, mut claims) = (0, 0);
     while went < tenants {
-        went += claim(&fixture.store, "worker", 1_000, plan())
-            .await
-            .jobs
-            .len();
+        went += claim(&fixture.store, "worker", 1_000, plan()).await.jobs.len();
         claims += 1;
         assert!(claims < 20, "{went} after {claims}");
     }
@@ -295,10 +242,7 @@ async fn a_huge_cost_moves_only_its_own_tenant() {
         ..job("a", n)
     };
     let jobs = (0..4).map(costly).chain((0..4).map(|n| job("b", n)));
-    let submitted = fixture
-        .store
-        .submit(SubmitBatch::from_jobs(jobs.collect()))
-        .await;
+    let submitted = fixture.store.submit(SubmitBatch::from_jobs(jobs.collect())).await;
     submitted.expect("submitted");
     for _ in 0..8 {
         assert_eq!(fixture.claim(1).await.jobs.len(), 1);
@@ -316,8 +260,7 @@ async fn a_cancelled_tenant_takes_the_fast_path_again() {
     let cancelled = fixture.store.cancel(&ControlScope::Tenant(name("a"))).await;
     assert_eq!(cancelled.expect("cancelled"), 2);
     fixture.submit("a", 2).await;
-    let bounded =
-        "local head = redis.call('HGET', '{outflow}:t', 'a') return string.byte(head) % 2";
+    let bounded = "local head = redis.call('HGET', '{outflow}:t', 'a') return string.byte(head) % 2";
     let bounded = fixture.server.command(&["EVAL", bounded, "0"]);
     assert_eq!(bounded.expect("asked"), "0");
     fixture.assert_balanced().await;

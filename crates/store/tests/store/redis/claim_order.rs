@@ -20,11 +20,7 @@ async fn weigh(fixture: &RedisFixture, tenant: &str, weight: u32) {
         weight: Weight::new(weight).expect("a weight"),
         ..TenantRule::default()
     };
-    fixture
-        .store
-        .set_rule(&name(tenant), rule)
-        .await
-        .expect("ruled");
+    fixture.store.set_rule(&name(tenant), rule).await.expect("ruled");
 }
 
 // Three tenants of 3 : 2 : 1 in claims of 7, 10 and 13: no multiple of 6.
@@ -124,11 +120,7 @@ async fn no_tenant_has_more_in_flight_than_its_bound() {
         in_flight: Some(3),
         ..TenantRule::default()
     };
-    fixture
-        .store
-        .set_rule(&name("a"), rule)
-        .await
-        .expect("ruled");
+    fixture.store.set_rule(&name("a"), rule).await.expect("ruled");
     fixture.submit("a", 10).await;
     let jobs = fixture.claim(10).await.jobs;
     assert_eq!(jobs.len(), 3);
@@ -152,10 +144,7 @@ async fn order_holds_after_years_of_service() {
           redis.call('HSET', w, t, struct.pack('>Bddd', mark, place, index, jobs))
           redis.call('ZADD', f, place, t)
         end return 1";
-    fixture
-        .server
-        .command(&["EVAL", shift, "0"])
-        .expect("shifted");
+    fixture.server.command(&["EVAL", shift, "0"]).expect("shifted");
     let seen = counts(&fixture.claim(40).await.jobs);
     assert!(seen["b"].abs_diff(30) <= 1, "{seen:?}");
     let seen = counts(&fixture.claim(12).await.jobs);
@@ -198,9 +187,7 @@ async fn a_returned_job_goes_before_newer_ones_after_expirations() {
         .submit(SubmitBatch::from_jobs(vec![job("a", 5)]))
         .await
         .expect("submitted");
-    fixture
-        .settle(vec![end(&claimed[0], JobEnd::Returned)])
-        .await;
+    fixture.settle(vec![end(&claimed[0], JobEnd::Returned)]).await;
     assert_eq!(payloads(&fixture.claim(9).await.jobs), ["a-4", "a-5"]);
     fixture.assert_balanced().await;
 }

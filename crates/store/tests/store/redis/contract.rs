@@ -32,10 +32,7 @@ impl StoreWorld for RedisFixture {
 }
 
 fn run_on(flavor: ServerFlavor, law: impl AsyncFnOnce(&RedisFixture)) {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let options = ServerOptions {
             flavor,

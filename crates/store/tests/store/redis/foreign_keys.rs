@@ -1,16 +1,14 @@
 //! Foreign values in keys of the queue. A step that meets one names it and has changed nothing, or
 //! moves it away: in either case no job is lost, and the audit finds no difference.
 
-use outflow_store::{
-    ActionSpec, BatchPosition, ControlScope, CooldownScope, Defer, JobQueue, StoreControl,
-};
+use outflow_store::{ActionSpec, BatchPosition, ControlScope, CooldownScope, Defer, JobQueue, StoreControl};
 
 use super::*;
 
 /// Keys that steps only write to, or that do not exist before.
 const KEYS: [&str; 17] = [
-    "r:act", "m:act", "o:a", "o:b", "p:api", "d:api", "f:api", "v:api", "h:a", "dead", "names",
-    "idle", "who", "lanes", "ripe", "actions", "adue",
+    "r:act", "m:act", "o:a", "o:b", "p:api", "d:api", "f:api", "v:api", "h:a", "dead", "names", "idle", "who", "lanes",
+    "ripe", "actions", "adue",
 ];
 
 fn every_end(job: &ClaimedJob, nth: usize) -> Settlement {
@@ -66,12 +64,7 @@ async fn run_with_foreign_key(key: &str) {
             fixture.server.command(&["DEL", &key]).expect("asked");
         }
     };
-    let put = || {
-        fixture
-            .server
-            .command(&["SET", &key, "mine", "NX"])
-            .expect("asked")
-    };
+    let put = || fixture.server.command(&["SET", &key, "mine", "NX"]).expect("asked");
     put();
     if !submitted(&fixture, 0).await {
         remove();
@@ -79,10 +72,7 @@ async fn run_with_foreign_key(key: &str) {
         assert!(submitted(&fixture, 1).await, "{key}");
     }
     put();
-    let paused = fixture
-        .store
-        .pause(&ControlScope::Action(name("act")))
-        .await;
+    let paused = fixture.store.pause(&ControlScope::Action(name("act"))).await;
     let mut claims = ClaimBatch::default();
     for _ in 0..3 {
         put();
@@ -97,10 +87,7 @@ async fn run_with_foreign_key(key: &str) {
     }
     if paused.is_ok() {
         remove();
-        let resumed = fixture
-            .store
-            .resume(&ControlScope::Action(name("act")))
-            .await;
+        let resumed = fixture.store.resume(&ControlScope::Action(name("act"))).await;
         resumed.expect("resumed");
     }
     put();
@@ -111,10 +98,7 @@ async fn run_with_foreign_key(key: &str) {
         remove();
         fixture.assert_balanced().await;
         let settled = fixture.store.settle(&name("worker"), ends).await;
-        assert!(
-            !settled.expect("settled").contains(&SettleResult::Fenced),
-            "{key}"
-        );
+        assert!(!settled.expect("settled").contains(&SettleResult::Fenced), "{key}");
     }
     remove();
     fixture.assert_balanced().await;

@@ -33,13 +33,7 @@ fn field(info: &str, name: &str) -> f64 {
 fn meter(server: &RedisServer) -> ServerMeter {
     let info = server.command(&["INFO", "all"]).expect("info");
     let stats = |line: &str| {
-        let calls = line
-            .split("calls=")
-            .nth(1)?
-            .split(',')
-            .next()?
-            .parse::<f64>()
-            .ok()?;
+        let calls = line.split("calls=").nth(1)?.split(',').next()?.parse::<f64>().ok()?;
         Some(calls)
     };
     let lines = info.lines().filter(|line| line.starts_with("cmdstat_"));
@@ -47,10 +41,7 @@ fn meter(server: &RedisServer) -> ServerMeter {
         .lines()
         .find(|line| line.starts_with("cmdstat_fcall:"))
         .unwrap_or_default();
-    let usec = script
-        .split("usec=")
-        .nth(1)
-        .and_then(|rest| rest.split(',').next());
+    let usec = script.split("usec=").nth(1).and_then(|rest| rest.split(',').next());
     ServerMeter {
         cpu: (field(&info, "used_cpu_user:") + field(&info, "used_cpu_sys:")) * 1e6,
         script: usec.map_or(0.0, |usec| usec.parse().expect("a number")),
@@ -95,10 +86,7 @@ async fn submit_some(fixture: &RedisFixture, numbers: Range<usize>, tenants: usi
         payload: Bytes::from_static(&[b'x'; 86]),
         ..job(&format!("tenant-{}", n % tenants), 0)
     });
-    let submitted = fixture
-        .store
-        .submit(SubmitBatch::from_jobs(some.collect()))
-        .await;
+    let submitted = fixture.store.submit(SubmitBatch::from_jobs(some.collect())).await;
     submitted.expect("submitted");
 }
 
@@ -108,10 +96,7 @@ fn to_float(jobs: usize) -> f64 {
 }
 
 fn memory(server: &RedisServer) -> f64 {
-    field(
-        &server.command(&["INFO", "memory"]).expect("info"),
-        "used_memory:",
-    )
+    field(&server.command(&["INFO", "memory"]).expect("info"), "used_memory:")
 }
 
 #[tokio::test]
@@ -120,10 +105,7 @@ async fn stress_cost_of_a_job() {
     let fixture = RedisFixture::new().await;
     run_jobs(&fixture, 10_000, 10, 100).await;
     let usual = run_jobs(&fixture, 100_000, 10, 100).await;
-    assert!(
-        usual.commands <= 0.5 && usual.round_trips <= 0.031,
-        "{usual:?}"
-    );
+    assert!(usual.commands <= 0.5 && usual.round_trips <= 0.031, "{usual:?}");
     run_jobs(&fixture, 100_000, 1_000, 100).await;
     run_jobs(&fixture, 5_000, 10, 1).await;
     run_jobs(&fixture, 100_000, 10, 1_000).await;
@@ -150,9 +132,7 @@ async fn stress_cost_of_each_step() {
             fixture.finish(some).await;
         }
         at.push(meter(&fixture.server));
-        let each = at
-            .windows(2)
-            .map(|two| (two[1].cpu - two[0].cpu) / to_float(jobs));
+        let each = at.windows(2).map(|two| (two[1].cpu - two[0].cpu) / to_float(jobs));
         let each: Vec<String> = each.map(|cpu| format!("{cpu:.2}")).collect();
         println!("{jobs} jobs, {tenants} tenants, batch {batch}: {each:?} us, ping {ping:.2} us");
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outflow_store::{
-    ActionSpec, ActionStore, AllowAll, ClaimRequest, ControlScope, JobQueue, NewJob, StoreControl,
-    SubmitBatch, TenantStore,
+    ActionSpec, ActionStore, AllowAll, ClaimRequest, ControlScope, JobQueue, NewJob, StoreControl, SubmitBatch,
+    TenantStore,
 };
 
 use super::*;
@@ -80,11 +80,7 @@ async fn a_freed_bound_wakes_the_last_lane_too() {
         ..outflow_store::TenantRule::default()
     };
     fixture.store.set_rule(&name("b"), rule).await.expect("set");
-    fixture
-        .store
-        .submit(spread("a", "all", 0..1_100))
-        .await
-        .expect("taken");
+    fixture.store.submit(spread("a", "all", 0..1_100)).await.expect("taken");
     fixture
         .store
         .submit(spread("b", "two", 1_098..1_100))

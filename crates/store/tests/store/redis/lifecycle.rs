@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow_core::WallTime;
 use outflow_store::{
-    ActionSpec, ActionStage, ActionStore, BatchPosition, ControlScope, CooldownScope,
-    DeadLetterFilter, DeadLetterStore, FinishedQuery, HeartbeatResult, JobEnd, JobQueue, JobStatus,
-    SettleResult, StoreControl, StoredResult, SubmitBatch, SubmitReceipt, TenantStore,
+    ActionSpec, ActionStage, ActionStore, BatchPosition, ControlScope, CooldownScope, DeadLetterFilter,
+    DeadLetterStore, FinishedQuery, HeartbeatResult, JobEnd, JobQueue, JobStatus, SettleResult, StoreControl,
+    StoredResult, SubmitBatch, SubmitReceipt, TenantStore,
 };
 
 use super::*;
@@ -54,34 +54,20 @@ async fn a_remembered_name_is_accepted_once() {
         remember: Duration::from_millis(60),
         ..SubmitBatch::from_jobs(vec![one.clone(), one])
     };
-    let first = fixture
-        .store
-        .submit(batch.clone())
-        .await
-        .expect("submitted");
-    let duplicate = SubmitReceipt::Duplicate {
-        id: name("order-1"),
-    };
+    let first = fixture.store.submit(batch.clone()).await.expect("submitted");
+    let duplicate = SubmitReceipt::Duplicate { id: name("order-1") };
     let accepted = SubmitReceipt::Accepted {
         id: name("order-1"),
         place: 1,
     };
     assert_eq!(first.receipts, [accepted.clone(), duplicate.clone()]);
-    let again = fixture
-        .store
-        .submit(batch.clone())
-        .await
-        .expect("submitted");
+    let again = fixture.store.submit(batch.clone()).await.expect("submitted");
     assert_eq!(again.receipts, [duplicate.clone(), duplicate.clone()]);
     let jobs = fixture.claim(5).await.jobs;
     assert_eq!(jobs.len(), 1);
     assert_eq!(jobs[0].id, name("order-1"));
     fixture.finish(&jobs).await;
-    let at_once = fixture
-        .store
-        .submit(batch.clone())
-        .await
-        .expect("submitted");
+    let at_once = fixture.store.submit(batch.clone()).await.expect("submitted");
     assert_eq!(at_once.receipts[0], duplicate);
     tokio::time::sleep(Duration::from_millis(80)).await;
     let later = fixture.store.submit(batch).await.expect("submitted");
@@ -142,10 +128,7 @@ async fn returned_jobs_go_before_later_ones() {
     );
     let next = fixture.claim(1).await.jobs;
     assert_eq!(payloads(&next), ["a-1"]);
-    assert_eq!(
-        (next[0].attempt, next[0].throttles, next[0].retries),
-        (2, 1, 0)
-    );
+    assert_eq!((next[0].attempt, next[0].throttles, next[0].retries), (2, 1, 0));
     assert_eq!(next[0].token.job, jobs[1].token.job);
     assert_ne!(next[0].token.claim, jobs[1].token.claim);
     tokio::time::sleep(Duration::from_millis(30)).await;
@@ -177,10 +160,7 @@ async fn a_job_that_fails_too_often_is_dead_lettered_with_its_history() {
             words: "500".to_owned(),
             result: None,
         };
-        assert_eq!(
-            fixture.settle(vec![end(&jobs[0], failed)]).await,
-            [expected]
-        );
+        assert_eq!(fixture.settle(vec![end(&jobs[0], failed)]).await, [expected]);
     }
     let letters = fixture.store.dead_letters(0, 10).await.expect("dead");
     assert_eq!(letters.len(), 1);
@@ -207,14 +187,7 @@ async fn a_job_that_fails_too_often_is_dead_lettered_with_its_history() {
         fixture.settle(vec![end(&jobs[0], failed)]).await,
         [SettleResult::Buried]
     );
-    assert_eq!(
-        fixture
-            .store
-            .purge(&DeadLetterFilter::All)
-            .await
-            .expect("purged"),
-        1
-    );
+    assert_eq!(fixture.store.purge(&DeadLetterFilter::All).await.expect("purged"), 1);
     let tally = fixture.store.job_counts().await.expect("tally");
     assert_eq!((tally.dead, tally.failed, tally.submitted()), (0, 1, 1));
     fixture.assert_balanced().await;
@@ -240,21 +213,13 @@ async fn a_lost_session_is_fenced_and_its_jobs_return() {
         .expect("claimed")
         .jobs;
     assert_eq!(
-        fixture
-            .store
-            .heartbeat(&name("old"), short)
-            .await
-            .expect("beat"),
+        fixture.store.heartbeat(&name("old"), short).await.expect("beat"),
         HeartbeatResult::Alive
     );
     assert_eq!(fixture.store.reap(10, 3).await.expect("reaped").returned, 0);
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(
-        fixture
-            .store
-            .heartbeat(&name("old"), short)
-            .await
-            .expect("beat"),
+        fixture.store.heartbeat(&name("old"), short).await.expect("beat"),
         HeartbeatResult::Lost
     );
     let late = fixture
@@ -314,10 +279,7 @@ async fn a_job_whose_worker_dies_too_often_is_dead_lettered() {
             "{round}"
         );
     }
-    assert_eq!(
-        fixture.store.dead_letters(0, 9).await.expect("dead")[0].recoveries,
-        3
-    );
+    assert_eq!(fixture.store.dead_letters(0, 9).await.expect("dead")[0].recoveries, 3);
     fixture.assert_balanced().await;
 }
 
@@ -341,10 +303,7 @@ async fn a_start_time_and_a_deadline_are_respected() {
         .await
         .expect("submitted");
     let claims = fixture.claim(1).await;
-    assert_eq!(
-        (payloads(&claims.jobs), claims.expired),
-        (vec!["a-2".to_owned()], 1)
-    );
+    assert_eq!((payloads(&claims.jobs), claims.expired), (vec!["a-2".to_owned()], 1));
     let next = claims.next.expect("a job is due");
     assert!(
         next <= Duration::from_millis(60) && next > Duration::from_millis(10),
@@ -369,11 +328,7 @@ async fn a_closed_action_ends_with_its_jobs() {
         rest: BatchPosition::Last,
         ..SubmitBatch::from_jobs(vec![job("a", 0), job("b", 1)])
     };
-    fixture
-        .store
-        .submit(batch.clone())
-        .await
-        .expect("submitted");
+    fixture.store.submit(batch.clone()).await.expect("submitted");
     let stage = async || {
         fixture
             .store
@@ -384,15 +339,8 @@ async fn a_closed_action_ends_with_its_jobs() {
             .stage
     };
     assert_eq!(stage().await, ActionStage::Dispatched);
-    let closed = fixture
-        .store
-        .submit(batch.clone())
-        .await
-        .expect("submitted");
-    assert_eq!(
-        closed.receipts,
-        [SubmitReceipt::Closed, SubmitReceipt::Closed]
-    );
+    let closed = fixture.store.submit(batch.clone()).await.expect("submitted");
+    assert_eq!(closed.receipts, [SubmitReceipt::Closed, SubmitReceipt::Closed]);
     let jobs = fixture.claim(5).await.jobs;
     assert_eq!(jobs[0].action, Some(name("mail")));
     assert_eq!(stage().await, ActionStage::Running);
@@ -413,10 +361,7 @@ async fn a_closed_action_ends_with_its_jobs() {
             &jobs[1],
             JobEnd::Failed {
                 words: "404".to_owned(),
-                result: Some(StoredResult {
-                    status: 404,
-                    ..kept
-                }),
+                result: Some(StoredResult { status: 404, ..kept }),
             },
         ),
     ];
@@ -430,36 +375,18 @@ async fn a_closed_action_ends_with_its_jobs() {
     );
     fixture.settle(ends).await;
     assert_eq!(stage().await, ActionStage::Aggregating);
-    let ripe = fixture
-        .store
-        .take_finished(FinishedQuery::peek(9))
-        .await
-        .expect("ripe");
+    let ripe = fixture.store.take_finished(FinishedQuery::peek(9)).await.expect("ripe");
+    assert_eq!((ripe.len(), ripe[0].tally.done, ripe[0].tally.dead), (1, 1, 1));
+    let outcomes = fixture.store.outcomes(&name("mail"), 0, 10).await.expect("outcomes");
     assert_eq!(
-        (ripe.len(), ripe[0].tally.done, ripe[0].tally.dead),
-        (1, 1, 1)
-    );
-    let outcomes = fixture
-        .store
-        .outcomes(&name("mail"), 0, 10)
-        .await
-        .expect("outcomes");
-    assert_eq!(
-        outcomes
-            .iter()
-            .map(|outcome| outcome.ended)
-            .collect::<Vec<_>>(),
+        outcomes.iter().map(|outcome| outcome.ended).collect::<Vec<_>>(),
         [JobStatus::Done, JobStatus::Failed]
     );
     assert_eq!(
         (outcomes[1].status, outcomes[1].place, outcomes[0].attempts),
         (Some(404), 2, 1)
     );
-    fixture
-        .store
-        .mark_notified(&name("mail"))
-        .await
-        .expect("notified");
+    fixture.store.mark_notified(&name("mail")).await.expect("notified");
     assert_eq!(stage().await, ActionStage::Completed);
     assert!(
         fixture
@@ -473,10 +400,7 @@ async fn a_closed_action_ends_with_its_jobs() {
     fixture.store.open(spec).await.expect("opened again");
     assert_eq!(stage().await, ActionStage::Created);
     let reopened = fixture.store.submit(batch).await.expect("submitted");
-    assert!(matches!(
-        reopened.receipts[0],
-        SubmitReceipt::Accepted { .. }
-    ));
+    assert!(matches!(reopened.receipts[0], SubmitReceipt::Accepted { .. }));
     assert_eq!(stage().await, ActionStage::Dispatched);
     fixture.assert_balanced().await;
 }
@@ -524,10 +448,7 @@ async fn a_cancelled_action_ends_waiting_jobs_and_counts_jobs_in_flight() {
         .outcomes(&name("mail"), 2_990, 100)
         .await
         .expect("outcomes");
-    assert_eq!(
-        (outcomes.len(), outcomes[9].ended),
-        (10, JobStatus::Cancelled)
-    );
+    assert_eq!((outcomes.len(), outcomes[9].ended), (10, JobStatus::Cancelled));
     assert_eq!(
         payloads(&fixture.claim(9).await.jobs),
         ["a-0"],
@@ -548,21 +469,11 @@ async fn an_action_name_is_cleaned_before_its_reuse() {
     };
     fixture.store.submit(batch()).await.expect("submitted");
     fixture.finish(&fixture.claim(1).await.jobs).await;
-    fixture
-        .store
-        .mark_notified(&name("mail"))
-        .await
-        .expect("notified");
+    fixture.store.mark_notified(&name("mail")).await.expect("notified");
     let key = "{outflow}:m:mail";
-    fixture
-        .server
-        .command(&["SADD", key, "api a"])
-        .expect("put");
+    fixture.server.command(&["SADD", key, "api a"]).expect("put");
     let reopened = fixture.store.submit(batch()).await.expect("submitted");
-    assert!(matches!(
-        reopened.receipts[0],
-        SubmitReceipt::Accepted { .. }
-    ));
+    assert!(matches!(reopened.receipts[0], SubmitReceipt::Accepted { .. }));
     let report = fixture.store.action(&name("mail")).await.expect("asked");
     assert_eq!(report.expect("known").tally.submitted(), 1);
     fixture.assert_balanced().await;

@@ -1,9 +1,7 @@
 //! Malformed entries in a job's place: the store sets them aside, and all jobs behind them
 //! continue.
 
-use outflow_store::{
-    ControlScope, DeadLetterFilter, DeadLetterStore, JobQueue, StoreControl, TenantStore,
-};
+use outflow_store::{ControlScope, DeadLetterFilter, DeadLetterStore, JobQueue, StoreControl, TenantStore};
 
 use super::*;
 
@@ -46,11 +44,7 @@ async fn a_foreign_entry_does_not_block_the_jobs_of_a_dead_session() {
         recoveries: 2,
         plan: None,
     };
-    fixture
-        .store
-        .claim(request, &mut AllowAll)
-        .await
-        .expect("claimed");
+    fixture.store.claim(request, &mut AllowAll).await.expect("claimed");
     put(&fixture, &["HSET", "{outflow}:s:lost", "7", "mine"]);
     tokio::time::sleep(Duration::from_millis(5)).await;
     let reaped = fixture.store.reap(100, 3).await.expect("reaped");
@@ -71,15 +65,7 @@ async fn a_foreign_dead_letter_does_not_block_the_requeue_of_others() {
     };
     fixture.settle(vec![end(&jobs[0], failed)]).await;
     put(&fixture, &["ZADD", "{outflow}:dead", "1", "mine"]);
-    assert_eq!(
-        fixture
-            .store
-            .dead_letters(0, 10)
-            .await
-            .expect("listed")
-            .len(),
-        1
-    );
+    assert_eq!(fixture.store.dead_letters(0, 10).await.expect("listed").len(), 1);
     let revived = fixture.store.requeue(&DeadLetterFilter::All).await;
     assert_eq!(revived.expect("revived"), 1);
     fixture.assert_balanced().await;
@@ -108,11 +94,7 @@ async fn a_deleted_list_is_reported_once_and_others_continue() {
             in_flight: bound,
             ..outflow_store::TenantRule::default()
         };
-        fixture
-            .store
-            .set_rule(&name("b"), rule)
-            .await
-            .expect("ruled");
+        fixture.store.set_rule(&name("b"), rule).await.expect("ruled");
         fixture.submit("a", 3).await;
         fixture.submit("b", 3).await;
         put(&fixture, &["DEL", "{outflow}:l:2:3:api:a"]);
@@ -152,18 +134,12 @@ async fn a_damaged_record_blocks_no_other_job() {
         ..job(tenant, n)
     };
     let kinds: [fn(&str, usize) -> NewJob; 3] = [job, with_deadline, costly];
-    for (kind, damaged) in kinds
-        .iter()
-        .flat_map(|kind| ["\x07", "", "\0"].map(|it| (kind, it)))
-    {
+    for (kind, damaged) in kinds.iter().flat_map(|kind| ["\x07", "", "\0"].map(|it| (kind, it))) {
         let fixture = RedisFixture::new().await;
         let jobs = ["a", "b"]
             .into_iter()
             .flat_map(|tenant| (0..3).map(move |n| kind(tenant, n)));
-        let submitted = fixture
-            .store
-            .submit(SubmitBatch::from_jobs(jobs.collect()))
-            .await;
+        let submitted = fixture.store.submit(SubmitBatch::from_jobs(jobs.collect())).await;
         submitted.expect("submitted");
         put(&fixture, &["LSET", "{outflow}:l:2:3:api:a", "1", damaged]);
         let mut went = Vec::new();

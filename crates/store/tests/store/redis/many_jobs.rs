@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use outflow_core::{CongestionRule, WallTime};
 use outflow_store::{
-    ActionSpec, ActionStage, ActionStore, ControlScope, DeadLetterFilter, DeadLetterStore, Defer,
-    FinishedQuery, JobEnd, JobQueue, PageRequest, SettleResult, StoreControl, SubmitBatch,
-    TenantStore,
+    ActionSpec, ActionStage, ActionStore, ControlScope, DeadLetterFilter, DeadLetterStore, Defer, FinishedQuery,
+    JobEnd, JobQueue, PageRequest, SettleResult, StoreControl, SubmitBatch, TenantStore,
 };
 
 use super::*;
@@ -39,16 +38,8 @@ async fn a_job_without_quota_is_deferred_by_the_formula_and_released_early() {
         fixture.settle(ends).await,
         [put_off(1, 1), put_off(2, 2), put_off(2, 3)]
     );
-    let report = fixture
-        .store
-        .tenant(&name("a"))
-        .await
-        .expect("asked")
-        .expect("known");
-    assert_eq!(
-        (report.tally.non_ready, report.tally.queued, report.speed),
-        (3, 3, 2)
-    );
+    let report = fixture.store.tenant(&name("a")).await.expect("asked").expect("known");
+    assert_eq!((report.tally.non_ready, report.tally.queued, report.speed), (3, 3, 2));
     assert_eq!(report.last_backoff, Duration::from_secs(2));
     assert!(
         fixture
@@ -63,45 +54,23 @@ async fn a_job_without_quota_is_deferred_by_the_formula_and_released_early() {
         .sample_congestion(Duration::from_mins(1))
         .await
         .expect("snapshot");
-    let history = fixture
-        .store
-        .congestion_history(&name("a"), 5)
-        .await
-        .expect("history");
-    assert_eq!(
-        (history.len(), history[0].non_ready, history[0].speed),
-        (1, 3, 2)
-    );
+    let history = fixture.store.congestion_history(&name("a"), 5).await.expect("history");
+    assert_eq!((history.len(), history[0].non_ready, history[0].speed), (1, 3, 2));
     assert!(fixture.claim(4).await.jobs.is_empty());
     assert_eq!(
-        fixture
-            .store
-            .release_deferred(&name("a"), 2)
-            .await
-            .expect("released"),
+        fixture.store.release_deferred(&name("a"), 2).await.expect("released"),
         1
     );
     let again = fixture.claim(4).await.jobs;
     assert_eq!(payloads(&again), ["a-0", "a-1"]);
     assert_eq!((again[0].throttles, again[0].attempt), (1, 2));
     fixture.finish(&again).await;
+    assert_eq!(fixture.store.job_counts().await.expect("tally").throttles, 3);
     assert_eq!(
-        fixture.store.job_counts().await.expect("tally").throttles,
-        3
-    );
-    assert_eq!(
-        fixture
-            .store
-            .release_deferred(&name("a"), 9)
-            .await
-            .expect("released"),
+        fixture.store.release_deferred(&name("a"), 9).await.expect("released"),
         0
     );
-    fixture
-        .store
-        .reset_congestion(&name("a"))
-        .await
-        .expect("reset");
+    fixture.store.reset_congestion(&name("a")).await.expect("reset");
     assert!(
         fixture
             .store
@@ -140,15 +109,8 @@ async fn a_cancelled_tenant_loses_waiting_and_restarting_jobs() {
     let returned = vec![end(a[2], JobEnd::Returned)];
     assert_eq!(fixture.settle(returned).await, [SettleResult::Cancelled]);
     fixture.submit("a", 1).await;
-    assert_eq!(
-        fixture.claim(4).await.jobs.len(),
-        1,
-        "what comes later is not meant"
-    );
-    assert_eq!(
-        fixture.store.job_counts().await.expect("tally").cancelled,
-        5
-    );
+    assert_eq!(fixture.claim(4).await.jobs.len(), 1, "what comes later is not meant");
+    assert_eq!(fixture.store.job_counts().await.expect("tally").cancelled, 5);
     fixture.assert_balanced().await;
 }
 
@@ -176,33 +138,21 @@ async fn an_action_past_its_timeout_fails_until_notified() {
             .is_empty()
     );
     tokio::time::sleep(Duration::from_millis(450)).await;
-    let early = fixture
-        .store
-        .take_finished(FinishedQuery::peek(9))
-        .await
-        .expect("ripe");
+    let early = fixture.store.take_finished(FinishedQuery::peek(9)).await.expect("ripe");
     assert!(early.is_empty(), "one is in flight");
     assert_eq!(
         fixture.settle(vec![end(&jobs[0], JobEnd::Returned)]).await,
         [SettleResult::Cancelled]
     );
     for _ in 0..2 {
-        let ripe = fixture
-            .store
-            .take_finished(FinishedQuery::peek(9))
-            .await
-            .expect("ripe");
+        let ripe = fixture.store.take_finished(FinishedQuery::peek(9)).await.expect("ripe");
         assert_eq!(
             (ripe.len(), ripe[0].stage, &ripe[0].spec),
             (1, ActionStage::Failed, &spec)
         );
         assert_eq!(ripe[0].tally.cancelled, 2);
     }
-    fixture
-        .store
-        .mark_notified(&name("mail"))
-        .await
-        .expect("notified");
+    fixture.store.mark_notified(&name("mail")).await.expect("notified");
     assert!(
         fixture
             .store
@@ -220,11 +170,7 @@ async fn an_action_past_its_timeout_fails_until_notified() {
             .expect_err("unknown")
             .is_refused()
     );
-    let known = fixture
-        .store
-        .actions(PageRequest::default())
-        .await
-        .expect("actions");
+    let known = fixture.store.actions(PageRequest::default()).await.expect("actions");
     assert_eq!(known.len(), 1);
     fixture.assert_balanced().await;
 }
@@ -234,11 +180,7 @@ async fn an_action_past_its_timeout_fails_until_notified() {
 async fn no_two_names_share_a_key() {
     let fixture = RedisFixture::new().await;
     for (lane, tenant) in [("a:b", "c"), ("a", "b:c"), ("{a}", "}"), ("a", "3:a:c")] {
-        let job = NewJob::new(
-            name(tenant),
-            name(lane),
-            Bytes::from(format!("{lane} {tenant}")),
-        );
+        let job = NewJob::new(name(tenant), name(lane), Bytes::from(format!("{lane} {tenant}")));
         fixture
             .store
             .submit(SubmitBatch::from_jobs(vec![job]))
@@ -254,12 +196,7 @@ async fn no_two_names_share_a_key() {
             recoveries: 2,
             plan: None,
         };
-        let jobs = fixture
-            .store
-            .claim(request, &mut AllowAll)
-            .await
-            .expect("claimed")
-            .jobs;
+        let jobs = fixture.store.claim(request, &mut AllowAll).await.expect("claimed").jobs;
         assert_eq!(jobs.len(), many, "{lane}");
         for job in jobs {
             assert_eq!(job.payload, format!("{lane} {}", job.tenant));
@@ -277,9 +214,7 @@ async fn a_waiter_is_notified_of_a_submission_on_another_machine() {
     let waiting = fixture.store.changed();
     let submitted = other.submit(SubmitBatch::from_jobs(vec![job("a", 0)]));
     let both = async { tokio::join!(waiting, submitted) };
-    let ((), submitted) = tokio::time::timeout(Duration::from_secs(4), both)
-        .await
-        .expect("heard");
+    let ((), submitted) = tokio::time::timeout(Duration::from_secs(4), both).await.expect("heard");
     submitted.expect("submitted");
     // Without a change there is no notice.
     let silence = tokio::time::timeout(Duration::from_millis(50), fixture.store.changed()).await;
@@ -309,10 +244,7 @@ async fn keys_after(fixture: &RedisFixture, round: usize, tenants: usize) -> Str
         store.submit(batch).await.expect("submitted");
     }
     store.close(&name("mail")).await.expect("closed");
-    store
-        .sample_congestion(Duration::from_millis(1))
-        .await
-        .expect("seen");
+    store.sample_congestion(Duration::from_millis(1)).await.expect("seen");
     loop {
         let jobs = fixture.claim(500).await.jobs;
         if jobs.is_empty() {
@@ -341,22 +273,14 @@ async fn keys_after(fixture: &RedisFixture, round: usize, tenants: usize) -> Str
     tokio::time::sleep(Duration::from_millis(5)).await;
     let mut went = 0;
     loop {
-        match store
-            .collect_garbage(WallTime::EPOCH)
-            .await
-            .expect("tidied")
-        {
+        match store.collect_garbage(WallTime::EPOCH).await.expect("tidied") {
             0 => break,
             some => went += some,
         }
     }
     assert!(went >= u64::try_from(2 * tenants).expect("few"), "{went}");
-    let script =
-        "local all = redis.call('KEYS', '*') table.sort(all) return table.concat(all, ' ')";
-    fixture
-        .server
-        .command(&["EVAL", script, "0"])
-        .expect("keys")
+    let script = "local all = redis.call('KEYS', '*') table.sort(all) return table.concat(all, ' ')";
+    fixture.server.command(&["EVAL", script, "0"]).expect("keys")
 }
 
 // Only keys of the queue itself and the lease of a live session remain: nothing of fifty tenants,
@@ -388,10 +312,7 @@ async fn two_machines_share_the_work_and_nothing_is_done_twice() {
     let store = connect(&server).await;
     for tenant in ["a", "b"] {
         let jobs = (0..1_000).map(|n| job(tenant, n)).collect();
-        store
-            .submit(SubmitBatch::from_jobs(jobs))
-            .await
-            .expect("submitted");
+        store.submit(SubmitBatch::from_jobs(jobs)).await.expect("submitted");
     }
     let work = |session: &'static str, store: RedisStore| async move {
         let mut finished = Vec::new();

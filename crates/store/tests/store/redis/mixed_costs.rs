@@ -2,8 +2,8 @@
 
 use outflow_core::{Cost, CountBy, Rate, WallTime};
 use outflow_store::{
-    ActionSpec, ControlScope, DeadLetterFilter, DeadLetterStore, JobQueue, SharedLimit,
-    StoreControl, TenantRule, TenantStore,
+    ActionSpec, ControlScope, DeadLetterFilter, DeadLetterStore, JobQueue, SharedLimit, StoreControl, TenantRule,
+    TenantStore,
 };
 
 use super::*;
@@ -49,21 +49,14 @@ async fn an_expired_costly_job_uses_no_quota() {
         rate: Some("5/s".parse().expect("a rate")),
         ..TenantRule::default()
     };
-    fixture
-        .store
-        .set_rule(&name("a"), rule)
-        .await
-        .expect("ruled");
+    fixture.store.set_rule(&name("a"), rule).await.expect("ruled");
     let late = |mut job: NewJob| {
         job.deadline = Some(WallTime::from_unix_secs(1));
         job
     };
     submit(
         &fixture,
-        jobs_with_cost("api", "a", 2, 3)
-            .into_iter()
-            .map(late)
-            .collect(),
+        jobs_with_cost("api", "a", 2, 3).into_iter().map(late).collect(),
     )
     .await;
     submit(&fixture, jobs_with_cost("api", "b", 3, 1)).await;
@@ -73,11 +66,7 @@ async fn an_expired_costly_job_uses_no_quota() {
     let tally = fixture.store.job_counts().await.expect("read");
     assert_eq!((tally.queued, tally.in_flight), (0, 3), "{tally:?}");
     let ends = claims.jobs.iter().map(done).collect();
-    let settled = fixture
-        .store
-        .settle(&name("one"), ends)
-        .await
-        .expect("settled");
+    let settled = fixture.store.settle(&name("one"), ends).await.expect("settled");
     assert_eq!(settled, vec![SettleResult::Done; 3]);
 }
 
@@ -102,13 +91,7 @@ async fn a_costly_job_of_a_paused_action_is_held() {
         .resume(&ControlScope::Action(name("act")))
         .await
         .expect("resumed");
-    assert_eq!(
-        claim(&fixture.store, "one", 10, Some(plan))
-            .await
-            .jobs
-            .len(),
-        3
-    );
+    assert_eq!(claim(&fixture.store, "one", 10, Some(plan)).await.jobs.len(), 3);
     fixture.assert_balanced().await;
 }
 
@@ -129,20 +112,11 @@ async fn costly_jobs_of_one_lane_run_next_to_plain_ones_of_another() {
     };
     let (mut plain, mut costly) = (0, 0);
     for _ in 0..40 {
-        plain += claim_of("x", &fixture.store, "one", limits("x"))
-            .await
-            .jobs
-            .len();
-        costly += claim_of("y", &fixture.store, "two", limits("y"))
-            .await
-            .jobs
-            .len();
+        plain += claim_of("x", &fixture.store, "one", limits("x")).await.jobs.len();
+        costly += claim_of("y", &fixture.store, "two", limits("y")).await.jobs.len();
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(
-        plain >= 40 && costly >= 20,
-        "{plain} plain, {costly} costly"
-    );
+    assert!(plain >= 40 && costly >= 20, "{plain} plain, {costly} costly");
     fixture.assert_balanced().await;
 }
 
@@ -158,10 +132,7 @@ async fn a_longer_window_begins_closed() {
     let asked = decided(&long).saturating_sub(decided(&short));
     let first = long.jobs[0].starts_in;
     let behind = (first + asked).saturating_sub(last);
-    assert!(
-        behind >= Duration::from_secs(3),
-        "{behind:?} after the last"
-    );
+    assert!(behind >= Duration::from_secs(3), "{behind:?} after the last");
 }
 
 fn decided(claims: &ClaimBatch) -> Duration {
@@ -180,10 +151,7 @@ async fn starts_outside_the_window_are_forgotten_while_a_limit_is_in_use() {
         claim(&fixture.store, "one", 1, Some(plan.clone())).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let runs = fixture
-        .server
-        .command(&["LLEN", "{outflow}:u:A"])
-        .expect("asked");
+    let runs = fixture.server.command(&["LLEN", "{outflow}:u:A"]).expect("asked");
     let runs: usize = runs.parse().expect("a number");
     assert!((1..=30).contains(&runs), "{runs} runs");
 }

@@ -6,9 +6,7 @@ use outflow_store::{JobQueue, SharedLimit, StoreControl, SubmitBatch, TenantRule
 use super::*;
 
 fn plan(lane: &[(u64, u64)]) -> SharedLimits {
-    let rate = |(units, millis): (u64, u64)| {
-        Rate::new(units, Duration::from_millis(millis)).expect("a rate")
-    };
+    let rate = |(units, millis): (u64, u64)| Rate::new(units, Duration::from_millis(millis)).expect("a rate");
     let limit = |(place, of)| SharedLimit {
         name: format!("L{place} api"),
         rate: rate(of),
@@ -30,9 +28,7 @@ type Start = (u64, u64);
 fn most_in_window(starts: &mut [Start], window: u64) -> u64 {
     starts.sort_unstable();
     let within = |from: u64| {
-        let inside = starts
-            .iter()
-            .filter(|(at, _)| (from..from + window).contains(at));
+        let inside = starts.iter().filter(|(at, _)| (from..from + window).contains(at));
         inside.map(|(_, cost)| cost).sum()
     };
     starts.iter().map(|(at, _)| within(*at)).max().unwrap_or(0)
@@ -43,11 +39,7 @@ async fn drain(store: &RedisStore, session: &str, plan: &SharedLimits) -> Vec<(S
     drain_lane(store, (session, "api"), plan).await
 }
 
-async fn drain_lane(
-    store: &RedisStore,
-    (session, lane): (&str, &str),
-    plan: &SharedLimits,
-) -> Vec<(Start, Name)> {
+async fn drain_lane(store: &RedisStore, (session, lane): (&str, &str), plan: &SharedLimits) -> Vec<(Start, Name)> {
     let mut starts = Vec::new();
     while store.job_counts().await.expect("tally").queued > 0 {
         let claims = claim_of(lane, store, session, (7, Some(plan.clone()))).await;
@@ -73,29 +65,19 @@ async fn no_window_holds_more_starts_than_its_limit_on_three_machines() {
         fixture.submit(tenant, 50).await;
     }
     let plan = plan(&[(20, 200), (60, 800)]);
-    let (second, third) = (
-        connect(&fixture.server).await,
-        connect(&fixture.server).await,
-    );
+    let (second, third) = (connect(&fixture.server).await, connect(&fixture.server).await);
     let (one, two, three) = tokio::join!(
         drain(&fixture.store, "one", &plan),
         drain(&second, "two", &plan),
         drain(&third, "three", &plan),
     );
-    let mut starts: Vec<Start> = [one, two, three]
-        .concat()
-        .into_iter()
-        .map(|(start, _)| start)
-        .collect();
+    let mut starts: Vec<Start> = [one, two, three].concat().into_iter().map(|(start, _)| start).collect();
     assert_eq!(starts.len(), 150);
     assert!(most_in_window(&mut starts, 200_000) <= 20);
     assert!(most_in_window(&mut starts, 800_000) <= 60);
     let took = starts[149].0 - starts[0].0;
     let ideal = 149 * 825_000 / 60;
-    assert!(
-        took <= ideal + ideal / 20,
-        "{took} of {ideal}: the limit is used"
-    );
+    assert!(took <= ideal + ideal / 20, "{took} of {ideal}: the limit is used");
     fixture.assert_balanced().await;
 }
 
@@ -110,11 +92,7 @@ async fn each_tenant_keeps_to_its_own_rate() {
         rate: Some(Rate::new(units, Duration::from_millis(250)).expect("a rate")),
         ..TenantRule::default()
     };
-    fixture
-        .store
-        .set_default_rule(rule(25))
-        .await
-        .expect("ruled");
+    fixture.store.set_default_rule(rule(25)).await.expect("ruled");
     let own = fixture.store.set_rule(&name("b"), rule(50)).await;
     own.expect("ruled");
     let starts = drain(&fixture.store, "one", &plan(&[])).await;
@@ -152,10 +130,7 @@ async fn a_start_under_the_tenants_own_limit_is_known_ahead() {
         tokio::time::sleep(claims.next.unwrap_or_default()).await;
     }
     // The first claim has quota for four of each at once; the others follow one by one.
-    let short = ahead
-        .iter()
-        .skip(8)
-        .filter(|ahead| **ahead < plan.horizon / 2);
+    let short = ahead.iter().skip(8).filter(|ahead| **ahead < plan.horizon / 2);
     assert!(short.count() <= 2, "{ahead:?}");
     fixture.assert_balanced().await;
 }
@@ -171,11 +146,7 @@ async fn a_tenant_at_its_own_limit_lets_others_go_first() {
         rate: Some(Rate::new(5, Duration::from_millis(475)).expect("a rate")),
         ..TenantRule::default()
     };
-    fixture
-        .store
-        .set_rule(&name("a"), rule)
-        .await
-        .expect("ruled");
+    fixture.store.set_rule(&name("a"), rule).await.expect("ruled");
     let plan = SharedLimits {
         horizon: Duration::from_millis(600),
         ..plan(&[(50, 475)])
@@ -264,10 +235,7 @@ async fn the_units_of_a_long_window_are_usable_within_a_second() {
     fixture.submit("b", 35).await;
     let plan = plan(&[(30, 1_500)]);
     let second = connect(&fixture.server).await;
-    let (one, two) = tokio::join!(
-        drain(&fixture.store, "one", &plan),
-        drain(&second, "two", &plan),
-    );
+    let (one, two) = tokio::join!(drain(&fixture.store, "one", &plan), drain(&second, "two", &plan),);
     let starts = [one, two].concat();
     let mut starts: Vec<Start> = starts.into_iter().map(|(start, _)| start).collect();
     assert_eq!(starts.len(), 70);
@@ -314,10 +282,7 @@ async fn jobs_that_do_not_start_use_no_quota() {
         deadline: n.is_multiple_of(2).then_some(late),
         ..job("a", n)
     });
-    let jobs = fixture
-        .store
-        .submit(SubmitBatch::from_jobs(jobs.collect()))
-        .await;
+    let jobs = fixture.store.submit(SubmitBatch::from_jobs(jobs.collect())).await;
     jobs.expect("submitted");
     let plan = SharedLimits {
         horizon: Duration::from_secs(1),
@@ -328,10 +293,7 @@ async fn jobs_that_do_not_start_use_no_quota() {
     let starts: Vec<_> = claims.jobs.iter().map(|job| job.starts_in).collect();
     let apart = |n: u32| Duration::from_millis(200) * n;
     for (n, start) in (0..).zip(&starts) {
-        assert!(
-            start.abs_diff(apart(n)) < Duration::from_millis(1),
-            "{starts:?}"
-        );
+        assert!(start.abs_diff(apart(n)) < Duration::from_millis(1), "{starts:?}");
     }
 }
 
@@ -374,13 +336,7 @@ async fn unused_quota_expires() {
         horizon: Duration::ZERO,
         ..plan(&[(10, 100)])
     };
-    assert_eq!(
-        claim(&fixture.store, "one", 50, Some(plan.clone()))
-            .await
-            .jobs
-            .len(),
-        1
-    );
+    assert_eq!(claim(&fixture.store, "one", 50, Some(plan.clone())).await.jobs.len(), 1);
     tokio::time::sleep(Duration::from_millis(150)).await;
     let claims = claim(&fixture.store, "one", 50, Some(plan)).await;
     assert_eq!(claims.jobs.len(), 1, "no burst after a pause");
@@ -400,10 +356,7 @@ async fn a_throttled_lane_waits_and_a_throttled_tenant_lets_others_go() {
     };
     let (a, b) = (&jobs[0], &jobs[1]);
     fixture
-        .settle(vec![
-            end(a, wait(outflow_store::CooldownScope::Tenant)),
-            done(b),
-        ])
+        .settle(vec![end(a, wait(outflow_store::CooldownScope::Tenant)), done(b)])
         .await;
     let claims = fixture.claim(4).await;
     assert_eq!(payloads(&claims.jobs), ["b-1"]);
@@ -417,10 +370,7 @@ async fn a_throttled_lane_waits_and_a_throttled_tenant_lets_others_go() {
     assert_eq!(payloads(&jobs), ["a-0", "a-1"]);
     fixture.submit("c", 1).await;
     fixture
-        .settle(vec![end(
-            &jobs[0],
-            wait(outflow_store::CooldownScope::Lane),
-        )])
+        .settle(vec![end(&jobs[0], wait(outflow_store::CooldownScope::Lane))])
         .await;
     let claims = fixture.claim(4).await;
     assert!(claims.jobs.is_empty());

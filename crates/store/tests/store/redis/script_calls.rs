@@ -21,10 +21,7 @@ async fn drain_tenants(store: &RedisStore) -> Vec<String> {
 
 async fn submit(store: &RedisStore, tenant: &str, numbers: std::ops::Range<usize>) {
     let jobs = numbers.map(|n| job(tenant, n)).collect();
-    store
-        .submit(SubmitBatch::from_jobs(jobs))
-        .await
-        .expect("submitted");
+    store.submit(SubmitBatch::from_jobs(jobs)).await.expect("submitted");
 }
 
 pub(super) fn calls(server: &RedisServer, command: &str) -> u64 {
@@ -155,11 +152,7 @@ async fn the_default_rule_applies_on_all_machines() {
         in_flight: Some(1),
         ..TenantRule::default()
     };
-    fixture
-        .store
-        .set_default_rule(rule.clone())
-        .await
-        .expect("set");
+    fixture.store.set_default_rule(rule.clone()).await.expect("set");
     let other = connect(&fixture.server).await;
     submit(&other, "a", 0..5).await;
     assert_eq!(claim(&other, "other", 9, None).await.jobs.len(), 1);
@@ -196,15 +189,9 @@ async fn an_interrupted_default_rule_change_is_completed() {
 async fn a_deleted_library_is_loaded_again() {
     let fixture = RedisFixture::new().await;
     fixture.submit("a", 2).await;
-    fixture
-        .server
-        .command(&["FUNCTION", "FLUSH"])
-        .expect("flushed");
+    fixture.server.command(&["FUNCTION", "FLUSH"]).expect("flushed");
     fixture.submit("a", 2).await;
-    fixture
-        .server
-        .command(&["FUNCTION", "FLUSH"])
-        .expect("flushed");
+    fixture.server.command(&["FUNCTION", "FLUSH"]).expect("flushed");
     assert_eq!(fixture.claim(9).await.jobs.len(), 4);
     assert_eq!(calls(&fixture.server, "evalsha"), 0);
 }

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use outflow_core::{CountBy, Rate};
-use outflow_store::{
-    JobQueue, RedisOptions, ReplicaWait, SettleResult, SharedLimit, StoreControl, SubmitBatch,
-};
+use outflow_store::{JobQueue, RedisOptions, ReplicaWait, SettleResult, SharedLimit, StoreControl, SubmitBatch};
 use outflow_testkit::Keep;
 
 use super::*;
@@ -98,11 +96,7 @@ async fn a_frozen_server_leaves_doubt_and_no_second_job() {
     assert!(error.is_passing(), "{error}");
     server.thaw().expect("thawed");
     let mut tries = 0;
-    while store
-        .submit(SubmitBatch::from_jobs(vec![named.clone()]))
-        .await
-        .is_err()
-    {
+    while store.submit(SubmitBatch::from_jobs(vec![named.clone()])).await.is_err() {
         tries += 1;
         assert!(tries < 20, "not found again");
     }
@@ -119,10 +113,7 @@ async fn until_reinitialized(store: &RedisStore) {
     let begun = async {
         while let Err(error) = store.job_counts().await {
             let words = error.to_string();
-            assert!(
-                error.is_lost() && words.contains("the queue was lost"),
-                "{words}"
-            );
+            assert!(error.is_lost() && words.contains("the queue was lost"), "{words}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
@@ -140,9 +131,7 @@ fn limit(rate: Rate) -> SharedLimit {
 
 fn ten_in_150_ms() -> SharedLimits {
     SharedLimits {
-        limits: vec![limit(
-            Rate::new(10, Duration::from_millis(150)).expect("a rate"),
-        )],
+        limits: vec![limit(Rate::new(10, Duration::from_millis(150)).expect("a rate"))],
         guard: Duration::from_millis(5),
         horizon: Duration::from_millis(50),
     }
@@ -203,10 +192,7 @@ async fn a_claim_of_a_lost_queue_is_fenced_in_the_new_one() {
     let ends = vec![done(&before[0])];
     let settled = fixture.store.settle(&name("worker"), ends).await;
     assert_eq!(settled.expect("settled"), [SettleResult::Fenced]);
-    assert_eq!(
-        fixture.store.job_counts().await.expect("tally").in_flight,
-        1
-    );
+    assert_eq!(fixture.store.job_counts().await.expect("tally").in_flight, 1);
     fixture.finish(&after).await;
     assert_eq!(fixture.store.job_counts().await.expect("tally").done, 1);
     fixture.assert_balanced().await;
@@ -220,10 +206,7 @@ async fn limits_stay_closed_for_a_window_on_an_emptied_server() {
     fixture.server.command(&["FLUSHALL"]).expect("flushed");
     let newcomer = connect(&fixture.server).await;
     let jobs = (0..5).map(|n| job("a", n)).collect();
-    newcomer
-        .submit(SubmitBatch::from_jobs(jobs))
-        .await
-        .expect("submitted");
+    newcomer.submit(SubmitBatch::from_jobs(jobs)).await.expect("submitted");
     assert_closed_for_a_window(&newcomer).await;
 }
 
@@ -256,24 +239,14 @@ async fn limits_stay_closed_for_a_window_after_a_restart() {
     .await;
     fixture.submit("a", 20).await;
     let plan = SharedLimits {
-        limits: vec![limit(
-            Rate::new(10, Duration::from_millis(1_500)).expect("a rate"),
-        )],
+        limits: vec![limit(Rate::new(10, Duration::from_millis(1_500)).expect("a rate"))],
         guard: Duration::from_millis(5),
         horizon: Duration::ZERO,
     };
-    assert_eq!(
-        claim(&fixture.store, "one", 5, Some(plan.clone()))
-            .await
-            .jobs
-            .len(),
-        1
-    );
+    assert_eq!(claim(&fixture.store, "one", 5, Some(plan.clone())).await.jobs.len(), 1);
     fixture.server.restart().expect("restarted");
     while fixture.store.job_counts().await.is_err() {}
-    let moved = fixture
-        .server
-        .command(&["HGET", "{outflow}:epoch", "moved"]);
+    let moved = fixture.server.command(&["HGET", "{outflow}:epoch", "moved"]);
     let moved = Duration::from_micros(moved.expect("read").parse().expect("a time"));
     let claims = claim(&fixture.store, "one", 5, Some(plan)).await;
     assert!(claims.jobs.is_empty(), "its counters may be old");
@@ -304,21 +277,14 @@ async fn a_full_server_accepts_no_partial_batch_and_hands_out_its_jobs() {
             payload: Bytes::from(vec![b'x'; 200]),
             ..job(["a", "b"][n % 2], n)
         });
-        match fixture
-            .store
-            .submit(SubmitBatch::from_jobs(jobs.collect()))
-            .await
-        {
+        match fixture.store.submit(SubmitBatch::from_jobs(jobs.collect())).await {
             Ok(_) => taken += 500,
             Err(error) => break error,
         }
         assert!(taken < 100_000, "never full");
     };
     assert!(error.is_full() && error.is_passing(), "{error}");
-    assert_eq!(
-        fixture.store.job_counts().await.expect("tally").queued,
-        taken
-    );
+    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, taken);
     fixture.assert_balanced().await;
     let mut done = 0;
     while done < taken {
@@ -345,15 +311,9 @@ async fn a_server_that_may_evict_keys_is_refused() {
 async fn flushed_scripts_are_loaded_again() {
     let fixture = RedisFixture::new().await;
     fixture.submit("a", 2).await;
-    fixture
-        .server
-        .command(&["SCRIPT", "FLUSH"])
-        .expect("flushed");
+    fixture.server.command(&["SCRIPT", "FLUSH"]).expect("flushed");
     fixture.submit("a", 2).await;
-    fixture
-        .server
-        .command(&["SCRIPT", "FLUSH"])
-        .expect("flushed");
+    fixture.server.command(&["SCRIPT", "FLUSH"]).expect("flushed");
     assert_eq!(fixture.claim(9).await.jobs.len(), 4);
 }
 
@@ -394,10 +354,7 @@ async fn a_foreign_key_is_named_and_nothing_is_changed() {
         .expect_err("a foreign key");
     assert!(error.to_string().contains("{outflow}:s:worker"), "{error}");
     fixture.assert_balanced().await;
-    fixture
-        .server
-        .command(&["DEL", "{outflow}:s:worker"])
-        .expect("deleted");
+    fixture.server.command(&["DEL", "{outflow}:s:worker"]).expect("deleted");
     let jobs = fixture.claim(5).await.jobs;
     assert_eq!(payloads(&jobs), ["a-0", "a-1"]);
 
@@ -405,38 +362,23 @@ async fn a_foreign_key_is_named_and_nothing_is_changed() {
         .server
         .command(&["SET", "{outflow}:b:2:3:api:a", "mine"])
         .expect("set");
-    let ends = vec![
-        done(&jobs[0]),
-        end(&jobs[1], outflow_store::JobEnd::Returned),
-    ];
+    let ends = vec![done(&jobs[0]), end(&jobs[1], outflow_store::JobEnd::Returned)];
     let error = fixture
         .store
         .settle(&name("worker"), ends.clone())
         .await
         .expect_err("a foreign key");
-    assert!(
-        error.to_string().contains("{outflow}:b:2:3:api:a"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("{outflow}:b:2:3:api:a"), "{error}");
     fixture.assert_balanced().await;
     fixture
         .server
         .command(&["DEL", "{outflow}:b:2:3:api:a"])
         .expect("deleted");
-    assert_eq!(
-        fixture.settle(ends).await,
-        [SettleResult::Done, SettleResult::Waits]
-    );
+    assert_eq!(fixture.settle(ends).await, [SettleResult::Done, SettleResult::Waits]);
     fixture.assert_balanced().await;
 
-    fixture
-        .server
-        .command(&["DEL", "{outflow}:who"])
-        .expect("deleted");
-    fixture
-        .server
-        .command(&["SET", "{outflow}:who", "mine"])
-        .expect("set");
+    fixture.server.command(&["DEL", "{outflow}:who"]).expect("deleted");
+    fixture.server.command(&["SET", "{outflow}:who", "mine"]).expect("set");
     assert!(refusal(&fixture.server).await.contains("{outflow}:who"));
 }
 
@@ -451,9 +393,7 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
         wait_replicas: Some(wait),
         ..RedisOptions::new(fixture.server.url())
     };
-    let careful = RedisStore::connect(options.clone())
-        .await
-        .expect("connected");
+    let careful = RedisStore::connect(options.clone()).await.expect("connected");
     let error = careful
         .submit(SubmitBatch::from_jobs(vec![job("a", 0)]))
         .await
@@ -461,19 +401,12 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
     assert!(error.is_doubtful(), "{error}");
     let address = fixture.server.address().expect("a port");
     let replica = RedisServer::start(ServerOptions {
-        settings: vec![setting(
-            "replicaof",
-            &format!("{} {}", address.ip(), address.port()),
-        )],
+        settings: vec![setting("replicaof", &format!("{} {}", address.ip(), address.port()))],
         ..ServerOptions::default()
     });
     let replica = replica.expect("a replica");
     let mut tries = 0;
-    while careful
-        .submit(SubmitBatch::from_jobs(vec![job("a", 1)]))
-        .await
-        .is_err()
-    {
+    while careful.submit(SubmitBatch::from_jobs(vec![job("a", 1)])).await.is_err() {
         tries += 1;
         assert!(tries < 100, "the replica never confirmed");
     }
@@ -482,9 +415,7 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
         .await
         .expect_err("a replica");
     assert!(error.is_passing(), "{error}");
-    replica
-        .command(&["REPLICAOF", "NO", "ONE"])
-        .expect("promoted");
+    replica.command(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
     let promoted = connect(&replica).await;
     assert_eq!(promoted.audit().await.expect("counted"), 0);
     let bad = ReplicaWait {
@@ -495,12 +426,7 @@ async fn without_confirmation_by_a_replica_a_submission_is_doubtful() {
         wait_replicas: Some(bad),
         ..options
     };
-    assert!(
-        RedisStore::connect(options)
-            .await
-            .expect_err("too long")
-            .is_refused()
-    );
+    assert!(RedisStore::connect(options).await.expect_err("too long").is_refused());
 }
 
 // One node that has all slots works; one that has none reports it.
@@ -546,16 +472,8 @@ async fn a_password_is_required_and_never_shown() {
         ..ServerOptions::default()
     })
     .expect("a server");
-    let with = |password: &str| {
-        RedisOptions::new(
-            server
-                .url()
-                .replace("redis://", &format!("redis://:{password}@")),
-        )
-    };
-    let store = RedisStore::connect(with("hunter2"))
-        .await
-        .expect("connected");
+    let with = |password: &str| RedisOptions::new(server.url().replace("redis://", &format!("redis://:{password}@")));
+    let store = RedisStore::connect(with("hunter2")).await.expect("connected");
     assert!(!format!("{store:?}").contains("hunter2"));
     for options in [
         RedisOptions::new(server.url()),

@@ -2,8 +2,7 @@
 
 use outflow_core::{Cost, CountBy, Rate};
 use outflow_store::{
-    DeadLetterFilter, DeadLetterStore, JobQueue, SharedLimit, StartDebit, StoreControl, TenantRule,
-    TenantStore,
+    DeadLetterFilter, DeadLetterStore, JobQueue, SharedLimit, StartDebit, StoreControl, TenantRule, TenantStore,
 };
 
 use super::*;
@@ -23,9 +22,7 @@ fn plan(units: u64, millis: u64) -> SharedLimits {
 }
 
 async fn claimed(fixture: &RedisFixture, most: usize, plan: &SharedLimits) -> Vec<ClaimedJob> {
-    claim(&fixture.store, "one", most, Some(plan.clone()))
-        .await
-        .jobs
+    claim(&fixture.store, "one", most, Some(plan.clone())).await.jobs
 }
 
 // Ten calls in ten seconds at any cost: twenty jobs that cost four and none.
@@ -36,9 +33,7 @@ async fn a_limit_of_calls_ignores_costs() {
         cost: Cost::new(if n.is_multiple_of(2) { 4 } else { 0 }),
         ..job("a", n)
     };
-    let jobs = fixture
-        .store
-        .submit(SubmitBatch::from_jobs((0..20).map(job).collect()));
+    let jobs = fixture.store.submit(SubmitBatch::from_jobs((0..20).map(job).collect()));
     jobs.await.expect("submitted");
     let mut calls = plan(10, 10_000);
     calls.limits[0].measure = CountBy::Calls;
@@ -100,11 +95,7 @@ async fn a_refund_removes_its_own_start_only() {
         cost: Cost::ONE,
         plan: plan.clone(),
     };
-    fixture
-        .store
-        .refund(&start, first)
-        .await
-        .expect("given back");
+    fixture.store.refund(&start, first).await.expect("given back");
     let more = claim(&fixture.store, "one", 62, Some(plan)).await;
     let decided = more.decided.expect("the server's time");
     let at = |job: &ClaimedJob| decided + job.starts_in;
@@ -133,10 +124,7 @@ async fn a_start_outside_of_a_claim_is_debited_like_any_other() {
     let wait = debit().await.expect("full");
     assert!(wait > Duration::from_secs(1), "{wait:?}");
     fixture.submit("a", 1).await;
-    assert!(
-        claimed(&fixture, 1, &start.plan).await.is_empty(),
-        "claims see it, too"
-    );
+    assert!(claimed(&fixture, 1, &start.plan).await.is_empty(), "claims see it, too");
     tokio::time::sleep(wait).await;
     assert_eq!((debit().await, debit().await), (None, None));
     assert!(debit().await.is_some());
@@ -193,11 +181,7 @@ async fn costs_are_known_for_jobs_returned_to_an_empty_lane() {
     };
     let ends = jobs.iter().map(|job| end(job, failed.clone()));
     fixture.settle(ends.collect()).await;
-    fixture
-        .store
-        .requeue(&DeadLetterFilter::All)
-        .await
-        .expect("revived");
+    fixture.store.requeue(&DeadLetterFilter::All).await.expect("revived");
     let plan = SharedLimits {
         horizon: Duration::from_millis(100),
         ..plan(10, 500)
@@ -218,11 +202,7 @@ async fn a_tenants_own_window_is_waited_out_after_a_loss() {
         rate: Some("5/3s".parse().expect("a rate")),
         ..TenantRule::default()
     };
-    fixture
-        .store
-        .set_rule(&name("a"), rule)
-        .await
-        .expect("ruled");
+    fixture.store.set_rule(&name("a"), rule).await.expect("ruled");
     fixture.submit("a", 3).await;
     fixture.submit("b", 3).await;
     let plan = SharedLimits {
@@ -234,8 +214,5 @@ async fn a_tenants_own_window_is_waited_out_after_a_loss() {
     assert!(jobs.iter().all(|job| job.tenant == name("b")), "{jobs:?}");
     assert_eq!(jobs.len(), 3);
     tokio::time::sleep(Duration::from_millis(2_850)).await;
-    assert!(
-        !claimed(&fixture, 10, &plan).await.is_empty(),
-        "a may again"
-    );
+    assert!(!claimed(&fixture, 10, &plan).await.is_empty(), "a may again");
 }

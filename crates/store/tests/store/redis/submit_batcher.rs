@@ -43,10 +43,7 @@ async fn a_failure_is_reported_to_its_own_submitter_only() {
     let fixture = RedisFixture::new().await;
     fixture.submit("a", 1).await;
     let list = "{outflow}:l:2:3:api:b";
-    fixture
-        .server
-        .command(&["SET", list, "foreign"])
-        .expect("set");
+    fixture.server.command(&["SET", list, "foreign"]).expect("set");
     let tenants = ["a", "b", "c", "a", "b", "c"];
     let all = tenants.map(|tenant| fixture.store.submit(one(tenant, 0)));
     for (tenant, submitted) in tenants.iter().zip(join_all(all).await) {
@@ -64,8 +61,7 @@ async fn a_failure_is_reported_to_its_own_submitter_only() {
 #[tokio::test]
 async fn a_dropped_submission_does_not_stop_the_others() {
     let fixture = RedisFixture::new().await;
-    let [mut first, mut second, mut third] =
-        [0, 1, 2].map(|n| Box::pin(fixture.store.submit(one("a", n))));
+    let [mut first, mut second, mut third] = [0, 1, 2].map(|n| Box::pin(fixture.store.submit(one("a", n))));
     for submission in [&mut first, &mut second, &mut third] {
         assert!(submission.now_or_never().is_none());
     }
@@ -84,10 +80,7 @@ async fn the_bound_applies_to_batched_submissions() {
     let fixture = RedisFixture::new().await;
     let all = (0..8).map(|n| {
         let batch = one("a", n);
-        fixture.store.submit(SubmitBatch {
-            queue_max: 5,
-            ..batch
-        })
+        fixture.store.submit(SubmitBatch { queue_max: 5, ..batch })
     });
     let answers = join_all(all).await;
     let accepted = answers.into_iter().map(|answer| {
@@ -95,10 +88,6 @@ async fn the_bound_applies_to_batched_submissions() {
         matches!(receipts.as_slice(), [SubmitReceipt::Accepted { .. }])
     });
     let accepted: Vec<bool> = accepted.collect();
-    assert_eq!(
-        accepted.iter().filter(|taken| **taken).count(),
-        5,
-        "{accepted:?}"
-    );
+    assert_eq!(accepted.iter().filter(|taken| **taken).count(), 5, "{accepted:?}");
     fixture.assert_balanced().await;
 }

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use outflow_core::{CountBy, Rate};
-use outflow_store::{
-    AllowAll, ClaimRequest, JobQueue, ReplicaWait, SharedLimit, SharedLimits, StoreControl,
-};
+use outflow_store::{AllowAll, ClaimRequest, JobQueue, ReplicaWait, SharedLimit, SharedLimits, StoreControl};
 use outflow_testkit::{FaultProxy, NetConditions, RedisOptions as ServerOptions, RedisServer};
 use tokio::time::{sleep, timeout};
 
@@ -46,9 +44,7 @@ async fn copies(primary: &RedisServer) {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(Duration::from_secs(20), copies)
-        .await
-        .expect("a copy");
+    timeout(Duration::from_secs(20), copies).await.expect("a copy");
 }
 
 /// Waits until a replica has all writes of its primary. `WAIT` only covers writes of its own
@@ -76,8 +72,7 @@ async fn failovers(rounds: u32) -> (usize, usize) {
         count: 1,
         timeout: Duration::from_millis(300),
     };
-    let mut fixture =
-        ProxyFixture::with(primary(), |options| options.wait_replicas = Some(confirm)).await;
+    let mut fixture = ProxyFixture::with(primary(), |options| options.wait_replicas = Some(confirm)).await;
     let mut replica = replica_of(fixture.server.address().expect("a port"));
     copies(&fixture.server).await;
     fixture
@@ -114,9 +109,7 @@ async fn failovers(rounds: u32) -> (usize, usize) {
             sleep(fall).await;
             fixture.server.kill().expect("killed");
         });
-        replica
-            .command(&["REPLICAOF", "NO", "ONE"])
-            .expect("promoted");
+        replica.command(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
         let address = replica.address().expect("a port");
         fixture.proxy.set_server(address);
         fixture.proxy.reset_all();
@@ -186,18 +179,12 @@ async fn without_confirmation_a_failover_loses_unreplicated_jobs() {
         }
         fixture.proxy.reset_all();
         fixture.wait_until_back().await;
-        assert_eq!(
-            fixture.store.take_warning(),
-            None,
-            "the same server as before"
-        );
+        assert_eq!(fixture.store.take_warning(), None, "the same server as before");
         fixture.server.kill().expect("killed");
         replica
             .command(&["CONFIG", "SET", "min-replicas-to-write", "0"])
             .expect("set");
-        replica
-            .command(&["REPLICAOF", "NO", "ONE"])
-            .expect("promoted");
+        replica.command(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
         fixture.proxy.set_server(replica.address().expect("a port"));
         fixture.proxy.reset_all();
         fixture.wait_until_back().await;
@@ -212,10 +199,7 @@ async fn without_confirmation_a_failover_loses_unreplicated_jobs() {
         let kept = fixture.store.job_counts().await.expect("tally").queued;
         let lost = answered + 10 - kept;
         // 100 without confirmation, none with it.
-        assert_eq!(
-            (answered, lost),
-            if wait.is_none() { (100, 100) } else { (0, 0) }
-        );
+        assert_eq!((answered, lost), if wait.is_none() { (100, 100) } else { (0, 0) });
         fixture.assert_balanced().await;
     }
 }
@@ -230,10 +214,7 @@ async fn a_primary_without_its_replicas_accepts_nothing() {
     let way = way.await.expect("a proxy");
     let _replica = replica_of(way.address());
     copies(&fixture.server).await;
-    for (name, value) in [
-        ("min-replicas-to-write", "1"),
-        ("min-replicas-max-lag", "1"),
-    ] {
+    for (name, value) in [("min-replicas-to-write", "1"), ("min-replicas-max-lag", "1")] {
         let set = fixture.server.command(&["CONFIG", "SET", name, value]);
         set.expect("set");
     }
@@ -255,9 +236,7 @@ async fn a_primary_without_its_replicas_accepts_nothing() {
     };
     let error = timeout(RECOVERY_TIME, refused).await.expect("refused");
     assert!(error.is_passing() && !error.is_doubtful(), "{error}");
-    let error = settle(&fixture.store, "s", &jobs)
-        .await
-        .expect_err("refused");
+    let error = settle(&fixture.store, "s", &jobs).await.expect_err("refused");
     assert!(error.is_passing() && !error.is_doubtful(), "{error}");
     let error = claim(&fixture.store, "s", 1).await.expect_err("refused");
     assert!(error.is_passing() && !error.is_doubtful(), "{error}");
@@ -281,8 +260,7 @@ async fn waiting_for_replicas_blocks_no_other_call() {
         count: 1,
         timeout: Duration::from_millis(450),
     };
-    let fixture =
-        ProxyFixture::with(primary(), |options| options.wait_replicas = Some(confirm)).await;
+    let fixture = ProxyFixture::with(primary(), |options| options.wait_replicas = Some(confirm)).await;
     let waits = || {
         let info = fixture.server.command(&["INFO", "clients"]).expect("read");
         info.contains("blocked_clients:1")
@@ -324,11 +302,7 @@ async fn starts(fixture: &ProxyFixture, many: usize) -> Vec<Duration> {
                 horizon: Duration::ZERO,
             }),
         };
-        let claims = fixture
-            .store
-            .claim(request, &mut AllowAll)
-            .await
-            .expect("claimed");
+        let claims = fixture.store.claim(request, &mut AllowAll).await.expect("claimed");
         let decided = claims.decided.expect("the server's time");
         starts.extend(claims.jobs.iter().map(|job| decided + job.starts_in));
         if claims.jobs.is_empty() {
@@ -357,15 +331,11 @@ async fn limits_stay_closed_for_a_window_after_a_failover() {
     replica
         .command(&["CONFIG", "SET", "min-replicas-to-write", "0"])
         .expect("set");
-    replica
-        .command(&["REPLICAOF", "NO", "ONE"])
-        .expect("promoted");
+    replica.command(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
     fixture.proxy.set_server(replica.address().expect("a port"));
     fixture.proxy.reset_all();
     fixture.wait_until_back().await;
-    let moved = replica
-        .command(&["HGET", "{outflow}:epoch", "moved"])
-        .expect("read");
+    let moved = replica.command(&["HGET", "{outflow}:epoch", "moved"]).expect("read");
     let moved = Duration::from_micros(moved.parse().expect("a time"));
     let after = timeout(WINDOW + RECOVERY_TIME, starts(&fixture, 10)).await;
     let after = after.expect("it goes on");

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_store::{
-    AllowAll, ClaimRequest, JobQueue, RedisOptions, RedisStore, SettleResult, StoreControl,
-};
+use outflow_store::{AllowAll, ClaimRequest, JobQueue, RedisOptions, RedisStore, SettleResult, StoreControl};
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 use tokio::time::{Instant, timeout};
 
@@ -33,9 +31,7 @@ async fn freeze_server(span: Duration) {
     let (begun, mut calls) = (Instant::now(), 0);
     while begun.elapsed() < span {
         let submitted = timeout(CALL_TIMEOUT * 3, fixture.submit("b", 10)).await;
-        let error = submitted
-            .expect("in time")
-            .expect_err("the server is frozen");
+        let error = submitted.expect("in time").expect_err("the server is frozen");
         assert!(error.is_passing(), "{error}");
         let settled = timeout(CALL_TIMEOUT * 3, settle(&fixture.store, "s", &jobs)).await;
         let error = settled.expect("in time").expect_err("the server is frozen");

@@ -59,9 +59,7 @@ async fn an_invalid_reply_is_an_error_and_the_next_call_succeeds() {
     let words = InjectedReply::default();
     let server = fixture.server.address().expect("a port");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    fixture
-        .proxy
-        .set_server(listener.local_addr().expect("a port"));
+    fixture.proxy.set_server(listener.local_addr().expect("a port"));
     fixture.proxy.reset_all();
     tokio::select! {
         () = replace_replies(listener, server, Arc::clone(&words)) => {}
@@ -88,8 +86,7 @@ async fn assert_invalid_replies(fixture: &ProxyFixture, words: &InjectedReply) {
             .chars()
             .take(30)
             .collect::<String>();
-        let lying =
-            |lies: bool| *words.lock().expect("whole") = lies.then(|| replace_with.to_vec());
+        let lying = |lies: bool| *words.lock().expect("whole") = lies.then(|| replace_with.to_vec());
         for begins_with in ["a call", "a greeting"] {
             lying(true);
             if begins_with == "a greeting" {
@@ -106,9 +103,6 @@ async fn assert_invalid_replies(fixture: &ProxyFixture, words: &InjectedReply) {
     }
     // Each call was applied once.
     assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 6);
-    assert_eq!(
-        claim(&fixture.store, "s", 9).await.expect("claimed").len(),
-        6
-    );
+    assert_eq!(claim(&fixture.store, "s", 9).await.expect("claimed").len(), 6);
     fixture.assert_balanced().await;
 }

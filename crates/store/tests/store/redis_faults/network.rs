@@ -53,13 +53,7 @@ async fn a_claim_with_a_lost_reply_returns_after_its_lease() {
         }
         let jobs = claim(&fixture.store, "next", 20).await.expect("claimed");
         assert!(jobs.iter().all(|job| job.attempt == 2), "{jobs:?}");
-        assert_eq!(
-            settle(&fixture.store, "next", &jobs)
-                .await
-                .expect("settled")
-                .len(),
-            20
-        );
+        assert_eq!(settle(&fixture.store, "next", &jobs).await.expect("settled").len(), 20);
         fixture.assert_balanced().await;
     }
 }
@@ -76,10 +70,7 @@ async fn a_settlement_with_a_lost_reply_counts_once() {
         assert!(error.is_doubtful(), "{error}");
         fixture.wait_until_received().await;
         let again = settle(&fixture.store, "s", &jobs).await.expect("settled");
-        assert!(
-            again.iter().all(|one| *one == SettleResult::Fenced),
-            "{again:?}"
-        );
+        assert!(again.iter().all(|one| *one == SettleResult::Fenced), "{again:?}");
         assert_eq!(
             fixture.store.job_counts().await.expect("tally").done,
             21,
@@ -94,13 +85,7 @@ async fn a_settlement_with_a_lost_reply_counts_once() {
 async fn a_submission_with_a_lost_reply_is_accepted_once() {
     let fixture = ProxyFixture::warm().await;
     fixture.cut_after(3);
-    assert!(
-        fixture
-            .submit("a", 20)
-            .await
-            .expect_err("cut")
-            .is_doubtful()
-    );
+    assert!(fixture.submit("a", 20).await.expect_err("cut").is_doubtful());
     fixture.wait_until_received().await;
     fixture.submit("a", 20).await.expect("submitted");
     assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 20);
@@ -117,9 +102,7 @@ async fn a_slow_network_delays_calls_and_a_very_slow_one_times_them_out() {
         .set_link(LinkLatency::from_delay(Duration::from_millis(50)));
     fixture.submit("a", 20).await.expect("submitted");
     assert_eq!(fixture.work_off("s").await.len(), 20);
-    fixture
-        .proxy
-        .set_link(LinkLatency::from_delay(Duration::from_secs(1)));
+    fixture.proxy.set_link(LinkLatency::from_delay(Duration::from_secs(1)));
     for _ in 0..3 {
         let begun = Instant::now();
         let error = fixture.submit("b", 5).await.expect_err("too slow");
@@ -136,12 +119,8 @@ async fn a_slow_network_delays_calls_and_a_very_slow_one_times_them_out() {
 // Nothing arrives and no error is reported: calls time out, in both directions of the silence.
 #[tokio::test]
 async fn a_silently_dead_connection_is_noticed() {
-    let there = NetConditions::OneWay {
-        lost: Direction::There,
-    };
-    let back = NetConditions::OneWay {
-        lost: Direction::Back,
-    };
+    let there = NetConditions::OneWay { lost: Direction::There };
+    let back = NetConditions::OneWay { lost: Direction::Back };
     for weather in [NetConditions::Blackhole, there, back] {
         let fixture = ProxyFixture::new(ServerOptions::default()).await;
         fixture.submit("a", 10).await.expect("submitted");
@@ -200,10 +179,7 @@ async fn a_hundred_connection_resets_lose_nothing() {
         while fixture.submit(&word, 5).await.is_err() {}
         acked += 5;
         if let Ok(jobs) = claim(&fixture.store, "s", 5).await {
-            done += settle(&fixture.store, "s", &jobs)
-                .await
-                .expect("settled")
-                .len();
+            done += settle(&fixture.store, "s", &jobs).await.expect("settled").len();
         }
     }
     let tally = fixture.store.job_counts().await.expect("tally");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outflow_core::{CountBy, Rate};
 use outflow_store::{
-    AllowAll, ClaimRequest, ClaimedJob, ControlScope, HeartbeatResult, JobQueue, SettleResult,
-    SharedLimit, SharedLimits, StartDebit, StoreControl,
+    AllowAll, ClaimRequest, ClaimedJob, ControlScope, HeartbeatResult, JobQueue, SettleResult, SharedLimit,
+    SharedLimits, StartDebit, StoreControl,
 };
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 
@@ -29,22 +29,13 @@ async fn claim_with_long_lease(fixture: &ProxyFixture, most: usize) -> Vec<Claim
 async fn assert_operations_work(fixture: &ProxyFixture, jobs: &[ClaimedJob]) {
     let error = fixture.submit("more", 1).await.expect_err("full");
     assert!(error.is_full(), "{error}");
-    let beat = fixture
-        .store
-        .heartbeat(&name("s"), Duration::from_mins(1))
-        .await;
+    let beat = fixture.store.heartbeat(&name("s"), Duration::from_mins(1)).await;
     assert_eq!(beat.expect("beaten"), HeartbeatResult::Alive);
     let settled = settle(&fixture.store, "s", jobs).await.expect("settled");
-    assert!(
-        settled.iter().all(|one| *one == SettleResult::Done),
-        "{settled:?}"
-    );
+    assert!(settled.iter().all(|one| *one == SettleResult::Done), "{settled:?}");
     let tenant = ControlScope::Tenant(name("a"));
     fixture.store.pause(&tenant).await.expect("paused");
-    assert!(
-        claim_with_long_lease(fixture, 9).await.is_empty(),
-        "it is stopped"
-    );
+    assert!(claim_with_long_lease(fixture, 9).await.is_empty(), "it is stopped");
     fixture.store.resume(&tenant).await.expect("resumed");
     let debited = fixture.store.debit(&start()).await.expect("debited");
     assert_eq!(debited, None);
@@ -90,10 +81,7 @@ async fn a_restarted_full_server_continues() {
         let full = ["CONFIG", "SET", "maxmemory", "1"];
         fixture.server.command(&full).expect("full");
         if flushed {
-            fixture
-                .server
-                .command(&["FUNCTION", "FLUSH"])
-                .expect("flushed");
+            fixture.server.command(&["FUNCTION", "FLUSH"]).expect("flushed");
         }
         fixture.wait_until_back().await;
         assert_operations_work(&fixture, &jobs).await;

@@ -24,17 +24,11 @@ async fn repeated_kills_lose_no_acknowledged_job() {
     let mut done = 0;
     for round in 0..20 {
         for batch in 0..3 {
-            if fixture
-                .submit(&format!("r{round}-{batch}"), 10)
-                .await
-                .is_ok()
-            {
+            if fixture.submit(&format!("r{round}-{batch}"), 10).await.is_ok() {
                 acked += 10;
             }
         }
-        let jobs = claim(&fixture.store, &format!("s{round}"), 7)
-            .await
-            .expect("claimed");
+        let jobs = claim(&fixture.store, &format!("s{round}"), 7).await.expect("claimed");
         done += settle(&fixture.store, &format!("s{round}"), &jobs)
             .await
             .expect("settled")
@@ -56,10 +50,7 @@ async fn calls_wait_for_a_loading_server() {
     options.settings = vec![setting("key-load-delay", 20_000)];
     let mut fixture = ProxyFixture::new(options).await;
     for batch in 0..30 {
-        fixture
-            .submit(&format!("b{batch}"), 10)
-            .await
-            .expect("submitted");
+        fixture.submit(&format!("b{batch}"), 10).await.expect("submitted");
     }
     let (store, server) = (&fixture.store, &mut fixture.server);
     let runtime = Handle::current();
@@ -129,9 +120,7 @@ async fn calls_are_repeated_while_clients_are_paused() {
         .server
         .command(&["CLIENT", "PAUSE", "700", "WRITE"])
         .expect("paused");
-    let error = settle(&fixture.store, "s", &jobs)
-        .await
-        .expect_err("paused");
+    let error = settle(&fixture.store, "s", &jobs).await.expect_err("paused");
     assert!(error.is_passing(), "{error}");
     let again = async {
         while settle(&fixture.store, "s", &jobs).await.is_err() {}
@@ -149,10 +138,7 @@ async fn calls_are_repeated_while_clients_are_paused() {
 async fn a_full_disk_refuses_and_loses_nothing() {
     let mut fixture = ProxyFixture::new(durable_options(Keep::EverySecond)).await;
     fixture.submit("before", 100).await.expect("submitted");
-    fixture
-        .server
-        .limit_files(Some(64 * 1_024))
-        .expect("limited");
+    fixture.server.limit_files(Some(64 * 1_024)).expect("limited");
     let mut acked = 100;
     let full = async {
         for batch in 0.. {
@@ -173,19 +159,13 @@ async fn a_full_disk_refuses_and_loses_nothing() {
         }
     };
     timeout(RECOVERY_TIME, again).await.expect("back");
-    assert_eq!(
-        fixture.store.job_counts().await.expect("tally").queued,
-        acked + 10
-    );
+    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, acked + 10);
     fixture.assert_balanced().await;
     // All of it reaches the disk within a second, and outlives the server.
     sleep(Duration::from_millis(1_100)).await;
     fixture.server.restart().expect("restarted");
     fixture.wait_until_back().await;
-    assert_eq!(
-        fixture.store.job_counts().await.expect("tally").queued,
-        acked + 10
-    );
+    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, acked + 10);
     fixture.assert_balanced().await;
 }
 
@@ -195,10 +175,7 @@ async fn a_full_disk_refuses_and_loses_nothing() {
 async fn a_server_stopped_by_its_full_disk_loses_no_acknowledged_job() {
     let mut fixture = ProxyFixture::new(durable_options(Keep::EveryWrite)).await;
     fixture.submit("before", 100).await.expect("submitted");
-    fixture
-        .server
-        .limit_files(Some(256 * 1_024))
-        .expect("limited");
+    fixture.server.limit_files(Some(256 * 1_024)).expect("limited");
     let mut acked: Vec<String> = (0..100).map(|n| format!("before-{n}")).collect();
     let mut batch = 0;
     let error = loop {
@@ -216,10 +193,7 @@ async fn a_server_stopped_by_its_full_disk_loses_no_acknowledged_job() {
     assert!(error.is_passing(), "{error}");
     fixture.server.restart().expect("restarted");
     fixture.wait_until_back().await;
-    fixture
-        .submit(&format!("b{batch}"), 100)
-        .await
-        .expect("submitted");
+    fixture.submit(&format!("b{batch}"), 100).await.expect("submitted");
     acked.extend((0..100).map(|n| format!("b{batch}-{n}")));
     fixture.assert_balanced().await;
     let mut kept = fixture.work_off("s").await;
@@ -240,25 +214,14 @@ async fn a_demoted_primary_is_not_written_to() {
         .command(&["REPLICAOF", "127.0.0.1", "1"])
         .expect("demoted");
     for _ in 0..3 {
-        let error = settle(&fixture.store, "s", &jobs)
-            .await
-            .expect_err("a replica");
+        let error = settle(&fixture.store, "s", &jobs).await.expect_err("a replica");
         assert!(error.is_passing() && !error.is_doubtful(), "{error}");
         let error = fixture.submit("b", 1).await.expect_err("a replica");
         assert!(error.is_passing(), "{error}");
     }
-    fixture
-        .server
-        .command(&["REPLICAOF", "NO", "ONE"])
-        .expect("promoted");
+    fixture.server.command(&["REPLICAOF", "NO", "ONE"]).expect("promoted");
     fixture.wait_until_back().await;
-    assert_eq!(
-        settle(&fixture.store, "s", &jobs)
-            .await
-            .expect("settled")
-            .len(),
-        5
-    );
+    assert_eq!(settle(&fixture.store, "s", &jobs).await.expect("settled").len(), 5);
     assert_eq!(fixture.work_off("t").await.len(), 5);
     fixture.assert_balanced().await;
 }

@@ -11,10 +11,7 @@ use super::support::{ProxyFixture, claim, settle};
 async fn a_settlement_of_a_forgotten_claim_ends_no_other_job() {
     let mut fixture = ProxyFixture::new(ServerOptions::default()).await;
     fixture.submit("a", 21).await.expect("submitted");
-    assert_eq!(
-        claim(&fixture.store, "s", 1).await.expect("claimed").len(),
-        1
-    );
+    assert_eq!(claim(&fixture.store, "s", 1).await.expect("claimed").len(), 1);
     fixture.server.command(&["SAVE"]).expect("saved");
     let forgotten = claim(&fixture.store, "s", 10).await.expect("claimed");
     fixture.server.kill().expect("killed");
@@ -22,18 +19,10 @@ async fn a_settlement_of_a_forgotten_claim_ends_no_other_job() {
     fixture.wait_until_back().await;
     let given = claim(&fixture.store, "s", 10).await.expect("claimed");
     assert_eq!(given.len(), 10);
-    let late = settle(&fixture.store, "s", &forgotten)
-        .await
-        .expect("settled");
-    assert!(
-        late.iter().all(|one| *one == SettleResult::Fenced),
-        "{late:?}"
-    );
+    let late = settle(&fixture.store, "s", &forgotten).await.expect("settled");
+    assert!(late.iter().all(|one| *one == SettleResult::Fenced), "{late:?}");
     let done = settle(&fixture.store, "s", &given).await.expect("settled");
-    assert!(
-        done.iter().all(|one| *one == SettleResult::Done),
-        "{done:?}"
-    );
+    assert!(done.iter().all(|one| *one == SettleResult::Done), "{done:?}");
     fixture.assert_balanced().await;
     let tally = fixture.store.job_counts().await.expect("tally");
     assert_eq!((tally.done, tally.queued, tally.in_flight), (10, 10, 1));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_store::{
-    AllowAll, ClaimRequest, ClaimedJob, JobEnd, JobQueue, Name, NewJob, RedisOptions, RedisStore,
-    SettleResult, Settlement, StoreControl, StoreResult, SubmitBatch,
+    AllowAll, ClaimRequest, ClaimedJob, JobEnd, JobQueue, Name, NewJob, RedisOptions, RedisStore, SettleResult,
+    Settlement, StoreControl, StoreResult, SubmitBatch,
 };
 use outflow_testkit::{FaultProxy, RedisOptions as ServerOptions, RedisServer};
 
@@ -22,10 +22,7 @@ impl ProxyFixture {
     }
 
     /// Starts one with other options of the store.
-    pub(crate) async fn with(
-        options: ServerOptions,
-        change: impl FnOnce(&mut RedisOptions),
-    ) -> Self {
+    pub(crate) async fn with(options: ServerOptions, change: impl FnOnce(&mut RedisOptions)) -> Self {
         let server = RedisServer::start(options).expect("a server");
         let proxy = FaultProxy::start(server.address().expect("a port"));
         let proxy = proxy.await.expect("a proxy");
@@ -33,11 +30,7 @@ impl ProxyFixture {
         options.timeout = CALL_TIMEOUT;
         change(&mut options);
         let store = RedisStore::connect(options).await.expect("connected");
-        Self {
-            server,
-            proxy,
-            store,
-        }
+        Self { server, proxy, store }
     }
 
     /// Submits jobs named by this word and their numbers.
@@ -67,10 +60,7 @@ impl ProxyFixture {
             }
             names.extend(jobs.iter().map(|job| job.id.to_string()));
             let settled = settle(&self.store, session, &jobs).await.expect("settled");
-            assert!(
-                settled.iter().all(|one| *one == SettleResult::Done),
-                "{settled:?}"
-            );
+            assert!(settled.iter().all(|one| *one == SettleResult::Done), "{settled:?}");
         }
     }
 
@@ -87,18 +77,11 @@ pub(crate) async fn submit(store: &RedisStore, word: &str, count: usize) -> Stor
         job.id = Some(name(&format!("{word}-{number}")));
         job
     });
-    store
-        .submit(SubmitBatch::from_jobs(jobs.collect()))
-        .await
-        .map(drop)
+    store.submit(SubmitBatch::from_jobs(jobs.collect())).await.map(drop)
 }
 
 /// Claims under a lease of a second.
-pub(crate) async fn claim(
-    store: &RedisStore,
-    session: &str,
-    most: usize,
-) -> StoreResult<Vec<ClaimedJob>> {
+pub(crate) async fn claim(store: &RedisStore, session: &str, most: usize) -> StoreResult<Vec<ClaimedJob>> {
     let request = ClaimRequest {
         lane: name("api"),
         session: name(session),
@@ -110,11 +93,7 @@ pub(crate) async fn claim(
     Ok(store.claim(request, &mut AllowAll).await?.jobs)
 }
 
-pub(crate) async fn settle(
-    store: &RedisStore,
-    session: &str,
-    jobs: &[ClaimedJob],
-) -> StoreResult<Vec<SettleResult>> {
+pub(crate) async fn settle(store: &RedisStore, session: &str, jobs: &[ClaimedJob]) -> StoreResult<Vec<SettleResult>> {
     let ends = jobs.iter().map(|job| Settlement {
         token: job.token,
         end: JobEnd::Done {

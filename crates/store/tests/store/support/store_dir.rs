@@ -43,21 +43,14 @@ pub(crate) fn clock() -> Arc<ManualClock> {
 }
 
 /// Opens the store in a directory, runs a closure on it, and closes it.
-pub(crate) fn within<T>(
-    dir: &Path,
-    clock: Arc<ManualClock>,
-    act: impl AsyncFnOnce(&EmbeddedFixture) -> T,
-) -> T {
+pub(crate) fn within<T>(dir: &Path, clock: Arc<ManualClock>, act: impl AsyncFnOnce(&EmbeddedFixture) -> T) -> T {
     let (store, writer) = EmbeddedStore::open(dir, clock.clone()).expect("a store");
     let fixture = EmbeddedFixture { store, clock };
     std::thread::scope(|threads| {
         threads.spawn(|| writer.run());
         // Ends the writer when the test panics, too.
         let fixture = fixture;
-        let runtime = Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .expect("a runtime");
+        let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
         runtime.block_on(act(&fixture))
     })
 }

@@ -42,9 +42,7 @@ pub(super) fn row_at(bytes: &[u8], start: usize) -> Result<JobLine, String> {
         .has_headers(false)
         .from_reader(bytes.get(start..).unwrap_or_default());
     let row = row.records().next().transpose();
-    let row = row
-        .map_err(|error| describe_error(&error))?
-        .unwrap_or_default();
+    let row = row.map_err(|error| describe_error(&error))?.unwrap_or_default();
     JobLine::from_row(columns.iter().zip(&row))
 }
 
@@ -76,11 +74,7 @@ struct LineCounter<'a> {
 
 impl<'a> LineCounter<'a> {
     const fn from_bytes(bytes: &'a [u8]) -> Self {
-        Self {
-            bytes,
-            at: 0,
-            line: 1,
-        }
+        Self { bytes, at: 0, line: 1 }
     }
 
     /// Returns the first line of a row. Its position is the end of the row before, and blank lines may follow
@@ -157,9 +151,7 @@ fn duplicate_column(head: &csv::StringRecord) -> Option<&str> {
 
 fn describe_error(error: &csv::Error) -> String {
     match error.kind() {
-        csv::ErrorKind::UnequalLengths {
-            expected_len, len, ..
-        } => {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             format!("has {len} fields but the header has {expected_len}: quote fields with a comma")
         }
         csv::ErrorKind::Utf8 { .. } => "is not UTF-8: save the file as UTF-8".to_owned(),
@@ -182,8 +174,7 @@ mod tests {
     // The second job has a line break in its body, so the third is on line 5.
     #[test]
     fn a_row_keeps_its_line_number() {
-        let text =
-            "tenant, api ,path,body\nacme,up,/1,\nacme,up,/2,\"a\nb\"\nacme,up,/3\nacme,up,/4,\n";
+        let text = "tenant, api ,path,body\nacme,up,/1,\nacme,up,/2,\"a\nb\"\nacme,up,/3\nacme,up,/4,\n";
         let short = "has 3 fields but the header has 4: quote fields with a comma";
         assert_eq!(
             found(text),
@@ -219,9 +210,6 @@ mod tests {
     #[test]
     fn a_duplicate_column_is_an_error() {
         let why = "has the column \"api\" twice: remove one";
-        assert_eq!(
-            found("api,path,api\nup,/1,down\n"),
-            [(1, Some(why.to_owned()))]
-        );
+        assert_eq!(found("api,path,api\nup,/1,down\n"), [(1, Some(why.to_owned()))]);
     }
 }

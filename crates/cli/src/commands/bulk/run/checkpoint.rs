@@ -58,20 +58,12 @@ impl LastWrite {
 impl Checkpoint {
     /// Opens the checkpoint of a run of this file in this directory, or creates one.
     pub(super) fn open(dir: &Path, file: &str, mark: &str) -> anyhow::Result<Self> {
-        fs::create_dir_all(dir).with_context(|| {
-            format!(
-                "cannot create `{}`: choose another with `--dir`",
-                dir.display()
-            )
-        })?;
+        fs::create_dir_all(dir)
+            .with_context(|| format!("cannot create `{}`: choose another with `--dir`", dir.display()))?;
         let path = dir.join(NAME);
         let note = match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| {
-                format!(
-                    "`{}` is damaged: remove it to write all results again",
-                    path.display()
-                )
-            })?,
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .with_context(|| format!("`{}` is damaged: remove it to write all results again", path.display()))?,
             Err(_) => RunNote {
                 file: file.to_owned(),
                 mark: mark.to_owned(),

@@ -84,11 +84,7 @@ impl LineCounts {
 
 impl<'a> LineResults<'a> {
     /// Starts with no result of this file.
-    pub(super) fn new(
-        store: &Arc<AnyStore>,
-        file: &'a ValidatedFile<'a>,
-        writer: ResultWriter,
-    ) -> Self {
+    pub(super) fn new(store: &Arc<AnyStore>, file: &'a ValidatedFile<'a>, writer: ResultWriter) -> Self {
         let own = file.own_ids.iter();
         // An invalid line may have been sent before, when its API was known: of several lines with one id,
         // the first.
@@ -198,9 +194,7 @@ impl<'a> LineResults<'a> {
 
     fn describe(&self, outcome: &JobOutcome) -> String {
         let mut result = views::outcome(outcome);
-        if let (Some((line, round)), Some(fields)) =
-            (self.find_line(&outcome.id), result.as_object_mut())
-        {
+        if let (Some((line, round)), Some(fields)) = (self.find_line(&outcome.id), result.as_object_mut()) {
             fields.insert("line".to_owned(), line.into());
             if round > 1 {
                 fields.insert("round".to_owned(), round.into());

@@ -67,22 +67,12 @@ impl ProgressBars {
 
     /// Returns true if the bars are to be shown again.
     pub(super) fn is_due(&self, spent: Duration) -> bool {
-        let every = if self.terminal.is_watched() {
-            REDRAW
-        } else {
-            LOG_PERIOD
-        };
+        let every = if self.terminal.is_watched() { REDRAW } else { LOG_PERIOD };
         self.shown.is_none_or(|shown| spent >= shown + every)
     }
 
     /// Shows the bars, with the engine's estimate of the whole run.
-    pub(super) fn show(
-        &mut self,
-        counted: &LineCounts,
-        before: u64,
-        spent: Duration,
-        eta: Option<Duration>,
-    ) {
+    pub(super) fn show(&mut self, counted: &LineCounts, before: u64, spent: Duration, eta: Option<Duration>) {
         self.before.get_or_insert_with(|| counted.tenants.clone());
         self.shown = Some(spent);
         let mut rows = self.rows(counted, spent);

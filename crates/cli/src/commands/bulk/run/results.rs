@@ -101,9 +101,7 @@ impl ResultWriter {
     /// written.
     pub(super) fn check_end(&self) -> anyhow::Result<()> {
         match &self.target {
-            ResultTarget::File(file) if file.end() > self.checkpoint.note.length => {
-                Err(self.foreign_error())
-            }
+            ResultTarget::File(file) if file.end() > self.checkpoint.note.length => Err(self.foreign_error()),
             ResultTarget::File(_) | ResultTarget::Stdout | ResultTarget::Stream(_) => Ok(()),
         }
     }
@@ -221,13 +219,7 @@ mod tests {
     // result.
     #[test]
     fn a_file_of_another_program_is_refused_and_stays_unchanged() {
-        for theirs in [
-            "theirs, all of it\n",
-            "a\nb\n",
-            "1\n",
-            "1\n2\nb",
-            "1\n2\n3\nb",
-        ] {
+        for theirs in ["theirs, all of it\n", "a\nb\n", "1\n", "1\n2\nb", "1\n2\n3\nb"] {
             let dir = tempfile::tempdir().expect("a folder");
             let out = dir.path().join("out");
             let mut first = results(dir.path(), &out).expect("open");

@@ -10,13 +10,11 @@ use std::time::Duration;
 use anyhow::Context;
 use outflow::{Outflow, SystemClock};
 use outflow_bulk::{
-    BulkEvent, JobDestination, JobSubmission, Lane, RunningEngine, StoreEngine, TenantBounds,
-    Workload,
+    BulkEvent, JobDestination, JobSubmission, Lane, RunningEngine, StoreEngine, TenantBounds, Workload,
 };
 use outflow_core::{Clock, Nanos};
 use outflow_store::{
-    ActionSpec, ActionStore, AnyStore, BatchPosition, DeadLetterFilter, DeadLetterStore, JobQueue,
-    Name,
+    ActionSpec, ActionStore, AnyStore, BatchPosition, DeadLetterFilter, DeadLetterStore, JobQueue, Name,
 };
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::timeout;
@@ -126,9 +124,7 @@ impl<'a> RunLoop<'a> {
         for line in &self.file.lines {
             if let Some(round) = self.results.next_round(line, self.failed_lines) {
                 line.add_to(&mut lines.workload);
-                lines
-                    .retried
-                    .extend((round > FIRST_ROUND).then_some(line.number));
+                lines.retried.extend((round > FIRST_ROUND).then_some(line.number));
             }
         }
         lines
@@ -184,10 +180,7 @@ impl<'a> RunLoop<'a> {
     /// Prints the progress of earlier runs, and reopens retried lines.
     async fn begin(&mut self, all: &Workload, retried: &[u64]) -> anyhow::Result<()> {
         if !retried.is_empty() {
-            say!(
-                "retrying {}",
-                count(retried.len(), "failed job", "failed jobs")
-            );
+            say!("retrying {}", count(retried.len(), "failed job", "failed jobs"));
             self.results.reopen(retried);
             self.before = self.results.counted.over();
             // The results hold their errors.
@@ -269,9 +262,7 @@ impl<'a> RunLoop<'a> {
 
     /// Returns the summary of the run.
     pub(super) fn summary(self, ended: LoopEnd, dir: &std::path::Path) -> RunSummary {
-        let LineResults {
-            writer, counted, ..
-        } = self.results;
+        let LineResults { writer, counted, .. } = self.results;
         RunSummary {
             ended,
             dir: dir.to_owned(),

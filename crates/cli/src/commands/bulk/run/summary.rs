@@ -76,10 +76,7 @@ impl RunSummary {
                 format!("ideal {ideal} (by {}), actual {actual}", bounds.because)
             }
             LoopEnd::Interrupted => {
-                format!(
-                    "{} in {actual}; the ideal for all is {ideal}",
-                    self.ended_here
-                )
+                format!("{} in {actual}; the ideal for all is {ideal}", self.ended_here)
             }
         })
     }
@@ -87,9 +84,7 @@ impl RunSummary {
     fn advice(&self) -> Option<String> {
         let dir = self.dir.display();
         match &self.ended {
-            LoopEnd::Interrupted => Some(format!(
-                "jobs are stored in {dir}: repeat the command to resume"
-            )),
+            LoopEnd::Interrupted => Some(format!("jobs are stored in {dir}: repeat the command to resume")),
             LoopEnd::Unserved(apis) => Some(format!(
                 "the rest waits in {dir} for `{}`, which the configuration no longer has: add it, and \
                  repeat the command to resume",
@@ -119,9 +114,10 @@ impl RunSummary {
             LoopEnd::Unserved(apis) => apis.as_slice(),
             LoopEnd::Finished | LoopEnd::Interrupted => &[],
         };
-        let tenants = counted.tenants.iter().map(|(name, (over, not_done))| {
-            json!({ "tenant": name.as_str(), "over": over, "done": over - not_done })
-        });
+        let tenants = counted
+            .tenants
+            .iter()
+            .map(|(name, (over, not_done))| json!({ "tenant": name.as_str(), "over": over, "done": over - not_done }));
         json!({
             "finished": self.ended == LoopEnd::Finished,
             "missing_apis": missing,
@@ -181,10 +177,7 @@ mod tests {
             ..done.clone()
         };
         assert_eq!(summary(done, LoopEnd::Finished).exit(), Exit::Done);
-        assert_eq!(
-            summary(failed.clone(), LoopEnd::Interrupted).exit(),
-            Exit::Interrupted
-        );
+        assert_eq!(summary(failed.clone(), LoopEnd::Interrupted).exit(), Exit::Interrupted);
         let summary = summary(failed, LoopEnd::Finished);
         assert_eq!(summary.exit(), Exit::SomeFailed);
         assert!(

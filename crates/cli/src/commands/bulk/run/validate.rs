@@ -95,9 +95,7 @@ impl<'a> ValidatedFile<'a> {
         let name = own.as_ref().and_then(|id| id.parse().ok());
         self.own_ids.extend(name.map(|name| (line, name)));
         if let Some(first) = own.as_ref().and_then(|id| given.get(id)) {
-            return Err(format!(
-                "id: line {first} has the same id: give each job its own"
-            ));
+            return Err(format!("id: line {first} has the same id: give each job its own"));
         }
         Ok((job.into_spec(self.input.line_id(line))?, own))
     }

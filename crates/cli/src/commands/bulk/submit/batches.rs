@@ -101,11 +101,7 @@ pub(super) fn batches(input: &JobInput) -> Result<Vec<JobBatch>, Vec<LineError>>
         let why = "has no job: see `outflow bulk run --help` for the format";
         errors.push((1, why.to_owned()));
     }
-    if errors.is_empty() {
-        Ok(batches)
-    } else {
-        Err(errors)
-    }
+    if errors.is_empty() { Ok(batches) } else { Err(errors) }
 }
 
 /// Lines of a file as JSON documents.
@@ -121,18 +117,16 @@ impl<'a> LineDocuments<'a> {
             input,
             ids: HashMap::new(),
         };
-        input.jobs().map(move |InputJob { line, job, .. }| {
-            (line, job.and_then(|job| documents.render(line, job)))
-        })
+        input
+            .jobs()
+            .map(move |InputJob { line, job, .. }| (line, job.and_then(|job| documents.render(line, job))))
     }
 
     /// Renders a job as JSON with its id.
     fn render(&mut self, line: u64, job: outflow_bulk::JobLine) -> Result<String, String> {
         let own = job.id.clone();
         if let Some(first) = own.as_ref().and_then(|id| self.ids.get(id)) {
-            return Err(format!(
-                "id: line {first} has the same id: give each job its own"
-            ));
+            return Err(format!("id: line {first} has the same id: give each job its own"));
         }
         let spec = job.clone().into_spec(self.input.line_id(line))?;
         self.ids.extend(own.map(|id| (id, line)));

@@ -10,11 +10,7 @@ use crate::config::ProgramConfig;
 
 /// Returns all advice for the bulk engine.
 pub(super) fn find_advice(config: &ProgramConfig) -> impl Iterator<Item = ConfigAdvice> {
-    let rules = [
-        check_backoff_base,
-        check_backoff_max,
-        check_statistics_memory,
-    ];
+    let rules = [check_backoff_base, check_backoff_max, check_statistics_memory];
     rules.into_iter().filter_map(|rule| rule(config))
 }
 
@@ -23,8 +19,7 @@ pub(super) fn find_advice(config: &ProgramConfig) -> impl Iterator<Item = Config
 fn check_backoff_base(config: &ProgramConfig) -> Option<ConfigAdvice> {
     let written = backoff_key(config, "bulk.congestion.base_backoff")?;
     let base = config.bulk.congestion.base();
-    let differs =
-        |api: &&Api| windows(api).next().is_some() && !windows(api).any(|one| one == base);
+    let differs = |api: &&Api| windows(api).next().is_some() && !windows(api).any(|one| one == base);
     let api = config.client.apis.iter().find(differs)?;
     let window = windows(api).min()?;
     Some(written.advise(
@@ -91,10 +86,7 @@ fn statistics(bulk: &BulkConfig) -> (u128, u128) {
     let each = (bulk.stats_retention.as_nanos() / interval).max(1);
     let named = u128::try_from(bulk.tenants.len()).unwrap_or(u128::MAX);
     let tenants = named.max(MIN_TENANTS);
-    (
-        tenants,
-        each.saturating_mul(SAMPLE_BYTES).saturating_mul(tenants),
-    )
+    (tenants, each.saturating_mul(SAMPLE_BYTES).saturating_mul(tenants))
 }
 
 /// The first attempt of a job and its three retries.

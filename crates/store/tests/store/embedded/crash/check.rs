@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use outflow_store::{
-    ActionStore, ControlScope, DeadLetter, DeadLetterStore, EmbeddedStore, JobOutcome, JobQueue,
-    JobStatus, StoreControl, SubmitReceipt, TenantStore,
+    ActionStore, ControlScope, DeadLetter, DeadLetterStore, EmbeddedStore, JobOutcome, JobQueue, JobStatus,
+    StoreControl, SubmitReceipt, TenantStore,
 };
 
 use super::strace::Event;
@@ -100,8 +100,7 @@ async fn submitted(store: &EmbeddedStore, reported: &ReportedResults) -> Vec<u32
     if !reported.contains("forgetting all") {
         for round in &batches {
             let again = store.submit(batch(*round)).await.expect("answered");
-            let known =
-                |receipt: &SubmitReceipt| matches!(receipt, SubmitReceipt::Duplicate { .. });
+            let known = |receipt: &SubmitReceipt| matches!(receipt, SubmitReceipt::Duplicate { .. });
             assert!(again.receipts.iter().all(known), "a name was lost");
         }
     }
@@ -119,10 +118,7 @@ async fn assert_ends_known(store: &EmbeddedStore, reported: &ReportedResults) {
         assert!(done(id), "{id} was done: {:?}", outcomes.get(id));
     }
     let dead: BTreeSet<String> = letters(store).await;
-    for id in reported
-        .named("dead")
-        .filter(|_| !reported.contains("reviving all"))
-    {
+    for id in reported.named("dead").filter(|_| !reported.contains("reviving all")) {
         assert!(dead.contains(id), "{id} was a dead letter");
     }
 }
@@ -137,16 +133,9 @@ async fn assert_commands_kept(store: &EmbeddedStore, reported: &ReportedResults)
         let report = store.action(&name(action)).await.expect("read");
         assert!(report.expect("known").stage.is_over(), "{action} has ended");
     }
-    store
-        .resume(&ControlScope::Tenant(name("t3")))
-        .await
-        .expect("on");
+    store.resume(&ControlScope::Tenant(name("t3"))).await.expect("on");
     if reported.contains("cancelled t4") {
-        let of = |id: &str| {
-            id.trim_start_matches('b')
-                .split_once('-')
-                .map(|of| of.0.parse())
-        };
+        let of = |id: &str| id.trim_start_matches('b').split_once('-').map(|of| of.0.parse());
         for job in claim(store, 9_999).await {
             let round: u32 = of(job.id.as_str()).expect("a batch").expect("a number");
             assert!(
@@ -171,17 +160,11 @@ async fn assert_rest_can_be_done(fixture: &EmbeddedFixture, batches: &[u32]) {
     assert_eq!(store.audit().await.expect("counted"), 0, "at the end");
     let (outcomes, dead) = (outcomes(store).await, letters(store).await);
     let mut done = 0;
-    for (round, number) in batches
-        .iter()
-        .flat_map(|of| (0..BATCH).map(move |n| (of, n)))
-    {
+    for (round, number) in batches.iter().flat_map(|of| (0..BATCH).map(move |n| (of, n))) {
         let id = format!("b{round}-{number}");
         let ends = outcomes.get(&id).expect("it has ended");
         // A requeued dead letter ended before.
-        let last: Vec<_> = ends
-            .iter()
-            .filter(|end| **end != JobStatus::Failed)
-            .collect();
+        let last: Vec<_> = ends.iter().filter(|end| **end != JobStatus::Failed).collect();
         assert!(last.len() <= 1, "{id} ended twice: {ends:?}");
         assert_eq!(last.is_empty(), dead.contains(&id), "{id}: {ends:?}");
         done += u64::from(ends.contains(&JobStatus::Done));

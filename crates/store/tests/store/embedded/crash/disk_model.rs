@@ -101,9 +101,7 @@ impl Disk {
             }
             Event::MadeDir(path) => self.rename(path, Named::Dir),
             Event::Gone(path) => self.rename(path, Named::Nothing),
-            Event::Wrote { path, at, bytes } => {
-                self.change(path, Change::Write(*at, bytes.clone()))
-            }
+            Event::Wrote { path, at, bytes } => self.change(path, Change::Write(*at, bytes.clone())),
             Event::Cut(path, length) => self.change(path, Change::Cut(*length)),
             Event::Synced(path) => self.sync(path),
             Event::Forgotten(path) => self.forget(path),
@@ -177,9 +175,7 @@ impl Disk {
     fn on_the_way(&self) -> Vec<usize> {
         let writes = self.files.iter().flat_map(|file| &file.coming);
         let writes = writes.map(|(when, _)| *when);
-        let mut all: Vec<usize> = writes
-            .chain(self.changes.iter().map(|of| of.when))
-            .collect();
+        let mut all: Vec<usize> = writes.chain(self.changes.iter().map(|of| of.when)).collect();
         all.sort_unstable();
         all
     }

@@ -70,12 +70,7 @@ pub(crate) fn cut_power(
         {
             // A promise rests on synced data alone.
             if seen.answers % how.points == 0 {
-                cut(
-                    &disk,
-                    &reported,
-                    Cut::Nothing,
-                    format!("what came after {words}"),
-                );
+                cut(&disk, &reported, Cut::Nothing, format!("what came after {words}"));
             }
             seen.answers += 1;
         }
@@ -86,18 +81,14 @@ pub(crate) fn cut_power(
 fn variants(sync: usize, how: Thoroughness) -> Vec<Cut> {
     let seed = u64::try_from(sync).expect("a few") * how.torn;
     let torn = (0..how.torn).flat_map(|more| [Cut::Prefix(seed + more), Cut::Sectors(seed + more)]);
-    [Cut::Nothing, Cut::Everything]
-        .into_iter()
-        .chain(torn)
-        .collect()
+    [Cut::Nothing, Cut::Everything].into_iter().chain(torn).collect()
 }
 
 /// Opens an image, and prints its description if that fails.
 pub(crate) fn check(left: &CutImage) {
     let dir = memory_dir();
     write_image(&left.image, dir.path());
-    let held =
-        std::panic::catch_unwind(|| check::assert_image(&dir.path().join(STORE), &left.reported));
+    let held = std::panic::catch_unwind(|| check::assert_image(&dir.path().join(STORE), &left.reported));
     if held.is_err() {
         let kept = dir.keep();
         panic!("a power cut before {}: {}", left.what, kept.display());

@@ -30,11 +30,7 @@ pub(crate) enum Event {
 
 /// Runs one test of this program again under a variable, and returns its events. The system can
 /// inject an error: `fsync:error=EIO:when=3` is the third sync of a thread.
-pub(crate) fn trace_test(
-    test: &str,
-    (variable, value): (&str, &Path),
-    refused: Option<&str>,
-) -> Vec<Event> {
+pub(crate) fn trace_test(test: &str, (variable, value): (&str, &Path), refused: Option<&str>) -> Vec<Event> {
     let heard = tempfile::NamedTempFile::new().expect("a file");
     let refused = refused.map(|what| format!("inject={what}"));
     let status = Command::new("strace")

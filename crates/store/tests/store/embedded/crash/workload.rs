@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use outflow_core::{Clock as _, WallTime};
 use outflow_store::{
-    ActionSpec, ActionStore, AllowAll, BatchPosition, ClaimedJob, ControlScope, CooldownScope,
-    DeadLetterFilter, DeadLetterStore, Defer, EmbeddedStore, FinishedQuery, JobEnd, JobQueue,
-    NewJob, SettleResult, Settlement, StoreControl, StoreError, StoredResult, SubmitBatch,
-    SubmitReceipt,
+    ActionSpec, ActionStore, AllowAll, BatchPosition, ClaimedJob, ControlScope, CooldownScope, DeadLetterFilter,
+    DeadLetterStore, Defer, EmbeddedStore, FinishedQuery, JobEnd, JobQueue, NewJob, SettleResult, Settlement,
+    StoreControl, StoreError, StoredResult, SubmitBatch, SubmitReceipt,
 };
 
 use tokio::runtime::Builder;
@@ -60,10 +59,7 @@ pub(crate) fn batch(round: u32) -> SubmitBatch {
         ..job(&format!("t{}", number % 5), &format!("b{round}-{number}"))
     };
     SubmitBatch {
-        action: Some(ActionSpec::new(name(&format!(
-            "act{}",
-            round / BATCHES_OF_ACTION
-        )))),
+        action: Some(ActionSpec::new(name(&format!("act{}", round / BATCHES_OF_ACTION)))),
         rest: match round % BATCHES_OF_ACTION {
             24 => BatchPosition::Last,
             _ => BatchPosition::More,
@@ -130,17 +126,9 @@ fn done(result: Option<StoredResult>) -> JobEnd {
     }
 }
 
-async fn settle(
-    store: &EmbeddedStore,
-    jobs: &[ClaimedJob],
-    ends: Vec<JobEnd>,
-    print_result: fn(&str),
-) {
+async fn settle(store: &EmbeddedStore, jobs: &[ClaimedJob], ends: Vec<JobEnd>, print_result: fn(&str)) {
     let ends = jobs.iter().zip(ends);
-    let ends = ends.map(|(job, end)| Settlement {
-        token: job.token,
-        end,
-    });
+    let ends = ends.map(|(job, end)| Settlement { token: job.token, end });
     let settled = store.settle(&name("worker"), ends.collect()).await;
     for (job, settled) in jobs.iter().zip(settled.expect("settled")) {
         match settled {
@@ -164,10 +152,7 @@ async fn operate(store: &EmbeddedStore, round: u32) {
         }
         30 => {
             print_result("reviving all");
-            store
-                .requeue(&DeadLetterFilter::All)
-                .await
-                .expect("revived");
+            store.requeue(&DeadLetterFilter::All).await.expect("revived");
             print_result("revived all");
         }
         CANCELLED_AT => {
@@ -203,17 +188,8 @@ pub(crate) async fn work_to_the_end(fixture: &EmbeddedFixture, print_result: fn(
 
 /// Notifies finished actions, and collects garbage two days later.
 async fn notify_and_forget(fixture: &EmbeddedFixture) {
-    for report in fixture
-        .store
-        .take_finished(FinishedQuery::peek(9))
-        .await
-        .expect("read")
-    {
-        fixture
-            .store
-            .mark_notified(&report.spec.id)
-            .await
-            .expect("notified");
+    for report in fixture.store.take_finished(FinishedQuery::peek(9)).await.expect("read") {
+        fixture.store.mark_notified(&report.spec.id).await.expect("notified");
         print_result(&format!("ended {}", report.spec.id));
     }
     fixture.clock.advance(Duration::from_hours(48));
@@ -245,15 +221,11 @@ pub(crate) fn run_endurance(dir: &Path) {
                 let jobs = retry_until_ok(async || store.submit(batch(round)).await).await;
                 let whole = |first: &SubmitReceipt| {
                     let kind = std::mem::discriminant(first);
-                    jobs.receipts
-                        .iter()
-                        .all(|of| std::mem::discriminant(of) == kind)
+                    jobs.receipts.iter().all(|of| std::mem::discriminant(of) == kind)
                 };
                 assert!(whole(&jobs.receipts[0]), "{jobs:?}");
                 print_result(&format!("batch {round}"));
-                let claims =
-                    retry_until_ok(async || store.claim(claim_request(15), &mut AllowAll).await)
-                        .await;
+                let claims = retry_until_ok(async || store.claim(claim_request(15), &mut AllowAll).await).await;
                 let ends = |_| JobEnd::Done {
                     took: Duration::ZERO,
                     result: None,

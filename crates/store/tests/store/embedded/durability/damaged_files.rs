@@ -4,22 +4,18 @@ use std::fs;
 use std::path::Path;
 
 use outflow_store::{
-    ActionStore, AllowAll, DeadLetterStore, FinishedQuery, JobQueue, JobStatus, NewJob,
-    SettleResult, StoreControl, SubmitBatch,
+    ActionStore, AllowAll, DeadLetterStore, FinishedQuery, JobQueue, JobStatus, NewJob, SettleResult, StoreControl,
+    SubmitBatch,
 };
 
 use super::{checkpointed, failed};
-use crate::contract::{
-    batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle, settle_all,
-};
+use crate::contract::{batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle, settle_all};
 use crate::support::store_dir::{clock, within};
 
 /// Returns the last position of some bytes in a file.
 fn last_position(bytes: &[u8], what: &[u8]) -> usize {
     let mut windows = bytes.windows(what.len());
-    windows
-        .rposition(|window| window == what)
-        .expect("they are there")
+    windows.rposition(|window| window == what).expect("they are there")
 }
 
 /// Flips one bit of the payload of the named job.
@@ -35,10 +31,7 @@ fn flip_payload_bit(file: &Path, id: &str) {
 }
 
 fn assert_reported(words: &str) {
-    assert!(
-        words.contains("not sent") && words.contains("checksum"),
-        "{words}"
-    );
+    assert!(words.contains("not sent") && words.contains("checksum"), "{words}");
 }
 
 // 100 jobs: after the restart, the 80th is read with its neighbours.
@@ -54,36 +47,20 @@ fn a_damaged_job_is_dead_lettered_with_the_reason() {
     within(dir.path(), clock(), async |fixture| {
         let store = &fixture.store;
         let given = claim(store, 999).await;
-        let expected: Vec<String> = (0..100)
-            .filter(|of| *of != 80)
-            .map(|of| format!("a-{of}"))
-            .collect();
+        let expected: Vec<String> = (0..100).filter(|of| *of != 80).map(|of| format!("a-{of}")).collect();
         assert_eq!(ids(&given), expected);
         assert!(given.iter().all(|job| job.payload == job.id.as_str()));
         let dead = store.dead_letters(0, 9).await.expect("read");
-        assert_eq!(
-            (dead.len(), dead[0].id.as_str(), dead[0].attempts),
-            (1, "a-80", 0)
-        );
+        assert_eq!((dead.len(), dead[0].id.as_str(), dead[0].attempts), (1, "a-80", 0));
         assert_reported(&dead[0].history[0].words);
         let settled = settle_all(store, &given, done()).await;
         assert!(settled.iter().all(|of| *of == SettleResult::Done));
         let outcomes = store.outcomes(&name("act"), 0, 999).await.expect("read");
-        let lost: Vec<_> = outcomes
-            .iter()
-            .filter(|of| of.ended == JobStatus::Failed)
-            .collect();
-        assert_eq!(
-            (outcomes.len(), lost.len(), lost[0].id.as_str()),
-            (100, 1, "a-80")
-        );
+        let lost: Vec<_> = outcomes.iter().filter(|of| of.ended == JobStatus::Failed).collect();
+        assert_eq!((outcomes.len(), lost.len(), lost[0].id.as_str()), (100, 1, "a-80"));
         assert_reported(lost[0].error.as_deref().expect("a reason"));
         assert_eq!(
-            store
-                .take_finished(FinishedQuery::peek(9))
-                .await
-                .expect("read")
-                .len(),
+            store.take_finished(FinishedQuery::peek(9)).await.expect("read").len(),
             1,
             "the action is over"
         );
@@ -105,10 +82,7 @@ fn a_job_damaged_between_two_attempts_is_detected() {
         settle(&fixture.store, &first, outflow_store::JobEnd::Returned).await;
         let first = claim_one(&fixture.store).await;
         settle(&fixture.store, &first, failed()).await;
-        let revived = fixture
-            .store
-            .requeue(&outflow_store::DeadLetterFilter::All)
-            .await;
+        let revived = fixture.store.requeue(&outflow_store::DeadLetterFilter::All).await;
         assert_eq!(revived.expect("revived"), 1);
     });
     flip_payload_bit(&dir.path().join("jobs.db"), "a-0");
@@ -143,11 +117,7 @@ fn no_flipped_bit_of_a_row_changes_a_claimed_job() {
     let dir = tempfile::tempdir().expect("a directory");
     within(dir.path(), clock(), async |fixture| {
         let all = vec![job("a", "before"), full_job(), job("a", "after")];
-        fixture
-            .store
-            .submit(SubmitBatch::from_jobs(all))
-            .await
-            .expect("taken");
+        fixture.store.submit(SubmitBatch::from_jobs(all)).await.expect("taken");
     });
     let whole = checkpointed(&dir.path().join("jobs.db"));
     let row = last_position(&whole, b"what-is-sent");
@@ -167,10 +137,7 @@ fn no_flipped_bit_of_a_row_changes_a_claimed_job() {
         });
     }
     println!("{opened} opened, {buried} buried");
-    assert!(
-        opened > 100 && buried > 100,
-        "{opened} opened, {buried} buried"
-    );
+    assert!(opened > 100 && buried > 100, "{opened} opened, {buried} buried");
 }
 
 /// Asserts that every claimed job is as submitted; returns the number of dead-lettered ones.
@@ -184,14 +151,8 @@ async fn assert_claims_sound(store: &outflow_store::EmbeddedStore) -> usize {
             other => job("a", other),
         };
         assert_eq!(given.payload, submitted.payload);
-        assert_eq!(
-            (given.cost, given.deadline),
-            (submitted.cost, submitted.deadline)
-        );
-        assert_eq!(
-            (&given.tenant, given.priority),
-            (&submitted.tenant, submitted.priority)
-        );
+        assert_eq!((given.cost, given.deadline), (submitted.cost, submitted.deadline));
+        assert_eq!((&given.tenant, given.priority), (&submitted.tenant, submitted.priority));
     }
     let dead = store.dead_letters(0, 9).await.expect("letters can be read");
     for letter in &dead {

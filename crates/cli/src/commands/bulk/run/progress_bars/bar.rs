@@ -158,15 +158,9 @@ mod tests {
 
     #[test]
     fn a_line_says_how_far_how_fast_and_how_long() {
-        assert_eq!(
-            row("acme").render(),
-            "acme: 25/100, 2 not done, 2.5/s, 30.0 s left\n"
-        );
+        assert_eq!(row("acme").render(), "acme: 25/100, 2 not done, 2.5/s, 30.0 s left\n");
         let both = row("acme").plus(row("bolt"));
-        assert_eq!(
-            both.render(),
-            "acme: 50/200, 4 not done, 5.0/s, 30.0 s left\n"
-        );
+        assert_eq!(both.render(), "acme: 50/200, 4 not done, 5.0/s, 30.0 s left\n");
     }
 
     #[test]

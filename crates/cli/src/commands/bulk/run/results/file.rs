@@ -21,11 +21,7 @@ pub(super) struct ResultFile {
 impl ResultFile {
     /// Opens a file, or creates an empty one.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(path)?;
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let end = file.metadata()?.len();
         Ok(Self { file, end })
     }
