@@ -38,9 +38,7 @@ pub(crate) fn figures(plan: Plan, scale: u64) -> Vec<Figure> {
     } else {
         TimeScale::QUICK
     };
-    let runs = Flavour::Multi
-        .runtime()
-        .and_then(|runtime| all(&runtime, scale));
+    let runs = Flavour::Multi.runtime().and_then(|runtime| all(&runtime, scale));
     match runs {
         Ok(runs) => rows::figures(&runs, scale),
         Err(why) => vec![Figure::missing("bulk", "", &format!("missing: {why}"))],
@@ -76,9 +74,9 @@ fn round<'a>(
     let mut waiting = pairs.peekable();
     while waiting.peek().is_some() {
         let (mut heat, mut taken) = (Vec::new(), 0);
-        while let Some((scenario, contender)) = waiting.next_if(|(next, _)| {
-            heat.is_empty() || taken + load_share(next) <= MAX_CALLS_PER_SECOND
-        }) {
+        while let Some((scenario, contender)) =
+            waiting.next_if(|(next, _)| heat.is_empty() || taken + load_share(next) <= MAX_CALLS_PER_SECOND)
+        {
             taken += load_share(scenario);
             heat.push(BenchRun::begin(runtime, scenario, contender)?);
         }

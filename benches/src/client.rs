@@ -43,13 +43,11 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     drop(inside);
     let series = contest(plan, &runtime, &entrants);
     let mut figures = compare(&series);
-    figures.extend(missing.iter().map(|name| {
-        Figure::missing(
-            "client_overhead",
-            name,
-            "missing: it refused its configuration",
-        )
-    }));
+    figures.extend(
+        missing
+            .iter()
+            .map(|name| Figure::missing("client_overhead", name, "missing: it refused its configuration")),
+    );
     figures
 }
 
@@ -138,11 +136,7 @@ fn compare(series: &[Series]) -> Vec<Figure> {
         };
         for (place, peer) in peers.iter().enumerate() {
             // The goal applies to the first peer; the others are for comparison.
-            let goal = if place == 0 {
-                Goal::Ratio(0.5)
-            } else {
-                Goal::Shown
-            };
+            let goal = if place == 0 { Goal::Ratio(0.5) } else { Goal::Shown };
             figures.push(Figure::against(name, goal, &mine, &over(bare, peer)));
         }
     }

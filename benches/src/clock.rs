@@ -43,10 +43,7 @@ pub(crate) fn process_time() -> Duration {
     cpu(ClockId::ProcessCPUTime)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the benchmarks measure processor time"
-)]
+#[expect(clippy::disallowed_methods, reason = "the benchmarks measure processor time")]
 fn cpu(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     let secs = u64::try_from(time.tv_sec).unwrap_or(0);

@@ -67,12 +67,7 @@ pub(crate) struct Figure {
 impl Figure {
     /// Returns ours and one peer, both measured in the same rounds.
     pub(crate) fn against(name: &str, goal: Goal, ours: &Series, peer: &Series) -> Self {
-        let ratios: Vec<f64> = ours
-            .nanos
-            .iter()
-            .zip(&peer.nanos)
-            .map(|(a, b)| a / b)
-            .collect();
+        let ratios: Vec<f64> = ours.nanos.iter().zip(&peer.nanos).map(|(a, b)| a / b).collect();
         let ratio = median(&ratios);
         let mut figure = Self {
             peer_name: Some(peer.name.to_owned()),
@@ -98,10 +93,7 @@ impl Figure {
             ratio: None,
             spread: finite(quartiles_apart(ours)),
             goal: match goal {
-                Goal::Ratio(bound)
-                | Goal::RatioAtLeast(bound)
-                | Goal::Own(bound)
-                | Goal::AtLeast(bound) => Some(bound),
+                Goal::Ratio(bound) | Goal::RatioAtLeast(bound) | Goal::Own(bound) | Goal::AtLeast(bound) => Some(bound),
                 Goal::Shown | Goal::ShownHigher => None,
             },
             better: goal.better(),
@@ -117,12 +109,7 @@ impl Figure {
     }
 
     /// Returns ours compared with a number, and the peers of the same measurement without a goal.
-    pub(crate) fn with_peers(
-        name: &str,
-        goal: Goal,
-        ours: &[f64],
-        peers: &[(&str, &[f64])],
-    ) -> Vec<Self> {
+    pub(crate) fn with_peers(name: &str, goal: Goal, ours: &[f64], peers: &[(&str, &[f64])]) -> Vec<Self> {
         let shown = peers.iter().map(|(peer_name, theirs)| {
             let ratios: Vec<f64> = ours.iter().zip(*theirs).map(|(a, b)| a / b).collect();
             Self {
@@ -134,9 +121,7 @@ impl Figure {
                 ..Self::alone(name, goal.only_shown(), ours)
             }
         });
-        std::iter::once(Self::alone(name, goal, ours))
-            .chain(shown)
-            .collect()
+        std::iter::once(Self::alone(name, goal, ours)).chain(shown).collect()
     }
 
     /// Reports that something could not be measured.

@@ -105,11 +105,7 @@ impl<'a> Contender<'a> {
     }
 
     /// Returns a contender that runs `op` on `threads` threads at once.
-    pub(crate) fn on_threads(
-        name: &'static str,
-        threads: u64,
-        op: impl Fn() -> bool + Sync + 'a,
-    ) -> Self {
+    pub(crate) fn on_threads(name: &'static str, threads: u64, op: impl Fn() -> bool + Sync + 'a) -> Self {
         Self {
             name,
             turn: Box::new(move |ops| run_threads(threads, ops, &op)),
@@ -138,11 +134,9 @@ pub(crate) fn contest(plan: Plan, mut contenders: Vec<Contender<'_>>) -> Vec<Ser
     for round in plan.turns() {
         for turn in 0..contenders.len() {
             let index = (round + turn) % contenders.len();
-            if let (Some(contender), Some(ops), Some(series)) = (
-                contenders.get_mut(index),
-                ops.get(index),
-                slices.get_mut(index),
-            ) {
+            if let (Some(contender), Some(ops), Some(series)) =
+                (contenders.get_mut(index), ops.get(index), slices.get_mut(index))
+            {
                 series.push((contender.turn)(*ops));
             }
         }

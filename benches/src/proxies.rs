@@ -90,11 +90,7 @@ impl Peer {
     }
 
     /// Returns the proxies that run here, and reports each of the others.
-    pub(crate) fn start_all(
-        wanted: &[Self],
-        upstream: SocketAddr,
-        job: Job,
-    ) -> (Vec<Proxy>, Vec<Self>) {
+    pub(crate) fn start_all(wanted: &[Self], upstream: SocketAddr, job: Job) -> (Vec<Proxy>, Vec<Self>) {
         let (mut here, mut missing) = (Vec::new(), Vec::new());
         for peer in wanted {
             match peer.start(upstream, job) {

@@ -35,11 +35,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
         Err(why) => return vec![Figure::missing("proxy", "", &format!("missing: {why}"))],
     };
     if !wrk::is_installed() {
-        return vec![Figure::missing(
-            "proxy",
-            "",
-            "missing: wrk is not installed",
-        )];
+        return vec![Figure::missing("proxy", "", "missing: wrk is not installed")];
     }
     let mut figures = plain(plan, upstream, ours);
     if plan.is_thorough() {
@@ -83,11 +79,7 @@ fn not_here(name: &str, peer: Peer) -> Figure {
 }
 
 fn to_figures(contest: &Contest) -> Vec<Figure> {
-    let mut figures = vec![Figure::alone(
-        "proxy_cpu_us",
-        Goal::Own(25.0),
-        &contest.ours().micros,
-    )];
+    let mut figures = vec![Figure::alone("proxy_cpu_us", Goal::Own(25.0), &contest.ours().micros)];
     figures.extend(contest.against(
         "proxy_cpu_us",
         |seen| &seen.micros,
@@ -98,21 +90,17 @@ fn to_figures(contest: &Contest) -> Vec<Figure> {
         },
     ));
     let rate = Goal::AtLeast(0.30);
-    figures.extend(
-        contest.relative_to_direct("proxy_rps_of_direct", rate, |seen, direct| {
-            part(&seen.rate, &direct.rate)
-        }),
-    );
+    figures.extend(contest.relative_to_direct("proxy_rps_of_direct", rate, |seen, direct| {
+        part(&seen.rate, &direct.rate)
+    }));
     figures.extend(contest.peer("Envoy").map(|envoy| {
         let times = part(&contest.ours().rate, &envoy.rate);
         Figure::alone("proxy_rps_of_envoy", Goal::AtLeast(2.0), &times)
     }));
     let added = Goal::Own(25.0);
-    figures.extend(
-        contest.relative_to_direct("proxy_added_p50_us", added, |seen, direct| {
-            over(&seen.p50_alone, &direct.p50_alone)
-        }),
-    );
+    figures.extend(contest.relative_to_direct("proxy_added_p50_us", added, |seen, direct| {
+        over(&seen.p50_alone, &direct.p50_alone)
+    }));
     figures.extend(contest.against(
         "proxy_p99_us",
         |seen| &seen.p99,
@@ -127,11 +115,7 @@ fn to_figures(contest: &Contest) -> Vec<Figure> {
 /// Measures ours with a thousand APIs of a hundred groups each.
 fn many(upstream: SocketAddr, contest: &Contest) -> Vec<Figure> {
     let Ok(with_many_apis) = proxies::ours_at(&proxies::many_apis(upstream)) else {
-        return vec![Figure::missing(
-            "proxy_1k_apis",
-            "",
-            "missing: it does not start",
-        )];
+        return vec![Figure::missing("proxy_1k_apis", "", "missing: it does not start")];
     };
     let resident = with_many_apis.resident();
     let (mut many, mut one) = (Vec::new(), Vec::new());
@@ -140,10 +124,7 @@ fn many(upstream: SocketAddr, contest: &Contest) -> Vec<Figure> {
         one.extend(contest.first().and_then(|ours| contest.micros_of(ours)));
     }
     let started = with_many_apis.ready_after.as_secs_f64();
-    let (many, one) = (
-        named("Outflow, 1,000 APIs", many),
-        named("Outflow, one API", one),
-    );
+    let (many, one) = (named("Outflow, 1,000 APIs", many), named("Outflow, one API", one));
     vec![
         Figure::alone("proxy_1k_apis_start_s", Goal::Own(1.0), &[started]),
         Figure::alone("proxy_1k_apis_rss_mib", Goal::Own(100.0), &[resident]),
@@ -152,15 +133,9 @@ fn many(upstream: SocketAddr, contest: &Contest) -> Vec<Figure> {
 }
 
 fn part(ours: &[f64], whole: &[f64]) -> Vec<f64> {
-    ours.iter()
-        .zip(whole)
-        .map(|(ours, whole)| ours / whole)
-        .collect()
+    ours.iter().zip(whole).map(|(ours, whole)| ours / whole).collect()
 }
 
 fn over(ours: &[f64], base: &[f64]) -> Vec<f64> {
-    ours.iter()
-        .zip(base)
-        .map(|(ours, base)| ours - base)
-        .collect()
+    ours.iter().zip(base).map(|(ours, base)| ours - base).collect()
 }

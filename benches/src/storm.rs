@@ -96,8 +96,7 @@ impl Storms {
         let calls: Vec<_> = stands.iter().map(Entrant::call).collect();
         let spans = runtime.block_on(caller::all(calls));
         let runs = stands.iter().zip(spans);
-        self.runs
-            .extend(runs.map(|(stand, span)| stand.judged(&span)));
+        self.runs.extend(runs.map(|(stand, span)| stand.judged(&span)));
     }
 
     /// Returns this value of each storm of one contender.
@@ -192,21 +191,15 @@ fn to_figures(storms: &Storms) -> Vec<Figure> {
     let names = storms.peer_names();
     let mut figures = Vec::new();
     for (name, goal, part) in GOALS {
-        let theirs: Vec<_> = names
-            .iter()
-            .map(|peer| (*peer, storms.values_of(peer, part)))
-            .collect();
+        let theirs: Vec<_> = names.iter().map(|peer| (*peer, storms.values_of(peer, part))).collect();
         let theirs: Vec<_> = theirs.iter().map(|(peer, all)| (*peer, &all[..])).collect();
         let ours = storms.values_of(OURS, part);
         figures.extend(Figure::with_peers(name, Goal::Own(goal), &ours, &theirs));
     }
-    figures.extend(WRONG_LIMIT_GOALS.map(|(name, goal, part)| {
-        Figure::alone(
-            name,
-            Goal::Own(goal),
-            &storms.values_of(OURS_WRONG_LIMIT, part),
-        )
-    }));
+    figures.extend(
+        WRONG_LIMIT_GOALS
+            .map(|(name, goal, part)| Figure::alone(name, Goal::Own(goal), &storms.values_of(OURS_WRONG_LIMIT, part))),
+    );
     figures.extend(
         storms
             .missing
@@ -225,9 +218,7 @@ const GOALS: [FigureGoal; 4] = [
 
 const WRONG_LIMIT_GOALS: [FigureGoal; 3] = [
     ("unknown_limit_makespan", 1.15, |run| run.makespan),
-    ("unknown_limit_refused_share", 0.05, |run| {
-        run.refused / 1000.0
-    }),
+    ("unknown_limit_refused_share", 0.05, |run| run.refused / 1000.0),
     ("unknown_limit_failed", 0.0, |run| run.failed),
 ];
 

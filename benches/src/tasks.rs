@@ -23,10 +23,7 @@ impl Flavour {
     pub(crate) fn runtime(self) -> io::Result<Runtime> {
         match self {
             Self::Current => Builder::new_current_thread().enable_all().build(),
-            Self::Multi => Builder::new_multi_thread()
-                .worker_threads(2)
-                .enable_all()
-                .build(),
+            Self::Multi => Builder::new_multi_thread().worker_threads(2).enable_all().build(),
         }
     }
 

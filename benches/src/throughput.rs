@@ -38,8 +38,7 @@ use ours_redis::OnRedis;
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     clock::since_begin();
     let shared = shared(plan);
-    let mut figures =
-        shared.unwrap_or_else(|why| vec![Figure::missing("redis", "", &format!("missing: {why}"))]);
+    let mut figures = shared.unwrap_or_else(|why| vec![Figure::missing("redis", "", &format!("missing: {why}"))]);
     // The directory's figures come first, because they count all written bytes.
     let directory = directory::figures(plan);
     let growth = growth::figures(plan);
@@ -54,11 +53,7 @@ fn shared(plan: Plan) -> io::Result<Vec<Figure>> {
     let server = RedisServer::start(RedisOptions::default())?;
     let mut lives = Lives::default();
     let mut contenders = on_redis(&server, &mut lives);
-    let (rounds, jobs) = if plan.is_thorough() {
-        (3, 100_000)
-    } else {
-        (1, 10_000)
-    };
+    let (rounds, jobs) = if plan.is_thorough() { (3, 100_000) } else { (1, 10_000) };
     for _ in 0..rounds {
         contenders.retain_mut(|contender| {
             let life = Life::measure(contender.as_mut(), &server, jobs);

@@ -80,14 +80,9 @@ impl Measure {
             return Vec::new();
         };
         if ours.is_empty() {
-            return vec![Figure::missing(
-                &name,
-                "",
-                "missing: no runtime, or a task was refused",
-            )];
+            return vec![Figure::missing(&name, "", "missing: no runtime, or a task was refused")];
         }
-        let mut peers: Vec<(&str, &[f64])> =
-            peers.iter().map(|(name, seen)| (*name, &**seen)).collect();
+        let mut peers: Vec<(&str, &[f64])> = peers.iter().map(|(name, seen)| (*name, &**seen)).collect();
         if !case.is_headline() {
             peers.sort_by(|one, other| best(one.1).total_cmp(&best(other.1)));
             peers.truncate(1);

@@ -29,11 +29,7 @@ impl<'a> BenchRun<'a> {
     ///
     /// # Errors
     /// If one of them does not start.
-    pub(super) fn begin(
-        runtime: &Runtime,
-        scenario: &'a Scenario,
-        contender: &dyn Contender,
-    ) -> io::Result<Self> {
+    pub(super) fn begin(runtime: &Runtime, scenario: &'a Scenario, contender: &dyn Contender) -> io::Result<Self> {
         // Tasks that the contender starts belong to the same runtime.
         let _inside = runtime.enter();
         let mut api = MockApi::builder()

@@ -122,10 +122,7 @@ impl Passed<'_> {
             let end = ends.get(&*wave.tenant);
             end.map_or(f64::NAN, |end| part(wave, *end))
         });
-        each.fold(
-            f64::MIN,
-            |worst, one| if one.is_nan() { one } else { worst.max(one) },
-        )
+        each.fold(f64::MIN, |worst, one| if one.is_nan() { one } else { worst.max(one) })
     }
 }
 
@@ -188,9 +185,7 @@ mod tests {
     // First come, first served: all of the first 150 calls are A's.
     #[test]
     fn a_tenant_with_all_calls_has_the_lowest_fairness() {
-        let calls = (0..150)
-            .map(|number| call(number * 33, "A", number))
-            .collect();
+        let calls = (0..150).map(|number| call(number * 33, "A", number)).collect();
         let asymmetric = scenario(super::super::scenario::ASYMMETRIC);
         let judged = Judged::from_audit(&Audit::from_arrivals(calls), &asymmetric, Nanos::ZERO);
         assert!((judged.jain - 1.0 / 3.0).abs() < 1e-9, "{judged:?}");
@@ -201,9 +196,7 @@ mod tests {
     // twenty-one of fifteen thousand are missing.
     #[test]
     fn an_exceeded_window_a_loss_and_a_repeat_are_counted() {
-        let mut calls: Vec<_> = (0..11)
-            .map(|number| call(number * 90, "B", number))
-            .collect();
+        let mut calls: Vec<_> = (0..11).map(|number| call(number * 90, "B", number)).collect();
         calls.extend((0..11).map(|number| call(1_100 + number * 100, "A", number % 10)));
         let headline = scenario(super::super::scenario::HEADLINE);
         let judged = Judged::from_audit(&Audit::from_arrivals(calls), &headline, Nanos::ZERO);

@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 use outflow::{Api, Outflow, Rules, SystemClock};
-use outflow_bulk::{
-    Engine, EngineSettings, HttpCall, JobSpec, JobSubmission, SchedulerKind, WorkerSettings,
-};
+use outflow_bulk::{Engine, EngineSettings, HttpCall, JobSpec, JobSubmission, SchedulerKind, WorkerSettings};
 use outflow_core::{CongestionRule, HealthConfig, HealthSettings, Rate, Weight};
 use outflow_store::{ActionSpec, BatchPosition, EmbeddedStore, Name, StoreControl, TenantRule};
 use tokio::time::sleep;
@@ -69,8 +67,7 @@ impl Ours {
             scheduler: self.scheduler,
             workers: WORKERS,
             global_rate: scenario.calls_per_second(),
-            congestion: CongestionRule::new(Duration::from_secs(1), self.longest)
-                .map_err(io::Error::other)?,
+            congestion: CongestionRule::new(Duration::from_secs(1), self.longest).map_err(io::Error::other)?,
             tenant: TenantRule {
                 rate: each.map(rate).transpose()?,
                 ..TenantRule::default()
@@ -91,8 +88,7 @@ impl Contender for Ours {
     }
 
     fn begin(&self, scenario: &Scenario, url: &str) -> io::Result<Box<dyn Run>> {
-        let (settings, scenario, url) =
-            (self.settings(scenario)?, scenario.clone(), url.to_owned());
+        let (settings, scenario, url) = (self.settings(scenario)?, scenario.clone(), url.to_owned());
         let (sender, receiver) = channel();
         let (ready, begun) = channel();
         tasks::spawn_thread("ours", move || {

@@ -7,8 +7,7 @@ use std::fmt;
 
 use super::judge::Judged;
 use super::scenario::{
-    ASYMMETRIC, CAPPED, COME_AND_GO, HALVED, HEADLINE, MAKESPAN_LOADED, MANY, SILENT, THOUSAND,
-    TimeScale, WEIGHTS,
+    ASYMMETRIC, CAPPED, COME_AND_GO, HALVED, HEADLINE, MAKESPAN_LOADED, MANY, SILENT, THOUSAND, TimeScale, WEIGHTS,
 };
 use crate::figure::{Figure, Goal};
 use crate::measure::approx;
@@ -30,10 +29,7 @@ impl fmt::Display for RunResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, scenario, .. } = self;
         let (makespan, over_ideal) = (self.makespan, self.over_ideal);
-        write!(
-            f,
-            "{scenario} by {name}: {makespan:.1} s, {over_ideal:.3} of the ideal"
-        )
+        write!(f, "{scenario} by {name}: {makespan:.1} s, {over_ideal:.3} of the ideal")
     }
 }
 
@@ -56,11 +52,7 @@ impl Runs {
     }
 
     /// Returns one value of each contender's runs of a scenario, round by round.
-    fn values_of(
-        &self,
-        scenario: &str,
-        part: fn(&RunResult) -> f64,
-    ) -> Vec<(&'static str, Vec<f64>)> {
+    fn values_of(&self, scenario: &str, part: fn(&RunResult) -> f64) -> Vec<(&'static str, Vec<f64>)> {
         let mut all: Vec<(_, Vec<f64>)> = Vec::new();
         for run_result in self.verdicts.iter().filter(|v| v.scenario == scenario) {
             let value = part(run_result);
@@ -90,9 +82,7 @@ pub(super) fn figures(runs: &Runs, scale: TimeScale) -> Vec<Figure> {
         figures.extend(worst.map(|(worst, Figure { spread, .. })| Figure { spread, ..worst }));
     }
     let missing = runs.missing.iter();
-    figures.extend(
-        missing.map(|peer| Figure::missing("makespan", peer, "missing: it does not run here")),
-    );
+    figures.extend(missing.map(|peer| Figure::missing("makespan", peer, "missing: it does not run here")));
     figures
 }
 
@@ -122,12 +112,7 @@ const FAST: u64 = 100;
 type FigureGoal = (&'static str, &'static str, Goal, fn(&RunResult) -> f64);
 
 const GOALS: [FigureGoal; 31] = [
-    (
-        HEADLINE,
-        "throttles_per_job",
-        NONE,
-        RunResult::throttles_per_job,
-    ),
+    (HEADLINE, "throttles_per_job", NONE, RunResult::throttles_per_job),
     (HEADLINE, "refused", NONE, |v| v.judged.refused),
     (HEADLINE, "peak_window", ONE, |v| v.judged.peak),
     (HEADLINE, "jain", Goal::AtLeast(0.999), |v| v.judged.jain),
@@ -144,41 +129,25 @@ const GOALS: [FigureGoal; 31] = [
     ),
     (COME_AND_GO, "come_and_go", PERCENT, |v| v.over_ideal),
     (COME_AND_GO, "come_and_go_late_s", ONE, |v| v.judged.late),
-    (COME_AND_GO, "come_and_go_refused", NONE, |v| {
-        v.judged.refused
-    }),
-    (ASYMMETRIC, "asymmetric_finish", PERCENT, |v| {
-        v.judged.finish
-    }),
-    (ASYMMETRIC, "asymmetric_jain", Goal::ShownHigher, |v| {
-        v.judged.jain
-    }),
+    (COME_AND_GO, "come_and_go_refused", NONE, |v| v.judged.refused),
+    (ASYMMETRIC, "asymmetric_finish", PERCENT, |v| v.judged.finish),
+    (ASYMMETRIC, "asymmetric_jain", Goal::ShownHigher, |v| v.judged.jain),
     (ASYMMETRIC, "asymmetric_refused", NONE, |v| v.judged.refused),
     (WEIGHTS, "weights_astray_jobs", ONE, |v| v.judged.astray),
     (WEIGHTS, "weights_refused", NONE, |v| v.judged.refused),
-    (CAPPED, "weights_capped_astray_jobs", ONE, |v| {
-        v.judged.astray
-    }),
+    (CAPPED, "weights_capped_astray_jobs", ONE, |v| v.judged.astray),
     (CAPPED, "weights_capped_refused", NONE, |v| v.judged.refused),
     (HALVED, "halved", PERCENT, |v| v.over_ideal),
     (HALVED, "halved_refused", Goal::Shown, |v| v.judged.refused),
     (SILENT, "halved_in_silence", Goal::Shown, |v| v.over_ideal),
-    (SILENT, "halved_in_silence_refused", Goal::Shown, |v| {
-        v.judged.refused
-    }),
+    (SILENT, "halved_in_silence_refused", Goal::Shown, |v| v.judged.refused),
     (MANY, "many", PERCENT, |v| v.over_ideal),
     (MANY, "many_jain", Goal::AtLeast(0.99), |v| v.judged.jain),
     (MANY, "many_refused", NONE, |v| v.judged.refused),
     (MANY, "many_peak_window", ONE, |v| v.judged.peak),
-    (MAKESPAN_LOADED, "makespan_loaded", Goal::Own(1.005), |v| {
-        v.over_ideal
-    }),
-    (MAKESPAN_LOADED, "makespan_loaded_refused", NONE, |v| {
-        v.judged.refused
-    }),
-    (MAKESPAN_LOADED, "makespan_loaded_peak_window", ONE, |v| {
-        v.judged.peak
-    }),
+    (MAKESPAN_LOADED, "makespan_loaded", Goal::Own(1.005), |v| v.over_ideal),
+    (MAKESPAN_LOADED, "makespan_loaded_refused", NONE, |v| v.judged.refused),
+    (MAKESPAN_LOADED, "makespan_loaded_peak_window", ONE, |v| v.judged.peak),
 ];
 
 const NONE: Goal = Goal::Own(0.0);

@@ -92,11 +92,7 @@ impl TimeScale {
     /// Returns the number of rounds for this ideal duration. A median needs three. Runs that take minutes at
     /// the stated rates, and all quick runs, have one.
     fn rounds(self, ideal: Duration) -> usize {
-        if self.fewer == 1 && ideal <= SHORT {
-            3
-        } else {
-            1
-        }
+        if self.fewer == 1 && ideal <= SHORT { 3 } else { 1 }
     }
 }
 
@@ -125,9 +121,7 @@ impl Scenario {
     pub(super) fn calls_per_second(&self) -> u64 {
         match self.limit.whose {
             LimitScope::Everyone => self.limit.quantity,
-            LimitScope::EachTenant => {
-                self.limit.quantity * u64::try_from(self.waves.len()).unwrap_or(u64::MAX)
-            }
+            LimitScope::EachTenant => self.limit.quantity * u64::try_from(self.waves.len()).unwrap_or(u64::MAX),
         }
     }
 
@@ -172,13 +166,8 @@ impl Scenario {
 
     /// Returns a large, a middling and a small tenant start together.
     fn asymmetric(scale: TimeScale) -> Self {
-        let wave =
-            |tenant, jobs, ideal| Wave::at_once(tenant, jobs / scale.fewer, scale.secs(ideal));
-        let waves = vec![
-            wave("A", 10_000, 370),
-            wave("B", 1_000, 70),
-            wave("C", 100, 10),
-        ];
+        let wave = |tenant, jobs, ideal| Wave::at_once(tenant, jobs / scale.fewer, scale.secs(ideal));
+        let waves = vec![wave("A", 10_000, 370), wave("B", 1_000, 70), wave("C", 100, 10)];
         Self {
             fair_until: Some(scale.secs(5)),
             ..Self::new(ASYMMETRIC, Limit::shared(30 * scale.rate), waves)
@@ -243,11 +232,7 @@ impl Scenario {
         let wave = |number| Wave::at_once(&format!("T{number}"), 15, ideal);
         Self {
             fair_until: Some(ideal / 2),
-            ..Self::new(
-                MANY,
-                Limit::shared(300 * scale.rate),
-                (0..1_000).map(wave).collect(),
-            )
+            ..Self::new(MANY, Limit::shared(300 * scale.rate), (0..1_000).map(wave).collect())
         }
     }
 
@@ -331,11 +316,7 @@ mod tests {
     // At every scale, the jobs of a scenario divided by its rate are its ideal duration.
     #[test]
     fn the_ideal_is_the_number_of_jobs_divided_by_the_rate() {
-        for scale in [
-            TimeScale::scaled(1),
-            TimeScale::scaled(10),
-            TimeScale::QUICK,
-        ] {
+        for scale in [TimeScale::scaled(1), TimeScale::scaled(10), TimeScale::QUICK] {
             for scenario in Scenario::all(scale).iter().filter(|s| s.changes.is_empty()) {
                 let secs = scenario.ideal.as_millis() * u128::from(scenario.calls_per_second());
                 let jobs = u128::from(scenario.jobs()) * 1_000;

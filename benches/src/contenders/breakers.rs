@@ -22,8 +22,7 @@ pub(crate) fn recloser() -> Recloser {
 pub(crate) fn failsafe() -> Failsafe {
     // It counts by time, so opening it takes about as long as its window.
     let window = Duration::from_secs(1);
-    let policy =
-        failure_policy::success_rate_over_time_window(0.5, 10, window, backoff::constant(HOUR));
+    let policy = failure_policy::success_rate_over_time_window(0.5, 10, window, backoff::constant(HOUR));
     StateMachine::new(policy, ())
 }
 

@@ -48,9 +48,7 @@ impl Ring {
 impl Design for Mutex<Ring> {
     #[inline]
     fn take(&self, now: u64) -> bool {
-        self.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take(now)
+        self.lock().unwrap_or_else(PoisonError::into_inner).take(now)
     }
 }
 
@@ -117,15 +115,9 @@ impl Design for FlagRing {
         }
         self.lock();
         let oldest = self.oldest.load(Ordering::Relaxed);
-        let next = if oldest + 1 == self.sent.len() {
-            0
-        } else {
-            oldest + 1
-        };
+        let next = if oldest + 1 == self.sent.len() { 0 } else { oldest + 1 };
         let allowed = now >= self.refused_before.load(Ordering::Relaxed);
-        if let (true, Some(slot), Some(following)) =
-            (allowed, self.sent.get(oldest), self.sent.get(next))
-        {
+        if let (true, Some(slot), Some(following)) = (allowed, self.sent.get(oldest), self.sent.get(next)) {
             slot.store(now, Ordering::Relaxed);
             self.oldest.store(next, Ordering::Relaxed);
             let free_at = following.load(Ordering::Relaxed) + self.window;
@@ -179,9 +171,7 @@ impl ShyRing {
             for _ in 0..AWAY {
                 std::hint::spin_loop();
             }
-            if !self.taken.0.0.load(Ordering::Relaxed)
-                && !self.taken.0.0.swap(true, Ordering::Acquire)
-            {
+            if !self.taken.0.0.load(Ordering::Relaxed) && !self.taken.0.0.swap(true, Ordering::Acquire) {
                 return;
             }
         }
@@ -202,11 +192,7 @@ impl Design for ShyRing {
             let free_at = slot.load(Ordering::Relaxed) + self.window;
             if free_at <= now {
                 slot.store(now, Ordering::Relaxed);
-                let next = if oldest + 1 == self.sent.len() {
-                    0
-                } else {
-                    oldest + 1
-                };
+                let next = if oldest + 1 == self.sent.len() { 0 } else { oldest + 1 };
                 hand.store(next, Ordering::Relaxed);
                 allowed = true;
             } else {
@@ -252,10 +238,8 @@ impl Design for LockFreeRing {
         let limit = self.sent.len();
         loop {
             let hand = self.hand.load(Ordering::Acquire);
-            let (Some(slot), Some(newest)) = (
-                self.sent.get(hand % limit),
-                self.sent.get(hand.wrapping_sub(1) % limit),
-            ) else {
+            let (Some(slot), Some(newest)) = (self.sent.get(hand % limit), self.sent.get(hand.wrapping_sub(1) % limit))
+            else {
                 return false;
             };
             let (old, last) = (slot.load(Ordering::Acquire), newest.load(Ordering::Acquire));

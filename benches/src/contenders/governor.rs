@@ -14,12 +14,8 @@ pub(crate) type OnOsClock = Direct<MonotonicClock>;
 /// One limit on governor's default clock, a reader of the CPU's counter.
 pub(crate) type OnDefaultClock = Direct<DefaultClock>;
 /// A limit per name, on the OS clock.
-pub(crate) type Keyed = RateLimiter<
-    String,
-    DashMapStateStore<String>,
-    MonotonicClock,
-    NoOpMiddleware<<MonotonicClock as Clock>::Instant>,
->;
+pub(crate) type Keyed =
+    RateLimiter<String, DashMapStateStore<String>, MonotonicClock, NoOpMiddleware<<MonotonicClock as Clock>::Instant>>;
 
 type Direct<C> = RateLimiter<NotKeyed, InMemoryState, C, NoOpMiddleware<<C as Clock>::Instant>>;
 

@@ -4,9 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow::SystemClock;
-use outflow_core::{
-    Clock as _, Health, HealthConfig, HealthDecision, HealthTicket, Nanos, Outcome,
-};
+use outflow_core::{Clock as _, Health, HealthConfig, HealthDecision, HealthTicket, Nanos, Outcome};
 
 /// Returns a healthy machine.
 pub(crate) fn well(now: Nanos) -> Health {
@@ -28,9 +26,7 @@ pub(crate) fn shut_out(now: Nanos) -> Health {
 pub(crate) fn ticket(health: &mut Health, now: Nanos) -> Option<HealthTicket> {
     match health.admission(now) {
         HealthDecision::Go(ticket) => Some(ticket),
-        HealthDecision::Cooling { .. }
-        | HealthDecision::Blocked { .. }
-        | HealthDecision::Overdue => None,
+        HealthDecision::Cooling { .. } | HealthDecision::Blocked { .. } | HealthDecision::Overdue => None,
     }
 }
 

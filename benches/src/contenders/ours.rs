@@ -5,9 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow::{LimiterHandle, LimiterRegistry, SystemClock};
-use outflow_core::{
-    Accounting, Clock as _, ClockPair, Cost, Limit, MeterSet, Nanos, Rate, Receipt, SharedLimiter,
-};
+use outflow_core::{Accounting, Clock as _, ClockPair, Cost, Limit, MeterSet, Nanos, Rate, Receipt, SharedLimiter};
 
 /// One shared limit and its clock.
 pub(crate) struct Ours {
@@ -23,18 +21,12 @@ impl Ours {
 
     /// Creates a token bucket that saves its full quantity.
     pub(crate) fn bucket(limit: u32, window: Duration) -> Self {
-        Self::new(sure(SharedLimiter::bucket(
-            rate(limit, window),
-            u64::from(limit),
-        )))
+        Self::new(sure(SharedLimiter::bucket(rate(limit, window), u64::from(limit))))
     }
 
     /// Creates several exact sliding limits under one lock.
     pub(crate) fn all_of(rules: &[(u32, Duration)]) -> Self {
-        let rates: Vec<Rate> = rules
-            .iter()
-            .map(|(limit, window)| rate(*limit, *window))
-            .collect();
+        let rates: Vec<Rate> = rules.iter().map(|(limit, window)| rate(*limit, *window)).collect();
         Self::new(sure(SharedLimiter::with_rates(&rates)))
     }
 
@@ -59,8 +51,7 @@ impl Ours {
 
     /// Logs the `nth` request with this cost; returns true if it was allowed.
     pub(crate) fn logs(&self, nth: u32, cost: u32) -> bool {
-        self.take_at(nth_instant(nth), Cost::new(u64::from(cost)))
-            .is_some()
+        self.take_at(nth_instant(nth), Cost::new(u64::from(cost))).is_some()
     }
 
     /// Reads the clock once, takes, and refunds the receipt.
@@ -81,9 +72,7 @@ pub(crate) struct OursTogether {
 impl OursTogether {
     /// Creates exact sliding limits that count at the moment of sending, as all the peers do.
     pub(crate) fn sliding(rules: &[(u32, Duration)]) -> Self {
-        let limit = |(limit, window): &(u32, Duration)| {
-            Limit::sliding(rate(*limit, *window)).counted(Accounting::Send)
-        };
+        let limit = |(limit, window): &(u32, Duration)| Limit::sliding(rate(*limit, *window)).counted(Accounting::Send);
         let limits: Vec<Limit> = rules.iter().map(limit).collect();
         Self {
             clock: SystemClock::new(),
@@ -101,8 +90,7 @@ impl OursTogether {
     /// Logs the `nth` request with this cost; returns true if it was allowed.
     pub(crate) fn logs(&self, nth: u32, cost: u32) -> bool {
         let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
-        set.take(nth_instant(nth), Cost::new(u64::from(cost)))
-            .is_allow()
+        set.take(nth_instant(nth), Cost::new(u64::from(cost))).is_allow()
     }
 }
 
@@ -150,10 +138,7 @@ fn rate(limit: u32, window: Duration) -> Rate {
 }
 
 /// Unwraps a value that is built from valid constants.
-#[expect(
-    clippy::panic,
-    reason = "a benchmark with a wrong constant must not run"
-)]
+#[expect(clippy::panic, reason = "a benchmark with a wrong constant must not run")]
 fn sure<T, E: Debug>(built: Result<T, E>) -> T {
     built.unwrap_or_else(|error| panic!("a benchmark's constant is wrong: {error:?}"))
 }

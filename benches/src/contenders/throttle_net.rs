@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use throttle_net::{
-    Bulkhead, CircuitBreaker, Decision, Hybrid, Limiter, ManualClock, PerKey, SlidingWindowLog,
-    Throttle, Trip,
+    Bulkhead, CircuitBreaker, Decision, Hybrid, Limiter, ManualClock, PerKey, SlidingWindowLog, Throttle, Trip,
 };
 
 /// Name in the tables.
@@ -20,10 +19,7 @@ pub(crate) fn log(limit: u32, window: Duration) -> SlidingWindowLog {
 }
 
 /// Builds the exact log on a manual clock.
-pub(crate) fn log_at(
-    limit: u32,
-    window: Duration,
-) -> (SlidingWindowLog<Arc<ManualClock>>, Arc<ManualClock>) {
+pub(crate) fn log_at(limit: u32, window: Duration) -> (SlidingWindowLog<Arc<ManualClock>>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new());
     let log = SlidingWindowLog::new(limit, window).with_clock(Arc::clone(&clock));
     (log, clock)

@@ -39,18 +39,12 @@ fn race(plan: Plan, threads: u64, what: &str, window: Duration) -> Vec<Figure> {
                 "parking_lot mutex",
                 Box::new(parking_lot::Mutex::new(Ring::new(100, nanos))),
             ),
-            contender(
-                "flag, spins",
-                Box::new(FlagRing::new(100, nanos, Wait::Spin)),
-            ),
+            contender("flag, spins", Box::new(FlagRing::new(100, nanos, Wait::Spin))),
             contender(
                 "flag, spins then yields",
                 Box::new(FlagRing::new(100, nanos, Wait::Yield)),
             ),
-            contender(
-                "shy flag, spins",
-                Box::new(ShyRing::new(100, nanos, Wait::Spin)),
-            ),
+            contender("shy flag, spins", Box::new(ShyRing::new(100, nanos, Wait::Spin))),
             contender(
                 "shy flag, spins then yields",
                 Box::new(ShyRing::new(100, nanos, Wait::Yield)),
@@ -65,14 +59,7 @@ fn race(plan: Plan, threads: u64, what: &str, window: Duration) -> Vec<Figure> {
     // The prototypes are ours: the peer of each is governor.
     designs
         .iter()
-        .map(|design| {
-            Figure::against(
-                &format!("{name}: {}", design.name),
-                Goal::Shown,
-                design,
-                governor,
-            )
-        })
+        .map(|design| Figure::against(&format!("{name}: {}", design.name), Goal::Shown, design, governor))
         .collect()
 }
 
@@ -83,12 +70,7 @@ fn governors<'a>(threads: u64, op: impl Fn() -> bool + Sync + 'a) -> Contender<'
     Contender::on_threads(GOVERNOR, threads, op)
 }
 
-fn prototype(
-    name: &'static str,
-    threads: u64,
-    design: Box<dyn Design>,
-    allows: bool,
-) -> Contender<'static> {
+fn prototype(name: &'static str, threads: u64, design: Box<dyn Design>, allows: bool) -> Contender<'static> {
     let clock = SystemClock::new();
     while !allows && design.take(clock.now().as_nanos()) {}
     let op = move || design.take(clock.now().as_nanos()) == allows;

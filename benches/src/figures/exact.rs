@@ -48,12 +48,7 @@ impl Decision {
     }
 
     /// Returns a contender that always gives this decision: a refusing one is used up first.
-    fn on_threads<'a>(
-        self,
-        name: &'static str,
-        threads: u64,
-        take: impl Fn() -> bool + Sync + 'a,
-    ) -> Contender<'a> {
+    fn on_threads<'a>(self, name: &'static str, threads: u64, take: impl Fn() -> bool + Sync + 'a) -> Contender<'a> {
         while self == Self::Deny && take() {}
         let allows = self == Self::Allow;
         if threads == 1 {
@@ -127,14 +122,9 @@ fn refund(plan: Plan) -> Vec<Figure> {
         vec![
             (
                 Goal::Ratio(1.2),
-                Contender::alone("governor, one check, OS clock", move || {
-                    governor.check().is_ok()
-                }),
+                Contender::alone("governor, one check, OS clock", move || governor.check().is_ok()),
             ),
-            (
-                Goal::Shown,
-                Contender::alone("throttle-net log + refund", give_back),
-            ),
+            (Goal::Shown, Contender::alone("throttle-net log + refund", give_back)),
         ],
     )
 }
@@ -161,9 +151,7 @@ fn weighted(plan: Plan) -> Vec<Figure> {
             ),
             (
                 Goal::Shown,
-                Contender::alone(throttle_net::LOG, move || {
-                    log.try_acquire_with_cost(c.next().get())
-                }),
+                Contender::alone(throttle_net::LOG, move || log.try_acquire_with_cost(c.next().get())),
             ),
         ],
     )
@@ -185,9 +173,7 @@ fn gcra(plan: Plan, threads: u64) -> Vec<Figure> {
             ),
             (
                 Goal::Shown,
-                allow.on_threads("throttle-net Throttle", threads, move || {
-                    bucket.try_acquire()
-                }),
+                allow.on_threads("throttle-net Throttle", threads, move || bucket.try_acquire()),
             ),
         ],
     )

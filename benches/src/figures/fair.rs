@@ -9,10 +9,7 @@ use crate::measure::{Contender, Plan, contest};
 
 /// Measures the growth of a pick from 10 to 100,000 tenants with jobs, and both picks in nanoseconds.
 pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
-    let series = contest(
-        plan,
-        vec![among(FEW, "10 tenants"), among(MANY, "100,000 tenants")],
-    );
+    let series = contest(plan, vec![among(FEW, "10 tenants"), among(MANY, "100,000 tenants")]);
     let [few, many] = series.as_slice() else {
         return Vec::new();
     };

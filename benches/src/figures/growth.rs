@@ -87,21 +87,13 @@ fn after_idle(plan: Plan) -> Vec<Figure> {
         mine.push(idle_ours());
         theirs.push(idle_peer());
     }
-    Figure::with_peers(
-        "after_idle_us",
-        Goal::Own(2.0),
-        &mine,
-        &[(throttle_net::LOG, &theirs)],
-    )
+    Figure::with_peers("after_idle_us", Goal::Own(2.0), &mine, &[(throttle_net::LOG, &theirs)])
 }
 
 fn idle_ours() -> f64 {
     let ours = Ours::sliding(LARGE, WINDOW);
     for tick in 0..u64::from(LARGE) {
-        black_box(
-            ours.take_at(Nanos::from_nanos(START + tick), Cost::ONE)
-                .is_some(),
-        );
+        black_box(ours.take_at(Nanos::from_nanos(START + tick), Cost::ONE).is_some());
     }
     let later = Nanos::from_nanos(START).saturating_add(WINDOW * 3);
     micros(|| ours.take_at(later, Cost::ONE).is_some())

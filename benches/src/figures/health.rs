@@ -191,11 +191,7 @@ impl Way {
     }
 }
 
-fn asked(
-    question: Question,
-    shared: SharedHealth,
-    clock: impl Fn() -> Nanos + 'static,
-) -> Contender<'static> {
+fn asked(question: Question, shared: SharedHealth, clock: impl Fn() -> Nanos + 'static) -> Contender<'static> {
     match question {
         Question::Admit => Contender::alone("ours", move || shared.admits(clock())),
         Question::Cycle => Contender::alone("ours", move || shared.cycles(&clock)),
@@ -207,15 +203,9 @@ fn bare(question: Question) -> Contender<'static> {
     let now = SystemClock::new().now();
     let mut health = question.machine(now);
     match question {
-        Question::Admit => Contender::alone("ours", move || {
-            ticket(&mut health, black_box(now)).is_some()
-        }),
-        Question::Cycle => Contender::alone("ours", move || {
-            cycle(&mut health, black_box(now), black_box(now))
-        }),
-        Question::Reject => Contender::alone("ours", move || {
-            ticket(&mut health, black_box(now)).is_none()
-        }),
+        Question::Admit => Contender::alone("ours", move || ticket(&mut health, black_box(now)).is_some()),
+        Question::Cycle => Contender::alone("ours", move || cycle(&mut health, black_box(now), black_box(now))),
+        Question::Reject => Contender::alone("ours", move || ticket(&mut health, black_box(now)).is_none()),
     }
 }
 

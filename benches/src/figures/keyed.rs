@@ -22,12 +22,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
         let mut next = Walk::over(names.to_vec());
         Contender::alone("ours", move || ours.take(next.step()))
     };
-    let mut figures = versus(
-        plan,
-        "keyed_1k",
-        by_name(&few),
-        peers(&few, Goal::Ratio(0.9)),
-    );
+    let mut figures = versus(plan, "keyed_1k", by_name(&few), peers(&few, Goal::Ratio(0.9)));
     figures.extend(versus(
         plan,
         "keyed_100k",
@@ -64,9 +59,7 @@ fn peers(names: &[String], goal: Goal) -> Vec<(Goal, Contender<'static>)> {
         ),
         (
             Goal::Shown,
-            Contender::alone("throttle-net PerKey (bucket)", move || {
-                bucket.try_acquire(b.step())
-            }),
+            Contender::alone("throttle-net PerKey (bucket)", move || bucket.try_acquire(b.step())),
         ),
     ]
 }
@@ -83,16 +76,9 @@ impl<T> Walk<T> {
     }
 
     #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "wrapped below the length, which is never zero"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "wrapped below the length, which is never zero")]
     fn step(&mut self) -> &T {
-        self.at = if self.at + 1 < self.items.len() {
-            self.at + 1
-        } else {
-            0
-        };
+        self.at = if self.at + 1 < self.items.len() { self.at + 1 } else { 0 };
         &self.items[self.at]
     }
 }

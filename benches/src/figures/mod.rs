@@ -38,12 +38,7 @@ pub(crate) fn core(plan: Plan) -> Vec<Figure> {
 }
 
 /// Compares ours with each peer, all in the same rounds.
-fn versus<'a>(
-    plan: Plan,
-    name: &str,
-    ours: Contender<'a>,
-    peers: Vec<(Goal, Contender<'a>)>,
-) -> Vec<Figure> {
+fn versus<'a>(plan: Plan, name: &str, ours: Contender<'a>, peers: Vec<(Goal, Contender<'a>)>) -> Vec<Figure> {
     let (goals, peers): (Vec<Goal>, Vec<Contender<'a>>) = peers.into_iter().unzip();
     let all = std::iter::once(ours).chain(peers).collect();
     let series = contest(plan, all);

@@ -36,8 +36,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
 }
 
 fn peers(goal: Goal) -> Vec<(Goal, Contender<'static>)> {
-    let [a, b, c] =
-        RULES.map(|(limit, window)| governor::on_os_clock(governor::quota(limit, window)));
+    let [a, b, c] = RULES.map(|(limit, window)| governor::on_os_clock(governor::quota(limit, window)));
     let hybrid = throttle_net::hybrid(&RULES);
     vec![
         (
@@ -48,9 +47,7 @@ fn peers(goal: Goal) -> Vec<(Goal, Contender<'static>)> {
         ),
         (
             goal,
-            Contender::alone("throttle-net Hybrid of three logs", move || {
-                hybrid.try_acquire()
-            }),
+            Contender::alone("throttle-net Hybrid of three logs", move || hybrid.try_acquire()),
         ),
     ]
 }

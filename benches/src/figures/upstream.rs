@@ -17,12 +17,8 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let stack = throttle_net::Stack::new(LIMIT, ALLOWING, IN_FLIGHT);
     let mut contenders = vec![
         Contender::alone("ours", move || OursUpstream::settle(direct.try_acquire())),
-        Contender::alone("ours", move || {
-            OursUpstream::settle(polled.acquire_polled())
-        }),
-        Contender::alone("throttle-net log + breaker + bulkhead", move || {
-            stack.call()
-        }),
+        Contender::alone("ours", move || OursUpstream::settle(polled.acquire_polled())),
+        Contender::alone("throttle-net log + breaker + bulkhead", move || stack.call()),
     ];
     let tower = tower_resilience::stack(LIMIT, ALLOWING, IN_FLIGHT);
     let is_missing = tower.is_none();
@@ -41,11 +37,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
         figures.extend(rows.map(|peer| Figure::against(name, Goal::Ratio(0.5), ours, peer)));
     }
     if is_missing {
-        figures.push(Figure::missing(
-            "upstream",
-            "tower-resilience stack",
-            REFUSED,
-        ));
+        figures.push(Figure::missing("upstream", "tower-resilience stack", REFUSED));
     }
     figures
 }

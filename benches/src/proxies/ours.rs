@@ -30,9 +30,8 @@ pub(crate) fn ours(upstream: SocketAddr, limits: Limits) -> io::Result<Proxy> {
 /// # Errors
 /// If the program was not built, or does not start.
 pub(crate) fn ours_at(apis: &str) -> io::Result<Proxy> {
-    let program = std::env::var_os("OUTFLOW_PROGRAM").ok_or_else(|| {
-        io::Error::other("run it by `cargo xtask bench`, which builds the program")
-    })?;
+    let program = std::env::var_os("OUTFLOW_PROGRAM")
+        .ok_or_else(|| io::Error::other("run it by `cargo xtask bench`, which builds the program"))?;
     let (port, admin) = (free_port()?, free_port()?);
     let text = format!(
         "[server]\nlisten = \"127.0.0.1:{port}\"\nworkers = 1\n\

@@ -16,9 +16,7 @@ pub(super) fn start(upstream: SocketAddr, job: Job) -> io::Result<Proxy> {
         Job::Pass => "",
         Job::Spare => r#","retry":{"attempts":5,"on_status_codes":[429]}"#,
     };
-    let config = format!(
-        r#"{{"provider":"openai","api_key":"none","custom_host":"http://{upstream}/v1"{retry}}}"#
-    );
+    let config = format!(r#"{{"provider":"openai","api_key":"none","custom_host":"http://{upstream}/v1"{retry}}}"#);
     let proxy = Proxy::start(port, ("unused", ""), |_| {
         let mut command = Command::new("node");
         command.arg(installed(SCRIPT)).arg("--headless");

@@ -36,13 +36,8 @@ impl Proxy {
     ///
     /// # Errors
     /// If it is not installed, or ends before it listens, or does not listen in two minutes.
-    pub(crate) fn start(
-        port: u16,
-        config: (&str, &str),
-        command: impl FnOnce(&Path) -> Command,
-    ) -> io::Result<Self> {
-        let home =
-            std::env::temp_dir().join(format!("outflow-bench-{}-{port}", std::process::id()));
+    pub(crate) fn start(port: u16, config: (&str, &str), command: impl FnOnce(&Path) -> Command) -> io::Result<Self> {
+        let home = std::env::temp_dir().join(format!("outflow-bench-{}-{port}", std::process::id()));
         fs::create_dir_all(&home)?;
         let (file, text) = config;
         let file = home.join(file);

@@ -39,11 +39,7 @@ pub(super) struct Seen {
 
 impl Contest {
     pub(super) fn new(course: ContestSetup, ours: Proxy, peers: Vec<Proxy>) -> Self {
-        let ContestSetup {
-            upstream,
-            ask,
-            load,
-        } = course;
+        let ContestSetup { upstream, ask, load } = course;
         let mut proxies = vec![ours];
         proxies.extend(peers);
         let seen = std::iter::repeat_with(Seen::default).take(proxies.len() + 1);
@@ -60,9 +56,7 @@ impl Contest {
     pub(super) fn round(&mut self, round: usize) {
         for turn in 0..self.seen.len() {
             let index = (round + turn) % self.seen.len();
-            let proxy = index
-                .checked_sub(1)
-                .and_then(|place| self.proxies.get(place));
+            let proxy = index.checked_sub(1).and_then(|place| self.proxies.get(place));
             let way = match proxy {
                 Some(proxy) => Way::through(proxy, self.ask),
                 None => Way::to(self.direct.clone(), self.ask),
@@ -71,8 +65,7 @@ impl Contest {
             let load = self.load.run(&way);
             let after = proxy.and_then(|proxy| proxy.usage().ok());
             let alone = Load::with_connections(1).run(&way);
-            let (Some(seen), Some(load), Some(alone)) = (self.seen.get_mut(index), load, alone)
-            else {
+            let (Some(seen), Some(load), Some(alone)) = (self.seen.get_mut(index), load, alone) else {
                 continue;
             };
             if let (Some(before), Some(after)) = (before, after) {
@@ -108,22 +101,14 @@ impl Contest {
 
     /// Returns the measurements of this peer.
     pub(super) fn peer(&self, name: &str) -> Option<&Seen> {
-        self.peers()
-            .find_map(|(known, seen)| (known == name).then_some(seen))
+        self.peers().find_map(|(known, seen)| (known == name).then_some(seen))
     }
 
     /// Compares ours with each peer, with this goal.
-    pub(super) fn against(
-        &self,
-        figure: &str,
-        part: fn(&Seen) -> &[f64],
-        goal: fn(&str) -> Goal,
-    ) -> Vec<Figure> {
+    pub(super) fn against(&self, figure: &str, part: fn(&Seen) -> &[f64], goal: fn(&str) -> Goal) -> Vec<Figure> {
         let ours = series("Outflow", self.ours(), part);
         self.peers()
-            .map(|(name, seen)| {
-                Figure::against(figure, goal(name), &ours, &series(name, seen, part))
-            })
+            .map(|(name, seen)| Figure::against(figure, goal(name), &ours, &series(name, seen, part)))
             .collect()
     }
 
@@ -136,9 +121,7 @@ impl Contest {
     ) -> Vec<Figure> {
         let direct = self.seen.first().unwrap_or(&NOTHING);
         let peers = self.peers();
-        let theirs: Vec<_> = peers
-            .map(|(name, seen)| (name, made(seen, direct)))
-            .collect();
+        let theirs: Vec<_> = peers.map(|(name, seen)| (name, made(seen, direct))).collect();
         let theirs: Vec<_> = theirs.iter().map(|(name, all)| (*name, &all[..])).collect();
         Figure::with_peers(figure, goal, &made(self.ours(), direct), &theirs)
     }

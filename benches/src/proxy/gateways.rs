@@ -37,9 +37,7 @@ pub(super) fn figures() -> Vec<Figure> {
         contest.round(round);
     }
     let mut figures = contest.against("chat_cpu_us", |seen| &seen.micros, |_| Goal::Shown);
-    figures.extend(
-        contest.relative_to_direct("chat_rps", Goal::ShownHigher, |seen, _| seen.rate.clone()),
-    );
+    figures.extend(contest.relative_to_direct("chat_rps", Goal::ShownHigher, |seen, _| seen.rate.clone()));
     figures.extend(memory::rows(&contest, ("chat_rss_mib", Goal::Shown), &warm));
     figures.extend(missing.iter().map(|peer| not_here("chat_cpu_us", *peer)));
     figures

@@ -52,9 +52,7 @@ impl Way {
         let headers = proxy.headers.iter();
         Self {
             url: proxy.url(ask.path()),
-            headers: headers
-                .map(|(name, value)| format!("{name}: {value}"))
-                .collect(),
+            headers: headers.map(|(name, value)| format!("{name}: {value}")).collect(),
             ask,
         }
     }
@@ -81,10 +79,7 @@ impl Load {
     /// Returns a run of two seconds, or of one with a single connection.
     pub(super) const fn with_connections(connections: u32) -> Self {
         let seconds = if connections == 1 { 1 } else { 2 };
-        Self {
-            connections,
-            seconds,
-        }
+        Self { connections, seconds }
     }
 
     /// Sets the duration.

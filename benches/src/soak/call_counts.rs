@@ -73,8 +73,7 @@ impl CallCounts {
     }
 
     pub(super) fn in_flight(&self) -> u64 {
-        self.sent()
-            .saturating_sub(self.over.load(Ordering::Relaxed))
+        self.sent().saturating_sub(self.over.load(Ordering::Relaxed))
     }
 
     /// Returns the first surprises as text.

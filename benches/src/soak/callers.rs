@@ -93,8 +93,7 @@ impl Callers {
             self.seen.is_governed();
         }
         let got = timeout(LONGEST, self.answered(request)).await;
-        let got =
-            got.unwrap_or_else(|_| Got::Nothing("no response within the time limit".to_owned()));
+        let got = got.unwrap_or_else(|_| Got::Nothing("no response within the time limit".to_owned()));
         if !matches!(got, Got::Whole(200..300, _)) && !kind.cannot_succeed() {
             self.seen.fails();
         }

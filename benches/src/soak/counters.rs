@@ -78,9 +78,7 @@ mod tests {
                     requests_total{api=\"dead\",code=\"none\"} 5\n\
                     external_requests_total{api=\"up\"} 100\n\
                     outflow_waiting{api=\"up\"} 1\noutflow_in_flight{api=\"dead\"} 2\n";
-        MetricsPage {
-            text: text.to_owned(),
-        }
+        MetricsPage { text: text.to_owned() }
     }
 
     #[test]

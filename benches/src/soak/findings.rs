@@ -45,11 +45,7 @@ impl Findings<'_> {
         let over = |most: f64, cap: u64| (most - approx(cap)).max(0.0);
         vec![
             slope,
-            Figure::alone(
-                "fd_growth",
-                Goal::Own(2.0),
-                &[samples.growth(|sample| sample.fds)],
-            ),
+            Figure::alone("fd_growth", Goal::Own(2.0), &[samples.growth(|sample| sample.fds)]),
             Figure::alone(
                 "thread_growth",
                 Goal::Own(1.0),
@@ -69,11 +65,7 @@ impl Findings<'_> {
     }
 
     fn counters(&self) -> Vec<Figure> {
-        let mut unexpected = Figure::alone(
-            "unexpected",
-            Goal::Own(0.0),
-            &[approx(self.seen.unexpected())],
-        );
+        let mut unexpected = Figure::alone("unexpected", Goal::Own(0.0), &[approx(self.seen.unexpected())]);
         if let Some(first) = self.seen.first().first() {
             unexpected.note = format!("the first: {first}");
         }

@@ -113,10 +113,9 @@ fn gone() -> Script {
 
 /// Answers later than an attempt may take, and sometimes never.
 fn slow(seed: u64) -> Script {
-    Script::new().rule(chance(5, seed), Fault::Hang).rule(
-        chance(30, seed),
-        ScriptedFault::Late(Duration::from_secs(3)),
-    )
+    Script::new()
+        .rule(chance(5, seed), Fault::Hang)
+        .rule(chance(30, seed), ScriptedFault::Late(Duration::from_secs(3)))
 }
 
 fn cut(seed: u64) -> Script {

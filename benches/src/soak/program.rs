@@ -27,9 +27,8 @@ impl Program {
     /// # Errors
     /// If it was not built, or does not listen in time.
     pub(super) fn start(upstream: SocketAddr, limit: u32) -> io::Result<Self> {
-        let program = std::env::var_os("OUTFLOW_PROGRAM").ok_or_else(|| {
-            io::Error::other("run it by `cargo xtask soak`, which builds the program")
-        })?;
+        let program = std::env::var_os("OUTFLOW_PROGRAM")
+            .ok_or_else(|| io::Error::other("run it by `cargo xtask soak`, which builds the program"))?;
         let home = std::env::temp_dir().join(format!("outflow-soak-{}", std::process::id()));
         fs::create_dir_all(home.join("log"))?;
         let changes = Changes::new(home.join("outflow.toml"), config(&home, upstream, limit)?);
@@ -69,9 +68,7 @@ impl Program {
     /// If it has ended.
     pub(super) fn sample(&mut self, at: Duration) -> io::Result<Sample> {
         if let Some(ended) = self.process.status()? {
-            return Err(io::Error::other(format!(
-                "the program ended by itself: {ended}"
-            )));
+            return Err(io::Error::other(format!("the program ended by itself: {ended}")));
         }
         let process = self.files();
         let status = fs::read_to_string(process.join("status"))?;

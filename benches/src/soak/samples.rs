@@ -27,10 +27,7 @@ pub(super) struct Samples {
 impl Samples {
     /// Returns samples for a run of this length.
     pub(super) const fn over(span: Duration) -> Self {
-        Self {
-            all: Vec::new(),
-            span,
-        }
+        Self { all: Vec::new(), span }
     }
 
     /// Returns the interval of the samples: some hundred of them, and at most one a second.

@@ -65,12 +65,7 @@ pub(super) async fn all(calls: Vec<Call>) -> Vec<Seen> {
         let client = Client::builder(TokioExecutor::new()).build_http();
         for _ in 0..TOGETHER {
             let (client, call) = (client.clone(), call.clone());
-            tasks::start(one_after_another(
-                client,
-                call,
-                Arc::clone(&left),
-                sender.clone(),
-            ));
+            tasks::start(one_after_another(client, call, Arc::clone(&left), sender.clone()));
         }
         storms.push((clock::read(), receiver));
     }
@@ -81,10 +76,7 @@ pub(super) async fn all(calls: Vec<Call>) -> Vec<Seen> {
     seen
 }
 
-async fn collect(
-    begun: std::time::Instant,
-    mut receiver: mpsc::UnboundedReceiver<FinishedCall>,
-) -> Seen {
+async fn collect(begun: std::time::Instant, mut receiver: mpsc::UnboundedReceiver<FinishedCall>) -> Seen {
     let mut seen = Seen {
         makespan: Duration::ZERO,
         waits: Vec::new(),
@@ -112,10 +104,7 @@ async fn one_after_another(
     sender: mpsc::UnboundedSender<FinishedCall>,
 ) {
     let more = |left: u32| left.checked_sub(1);
-    while left
-        .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
-        .is_ok()
-    {
+    while left.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok() {
         let begun = clock::read();
         let well = until_answered(&client, &call).await;
         let end = clock::read();

@@ -21,11 +21,7 @@ use crate::measure::{Plan, approx};
 
 /// Measures every figure.
 pub(super) fn figures(plan: Plan) -> Vec<Figure> {
-    let jobs = if plan.is_thorough() {
-        A_MILLION
-    } else {
-        100_000
-    };
+    let jobs = if plan.is_thorough() { A_MILLION } else { 100_000 };
     let mut figures = directory(jobs).unwrap_or_else(|why| {
         let why = format!("missing: {why}");
         vec![Figure::missing("embedded_bytes_per_job", "", &why)]
@@ -45,23 +41,11 @@ fn directory(jobs: u64) -> io::Result<Vec<Figure>> {
     let held = size(home.path())?;
     let per_job = |bytes| [approx(bytes) / approx(jobs)];
     // Fewer jobs open faster, and prove nothing.
-    let soon = if jobs < A_MILLION {
-        Goal::Shown
-    } else {
-        Goal::Own(0.25)
-    };
+    let soon = if jobs < A_MILLION { Goal::Shown } else { Goal::Own(0.25) };
     Ok(vec![
         Figure::alone("embedded_bytes_per_job", Goal::Own(150.0), &per_job(held)),
-        Figure::alone(
-            "embedded_submit_written_per_job",
-            Goal::Shown,
-            &per_job(written),
-        ),
-        Figure::alone(
-            &format!("embedded_open_{}", short(jobs)),
-            soon,
-            &[opened.as_secs_f64()],
-        ),
+        Figure::alone("embedded_submit_written_per_job", Goal::Shown, &per_job(written)),
+        Figure::alone(&format!("embedded_open_{}", short(jobs)), soon, &[opened.as_secs_f64()]),
     ])
 }
 
@@ -113,9 +97,7 @@ pub(super) fn reopened(dir: &Path) -> io::Result<EmbeddedStore> {
 /// Returns the bytes that this process has sent to the disk.
 fn written() -> io::Result<u64> {
     let text = fs::read_to_string("/proc/self/io")?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("write_bytes: "));
+    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
     line.and_then(|bytes| bytes.parse().ok())
         .ok_or_else(|| io::Error::other("the system does not report written bytes"))
 }

@@ -90,12 +90,7 @@ impl Contest {
 
     fn figures(&self) -> Vec<Figure> {
         let compare = |name, goal, part: fn(&Turn) -> f64| {
-            Figure::against(
-                name,
-                goal,
-                &self.ours.series(part),
-                &self.floor.series(part),
-            )
+            Figure::against(name, goal, &self.ours.series(part), &self.floor.series(part))
         };
         let mut figures = vec![compare(self.figure, self.goal, |turn| turn.life)];
         if self.halves == HalfRows::Shown {

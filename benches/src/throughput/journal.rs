@@ -60,7 +60,5 @@ impl Contender for Journal {
 pub(super) fn home() -> io::Result<TempDir> {
     let folder = std::env::current_exe()?;
     let folder = folder.parent().ok_or(io::ErrorKind::NotFound)?;
-    tempfile::Builder::new()
-        .prefix("outflow-bench-")
-        .tempdir_in(folder)
+    tempfile::Builder::new().prefix("outflow-bench-").tempdir_in(folder)
 }

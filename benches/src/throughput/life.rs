@@ -32,11 +32,7 @@ impl Life {
     ///
     /// # Errors
     /// If the contender or the server gives up.
-    pub(super) fn measure(
-        contender: &mut dyn Contender,
-        server: &RedisServer,
-        jobs: u64,
-    ) -> io::Result<Self> {
+    pub(super) fn measure(contender: &mut dyn Contender, server: &RedisServer, jobs: u64) -> io::Result<Self> {
         server.command(&["FLUSHALL", "SYNC"])?;
         contender.emptied()?;
         let (mut putting, mut taking) = (Duration::ZERO, Duration::ZERO);

@@ -18,10 +18,7 @@ use crate::measure::approx;
 ///
 /// # Errors
 /// If the contender or the server gives up.
-pub(super) fn trips_per_job(
-    contender: &mut dyn Contender,
-    server: &RedisServer,
-) -> io::Result<f64> {
+pub(super) fn trips_per_job(contender: &mut dyn Contender, server: &RedisServer) -> io::Result<f64> {
     server.command(&["FLUSHALL", "SYNC"])?;
     contender.emptied()?;
     let mut repeated = listen(server)?;

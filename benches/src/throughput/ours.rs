@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use outflow_store::{
-    AllowAll, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, SettleResult, Settlement,
-    SubmitBatch, SubmitReceipt,
+    AllowAll, ClaimRequest, ClaimedJob, JobEnd, JobStore, Name, NewJob, SettleResult, Settlement, SubmitBatch,
+    SubmitReceipt,
 };
 use tokio::runtime::Runtime;
 
@@ -96,10 +96,7 @@ impl<S: JobStore> Ours<S> {
 
     async fn one_by_one(&self, job: NewJob, jobs: u64) -> io::Result<()> {
         for _ in 0..jobs {
-            let kept = self
-                .store
-                .submit(SubmitBatch::from_jobs(vec![job.clone()]))
-                .await;
+            let kept = self.store.submit(SubmitBatch::from_jobs(vec![job.clone()])).await;
             kept.map_err(io::Error::other)?;
         }
         Ok(())
@@ -116,9 +113,7 @@ impl<S: JobStore> Ours<S> {
             let ends = claimed.iter().map(done).collect();
             let settled = self.store.settle(&self.session, ends).await;
             let over = settled.map_err(io::Error::other)?.into_iter();
-            left -= over
-                .filter(|settled| *settled == SettleResult::Done)
-                .count();
+            left -= over.filter(|settled| *settled == SettleResult::Done).count();
         }
         Ok(())
     }

@@ -16,8 +16,7 @@ use crate::tasks::{self, Flavour};
 
 /// Opens the store in a directory, with its writer thread.
 fn open(dir: &Path) -> io::Result<EmbeddedStore> {
-    let (store, writer) =
-        EmbeddedStore::open(dir, Arc::new(SystemClock::new())).map_err(io::Error::other)?;
+    let (store, writer) = EmbeddedStore::open(dir, Arc::new(SystemClock::new())).map_err(io::Error::other)?;
     tasks::spawn_thread("writer", move || writer.run())?;
     Ok(store)
 }
@@ -100,16 +99,9 @@ impl Contender for Singles {
     }
 }
 
-async fn one_by_one(
-    store: EmbeddedStore,
-    job: NewJob,
-    jobs: u64,
-    sender: mpsc::UnboundedSender<io::Result<()>>,
-) {
+async fn one_by_one(store: EmbeddedStore, job: NewJob, jobs: u64, sender: mpsc::UnboundedSender<io::Result<()>>) {
     for _ in 0..jobs {
-        let kept = store
-            .submit(SubmitBatch::from_jobs(vec![job.clone()]))
-            .await;
+        let kept = store.submit(SubmitBatch::from_jobs(vec![job.clone()])).await;
         if let Err(why) = kept {
             // The receiver is gone only after another failure.
             let _sent = sender.send(Err(io::Error::other(why)));

@@ -98,12 +98,7 @@ pub(super) fn shapes(server: &RedisServer, plan: Plan) -> Vec<Figure> {
     let mut figures = vec![
         singles(server),
         micros("redis_batch1_us", Goal::Own(20.0), one_by_one, 10_000),
-        micros(
-            "redis_1000_tenants_us",
-            Goal::Own(8.0),
-            tenants(1_000),
-            20_000,
-        ),
+        micros("redis_1000_tenants_us", Goal::Own(8.0), tenants(1_000), 20_000),
     ];
     if plan.is_thorough() {
         let few = life(server, Shape::DEFAULT, 10_000);

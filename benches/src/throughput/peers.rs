@@ -40,10 +40,7 @@ impl Peer {
             Self::Apalis => Program::sibling("peer-apalis", &[&port]),
         };
         let program = program?;
-        Ok(Started {
-            peer: self,
-            program,
-        })
+        Ok(Started { peer: self, program })
     }
 }
 

@@ -9,20 +9,14 @@ use crate::measure::Series;
 pub(super) fn figures(lives: &Lives) -> Vec<Figure> {
     let mut figures = rates(lives);
     for (name, goal, part) in ROWS {
-        figures.extend(with_peers(lives, (name, goal), |who| {
-            lives.values_of(who, part)
-        }));
+        figures.extend(with_peers(lives, (name, goal), |who| lives.values_of(who, part)));
     }
     let trips = ("redis_round_trips_per_job", Goal::Own(0.03));
     figures.extend(with_peers(lives, trips, |who| lives.trips_of(who)));
     let missing = lives.missing.iter();
-    figures.extend(missing.map(|peer| {
-        Figure::missing(
-            "redis_life_per_s",
-            peer,
-            "missing: it does not run here, or gave up",
-        )
-    }));
+    figures.extend(
+        missing.map(|peer| Figure::missing("redis_life_per_s", peer, "missing: it does not run here, or gave up")),
+    );
     figures
 }
 
@@ -47,11 +41,7 @@ fn rates(lives: &Lives) -> Vec<Figure> {
         .collect()
 }
 
-fn with_peers(
-    lives: &Lives,
-    (name, goal): (&str, Goal),
-    part: impl Fn(&str) -> Vec<f64>,
-) -> Vec<Figure> {
+fn with_peers(lives: &Lives, (name, goal): (&str, Goal), part: impl Fn(&str) -> Vec<f64>) -> Vec<Figure> {
     let peers = lives.names().into_iter().filter(|name| *name != OURS);
     let theirs: Vec<_> = peers.map(|peer| (peer, part(peer))).collect();
     let theirs: Vec<_> = theirs.iter().map(|(peer, all)| (*peer, &all[..])).collect();

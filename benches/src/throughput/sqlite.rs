@@ -29,10 +29,7 @@ impl CommitPerJob {
              CREATE TABLE jobs (number INTEGER PRIMARY KEY, record BLOB NOT NULL);",
         );
         prepared.map_err(io::Error::other)?;
-        Ok(Self {
-            database,
-            _home: home,
-        })
+        Ok(Self { database, _home: home })
     }
 }
 
@@ -43,9 +40,7 @@ impl Contender for CommitPerJob {
 
     fn enqueue(&mut self, jobs: u64) -> io::Result<()> {
         let record = vec![b'x'; RECORD];
-        let insert = self
-            .database
-            .prepare("INSERT INTO jobs (record) VALUES (?1)");
+        let insert = self.database.prepare("INSERT INTO jobs (record) VALUES (?1)");
         let mut insert = insert.map_err(io::Error::other)?;
         for _ in 0..jobs {
             insert.execute([&record]).map_err(io::Error::other)?;

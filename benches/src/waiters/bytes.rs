@@ -18,13 +18,10 @@ use crate::tasks::{self, Flavour};
 
 /// Measures ten thousand waiters, as the goal was set, and a hundred thousand.
 pub(crate) fn figures() -> Vec<Figure> {
-    [
-        ("bytes_per_waiter", 10_000),
-        ("bytes_per_waiter_100k", 100_000),
-    ]
-    .into_iter()
-    .flat_map(|(name, waiters)| weigh(name, waiters))
-    .collect()
+    [("bytes_per_waiter", 10_000), ("bytes_per_waiter_100k", 100_000)]
+        .into_iter()
+        .flat_map(|(name, waiters)| weigh(name, waiters))
+        .collect()
 }
 
 fn weigh(name: &str, waiters: u32) -> Vec<Figure> {
@@ -35,10 +32,7 @@ fn weigh(name: &str, waiters: u32) -> Vec<Figure> {
     let Some(((_, ours), peers)) = all.split_first() else {
         return Vec::new();
     };
-    let peers: Vec<(&str, &[f64])> = peers
-        .iter()
-        .map(|(name, bytes)| (*name, &**bytes))
-        .collect();
+    let peers: Vec<(&str, &[f64])> = peers.iter().map(|(name, bytes)| (*name, &**bytes)).collect();
     Figure::with_peers(name, Goal::Own(450.0), ours, &peers)
 }
 

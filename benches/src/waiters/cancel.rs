@@ -69,11 +69,7 @@ pub(crate) fn used<L: WaitLimit>() -> Option<f64> {
     Some(granted / (approx(case.limit.quantity) * (windows + 1.0)))
 }
 
-async fn wait_or_leave<L: WaitLimit>(
-    limit: L,
-    group: Arc<WaiterGroup>,
-    patience: Option<Duration>,
-) {
+async fn wait_or_leave<L: WaitLimit>(limit: L, group: Arc<WaiterGroup>, patience: Option<Duration>) {
     let permit = match patience {
         None => Some(limit.wait().await),
         Some(patience) => timeout(patience, limit.wait()).await.ok(),
@@ -149,9 +145,7 @@ fn join_and_leave(limit: &Ours, waiters: u32) -> f64 {
     let mut waited = 0;
     let start = clock::processor_time();
     for _ in 0..rounds {
-        let mut waiting: Vec<_> = (0..waiters)
-            .map(|_| limit.upstream().acquire(limit.target()))
-            .collect();
+        let mut waiting: Vec<_> = (0..waiters).map(|_| limit.upstream().acquire(limit.target())).collect();
         for one in &mut waiting {
             waited += u32::from(Pin::new(one).poll(context).is_pending());
         }

@@ -56,23 +56,14 @@ impl Case {
 
     /// Returns the rest of the matrix. A quick run skips long cases.
     pub(crate) fn others(plan: Plan) -> Vec<Self> {
-        let limits = [
-            Limit::HUNDRED_IN_TEN,
-            Limit::THOUSAND_IN_TWENTY,
-            Limit::ONE_BY_ONE,
-        ];
+        let limits = [Limit::HUNDRED_IN_TEN, Limit::THOUSAND_IN_TWENTY, Limit::ONE_BY_ONE];
         let flavours = [Flavour::Current, Flavour::Multi];
         let all = flavours.into_iter().flat_map(|flavour| {
-            limits.into_iter().flat_map(move |limit| {
-                TASKS.map(|tasks| Self {
-                    tasks,
-                    limit,
-                    flavour,
-                })
-            })
+            limits
+                .into_iter()
+                .flat_map(move |limit| TASKS.map(|tasks| Self { tasks, limit, flavour }))
         });
-        all.filter(|case| !case.is_headline() && case.fits(plan))
-            .collect()
+        all.filter(|case| !case.is_headline() && case.fits(plan)).collect()
     }
 
     fn fits(self, plan: Plan) -> bool {
@@ -127,11 +118,7 @@ impl Case {
             return String::new();
         }
         let thousands = approx(self.tasks / 1_000);
-        format!(
-            "_{thousands}k{}{}",
-            self.limit.name(),
-            self.flavour.suffix()
-        )
+        format!("_{thousands}k{}{}", self.limit.name(), self.flavour.suffix())
     }
 }
 

@@ -141,10 +141,7 @@ impl WaitLimit for Arc<peer::OnOsClock> {
 
     fn new(limit: Limit) -> Self {
         let quota = peer::quota(limit.quantity, limit.window);
-        Self::new(governor::RateLimiter::direct_with_clock(
-            quota,
-            MonotonicClock,
-        ))
+        Self::new(governor::RateLimiter::direct_with_clock(quota, MonotonicClock))
     }
 
     async fn wait(&self) {
@@ -245,8 +242,7 @@ impl WaitLimit for Tower {
 
     fn new(limit: Limit) -> Self {
         #[expect(clippy::expect_used, reason = "the configuration is valid")]
-        let service = tower_resilience::patient_log(limit.quantity, limit.window, LONG)
-            .expect("a limit and a window");
+        let service = tower_resilience::patient_log(limit.quantity, limit.window, LONG).expect("a limit and a window");
         Self { service }
     }
 
@@ -280,9 +276,7 @@ impl WaitLimit for Reserved {
             opened: Instant::now(),
             taken: AtomicU64::new(0),
         };
-        Self {
-            slots: Arc::new(slots),
-        }
+        Self { slots: Arc::new(slots) }
     }
 
     async fn wait(&self) {

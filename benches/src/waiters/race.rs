@@ -100,8 +100,7 @@ impl Course {
     }
 
     fn settle(&self, had_leave: bool) {
-        self.refused
-            .fetch_add(u32::from(!had_leave), Ordering::Relaxed);
+        self.refused.fetch_add(u32::from(!had_leave), Ordering::Relaxed);
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.over.notify_one();
         }
@@ -115,8 +114,7 @@ impl Course {
         let grants = approx(stamps.len());
         Outcome {
             makespan: approx(last - first) / approx(nanos(case.ideal()).max(1)),
-            max_window: approx(most_within(&spans, nanos(case.limit.window)))
-                / approx(case.limit.quantity),
+            max_window: approx(most_within(&spans, nanos(case.limit.window))) / approx(case.limit.quantity),
             polls_per_grant: approx(self.polls.load(Ordering::Relaxed)) / grants,
             displacement: displacement(&stamps),
             cpu_us_per_grant: cpu.as_secs_f64() * 1e6 / grants,
@@ -149,10 +147,7 @@ fn most_within(spans: &[(u64, u64)], window: u64) -> u64 {
     let (mut held, mut most) = (0_u64, 0);
     for settle in &settle {
         held += 1;
-        while before
-            .next_if(|woken| **woken + window <= *settle)
-            .is_some()
-        {
+        while before.next_if(|woken| **woken + window <= *settle).is_some() {
             held = held.saturating_sub(1);
         }
         most = most.max(held);
@@ -164,13 +159,8 @@ fn most_within(spans: &[(u64, u64)], window: u64) -> u64 {
 fn displacement(stamps: &[u64]) -> u64 {
     let mut order: Vec<usize> = (0..stamps.len()).collect();
     order.sort_by_key(|index| stamps.get(*index));
-    let away = order
-        .iter()
-        .enumerate()
-        .map(|(place, index)| place.abs_diff(*index));
-    away.max()
-        .and_then(|away| u64::try_from(away).ok())
-        .unwrap_or(0)
+    let away = order.iter().enumerate().map(|(place, index)| place.abs_diff(*index));
+    away.max().and_then(|away| u64::try_from(away).ok()).unwrap_or(0)
 }
 
 pub(crate) fn nanos(span: Duration) -> u64 {

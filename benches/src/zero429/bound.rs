@@ -8,13 +8,8 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 /// Returns the earliest send times of calls with these round trips, if a slot is held for `held(round trip)`.
-pub(crate) fn sends(
-    places: u32,
-    round_trips: &[Duration],
-    held: impl Fn(Duration) -> Duration,
-) -> Vec<Duration> {
-    let mut free: BinaryHeap<Reverse<Duration>> =
-        (0..places).map(|_| Reverse(Duration::ZERO)).collect();
+pub(crate) fn sends(places: u32, round_trips: &[Duration], held: impl Fn(Duration) -> Duration) -> Vec<Duration> {
+    let mut free: BinaryHeap<Reverse<Duration>> = (0..places).map(|_| Reverse(Duration::ZERO)).collect();
     let mut sends = Vec::with_capacity(round_trips.len());
     for round_trip in round_trips {
         let Some(Reverse(at)) = free.pop() else {

@@ -25,11 +25,7 @@ pub(crate) enum Kept {
 
 impl Cell {
     /// Mean delay of each way beyond its base.
-    pub(crate) const JITTERS: [Duration; 3] = [
-        Duration::ZERO,
-        Duration::from_millis(10),
-        Duration::from_millis(50),
-    ];
+    pub(crate) const JITTERS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(10), Duration::from_millis(50)];
 
     /// The cell that is repeated over real sockets.
     pub(crate) const REAL: Self = Self {
@@ -87,9 +83,7 @@ impl Cell {
 
     /// Returns the suffix of figures about one jitter.
     pub(crate) fn suffix(jitter: Option<Duration>) -> String {
-        jitter.map_or_else(String::new, |jitter| {
-            format!("_jitter{}", jitter.as_millis())
-        })
+        jitter.map_or_else(String::new, |jitter| format!("_jitter{}", jitter.as_millis()))
     }
 }
 

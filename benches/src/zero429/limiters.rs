@@ -14,9 +14,7 @@ use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos as GovernorNanos;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
-use outflow::{
-    AttemptResult, Events, Permit, Refusal, Rules, SharedTimer, SystemClock, Target, Upstream,
-};
+use outflow::{AttemptResult, Events, Permit, Refusal, Rules, SharedTimer, SystemClock, Target, Upstream};
 use outflow_core::{Accounting, HealthConfig, HealthSettings, Limit};
 use outflow_testkit::VirtualTime;
 use throttle_net::{SlidingWindowLog, TokioClock};
@@ -169,9 +167,7 @@ type Governor = RateLimiter<NotKeyed, InMemoryState, RuntimeClock, NoOpMiddlewar
 fn governor_of(cell: Cell, burst: u32) -> Option<Arc<Governor>> {
     let quota = Quota::per_second(NonZeroU32::new(cell.quantity)?);
     let quota = quota.allow_burst(NonZeroU32::new(burst)?);
-    let clock = RuntimeClock {
-        origin: Instant::now(),
-    };
+    let clock = RuntimeClock { origin: Instant::now() };
     Some(Arc::new(RateLimiter::direct_with_clock(quota, clock)))
 }
 
@@ -241,10 +237,7 @@ impl Limiter for Arc<leaky_bucket::RateLimiter> {
 
 type Log = SlidingWindowLog<TokioClock>;
 
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "all contenders have the same constructor"
-)]
+#[expect(clippy::unnecessary_wraps, reason = "all contenders have the same constructor")]
 fn log(cell: Cell) -> Option<Arc<Log>> {
     let log = SlidingWindowLog::new(cell.quantity, Cell::window());
     Some(Arc::new(log.with_clock(TokioClock::new())))

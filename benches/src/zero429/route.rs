@@ -48,9 +48,7 @@ fn changes(windows: u64, make: fn(Cell, Time) -> Option<Ours>) -> Vec<Seen> {
         jitter,
         senders: 4,
     });
-    cells
-        .filter_map(|cell| change(cell, windows, make))
-        .collect()
+    cells.filter_map(|cell| change(cell, windows, make)).collect()
 }
 
 fn change(cell: Cell, windows: u64, make: fn(Cell, Time) -> Option<Ours>) -> Option<Seen> {
@@ -73,9 +71,7 @@ fn change(cell: Cell, windows: u64, make: fn(Cell, Time) -> Option<Ours>) -> Opt
             .filter(|call| call.is_refused())
             .map(|call| call.sent)
             .collect();
-        let late = refused
-            .iter()
-            .filter(|sent| **sent > midway + 2 * Cell::window());
+        let late = refused.iter().filter(|sent| **sent > midway + 2 * Cell::window());
         Some(Seen {
             late: late.count(),
             refused: refused.len(),

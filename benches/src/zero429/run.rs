@@ -50,11 +50,7 @@ pub(crate) fn virtually<L: Limiter>(
 }
 
 /// Runs in real time and over sockets.
-pub(crate) fn really<L: Limiter>(
-    cell: Cell,
-    windows: u64,
-    make: impl FnOnce(Cell, Time) -> Option<L>,
-) -> Option<Trip> {
+pub(crate) fn really<L: Limiter>(cell: Cell, windows: u64, make: impl FnOnce(Cell, Time) -> Option<L>) -> Option<Trip> {
     let runtime = Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(async {
         let site = Site::on_a_socket(cell).await?;
@@ -65,19 +61,11 @@ pub(crate) fn really<L: Limiter>(
 
 /// Creates a runtime with virtual time.
 pub(crate) fn virtual_runtime() -> io::Result<Runtime> {
-    Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
+    Builder::new_current_thread().enable_all().start_paused(true).build()
 }
 
 /// Sends this many windows' worth and waits for the last response.
-pub(crate) async fn drive<L: Limiter>(
-    cell: Cell,
-    windows: u64,
-    site: Site,
-    limiter: L,
-) -> Arc<Log> {
+pub(crate) async fn drive<L: Limiter>(cell: Cell, windows: u64, site: Site, limiter: L) -> Arc<Log> {
     let total = windows * u64::from(cell.quantity);
     let log = Arc::new(Log {
         started: Instant::now(),
@@ -158,9 +146,8 @@ impl Log {
         let took: Vec<Duration> = calls.iter().map(|call| call.took).collect();
         let floor = took.iter().min().copied().unwrap_or_default();
         let pace = |sends: &[Duration]| bound::pace(sends, cell.quantity);
-        let bound = |held: &dyn Fn(Duration) -> Duration| {
-            pace(&bound::sends(cell.quantity, &took, held)) / pace(&sends)
-        };
+        let bound =
+            |held: &dyn Fn(Duration) -> Duration| pace(&bound::sends(cell.quantity, &took, held)) / pace(&sends);
         Trip {
             cell,
             asked: self.total,

@@ -35,11 +35,7 @@ impl Site {
         let api = mock_api(cell)?;
         let server = Arc::new(api.listen().await.ok()?);
         let address = Some(server.address());
-        Some(Self {
-            api,
-            server,
-            address,
-        })
+        Some(Self { api, server, address })
     }
 
     /// Returns the API, to change the network midway.
@@ -67,9 +63,7 @@ async fn exchange(mut line: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<u
         .await?;
     let mut answer = Vec::with_capacity(512);
     line.read_to_end(&mut answer).await?;
-    let status = answer
-        .get(9..12)
-        .and_then(|code| std::str::from_utf8(code).ok());
+    let status = answer.get(9..12).and_then(|code| std::str::from_utf8(code).ok());
     let status = status.and_then(|code| code.parse().ok());
     status.ok_or_else(|| io::Error::other("the response has no status line"))
 }

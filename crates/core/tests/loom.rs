@@ -102,7 +102,7 @@ fn a_bucket_of_two_passes_two_of_three_threads() {
 fn several_limits_are_taken_whole_by_each_thread() {
     loom::model(|| {
         let rate = |quantity| Rate::new(quantity, Duration::from_nanos(100)).expect("positive");
-        let limiter = Arc::new(SharedLimiter::all_of(&[rate(3), rate(2)]).expect("small"));
+        let limiter = Arc::new(SharedLimiter::with_rates(&[rate(3), rate(2)]).expect("small"));
         assert_eq!(passed(&limiter, &[(5, 2), (6, 1)]), 1);
         assert!(limiter.remaining(at(50)) <= 1);
     });

@@ -146,7 +146,7 @@ const ESTIMATES: [StepEstimate; 5] = [
     },
     StepEstimate {
         step: TestStep::Compile,
-        cold: 600,
+        cold: 330,
         warm: 60,
     },
     StepEstimate {
@@ -156,13 +156,13 @@ const ESTIMATES: [StepEstimate; 5] = [
     },
     StepEstimate {
         step: TestStep::ModelCheck,
-        cold: 60,
-        warm: 30,
+        cold: 40,
+        warm: 10,
     },
     StepEstimate {
         step: TestStep::Tests,
-        cold: 360,
-        warm: 360,
+        cold: 430,
+        warm: 430,
     },
 ];
 

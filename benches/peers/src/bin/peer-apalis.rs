@@ -18,10 +18,7 @@ fn main() -> io::Result<()> {
     let Some(port) = std::env::args().nth(1) else {
         return Err(io::Error::other("usage: peer-apalis PORT"));
     };
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut queue = TaskQueue::connect(&runtime, &format!("redis://127.0.0.1:{port}/"))?;
     print_line("ready")?;
     for line in io::stdin().lock().lines() {
@@ -63,9 +60,7 @@ impl TaskQueue {
         match word {
             "enqueue" => runtime.block_on(self.enqueue(count)),
             "drain" => runtime.block_on(self.drain(count)),
-            _ => Err(io::Error::other(
-                "the commands are `enqueue N` and `drain N`",
-            )),
+            _ => Err(io::Error::other("the commands are `enqueue N` and `drain N`")),
         }
     }
 

@@ -46,11 +46,7 @@ impl ProxyHttp for PlainProxy {
 
     fn new_ctx(&self) -> Self::CTX {}
 
-    async fn request_filter(
-        &self,
-        session: &mut Session,
-        _context: &mut Self::CTX,
-    ) -> pingora_core::Result<bool> {
+    async fn request_filter(&self, session: &mut Session, _context: &mut Self::CTX) -> pingora_core::Result<bool> {
         if self.limit.check().is_ok() {
             return Ok(false);
         }

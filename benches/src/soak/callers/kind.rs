@@ -51,12 +51,7 @@ impl Kind {
     }
 
     /// Returns the request.
-    pub(super) fn request(
-        self,
-        place: &str,
-        number: u64,
-        rng: &mut Rng,
-    ) -> Result<Request<Full<Bytes>>, http::Error> {
+    pub(super) fn request(self, place: &str, number: u64, rng: &mut Rng) -> Result<Request<Full<Bytes>>, http::Error> {
         let path = match self {
             Self::Page => format!("/up/pages/{}", rng.u64(..1_000) * rng.u64(..1_000) / 1_000),
             Self::Item => format!("/up/items/{number}?of={}", rng.u64(..)),
@@ -68,11 +63,8 @@ impl Kind {
             Self::NoApi => format!("/unknown-{number}/plain"),
         };
         let request = Request::builder().uri(format!("{place}{path}"));
-        let around_the_cache = |request: http::request::Builder| {
-            request
-                .header("outflow-cache", "bypass")
-                .body(Full::default())
-        };
+        let around_the_cache =
+            |request: http::request::Builder| request.header("outflow-cache", "bypass").body(Full::default());
         match self {
             Self::Page | Self::Item | Self::Group | Self::NoApi => request.body(Full::default()),
             Self::Order => {
@@ -89,9 +81,7 @@ impl Kind {
                 around_the_cache(request.header("outflow-deadline", deadline))
             }
             Self::Fresh => around_the_cache(request.header("connection", "close")),
-            Self::NoGroup => {
-                around_the_cache(request.header("outflow-group", format!("unknown-{number}")))
-            }
+            Self::NoGroup => around_the_cache(request.header("outflow-group", format!("unknown-{number}"))),
             Self::Stream | Self::Dead | Self::HangUp | Self::Knock => around_the_cache(request),
         }
     }
@@ -113,8 +103,7 @@ impl Kind {
             (Self::Dead, Got::Whole(status, _)) => [502, 503].contains(status),
             (Self::NoGroup, Got::Whole(status, _)) => *status == 400,
             (Self::NoApi, Got::Whole(status, _)) => *status == 404,
-            (_, Got::Whole(200, _))
-            | (Self::Hasty, Got::Whole(429 | 503 | 504, _) | Got::Part(200)) => true,
+            (_, Got::Whole(200, _)) | (Self::Hasty, Got::Whole(429 | 503 | 504, _) | Got::Part(200)) => true,
             (_, Got::Whole(status, _)) => excused && [429, 500, 502, 503, 504].contains(status),
             (_, Got::Part(200)) => excused,
             (_, Got::Part(_) | Got::Nothing(_)) => false,

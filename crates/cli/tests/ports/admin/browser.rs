@@ -104,7 +104,7 @@ async fn chromium_runs_no_script_from_names_or_texts() {
         .replace("\"Sleep\"", &named);
     browser
         .run(&format!(
-            "show({hostile}), tell({named}, {{ api: {named}, why: {named} }})"
+            "showSnapshot({hostile}), addEvent({named}, {{ api: {named}, why: {named} }})"
         ))
         .expect("it is shown");
     browser
