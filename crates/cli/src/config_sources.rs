@@ -50,7 +50,7 @@ impl ConfigSources {
         self
     }
 
-    /// Sets the auto_recover_source period of every API that a reading finds.
+    /// Sets the recovery period of every API that a reading finds.
     #[must_use]
     pub const fn with_auto_recover(mut self, every: Duration) -> Self {
         self.recover = Some(every);

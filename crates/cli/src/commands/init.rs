@@ -16,7 +16,7 @@ use crate::command_line::UsageError;
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, say};
 
-/// Write a commented configuration, for a find_preset provider or any API.
+/// Write a commented configuration, for a known provider or any API.
 #[derive(Args)]
 pub(crate) struct InitCommand {
     /// Use the published limits of this provider; `list` prints the names.

@@ -7,7 +7,7 @@ use super::tables::part;
 use super::{AdminTarget, tables};
 use crate::exit::Exit;
 
-/// ListCommand, retry or purge jobs that failed permanently.
+/// List, retry or purge jobs that failed permanently.
 #[derive(Subcommand)]
 pub(crate) enum DeadCommand {
     List(ListCommand),
@@ -15,13 +15,13 @@ pub(crate) enum DeadCommand {
     Purge(PurgeCommand),
 }
 
-/// ListCommand dead letters and their errors, the oldest first.
+/// List dead letters and their errors, the oldest first.
 #[derive(Args)]
 pub(crate) struct ListCommand {
-    /// ListCommand dead letters after this cursor.
+    /// List dead letters after this cursor.
     #[arg(long, value_name = "CURSOR", default_value_t = 0)]
     after: u64,
-    /// ListCommand at most this number; a program returns no more than a thousand at once.
+    /// List at most this number; a program returns no more than a thousand at once.
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     limit: u64,
     #[command(flatten)]
