@@ -1,4 +1,4 @@
-//! Embedded files: the dashboard and the `OpenAPI` document.
+//! Embedded files: the dashboard and the OpenAPI document.
 //!
 //! The page is three plain files that load no other resource, so that its content security policy forbids all
 //! others. It sets all data as text, never as markup.
@@ -6,7 +6,7 @@
 use axum::response::{IntoResponse, Response};
 use http::header;
 
-/// `OpenAPI` document of the admin API.
+/// OpenAPI document of the admin API.
 pub(crate) const DOCUMENT: &str = include_str!("page/openapi.json");
 
 /// Content security policy: the page loads its own files and connects to its own origin.

@@ -1,6 +1,6 @@
 //! Labels of enum values for which the other crates define none.
 //!
-//! They are part of the interface: the `OpenAPI` document lists each one.
+//! They are part of the interface: the OpenAPI document lists each one.
 
 use outflow::WaitReason;
 use outflow::cache::DiskState;

@@ -60,7 +60,7 @@ pub(crate) async fn ready(State(admin): State<Arc<Admin>>) -> Response {
     (status, Json(ReadinessView { ready, reasons })).into_response()
 }
 
-/// Returns the metrics in the `OpenMetrics` format.
+/// Returns the metrics in the OpenMetrics format.
 pub(crate) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<Response, AdminProblem> {
     let metrics = admin.program.client().metrics().ok_or_else(|| {
         let detail = "there are no metrics: the client was built without a configuration";

@@ -1,6 +1,6 @@
 //! Table of all routes of the admin API.
 //!
-//! The router is built from it, and a test compares it with the `OpenAPI` document. So every route has a
+//! The router is built from it, and a test compares it with the OpenAPI document. So every route has a
 //! description, and every description a route.
 
 use std::sync::Arc;

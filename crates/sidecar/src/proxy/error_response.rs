@@ -29,7 +29,7 @@ pub(crate) fn body_problem(api: &str, error: BodyError) -> ProxyProblem {
         BodyError::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
             "body_too_large",
-            "send less, or raise `max_body`",
+            "send less, or raise `server.max_body`",
         ),
         BodyError::Slow => (
             StatusCode::REQUEST_TIMEOUT,

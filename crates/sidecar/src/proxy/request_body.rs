@@ -179,7 +179,7 @@ impl BodyFailure {
 impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TooLarge => "the body is larger than `max_body` allows",
+            Self::TooLarge => "the body is larger than `server.max_body` allows",
             Self::Slow => "the body paused for too long, or took too long to arrive completely",
             Self::Malformed => "the body ended early, or its chunks are malformed",
         })

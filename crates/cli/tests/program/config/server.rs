@@ -120,6 +120,6 @@ fn the_reader_lists_errors_of_all_sections_in_file_order() {
 fn the_client_learns_the_secrets_of_all_sections() {
     let config = with("[server]\ntoken_env = \"GATE\"").expect("no error");
     let secrets = config.client.secrets.iter();
-    let secrets: Vec<_> = secrets.map(|secret| secret.expose_secret()).collect();
+    let secrets: Vec<_> = secrets.map(ExposeSecret::expose_secret).collect();
     assert_eq!(secrets, ["open-sesame"]);
 }
