@@ -311,7 +311,10 @@ impl fmt::Display for Error {
             },
             ErrorKind::Deadline => f.write_str("the deadline passed before there was a response"),
             ErrorKind::Status(code) => write!(f, "the server responded with status {code}"),
-            ErrorKind::TooLarge(max) => write!(f, "the response body is larger than {max} bytes: stream it or raise the `max_body` of the API"),
+            ErrorKind::TooLarge(max) => write!(
+                f,
+                "the response body is larger than {max} bytes: stream it or raise the `max_body` of the API"
+            ),
             ErrorKind::Undecoded(error) => error.fmt(f),
             ErrorKind::CacheMiss => f.write_str("only the cache may respond now, and it has no response"),
             ErrorKind::Redirect(error) => error.fmt(f),
