@@ -1,9 +1,9 @@
 //! Decides if a job may start now.
 //!
-//! Every rule is here, in one order: distance to the lane's last start, distance to the tenant's last start,
-//! the tenant's limit, the API's limits, the global rate. The claim filter asks before a job leaves its queue,
-//! the lane schedule waits for the part that is missing, and a worker asks last for a scheduled start. A
-//! permit without use is refunded when it drops.
+//! Every rule of the permit scheduler is here, in one order: distance to the lane's last start, distance to the
+//! tenant's last start, the tenant's limit, the API's limits, the global rate. The claim filter asks before a job
+//! leaves its queue, the lane schedule waits for the part that is missing, and a worker asks last for a scheduled
+//! start. A permit without use is refunded when it drops.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! A file of jobs: lines of JSON, or CSV.
 //!
-//! The file is read and parsed once, so a concurrent write changes nothing. Every job keeps its line number,
+//! The file is read once, so a concurrent write changes nothing. Every job keeps its line number,
 //! which errors and generated ids use. It also keeps its start, from which it is parsed again on submission.
 
 mod csv_rows;
