@@ -66,7 +66,7 @@ use crate::tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, T
 ///
 /// ```no_run
 /// use bytes::Bytes;
-/// use outflow_store::{JobStore, NewJob, RedisOptions, RedisStore, SubmitBatch};
+/// use outflow_store::{JobQueue, NewJob, RedisOptions, RedisStore, SubmitBatch};
 ///
 /// # async fn submit() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = RedisStore::connect(RedisOptions::new("redis://127.0.0.1:6379/")).await?;
