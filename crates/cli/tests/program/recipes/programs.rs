@@ -165,7 +165,7 @@ fn dev_serves_the_recipes_unchanged() {
         assert_contains(&text, &["20 answered with 200", "steered: 200", "problem:busy"]);
     }
     if let Some(text) = run_recipe(recipe("with_openai.py"), &running) {
-        assert_contains(&text, &["wait their turn.\nrefused: 429 "]);
+        assert_contains(&text, &["waits patiently.\nrefused: 429 "]);
     }
     running.process.terminate().expect("a signal");
     for api in ["demo", "chat"] {
