@@ -93,7 +93,7 @@ impl RedisStore {
     pub async fn connect(options: RedisOptions) -> StoreResult<Self> {
         options.check()?;
         let client = options.client()?;
-        let channel = format!("{{{}}}:wakeup", options.queue);
+        let channel = format!("{{{}}}:bell", options.queue);
         let ear = Subscriber::new(&client, channel, options.timeout)?;
         let caller = Arc::new(ScriptRunner::new(client, &options));
         caller.ensure_connected().await?;

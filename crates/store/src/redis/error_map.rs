@@ -144,7 +144,7 @@ const FORBIDDEN: &str = "this redis user lacks permissions: allow it the keys an
      (~{outflow}:* &{outflow}:*), scripts, INFO, and all commands that are not administrative";
 
 const NO_CHANNEL: &str = "this redis user lacks permissions: allow it the notification channel \
-     (&{outflow}:wakeup, with the queue's name in the braces)";
+     (&{outflow}:bell, with the queue's name in the braces)";
 
 /// Errors that may pass without intervention; nothing was changed.
 const TRANSIENT: &[&str] = &[

@@ -99,7 +99,7 @@ fn read_tenants(state: &mut StoreState) -> rusqlite::Result<()> {
 }
 
 fn read_actions(state: &mut StoreState, moment: ClockPair) -> rusqlite::Result<()> {
-    let sql = "SELECT id, name, timeout, keep, note, opened, started, ended, closed, notified, \
+    let sql = "SELECT id, name, timeout, keep, note, opened, started, ended, closed, told, \
                fate, paused, live, done, dead, failed, cancelled, throttles, busy FROM action";
     for (id, action, counts) in rows(&state.reader, sql, action_from_row)? {
         state.ids.observe(id);

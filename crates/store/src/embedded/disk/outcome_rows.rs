@@ -13,10 +13,10 @@ impl SqlWriter<'_> {
     pub(super) fn insert_error(&self, seq: u64, at: i64, words: &str) -> rusqlite::Result<()> {
         let seq = to_sql(seq);
         self.run(
-            "INSERT INTO attempt_error (seq, at, words) VALUES (?1, ?2, ?3)",
+            "INSERT INTO mishap (seq, at, words) VALUES (?1, ?2, ?3)",
             params![seq, at, words],
         )?;
-        let sql = "DELETE FROM attempt_error WHERE id IN (SELECT id FROM attempt_error WHERE seq = ?1 \
+        let sql = "DELETE FROM mishap WHERE id IN (SELECT id FROM mishap WHERE seq = ?1 \
                    ORDER BY id DESC LIMIT -1 OFFSET ?2)";
         self.run(sql, params![seq, ERROR_LIMIT])
     }
@@ -25,7 +25,7 @@ impl SqlWriter<'_> {
         if over.status == JobStatus::Failed {
             self.insert_dead_letter(over)?;
         } else if over.history.may_have_errors() {
-            let sql = "DELETE FROM attempt_error WHERE seq = ?1";
+            let sql = "DELETE FROM mishap WHERE seq = ?1";
             self.run(sql, params![to_sql(over.seq)])?;
         }
         // Directly after its dead letter: a requeue finds the outcome by that place.
@@ -107,7 +107,7 @@ impl SqlWriter<'_> {
     }
 
     fn read_last_error(&self, seq: u64) -> rusqlite::Result<Option<String>> {
-        let sql = "SELECT words FROM attempt_error WHERE seq = ?1 ORDER BY id DESC LIMIT 1";
+        let sql = "SELECT words FROM mishap WHERE seq = ?1 ORDER BY id DESC LIMIT 1";
         let mut statement = self.disk.prepare_cached(sql)?;
         let words = statement.query_row(params![to_sql(seq)], |row| row.get(0));
         words.optional()
@@ -156,7 +156,7 @@ impl SqlWriter<'_> {
         if let Some(action) = letter.ended_action {
             self.deltas.add_to_action(action, delta(1));
         }
-        self.run("DELETE FROM attempt_error WHERE seq = ?1", params![to_sql(letter.seq)])?;
+        self.run("DELETE FROM mishap WHERE seq = ?1", params![to_sql(letter.seq)])?;
         self.run("DELETE FROM dead WHERE place = ?1", params![to_sql(letter.place)])
     }
 }

@@ -31,13 +31,13 @@ CREATE TABLE mark (
     span INTEGER
 );
 -- Errors of attempts.
-CREATE TABLE attempt_error (
+CREATE TABLE mishap (
     id INTEGER PRIMARY KEY,
     seq INTEGER NOT NULL,
     at INTEGER NOT NULL,
     words TEXT NOT NULL
 );
-CREATE INDEX attempt_error_of ON attempt_error (seq);
+CREATE INDEX mishap_of ON mishap (seq);
 -- Names that submitters set, while the job is open (until is null) and some time after.
 CREATE TABLE name (
     name TEXT PRIMARY KEY,
@@ -85,7 +85,7 @@ CREATE TABLE action (
     started INTEGER,
     ended INTEGER,
     closed INTEGER NOT NULL DEFAULT 0,
-    notified INTEGER NOT NULL DEFAULT 0,
+    told INTEGER NOT NULL DEFAULT 0,
     fate INTEGER NOT NULL DEFAULT 0,
     paused INTEGER NOT NULL DEFAULT 0,
     live INTEGER NOT NULL DEFAULT 0,
@@ -145,5 +145,5 @@ CREATE TABLE total (
     busy INTEGER NOT NULL DEFAULT 0
 );
 PRAGMA application_id = 1333097574;
-PRAGMA user_version = 4;
+PRAGMA user_version = 3;
 COMMIT;

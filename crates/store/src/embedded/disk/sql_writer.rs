@@ -137,10 +137,10 @@ impl<'a> SqlWriter<'a> {
             params![spec.id.as_str(), id],
         )?;
         let sql = "INSERT INTO action (id, name, timeout, keep, note, opened, started, ended, \
-                   closed, notified, fate, paused) \
+                   closed, told, fate, paused) \
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) \
                    ON CONFLICT (id) DO UPDATE SET timeout = ?3, keep = ?4, note = ?5, \
-                   started = ?7, ended = ?8, closed = ?9, notified = ?10, fate = ?11, paused = ?12";
+                   started = ?7, ended = ?8, closed = ?9, told = ?10, fate = ?11, paused = ?12";
         self.run(
             sql,
             params![

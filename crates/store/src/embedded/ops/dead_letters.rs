@@ -90,7 +90,7 @@ fn dead_letter_from_row(state: &StoreState, row: &Row<'_>) -> rusqlite::Result<O
 }
 
 fn read_errors(state: &StoreState, seq: u64) -> rusqlite::Result<Vec<AttemptError>> {
-    let sql = "SELECT at, words FROM attempt_error WHERE seq = ?1 ORDER BY id";
+    let sql = "SELECT at, words FROM mishap WHERE seq = ?1 ORDER BY id";
     let mut statement = state.reader.prepare_cached(sql)?;
     statement
         .query_map(params![to_sql(seq)], |row| {

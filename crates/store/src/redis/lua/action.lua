@@ -76,7 +76,7 @@ elseif operation == 'notified' then
       finish(COMPLETED)
       call('DEL', P .. 'm:' .. name)
     end
-    action.notified, action.dirty = 1, true
+    action.told, action.dirty = 1, true
     call('ZREM', K.ripe, name)
   else
     result = 2

@@ -129,7 +129,7 @@ local function read_all(key, fields)
 end
 
 -- Notifies waiters, after the last write: a server that denies it must not leave a step half done.
-local function notify() redis.pcall('PUBLISH', P .. 'wakeup', '') end
+local function notify() redis.pcall('PUBLISH', P .. 'bell', '') end
 
 local function save_counts()
   g[13] = g[13] + 1

@@ -5,21 +5,21 @@
 -- 1 if a lost queue may be created again, 1 if the server was used before.
 
 -- Version of the key layout: a queue of another layout is not touched.
-local FORM = '4'
+local FORM = '3'
 -- Counters of all jobs; the first is the last claim number.
 local G_FORM = '>ddddddddddddddd'
 -- Advance of the claim numbers after a failover: more than all claims that this server may have
 -- missed, a hundred thousand a second for hours. It fits fifty thousand times between the largest
 -- first number and fourteen digits.
-local UNHEARD = 1000000000
+local MISSED_CLAIMS = 1000000000
 
 for i, key in ipairs(KEYS) do
   local is, wants = redis.call('TYPE', key).ok, (i <= 2 or i >= #KEYS - 1) and 'hash' or 'zset'
   if is ~= 'none' and is ~= wants then error('BADKEY ' .. key .. ' is a ' .. is, 0) end
 end
 -- Steps notify after their last write and cannot notice a denied channel.
-local rung = redis.pcall('PUBLISH', ARGV[1] .. 'wakeup', '')
-if type(rung) == 'table' and rung.err then error('NOCHANNEL', 0) end
+local published = redis.pcall('PUBLISH', ARGV[1] .. 'bell', '')
+if type(published) == 'table' and published.err then error('NOCHANNEL', 0) end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local epoch = KEYS[1]
@@ -50,7 +50,7 @@ end
 -- of one would end another job.
 if found[2] ~= run then
   local g = { struct.unpack(G_FORM, found[5]) }
-  g[1] = g[1] + UNHEARD
+  g[1] = g[1] + MISSED_CLAIMS
   redis.call('HSET', epoch, 'run', run, 'moved', string.format('%.0f', now), 'g', struct.pack(G_FORM, unpack(g, 1, 15)))
 end
 return { found[1], found[2] or '' }

@@ -131,7 +131,7 @@ local function add_error(job, words)
 end
 
 -- Fields of an action: its state, then its counters.
-local ACTION = { 'st', 'closed', 'paused', 'opened', 'started', 'ended', 'timeout', 'keep', 'floor', 'notified',
+local ACTION = { 'st', 'closed', 'paused', 'opened', 'started', 'ended', 'timeout', 'keep', 'floor', 'told',
   'q', 'nr', 'dl', 'hd', 'fl', 'dn', 'dd', 'fa', 'ca', 'th', 'bu' }
 local COMPLETED, FAILED, CANCELLED = 5, 6, 7
 
@@ -201,7 +201,7 @@ local function save_actions()
         set[#set + 1] = action[field]
       end
       call('HSET', action.key, unpack(set))
-      if settled and action.notified == 0 and action.st ~= COMPLETED then
+      if settled and action.told == 0 and action.st ~= COMPLETED then
         -- The holder of the end has moved its time forward.
         call('ZADD', K.ripe, 'NX', now, name)
       elseif action.st == 0 then

@@ -365,9 +365,7 @@ fn a_store_of_the_first_version_opens_and_stores_later_errors() {
     });
     let disk = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("a database");
     disk.execute_batch(
-        "DROP INDEX attempt_error_of; ALTER TABLE attempt_error RENAME TO mishap; \
-         CREATE INDEX mishap_of ON mishap (seq); ALTER TABLE action RENAME COLUMN notified TO told; \
-         ALTER TABLE outcome DROP COLUMN words; ALTER TABLE job DROP COLUMN sum; \
+        "ALTER TABLE outcome DROP COLUMN words; ALTER TABLE job DROP COLUMN sum; \
          ALTER TABLE dead DROP COLUMN sum; PRAGMA user_version = 1",
     )
     .expect("as it was");

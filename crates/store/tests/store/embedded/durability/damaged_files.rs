@@ -181,9 +181,7 @@ fn a_store_of_the_second_version_adds_checksums_to_new_jobs() {
     let file = dir.path().join("jobs.db");
     let disk = rusqlite::Connection::open(&file).expect("a database");
     disk.execute_batch(
-        "DROP INDEX attempt_error_of; ALTER TABLE attempt_error RENAME TO mishap; \
-         CREATE INDEX mishap_of ON mishap (seq); ALTER TABLE action RENAME COLUMN notified TO told; \
-         ALTER TABLE job DROP COLUMN sum; ALTER TABLE dead DROP COLUMN sum; PRAGMA user_version = 2",
+        "ALTER TABLE job DROP COLUMN sum; ALTER TABLE dead DROP COLUMN sum; PRAGMA user_version = 2",
     )
     .expect("as it was");
     drop(disk);
