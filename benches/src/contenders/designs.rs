@@ -4,7 +4,7 @@
 //! window: unit costs only, no refunds, no reconfiguration. They differ only in how threads share the ring.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// An exact limiter of unit costs that threads share.
 pub(crate) trait Design: Sync {
@@ -48,7 +48,7 @@ impl Ring {
 impl Design for Mutex<Ring> {
     #[inline]
     fn take(&self, now: u64) -> bool {
-        self.lock().unwrap_or_else(PoisonError::into_inner).take(now)
+        self.lock().is_ok_and(|mut ring| ring.take(now))
     }
 }
 

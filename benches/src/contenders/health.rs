@@ -1,7 +1,8 @@
 //! Ours: the health machine behind the lock that a program would put around it, and without one.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use outflow::SystemClock;
 use outflow_core::{Clock as _, Health, HealthConfig, HealthDecision, HealthTicket, Nanos, Outcome};
@@ -65,7 +66,7 @@ impl SharedHealth {
     pub(crate) fn cycles(&self, clock: impl Fn() -> Nanos) -> bool {
         self.ticket(clock()).is_some_and(|ticket| {
             let now = clock();
-            let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut health = self.health.lock();
             let _ = health.record(now, ticket, Outcome::SUCCESS, 0);
             true
         })
@@ -73,7 +74,7 @@ impl SharedHealth {
 
     #[inline]
     fn ticket(&self, now: Nanos) -> Option<HealthTicket> {
-        let mut health = self.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut health = self.health.lock();
         ticket(&mut health, now)
     }
 }

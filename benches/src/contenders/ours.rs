@@ -1,8 +1,9 @@
 //! Ours, with the OS clock's time as a program would pass it.
 
 use std::fmt::Debug;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use outflow::{LimiterHandle, LimiterRegistry, SystemClock};
 use outflow_core::{Accounting, Clock as _, ClockPair, Cost, Limit, MeterSet, Nanos, Rate, Receipt, SharedLimiter};
@@ -83,13 +84,13 @@ impl OursTogether {
     #[inline]
     pub(crate) fn take(&self) -> bool {
         let now = self.clock.now();
-        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut set = self.set.lock();
         set.take(now, Cost::ONE).is_allow()
     }
 
     /// Logs the `nth` request with this cost; returns true if it was allowed.
     pub(crate) fn logs(&self, nth: u32, cost: u32) -> bool {
-        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut set = self.set.lock();
         set.take(nth_instant(nth), Cost::new(u64::from(cost))).is_allow()
     }
 }

@@ -1,7 +1,8 @@
 //! Results of the calls, as their callers saw them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Counts of all callers.
 #[derive(Debug, Default)]
@@ -44,7 +45,7 @@ impl CallCounts {
     /// Records an unexplained result; the first few are stored as text.
     pub(super) fn surprise(&self, words: impl FnOnce() -> String) {
         self.unexpected.fetch_add(1, Ordering::Relaxed);
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.first.lock();
         if first.len() < FEW {
             let words = words();
             eprintln!("unexpected: {words}");
@@ -78,7 +79,7 @@ impl CallCounts {
 
     /// Returns the first surprises as text.
     pub(super) fn first(&self) -> Vec<String> {
-        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = self.first.lock();
         first.clone()
     }
 }

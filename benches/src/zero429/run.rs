@@ -2,8 +2,10 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
@@ -124,7 +126,7 @@ impl Call {
 
 impl Log {
     fn note(&self, call: Call) {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock();
         calls.push(call);
         if u64::try_from(calls.len()).is_ok_and(|all| all >= self.total) {
             self.over.notify_one();
@@ -133,7 +135,7 @@ impl Log {
 
     /// Returns the calls in the order in which they were sent.
     pub(crate) fn calls(&self) -> Vec<Call> {
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = self.calls.lock();
         let mut calls = calls.clone();
         calls.sort_by_key(|call| call.sent);
         calls

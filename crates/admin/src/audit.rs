@@ -4,11 +4,11 @@
 //! are not recorded.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outflow::event::EventKind;
 use outflow::{Event, Events};
 use outflow_core::Clock;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use smol_str::{SmolStr, format_smolstr};
 
@@ -79,7 +79,7 @@ impl AuditLog {
     }
 
     fn entries(&self) -> MutexGuard<'_, VecDeque<AuditEntry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

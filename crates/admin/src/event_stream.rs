@@ -6,12 +6,13 @@
 
 mod body;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use outflow::{CancelToken, Event, Observer, SystemClock};
 use outflow_core::Clock;
+use parking_lot::Mutex;
 use serde_json::Value;
 use smol_str::SmolStr;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -87,7 +88,7 @@ impl EventStream {
             facts.insert("at".to_owned(), stamp(self.clock.wall()).into());
             facts.insert("event".to_owned(), name.into());
         }
-        let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut number = self.number.lock();
         *number += 1;
         let text = Bytes::from(format!("id: {number}\nevent: {name}\ndata: {facts}\n\n"));
         // The last reader may have left meanwhile.

@@ -8,10 +8,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outflow::{CancelToken, Permit};
 use outflow_core::{Clock, Nanos};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// All leased permits.
@@ -128,7 +128,7 @@ impl LeasedPermits {
     }
 
     fn table(&self) -> MutexGuard<'_, LeaseTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 

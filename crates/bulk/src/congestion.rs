@@ -3,7 +3,6 @@
 //! The permit scheduler defers no job, so it reports the result of the formula for the backlog. The job-first
 //! schedulers report the deferrals that happened.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow::core::{CongestionLevel, ThrottleCounts, estimate_completion, rate_limit_speed};
@@ -11,6 +10,7 @@ use outflow_store::{
     CongestionSample, Defer, FencingToken, JobCounts, JobEnd, JobStore, Name, PageRequest, SettleResult, Settlement,
     StoreError, SubmitReceipt, SubmitResult, TenantReport,
 };
+use parking_lot::Mutex;
 
 use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;
@@ -61,7 +61,7 @@ struct SpinCounts {
 
 impl SpinSavings {
     fn update(&self, change: impl FnOnce(&mut SpinCounts)) -> u64 {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         change(&mut counts);
         let saved = counts.expected.saturating_sub(counts.actual);
         counts.saved = counts.saved.max(saved);

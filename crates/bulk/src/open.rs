@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::{Api, Outflow, SpawnError, SystemClock, Tasks};
 use outflow_core::WallTime;
 use outflow_store::{AnyStore, EmbeddedStore, InvalidName, RedisStore, StoreError, Writer};
+use parking_lot::Mutex;
 use secrecy::SecretString;
 
 use crate::config::BulkConfig;
@@ -181,7 +182,7 @@ fn open_embedded(dir: &Path, store_tasks: &Tasks) -> Result<AnyStore, OpenError>
 fn run_once(writer: Writer) -> impl Fn() + Send + Sync {
     let slot = Mutex::new(Some(writer));
     move || {
-        let writer = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let writer = slot.lock().take();
         if let Some(writer) = writer {
             writer.run();
         }

@@ -6,10 +6,11 @@
 //! returned as soon as the store answers: they did not start, and must not count as jobs that kill their workers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use outflow_core::Nanos;
 use outflow_store::{FencingToken, Name};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::error::BulkError;
 
@@ -127,7 +128,7 @@ impl Sessions {
     }
 
     fn table(&self) -> MutexGuard<'_, SessionTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 

@@ -110,7 +110,9 @@ impl AdminApi {
                 anyhow!("{target} requires the operator's token: set `{}`", self.token_env)
             }
             (_, Some(detail)) => anyhow!("{detail}"),
-            (StatusCode::NOT_FOUND, None) => anyhow!("{target} does not know this path"),
+            (StatusCode::NOT_FOUND, None) => {
+                anyhow!("{target} does not know this path: it may be another program, or an earlier version")
+            }
             (status, None) => anyhow!("{target} answered {status}"),
         }
     }

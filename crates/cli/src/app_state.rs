@@ -1,6 +1,6 @@
 //! State that all parts of the running program share.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use outflow::config::RuntimeOverrides;
@@ -8,6 +8,7 @@ use outflow::{Outflow, ReloadChanges, Tasks};
 use outflow_admin::{AdminSettings, ProgramState, ReloadFailure};
 use outflow_bulk::RunningEngine;
 use outflow_sidecar::{RejectionCounts, Sidecar};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::commands::{EffectiveValue, effective_values};

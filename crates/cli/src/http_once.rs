@@ -133,7 +133,9 @@ impl fmt::Display for ExchangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(error) => write!(f, "no server listens there: {}", error.kind()),
-            Self::Broken => f.write_str("the server gave no complete response"),
+            Self::Broken => {
+                f.write_str("the server gave no complete response: check that it speaks HTTP/1.1 and is up")
+            }
             Self::TooLarge => f.write_str("the response is larger than 64 MiB: request less at once"),
         }
     }

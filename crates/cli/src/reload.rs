@@ -11,7 +11,7 @@
 mod file_watch;
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use outflow::config::{Diagnostics, RuntimeOverrides, SectionChanges, retain_apis, set_variable};
 use outflow::core::{Clock, WallTime};
@@ -40,7 +40,7 @@ impl AppState {
     /// # Errors
     /// If it cannot be read or has errors. Nothing changes then.
     pub fn reload(&self) -> Result<ReloadChanges, ReloadError> {
-        let mut overrides = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut overrides = self.overrides.lock();
         self.log_reload(|| self.apply(&mut overrides))
     }
 
@@ -51,7 +51,7 @@ impl AppState {
     /// If the API, the variable or the value is invalid, or the value contradicts another. Nothing changes
     /// then.
     pub fn set(&self, api: &str, variable: &str, value: &str) -> Result<ReloadChanges, ReloadError> {
-        let mut overrides = self.overrides.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut overrides = self.overrides.lock();
         if self.config.load().client.api(api).is_none() {
             return Err(ReloadError::UnknownApi(api.to_owned()));
         }

@@ -21,6 +21,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::Method;
+use parking_lot::Mutex;
 use smol_str::SmolStr;
 
 pub use self::api_handle::ApiHandle;
@@ -47,7 +48,6 @@ use crate::cache::Cache;
 use crate::config::{Config, SectionChanges};
 use crate::error::{Error, ErrorReason};
 use crate::event::{Event, EventKind, Events, ReloadEvent};
-use crate::lock::Lock;
 use crate::metrics::Metrics;
 use crate::send;
 use crate::tasks::Tasks;
@@ -78,7 +78,7 @@ struct ClientShared {
     /// Dependencies of API clients created later.
     deps: ClientDeps,
     /// True once the client is closed. Held during a reload or close, and never by a call.
-    is_closed: Lock<bool>,
+    is_closed: Mutex<bool>,
     /// Calls in progress. Between two attempts a call has no permit, so the upstreams do not know
     /// it.
     in_progress: AtomicUsize,
@@ -306,7 +306,7 @@ impl Outflow {
             inner: Arc::new(ClientShared {
                 table: Arc::new(table),
                 deps,
-                is_closed: Lock::new(false),
+                is_closed: Mutex::new(false),
                 in_progress: AtomicUsize::new(0),
                 services: OnceLock::new(),
             }),

@@ -18,7 +18,6 @@ pub mod event;
 mod http;
 mod layer;
 mod limiter_registry;
-mod lock;
 pub mod log;
 pub mod metrics;
 pub mod ndjson;

@@ -14,10 +14,11 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use foldhash::quality::RandomState;
 use outflow_core::{Cost, Decision, Nanos, Receipt, SharedLimiter};
+use parking_lot::Mutex;
 use smol_str::SmolStr;
 
 use table::LimiterTable;
@@ -118,7 +119,7 @@ impl LimiterRegistry {
 
     #[cold]
     fn add_name(&self, hash: u64, name: &str) -> Result<LimiterHandle, RegistryFull> {
-        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _growing = self.growing.lock();
         // Another thread may have added it before this one got the lock.
         if let Some(handle) = self.find(hash, name) {
             return Ok(handle.clone());

@@ -83,10 +83,16 @@ impl fmt::Display for RefusalReason {
                 write!(f, "costs more than {limit} ever allows: split it or lower its cost")
             }
             Self::Busy(why) => write!(f, "cannot start now and does not wait: {why}"),
-            Self::Blocked { state } => write!(f, "the API is in {state}, which allows no calls"),
+            Self::Blocked { state } => write!(
+                f,
+                "the API is in {state}, which allows no calls: wait for the state to change, or release it"
+            ),
             Self::QueueFull => f.write_str("the wait queue is full: slow down or raise `queue`"),
-            Self::UnknownGroup(name) => write!(f, "there is no group `{name}`"),
-            Self::ShuttingDown => f.write_str("the client is shutting down"),
+            Self::UnknownGroup(name) => write!(
+                f,
+                "there is no group `{name}`: configure it, or use one of the API's groups"
+            ),
+            Self::ShuttingDown => f.write_str("the client is shutting down: repeat the call after the restart"),
             Self::Removed => f.write_str("the API was removed from the configuration: call another, or add it again"),
         }
     }

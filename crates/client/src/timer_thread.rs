@@ -8,10 +8,10 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Weak};
 
 use outflow_core::{Clock, Nanos, TimerCallback};
+use parking_lot::{Condvar, Mutex};
 
 /// Requested callbacks, and the condition that wakes the thread.
 #[derive(Default)]
@@ -19,8 +19,6 @@ pub(crate) struct TimerThread {
     entries: Mutex<BinaryHeap<TimerEntry>>,
     earlier: Condvar,
 }
-
-type EntryGuard<'a> = MutexGuard<'a, BinaryHeap<TimerEntry>>;
 
 struct TimerEntry {
     at: Nanos,
@@ -30,7 +28,7 @@ struct TimerEntry {
 impl TimerThread {
     /// Requests a callback at this instant or soon after.
     pub(crate) fn fire_at(&self, at: Nanos, callback: Weak<dyn TimerCallback>) {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let is_first = entries.peek().is_none_or(|next| at < next.at);
         entries.push(TimerEntry { at, callback });
         drop(entries);
@@ -49,7 +47,7 @@ impl TimerThread {
     }
 
     fn wait_for_due(&self, clock: &dyn Clock) -> Vec<Arc<dyn TimerCallback>> {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         loop {
             let now = clock.now();
             let due = take_due(&mut entries, now);
@@ -57,21 +55,11 @@ impl TimerThread {
                 return due;
             }
             let span = entries.peek().map(|next| next.at.since(now));
-            entries = self.sleep(entries, span);
+            match span {
+                Some(span) => drop(self.earlier.wait_for(&mut entries, span)),
+                None => self.earlier.wait(&mut entries),
+            }
         }
-    }
-
-    fn sleep<'a>(&self, entries: EntryGuard<'a>, span: Option<Duration>) -> EntryGuard<'a> {
-        let Some(span) = span else {
-            let woken = self.earlier.wait(entries);
-            return woken.unwrap_or_else(PoisonError::into_inner);
-        };
-        let woken = self.earlier.wait_timeout(entries, span);
-        woken.unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    fn lock(&self) -> EntryGuard<'_> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

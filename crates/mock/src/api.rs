@@ -5,14 +5,15 @@
 //! including reading the time. So the audit is in the order of arrival, and no two requests are
 //! judged against one state.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
 use http::HeaderName;
 use http::request::Parts;
 use outflow_core::{Clock, Cost, Nanos};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::arrival::{Arrival, Received};
 use crate::audit::{Audit, Recorder, Totals, WaitAudit};
@@ -128,7 +129,7 @@ pub(crate) struct State {
 
 impl MockShared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(crate) fn next_connection(&self) -> u64 {

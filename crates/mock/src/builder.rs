@@ -1,12 +1,13 @@
 //! Builder of a mock API.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 
 use fastrand::Rng;
 use http::HeaderName;
 use outflow_core::Clock;
+use parking_lot::Mutex;
 
 use crate::api::{MockApi, MockConfig, MockShared, State};
 use crate::audit::{Keep, Recorder};

@@ -5,9 +5,10 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::sleep;
 
@@ -38,7 +39,7 @@ impl<I> HijackedIo<I> {
     }
 
     fn lock(&self) -> MutexGuard<'_, I> {
-        self.io.lock().unwrap_or_else(PoisonError::into_inner)
+        self.io.lock()
     }
 }
 

@@ -4,9 +4,10 @@
 //! endless connection would keep the handle alive whose drop is meant to end it.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use hyper::rt::Executor;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -44,7 +45,7 @@ impl Tasks {
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 }
 

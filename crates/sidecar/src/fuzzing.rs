@@ -1,8 +1,10 @@
 //! Entry points for fuzz targets: each stage of the sidecar alone, and all stages together.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::config::ServerConfig;
 use bytes::Bytes;
@@ -57,7 +59,7 @@ pub async fn parsed(bytes: &[u8]) -> (Vec<ParsedRequest>, Vec<u8>) {
     let _ended = builder.serve_connection(TokioIo::new(server), service).await;
     let mut responses = Vec::new();
     let _all = client.read_to_end(&mut responses).await;
-    let requests = std::mem::take(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner));
+    let requests = std::mem::take(&mut *requests.lock());
     (requests, responses)
 }
 
@@ -79,7 +81,7 @@ async fn record(
         }
     };
     let parsed = ParsedRequest { body: length, version };
-    requests.lock().unwrap_or_else(PoisonError::into_inner).push(parsed);
+    requests.lock().push(parsed);
     let mut response = Response::new(Empty::new());
     // After a success, CONNECT would switch the protocol.
     *response.status_mut() = http::StatusCode::METHOD_NOT_ALLOWED;

@@ -3,10 +3,11 @@
 //! It needs the client crate, so it is behind the feature `client`: tests of the core do not compile
 //! the client for it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use outflow::event::{CallFinished, EventKind};
 use outflow::{Event, Events, Observer};
+use parking_lot::{Mutex, MutexGuard};
 
 /// Records every event, in order; clones share the record.
 #[derive(Clone, Default, Debug)]
@@ -49,7 +50,7 @@ impl EventRecorder {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

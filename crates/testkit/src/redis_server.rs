@@ -73,6 +73,8 @@ pub enum Keep {
     Nothing,
     /// Every confirmed write.
     EveryWrite,
+    /// Every confirmed write, unless the machine loses power: no command waits for the disk.
+    UntilPowerLoss,
     /// Writes confirmed more than a second before a power cut; a crash of the server loses nothing.
     EverySecond,
 }
@@ -256,6 +258,7 @@ fn run(options: &RedisOptions, server_address: &ServerAddress, directory: &TempD
     let sync = match options.keep {
         Keep::Nothing => None,
         Keep::EveryWrite => Some("always"),
+        Keep::UntilPowerLoss => Some("no"),
         Keep::EverySecond => Some("everysec"),
     };
     if let Some(sync) = sync {

@@ -12,9 +12,10 @@ mod stream;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -217,6 +218,6 @@ impl NetShared {
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+        self.world.lock()
     }
 }

@@ -13,10 +13,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use outflow_core::{Clock, ClockPair, Nanos, Timer, TimerCallback, WallTime};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -219,7 +220,7 @@ fn address(callback: &Weak<dyn TimerCallback>) -> usize {
 
 /// A test that panicked while holding the lock has failed already.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// Interval of the runtime's timer ticks.

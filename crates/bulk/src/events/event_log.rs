@@ -3,12 +3,12 @@
 //! Jobs are not among them: the client logs each call. An unreachable store fails many times a second; the log
 //! says so once, and again in an interval while it lasts.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow::event::EventKind;
 use outflow_core::Nanos;
 use outflow_store::ActionStage;
+use parking_lot::Mutex;
 
 use super::BulkEvent;
 
@@ -34,7 +34,7 @@ impl EventLog {
 
     /// Returns true if the last message is the same and recent.
     fn is_repeated(&self, message: &str, now: Nanos) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if let Some((logged, at)) = &*last
             && logged == message
             && now.since(*at) < REPEAT_AFTER

@@ -5,12 +5,12 @@
 //! until two samples in a row did not find it: between a submission and the next sample it is not finished.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outflow::core::{Congestion, CongestionRule};
 use outflow::metrics::{Histogram, HistogramUnit, MetricFamily, OTHER, SampleValue, bulk};
 use outflow_core::{AlertChange, CongestionAlert, CongestionWatch, Nanos};
 use outflow_store::Name;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::maintenance::tenant_sampler::TenantSample;
 
@@ -52,7 +52,7 @@ pub(crate) struct AlertReport {
 
 impl TenantMetrics {
     fn lock(&self) -> MutexGuard<'_, TenantGauges> {
-        self.gauges.lock().unwrap_or_else(PoisonError::into_inner)
+        self.gauges.lock()
     }
 
     /// Records the deferral of a job.

@@ -4,11 +4,11 @@
 //! nothing about the rest. So each query leaves a mark, and the next one measures from the mark of a minute before.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outflow_core::Nanos;
 use outflow_store::Name;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Number of jobs that ended in a span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -112,7 +112,7 @@ impl ThroughputTracker {
     }
 
     fn marks(&self) -> MutexGuard<'_, HashMap<Name, EndMarks>> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.marks.lock()
     }
 }
 

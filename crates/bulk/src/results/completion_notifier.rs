@@ -5,11 +5,12 @@
 //! it. An end can be reported twice, but never not at all; a webhook recognises a repetition by its id.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::{CancelToken, SpawnError, TaskGroup, Tasks};
 use outflow_store::{ActionReport, ActionStage, FinishedQuery, JobStore, Name};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
@@ -116,13 +117,13 @@ impl<S: JobStore> NotifierState<S> {
     /// invent names.
     fn api_slots(&self, api: &str) -> Arc<Semaphore> {
         let known = self.context.client.upstream(api).map_or("", |_| api);
-        let mut all = self.api_slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.api_slots.lock();
         let slots = all.entry(known.to_owned());
         Arc::clone(slots.or_insert_with(|| Arc::new(Semaphore::new(SLOTS))))
     }
 
     fn in_progress(&self) -> MutexGuard<'_, BTreeSet<Name>> {
-        self.in_progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_progress.lock()
     }
 }
 

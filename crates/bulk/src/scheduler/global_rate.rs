@@ -2,9 +2,8 @@
 //!
 //! It is a bound of this engine and no server counts it. So it counts starts, and refunds nothing.
 
-use std::sync::{Mutex, PoisonError};
-
 use outflow_core::{Accounting, ClockPair, Cost, Decision, Limit, Meter, Nanos, Rate};
+use parking_lot::Mutex;
 
 /// Meter of all starts.
 #[derive(Default)]
@@ -21,7 +20,7 @@ impl GlobalRate {
         };
         let limit = Limit::sliding(rate).counted(Accounting::Send);
         let new_meter = || (per_second, Meter::new(&limit, ClockPair::default()));
-        let mut guard = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.meter.lock();
         let (current, meter) = guard.get_or_insert_with(new_meter);
         if *current != per_second {
             *current = per_second;

@@ -1,9 +1,10 @@
 //! Lanes that have a loop, and the handlers that serve lanes of tasks.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use outflow_store::Name;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::worker::handler::Handler;
 
@@ -38,6 +39,6 @@ impl LaneSet {
     }
 
     fn served(&self) -> MutexGuard<'_, BTreeSet<Name>> {
-        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+        self.served.lock()
     }
 }

@@ -5,12 +5,12 @@
 //! window.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outflow::{Events, Permit, Refusal, Rules, SharedTimer, Upstream};
 use outflow_core::{AdaptiveMode, Cost, HealthConfig, HealthSettings, Nanos, Rate};
 use outflow_store::Name;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::pacing::{self, StartPacer};
 
@@ -90,7 +90,7 @@ impl TenantLimiters {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Name, CachedLimiter>> {
-        self.limiters.lock().unwrap_or_else(PoisonError::into_inner)
+        self.limiters.lock()
     }
 }
 

@@ -4,11 +4,11 @@
 //! starts, so starts between two of our claims that are not ours belong to other machines. The share is measured
 //! over some seconds, because single claims are chance, and forgets old spans, because machines come and go.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use outflow::FleetShare;
 use outflow_core::Nanos;
+use parking_lot::Mutex;
 
 /// Counter of own and of all starts.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ struct StartCounts {
 impl FleetStarts {
     /// Records the jobs of a claim and the store's count of all starts by then.
     pub(crate) fn record(&self, now: Nanos, own: u64, all: u64) -> FleetShare {
-        let mut guard = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.counts.lock();
         let first = StartCounts {
             since: now,
             base: all.saturating_sub(own),

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use outflow_testkit::{Keep, RedisOptions, RedisServer};
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
@@ -37,7 +37,7 @@ impl StoreFixture {
                 return Self::Directory(tempfile::tempdir().expect("a directory"));
             }
             StoreKind::Redis => Keep::Nothing,
-            StoreKind::RestartedRedis => Keep::EveryWrite,
+            StoreKind::RestartedRedis => Keep::UntilPowerLoss,
         };
         let options = RedisOptions {
             keep,
@@ -144,7 +144,7 @@ fn run_all(kind: StoreKind, runs: &[Vec<Failpoint>]) -> usize {
                     match run_with_deaths(kind, points) {
                         Ok(count) => drop(kills.fetch_add(count, Ordering::Relaxed)),
                         Err(message) => {
-                            let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                            let mut failures = failures.lock();
                             failures.push(format!("{points:?}: {message}"));
                         }
                     }
@@ -152,7 +152,7 @@ fn run_all(kind: StoreKind, runs: &[Vec<Failpoint>]) -> usize {
             });
         }
     });
-    let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let failures = failures.into_inner();
     assert!(failures.is_empty(), "{} runs:\n{}", failures.len(), failures.join("\n"));
     kills.into_inner()
 }

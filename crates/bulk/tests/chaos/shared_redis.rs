@@ -25,7 +25,7 @@ use super::worker_processes::{FinalCounts, IN_FLIGHT, TestApi, WAIT_LIMIT};
 
 pub(super) fn redis() -> RedisServer {
     let options = RedisOptions {
-        keep: Keep::EveryWrite,
+        keep: Keep::UntilPowerLoss,
         ..RedisOptions::default()
     };
     RedisServer::start(options).expect("a server")

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use followers::{FlightResult, Followers};
+use parking_lot::Mutex;
 
 use super::key::FlightKey;
-use crate::lock::Lock;
 
 mod followers;
 
@@ -51,7 +51,7 @@ pub struct SingleFlight<T> {
 }
 
 struct FlightTable<T> {
-    flights: Lock<HashMap<FlightKey, Arc<Followers<T>>>>,
+    flights: Mutex<HashMap<FlightKey, Arc<Followers<T>>>>,
     bounds: FlightBounds,
 }
 
@@ -102,7 +102,7 @@ impl<T: Clone> SingleFlight<T> {
 
     /// Returns an empty table with these bounds.
     pub fn with_bounds(bounds: FlightBounds) -> Self {
-        let flights = Lock::default();
+        let flights = Mutex::default();
         Self {
             table: Arc::new(FlightTable { flights, bounds }),
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderName, Uri};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
 use super::disk::{CacheDir, OpenedDir, random_secret};
@@ -19,7 +20,6 @@ use super::query::{BypassReason, CacheQuery};
 use super::report::{CacheFaults, CacheReport, DiskState};
 use super::write_queue::WriteQueue;
 use super::{CacheError, CacheSettings, codec};
-use crate::lock::Lock;
 use disk_writer::WriteBackoff;
 
 mod disk_writer;
@@ -29,7 +29,7 @@ pub(super) struct CacheStore {
     secret: KeySecret,
     memory: MemoryCache,
     disk: Result<DiskStore, DiskState>,
-    index: Lock<CacheIndex>,
+    index: Mutex<CacheIndex>,
     max_response: u64,
     write_queued: Notify,
     faults: CacheFaults,
@@ -43,7 +43,7 @@ struct DiskStore {
     dir: CacheDir,
     max_bytes: u64,
     /// Held by the writer, so that there is only one.
-    writer: Lock<WriteBackoff>,
+    writer: Mutex<WriteBackoff>,
 }
 
 struct CacheIndex {
@@ -72,7 +72,7 @@ impl CacheStore {
             secret: KeySecret::new(secret),
             memory: MemoryCache::new(settings.memory - queue_bytes).ok_or(CacheError::TooSmall)?,
             disk,
-            index: Lock::new(CacheIndex {
+            index: Mutex::new(CacheIndex {
                 keys: CachedKeys::default(),
                 files: index,
                 queue: WriteQueue::new(queue_bytes),
@@ -298,7 +298,7 @@ fn open_disk(
     let disk = DiskStore {
         dir,
         max_bytes: settings.disk,
-        writer: Lock::default(),
+        writer: Mutex::default(),
     };
     Ok(Ok((disk, DiskIndex::from_listed(listed), secret.bytes)))
 }

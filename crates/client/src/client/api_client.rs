@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use outflow_core::{Nanos, RetryBudget};
+use parking_lot::Mutex;
 
 use super::builder::InvalidClientReason;
 use super::credential::AuthApplier;
@@ -13,7 +14,6 @@ use crate::cache::{Cache, SingleFlight};
 use crate::error::ErrorKind;
 use crate::event::Events;
 use crate::http::{Transport, TransportDeps};
-use crate::lock::Lock;
 use crate::upstream::{SharedTimer, Upstream};
 
 /// Dependencies that all API clients share.
@@ -44,14 +44,14 @@ pub(crate) struct ApiClient {
     /// Equal calls in flight.
     pub(crate) flights: Arc<SingleFlight<Result<SharedCall, ErrorKind>>>,
     /// Shared with its predecessors and successors: spent retries stay spent.
-    retries: Arc<Lock<RetryBudget>>,
+    retries: Arc<Mutex<RetryBudget>>,
 }
 
 /// State of a removed API, in case it comes back.
 #[derive(Clone)]
 pub(super) struct RetiredApi {
     pub(super) upstream: Upstream,
-    retries: Arc<Lock<RetryBudget>>,
+    retries: Arc<Mutex<RetryBudget>>,
 }
 
 impl ApiClient {
@@ -87,7 +87,7 @@ impl ApiClient {
                 .filter(|_| api.cache != CacheMode::Off)
                 .map(|cache| cache.stale_if_error(api.stale_if_error)),
             flights: Arc::new(SingleFlight::new()),
-            retries: Arc::new(Lock::new(retries.map_err(InvalidClientReason::Retries)?)),
+            retries: Arc::new(Mutex::new(retries.map_err(InvalidClientReason::Retries)?)),
             api: Arc::new(api),
         })
     }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
+use parking_lot::Mutex;
 use smol_str::SmolStr;
 
 use super::api_client::{ApiClient, RetiredApi};
-use crate::lock::Lock;
 use crate::upstream::Upstream;
 
 /// API clients by name.
@@ -22,7 +22,7 @@ pub(super) type ApiClients = HashMap<SmolStr, Arc<ApiClient>, RandomState>;
 #[derive(Default)]
 pub(super) struct ApiTable {
     clients: ArcSwap<ApiClients>,
-    removed: Lock<HashMap<SmolStr, RetiredApi>>,
+    removed: Mutex<HashMap<SmolStr, RetiredApi>>,
 }
 
 impl ApiTable {

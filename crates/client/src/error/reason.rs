@@ -35,12 +35,16 @@ impl fmt::Display for ErrorReason {
                 "{method} is not among the methods allowed for this API: add it to `methods`"
             ),
             Self::Path(error) => error.fmt(f),
-            Self::Header => f.write_str("a header name or value holds an invalid character"),
+            Self::Header => {
+                f.write_str("a header name or value holds an invalid character: encode it, or remove the header")
+            }
             Self::OwnHeader => {
                 f.write_str("the connection sets the host, the length and its own headers: remove this header")
             }
-            Self::Json => f.write_str("the body cannot be encoded as JSON"),
-            Self::Trace => f.write_str("this is not a valid W3C `traceparent`"),
+            Self::Json => f.write_str("the body cannot be encoded as JSON: map keys must be text, numbers finite"),
+            Self::Trace => {
+                f.write_str("this is not a valid W3C `traceparent`: expected `00-<32 hex>-<16 hex>-<2 hex>`")
+            }
         }
     }
 }

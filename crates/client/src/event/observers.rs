@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 use super::Event;
-use crate::lock::Lock;
 
 /// Receiver of events.
 pub trait Observer: Send + Sync {
@@ -31,7 +31,7 @@ struct ObserverList {
     has_observers: AtomicBool,
     observers: ArcSwap<ObserverVec>,
     /// Held while the list changes, so that `has_observers` matches the last change.
-    changing: Lock<()>,
+    changing: Mutex<()>,
 }
 
 type ObserverVec = Vec<Arc<dyn Observer>>;

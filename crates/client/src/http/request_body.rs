@@ -11,9 +11,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
+use parking_lot::Mutex;
 use tokio::time::Instant;
-
-use crate::lock::Lock;
 
 /// Error of a caller's streamed body. Its text is never shown.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -36,11 +35,11 @@ pub(crate) type StreamedBody = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Streamed body that the first attempt to poll it takes.
 #[derive(Clone)]
-pub(crate) struct BorrowedBody(Arc<Lock<Option<StreamedBody>>>);
+pub(crate) struct BorrowedBody(Arc<Mutex<Option<StreamedBody>>>);
 
 impl BorrowedBody {
     pub(crate) fn new(body: StreamedBody) -> Self {
-        Self(Arc::new(Lock::new(Some(body))))
+        Self(Arc::new(Mutex::new(Some(body))))
     }
 
     /// Returns true if no attempt has taken it.
@@ -136,7 +135,7 @@ impl Body for OutgoingBody {
 /// Time of the last progress of a body. The connection sets it and the attempt reads it, on
 /// different tasks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BodyProgress(Arc<Lock<ProgressState>>);
+pub(super) struct BodyProgress(Arc<Mutex<ProgressState>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct ProgressState {

@@ -68,13 +68,14 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
+    use parking_lot::Mutex;
+
     use super::*;
-    use crate::lock::Lock;
 
     /// Returns a resolver that blocks until the sender is dropped, and the number of its lookups.
     fn dead() -> (SystemResolver, mpsc::Sender<()>, Arc<AtomicUsize>) {
         let (sender, receiver) = mpsc::channel::<()>();
-        let (receiver, lookups) = (Lock::new(receiver), Arc::new(AtomicUsize::new(0)));
+        let (receiver, lookups) = (Mutex::new(receiver), Arc::new(AtomicUsize::new(0)));
         let counted = Arc::clone(&lookups);
         let lookup = move |_: &str| {
             counted.fetch_add(1, Ordering::Relaxed);

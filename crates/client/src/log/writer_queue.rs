@@ -10,11 +10,12 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, PoisonError};
 use std::time::Duration;
 
-use crate::lock::Lock;
+use parking_lot::{Condvar, Mutex};
+
 use crate::metrics::{GaugeSnapshot, GaugeSource};
 
 /// Sender of lines. Clones share the queue.
@@ -46,7 +47,7 @@ impl Drop for SenderGuard {
 
 #[derive(Default)]
 struct QueueShared {
-    queue: Lock<LineQueue>,
+    queue: Mutex<LineQueue>,
     /// Notified for a sleeping writer, and when the queue closes.
     wakeup: Condvar,
     dropped: AtomicU64,
@@ -119,8 +120,7 @@ impl QueueShared {
         let mut queue = self.queue.lock();
         while queue.text.is_empty() && !queue.is_closed {
             queue.is_asleep = true;
-            let woken = self.wakeup.wait(queue);
-            queue = woken.unwrap_or_else(PoisonError::into_inner);
+            self.wakeup.wait(&mut queue);
         }
         queue.is_asleep = false;
         !queue.text.is_empty()
@@ -129,8 +129,7 @@ impl QueueShared {
     /// Pauses so that lines accumulate, unless the queue is closed.
     fn pause(&self) {
         let open = |queue: &mut LineQueue| !queue.is_closed;
-        let paused = self.wakeup.wait_timeout_while(self.queue.lock(), PAUSE, open);
-        drop(paused);
+        self.wakeup.wait_while_for(&mut self.queue.lock(), open, PAUSE);
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread::Thread;
 
 use outflow_core::{Clock, Nanos};
+use parking_lot::Mutex;
 use smol_str::SmolStr;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -16,7 +17,6 @@ use tokio::task::AbortHandle;
 use super::CancelToken;
 use super::supervision::catch_panic;
 use crate::event::{Event, EventKind, Events, TaskState};
-use crate::lock::Lock;
 
 /// Report of one background task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +45,7 @@ pub(super) struct TaskRegistry {
     api: SmolStr,
     events: Events,
     clock: Arc<dyn Clock + Send + Sync>,
-    table: Lock<TaskTable>,
+    table: Mutex<TaskTable>,
     cancel: CancelToken,
     /// Number of running tasks.
     alive: watch::Sender<usize>,
@@ -81,7 +81,7 @@ impl TaskRegistry {
             api,
             events,
             clock,
-            table: Lock::default(),
+            table: Mutex::default(),
             cancel: CancelToken::new(),
             alive: watch::channel(0).0,
         }

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use arc_swap::ArcSwap;
 use outflow_core::{ClockPair, Nanos, Timer, TimerCallback};
+use parking_lot::{Mutex, MutexGuard};
 use smol_str::SmolStr;
 
 use super::effects::PendingEffects;
@@ -140,8 +141,7 @@ impl SharedState {
 
     /// Applies other rules, which were checked.
     pub(super) fn reconfigure(&self, rules: &Rules) {
-        let lock = self.reconfiguring.lock();
-        let _alone = lock.unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.reconfiguring.lock();
         let (groups, moment) = (routing::groups(rules), self.timer.moment());
         let index = self.with(|state, now| state.reconfigure(&groups, rules, ClockPair { now, ..moment }));
         // Checked rules name each group once, and all of them have numbers now.
@@ -190,7 +190,7 @@ impl SharedState {
 
     /// Locks the state. No turn leaves it half changed, so a panic elsewhere does not poison it.
     fn lock(&self) -> MutexGuard<'_, AdmissionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

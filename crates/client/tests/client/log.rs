@@ -5,7 +5,9 @@ mod secrets;
 mod writer;
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::support::sample_events::{self, NOON, event};
 use outflow::Observer;
@@ -22,14 +24,14 @@ pub(crate) struct LogPage(Arc<Mutex<Vec<u8>>>);
 
 impl LogPage {
     pub(crate) fn text(&self) -> String {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = self.0.lock();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
 impl Write for LogPage {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut page = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut page = self.0.lock();
         page.extend_from_slice(bytes);
         Ok(bytes.len())
     }

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::config::ServerConfig;
 
@@ -44,7 +46,7 @@ impl ConnectionLimits {
         peer: PeerAddr,
         config: &ServerConfig,
     ) -> Result<ConnectionSlot, TooManyConnections> {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         if counts.total >= config.max_connections {
             return Err(TooManyConnections::InTotal);
         }
@@ -63,7 +65,7 @@ impl ConnectionLimits {
     }
 
     fn release(&self, peer: PeerAddr) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         counts.total = counts.total.saturating_sub(1);
         let PeerAddr::Remote(address) = peer else {
             return;
@@ -106,7 +108,7 @@ mod tests {
         drop(first);
         let fourth = reserve(from(1)).expect("a released slot");
         drop((second, third, fourth));
-        let counts = limits.counts.lock().expect("no panic");
+        let counts = limits.counts.lock();
         assert!(counts.total == 0 && counts.by_address.is_empty(), "{counts:?}");
     }
 }

@@ -11,12 +11,13 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::response_body::BodySource;
@@ -120,7 +121,7 @@ impl WatchedBody {
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock()
 }
 
 /// Polls of a stalled response before it is aborted.

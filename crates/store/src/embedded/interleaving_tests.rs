@@ -7,11 +7,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use outflow_core::{ClockPair, ManualClock, Nanos};
+use parking_lot::Mutex;
 
 use super::*;
 use crate::{
     AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, DeadLetterFilter, DeadLetterStore, JobCounts, JobEnd, JobQueue,
-    Lock, Name, NewJob, Settlement, StoreControl, SubmitBatch, TenantStore,
+    Name, NewJob, Settlement, StoreControl, SubmitBatch, TenantStore,
 };
 
 type Act<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -29,7 +30,7 @@ fn poll<T>(act: &mut Act<T>) -> Option<T> {
 #[derive(Default)]
 struct SteppedClock {
     time: ManualClock,
-    step: Lock<Option<ScriptedStep>>,
+    step: Mutex<Option<ScriptedStep>>,
 }
 
 /// A future that is polled once, when the clock is read for the last of these times.

@@ -1,4 +1,8 @@
 //! State that the handles of a store and its writer share.
+//!
+//! The state has a mutex of std, as poisoning shows that the state has to be loaded again.
+
+#![expect(clippy::disallowed_types, reason = "the state is loaded again after a panic")]
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -4,7 +4,8 @@
 //! end of the new action must still be notified.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::job_codec::micros;
 use crate::action::ActionReport;
@@ -32,6 +33,6 @@ impl ActionEpochs {
     }
 
     fn opened_at(&self) -> MutexGuard<'_, HashMap<Name, u64>> {
-        self.opened_at.lock().unwrap_or_else(PoisonError::into_inner)
+        self.opened_at.lock()
     }
 }

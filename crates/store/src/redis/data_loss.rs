@@ -6,9 +6,9 @@
 //! and the first call after that reinitializes the queue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 #[derive(Default)]
@@ -61,7 +61,7 @@ impl DataLoss {
     }
 
     fn lost_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.lost_since.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lost_since.lock()
     }
 }
 

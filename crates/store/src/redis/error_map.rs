@@ -143,8 +143,8 @@ const OTHER_FORM: &str = "redis holds this queue in the layout of another versio
 const FORBIDDEN: &str = "this redis user lacks permissions: allow it the keys and channels of the queue \
      (~{outflow}:* &{outflow}:*), scripts, INFO, and all commands that are not administrative";
 
-const NO_CHANNEL: &str = "this redis user lacks permissions: allow it the notification channel \
-     (&{outflow}:bell, with the queue's name in the braces)";
+const NO_CHANNEL: &str = "this redis user lacks permissions: allow it the channels of the queue \
+     (&{outflow}:*, with the queue's name in the braces)";
 
 /// Errors that may pass without intervention; nothing was changed.
 const TRANSIENT: &[&str] = &[

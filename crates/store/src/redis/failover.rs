@@ -5,7 +5,7 @@
 //! loss](super::data_loss), which stops everything. It is still reported, because missing jobs
 //! would never be done.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 /// Server of the last handshake, and a pending notice.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Failover {
     /// Both are compared. Of many machines only the first finds another server's name there, and a
     /// replica that was promoted twice finds its own.
     pub(super) fn observe_server(&self, run_id: String, last: &str) {
-        let mut check = self.check.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut check = self.check.lock();
         let another = |known: &str| !known.is_empty() && known != run_id;
         check.unreported |= another(&check.run_id) || another(last);
         check.run_id = run_id;
@@ -35,7 +35,7 @@ impl Failover {
 
     /// Returns `true` once if a failover is to be reported.
     pub(super) fn take_notice(&self) -> bool {
-        let mut check = self.check.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut check = self.check.lock();
         std::mem::take(&mut check.unreported)
     }
 }

@@ -1,11 +1,11 @@
 //! Script calls: functions where the server has them, scripts elsewhere. A script that the server
 //! forgot is sent again in full.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, ToRedisArgs, Value, cmd};
 
@@ -227,13 +227,11 @@ impl ScriptRunner {
     }
 
     fn epoch(&self) -> String {
-        let epoch = self.epoch.lock();
-        epoch.map_or_else(|broken| broken.into_inner().clone(), |epoch| epoch.clone())
+        self.epoch.lock().clone()
     }
 
     fn set_epoch(&self, id: String) {
-        let mut epoch = self.epoch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        *epoch = id;
+        *self.epoch.lock() = id;
     }
 
     fn init_command(&self, server: &ServerInfo) -> Cmd {

@@ -12,12 +12,13 @@
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{Shared, WeakShared};
 use outflow_core::Cost;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
 use super::error_map::unexpected_reply;
@@ -138,7 +139,7 @@ fn extract_part(all: &SubmitResult, part: Range<usize>) -> StoreResult<SubmitRes
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// A batch of more jobs than this gains little.

@@ -128,7 +128,7 @@ fn run_on_redis(events: &[HistoryEvent]) {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let server = RedisServer::start(ServerOptions {
-            keep: Keep::EveryWrite,
+            keep: Keep::UntilPowerLoss,
             ..ServerOptions::default()
         })
         .expect("a server");

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::ReadBuf;
 use tokio::time::Instant;
 
@@ -157,7 +158,7 @@ impl Pipe {
     }
 
     fn flow(&self) -> MutexGuard<'_, Flow> {
-        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
+        self.flow.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Result of a call, and its output.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,6 +10,7 @@ use http::{HeaderMap, StatusCode};
 use outflow::event::{CacheLabel, Event, EventKind};
 use outflow::{Call, Error, Observer, Outflow, RefusalReason, SystemClock};
 use outflow_core::Clock;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::OutputArgs;
@@ -230,7 +231,7 @@ struct RoundTripTimes(Mutex<Option<Duration>>);
 
 impl RoundTripTimes {
     fn last(&self) -> Option<Duration> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }
 
@@ -240,7 +241,7 @@ impl Observer for RoundTripTimes {
             round_trip: Some(span), ..
         } = event.what
         {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(span);
+            *self.0.lock() = Some(span);
         }
     }
 }

@@ -54,7 +54,7 @@ fn jobs(count: usize) -> String {
 #[test]
 fn three_programs_share_one_limit_and_survive_a_crash() {
     let options = RedisOptions {
-        keep: Keep::EveryWrite,
+        keep: Keep::UntilPowerLoss,
         ..RedisOptions::default()
     };
     let redis = RedisServer::start(options).expect("a server");

@@ -4,14 +4,13 @@
 //! wakes one follower at a time, and the first to poll takes the lead.
 
 use std::collections::BTreeMap;
-use std::sync::MutexGuard;
 use std::task::{Poll, Waker};
 
-use crate::lock::Lock;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Followers of one flight.
 pub(super) struct Followers<T> {
-    inner: Lock<FollowerList<T>>,
+    inner: Mutex<FollowerList<T>>,
 }
 
 struct FollowerList<T> {
@@ -42,7 +41,7 @@ impl<T> Followers<T> {
             next: 0,
         };
         Self {
-            inner: Lock::new(inner),
+            inner: Mutex::new(inner),
         }
     }
 

@@ -7,13 +7,13 @@ use std::io::Write;
 use std::sync::Arc;
 
 use outflow_core::Clock;
+use parking_lot::Mutex;
 use tracing::Level;
 
 use super::InitError;
 use super::maintenance::repeat_every;
 use crate::clock::SystemClock;
 use crate::config::{Config, LogFormat, LogLevel, NdjsonTarget};
-use crate::lock::Lock;
 use crate::log::{LineFormat, Log, LogSender, LogSettings, LogWriter, RollingFile};
 use crate::metrics::Metrics;
 use crate::ndjson;
@@ -89,7 +89,7 @@ pub(super) fn snapshot(metrics: &Metrics) -> String {
 }
 
 fn spawn_writer(tasks: &Tasks, name: &'static str, writer: LogWriter) -> Result<(), InitError> {
-    let writer = Lock::new(writer);
+    let writer = Mutex::new(writer);
     let work = move |_: &CancelToken| writer.lock().run();
     tasks.spawn_thread(name, work).map_err(InitError::Tasks)
 }

@@ -1,21 +1,21 @@
 //! Idle connections by origin.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hyper::client::conn::{http1, http2};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::super::request_body::OutgoingBody;
 use super::connection::run;
 use super::{PoolOrigin, PooledConnection, SuspectFlag};
-use crate::lock::Lock;
 
 /// Connections that a request may take.
 pub(super) struct IdlePool {
-    state: Lock<IdleState>,
+    state: Mutex<IdleState>,
     /// Maximum per origin. More connections than concurrent calls are useless; fewer would close
     /// connections that the next burst needs.
     max_idle: usize,
@@ -56,7 +56,7 @@ impl IdlePool {
     /// Returns an empty pool with a maximum per origin.
     pub(super) fn new(max_idle: usize) -> Self {
         Self {
-            state: Lock::default(),
+            state: Mutex::default(),
             max_idle,
             freed: Notify::new(),
             connecting: AtomicUsize::new(0),

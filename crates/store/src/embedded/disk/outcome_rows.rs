@@ -16,17 +16,21 @@ impl SqlWriter<'_> {
             "INSERT INTO mishap (seq, at, words) VALUES (?1, ?2, ?3)",
             params![seq, at, words],
         )?;
-        let sql = "DELETE FROM mishap WHERE id IN (SELECT id FROM mishap WHERE seq = ?1 \
-                   ORDER BY id DESC LIMIT -1 OFFSET ?2)";
-        self.run(sql, params![seq, ERROR_LIMIT])
+        let mut statement = self.disk.prepare_cached(SELECT_ERRORS)?;
+        let surplus = statement.query_map(params![seq], |row| row.get(2))?.nth(ERROR_LIMIT);
+        surplus.map_or(Ok(()), |id| self.delete_errors(seq, id?))
+    }
+
+    /// Deletes the errors of a job up to one of them.
+    fn delete_errors(&self, seq: i64, last: i64) -> rusqlite::Result<()> {
+        self.run("DELETE FROM mishap WHERE seq = ?1 AND id <= ?2", params![seq, last])
     }
 
     pub(super) fn end_job(&mut self, over: &JobOver) -> rusqlite::Result<()> {
         if over.status == JobStatus::Failed {
             self.insert_dead_letter(over)?;
         } else if over.history.may_have_errors() {
-            let sql = "DELETE FROM mishap WHERE seq = ?1";
-            self.run(sql, params![to_sql(over.seq)])?;
+            self.delete_errors(to_sql(over.seq), i64::MAX)?;
         }
         // Directly after its dead letter: a requeue finds the outcome by that place.
         if over.action.is_some() {
@@ -107,9 +111,8 @@ impl SqlWriter<'_> {
     }
 
     fn read_last_error(&self, seq: u64) -> rusqlite::Result<Option<String>> {
-        let sql = "SELECT words FROM mishap WHERE seq = ?1 ORDER BY id DESC LIMIT 1";
-        let mut statement = self.disk.prepare_cached(sql)?;
-        let words = statement.query_row(params![to_sql(seq)], |row| row.get(0));
+        let mut statement = self.disk.prepare_cached(SELECT_ERRORS)?;
+        let words = statement.query_row(params![to_sql(seq)], |row| row.get(1));
         words.optional()
     }
 
@@ -156,7 +159,7 @@ impl SqlWriter<'_> {
         if let Some(action) = letter.ended_action {
             self.deltas.add_to_action(action, delta(1));
         }
-        self.run("DELETE FROM mishap WHERE seq = ?1", params![to_sql(letter.seq)])?;
+        self.delete_errors(to_sql(letter.seq), i64::MAX)?;
         self.run("DELETE FROM dead WHERE place = ?1", params![to_sql(letter.place)])
     }
 }
@@ -180,4 +183,7 @@ pub(crate) const fn status_from_number(number: u32) -> JobStatus {
 }
 
 /// Errors that the store keeps of one job: enough to show a pattern.
-const ERROR_LIMIT: u32 = 10;
+const ERROR_LIMIT: usize = 10;
+
+/// Selects the errors of a job, newest first.
+pub(crate) const SELECT_ERRORS: &str = "SELECT at, words, id FROM mishap WHERE seq = ?1 ORDER BY id DESC";

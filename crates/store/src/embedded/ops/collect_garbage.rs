@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outflow_core::ClockPair;
+use parking_lot::Mutex;
 
 use super::transitions::catch_up;
 use crate::embedded::disk::write_op::WriteOp;
 use crate::embedded::state::StoreState;
-use crate::lock::Lock;
 
 /// One piece of garbage collection.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct IdleTenants {
 #[derive(Debug, Default)]
 pub(crate) struct SweepResult {
     removed: AtomicU64,
-    actions: Lock<Vec<u32>>,
+    actions: Mutex<Vec<u32>>,
 }
 
 impl SweepResult {

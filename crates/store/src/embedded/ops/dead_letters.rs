@@ -9,6 +9,7 @@ use super::transitions::{count, enqueue};
 use crate::action::ActionStage;
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::embedded::disk::int_codec::{from_millis, to_count, to_millis, to_sql, to_u64};
+use crate::embedded::disk::outcome_rows::SELECT_ERRORS;
 use crate::embedded::disk::rows::entry_from_row;
 use crate::embedded::disk::write_op::{LetterOp, LetterWrite, WriteOp};
 use crate::embedded::state::StoreState;
@@ -90,16 +91,16 @@ fn dead_letter_from_row(state: &StoreState, row: &Row<'_>) -> rusqlite::Result<O
 }
 
 fn read_errors(state: &StoreState, seq: u64) -> rusqlite::Result<Vec<AttemptError>> {
-    let sql = "SELECT at, words FROM mishap WHERE seq = ?1 ORDER BY id";
-    let mut statement = state.reader.prepare_cached(sql)?;
-    statement
+    let mut statement = state.reader.prepare_cached(SELECT_ERRORS)?;
+    let errors = statement
         .query_map(params![to_sql(seq)], |row| {
             Ok(AttemptError {
                 at: from_millis(row.get(0)?),
                 words: row.get(1)?,
             })
         })?
-        .collect()
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(errors.into_iter().rev().collect())
 }
 
 /// Reads the next piece of a selection.

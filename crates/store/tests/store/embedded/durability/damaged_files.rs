@@ -180,10 +180,8 @@ fn a_store_of_the_second_version_adds_checksums_to_new_jobs() {
     });
     let file = dir.path().join("jobs.db");
     let disk = rusqlite::Connection::open(&file).expect("a database");
-    disk.execute_batch(
-        "ALTER TABLE job DROP COLUMN sum; ALTER TABLE dead DROP COLUMN sum; PRAGMA user_version = 2",
-    )
-    .expect("as it was");
+    disk.execute_batch("ALTER TABLE job DROP COLUMN sum; ALTER TABLE dead DROP COLUMN sum; PRAGMA user_version = 2")
+        .expect("as it was");
     drop(disk);
     within(dir.path(), clock(), async |fixture| {
         fixture
